@@ -1,0 +1,1 @@
+"""Measuring this robot: camera extrinsics, wheel odometry, dynamics."""

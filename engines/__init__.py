@@ -1,0 +1,1 @@
+"""How the policy comes to be: network, export, engine building."""

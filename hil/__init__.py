@@ -1,0 +1,1 @@
+"""Driving without the robot: plant, world, simulation, demo."""

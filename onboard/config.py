@@ -1,0 +1,267 @@
+"""The configuration of one robot: TOML, checked at load, unknown keys refused, numbers in one table a part.
+
+Relative paths inside the file are taken from the folder of the file.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from onboard.errors import ConfigError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+DEFAULT_ROBOT = Path(__file__).parent / "robots" / "default"
+
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Fraction = Annotated[float, Field(ge=0, le=1)]
+
+
+class Section(BaseModel):
+    """A table of the configuration: frozen, and a key that it does not know is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class RobotSection(Section):
+    """Who the robot is and where its files are. The footprint is a circle about the base frame's origin."""
+
+    name: str = "robot"
+    mounts: Path = DEFAULT_ROBOT / "mounts.toml"
+    plant: Path = DEFAULT_ROBOT / "plant.toml"
+    footprint_radius_m: Positive = 0.25
+    height_m: Positive = 1.0
+
+
+class RatesSection(Section):
+    """The grid of ticks. A decision senses at its tick and acts `delay_ticks` later, always."""
+
+    control_hz: Positive = 30.0
+    ticks_per_decision: int = Field(10, ge=1)
+    delay_ticks: int = Field(3, ge=0)
+    budget_ms: Positive = 70.0
+    deadline_misses_to_stop: int = Field(3, ge=1)
+
+    @model_validator(mode="after")
+    def _delay_within_decision(self) -> RatesSection:
+        if self.delay_ticks >= self.ticks_per_decision:
+            raise ValueError(
+                f"delay_ticks {self.delay_ticks} must be below ticks_per_decision {self.ticks_per_decision}"
+            )
+        return self
+
+
+class CamerasSection(Section):
+    """Where depth and colour come from, and when a camera counts as blind.
+
+    recordings: camera name -> .db3 or .bag file, played in place of the live device
+    """
+
+    source: Literal["realsense", "dds", "none"] = "dds"
+    recordings: dict[str, Path] = {}
+    loop_recordings: bool = False
+    fps: int = Field(30, ge=1)
+    stale_ms: Positive = 300.0
+    stall_restart_s: Positive = 2.0
+    restart_backoff_s: tuple[Positive, Positive] = (0.5, 10.0)
+    min_valid_fraction: Fraction = 0.02
+    color: Literal["realsense", "dds", "none"] = "dds"
+    color_serial: str = ""
+
+
+class ScanSection(Section):
+    """What counts as an obstacle, and how far the cameras are believed (paper 1, Appendix C)."""
+
+    z_min_m: float = 0.05
+    z_max_m: float = 1.2
+    near_m: NonNegative = 0.1
+    far_m: Positive = 10.0
+    history: int = Field(1, ge=1, le=30)
+    body_boxes_m: list[tuple[float, float, float, float, float, float]] = []
+    """Boxes of the robot's own body in the base frame, (x_min, y_min, z_min, x_max, y_max, z_max) [m]."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> ScanSection:
+        if self.z_min_m >= self.z_max_m:
+            raise ValueError(f"z_min_m {self.z_min_m} must be below z_max_m {self.z_max_m}")
+        if self.near_m >= self.far_m:
+            raise ValueError(f"near_m {self.near_m} must be below far_m {self.far_m}")
+        for box in self.body_boxes_m:
+            if not all(low < high for low, high in zip(box[:3], box[3:], strict=True)):
+                raise ValueError(f"body_boxes_m {box} must be (x_min, y_min, z_min, x_max, y_max, z_max)")
+        return self
+
+
+class OdometrySection(Section):
+    """Integration of wheel motion. `noise_*` are the paper's per-step (1/3 s) odometry noise (paper 1, 1.8)."""
+
+    input: Literal["dds", "serial"] = "dds"
+    source: Literal["twist", "pose"] = "twist"
+    serial_port: str = "/dev/base"
+    stale_ms: Positive = 200.0
+    max_gap_ms: Positive = 500.0
+    max_speed_mps: Positive = 3.0
+    max_yaw_rate_radps: Positive = 10.0
+    localization_max_age_s: Positive = 8.0
+    localization_sd: tuple[Positive, Positive, Positive] = (0.03, 0.03, 0.05)
+
+
+class PolicySection(Section):
+    """`model` is "reactive" or the path of an .onnx file with its manifest beside it."""
+
+    model: str = "reactive"
+    engine: Literal["onnxruntime", "tensorrt"] = "onnxruntime"
+    threads: int = Field(2, ge=1)
+    memory_reset_s: Positive = 10.0
+    engine_cache: Path = Path("engine-cache")
+
+
+class RecoverySection(Section):
+    """Back off when blocked (paper 1, section 1.5): 5 s without motion -> backward 0.2 m/s for 2 s, bounded."""
+
+    blocked_s: Positive = 5.0
+    backward_mps: Positive = 0.2
+    backward_s: Positive = 2.0
+    tries: int = Field(3, ge=1)
+    window_s: Positive = 60.0
+    cool_down_s: NonNegative = 2.0
+    rear_clearance_m: Positive = 0.15
+    moving_mps: Positive = 0.02
+    moving_radps: Positive = 0.05
+    commanded_mps: Positive = 0.05
+    commanded_radps: Positive = 0.1
+
+
+class LimitsSection(Section):
+    """The last word over every command. Defaults equal the identified saturations, so that free space is the policy's."""
+
+    v_min_mps: float = -0.3
+    v_max_mps: Positive = 1.0
+    w_max_radps: Positive = 3.0
+    acceleration_mps2: Positive = 2.5
+    angular_acceleration_radps2: Positive = 12.0
+    teleop_dead_man_s: Positive = 0.5
+    stop_margin_m: NonNegative = 0.05
+    slow_margin_m: NonNegative = 0.25
+    slow_fraction: Fraction = 0.3
+    time_to_contact_s: NonNegative = 1.0
+    scan_stale_ms: Positive = 400.0
+
+
+class GoalSection(Section):
+    """When a goal counts as reached, and which goals are taken."""
+
+    tolerance_m: Positive = 0.2
+    max_distance_m: Positive = 100.0
+    timeout_s: Positive = 600.0
+    rest_mps: Positive = 0.02
+    rest_radps: Positive = 0.05
+    rest_decisions: int = Field(2, ge=1)
+
+
+class DdsSection(Section):
+    """The wire. domain None follows ROS_DOMAIN_ID (0 when unset). Topics by our name -> name on the wire in `remap`."""
+
+    domain: int | None = Field(None, ge=0, le=232)
+    interface: str = "lo"
+    peers: list[str] = ["127.0.0.1"]
+    multicast: bool = False
+    namespace: str = ""
+    remap: dict[str, str] = {}
+    stamped_cmd_vel: bool = False
+    publish_tf: bool = True
+    odom_frame: str = "odom"
+    map_frame: str = "map"
+    base_frame: str = "base_link"
+
+
+class RecordSection(Section):
+    """One MCAP file a session, rotated by size, bounded in number; see `onboard/record.py`."""
+
+    enabled: bool = True
+    directory: Path = Path("recordings")
+    max_file_mb: Positive = 512.0
+    max_files: int = Field(20, ge=1)
+    queue_messages: int = Field(2000, ge=1)
+    queue_mb: Positive = 256.0
+    flush_s: Positive = 1.0
+
+
+class Config(Section):
+    """Everything that one robot's runtime needs to know."""
+
+    robot: RobotSection = RobotSection()
+    rates: RatesSection = RatesSection()
+    cameras: CamerasSection = CamerasSection()
+    scan: ScanSection = ScanSection()
+    odometry: OdometrySection = OdometrySection()
+    policy: PolicySection = PolicySection()
+    recovery: RecoverySection = RecoverySection()
+    limits: LimitsSection = LimitsSection()
+    goal: GoalSection = GoalSection()
+    dds: DdsSection = DdsSection()
+    record: RecordSection = RecordSection()
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Return the table in a TOML file. Raises ConfigError that names the file and, where known, the line."""
+    try:
+        with path.open("rb") as file:
+            return tomllib.load(file)
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: not valid TOML: {error}") from error
+
+
+def validation_line(path: Path, error: ValidationError) -> str:
+    """Return pydantic's first complaint as one line: file, field, value, limit."""
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"]) or "file"
+    if first["type"] == "extra_forbidden":
+        return f"{path}: unknown key {where}"
+    value = "" if first["type"] in ("missing", "value_error") else f" (is {first['input']!r})"
+    return f"{path}: {where}: {first['msg']}{value}"
+
+
+def load_config(path: Path | None) -> Config:
+    """Return the checked configuration; defaults when `path` is None. Raises ConfigError with one line."""
+    if path is None:
+        return Config()
+    table = read_toml(path)
+    try:
+        config = Config.model_validate(table)
+    except ValidationError as error:
+        raise ConfigError(validation_line(path, error)) from error
+    return _absolute_paths(config, path.resolve().parent)
+
+
+def _absolute_paths(config: Config, folder: Path) -> Config:
+    """Return the configuration with relative paths taken from the configuration's folder."""
+    robot = config.robot.model_copy(
+        update={"mounts": folder / config.robot.mounts, "plant": folder / config.robot.plant}
+    )
+    recordings = {name: folder / file for name, file in config.cameras.recordings.items()}
+    model = config.policy.model
+    policy = config.policy.model_copy(
+        update={
+            "model": model if model == "reactive" else str(folder / model),
+            "engine_cache": folder / config.policy.engine_cache,
+        }
+    )
+    return config.model_copy(
+        update={
+            "robot": robot,
+            "policy": policy,
+            "cameras": config.cameras.model_copy(update={"recordings": recordings}),
+            "record": config.record.model_copy(update={"directory": folder / config.record.directory}),
+        }
+    )

@@ -1,0 +1,98 @@
+"""The seams of the runtime: a few verbs each. Real devices, simulation and replay are objects behind these."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from onboard.messages import (
+    CameraHealth,
+    ColorFrame,
+    Decision,
+    DepthFrame,
+    Inputs,
+    Memory,
+    Observation,
+    Twist,
+)
+
+
+class DepthCamera(Protocol):
+    """One depth camera. `latest` never waits; a camera that is down, stalled or covered returns None."""
+
+    name: str
+
+    def latest(self, now_ns: int) -> DepthFrame | None:
+        """Return the newest usable frame, or None while the camera is blind (see `health`)."""
+
+    def health(self) -> CameraHealth:
+        """Return the state for diagnostics."""
+
+    def close(self) -> None:
+        """Release the device. Safe to call twice."""
+
+
+class ColorCamera(Protocol):
+    """The forward colour camera, with the same rules as `DepthCamera`."""
+
+    def latest(self, now_ns: int) -> ColorFrame | None:
+        """Return the newest frame at the policy's size, or None while there is none that is fresh."""
+
+    def health(self) -> CameraHealth:
+        """Return the state for diagnostics."""
+
+    def close(self) -> None:
+        """Release the device. Safe to call twice."""
+
+
+class Inbox(Protocol):
+    """Where a tick's inputs come from: devices and DDS, a simulated world, or a recording."""
+
+    def take(self, now_ns: int) -> Inputs:
+        """Return everything that arrived since the last call, without waiting. Raises DriverError if the link is gone."""
+
+    def close(self) -> None:
+        """Release what it holds. Safe to call twice."""
+
+
+class Drive(Protocol):
+    """Where velocity commands go: the DDS writer, a serial base, or the simulated plant."""
+
+    def send(self, command: Twist) -> None:
+        """Pass one command on without waiting. Raises DriverError if the link is gone."""
+
+    def close(self) -> None:
+        """Send a stop and release the link. Safe to call twice."""
+
+
+class Engine(Protocol):
+    """Runs one model. Created, warmed and run by the one inference thread; not thread-safe."""
+
+    name: str
+
+    def warm_up(self) -> None:
+        """Run once on zeros so that the first decision is as fast as the others. Raises EngineError."""
+
+    def run(self, tensors: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[np.float32]]:
+        """Return the outputs by name. Raises EngineError on failure; NaN is for the caller to judge."""
+
+    def close(self) -> None:
+        """Release the device. Safe to call twice."""
+
+
+class Policy(Protocol):
+    """Observation and memory in, decision and new memory out; keeps no state of its own between calls."""
+
+    name: str
+
+    def initial_memory(self) -> Memory:
+        """Return the memory at the start of an episode and after a reset."""
+
+    def decide(self, observation: Observation, memory: Memory) -> tuple[Decision, Memory]:
+        """Return the chosen action and the new memory. Raises EngineError."""
+
+    def close(self) -> None:
+        """Release the engine. Safe to call twice."""
