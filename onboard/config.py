@@ -101,7 +101,7 @@ class ScanSection(Section):
 
 
 class OdometrySection(Section):
-    """Integration of wheel motion. `noise_*` are the paper's per-step (1/3 s) odometry noise (paper 1, 1.8)."""
+    """Integration of wheel motion. What is believed of the wheels and of the external localisation."""
 
     input: Literal["dds", "serial"] = "dds"
     source: Literal["twist", "pose"] = "twist"
@@ -141,7 +141,7 @@ class RecoverySection(Section):
 
 
 class LimitsSection(Section):
-    """The last word over every command. Defaults equal the identified saturations, so that free space is the policy's."""
+    """The last word over every command. Defaults are the identified saturations, so free space is the policy's."""
 
     v_min_mps: float = -0.3
     v_max_mps: Positive = 1.0
@@ -168,7 +168,7 @@ class GoalSection(Section):
 
 
 class DdsSection(Section):
-    """The wire. domain None follows ROS_DOMAIN_ID (0 when unset). Topics by our name -> name on the wire in `remap`."""
+    """The wire. domain None follows ROS_DOMAIN_ID (0 when unset); `remap` maps our topic to the name on the wire."""
 
     domain: int | None = Field(None, ge=0, le=232)
     interface: str = "lo"

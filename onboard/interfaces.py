@@ -52,7 +52,7 @@ class Inbox(Protocol):
     """Where a tick's inputs come from: devices and DDS, a simulated world, or a recording."""
 
     def take(self, now_ns: int) -> Inputs:
-        """Return everything that arrived since the last call, without waiting. Raises DriverError if the link is gone."""
+        """Return what arrived since the last call, without waiting. Raises DriverError if the link is gone."""
 
     def close(self) -> None:
         """Release what it holds. Safe to call twice."""

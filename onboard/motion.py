@@ -24,11 +24,11 @@ from pydantic import ValidationError, model_validator
 
 from onboard.config import NonNegative, Positive, Section, read_toml, validation_line
 from onboard.errors import ConfigError
-from onboard.messages import Pose, Twist
+from onboard.messages import STOP, Pose, Twist
 
 
 class Axis(Section):
-    """Parameters of the linear or the angular axis: frequencies [1/s], damping [1], speeds and rate in the axis' unit."""
+    """Parameters of one axis: frequencies [1/s], damping [1], speeds and rate in the axis' unit."""
 
     f_up: Positive
     f_down: Positive
@@ -79,7 +79,7 @@ class MotionState:
     """State of the model: pose in the world, body twist, and the rates of both speeds [m/s^2, rad/s^2]."""
 
     pose: Pose
-    twist: Twist = Twist(0.0, 0.0)
+    twist: Twist = STOP
     dv_mps2: float = 0.0
     dw_radps2: float = 0.0
 
@@ -92,7 +92,7 @@ def load_plant(path: Path) -> Plant:
         raise ConfigError(validation_line(path, error)) from error
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True)
 def step_axis(
     command: float, speed: float, rate: float, axis: npt.NDArray[np.float64], dt_s: float
 ) -> tuple[float, float]:

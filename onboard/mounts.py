@@ -49,7 +49,7 @@ class MountsFile(Section):
     """The whole file."""
 
     cameras: dict[str, MountTable] = Field(min_length=1)
-    color_cameras: dict[str, MountTable] = {}
+    color_cameras: dict[str, MountTable] = Field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
