@@ -165,6 +165,8 @@ class GoalSection(Section):
     rest_mps: Positive = 0.02
     rest_radps: Positive = 0.05
     rest_decisions: int = Field(2, ge=1)
+    stop_short_s: Positive = 5.0
+    lost_input_s: Positive = 5.0
 
 
 class DdsSection(Section):
