@@ -1,0 +1,72 @@
+"""The configuration: checked at load, one clear line for each mistake."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from onboard.config import DEFAULT_ROBOT, Config, load_config
+from onboard.errors import ConfigError
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "onboard.toml"
+    path.write_text(text)
+    return path
+
+
+def test_default_robot_loads() -> None:
+    config = load_config(DEFAULT_ROBOT / "onboard.toml")
+    assert config.robot.mounts.name == "mounts.toml"
+    assert config.rates.control_hz / config.rates.ticks_per_decision == 3.0
+
+
+def test_no_file_means_the_defaults() -> None:
+    assert load_config(None) == Config()
+
+
+#   what                 text                                              what the line must name
+MISTAKES = [
+    ("unknown key", "[rates]\nspeed = 1\n", "unknown key rates.speed"),
+    ("unknown table", "[rate]\ncontrol_hz = 1\n", "unknown key rate"),
+    ("negative rate", "[rates]\ncontrol_hz = -3\n", "rates.control_hz: Input should be greater than 0 (is -3)"),
+    ("infinite", "[limits]\nv_max_mps = inf\n", "limits.v_max_mps"),
+    ("not a number", "[limits]\nv_max_mps = nan\n", "limits.v_max_mps"),
+    ("delay too long", "[rates]\ndelay_ticks = 10\n", "delay_ticks 10 must be below ticks_per_decision 10"),
+    ("band upside down", "[scan]\nz_min_m = 2.0\n", "z_min_m 2.0 must be below z_max_m 1.2"),
+    ("near beyond far", "[scan]\nnear_m = 20.0\n", "near_m 20.0 must be below far_m"),
+    ("body box upside down", "[scan]\nbody_boxes_m = [[1,0,0,0,1,1]]\n", "body_boxes_m"),
+    ("domain", "[dds]\ndomain = 300\n", "dds.domain: Input should be less than or equal to 232 (is 300)"),
+    ("not TOML", "[rates\n", "not valid TOML"),
+]
+
+
+@pytest.mark.parametrize(("what", "text", "named"), MISTAKES, ids=[row[0] for row in MISTAKES])
+def test_mistakes_are_one_line_that_names_file_and_field(what: str, text: str, named: str, tmp_path: Path) -> None:
+    path = write(tmp_path, text)
+    with pytest.raises(ConfigError) as caught:
+        load_config(path)
+    line = str(caught.value)
+    assert line.startswith(str(path))
+    assert named in line
+    assert "\n" not in line
+
+
+def test_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"nowhere\.toml: cannot be read: No such file"):
+        load_config(tmp_path / "nowhere.toml")
+
+
+def test_relative_paths_start_at_the_file(tmp_path: Path) -> None:
+    path = write(
+        tmp_path,
+        '[robot]\nmounts = "m.toml"\n[policy]\nmodel = "p.onnx"\n[cameras.recordings]\nfront = "a.db3"\n'
+        '[record]\ndirectory = "runs"\n',
+    )
+    config = load_config(path)
+    assert config.robot.mounts == tmp_path / "m.toml"
+    assert config.policy.model == str(tmp_path / "p.onnx")
+    assert config.cameras.recordings == {"front": tmp_path / "a.db3"}
+    assert config.record.directory == tmp_path / "runs"
+    assert config.robot.plant == DEFAULT_ROBOT / "plant.toml"
