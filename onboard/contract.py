@@ -1,8 +1,27 @@
-"""What goes into a policy and what comes out: names, shapes, units and meaning (paper 1, sections 1.1 to 1.3)."""
+"""What goes into a policy and what comes out: names, shapes, units and meaning (paper 1, sections 1.1 to 1.3).
+
+A model's manifest (`onboard/manifest.py`) says which of these tensors it uses and how their values are normalised.
+Another policy's tensor is one more row in `INPUTS` and one more line in `tensors`.
+"""
 
 from __future__ import annotations
 
-from onboard.messages import Twist
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from onboard.errors import EngineError, InputError
+from onboard.messages import BINS, ColorFrame, Memory, Motion, Observation, Scan, Twist
+
+if TYPE_CHECKING:
+    from onboard.manifest import Manifest, RgbScale, ScanScale
+
+CONTRACT_VERSION = 1
+"""Goes up when a tensor changes its shape, unit or meaning; a model of another version is refused."""
 
 LINEAR_MPS = (0.0, 0.3, 0.6, 1.0)
 ANGULAR_RADPS = (-3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0)
@@ -12,3 +31,166 @@ ACTIONS: tuple[Twist, ...] = tuple(Twist(v, w) for v in LINEAR_MPS for w in ANGU
 STOP_ACTION = ACTIONS.index(Twist(0.0, 0.0))
 NO_ACTION = len(ACTIONS)
 """Stands for the previous action at the start of an episode and after a recovery or an override."""
+
+RGB_HEIGHT, RGB_WIDTH = 144, 256
+MEMORY_SHAPE = (2, 1024)
+"""Layers and width of the paper's recurrent state; a manifest may state another width."""
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """What an engine knows of a tensor: shape, and dtype by numpy's name."""
+
+    shape: tuple[int, ...]
+    dtype: str
+
+    def __str__(self) -> str:
+        return f"{self.dtype}{list(self.shape)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """One row of the contract. The leading 1 (the middle one of the memory) is the batch.
+
+    type:    shape and dtype; of the memory, the paper's, which a manifest may change
+    unit:    unit and scale of what the network sees
+    """
+
+    type: TensorType
+    unit: str
+    meaning: str
+
+
+def _row(shape: tuple[int, ...], dtype: str, unit: str, meaning: str) -> Tensor:
+    return Tensor(TensorType(shape, dtype), unit, meaning)
+
+
+_LAYERS, _WIDTH = MEMORY_SHAPE
+INPUTS: dict[str, Tensor] = {
+    "rgb": _row(
+        (1, 3, RGB_HEIGHT, RGB_WIDTH),
+        "float32",
+        "(colour / 255 - mean) / std of the manifest, per channel R, G, B",
+        "forward colour image, row 0 on top, column 0 at the left; the manifest's absent value when there is none",
+    ),
+    "scan": _row(
+        (1, 1, BINS),
+        "float32",
+        "range / scan maximum range, in (0, 1]",
+        "fused scan, bin i from -180 + 2i deg; the manifest's inf value where nothing was seen, its blind value where "
+        "no camera looks",
+    ),
+    "odom": _row((1, 5), "float32", "m, m, rad, m/s, rad/s", "x, y, theta, v, w of the wheels in the start frame"),
+    "loc": _row(
+        (1, 5),
+        "float32",
+        "m, m, rad, m/s, rad/s",
+        "x, y, theta of the newest external fix in the start frame with the wheels' v, w at its time; the manifest's "
+        "absent value before the first fix and when it is too old",
+    ),
+    "goal": _row(
+        (1, 3),
+        "float32",
+        "m, 1, 1",
+        "rho, cos(phi), sin(phi) of the static goal in the start frame, never updated with motion",
+    ),
+    "prev_action": _row((1,), "int64", "index", "previous action, 0 to 27, or NO_ACTION = 28"),
+    "memory_in": _row((_LAYERS, 1, _WIDTH), "float32", "1", "recurrent state as the last decision returned it"),
+}
+OUTPUTS: dict[str, Tensor] = {
+    "logits": _row((1, len(ACTIONS)), "float32", "any scale", "preference for each of the 28 actions"),
+    "value": _row((1, 1), "float32", "reward", "the critic's estimate; optional, the runtime does not use it"),
+    "memory_out": _row((_LAYERS, 1, _WIDTH), "float32", "1", "recurrent state for the next decision"),
+}
+MEMORY_TENSORS = ("memory_in", "memory_out")
+REQUIRED_OUTPUTS = ("logits",)
+
+
+def tensors(observation: Observation, memory: Memory, manifest: Manifest) -> dict[str, Array]:
+    """Return the inputs that the manifest lists, by name, with shapes and dtypes of `INPUTS`.
+
+    memory: (layers, width) float32; the batch axis is added here.
+    Raises InputError for a previous action outside 0 to 28, a scan or an image of another size.
+    """
+    rows: dict[str, Callable[[], Array]] = {
+        "rgb": lambda: rgb_tensor(observation.color, manifest.rgb),
+        "scan": lambda: scan_tensor(observation.scan, manifest.scan),
+        "odom": lambda: motion_tensor(observation.odometry),
+        "loc": lambda: _loc_tensor(observation.localization, manifest),
+        "goal": lambda: goal_tensor(observation.goal_xy_m),
+        "prev_action": lambda: action_tensor(observation.previous_action),
+        "memory_in": lambda: np.ascontiguousarray(memory[:, None, :], dtype=np.float32),
+    }
+    return {entry.name: rows[entry.name]() for entry in manifest.inputs}
+
+
+def memory_of(outputs: Mapping[str, Array]) -> Memory:
+    """Return the memory (layers, width) float32 in an engine's outputs, without the batch axis; a copy."""
+    return np.array(outputs["memory_out"][:, 0, :], dtype=np.float32)
+
+
+def rgb_tensor(color: ColorFrame | None, scale: RgbScale) -> Array:
+    """Return (1, 3, 144, 256) float32. Raises InputError for an image of another size or type."""
+    if color is None:
+        return np.full(INPUTS["rgb"].type.shape, scale.absent, np.float32)
+    image = color.image
+    if image.shape != (RGB_HEIGHT, RGB_WIDTH, 3) or image.dtype != np.uint8:
+        raise InputError(
+            f"colour image is {image.dtype}{list(image.shape)}, the contract wants uint8[{RGB_HEIGHT}, {RGB_WIDTH}, 3]"
+        )
+    # (image / 255 - mean) / std as one multiplication and one addition a pixel
+    gain = 1.0 / (255.0 * np.asarray(scale.std))
+    offset = -np.asarray(scale.mean) / np.asarray(scale.std)
+    planes = image.transpose(2, 0, 1)[None].astype(np.float32)
+    planes *= gain.astype(np.float32)[:, None, None]
+    planes += offset.astype(np.float32)[:, None, None]
+    return np.ascontiguousarray(planes)
+
+
+def scan_tensor(scan: Scan, scale: ScanScale) -> Array:
+    """Return (1, 1, 180) float32: ranges clipped to the maximum and divided by it; stand-ins for inf and blind."""
+    if scan.ranges_m.shape != (BINS,) or scan.seen.shape != (BINS,):
+        raise InputError(f"scan has shape {scan.ranges_m.shape}, the contract wants ({BINS},)")
+    near = np.minimum(scan.ranges_m, scale.max_range_m) / scale.max_range_m
+    ranges = np.where(np.isposinf(scan.ranges_m), scale.inf_value, near)
+    return np.where(scan.seen, ranges, scale.blind_value).astype(np.float32)[None, None, :]
+
+
+def motion_tensor(motion: Motion) -> Array:
+    """Return (1, 5) float32: x, y, theta, v, w."""
+    pose, twist = motion.pose, motion.twist
+    return np.array([[pose.x_m, pose.y_m, pose.yaw_rad, twist.v_mps, twist.w_radps]], np.float32)
+
+
+def _loc_tensor(localization: Motion | None, manifest: Manifest) -> Array:
+    if localization is None:
+        return np.array([manifest.loc_absent], np.float32)
+    return motion_tensor(localization)
+
+
+def goal_tensor(goal_xy_m: tuple[float, float]) -> Array:
+    """Return (1, 3) float32: rho, cos(phi), sin(phi); a goal at the origin has phi = 0."""
+    x, y = goal_xy_m
+    phi = math.atan2(y, x)
+    return np.array([[math.hypot(x, y), math.cos(phi), math.sin(phi)]], np.float32)
+
+
+def action_tensor(action: int) -> Array:
+    """Return (1,) int64. Raises InputError outside 0 to NO_ACTION."""
+    if not 0 <= action <= NO_ACTION:
+        raise InputError(f"previous action is {action}, the contract allows 0 to {NO_ACTION}")
+    return np.array([action], np.int64)
+
+
+def check_tensors(given: Mapping[str, Array], wanted: Mapping[str, TensorType]) -> None:
+    """Raise EngineError unless exactly the wanted tensors are given, with their shapes and dtypes."""
+    for name, kind in wanted.items():
+        values = given.get(name)
+        found = None if values is None else TensorType(values.shape, values.dtype.name)
+        if found != kind:
+            raise EngineError(f"input {name}: expected {kind}, found {found or 'none'}")
+    unknown = [name for name in given if name not in wanted]
+    if unknown:
+        raise EngineError(f"input {unknown[0]}: the model has no such input")
