@@ -80,8 +80,8 @@ class CamerasSection(Section):
 class ScanSection(Section):
     """What counts as an obstacle, and how far the cameras are believed (paper 1, Appendix C)."""
 
-    z_min_m: float = 0.05
-    z_max_m: float = 1.2
+    z_min_m: float = Field(0.05, allow_inf_nan=False)
+    z_max_m: float = Field(1.2, allow_inf_nan=False)
     near_m: NonNegative = 0.1
     far_m: Positive = 10.0
     history: int = Field(1, ge=1, le=30)

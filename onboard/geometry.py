@@ -54,6 +54,15 @@ def distance(a: Pose, b: Pose) -> float:
     return math.hypot(a.x_m - b.x_m, a.y_m - b.y_m)
 
 
+def interpolate(start: Pose, end: Pose, fraction: float) -> Pose:
+    """Return the pose at `fraction` of the way (0 start, 1 end): on the straight line, turning the shorter way."""
+    return Pose(
+        start.x_m + fraction * (end.x_m - start.x_m),
+        start.y_m + fraction * (end.y_m - start.y_m),
+        wrap(start.yaw_rad + fraction * wrap(end.yaw_rad - start.yaw_rad)),
+    )
+
+
 def rotation_from_quaternion(xyzw: tuple[float, float, float, float]) -> npt.NDArray[np.float64]:
     """Return the (3, 3) rotation of a unit quaternion (x, y, z, w), ROS order. The caller checks the norm."""
     x, y, z, w = xyzw
