@@ -1,0 +1,218 @@
+"""The robot's end of the wire: what a tick hears, the commands that it sends, and what it tells the world.
+
+`wire.py` holds the link itself, `dds_topics.py` the table of topics, `ros_messages.py` the conversions.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping, Sequence
+
+from onboard.config import DdsSection
+from onboard.drivers.dds_topics import ros_topic
+from onboard.drivers.ros_messages import (
+    Diagnostic,
+    fix_from_ros,
+    goal_from_ros,
+    header,
+    odometry_from_ros,
+    ros_camera_info,
+    ros_diagnostics,
+    ros_mount_transform,
+    ros_scan,
+    ros_transform,
+    ros_twist,
+    twist_from_ros,
+)
+from onboard.drivers.ros_types import String, TFMessage, TwistStamped
+from onboard.drivers.wire import Received, Wire
+from onboard.errors import DriverError
+from onboard.messages import STOP, Inputs, Pose, Scan, Teleop, Twist
+from onboard.mounts import Mounts
+from onboard.scheduler import wall_ns
+
+CLAIM_WAIT_S = 1.0
+"""How long a starting runtime looks for another one that drives the same robot (discovery takes some 0.1 s here)."""
+
+STOP_ACK_S = 0.2
+"""How long the last stop is waited for."""
+
+
+class Claim:
+    """The right to drive one robot on one domain, held until `close` or the end of the process.
+
+    On this host it is a socket of an abstract name, which the kernel takes back from a process that is killed;
+    beyond the host it is our writer of the state topic, for which a newcomer looks.
+    """
+
+    def __init__(self, wire: Wire, robot: str) -> None:
+        """Take the right. Raises DriverError naming robot and domain when another runtime has it."""
+        taken = f"robot {robot} is already driven on domain {wire.domain}"
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        try:
+            self._socket.bind(f"\0onboard/{wire.domain}/{robot}")
+        except OSError as error:
+            self._socket.close()
+            raise DriverError(f"{taken} by another process of this machine") from error
+        wire.writer("state")
+        if wire.foreign_writer("state", CLAIM_WAIT_S):
+            self._socket.close()
+            raise DriverError(f"{taken}: somebody publishes {ros_topic(wire.section, 'state')}")
+
+    def close(self) -> None:
+        """Give the right back. Safe to call twice."""
+        self._socket.close()
+
+
+class Alarm:
+    """A Bool topic that anybody may raise: true while the newest word, or the last word of any writer alive, is true.
+
+    So the steady "false" of one publisher does not take back the "true" of another, and a "true" whose writer is gone
+    stays until somebody says otherwise.
+    """
+
+    def __init__(self, wire: Wire, name: str) -> None:
+        self._reader = wire.reader(name)
+        self._words: dict[int, bool] = {}
+        self._raised: bool | None = None
+
+    def take(self) -> bool | None:
+        """Return the state; None before the first message."""
+        messages = self._reader.take()
+        if messages:
+            self._words.update((message.writer, message.sample.data) for message in messages)
+            alive = self._reader.writers()
+            self._words = {writer: word for writer, word in self._words.items() if writer in alive}
+            self._raised = messages[-1].sample.data or any(self._words.values())
+        return self._raised
+
+    @property
+    def undecodable(self) -> int:
+        """Messages so far that were no Bool."""
+        return self._reader.undecodable
+
+
+class DdsInputs:
+    """What the wire brings to a tick, without the cameras. Arrival is the tick that takes a message."""
+
+    def __init__(self, wire: Wire) -> None:
+        """Open the readers. Raises ConfigError, DriverError."""
+        self._map_frame = wire.section.map_frame
+        self._odometry = wire.reader("odom")
+        self._fixes = wire.reader("amcl_pose")
+        self._goals = wire.reader("goal_pose")
+        self._cancel = wire.reader("cancel")
+        self._teleop = wire.reader("cmd_vel_teleop")
+        self._obstacle = Alarm(wire, "obstacle")
+        self._e_stop = Alarm(wire, "e_stop")
+        self._newest_teleop: Teleop | None = None
+        self._foreign_fixes = 0
+
+    def take(self, now_ns: int) -> Inputs:
+        """Return what arrived since the last call, without waiting. Raises DriverError when the link is gone."""
+        teleop = self._teleop.take()
+        if teleop:
+            self._newest_teleop = Teleop(now_ns, twist_from_ros(teleop[-1].sample))
+        return Inputs(
+            now_ns=now_ns,
+            odometry=tuple(odometry_from_ros(message.sample, now_ns) for message in self._odometry.take()),
+            fixes=tuple(
+                fix_from_ros(message.sample, now_ns) for message in self._fixes.take() if self._in_map(message)
+            ),
+            goals=tuple(goal_from_ros(message.sample, now_ns) for message in self._goals.take()),
+            cancel=bool(self._cancel.take()),
+            obstacle=self._obstacle.take(),
+            e_stop=self._e_stop.take(),
+            teleop=self._newest_teleop,
+        )
+
+    def dropped(self) -> Mapping[str, int]:
+        """Return how many messages so far were left out, by reason, for diagnostics."""
+        readers = (self._odometry, self._fixes, self._goals, self._cancel, self._teleop, self._obstacle, self._e_stop)
+        return {
+            "undecodable": sum(reader.undecodable for reader in readers),
+            f"amcl_pose not in frame {self._map_frame}": self._foreign_fixes,
+        }
+
+    def close(self) -> None:
+        """Do nothing: the readers are the wire's and close with it."""
+
+    def _in_map(self, message: Received) -> bool:
+        """Return whether a fix is in the map frame, the only one that `Fix` can mean."""
+        ours = bool(message.sample.header.frame_id.lstrip("/") == self._map_frame)
+        self._foreign_fixes += not ours
+        return ours
+
+
+class DdsDrive:
+    """Sends commands to `/cmd_vel`, as Twist or TwistStamped by configuration."""
+
+    def __init__(self, wire: Wire) -> None:
+        """Open the writer. Raises ConfigError, DriverError."""
+        self._writer = wire.writer("cmd_vel")
+        self._stamped = wire.section.stamped_cmd_vel
+        self._frame = wire.section.base_frame
+        self._closed = False
+
+    def send(self, command: Twist) -> None:
+        """Pass one command on without waiting. Raises DriverError if the link is gone."""
+        twist = ros_twist(command)
+        self._writer.write(TwistStamped(header(wall_ns(), self._frame), twist) if self._stamped else twist)
+
+    def close(self) -> None:
+        """Send a stop and wait a moment for the base to acknowledge it. Safe to call twice."""
+        if not self._closed:
+            self._closed = True
+            self.send(STOP)
+            self._writer.wait_for_acks(STOP_ACK_S)
+
+
+class DdsOutputs:
+    """What the robot tells: scan, state, diagnostics, transforms, and its cameras. Stamps are wall time [ns]."""
+
+    def __init__(self, wire: Wire, mounts: Mounts, robot: str, range_max_m: float) -> None:
+        """Open the writers. Raises ConfigError, DriverError."""
+        self._section: DdsSection = wire.section
+        self._mounts = mounts
+        self._robot = robot
+        self._range_max_m = range_max_m
+        self._scan = wire.writer("scan")
+        self._state = wire.writer("state")
+        self._diagnostics = wire.writer("diagnostics")
+        self._infos = {name: wire.writer(f"{name}/depth/camera_info") for name in mounts.depth}
+        self._color_info = wire.writer("color/camera_info") if mounts.color else None
+        self._tf = wire.writer("tf") if self._section.publish_tf else None
+        self._tf_static = wire.writer("tf_static") if self._section.publish_tf else None
+
+    def scan(self, scan: Scan, stamp_ns: int) -> None:
+        """Publish the fused scan."""
+        self._scan.write(ros_scan(stamp_ns, self._section.base_frame, scan, self._range_max_m))
+
+    def state(self, text: str) -> None:
+        """Publish the state with its reason: "navigating", "stopped: e_stop"."""
+        self._state.write(String(text))
+
+    def diagnostics(self, entries: Sequence[Diagnostic], stamp_ns: int) -> None:
+        """Publish the health of all parts."""
+        self._diagnostics.write(ros_diagnostics(stamp_ns, self._robot, entries))
+
+    def transforms(self, odom_from_base: Pose, map_from_odom: Pose | None, stamp_ns: int) -> None:
+        """Publish where the robot is; the map's part only while it is localised."""
+        if self._tf is None:
+            return
+        frames = self._section
+        moving = [ros_transform(stamp_ns, frames.odom_frame, frames.base_frame, odom_from_base)]
+        if map_from_odom is not None:
+            moving.append(ros_transform(stamp_ns, frames.map_frame, frames.odom_frame, map_from_odom))
+        self._tf.write(TFMessage(moving))
+
+    def cameras(self, stamp_ns: int) -> None:
+        """Publish mounts and intrinsics: at the start, and now and then for late readers that ask for no history."""
+        cameras = [*self._mounts.depth.values(), *self._mounts.color.values()]
+        if self._tf_static is not None:
+            base = self._section.base_frame
+            self._tf_static.write(TFMessage([ros_mount_transform(stamp_ns, base, mount) for mount in cameras]))
+        for name, writer in self._infos.items():
+            writer.write(ros_camera_info(stamp_ns, self._mounts.depth[name]))
+        if self._color_info is not None:
+            self._color_info.write(ros_camera_info(stamp_ns, next(iter(self._mounts.color.values()))))

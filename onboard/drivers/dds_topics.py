@@ -1,0 +1,153 @@
+"""Which topics there are: name, name on the wire, type and QoS, one row each. No vendor library here.
+
+A robot namespace goes in front of every name that does not begin with "/". Those that do are the same for all robots
+of a domain, by ROS custom, unless remapped: /tf, /tf_static and /diagnostics.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from onboard.config import DdsSection
+from onboard.errors import ConfigError
+
+MAX_DOMAIN = 232
+ROS_NAME = re.compile(r"/?[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z_][A-Za-z0-9_]*)*")
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """QoS of a topic's two ends.
+
+    Writers always offer reliable delivery, which a reader of either kind accepts; what differs is who asks for it.
+
+    read_reliable:    a reader that asks for resending (not heard then: a best-effort writer)
+    read_best_effort: a reader that takes what arrives, from a writer of either kind
+    latched:          the writer keeps its last messages for late readers (transient local), and readers ask for them
+    depth:            messages kept at each end
+    """
+
+    depth: int
+    read_reliable: bool = False
+    read_best_effort: bool = False
+    latched: bool = False
+
+
+SENSOR = Quality(depth=100, read_best_effort=True)
+"""A stream of which every message is soon outdated: lost is lost. Deep enough for a second of a 100 Hz stream."""
+
+NEWEST = Quality(depth=1, read_best_effort=True)
+"""The same where only the newest is of use."""
+
+COMMAND = Quality(depth=1, read_reliable=True)
+"""What must arrive, and only the newest counts."""
+
+EVENT = Quality(depth=16, read_reliable=True, read_best_effort=True)
+"""What must arrive and comes from anybody: a reliable writer's messages are sent again when lost, and a bumper on a
+best-effort link is heard too. That takes two readers, since one that asks for reliable does not match the latter."""
+
+LOG = Quality(depth=10, read_reliable=True)
+"""A reliable stream, rclpy's default."""
+
+LATCHED = Quality(depth=1, read_reliable=True, latched=True)
+"""A state: who comes late and asks for transient local gets the last one; who asks for volatile gets the next."""
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """One row: our name, the name on the wire before namespace and remapping, ROS type, QoS.
+
+    stamped_kind: the type instead when the configuration asks for stamped commands
+    """
+
+    name: str
+    wire: str
+    kind: str
+    quality: Quality
+    stamped_kind: str | None = None
+
+
+TOPICS: tuple[Topic, ...] = (
+    # what the runtime sends
+    Topic("cmd_vel", "cmd_vel", "geometry_msgs/msg/Twist", COMMAND, stamped_kind="geometry_msgs/msg/TwistStamped"),
+    Topic("scan", "scan", "sensor_msgs/msg/LaserScan", NEWEST),
+    Topic("state", "onboard/state", "std_msgs/msg/String", LATCHED),
+    Topic("diagnostics", "/diagnostics", "diagnostic_msgs/msg/DiagnosticArray", LOG),
+    Topic("tf", "/tf", "tf2_msgs/msg/TFMessage", LOG),
+    Topic("tf_static", "/tf_static", "tf2_msgs/msg/TFMessage", LATCHED),
+    Topic("<camera>/depth/camera_info", "<camera>/depth/camera_info", "sensor_msgs/msg/CameraInfo", LATCHED),
+    Topic("color/camera_info", "color/camera_info", "sensor_msgs/msg/CameraInfo", LATCHED),
+    # what it hears
+    Topic("odom", "odom", "nav_msgs/msg/Odometry", SENSOR),
+    Topic("amcl_pose", "amcl_pose", "geometry_msgs/msg/PoseWithCovarianceStamped", EVENT),
+    Topic("goal_pose", "goal_pose", "geometry_msgs/msg/PoseStamped", EVENT),
+    Topic("cancel", "onboard/cancel", "std_msgs/msg/Empty", EVENT),
+    Topic("obstacle", "obstacle", "std_msgs/msg/Bool", EVENT),
+    Topic("e_stop", "e_stop", "std_msgs/msg/Bool", EVENT),
+    Topic("cmd_vel_teleop", "cmd_vel_teleop", "geometry_msgs/msg/Twist", NEWEST),
+    Topic("<camera>/depth/image", "<camera>/depth/image", "sensor_msgs/msg/Image", NEWEST),
+    Topic("color/image", "color/image", "sensor_msgs/msg/Image", NEWEST),
+)
+
+BY_NAME: Mapping[str, Topic] = {row.name: row for row in TOPICS}
+CAMERA = "<camera>"
+
+
+def topic(name: str) -> Topic:
+    """Return the row of one of our names; `front/depth/image` is the row `<camera>/depth/image`, filled in.
+
+    Raises ConfigError that lists the names when there is no such row.
+    """
+    if name in BY_NAME:
+        return BY_NAME[name]
+    camera, slash, rest = name.partition("/")
+    row = BY_NAME.get(f"{CAMERA}{slash}{rest}")
+    if row is None:
+        raise ConfigError(f"dds: there is no topic {name!r}; the topics are {', '.join(BY_NAME)}")
+    if not ROS_NAME.fullmatch(name):
+        raise ConfigError(f"mounts: camera {camera!r} cannot be part of a ROS topic; letters, digits and _ can")
+    return Topic(name, row.wire.replace(CAMERA, camera), row.kind, row.quality)
+
+
+def type_of(section: DdsSection, name: str) -> str:
+    """Return the ROS type of a topic under this configuration. Raises ConfigError."""
+    row = topic(name)
+    return row.stamped_kind if row.stamped_kind and section.stamped_cmd_vel else row.kind
+
+
+def ros_topic(section: DdsSection, name: str) -> str:
+    """Return the name that ROS users see (`/robot1/cmd_vel`). Raises ConfigError that names the bad part."""
+    target = section.remap.get(name, topic(name).wire)
+    if not ROS_NAME.fullmatch(target):
+        raise ConfigError(f"dds.remap.{name}: {target!r} is not a ROS topic name")
+    if target.startswith("/"):
+        return target
+    namespace = section.namespace.strip("/")
+    if namespace and not ROS_NAME.fullmatch(namespace):
+        raise ConfigError(f"dds.namespace: {section.namespace!r} is not a ROS namespace")
+    return f"/{namespace}/{target}" if namespace else f"/{target}"
+
+
+def dds_topic(section: DdsSection, name: str) -> str:
+    """Return the name on the wire: ROS puts `rt` in front of a topic's. Raises ConfigError."""
+    return f"rt{ros_topic(section, name)}"
+
+
+def check_names(section: DdsSection) -> None:
+    """Raise ConfigError when a remapping names no topic of ours or leads to a bad name, or the namespace is bad."""
+    for name in {*BY_NAME, *section.remap}:
+        if CAMERA not in name:
+            ros_topic(section, name)
+
+
+def domain_id(section: DdsSection, environment: Mapping[str, str] = os.environ) -> int:
+    """Return the DDS domain: the configuration's, else ROS_DOMAIN_ID, else 0. Raises ConfigError outside 0 to 232."""
+    if section.domain is not None:
+        return section.domain
+    text = environment.get("ROS_DOMAIN_ID", "").strip() or "0"
+    if not text.isascii() or not text.isdigit() or int(text) > MAX_DOMAIN:
+        raise ConfigError(f"ROS_DOMAIN_ID: {text!r} is not a domain, a whole number from 0 to {MAX_DOMAIN}")
+    return int(text)

@@ -1,0 +1,255 @@
+"""One DDS participant and its topics, by our names: `wire.writer("cmd_vel")`, `wire.reader("odom")`.
+
+The runtime and the simulator are the two ends of the same table (`dds_topics.py`). There are no listeners (they
+deadlock in the Python binding) and no thread: whoever reads takes what is there, or waits on `Reader.wait`.
+"""
+
+from __future__ import annotations
+
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, cast
+
+from cyclonedds.builtin import BuiltinDataReader, BuiltinTopicDcpsPublication
+from cyclonedds.core import DDSException, InstanceState, Policy, Qos, ReadCondition, SampleState, ViewState, WaitSet
+from cyclonedds.domain import DomainParticipant
+from cyclonedds.idl import IdlStruct
+from cyclonedds.internal import InvalidSample
+from cyclonedds.pub import DataWriter
+from cyclonedds.sub import DataReader
+from cyclonedds.topic import Topic as DdsTopic
+
+from onboard.config import DdsSection
+from onboard.drivers.dds_domain import hold_domain, join
+from onboard.drivers.dds_topics import Quality, check_names, dds_topic, domain_id, topic, type_of
+from onboard.drivers.ros_types import BY_ROS_NAME
+from onboard.errors import DriverError
+from onboard.scheduler import NS_PER_S
+
+POLL_S = 0.01
+NEW = SampleState.NotRead | ViewState.Any | InstanceState.Any
+BUILTIN_BATCH = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """One message: the sample (a type of `ros_types`) and the identity of its writer in this process."""
+
+    sample: Any
+    writer: int
+
+
+class Writer:
+    """The sending end of one topic."""
+
+    def __init__(self, name: str, kind: type[IdlStruct], entity: DataWriter[Any]) -> None:
+        self.name = name
+        self.kind = kind
+        self._entity: DataWriter[Any] | None = entity
+
+    def write(self, sample: IdlStruct) -> None:
+        """Pass the sample on without waiting. Raises DriverError when the link is gone or the writer closed."""
+        try:
+            self._open().write(sample)
+        except DDSException as error:
+            raise DriverError(f"dds: {self.name} cannot be sent: {error}") from error
+
+    def readers(self) -> int:
+        """Return how many readers there are now."""
+        return len(self._open().get_matched_subscriptions())
+
+    def wait_for_reader(self, timeout_s: float) -> bool:
+        """Return whether a reader was there within the time."""
+        return wait_until(lambda: self.readers() > 0, timeout_s)
+
+    def wait_for_acks(self, timeout_s: float) -> bool:
+        """Return whether every reliable reader acknowledged everything within the time."""
+        try:
+            return bool(self._open().wait_for_acks(int(timeout_s * NS_PER_S)))
+        except AttributeError:  # cyclonedds 11.0.1 trips over its own name for the time-out's code
+            return False
+        except DDSException as error:
+            raise DriverError(f"dds: {self.name} cannot be acknowledged: {error}") from error
+
+    def close(self) -> None:
+        """Release the writer. Safe to call twice."""
+        self._entity = None
+
+    def _open(self) -> DataWriter[Any]:
+        if self._entity is None:
+            raise DriverError(f"dds: {self.name} is closed")
+        return self._entity
+
+
+class Reader:
+    """The receiving end of one topic.
+
+    undecodable: messages so far that were no valid message of the type (bad UTF-8, say); they are left out
+    """
+
+    def __init__(self, name: str, entities: list[DataReader[Any]]) -> None:
+        self.name = name
+        self.undecodable = 0
+        self._entities = entities
+        self._reliable_writers: set[int] = set()
+
+    def take(self) -> list[Received]:
+        """Return what arrived since the last call, without waiting; each writer's messages oldest first.
+
+        With two readers, what the best-effort one got of a reliable writer is left out: the other has it, in order.
+        Raises DriverError when the link is gone or the reader closed.
+        """
+        if not self._entities:
+            raise DriverError(f"dds: {self.name} is closed")
+        if len(self._entities) == 1:
+            return list(self._drain(self._entities[0]))
+        reliable, best_effort = self._entities
+        casual = list(self._drain(best_effort))  # first, so that its repeats are in the other by now
+        sure = list(self._drain(reliable))
+        self._reliable_writers.update(message.writer for message in sure)
+        return sure + [message for message in casual if not self._is_reliable(best_effort, message.writer)]
+
+    def wait(self, timeout_s: float) -> bool:
+        """Return whether something new is there to take, waiting for it at most so long."""
+        if not self._entities:
+            raise DriverError(f"dds: {self.name} is closed")
+        waitset = WaitSet(cast(DomainParticipant, self._entities[0].participant))
+        for entity in self._entities:
+            waitset.attach(ReadCondition(entity, NEW))
+        return waitset.wait(int(timeout_s * NS_PER_S)) > 0
+
+    def writers(self) -> frozenset[int]:
+        """Return the identities of the writers that are there now."""
+        return frozenset(handle for entity in self._entities for handle in entity.get_matched_publications())
+
+    def close(self) -> None:
+        """Release the readers. Safe to call twice."""
+        self._entities = []
+
+    def _drain(self, entity: DataReader[Any]) -> Iterator[Received]:
+        """Yield what is there. One at a time: a batch with one bad message in it would be lost as a whole."""
+        while True:
+            try:
+                samples = entity.take(1)
+            except (UnicodeDecodeError, struct.error, OverflowError):
+                self.undecodable += 1
+                continue
+            except DDSException as error:
+                raise DriverError(f"dds: {self.name} cannot be received: {error}") from error
+            if not samples:
+                return
+            if not isinstance(samples[0], InvalidSample):  # those only tell that a writer came or went
+                yield Received(samples[0], samples[0].sample_info.publication_handle)
+
+    def _is_reliable(self, entity: DataReader[Any], writer: int) -> bool:
+        if writer not in self._reliable_writers:
+            endpoint = entity.get_matched_publication_data(writer)
+            if endpoint is None or endpoint.qos[Policy.Reliability] == Policy.Reliability.BestEffort:
+                return False
+            self._reliable_writers.add(writer)
+        return True
+
+
+class Wire:
+    """A participant on one domain. `domain` is its number."""
+
+    def __init__(self, section: DdsSection) -> None:
+        """Join the domain. Raises ConfigError for bad names, DriverError when the interface is not there."""
+        check_names(section)
+        self.section = section
+        self.domain = domain_id(section)
+        hold_domain(self.domain, section)
+        self._participant: DomainParticipant | None = join(self.domain)
+        self._topics: dict[str, DdsTopic[Any]] = {}
+        self._writers: dict[str, Writer] = {}
+        self._readers: list[Reader] = []
+
+    def writer(self, name: str) -> Writer:
+        """Return the writer of one of our topics, the same one every time. Raises ConfigError, DriverError."""
+        if name not in self._writers:
+            kind, wanted = self._topic(name)
+            try:
+                entity = DataWriter(self._open(), wanted, _writer_qos(topic(name).quality))
+            except DDSException as error:
+                raise DriverError(f"dds: {name} cannot be written: {error}") from error
+            self._writers[name] = Writer(name, kind, entity)
+        return self._writers[name]
+
+    def reader(self, name: str) -> Reader:
+        """Return a new reader of one of our topics. Raises ConfigError, DriverError."""
+        _, wanted = self._topic(name)
+        try:
+            entities = [DataReader(self._open(), wanted, qos) for qos in _reader_qos(topic(name).quality)]
+        except DDSException as error:
+            raise DriverError(f"dds: {name} cannot be read: {error}") from error
+        self._readers.append(Reader(name, entities))
+        return self._readers[-1]
+
+    def foreign_writer(self, name: str, timeout_s: float) -> bool:
+        """Return whether somebody outside this participant writes one of our topics; if not, after the whole time."""
+        participant = self._open()
+        wanted, own = dds_topic(self.section, name), participant.guid
+        reader = BuiltinDataReader(participant, BuiltinTopicDcpsPublication)
+
+        def found() -> bool:
+            return any(
+                endpoint.topic_name == wanted
+                and endpoint.participant_key != own
+                and endpoint.sample_info.instance_state == InstanceState.Alive
+                for endpoint in reader.read(BUILTIN_BATCH)
+            )
+
+        return wait_until(found, timeout_s)
+
+    def close(self) -> None:
+        """Leave the domain; all readers and writers are closed. Safe to call twice."""
+        for writer in self._writers.values():
+            writer.close()
+        for reader in self._readers:
+            reader.close()
+        self._writers, self._readers, self._topics = {}, [], {}
+        self._participant = None
+
+    def _topic(self, name: str) -> tuple[type[IdlStruct], DdsTopic[Any]]:
+        kind = BY_ROS_NAME[type_of(self.section, name)]
+        if name not in self._topics:
+            try:
+                self._topics[name] = DdsTopic(self._open(), dds_topic(self.section, name), kind)
+            except DDSException as error:
+                raise DriverError(f"dds: {name} cannot be opened: {error}") from error
+        return kind, self._topics[name]
+
+    def _open(self) -> DomainParticipant:
+        if self._participant is None:
+            raise DriverError(f"dds: the participant on domain {self.domain} is closed")
+        return self._participant
+
+
+def wait_until(condition: Callable[[], bool], timeout_s: float) -> bool:
+    """Return whether the condition came true within the time, looking every 10 ms."""
+    pause, deadline_s = threading.Event(), time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() >= deadline_s:
+            return False
+        pause.wait(POLL_S)
+    return True
+
+
+def _writer_qos(quality: Quality) -> Qos:
+    """Return what a writer offers: always reliable, and it never waits for a slow reader."""
+    durability = Policy.Durability.TransientLocal if quality.latched else Policy.Durability.Volatile
+    return Qos(Policy.Reliability.Reliable(0), durability, Policy.History.KeepLast(quality.depth))
+
+
+def _reader_qos(quality: Quality) -> list[Qos]:
+    """Return what each reader of a topic asks for, the reliable one first."""
+    durability = Policy.Durability.TransientLocal if quality.latched else Policy.Durability.Volatile
+    kinds = []
+    if quality.read_reliable:
+        kinds.append(Policy.Reliability.Reliable(0))
+    if quality.read_best_effort:
+        kinds.append(Policy.Reliability.BestEffort)
+    return [Qos(kind, durability, Policy.History.KeepLast(quality.depth)) for kind in kinds]
