@@ -70,7 +70,7 @@ def _walk(start: int, x: float, y: float) -> int:
 @njit(inline="always")
 def _inside(boxes_m: Array, x: float, y: float, z: float) -> bool:
     """Return whether a point lies in one of the (n, 6) boxes, sides included."""
-    for box in boxes_m:
+    for box in boxes_m:  # noqa: SIM110 - numba compiles no generator expression
         if box[0] <= x <= box[3] and box[1] <= y <= box[4] and box[2] <= z <= box[5]:
             return True
     return False
