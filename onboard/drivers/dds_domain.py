@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import stat
 from xml.sax.saxutils import quoteattr
 
 from cyclonedds.core import DDSException
@@ -10,6 +12,11 @@ from cyclonedds.domain import Domain, DomainParticipant
 
 from onboard.config import DdsSection
 from onboard.errors import DriverError
+
+LOOPBACK = "lo"
+PORT_BASE = 7400
+PORTS_PER_DOMAIN = 250
+"""Where the DDSI standard puts a domain's ports."""
 
 MAX_PARTICIPANTS = 20
 """Participants of one domain on one host that find each other without multicast."""
@@ -47,9 +54,48 @@ def hold_domain(domain: int, section: DdsSection) -> None:
             raise DriverError(f"dds: domain {domain} is already open in this process with other settings")
         return
     try:
-        _domains[domain] = (xml, Domain(domain, xml))
+        opened = Domain(domain, xml)
     except (DDSException, UnicodeEncodeError) as error:
         raise DriverError(f"dds: domain {domain} cannot be opened on {section.interface}: {error}") from error
+    if section.interface == LOOPBACK:
+        _confine(domain)
+    _domains[domain] = (xml, opened)
+
+
+def receiving_sockets(domain: int) -> list[socket.socket]:
+    """Return this process's sockets on the domain's UDP ports, as duplicates that the caller closes."""
+    first = PORT_BASE + PORTS_PER_DOMAIN * domain
+    found = []
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            if not stat.S_ISSOCK(os.fstat(int(name)).st_mode):
+                continue
+            twin = socket.socket(fileno=os.dup(int(name)))
+        except OSError:  # closed meanwhile: the listing's own descriptor, or another thread's
+            continue
+        inet = twin.family in (socket.AF_INET, socket.AF_INET6) and twin.type == socket.SOCK_DGRAM
+        if inet and first <= twin.getsockname()[1] < first + PORTS_PER_DOMAIN:
+            found.append(twin)
+        else:
+            twin.close()
+    return found
+
+
+def _confine(domain: int) -> None:
+    """Let the domain's receiving sockets hear the loopback device only. Raises DriverError.
+
+    Cyclone binds them to 0.0.0.0 whatever the interface (its issues 1923, 2090), and there is no DDS security here:
+    without this, anybody on the network could send to them.
+    """
+    twins = receiving_sockets(domain)
+    try:
+        for twin in twins:
+            twin.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, LOOPBACK.encode())
+    except OSError as error:  # kernels before 5.7 want CAP_NET_RAW
+        raise DriverError(f"dds: domain {domain} cannot be confined to {LOOPBACK}: {error.strerror}") from error
+    finally:
+        for twin in twins:
+            twin.close()
 
 
 def join(domain: int) -> DomainParticipant:

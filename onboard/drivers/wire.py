@@ -32,6 +32,8 @@ from onboard.scheduler import NS_PER_S
 POLL_S = 0.01
 NEW = SampleState.NotRead | ViewState.Any | InstanceState.Any
 BUILTIN_BATCH = 512
+HANDLES = 1 << 64
+"""Handles are 64 bits: cyclonedds gives those of matched writers signed, and those of samples unsigned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +125,7 @@ class Reader:
 
     def writers(self) -> frozenset[int]:
         """Return the identities of the writers that are there now."""
-        return frozenset(handle for entity in self._entities for handle in entity.get_matched_publications())
+        return frozenset(handle % HANDLES for entity in self._entities for handle in entity.get_matched_publications())
 
     def close(self) -> None:
         """Release the readers. Safe to call twice."""
