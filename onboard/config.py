@@ -141,9 +141,14 @@ class RecoverySection(Section):
 
 
 class LimitsSection(Section):
-    """The last word over every command. Defaults are the identified saturations, so free space is the policy's."""
+    """The last word over every command. Defaults are the identified saturations, so free space is the policy's.
 
-    v_min_mps: float = -0.3
+    acceleration: below what the base can do (`plant.toml`) it ramps the set point; otherwise the base's own loop does
+    reaction_s:   from an obstacle in view to the wheels braking, in the braking distance
+    creep_mps:    how fast an operator may drive where no camera looks
+    """
+
+    v_min_mps: float = Field(-0.3, le=0.0, allow_inf_nan=False)
     v_max_mps: Positive = 1.0
     w_max_radps: Positive = 3.0
     acceleration_mps2: Positive = 2.5
@@ -153,7 +158,15 @@ class LimitsSection(Section):
     slow_margin_m: NonNegative = 0.25
     slow_fraction: Fraction = 0.3
     time_to_contact_s: NonNegative = 1.0
+    reaction_s: NonNegative = 0.15
+    creep_mps: NonNegative = 0.1
     scan_stale_ms: Positive = 400.0
+
+    @model_validator(mode="after")
+    def _slow_beyond_stop(self) -> LimitsSection:
+        if self.slow_margin_m < self.stop_margin_m:
+            raise ValueError(f"slow_margin_m {self.slow_margin_m} must not be below stop_margin_m {self.stop_margin_m}")
+        return self
 
 
 class GoalSection(Section):
@@ -166,6 +179,7 @@ class GoalSection(Section):
     rest_radps: Positive = 0.05
     rest_decisions: int = Field(2, ge=1)
     stop_short_s: Positive = 5.0
+    progress_timeout_s: Positive = 60.0
     lost_input_s: Positive = 5.0
 
 
