@@ -1,0 +1,74 @@
+"""The folder of recordings: names that sort by time, a bound on their number, and what earlier sessions left."""
+
+from __future__ import annotations
+
+import fcntl
+import re
+from datetime import datetime, timezone
+from pathlib import Path
+
+from onboard.errors import ConfigError
+from onboard.repair import Repair, repair_leftovers
+
+NS_PER_S = 1_000_000_000
+NAME = re.compile(r"[A-Za-z0-9_.-]+")
+
+
+class Folder:
+    """Recordings of one robot, `NAME_YYYYmmdd-HHMMSS_000.mcap` in UTC; other files in the folder are not touched."""
+
+    def __init__(self, directory: Path, name: str, wall_ns: int, max_files: int) -> None:
+        """Create the folder and settle the session's name. Raises ConfigError for the robot's name, or OSError."""
+        if not NAME.fullmatch(name):
+            raise ConfigError(f"robot.name {name!r}: names recordings, so only letters, digits and _ . - are taken")
+        directory.mkdir(parents=True, exist_ok=True)
+        self.current: Path | None = None
+        self.files = 0
+        self._directory = directory
+        self._max_files = max_files
+        self._ours = re.compile(re.escape(name) + r"_\d{8}-\d{6}_(\d{3,})\.mcap")
+        self._session = self._unused(name, wall_ns // NS_PER_S)
+
+    def recordings(self) -> list[Path]:
+        """Return this robot's recordings, oldest first."""
+        return sorted(path for path in self._directory.iterdir() if self._ours.fullmatch(path.name))
+
+    def repair_leftovers(self) -> tuple[Repair, ...]:
+        """Make whole what a killed session left unfinished. Those that another process is writing are let alone."""
+        return repair_leftovers(path for path in self.recordings() if not _in_use(path))
+
+    def next_path(self) -> Path:
+        """Return the name of the session's next file, after deleting the oldest that are over the bound.
+
+        Files of this session go last, since a robot without a battery clock may have dated it before the others; the
+        one before the new one, and those in use, are never deleted. Raises OSError.
+        """
+        candidates = [path for path in self.recordings() if path != self.current and not _in_use(path)]
+        kept = len(self.recordings()) - len(candidates)
+        candidates.sort(key=lambda path: (path.name.startswith(self._session), path.name))
+        surplus = len(candidates) + kept + 1 - self._max_files
+        for path in candidates[: max(surplus, 0)]:
+            path.unlink(missing_ok=True)
+        self.current = self._directory / f"{self._session}{self.files:03d}.mcap"
+        self.files += 1
+        return self.current
+
+    def _unused(self, name: str, wall_s: int) -> str:
+        """Return the first part of this session's file names; a second that is taken already gives the next one."""
+        while True:
+            prefix = f"{name}_{datetime.fromtimestamp(wall_s, tz=timezone.utc):%Y%m%d-%H%M%S}_"
+            if not any(path.name.startswith(prefix) for path in self.recordings()):
+                return prefix
+            wall_s += 1
+
+
+def _in_use(path: Path) -> bool:
+    """Return whether a process is recording into the file."""
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
