@@ -26,17 +26,20 @@ SEE_M = 7.0
 """Returns from farther away are not entered: one bin is then wider than two cells."""
 CLEAR_BEFORE_M = 0.15
 """A cell is seen free when it lies this much before the nearest return of its bin and of both neighbours."""
-CLEAR_FROM_M = 0.45
-"""Nearer than this nothing is cleared: a camera may look over it, or stand too close to measure it."""
+CLEAR_FROM_M = 0.05
+"""Nearer than this beyond the footprint the scan clears nothing: a camera may stand too close to measure."""
+STAND_FRACTION = 0.6
+"""Cells within this part of the footprint's radius are free: the robot stands there."""
 
-LETHAL_M = 0.23
-TIGHT_M = 0.33
-WIDE_M = 0.65
+LETHAL_M = -0.02
+TIGHT_M = 0.08
+WIDE_M = 0.40
 LETHAL_COST = 60.0
 TIGHT_COST = 6.0
 WIDE_COST = 1.5
-"""Cost of a metre by its distance to an obstacle: LETHAL_COST below LETHAL_M, then from TIGHT_COST to WIDE_COST
-at TIGHT_M, and to 1 at WIDE_M. Lethal is finite: a way is always found, and noise cannot shut a door for good."""
+"""Cost of a metre by the distance to an obstacle beyond the footprint: LETHAL_COST below LETHAL_M, then from TIGHT_COST
+to WIDE_COST at TIGHT_M, and to 1 at WIDE_M. Lethal is finite: a way is always found, and noise shuts no door for good.
+"""
 
 SWEEPS = 40
 CONVERGED_M = 0.01
@@ -72,12 +75,15 @@ def recentred(window: LocalMap, pose: Pose) -> LocalMap:
     return LocalMap(corner, evidence)
 
 
-def observed(window: LocalMap, pose: Pose, scan: Scan) -> LocalMap:
-    """Return the window after one scan taken at `pose`: all evidence a decision older, seen cells freed or marked."""
+def observed(window: LocalMap, pose: Pose, scan: Scan, radius_m: float) -> LocalMap:
+    """Return the window after one scan taken at `pose`: all evidence a decision older, seen cells freed or marked.
+
+    radius_m: of the robot's footprint
+    """
     evidence = window.evidence.copy()
     ranges = np.where(scan.seen, scan.ranges_m, 0.0).astype(np.float64)
     x, y = pose.x_m / CELL_M - window.corner[0], pose.y_m / CELL_M - window.corner[1]
-    _enter_scan(evidence, x, y, pose.yaw_rad, ranges)
+    _enter_scan(evidence, x, y, pose.yaw_rad, ranges, radius_m)
     return LocalMap(window.corner, evidence)
 
 
@@ -88,13 +94,13 @@ def obstacles(window: LocalMap, pose: Pose, radius_m: float) -> npt.NDArray[np.f
     return np.asarray(centres[near], dtype=np.float64)
 
 
-def cost_to_go(window: LocalMap, goal_xy_m: tuple[float, float]) -> npt.NDArray[np.float64]:
+def cost_to_go(window: LocalMap, goal_xy_m: tuple[float, float], radius_m: float) -> npt.NDArray[np.float64]:
     """Return (SIDE, SIDE): length of the cheapest way from each cell's centre to the goal, in metres of free space.
 
     The eikonal equation |grad T| = cost of a metre, solved by sweeping. A goal outside the window is reached from
     the window's edge in a straight line.
     """
-    price = _price(window.evidence)
+    price = _price(window.evidence, radius_m)
     goal = goal_xy_m[0] / CELL_M - window.corner[0] - 0.5, goal_xy_m[1] / CELL_M - window.corner[1] - 0.5
     cost = np.full((SIDE, SIDE), UNREACHED)
     fixed = np.zeros((SIDE, SIDE), np.bool_)
@@ -117,7 +123,12 @@ def sample(cost: npt.NDArray[np.float64], i: float, j: float) -> tuple[float, fl
 
 @njit(cache=True, nogil=True)
 def _enter_scan(
-    evidence: npt.NDArray[np.float32], x: float, y: float, yaw_rad: float, ranges: npt.NDArray[np.float64]
+    evidence: npt.NDArray[np.float32],
+    x: float,
+    y: float,
+    yaw_rad: float,
+    ranges: npt.NDArray[np.float64],
+    radius_m: float,
 ) -> None:  # pragma: no cover - compiled
     """Age, clear and mark in place; (x, y) in cells, ranges 0 in blind bins, where nothing is known."""
     bin_rad = 2.0 * math.pi / BINS
@@ -130,7 +141,8 @@ def _enter_scan(
             distance_m = CELL_M * math.hypot(dx, dy)
             k = math.floor((math.atan2(dy, dx) - yaw_rad + math.pi) / bin_rad) % BINS
             free_m = min(ranges[k - 1], ranges[k], ranges[(k + 1) % BINS]) - CLEAR_BEFORE_M
-            if CLEAR_FROM_M < distance_m < min(free_m, SEE_M):
+            seen_free = radius_m + CLEAR_FROM_M < distance_m < min(free_m, SEE_M)
+            if seen_free or distance_m < STAND_FRACTION * radius_m:
                 evidence[i, j] = 0.0
     for k in range(BINS):
         if 0.0 < ranges[k] < SEE_M:
@@ -142,9 +154,11 @@ def _enter_scan(
 
 
 @njit(cache=True, nogil=True)
-def _price(evidence: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:  # pragma: no cover - compiled
+def _price(
+    evidence: npt.NDArray[np.float32], radius_m: float
+) -> npt.NDArray[np.float64]:  # pragma: no cover - compiled
     """Return the cost of a metre in each cell, from its distance to the nearest occupied one."""
-    reach = math.ceil(WIDE_M / CELL_M)
+    reach = math.ceil((radius_m + WIDE_M) / CELL_M)
     squared = np.full((SIDE, SIDE), 1 << 20)
     for i in range(SIDE):
         for j in range(SIDE):
@@ -155,7 +169,7 @@ def _price(evidence: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:  # pra
     price = np.ones((SIDE, SIDE))
     for i in range(SIDE):
         for j in range(SIDE):
-            clear_m = CELL_M * math.sqrt(squared[i, j])
+            clear_m = CELL_M * math.sqrt(squared[i, j]) - radius_m
             if clear_m < LETHAL_M:
                 price[i, j] = LETHAL_COST
             elif clear_m < TIGHT_M:
@@ -170,13 +184,13 @@ def _seed(
     cost: npt.NDArray[np.float64], fixed: npt.NDArray[np.bool_], goal_i: float, goal_j: float
 ) -> None:  # pragma: no cover - compiled
     """Set the known costs in place: the cells about the goal, or the whole edge when the goal lies outside."""
-    inside = 0 <= goal_i < SIDE - 1 and 0 <= goal_j < SIDE - 1
+    inside = min(goal_i, goal_j) > SEED_CELLS and max(goal_i, goal_j) < SIDE - 1 - SEED_CELLS
     for i in range(SIDE):
         for j in range(SIDE):
-            cells = math.hypot(i - goal_i, j - goal_j)
+            squared = (i - goal_i) ** 2 + (j - goal_j) ** 2
             edge = i == 0 or j == 0 or i == SIDE - 1 or j == SIDE - 1
-            if (inside and cells <= SEED_CELLS) or (not inside and edge):
-                cost[i, j] = cells * CELL_M
+            if (inside and squared <= SEED_CELLS**2) or (not inside and edge):
+                cost[i, j] = math.sqrt(squared) * CELL_M
                 fixed[i, j] = True
 
 
@@ -184,21 +198,25 @@ def _seed(
 def _sweep(
     cost: npt.NDArray[np.float64], fixed: npt.NDArray[np.bool_], price: npt.NDArray[np.float64]
 ) -> None:  # pragma: no cover - compiled
-    """Solve in place: Gauss-Seidel in the four diagonal orders by turns, until a round of four changes nothing."""
+    """Solve in place: Gauss-Seidel in the four diagonal orders by turns, until a round of four changes nothing.
+
+    The window's outermost cells are only ever seeds.
+    """
     changed_m = 0.0
     for sweep in range(SWEEPS):
         if sweep % 4 == 0:
             if sweep > 0 and changed_m < CONVERGED_M:
                 return
             changed_m = 0.0
-        for m in range(SIDE):
+        for m in range(1, SIDE - 1):
             i = m if sweep % 4 < 2 else SIDE - 1 - m
-            for n in range(SIDE):
+            for n in range(1, SIDE - 1):
                 j = n if sweep % 2 == 0 else SIDE - 1 - n
                 if fixed[i, j]:
                     continue
-                a = min(cost[i - 1, j] if i > 0 else UNREACHED, cost[i + 1, j] if i < SIDE - 1 else UNREACHED)
-                b = min(cost[i, j - 1] if j > 0 else UNREACHED, cost[i, j + 1] if j < SIDE - 1 else UNREACHED)
+                a, b = min(cost[i - 1, j], cost[i + 1, j]), min(cost[i, j - 1], cost[i, j + 1])
+                if min(a, b) >= cost[i, j]:
+                    continue
                 width = price[i, j] * CELL_M
                 if abs(a - b) >= width:
                     new = min(a, b) + width

@@ -21,7 +21,7 @@ from numba import njit
 from onboard.config import GoalSection, RatesSection, RobotSection
 from onboard.contract import ACTIONS, NO_ACTION, STOP_ACTION
 from onboard.local_map import CELL_M, SIDE, LocalMap, cost_to_go, empty_map, observed, obstacles, recentred, sample
-from onboard.messages import BINS, Decision, Memory, Motion, Observation
+from onboard.messages import BINS, Decision, Memory, Motion, Observation, Twist
 from onboard.motion import Plant
 from onboard.rollout import clearances, roll_out
 
@@ -30,10 +30,13 @@ Floats = npt.NDArray[np.float64]
 COMMANDS: Floats = np.array([[action.v_mps, action.w_radps] for action in ACTIONS])
 BIN_CENTERS_RAD: Floats = np.deg2rad(-180.0 + (np.arange(BINS) + 0.5) * 360.0 / BINS)
 
-TAIL_TICKS = 13
-BRAKE_TICKS = 24
+TAIL_S = 0.43
+"""How long the action after this one is looked at."""
 STRIDE = 3
 """States of a path between two that are held against the obstacles: 10 cm at 1 m/s."""
+STILL_MPS = 0.02
+BRAKE_MAX_S = 3.0
+"""Braking is rolled out until the base is this slow, from its top speed, or so long."""
 
 KEEP_M = 0.09
 """An action is safe when it and the braking after it stay this far beyond the footprint from what is seen."""
@@ -43,21 +46,33 @@ COMFORT_M = 0.30
 """Paths nearer than this beyond the footprint pay for it."""
 LOOK_M = 2.5
 """Obstacles farther away cannot be met by any sequel."""
-BLIND_M = 0.60
-"""Where no camera looks, something may stand at this distance."""
+BLIND_M = 0.35
+"""Where no camera looks, something may stand at this distance beyond the footprint."""
 
 SPEED_MPS = 0.8
 TURN_S_PER_RAD = 0.4
+TURN_LEAD_S = 0.12
 COMFORT_S = 1.5
 OVERSHOOT_S_PER_M = 6.0
-BRAKE_S = 0.25
-BRAKE_MPS2 = 4.0
 NEAR_M = 0.3
-"""How time is counted: the way left at SPEED_MPS, the turn towards it, discomfort, and what braking would overshoot."""
+SOON = 0.15
+LINGER_S = 0.3
+STEER_S_PER_RADPS = 0.03
+"""How time is counted: the way left at SPEED_MPS, the turn towards it, discomfort, and what braking would overshoot.
+Within NEAR_M of the goal its direction counts less and less. SOON weighs the time left after the action itself, so that
+what helps is done first; standing still elsewhere than at the goal costs LINGER_S; of two actions as good,
+STEER_S_PER_RADPS takes the straighter."""
 
 ARRIVE_M = 0.10
-LEAVE_M = 0.16
-"""Stops when it would come to rest within the first; stays stopped while within the second."""
+SETTLE_M = 0.14
+LEAVE_M = 0.17
+NEARER_M = 0.02
+REST_MPS = 0.05
+"""Stops when it would come to rest within ARRIVE_M (already standing: within SETTLE_M) of the goal, and the best action
+would come to rest no nearer by NEARER_M. Then it stays stopped while within LEAVE_M. Scaled down for a tolerance below
+TOLERANCE_M."""
+TOLERANCE_M = 0.2
+
 UNSAFE = -1e3
 ARRIVED = 1e3
 
@@ -109,9 +124,12 @@ class ReactivePolicy:
         self._linear, self._angular = plant.linear.as_array(), plant.angular.as_array()
         self._radius_m = robot.footprint_radius_m
         self._dt_s = 1.0 / rates.control_hz
-        self._ticks, self._delay = rates.ticks_per_decision, rates.delay_ticks
-        self._arrive_m = min(ARRIVE_M, 0.5 * goal.tolerance_m)
-        self._leave_m = min(LEAVE_M, 0.8 * goal.tolerance_m)
+        self._ticks = rates.ticks_per_decision
+        self._delay = rates.delay_ticks + round(plant.base.command_delay_s * rates.control_hz)
+        self._tail = max(1, round(TAIL_S * rates.control_hz))
+        self._brake, self._brake_s = self._braking(plant.linear.speed_max, round(BRAKE_MAX_S * rates.control_hz))
+        scale = min(1.0, goal.tolerance_m / TOLERANCE_M)
+        self._arrive_m, self._settle_m, self._leave_m = scale * ARRIVE_M, scale * SETTLE_M, scale * LEAVE_M
 
     def initial_memory(self) -> Memory:
         """Return the memory of one who has seen nothing."""
@@ -121,7 +139,7 @@ class ReactivePolicy:
         """Return the best action and the memory with this scan in it. Logits are minus the time left [s], roughly."""
         past = unpack(memory)
         pose = observation.filtered.pose
-        window = observed(recentred(past.window, pose), pose, observation.scan)
+        window = observed(recentred(past.window, pose), pose, observation.scan, self._radius_m)
         start = _present(observation.filtered, past)
         if observation.previous_action != NO_ACTION:
             held = COMMANDS[observation.previous_action]
@@ -130,11 +148,10 @@ class ReactivePolicy:
         if self._delay > 0:
             start = self._roll(start[None], held[None], self._delay)[0, -1]
         first = self._roll(np.tile(start, (len(COMMANDS), 1)), COMMANDS, self._ticks)
-        brake = self._roll(first[:, -1], np.zeros_like(COMMANDS), BRAKE_TICKS)
-        rest = brake[STOP_ACTION, -1]
-        left_m = math.hypot(observation.goal_xy_m[0] - rest[0], observation.goal_xy_m[1] - rest[1])
-        arrived = left_m <= (self._leave_m if past.arrived else self._arrive_m)
+        brake = self._roll(first[:, -1], np.zeros_like(COMMANDS), self._brake)
         scores = self._scores(observation, window, first, brake)
+        left_m = np.hypot(*(brake[:, -1, :2] - observation.goal_xy_m).T)
+        arrived = self._arrives(left_m, int(np.argmax(scores)), past.arrived, observation.filtered.twist)
         if arrived or not observation.scan.seen.any():
             scores[STOP_ACTION] = ARRIVED
         action = int(np.argmax(scores))
@@ -148,9 +165,23 @@ class ReactivePolicy:
     def _roll(self, starts: Floats, commands: Floats, ticks: int) -> Floats:
         return np.asarray(roll_out(starts, commands, self._linear, self._angular, ticks, self._dt_s))
 
+    def _braking(self, speed_mps: float, ticks: int) -> tuple[int, float]:
+        """Return the ticks to come to rest from a speed, and the way of that in seconds at that speed."""
+        start = np.array([[0.0, 0.0, 0.0, speed_mps, 0.0, 0.0, 0.0]])
+        path = self._roll(start, COMMANDS[[STOP_ACTION]], ticks)[0]
+        moving = np.flatnonzero(np.abs(path[:, 3]) > STILL_MPS)
+        return int(moving[-1]) + 2 if len(moving) else 1, float(path[-1, 0]) / max(speed_mps, STILL_MPS)
+
+    def _arrives(self, left_m: Floats, best: int, arrived: bool, twist: Twist) -> bool:
+        """Return whether to stop for good, from the distance to the goal at which each action would come to rest."""
+        if arrived:
+            return bool(left_m[STOP_ACTION] <= self._leave_m)
+        near_m = self._settle_m if abs(twist.v_mps) < REST_MPS else self._arrive_m
+        return bool(left_m[STOP_ACTION] <= min(near_m, left_m[best] + NEARER_M))
+
     def _scores(self, observation: Observation, window: LocalMap, first: Floats, brake: Floats) -> Floats:
         """Return (28,): minus the time left after each action's best sequel; UNSAFE and less where it cannot stop."""
-        seen, unseen = _obstacle_points(observation, window)
+        seen, unseen = _obstacle_points(observation, window, self._radius_m + BLIND_M)
         path = np.concatenate([first, brake], axis=1)
         seen_m, unseen_m = clearances(path, seen, STRIDE), clearances(path, unseen, STRIDE)
         keep_m = _at_least(self._radius_m + KEEP_M, seen_m)
@@ -158,16 +189,21 @@ class ReactivePolicy:
         safe = (seen_m >= keep_m) & (unseen_m >= unseen_keep_m)
 
         count = len(COMMANDS)
-        tails = self._roll(np.repeat(first[:, -1], count, axis=0), np.tile(COMMANDS, (count, 1)), TAIL_TICKS)
+        tails = self._roll(np.repeat(first[:, -1], count, axis=0), np.tile(COMMANDS, (count, 1)), self._tail)
         tail_m = np.minimum(clearances(tails, seen, STRIDE), np.repeat(clearances(first, seen, STRIDE), count))
         tail_unseen_m = clearances(tails, unseen, STRIDE)
-        cost = cost_to_go(window, observation.goal_xy_m)
+        cost = cost_to_go(window, observation.goal_xy_m, self._radius_m)
         corner = np.asarray(window.corner, dtype=np.float64)
-        time_s = _time_left(tails[:, -1], cost, corner, np.asarray(observation.goal_xy_m, dtype=np.float64))
+        goal = np.asarray(observation.goal_xy_m, dtype=np.float64)
+        time_s = _time_left(tails[:, -1], cost, corner, goal, self._brake_s)
         discomfort = np.clip((self._radius_m + COMFORT_M - tail_m) / COMFORT_M, 0.0, 1.0)
         time_s += COMFORT_S * discomfort**2
         time_s[(tail_m < keep_m) | (tail_unseen_m < unseen_keep_m)] = -UNSAFE
-        best = time_s.reshape(count, count).min(axis=1)
+        best = time_s.reshape(count, count).min(axis=1) + SOON * _time_left(
+            first[:, -1], cost, corner, goal, self._brake_s
+        )
+        best += STEER_S_PER_RADPS * np.abs(COMMANDS[:, 1])
+        best[STOP_ACTION] += LINGER_S
         return np.where(safe, -best, UNSAFE + np.minimum(seen_m, unseen_m).clip(max=LOOK_M) - 1.0)
 
 
@@ -186,13 +222,13 @@ def _at_least(keep_m: float, clear_m: Floats) -> float:
     return min(keep_m, float(clear_m[STOP_ACTION]) - 1e-6)
 
 
-def _obstacle_points(observation: Observation, window: LocalMap) -> tuple[Floats, Floats]:
+def _obstacle_points(observation: Observation, window: LocalMap, blind_m: float) -> tuple[Floats, Floats]:
     """Return what the scan sees, and what may stand where it does not look, as points (k, 2) in the start frame."""
     scan, pose = observation.scan, observation.filtered.pose
     ranges = scan.ranges_m.astype(np.float64)
     looked = scan.seen & (ranges < LOOK_M)
     seen = _points(observation, BIN_CENTERS_RAD[looked], ranges[looked])
-    guarded = _points(observation, BIN_CENTERS_RAD[~scan.seen], np.full(int((~scan.seen).sum()), BLIND_M))
+    guarded = _points(observation, BIN_CENTERS_RAD[~scan.seen], np.full(int((~scan.seen).sum()), blind_m))
     remembered = obstacles(window, pose, LOOK_M)
     azimuth = np.arctan2(remembered[:, 1] - pose.y_m, remembered[:, 0] - pose.x_m) - pose.yaw_rad
     bins = np.floor((azimuth + math.pi) / (2.0 * math.pi / BINS)).astype(int) % BINS
@@ -206,7 +242,9 @@ def _points(observation: Observation, azimuth_rad: Floats, range_m: Floats) -> F
 
 
 @njit(cache=True, nogil=True)
-def _time_left(ends: Floats, cost: Floats, corner: Floats, goal: Floats) -> Floats:  # pragma: no cover - compiled
+def _time_left(
+    ends: Floats, cost: Floats, corner: Floats, goal: Floats, brake_s: float
+) -> Floats:  # pragma: no cover - compiled
     """Return (n,): seconds from each end state to the goal, by its cost to go, heading and speed."""
     time_s = np.empty(ends.shape[0])
     for n in range(ends.shape[0]):
@@ -215,10 +253,10 @@ def _time_left(ends: Floats, cost: Floats, corner: Floats, goal: Floats) -> Floa
         goal_m = math.hypot(goal[0] - x, goal[1] - y)
         if goal_m < NEAR_M:
             way_m, di, dj = goal_m, x - goal[0], y - goal[1]
-        heading = yaw + w * BRAKE_S * 0.5
+        heading = yaw + w * TURN_LEAD_S
         turn = abs((math.atan2(-dj, -di) - heading + math.pi) % (2.0 * math.pi) - math.pi)
-        overshoot_m = max(0.0, v * BRAKE_S + v * v / (2.0 * BRAKE_MPS2) - way_m)
+        overshoot_m = max(0.0, v * brake_s - way_m)
         time_s[n] = (
-            way_m / SPEED_MPS + TURN_S_PER_RAD * turn * min(1.0, way_m / NEAR_M) + OVERSHOOT_S_PER_M * overshoot_m
+            way_m / SPEED_MPS + TURN_S_PER_RAD * turn * min(1.0, way_m / NEAR_M) ** 2 + OVERSHOOT_S_PER_M * overshoot_m
         )
     return time_s
