@@ -52,6 +52,8 @@ class Manifest(Section):
     memory_shape:         (layers, width) of the recurrent state; None for a policy without one
     memory_reset_s:       how often the memory is reset [s]; None leaves it to the configuration
     training_delay_ticks: sense-to-act delay in training, in ticks at `control_hz`
+    half_precision_nodes: an engine may compute the model's nodes whose names begin with one of these in half precision;
+                          all others, the recurrent ones above all, stay in single
     """
 
     contract_version: int
@@ -67,6 +69,7 @@ class Manifest(Section):
     decision_hz: Positive
     memory_shape: tuple[int, int] | None
     memory_reset_s: Positive | None = None
+    half_precision_nodes: tuple[str, ...] = ()
     extra: dict[str, Any] = Field(default_factory=dict)
 
     @model_validator(mode="after")
