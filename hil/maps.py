@@ -1,0 +1,155 @@
+"""Buildings: ROS map_server maps (pgm + yaml) and vector maps (wall segments) in one form, a grid of vertical intervals.
+
+Walls stand from the floor to `WALL_HEIGHT_M`. Unknown cells of a pgm are walls. What lies outside the building of a
+vector map is open ground. Every grid is closed by a border of wall one cell thick.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from hil.grids import chessboard_distance, mark_segments
+from onboard.errors import InputError
+from onboard.geometry import apply, inverse
+from onboard.messages import Pose
+
+CELL_M = 0.05
+"""Cell of a vector map, and the coarsest cell of any world; a coarser pgm is divided."""
+WALL_HEIGHT_M = 2.5
+VECTOR_MARGIN_M = 2.0
+"""Open ground around a vector map."""
+MAX_CELLS = 40_000_000
+MAPS_FOLDER = Path(__file__).parent / "maps_data"
+VECTOR_SUFFIX = ".json"
+INTERVALS = 2
+"""Vertical intervals per cell: what stands on the floor, and what hangs over it."""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """A building as a grid. Cell (row, column) covers [column, column + 1) x [row, row + 1) cells of the grid frame.
+
+    map_from_grid: pose of the grid's corner, of row 0 and column 0, in the map frame
+    low_m, high_m: (rows, columns, 2) float32; solid from low to high; an unused interval is (inf, -inf) [m]
+    gap:           (rows, columns) uint8; chessboard distance to the nearest cell with anything in it, at most 255
+    """
+
+    name: str
+    cell_m: float
+    map_from_grid: Pose
+    low_m: npt.NDArray[np.float32]
+    high_m: npt.NDArray[np.float32]
+    gap: npt.NDArray[np.uint8]
+
+    @property
+    def grid_from_map(self) -> Pose:
+        """Pose of the map frame in the grid frame."""
+        return inverse(self.map_from_grid)
+
+    def overlapping(self, low_m: float, high_m: float) -> npt.NDArray[np.bool_]:
+        """Return (rows, columns) bool: cells with something solid at a height in [low, high]."""
+        return np.asarray(((self.low_m <= high_m) & (self.high_m >= low_m)).any(axis=2))
+
+    def cell_of(self, xy_map_m: tuple[float, float]) -> tuple[int, int]:
+        """Return (row, column) of the cell with a point of the map frame; it may lie outside the grid."""
+        x, y = apply(self.grid_from_map, xy_map_m)
+        return math.floor(y / self.cell_m), math.floor(x / self.cell_m)
+
+    def centre_of(self, cell: tuple[int, int]) -> tuple[float, float]:
+        """Return the centre of a cell (row, column) in the map frame [m]."""
+        return apply(self.map_from_grid, ((cell[1] + 0.5) * self.cell_m, (cell[0] + 0.5) * self.cell_m))
+
+
+def make_world(
+    name: str,
+    cell_m: float,
+    map_from_grid: Pose,
+    low_m: npt.NDArray[np.float32],
+    high_m: npt.NDArray[np.float32],
+) -> World:
+    """Return the world with its derived arrays."""
+    return World(name, cell_m, map_from_grid, low_m, high_m, chessboard_distance((high_m >= low_m).any(axis=2)))
+
+
+def world_of_walls(name: str, cell_m: float, map_from_grid: Pose, wall: npt.NDArray[np.bool_]) -> World:
+    """Return the world whose True cells are walls, closed by a border of wall one cell thick."""
+    closed = np.pad(wall, 1, constant_values=True)
+    corner = apply(map_from_grid, (-cell_m, -cell_m))
+    low = np.full((*closed.shape, INTERVALS), np.inf, np.float32)
+    high = np.full((*closed.shape, INTERVALS), -np.inf, np.float32)
+    low[closed, 0], high[closed, 0] = 0.0, WALL_HEIGHT_M
+    return make_world(name, cell_m, Pose(*corner, map_from_grid.yaw_rad), low, high)
+
+
+def map_names() -> list[str]:
+    """Return the names of the maps that ship with the package, sorted."""
+    return sorted(file.name.split(".")[0] for file in MAPS_FOLDER.iterdir() if file.suffix in (".yaml", VECTOR_SUFFIX))
+
+
+def load_map(name_or_path: str | Path) -> World:
+    """Return the world of a shipped map, by name, or of a file: .yaml of a pgm, or .json of a vector map.
+
+    Raises InputError with one line: file, field, limit.
+    """
+    path = Path(name_or_path)
+    if path.suffix == "":
+        found = [file for suffix in (".yaml", VECTOR_SUFFIX) if (file := MAPS_FOLDER / f"{path.name}{suffix}").exists()]
+        if not found:
+            raise InputError(f"map {name_or_path}: no such map, there are {', '.join(map_names())}")
+        path = found[0]
+    if path.suffix in (".yaml", ".yml"):
+        # The reader of pgm maps uses this module's World.
+        from hil.ros_map import load_ros_map
+
+        return load_ros_map(path)
+    if path.suffix == VECTOR_SUFFIX:
+        return load_vector_map(path)
+    raise InputError(f"{path}: a map is the .yaml of a pgm or the .json of a vector map")
+
+
+def load_vector_map(path: Path, cell_m: float = CELL_M) -> World:
+    """Return the world of wall segments `[{"p0": {"x", "y"}, "p1": {"x", "y"}}, ...]` [m]. Raises InputError.
+
+    Every cell that a segment passes through is wall, so no ray slips through one.
+    """
+    segments = _read_segments(path)
+    points = segments.reshape(-1, 2)
+    corner = points.min(axis=0) - VECTOR_MARGIN_M
+    size = np.ceil((points.max(axis=0) + VECTOR_MARGIN_M - corner) / cell_m).astype(int)
+    check_size(path, int(size[1]), int(size[0]))
+    wall = np.zeros((size[1], size[0]), np.bool_)
+    mark_segments(wall, (segments - np.tile(corner, 2)) / cell_m)
+    return world_of_walls(path.name.split(".")[0], cell_m, Pose(float(corner[0]), float(corner[1]), 0.0), wall)
+
+
+def check_size(path: Path, rows: int, columns: int) -> None:
+    """Raise InputError when a grid would be larger than `MAX_CELLS`."""
+    if rows * columns > MAX_CELLS:
+        raise InputError(f"{path}: {columns} x {rows} cells, the limit is {MAX_CELLS}")
+
+
+def _read_segments(path: Path) -> npt.NDArray[np.float64]:
+    """Return (n, 4) x0, y0, x1, y1 [m]. Raises InputError."""
+    try:
+        rows = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise InputError(f"{path}: not valid JSON: {error}") from error
+    if not isinstance(rows, list) or not rows:
+        raise InputError(f"{path}: must be a list of at least one segment")
+    segments = np.empty((len(rows), 4))
+    for index, row in enumerate(rows):
+        try:
+            segments[index] = [float(row[end][axis]) for end in ("p0", "p1") for axis in ("x", "y")]
+        except (TypeError, KeyError, ValueError) as error:
+            raise InputError(f"{path}: segment {index}: must be {{p0: {{x, y}}, p1: {{x, y}}}} of numbers") from error
+        if not np.isfinite(segments[index]).all():
+            raise InputError(f"{path}: segment {index}: coordinates must be finite")
+    return segments

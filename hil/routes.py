@@ -1,0 +1,236 @@
+"""Where a body can go: free cells, shortest ways for its footprint, and starts and goals drawn by seed."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from hil.grids import line_is_free, room_for_circle
+from hil.maps import World
+from hil.world import Body, blocked_cells
+from onboard.errors import InputError
+from onboard.geometry import wrap
+from onboard.messages import Pose
+
+PASSAGE_MARGIN_M = 0.05
+"""Room beside the footprint on a shortest way."""
+STANDING_MARGIN_M = 0.15
+"""Room beside the footprint at a start and a goal."""
+INDOORS_RAYS = 32
+INDOORS_FRACTION = 0.8
+"""A place is indoors when at least this part of the rays around it meets something before the edge of the map."""
+EXACT_CELLS = 8
+"""Around its source, a field of distances is the length of straight lines."""
+TRIES = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class FreeSpace:
+    """Cells of one world for one body; both (rows, columns) bool, of the body standing at the cell's centre.
+
+    passable: with `PASSAGE_MARGIN_M` of room; standing: with `STANDING_MARGIN_M`
+    """
+
+    world: World
+    passable: npt.NDArray[np.bool_]
+    standing: npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """A start at rest and a point to reach, both in the map frame.
+
+    geodesic_m: length of the shortest way for the footprint with `PASSAGE_MARGIN_M` of room
+    """
+
+    start: Pose
+    goal_xy_m: tuple[float, float]
+    geodesic_m: float
+
+
+def free_space(world: World, body: Body) -> FreeSpace:
+    """Return where a body can pass and stand."""
+    blocked = blocked_cells(world, body)
+
+    def room(margin_m: float) -> npt.NDArray[np.bool_]:
+        return np.asarray(room_for_circle((body.radius_m + margin_m) / world.cell_m, blocked, world.gap))
+
+    return FreeSpace(world, room(PASSAGE_MARGIN_M), room(STANDING_MARGIN_M))
+
+
+def distance_field(
+    space: FreeSpace, goal_xy_m: tuple[float, float], limit_m: float = math.inf
+) -> npt.NDArray[np.float64]:
+    """Return (rows, columns) geodesic distance to a point [m], inf where there is no way or it is beyond the limit.
+
+    Fast marching, first order: up to 3 % too long, since it grows round in squares. Raises InputError for a goal
+    where the body cannot pass.
+    """
+    cell = _passable_cell(space, goal_xy_m)
+    return np.asarray(_march(space.passable, cell[0], cell[1], limit_m / space.world.cell_m) * space.world.cell_m)
+
+
+def shortest_path(
+    space: FreeSpace, start_xy_m: tuple[float, float], goal_xy_m: tuple[float, float]
+) -> npt.NDArray[np.float64] | None:
+    """Return (n, 2) corners of a shortest way in the map frame [m], or None where there is none.
+
+    The way follows the field of distances downhill and is then pulled taut, so its length is not that of a staircase.
+    Raises InputError for an end where the body cannot pass.
+    """
+    start, goal = _passable_cell(space, start_xy_m), _passable_cell(space, goal_xy_m)
+    return _path_down(space, distance_field(space, goal_xy_m), start, goal)
+
+
+def path_length(path: npt.NDArray[np.float64]) -> float:
+    """Return the length of a polyline (n, 2) [m]."""
+    return float(np.hypot(*np.diff(path, axis=0).T).sum())
+
+
+def is_indoors(world: World, cell: tuple[int, int]) -> bool:
+    """Return whether walls stand around a cell in most directions, so that a yard around a floor plan is left out."""
+    return bool(_rays_met(world.gap, cell[0], cell[1]) >= INDOORS_FRACTION * INDOORS_RAYS)
+
+
+def pick_episode(space: FreeSpace, rng: np.random.Generator, min_m: float, max_m: float) -> Episode:
+    """Return a random episode whose geodesic length lies in [min_m, max_m].
+
+    The start is uniform over indoor cells to stand on, its heading uniform, the goal uniform over those that are that
+    far from the start. Raises InputError when `TRIES` starts give none.
+    """
+    candidates = np.argwhere(space.standing)
+    for _ in range(TRIES if len(candidates) else 0):
+        start = _as_cell(candidates[rng.integers(len(candidates))])
+        yaw = wrap(rng.uniform(-math.pi, math.pi))
+        if not is_indoors(space.world, start):
+            continue
+        start_xy = space.world.centre_of(start)
+        field = distance_field(space, start_xy, max_m)
+        goals = np.argwhere(space.standing & (field >= min_m) & (field <= max_m))
+        if len(goals) == 0:
+            continue
+        goal = _as_cell(goals[rng.integers(len(goals))])
+        path = _path_down(space, field, goal, start)
+        if path is None or not is_indoors(space.world, goal) or not min_m <= path_length(path) <= max_m:
+            continue
+        return Episode(Pose(*start_xy, yaw), space.world.centre_of(goal), path_length(path))
+    raise InputError(f"map {space.world.name}: found no start and goal {min_m} to {max_m} m apart")
+
+
+def _as_cell(row: npt.NDArray[np.int64]) -> tuple[int, int]:
+    return int(row[0]), int(row[1])
+
+
+def _passable_cell(space: FreeSpace, xy_m: tuple[float, float]) -> tuple[int, int]:
+    row, column = space.world.cell_of(xy_m)
+    rows, columns = space.passable.shape
+    if not (0 <= row < rows and 0 <= column < columns and space.passable[row, column]):
+        raise InputError(f"map {space.world.name}: the body does not fit at ({xy_m[0]:.2f}, {xy_m[1]:.2f})")
+    return row, column
+
+
+def _path_down(
+    space: FreeSpace, field: npt.NDArray[np.float64], start: tuple[int, int], goal: tuple[int, int]
+) -> npt.NDArray[np.float64] | None:
+    """Return the taut way from start down to the source of the field, in the map frame; None when there is none."""
+    if not math.isfinite(field[start]):
+        return None
+    corners = _pull_taut(space.passable, _descend(field, start[0], start[1], goal[0], goal[1]))
+    return np.array([space.world.centre_of(_as_cell(corner)) for corner in corners])
+
+
+@njit(cache=True, nogil=True)
+def _march(free: npt.NDArray[np.bool_], row: int, column: int, limit: float) -> npt.NDArray[np.float64]:
+    """Return distances to a cell in cells: fast marching of |grad T| = 1 over True cells, inf beyond the limit."""
+    rows, columns = free.shape
+    field = np.full((rows, columns), np.inf)
+    done = np.zeros((rows, columns), np.bool_)
+    heap = [(0.0, row, column)]
+    for r in range(max(row - EXACT_CELLS, 0), min(row + EXACT_CELLS + 1, rows)):
+        for c in range(max(column - EXACT_CELLS, 0), min(column + EXACT_CELLS + 1, columns)):
+            if free[r, c] and line_is_free(free, (row, column), (r, c)):
+                field[r, c] = math.hypot(r - row, c - column)
+                heapq.heappush(heap, (field[r, c], r, c))
+    while heap:
+        value, row, column = heapq.heappop(heap)
+        if done[row, column] or value > limit:
+            continue
+        done[row, column] = True
+        for down, right in ((1, 0), (-1, 0), (0, 1), (0, -1)):
+            r, c = row + down, column + right
+            if 0 <= r < rows and 0 <= c < columns and free[r, c] and not done[r, c]:
+                a = min(field[max(r - 1, 0), c], field[min(r + 1, rows - 1), c])
+                b = min(field[r, max(c - 1, 0)], field[r, min(c + 1, columns - 1)])
+                if abs(a - b) < 1.0:
+                    new = 0.5 * (a + b + math.sqrt(2.0 - (a - b) * (a - b)))
+                else:
+                    new = min(a, b) + 1.0
+                if new < field[r, c]:
+                    field[r, c] = new
+                    heapq.heappush(heap, (new, r, c))
+    for r in range(rows):
+        for c in range(columns):
+            if not done[r, c]:
+                field[r, c] = np.inf
+    return field
+
+
+@njit(cache=True, nogil=True)
+def _descend(
+    field: npt.NDArray[np.float64], row: int, column: int, goal_row: int, goal_column: int
+) -> npt.NDArray[np.int64]:
+    """Return (n, 2) cells from a start to the field's source, always to the neighbour with the steepest way down."""
+    path = [(row, column)]
+    while row != goal_row or column != goal_column:
+        best, best_row, best_column = 0.0, row, column
+        for down in range(-1, 2):
+            for right in range(-1, 2):
+                if down == 0 and right == 0:
+                    continue
+                slope = (field[row, column] - field[row + down, column + right]) / math.hypot(down, right)
+                # A diagonal step needs both cells beside it, or it would cut a corner.
+                open_way = math.isfinite(field[row + down, column]) and math.isfinite(field[row, column + right])
+                if open_way and slope > best:
+                    best, best_row, best_column = slope, row + down, column + right
+        row, column = best_row, best_column
+        path.append((row, column))
+    return np.array(path)
+
+
+@njit(cache=True, nogil=True)
+def _pull_taut(free: npt.NDArray[np.bool_], path: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return (m, 2) the shortest polyline through some of the path's cells whose lines stay on True cells."""
+    n = len(path)
+    length = np.full(n, np.inf)
+    before = np.zeros(n, np.int64)
+    length[0] = 0.0
+    for i in range(1, n):
+        for j in range(i):
+            way = length[j] + math.hypot(path[i, 0] - path[j, 0], path[i, 1] - path[j, 1])
+            if way < length[i] and line_is_free(free, (path[j, 0], path[j, 1]), (path[i, 0], path[i, 1])):
+                length[i], before[i] = way, j
+    corners = [n - 1]
+    while corners[-1] != 0:
+        corners.append(before[corners[-1]])
+    return path[np.array(corners[::-1])]
+
+
+@njit(cache=True, nogil=True)
+def _rays_met(gap: npt.NDArray[np.uint8], row: int, column: int) -> int:
+    """Return how many of `INDOORS_RAYS` rays from a cell meet an occupied cell before the border."""
+    rows, columns = gap.shape
+    met = 0
+    for ray in range(INDOORS_RAYS):
+        angle = 2.0 * math.pi * ray / INDOORS_RAYS
+        r, c = float(row), float(column)
+        while 1 <= round(r) < rows - 1 and 1 <= round(c) < columns - 1:
+            if gap[round(r), round(c)] == 0:
+                met += 1
+                break
+            r, c = r + 0.5 * math.sin(angle), c + 0.5 * math.cos(angle)
+    return met
