@@ -3,8 +3,8 @@
 Names on the wire follow `rmw`: `geometry_msgs/msg/Twist` is `geometry_msgs::msg::dds_::Twist_`. Fields are annotated
 here and now, not as strings: cyclonedds resolves only names of this module, and `float`, `str`, `bool` are not.
 
-`sequence<uint8>` is `bytes`, which passes through without a loop over its elements; other sequences of numbers must be
-lists or tuples (cyclonedds tests their truth, which a numpy array refuses).
+`sequence<uint8>` is `bytes` here and passes without a loop over its elements; other sequences of numbers must be lists
+or tuples (cyclonedds tests their truth, which a numpy array refuses).
 """
 
 import struct
@@ -13,11 +13,34 @@ from dataclasses import dataclass, field
 from typing import Annotated, TypeVar
 
 from cyclonedds.idl import IdlStruct
+from cyclonedds.idl._builder import Builder
+from cyclonedds.idl._machinery import BytesMachine
 from cyclonedds.idl._support import Buffer
 from cyclonedds.idl.types import array, float32, float64, int32, sequence, uint8, uint32
 
 from onboard.errors import InputError
 
+
+class ByteSequence(sequence):
+    """`sequence<uint8>` to the type system, one slice of `bytes` to the serializer.
+
+    cyclonedds (11.0.1) has either but not both: of `sequence[uint8]` it makes a list of numbers, and a member that is
+    plain `bytes` cannot be described to other participants.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(uint8)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ByteSequence)
+
+    def __hash__(self) -> int:
+        return hash(ByteSequence)
+
+
+Builder.easy_types[ByteSequence()] = BytesMachine
+
+Bytes = Annotated[bytes, ByteSequence()]
 Float32s = Annotated[Sequence[float], sequence(float32)]
 Float64s = Annotated[Sequence[float], sequence(float64)]
 Float64x9 = Annotated[Sequence[float], array(float64, 9)]
@@ -171,7 +194,7 @@ class Image(IdlStruct, typename="sensor_msgs.msg.dds_.Image_"):
     encoding: str = ""
     is_bigendian: uint8 = 0
     step: uint32 = 0
-    data: bytes = b""
+    data: Bytes = b""
 
 
 @dataclass
