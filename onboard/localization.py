@@ -1,0 +1,231 @@
+"""External localisation and the wheels in one estimate: an EKF in the map frame. Pure; nothing here reads a clock.
+
+The state is map_from_base. Odometry's increments predict it with the paper's noise (`odometry.grown`), fixes correct
+it. A fix is late: it is carried to now by the wheels' motion since its stamp, its covariance grown likewise, and then
+corrects the state. (The noise since the stamp is thereby counted in both; the fix weighs a little less than it might.)
+
+A fix far outside what the filter can believe is an outlier: counted, and it changes nothing, but `OUTLIERS_TO_RESTART`
+in a row that agree with each other start the filter anew there. The known bias of the paper's simulated wheels (1 cm a
+step forward) is not taken off: a real base has another one.
+
+What the policy sees as `loc` is the newest fix as it was received (`Received`), never the filter.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from onboard import odometry
+from onboard.config import OdometrySection
+from onboard.geometry import IDENTITY, between, compose, distance, inverse, wrap
+from onboard.messages import Fix, Pose, Twist
+from onboard.odometry import Covariance, OdometryState
+from onboard.scheduler import NS_PER_S
+
+GATE = 30.66
+"""Squared Mahalanobis distance, 3 degrees of freedom, exceeded by one honest fix in a million."""
+OUTLIERS_TO_RESTART = 3
+AGREE_M = 0.5
+AGREE_RAD = 0.35
+"""Outliers agree when the wheels carry the older one this near to the newer one."""
+
+CLOCKS_DISAGREE_NS = 3 * NS_PER_S
+"""Further apart, the stamps of fixes and odometry cannot be of one clock, and arrival times stand in."""
+STAMP_STEP_NS = 10 * NS_PER_S
+"""A fix older than the newest by more than this tells of a new clock, not of a late message."""
+MAX_POSITION_M = 1e7
+SMALLEST_EIGENVALUE = -1e-9
+
+LOCALISED_SD_M = 0.5
+LOCALISED_SD_RAD = 0.5
+"""Localised means known at least as well as this (standard deviations of each coordinate)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """The newest fix as received. pose: map_from_base then; twist: the wheels' at that time; taken_ns: monotonic."""
+
+    pose: Pose
+    twist: Twist
+    stamp_ns: int
+    taken_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class LocalizationState:
+    """The filter and its counts.
+
+    map_from_base: estimate at the newest odometry taken in; None before the first fix
+    covariance:    (3, 3) of x, y, yaw in the map frame [m^2, m rad, rad^2]
+    odom_from_base, moving_s: the odometry that the estimate has taken in
+    outliers:      map_from_odom as each of the last outliers in a row has it
+    refusal:       why the newest refused fix was refused
+    """
+
+    map_from_base: Pose | None = None
+    covariance: Covariance | None = None
+    odom_from_base: Pose = IDENTITY
+    moving_s: float = 0.0
+    received: Received | None = None
+    outliers: tuple[Pose, ...] = ()
+    fixes: int = 0
+    ignored: int = 0
+    rejected: int = 0
+    restarts: int = 0
+    refused: int = 0
+    refusal: str = ""
+
+
+def advance(
+    state: LocalizationState, fixes: Iterable[Fix], wheels: OdometryState, section: OdometrySection
+) -> LocalizationState:
+    """Return the filter at the newest odometry, with the fixes of this tick in it. Never raises: see `refusal`."""
+    state = predict(state, wheels)
+    for fix in fixes:
+        state = correct(state, fix, wheels, section)
+    return state
+
+
+def predict(state: LocalizationState, wheels: OdometryState) -> LocalizationState:
+    """Return the filter carried along with the wheels."""
+    if state.map_from_base is None or state.covariance is None:
+        return state
+    after = compose(state.map_from_base, between(state.odom_from_base, wheels.pose))
+    covariance = odometry.grown(state.covariance, state.map_from_base, after, wheels.moving_s - state.moving_s)
+    return replace(
+        state, map_from_base=after, covariance=covariance, odom_from_base=wheels.pose, moving_s=wheels.moving_s
+    )
+
+
+def correct(state: LocalizationState, fix: Fix, wheels: OdometryState, section: OdometrySection) -> LocalizationState:
+    """Return the filter, already predicted to `wheels`, after one fix."""
+    reason = _refusal(fix, wheels)
+    if reason:
+        return replace(state, refused=state.refused + 1, refusal=f"localisation refused: {reason}")
+    newest = state.received
+    if newest is not None and 0 <= newest.stamp_ns - fix.stamp_ns <= STAMP_STEP_NS:
+        return replace(state, ignored=state.ignored + 1)
+    then = _sample_of(fix, wheels)
+    behind_ns = (wheels.stamp_ns or 0) - then.stamp_ns
+    received = Received(fix.pose, then.motion.twist, fix.stamp_ns, (wheels.arrival_ns or 0) - behind_ns)
+    state = replace(state, received=received, fixes=state.fixes + 1)
+    measured = compose(fix.pose, between(then.motion.pose, wheels.pose))
+    noise = odometry.grown(
+        measurement_noise(fix, section), fix.pose, measured, max(0.0, wheels.moving_s - then.moving_s)
+    )
+    if state.map_from_base is None or state.covariance is None:
+        return _started(state, measured, noise, wheels)
+    return _updated(state, measured, noise, wheels)
+
+
+def measurement_noise(fix: Fix, section: OdometrySection) -> Covariance:
+    """Return the (3, 3) covariance of a fix: what the sender states, nowhere below `localization_sd`.
+
+    A stated covariance that is not finite, not symmetric positive or has no variance is not believed at all.
+    """
+    floor = np.square(np.asarray(section.localization_sd, dtype=np.float64))
+    stated = fix.covariance
+    if stated is None or stated.shape != (3, 3) or not np.isfinite(stated).all():
+        return np.diag(floor)
+    symmetric = np.allclose(stated, stated.T, rtol=1e-6, atol=1e-9)
+    if not symmetric or (np.diag(stated) <= 0.0).any():
+        return np.diag(floor)
+    if np.linalg.eigvalsh(stated).min() < SMALLEST_EIGENVALUE:
+        return np.diag(floor)
+    raised: Covariance = stated + np.diag(np.maximum(0.0, floor - np.diag(stated)))
+    return raised
+
+
+def localised(state: LocalizationState) -> bool:
+    """Return whether the base's place in the map is known well enough to take goals there.
+
+    Age alone does not end it: localisation is silent while the robot stands still, and standing adds no error.
+    """
+    if state.map_from_base is None or state.covariance is None:
+        return False
+    sd_x, sd_y, sd_yaw = np.sqrt(np.diag(state.covariance))
+    return bool(max(sd_x, sd_y) <= LOCALISED_SD_M and sd_yaw <= LOCALISED_SD_RAD)
+
+
+def map_from_odom(state: LocalizationState) -> Pose | None:
+    """Return where the odom frame stands in the map (for `/tf`), None before the first fix."""
+    if state.map_from_base is None:
+        return None
+    return compose(state.map_from_base, inverse(state.odom_from_base))
+
+
+def _refusal(fix: Fix, wheels: OdometryState) -> str:
+    """Return what is wrong with the fix, or ""."""
+    for name, value in (("x", fix.pose.x_m), ("y", fix.pose.y_m), ("yaw", fix.pose.yaw_rad)):
+        if not math.isfinite(value):
+            return f"{name} is {value}"
+        if abs(value) > MAX_POSITION_M:
+            return f"{name} is {value:g}, limit {MAX_POSITION_M:g}"
+    return "" if wheels.history else "it came before the first odometry"
+
+
+def _sample_of(fix: Fix, wheels: OdometryState) -> odometry.Sample:
+    """Return where the wheels were when the fix was taken.
+
+    By its stamp, when both clocks can be one and the history reaches; otherwise by its arrival, else the newest.
+    """
+    newest = wheels.history[-1]
+    arrived_ns = newest.stamp_ns + fix.arrival_ns - (wheels.arrival_ns or 0)
+    if abs(arrived_ns - fix.stamp_ns) <= CLOCKS_DISAGREE_NS:
+        sample = odometry.at(wheels, fix.stamp_ns)
+        if sample is not None:
+            return sample
+    return odometry.at(wheels, arrived_ns) or newest
+
+
+def _started(state: LocalizationState, measured: Pose, noise: Covariance, wheels: OdometryState) -> LocalizationState:
+    return replace(
+        state,
+        map_from_base=measured,
+        covariance=noise,
+        odom_from_base=wheels.pose,
+        moving_s=wheels.moving_s,
+        outliers=(),
+    )
+
+
+def _updated(state: LocalizationState, measured: Pose, noise: Covariance, wheels: OdometryState) -> LocalizationState:
+    """Return the filter after one measurement of map_from_base now, or with one more outlier."""
+    assumed, covariance = state.map_from_base, state.covariance
+    if assumed is None or covariance is None:
+        raise ValueError("the filter has not started")
+    residual = np.array(
+        [measured.x_m - assumed.x_m, measured.y_m - assumed.y_m, wrap(measured.yaw_rad - assumed.yaw_rad)]
+    )
+    innovation = covariance + noise
+    if float(residual @ np.linalg.solve(innovation, residual)) > GATE:
+        return _outlier(state, measured, noise, wheels)
+    gain = np.linalg.solve(innovation, covariance).T
+    x, y, yaw = (float(part) for part in gain @ residual)
+    kept = np.eye(3) - gain
+    joseph = kept @ covariance @ kept.T + gain @ noise @ gain.T
+    return replace(
+        state,
+        map_from_base=Pose(assumed.x_m + x, assumed.y_m + y, wrap(assumed.yaw_rad + yaw)),
+        covariance=0.5 * (joseph + joseph.T),
+        outliers=(),
+    )
+
+
+def _outlier(state: LocalizationState, measured: Pose, noise: Covariance, wheels: OdometryState) -> LocalizationState:
+    """Return the filter with the outlier counted, or started anew when enough of them agree."""
+    outliers = state.outliers
+    if outliers:
+        foretold = compose(outliers[-1], wheels.pose)
+        turned = abs(wrap(foretold.yaw_rad - measured.yaw_rad))
+        if distance(foretold, measured) > AGREE_M or turned > AGREE_RAD:
+            outliers = ()
+    outliers = (*outliers, compose(measured, inverse(wheels.pose)))
+    state = replace(state, rejected=state.rejected + 1, outliers=outliers)
+    if len(outliers) < OUTLIERS_TO_RESTART:
+        return state
+    return replace(_started(state, measured, noise, wheels), restarts=state.restarts + 1)

@@ -1,0 +1,171 @@
+"""Backing off when blocked (paper 1, section 1.5). Pure: state and situation in; new state, override and event out.
+
+R1   blocked: an obstacle is notified, or the policy wants motion, and the wheels measure none. What the *policy*
+     wants counts, not what the limits let through: a robot that they hold before an obstacle is blocked as well
+R2   blocked for blocked_s without a break: one try. It goes backward at backward_mps
+R3   a try lasts at most backward_s
+R4   a try goes back at most DISTANCE_SLACK * backward_mps * backward_s by the wheels
+R5   a try begins only when the rear is free for rear_clearance_m and the whole way
+R6   a try ends at once when the rear is no longer free for rear_clearance_m and the rest of the way
+R7   a try that cannot begin counts as one
+R8   after a try, none begins for cool_down_s
+R9   blocked again after `tries` tries within window_s: it gives up with a reason, and stays so until a new goal
+R10  e-stop, operator, no goal: suspended; a try under way ends at once, the time blocked starts anew
+R11  the end of a try asks for a reset of the policy's memory
+R12  time that goes backward ends a try and starts the time blocked anew
+R13  the override is exactly (-backward_mps, 0) during a try, zero after giving up, and None otherwise
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from onboard.config import RecoverySection
+from onboard.messages import STOP, Twist
+from onboard.scheduler import NS_PER_S
+
+DISTANCE_SLACK = 1.5
+REAR_NOISE_M = 0.05
+"""While backing, the rear may seem this much nearer than foretold before it counts as something new."""
+
+
+class Event(str, Enum):
+    """What happened in a tick, for the log, the recording and the runtime."""
+
+    BEGAN = "began"
+    ENDED = "ended"
+    CUT_SHORT = "cut_short"
+    REAR_NOT_FREE = "rear_not_free"
+    GAVE_UP = "gave_up"
+
+
+MEMORY_RESETS = frozenset({Event.ENDED, Event.CUT_SHORT})
+"""After these the policy starts a new sequence: memory reset, previous action NO_ACTION (R11)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What the recovery looks at, this tick.
+
+    suspended:   e-stop, operator, or no goal being driven to
+    obstacle:    last state of `/obstacle` (bumper or notice)
+    wanted:      the policy's set point before any limit, None when it has none
+    measured:    the wheels' twist
+    travelled_m: length of the path so far, by the wheels (`OdometryState.travelled_m`)
+    rear_free_m: how far back nothing is in the way (`zones.free_behind_m`); 0 when nobody looks there
+    """
+
+    suspended: bool
+    obstacle: bool | None
+    wanted: Twist | None
+    measured: Twist
+    travelled_m: float
+    rear_free_m: float
+
+
+@dataclass(frozen=True, slots=True)
+class Backing:
+    """A try under way: when it began, and where on the wheels' path."""
+
+    began_ns: int
+    began_m: float
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryState:
+    """What lives between ticks. A new goal starts with a fresh one.
+
+    blocked_ns: since when the robot is blocked, None while it is not
+    tries_ns:   when the tries within the window began, oldest first; refused ones (R7) included
+    ended_ns:   when the last try ended, None before the first
+    gave_up:    why; empty while it has not
+    """
+
+    now_ns: int | None = None
+    blocked_ns: int | None = None
+    backing: Backing | None = None
+    tries_ns: tuple[int, ...] = ()
+    ended_ns: int | None = None
+    gave_up: str = ""
+
+
+Step = tuple[RecoveryState, Twist | None, Event | None]
+
+
+def advance(state: RecoveryState, situation: Situation, section: RecoverySection, now_ns: int) -> Step:
+    """Return the new state, the twist that replaces the policy's (None: the policy's stands), and what happened."""
+    if state.now_ns is not None and now_ns < state.now_ns:
+        return _time_went_back(state, now_ns)
+    state = replace(state, now_ns=now_ns)
+    if state.gave_up:
+        return state, STOP, None
+    if situation.suspended:
+        suspended = replace(state, blocked_ns=None, backing=None)
+        return (suspended, None, None) if state.backing is None else _ended(suspended, Event.CUT_SHORT, now_ns)
+    if state.backing is not None:
+        return _back(state, state.backing, situation, section, now_ns)
+    if not blocked(situation, section):
+        return replace(state, blocked_ns=None), None, None
+    since_ns = now_ns if state.blocked_ns is None else state.blocked_ns
+    state = replace(state, blocked_ns=since_ns)
+    cooling = state.ended_ns is not None and now_ns - state.ended_ns < section.cool_down_s * NS_PER_S
+    if cooling or now_ns - since_ns < section.blocked_s * NS_PER_S:
+        return state, None, None
+    return _try(state, situation, section, now_ns)
+
+
+def blocked(situation: Situation, section: RecoverySection) -> bool:
+    """Return whether the robot ought to move and does not (R1)."""
+    measured, wanted = situation.measured, situation.wanted
+    moves = abs(measured.v_mps) > section.moving_mps or abs(measured.w_radps) > section.moving_radps
+    wants = wanted is not None and (
+        abs(wanted.v_mps) > section.commanded_mps or abs(wanted.w_radps) > section.commanded_radps
+    )
+    return not moves and (situation.obstacle is True or wants)
+
+
+def way_m(section: RecoverySection) -> float:
+    """Return how far back a whole try goes."""
+    return section.backward_mps * section.backward_s
+
+
+def _try(state: RecoveryState, situation: Situation, section: RecoverySection, now_ns: int) -> Step:
+    """Begin a try, count one that cannot begin, or give up."""
+    tries_ns = tuple(began_ns for began_ns in state.tries_ns if now_ns - began_ns < section.window_s * NS_PER_S)
+    if len(tries_ns) >= section.tries:
+        reason = f"blocked: {len(tries_ns)} recoveries in {section.window_s:g} s failed"
+        return replace(state, tries_ns=tries_ns, gave_up=reason), STOP, Event.GAVE_UP
+    state = replace(state, tries_ns=(*tries_ns, now_ns), blocked_ns=None)
+    if situation.rear_free_m < section.rear_clearance_m + way_m(section):
+        return replace(state, ended_ns=now_ns), None, Event.REAR_NOT_FREE
+    state = replace(state, backing=Backing(now_ns, situation.travelled_m))
+    return state, Twist(-section.backward_mps, 0.0), Event.BEGAN
+
+
+def _back(state: RecoveryState, backing: Backing, situation: Situation, section: RecoverySection, now_ns: int) -> Step:
+    """Go on with a try, or end it."""
+    backed_m = situation.travelled_m - backing.began_m
+    if now_ns - backing.began_ns >= section.backward_s * NS_PER_S:
+        return _ended(state, Event.ENDED, now_ns)
+    if backed_m >= DISTANCE_SLACK * way_m(section):
+        return _ended(state, Event.ENDED, now_ns)
+    rest_m = max(0.0, way_m(section) - backed_m)
+    if situation.rear_free_m < section.rear_clearance_m + rest_m - REAR_NOISE_M:
+        return _ended(state, Event.CUT_SHORT, now_ns)
+    return state, Twist(-section.backward_mps, 0.0), None
+
+
+def _ended(state: RecoveryState, event: Event, now_ns: int) -> Step:
+    """Return the state after a try; the policy has the robot again."""
+    return replace(state, backing=None, blocked_ns=None, ended_ns=now_ns), None, event
+
+
+def _time_went_back(state: RecoveryState, now_ns: int) -> Step:
+    """Start all times anew; the tries so far count as if they were made now."""
+    tries_ns = tuple(now_ns for _ in state.tries_ns)
+    ended_ns = None if state.ended_ns is None else now_ns
+    restarted = replace(state, now_ns=now_ns, blocked_ns=None, tries_ns=tries_ns, ended_ns=ended_ns, backing=None)
+    if state.backing is not None:
+        return _ended(restarted, Event.CUT_SHORT, now_ns)
+    return restarted, STOP if state.gave_up else None, None
