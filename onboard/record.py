@@ -118,7 +118,7 @@ class Recorder:
         except OSError as error:
             if error.errno not in DISK_FULL:
                 raise ConfigError(f"record.directory {section.directory}: cannot be used: {error.strerror}") from error
-            self._stop_on(error)
+            self._stop(error.strerror or repr(error))
         self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
         self._thread.start()
 
@@ -179,7 +179,8 @@ class Recorder:
         try:
             self._loop()
         except BaseException as error:
-            self._stopped = f"{self._folder.current}: recording stopped by a fault of the recorder: {error!r}"
+            self._on_disk(self._finish)
+            self._stop(f"fault of a message or the recorder: {error!r}")
             raise
 
     def _loop(self) -> None:
@@ -209,7 +210,7 @@ class Recorder:
         try:
             action()
         except OSError as error:
-            self._stop_on(error)
+            self._stop(error.strerror or repr(error))
 
     def _take(self, item: _Queued) -> None:
         self._taken += 1
@@ -255,9 +256,9 @@ class Recorder:
             self._finished_bytes += self._file.finish()
             self._file, self._file_bytes = None, 0
 
-    def _stop_on(self, error: OSError) -> None:
+    def _stop(self, reason: str) -> None:
         """End the recording for one reason; what stands whole in the file stays and is made readable."""
-        self._stopped = f"{self._folder.current}: recording stopped: {error.strerror}"
+        self._stopped = f"{self._folder.current}: recording stopped: {reason}"
         if self._file is None:
             return
         saved = self._file.abandon()

@@ -209,6 +209,23 @@ def test_a_message_that_cannot_be_serialised_is_counted_alone(
     assert [message.data for _, _, message in read(*recordings(tmp_path))] == ["after"]
 
 
+def boom() -> bytes:
+    raise RuntimeError("boom")
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_an_unforeseen_fault_ends_the_recording_and_keeps_what_was_recorded(tmp_path: Path) -> None:
+    session = recorder(tmp_path)
+    session.write("/a", STRING, text("before"), NOW_NS)
+    session.write("/a", STRING, boom, NOW_NS)
+    session.close()
+    assert session.write("/a", STRING, text("after"), NOW_NS) is False
+    assert session.stats().stopped.endswith(
+        "recording stopped: fault of a message or the recorder: RuntimeError('boom')"
+    )
+    assert [message.data for _, _, message in read(*recordings(tmp_path))] == ["before"]
+
+
 IMAGE = message_type(Image)
 
 

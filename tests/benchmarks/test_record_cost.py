@@ -22,7 +22,7 @@ from onboard.record import Recorder
 from onboard.record_schema import message_type
 from onboard.scheduler import Histogram, MonotonicClock
 
-TICKS = 90
+TICKS = 150
 TICK_NS = 33_333_333
 TICKS_PER_DECISION = 10
 SMALL = 10
