@@ -64,7 +64,8 @@ def capture(order: dict[str, Any]) -> None:
         slots.write(number, captured.stamp_ns, int(np.count_nonzero(pixels)), pixels)
         number += 1
         stop.wait(max(0.0, period_s - (time.monotonic() - began_s)))
-    report("ended", frames=number - order["first_number"])
+    if not stop.is_set():
+        report("ended")
     stream.close()
 
 
