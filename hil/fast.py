@@ -1,4 +1,4 @@
-"""A drive without processes or wire: truth, direct scan and a choice, in one loop. For tests and for tuning policies."""
+"""A drive without processes or wire: truth, direct scan and a choice in one loop. For tests and tuning."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from hil.maps import World
 from hil.render import cast_scan
 from hil.routes import Episode
 from hil.world import Body, SimState, Simulation
+from onboard import scan
+from onboard.config import ScanSection
 from onboard.contract import ACTIONS, STOP_ACTION
 from onboard.geometry import apply, between, inverse
-from onboard.messages import BINS, Motion, Scan, Twist
+from onboard.messages import Motion, Scan, Twist
 from onboard.motion import Plant
 from onboard.mounts import Mounts
 
@@ -25,8 +27,8 @@ REST_DECISIONS = 2
 """So many decisions in a row must be a stop, with the body at rest, to end a drive."""
 REST_MPS = 0.02
 REST_RADPS = 0.05
-LOOK_M = 2.0
-"""A bin counts as looked at when a point of its middle at this distance and the camera's height is in an image."""
+DEFAULT_SCAN = ScanSection()
+DEFAULT_BODY = Body()
 
 Choose = Callable[[Scan, Motion, tuple[float, float]], int]
 """(scan, true motion in the start frame, goal in the start frame) -> action."""
@@ -51,19 +53,9 @@ class Outcome:
     trace: npt.NDArray[np.float64]
 
 
-def looked_at(mounts: Mounts) -> npt.NDArray[np.bool_]:
-    """Return (180,) bool: bins whose middle some depth camera sees at its own height, `LOOK_M` from the base."""
-    azimuth = np.radians(-180.0 + (np.arange(BINS) + 0.5) * 360.0 / BINS)
-    seen = np.zeros(BINS, np.bool_)
-    for mount in mounts.depth.values():
-        height = np.full(BINS, mount.base_from_camera[2, 3])
-        points = np.stack([LOOK_M * np.cos(azimuth), LOOK_M * np.sin(azimuth), height, np.ones(BINS)])
-        x, y, z, _ = np.linalg.inv(mount.base_from_camera) @ points
-        ahead = z > 0.0
-        u = np.divide(x, z, out=np.full(BINS, np.inf), where=ahead) * mount.fx + mount.cx
-        v = np.divide(y, z, out=np.full(BINS, np.inf), where=ahead) * mount.fy + mount.cy
-        seen |= ahead & (u >= -0.5) & (u < mount.width - 0.5) & (v >= -0.5) & (v < mount.height - 0.5)
-    return seen
+def looked_at(mounts: Mounts, section: ScanSection = DEFAULT_SCAN) -> npt.NDArray[np.bool_]:
+    """Return (180,) bool: bins in which some depth camera looks, as the fusion judges it."""
+    return np.asarray(np.logical_or.reduce([scan.looked_at(mount, section) for mount in mounts.depth.values()]))
 
 
 def sense(world: World, state: SimState, seen: npt.NDArray[np.bool_]) -> Scan:
@@ -79,7 +71,7 @@ def drive(
     choose: Choose,
     plant: Plant,
     seen: npt.NDArray[np.bool_],
-    body: Body = Body(),  # noqa: B008 - frozen
+    body: Body = DEFAULT_BODY,
     delay_ticks: int = 3,
     max_s: float = 100.0,
     end_at_contact: bool = False,

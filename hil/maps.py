@@ -1,4 +1,4 @@
-"""Buildings: ROS map_server maps (pgm + yaml) and vector maps (wall segments) in one form, a grid of vertical intervals.
+"""Buildings: ROS map_server maps (pgm + yaml) and vector maps (wall segments) as grids of vertical intervals.
 
 Walls stand from the floor to `WALL_HEIGHT_M`. Unknown cells of a pgm are walls. What lies outside the building of a
 vector map is open ground. Every grid is closed by a border of wall one cell thick.
@@ -74,7 +74,9 @@ def make_world(
     high_m: npt.NDArray[np.float32],
 ) -> World:
     """Return the world with its derived arrays."""
-    return World(name, cell_m, map_from_grid, low_m, high_m, chessboard_distance((high_m >= low_m).any(axis=2)))
+    return World(
+        name, cell_m, map_from_grid, low_m, high_m, chessboard_distance(np.asarray((high_m >= low_m).any(axis=2)))
+    )
 
 
 def world_of_walls(name: str, cell_m: float, map_from_grid: Pose, wall: npt.NDArray[np.bool_]) -> World:

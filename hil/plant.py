@@ -10,6 +10,7 @@ from onboard.motion import MotionState, Plant, step
 STEP_S = 1.0 / 30.0
 """The paper's fast loop (paper 1, section 4)."""
 NS = 1_000_000_000
+STEP_NS = round(STEP_S * NS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,17 +7,21 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-import yaml
 from PIL import Image, UnidentifiedImageError
 from pydantic import Field, ValidationError, model_validator
 
 from hil.maps import CELL_M, World, check_size, world_of_walls
 from onboard.config import Fraction, Positive, Section, validation_line
-from onboard.errors import InputError
+from onboard.errors import InputError, MissingExtraError
 from onboard.messages import Pose
 
+try:
+    import yaml
+except ModuleNotFoundError as error:
+    raise MissingExtraError("PyYAML", "hil") from error
+
 WHITE = 255.0
-SCALE_UNKNOWN_BELOW_OPAQUE = 255
+OPAQUE = 255
 """In mode scale, a pixel that is not fully opaque is unknown."""
 RAW_LARGEST = 100
 """In mode raw, values up to 100 are the percentage of occupancy; larger ones are unknown."""
@@ -68,7 +72,7 @@ def free_pixels(pixels: npt.NDArray[Any], table: RosMapTable) -> npt.NDArray[np.
     occupancy = grey / WHITE if table.negate else (WHITE - grey) / WHITE
     free = occupancy < table.free_thresh
     if table.mode == "scale" and pixels.ndim == 3:
-        free &= pixels[..., 1] >= SCALE_UNKNOWN_BELOW_OPAQUE
+        free &= pixels[..., 1] >= OPAQUE
     return np.asarray(free)
 
 

@@ -166,10 +166,9 @@ def _march(free: npt.NDArray[np.bool_], row: int, column: int, limit: float) -> 
             if 0 <= r < rows and 0 <= c < columns and free[r, c] and not done[r, c]:
                 a = min(field[max(r - 1, 0), c], field[min(r + 1, rows - 1), c])
                 b = min(field[r, max(c - 1, 0)], field[r, min(c + 1, columns - 1)])
+                new = min(a, b) + 1.0
                 if abs(a - b) < 1.0:
                     new = 0.5 * (a + b + math.sqrt(2.0 - (a - b) * (a - b)))
-                else:
-                    new = min(a, b) + 1.0
                 if new < field[r, c]:
                     field[r, c] = new
                     heapq.heappush(heap, (new, r, c))
@@ -217,7 +216,8 @@ def _pull_taut(free: npt.NDArray[np.bool_], path: npt.NDArray[np.int64]) -> npt.
     corners = [n - 1]
     while corners[-1] != 0:
         corners.append(before[corners[-1]])
-    return path[np.array(corners[::-1])]
+    taut: npt.NDArray[np.int64] = path[np.array(corners[::-1])]
+    return taut
 
 
 @njit(cache=True, nogil=True)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from hil.grids import circle_overlaps
 from hil.maps import World
-from hil.plant import STEP_S, BaseState, base_at, send_command, step_base
+from hil.plant import NS, STEP_NS, BaseState, base_at, send_command, step_base
 from onboard.errors import InputError
 from onboard.geometry import apply, distance
 from onboard.messages import Pose, Twist
@@ -90,17 +90,17 @@ class Simulation:
         """Return the state with a command sent to the base now."""
         return replace(state, base=send_command(state.base, command, state.time_ns, self.plant))
 
-    def step(self, state: SimState, dt_ns: int = round(STEP_S * 1e9)) -> SimState:
+    def step(self, state: SimState, dt_ns: int = STEP_NS) -> SimState:
         """Return the state one step later."""
-        base = step_base(state.base, state.time_ns, self.plant, dt_ns / 1e9)
+        base = step_base(state.base, state.time_ns, self.plant, dt_ns / NS)
         time_ns = state.time_ns + dt_ns
         moved_m = distance(state.pose, base.motion.pose)
+        touched_at = state.touched_at
         if moved_m > 0.0 and self.overlaps(base.motion.pose):
-            contacts = state.contacts + (state.touched_at is None)
-            touched_at = state.touched_at or state.pose
-            return SimState(time_ns, _halted(base, state.pose), contacts, touched_at, state.path_m)
-        released = state.touched_at is not None and distance(state.touched_at, base.motion.pose) > RELEASE_M
-        touched_at = None if released else state.touched_at
+            contacts = state.contacts + (touched_at is None)
+            return SimState(time_ns, _halted(base, state.pose), contacts, touched_at or state.pose, state.path_m)
+        if touched_at is not None and distance(touched_at, base.motion.pose) > RELEASE_M:
+            touched_at = None
         return SimState(time_ns, base, state.contacts, touched_at, state.path_m + moved_m)
 
 
