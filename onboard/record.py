@@ -105,6 +105,7 @@ class Recorder:
         self._number = self._refused = self._put_bytes = 0  # changed by the caller's thread alone
         self._taken = self._taken_bytes = self._written = self._failed = 0  # by the writing thread alone
         self._finished_bytes = self._file_bytes = 0
+        self._closed = False
         self._stopped = self._last_problem = ""
         self._latched: dict[str, tuple[_Queued, bytes]] = {}
         self._file: RecordFile | None = None
@@ -144,7 +145,7 @@ class Recorder:
         queued = self._number - self._refused - self._taken
         over = queued > self._section.queue_messages
         over |= self._put_bytes + size - self._taken_bytes > self._section.queue_mb * BYTES_PER_MB
-        if over or self._stopped:
+        if over or self._closed or self._stopped:
             self._refused += 1
             return False
         self._put_bytes += size
@@ -169,7 +170,8 @@ class Recorder:
 
     def close(self) -> None:
         """Write what is queued, finish the file and stop. Safe to call twice; gives up on a disk that hangs."""
-        if self._thread.is_alive():
+        if not self._closed:
+            self._closed = True
             self._queue.put(_Signal.CLOSE)
             self._thread.join(CLOSE_TIMEOUT_S)
         if self._thread.is_alive():

@@ -300,6 +300,8 @@ def test_closing_twice_is_closing_once(tmp_path: Path) -> None:
     session.write("/a", STRING, text("x"), NOW_NS)
     session.close()
     session.close()
+    assert session.write("/a", STRING, text("too late"), NOW_NS) is False
+    assert session.stats().dropped == 1
     assert len(read(*recordings(tmp_path))) == 1
 
 
