@@ -155,7 +155,7 @@ def bounds_of(section: LimitsSection, plant: Plant, footprint_radius_m: float, o
 def limit(
     state: LimitsState, wanted: Twist | None, situation: Situation, bounds: Bounds
 ) -> tuple[LimitsState, Limited]:
-    """Return the new state and the command to send. `wanted` is None when nobody asks for motion: no goal, no engine."""
+    """Return the new state and the command to send. `wanted` is None when nobody asks: no goal, no engine."""
     pressed = situation.e_stop is True
     e_stopped = pressed or (state.e_stopped and not situation.goal_accepted)
     operator = situation.teleop if operator_drives(situation.teleop, situation.now_ns, bounds) else None

@@ -3,8 +3,8 @@
 The odom frame is the base's own: the first message's pose is taken over, after that the wheels alone move it.
 
 Which twist holds between two messages? That of the newer one: a base measures over the interval that just ended, and
-the simulated base publishes, after each step, the velocity that held during it. With `source = "pose"` the motion is the
-increment of the base's own pose, and the twist is only reported.
+the simulated base publishes, after each step, the velocity that held during it. With `source = "pose"` the motion is
+the increment of the base's own pose, and the twist is only reported.
 
     what arrives                    what happens
     gap (> max_gap_ms)              counted; motion at most max_gap_ms of the twist, or all of the pose's increment;
@@ -77,6 +77,7 @@ class OdometryState:
     moving_s:    time in motion so far, the measure of the noise
     base_pose:   the base's own pose in the newest message with one
     history:     the last ten seconds, oldest first
+    messages:    those taken; with `repeats`, `refused` and `backward` less `rebased` that is all that came
     refusal:     why the newest refused message was refused; a tick compares `refused` before and after
     """
 
@@ -142,7 +143,7 @@ def advance(state: OdometryState, message: OdometryMessage, section: OdometrySec
     if reason:
         return replace(state, refused=state.refused + 1, refusal=f"odometry refused: {reason}")
     if state.stamp_ns is None:
-        return _restarted(replace(state, pose=message.pose or IDENTITY), message)
+        return _restarted(replace(state, pose=message.pose or IDENTITY, messages=1), message)
     if message.stamp_ns == state.stamp_ns:
         return replace(state, repeats=state.repeats + 1)
     if message.stamp_ns < state.stamp_ns:
@@ -204,7 +205,6 @@ def _restarted(state: OdometryState, message: OdometryMessage) -> OdometryState:
         stamp_ns=message.stamp_ns,
         arrival_ns=message.arrival_ns,
         base_pose=message.pose,
-        messages=state.messages + 1,
         backward_in_row=0,
         history=(),
     )
@@ -215,7 +215,7 @@ def _backward(state: OdometryState, message: OdometryMessage, step_ns: int) -> O
     counted = replace(state, backward=state.backward + 1, backward_in_row=state.backward_in_row + 1)
     if counted.backward_in_row < BACKWARD_TO_REBASE and step_ns <= BACKWARD_STEP_NS:
         return counted
-    return _restarted(replace(counted, rebased=state.rebased + 1), message)
+    return _restarted(replace(counted, rebased=state.rebased + 1, messages=state.messages + 1), message)
 
 
 def _forward(

@@ -1,7 +1,8 @@
 """How far the robot may go along an arc before its footprint meets something seen, and whether anybody looks that way.
 
 Everything is in the base frame now. The footprint is a circle about the base's origin, so turning in place sweeps
-nothing new. An obstacle is the point at the centre of its 2 deg bin at the bin's range; within a metre it is placed to 2 cm.
+nothing new. An obstacle is the point at the centre of its 2 deg bin at the bin's range: within a metre it is placed to
+2 cm.
 
 Only what the motion *approaches* counts. A circle that already overlaps an obstacle may move away from it, never
 nearer, else a robot that was pushed against a wall would be held there for good.
@@ -134,9 +135,9 @@ def look(scan: Scan, twist: Twist, way_m: float) -> Look:
 def free_behind_m(scan: Scan | None, radius_m: float) -> float:
     """Return how far a circle of `radius_m` may go straight back [m]: 0 without a scan or where nobody looks there.
 
-    The sector that must be looked at is `AHEAD_RAD` to each side of straight back: half a metre behind the origin that is
-    the width of the default corridor. The default rear camera looks 43 deg to each side, so its blind sectors do not
-    matter here; what stands in them beside the corridor's beginning was in view before the robot drove past it.
+    The sector that must be looked at is `AHEAD_RAD` to each side of straight back, which holds the whole width of the
+    default robot's corridor from half a metre behind the origin on. Its rear camera looks 43 deg to each side. What
+    stands nearer, at the corridor's edge in a blind sector, is not known here: only the bumper would tell.
     """
     if scan is None or look(scan, REAR, 0.0) is Look.AHEAD_BLIND:
         return 0.0
