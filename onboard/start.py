@@ -106,6 +106,6 @@ def goal_in_start(
         known = ", ".join((dds.odom_frame, dds.base_frame, dds.map_frame))
         raise InputError(f"unknown frame {request.frame_id!r}, known are {known}")
     away_m = distance(start_from_base, Pose(goal_xy_m[0], goal_xy_m[1], 0.0))
-    if away_m > goal.max_distance_m:
-        raise InputError(f"{away_m:.1f} m away, limit {goal.max_distance_m:g} m (goal.max_distance_m)")
+    if not away_m <= goal.max_distance_m:  # so that NaN, from an overflow, is too far as well
+        raise InputError(f"{away_m:.4g} m away, limit {goal.max_distance_m:g} m (goal.max_distance_m)")
     return goal_xy_m

@@ -1,0 +1,309 @@
+"""External localisation: late fixes, the filter, outliers, clocks that differ."""
+
+from __future__ import annotations
+
+from math import inf, nan, pi
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from onboard import localization, odometry
+from onboard.config import OdometrySection
+from onboard.geometry import between, compose, distance, wrap
+from onboard.localization import LocalizationState, localised, map_from_odom, measurement_noise
+from onboard.messages import STOP, Fix, OdometryMessage, Pose, Twist
+from onboard.odometry import OdometryState
+from onboard.scheduler import NS_PER_S
+
+SECTION = OdometrySection()
+MS = 1_000_000
+PERIOD_NS = 20 * MS
+LAG_NS = 5 * MS
+CLOCK_NS = 1_700_000_000 * NS_PER_S
+MAP_FROM_ODOM = Pose(10.0, -4.0, 2.0)
+TURNING = Twist(1.0, 0.5)
+
+
+def near(got: Pose | None, expected: Pose, tolerance: float = 1e-9) -> bool:
+    assert got is not None
+    return distance(got, expected) <= tolerance and abs(wrap(got.yaw_rad - expected.yaw_rad)) <= tolerance
+
+
+def wheels_after(count: int, twist: Twist = TURNING, state: OdometryState | None = None) -> OdometryState:
+    """Return odometry after `count` more messages of one twist."""
+    state = state or odometry.advance(OdometryState(), OdometryMessage(CLOCK_NS, LAG_NS, None, STOP), SECTION)
+    assert state.stamp_ns is not None
+    for _ in range(count):
+        stamp_ns = (state.stamp_ns or 0) + PERIOD_NS
+        message = OdometryMessage(stamp_ns, stamp_ns - CLOCK_NS + LAG_NS, None, twist)
+        state = odometry.advance(state, message, SECTION)
+    return state
+
+
+def fix_at(wheels: OdometryState, ago_ns: int, map_from_odom_pose: Pose = MAP_FROM_ODOM, **other: object) -> Fix:
+    """Return a perfect fix of where the wheels were `ago_ns` before their newest message, arrived just now."""
+    stamp_ns = (wheels.stamp_ns or 0) - ago_ns
+    sample = odometry.at(wheels, stamp_ns)
+    assert sample is not None
+    values = {
+        "stamp_ns": stamp_ns,
+        "arrival_ns": wheels.arrival_ns or 0,
+        "pose": compose(map_from_odom_pose, sample.motion.pose),
+    } | other
+    return Fix(**values)  # type: ignore[arg-type]
+
+
+def after(wheels: OdometryState, *fixes: Fix, state: LocalizationState | None = None) -> LocalizationState:
+    return localization.advance(state or LocalizationState(), fixes, wheels, SECTION)
+
+
+def test_nothing_before_the_first_fix() -> None:
+    state = after(wheels_after(10))
+    assert state.map_from_base is None
+    assert map_from_odom(state) is None
+    assert not localised(state)
+
+
+@pytest.mark.parametrize("ago_ms", [0, 30, 500, 1500], ids=lambda ago: f"{ago}ms")
+def test_a_late_fix_is_carried_to_now_by_the_wheels(ago_ms: int) -> None:
+    wheels = wheels_after(100)
+    state = after(wheels, fix_at(wheels, ago_ms * MS))
+    assert near(state.map_from_base, compose(MAP_FROM_ODOM, wheels.pose), 1e-4)
+    assert near(map_from_odom(state), MAP_FROM_ODOM, 1e-4)
+    assert localised(state)
+
+
+def test_a_later_fix_is_less_certain() -> None:
+    wheels = wheels_after(100)
+    fresh, late = after(wheels, fix_at(wheels, 0)), after(wheels, fix_at(wheels, 1000 * MS))
+    assert fresh.covariance is not None
+    assert late.covariance is not None
+    assert np.trace(late.covariance) > np.trace(fresh.covariance)
+
+
+def test_between_fixes_the_wheels_carry_the_filter() -> None:
+    wheels = wheels_after(50)
+    state = after(wheels, fix_at(wheels, 0))
+    later = wheels_after(50, Twist(0.5, -1.0), wheels)
+    moved = after(later, state=state)
+    assert near(moved.map_from_base, compose(MAP_FROM_ODOM, later.pose))
+    assert moved.covariance is not None
+    assert state.covariance is not None
+    assert (np.diag(moved.covariance) > np.diag(state.covariance)).all()
+
+
+def test_standing_still_keeps_it_localised() -> None:
+    wheels = wheels_after(50)
+    state = after(wheels, fix_at(wheels, 0))
+    later = wheels_after(6000, STOP, wheels)
+    assert localised(after(later, state=state))
+
+
+def test_long_driving_without_fixes_ends_it() -> None:
+    wheels = wheels_after(50)
+    state = after(wheels, fix_at(wheels, 0))
+    assert not localised(after(wheels_after(6000, Twist(0.5, 0.1), wheels), state=state))
+
+
+def test_two_equal_fixes_meet_halfway_and_halve_the_variance() -> None:
+    wheels = wheels_after(50, STOP)
+    aside = Pose(MAP_FROM_ODOM.x_m + 0.06, MAP_FROM_ODOM.y_m, MAP_FROM_ODOM.yaw_rad)
+    first = after(wheels, fix_at(wheels, 100 * MS))
+    both = after(wheels, fix_at(wheels, 0, aside), state=first)
+    assert both.map_from_base is not None
+    assert both.map_from_base.x_m == pytest.approx(MAP_FROM_ODOM.x_m + 0.03)
+    np.testing.assert_allclose(both.covariance, 0.5 * np.asarray(first.covariance), rtol=1e-9)
+
+
+def test_headings_meet_across_pi() -> None:
+    wheels = wheels_after(50, STOP)
+    state = after(wheels, fix_at(wheels, 100 * MS, Pose(0.0, 0.0, pi - 0.02)))
+    state = after(wheels, fix_at(wheels, 0, Pose(0.0, 0.0, -pi + 0.02)), state=state)
+    assert state.map_from_base is not None
+    assert abs(state.map_from_base.yaw_rad) == pytest.approx(pi)
+
+
+def test_filter_beats_both_of_its_sources_on_noisy_drives() -> None:
+    """Mean error over 20 drives of 40 s with the paper's noise: below the wheels' and below the newest fix's."""
+    generator = np.random.default_rng(7)
+    errors = np.array([_drive_errors(generator) for _ in range(20)]).mean(axis=0)
+    filtered, by_wheels, by_fix = errors
+    assert filtered < by_wheels
+    assert filtered < by_fix
+
+
+def _drive_errors(generator: np.random.Generator) -> tuple[float, float, float]:
+    """Return mean distances from the truth at the end of each second: filter, wheels alone, newest fix as received."""
+    true, wheels, state = Pose(0.0, 0.0, 0.0), wheels_after(0), LocalizationState()
+    errors = []
+    for second in range(40):
+        twist = Twist(0.5, float(generator.uniform(-1, 1)))
+        for _ in range(10):
+            true = odometry.integrate(true, twist, 0.1)
+            noise = generator.multivariate_normal([0.0, 0.0], odometry.NOISE_PER_STEP * 0.3) / 0.1
+            noisy = Twist(twist.v_mps + noise[0], twist.w_radps + noise[1])
+            stamp_ns = (wheels.stamp_ns or 0) + 100 * MS
+            message = OdometryMessage(stamp_ns, stamp_ns - CLOCK_NS + LAG_NS, None, noisy)
+            wheels = odometry.advance(wheels, message, SECTION)
+        seen = np.array([true.x_m, true.y_m, true.yaw_rad]) + generator.normal(0.0, SECTION.localization_sd)
+        fix = Fix(wheels.stamp_ns or 0, wheels.arrival_ns or 0, Pose(*(float(part) for part in seen)))
+        state = localization.advance(state, [fix] if second % 2 == 0 else [], wheels, SECTION)
+        if state.map_from_base is not None and state.received is not None and second % 2:
+            places = (state.map_from_base, wheels.pose, state.received.pose)
+            errors.append([distance(place, true) for place in places])
+    filtered, by_wheels, by_fix = np.mean(errors, axis=0)
+    return float(filtered), float(by_wheels), float(by_fix)
+
+
+def test_what_is_received_is_kept_as_it_came() -> None:
+    wheels = wheels_after(100)
+    fix = fix_at(wheels, 400 * MS)
+    received = after(wheels, fix).received
+    assert received is not None
+    assert received.pose == fix.pose
+    assert received.twist == TURNING
+    assert received.taken_ns == (wheels.arrival_ns or 0) - 400 * MS
+
+
+def test_twist_of_a_fix_is_the_one_of_its_time() -> None:
+    wheels = wheels_after(20, Twist(0.3, -1.0), wheels_after(20))
+    received = after(wheels, fix_at(wheels, 600 * MS)).received
+    assert received is not None
+    assert received.twist == TURNING
+
+
+@pytest.mark.parametrize("offset_s", [-3600, -4, 4, 3600])
+def test_when_the_clocks_disagree_the_arrival_counts(offset_s: int) -> None:
+    wheels = wheels_after(100)
+    fix = fix_at(wheels, 0)
+    foreign = Fix(fix.stamp_ns + offset_s * NS_PER_S, fix.arrival_ns, fix.pose)
+    state = after(wheels, foreign)
+    assert near(state.map_from_base, compose(MAP_FROM_ODOM, wheels.pose))
+    assert state.received is not None
+    assert state.received.taken_ns == wheels.arrival_ns
+
+
+#   what                 fix
+NONSENSE = [
+    ("x", Pose(nan, 0.0, 0.0), "localisation refused: x is nan"),
+    ("yaw", Pose(0.0, 0.0, inf), "localisation refused: yaw is inf"),
+    ("far", Pose(0.0, -1e12, 0.0), "localisation refused: y is -1e+12, limit 1e+07"),
+]
+
+
+@pytest.mark.parametrize(("what", "pose", "reason"), NONSENSE, ids=[row[0] for row in NONSENSE])
+def test_nonsense_is_refused(what: str, pose: Pose, reason: str) -> None:
+    wheels = wheels_after(10)
+    state = after(wheels, fix_at(wheels, 0, pose=pose))
+    assert (state.refused, state.refusal, state.map_from_base, state.received) == (1, reason, None, None)
+
+
+def test_a_fix_before_any_odometry_is_refused() -> None:
+    state = after(OdometryState(), Fix(0, 0, MAP_FROM_ODOM))
+    assert state.refusal == "localisation refused: it came before the first odometry"
+
+
+#   stamp of the second fix against the first [ms], taken?
+ORDER = [(0, False), (-1, False), (-9_000, False), (-11_000, True), (1, True)]
+
+
+@pytest.mark.parametrize(("later_ms", "taken"), ORDER)
+def test_old_fixes_are_ignored_but_a_new_clock_is_not(later_ms: int, taken: bool) -> None:
+    wheels = wheels_after(100)
+    first = fix_at(wheels, 500 * MS)
+    second = Fix(first.stamp_ns + later_ms * MS, first.arrival_ns, first.pose)
+    state = after(wheels, first, second)
+    assert (state.fixes, state.ignored) == ((2, 0) if taken else (1, 1))
+
+
+SD = np.square([0.03, 0.03, 0.05])
+CORRELATED = np.array([[0.04, 0.01, 0.0], [0.01, 0.09, 0.0], [0.0, 0.0, 0.01]])
+#   what                  stated covariance                        used
+STATED = [
+    ("none", None, np.diag(SD)),
+    ("larger", CORRELATED, CORRELATED),
+    ("smaller", np.diag(SD) / 100, np.diag(SD)),
+    ("zero", np.zeros((3, 3)), np.diag(SD)),
+    ("not finite", np.diag([nan, 1.0, 1.0]), np.diag(SD)),
+    ("negative", -np.eye(3), np.diag(SD)),
+    ("not symmetric", CORRELATED + np.triu(np.full((3, 3), 0.01), 1), np.diag(SD)),
+    ("not positive", np.array([[1.0, 2.0, 0.0], [2.0, 1.0, 0.0], [0.0, 0.0, 1.0]]), np.diag(SD)),
+    ("wrong shape", np.eye(6), np.diag(SD)),
+    ("one smaller", np.diag([1e-6, 0.5, 0.5]), np.diag([SD[0], 0.5, 0.5])),
+]
+
+
+@pytest.mark.parametrize(("what", "stated", "used"), STATED, ids=[row[0] for row in STATED])
+def test_stated_covariance(what: str, stated: np.ndarray | None, used: np.ndarray) -> None:
+    fix = Fix(0, 0, MAP_FROM_ODOM, stated)
+    np.testing.assert_allclose(measurement_noise(fix, SECTION), used)
+
+
+def jumped(x_m: float) -> Pose:
+    return Pose(MAP_FROM_ODOM.x_m + x_m, MAP_FROM_ODOM.y_m, MAP_FROM_ODOM.yaw_rad)
+
+
+def fed_outliers(*places: float) -> LocalizationState:
+    wheels = wheels_after(50)
+    state = after(wheels, fix_at(wheels, 0))
+    for x_m in places:
+        wheels = wheels_after(5, Twist(0.2, 0.3), wheels)
+        state = after(wheels, fix_at(wheels, 0, jumped(x_m)), state=state)
+    return state
+
+
+#   what                       fixes at             rejected  restarts  ends at
+OUTLIERS = [
+    ("one", [5.0], 1, 0, 0.0),
+    ("two", [5.0, 5.0], 2, 0, 0.0),
+    ("three that agree", [5.0, 5.1, 5.0], 3, 1, 5.0),
+    ("three that do not", [5.0, -5.0, 9.0], 3, 0, 0.0),
+    ("a good one between", [5.0, 5.0, 0.0, 5.0], 3, 0, 0.0),
+    ("two, another, then agreeing", [5.0, 5.0, 8.0, 8.0, 8.0], 5, 1, 8.0),
+]
+
+
+@pytest.mark.parametrize(("what", "places", "rejected", "restarts", "ends_m"), OUTLIERS, ids=[r[0] for r in OUTLIERS])
+def test_absurd_jumps(what: str, places: list[float], rejected: int, restarts: int, ends_m: float) -> None:
+    state = fed_outliers(*places)
+    assert (state.rejected, state.restarts) == (rejected, restarts)
+    assert near(map_from_odom(state), jumped(ends_m), 0.12)
+
+
+def test_after_a_restart_new_outliers_count_anew() -> None:
+    state = fed_outliers(5.0, 5.0, 5.0)
+    assert state.outliers == ()
+
+
+pose_numbers = st.floats(-20, 20)
+fix_values = st.tuples(st.integers(0, 1900), pose_numbers, pose_numbers, st.floats(-pi, pi))
+
+
+@given(st.lists(fix_values, max_size=12), st.lists(st.tuples(st.floats(-1, 1), st.floats(-3, 3)), max_size=12))
+def test_whatever_comes_the_covariance_stays_symmetric_and_positive(
+    fixes: list[tuple[int, float, float, float]], twists: list[tuple[float, float]]
+) -> None:
+    wheels, state = wheels_after(5), LocalizationState()
+    for ago_ms, x_m, y_m, yaw_rad in fixes:
+        for v, w in twists[:3]:
+            wheels = wheels_after(1, Twist(v, w), wheels)
+        stamp_ns = (wheels.stamp_ns or 0) - ago_ms * MS
+        state = after(wheels, Fix(stamp_ns, wheels.arrival_ns or 0, Pose(x_m, y_m, yaw_rad)), state=state)
+        assert state.covariance is not None
+        np.testing.assert_array_equal(state.covariance, state.covariance.T)
+        assert np.linalg.eigvalsh(state.covariance).min() > 0.0
+
+
+@given(st.floats(-pi, pi), pose_numbers, pose_numbers)
+def test_the_map_frame_is_arbitrary(yaw_rad: float, x_m: float, y_m: float) -> None:
+    """Moving the map's origin moves the estimate with it."""
+    wheels = wheels_after(50)
+    moved = Pose(x_m, y_m, yaw_rad)
+    fixes = [fix_at(wheels, 300 * MS), fix_at(wheels, 0, jumped(0.05))]
+    here = after(wheels, *fixes)
+    there = after(wheels, *(Fix(fix.stamp_ns, fix.arrival_ns, compose(moved, fix.pose)) for fix in fixes))
+    assert here.map_from_base is not None
+    assert there.map_from_base is not None
+    assert near(between(moved, there.map_from_base), here.map_from_base, 1e-6)
