@@ -62,10 +62,12 @@ class RatesSection(Section):
 class CamerasSection(Section):
     """Where depth and colour come from, and when a camera counts as blind.
 
+    sources:    camera name -> where that one comes from, when not `source`
     recordings: camera name -> .db3 or .bag file, played in place of the live device
     """
 
     source: Literal["realsense", "dds", "none"] = "dds"
+    sources: dict[str, Literal["realsense", "dds", "none"]] = {}
     recordings: dict[str, Path] = {}
     loop_recordings: bool = False
     fps: int = Field(30, ge=1)
@@ -85,6 +87,8 @@ class ScanSection(Section):
     near_m: NonNegative = 0.1
     far_m: Positive = 10.0
     history: int = Field(1, ge=1, le=30)
+    cameras: list[str] = []
+    """Names of the mounts that it is fused from; empty means all."""
     body_boxes_m: list[tuple[float, float, float, float, float, float]] = []
     """Boxes of the robot's own body in the base frame, (x_min, y_min, z_min, x_max, y_max, z_max) [m]."""
 
@@ -212,12 +216,16 @@ class RecordSection(Section):
 
 
 class Config(Section):
-    """Everything that one robot's runtime needs to know."""
+    """Everything that one robot's runtime needs to know.
+
+    scan is what the policy sees; limits_scan what the limits and the recovery look at, the same when not given
+    """
 
     robot: RobotSection = RobotSection()
     rates: RatesSection = RatesSection()
     cameras: CamerasSection = CamerasSection()
     scan: ScanSection = ScanSection()
+    limits_scan: ScanSection | None = None
     odometry: OdometrySection = OdometrySection()
     policy: PolicySection = PolicySection()
     recovery: RecoverySection = RecoverySection()

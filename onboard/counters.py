@@ -6,7 +6,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from onboard.scheduler import Histogram, Slot
+from onboard.config import RatesSection
+from onboard.scheduler import NS_PER_S, Histogram, Slot
+from onboard.tick import TickRecord
 
 STAGES = ("inbox", "odometry", "scan", "policy", "limits", "send", "publish", "record")
 """The stages of one tick, in their order; each has a histogram of its times."""
@@ -43,6 +45,24 @@ class Counters:
         self.missed_slots += slot.missed
         self.lateness.add(slot.lateness_ns)
 
+    def count(self, record: TickRecord, rates: RatesSection) -> None:
+        """Count what a tick did: its command's reason, a memory reset, a decision in time, over budget or missed."""
+        self.reasons[record.reason] += 1
+        self.memory_resets += record.sensed is not None and record.sensed.memory_reset != ""
+        acted = record.acted
+        if acted is None:
+            return
+        if acted.decision is None:
+            self.deadline_misses += 1
+            return
+        self.decisions += 1
+        took_ns = acted.finished_ns - acted.sensed_ns
+        self.decision.add(took_ns)
+        self.over_budget += took_ns > rates.budget_ms * NS_PER_S / 1e3
+        delay_ns = record.sent_ns - acted.sensed_ns
+        self.sense_to_act.add(delay_ns)
+        self.delay_error.add(abs(delay_ns - round(rates.delay_ticks * NS_PER_S / rates.control_hz)))
+
     def summary(self) -> dict[str, Any]:
         """Return everything as plain numbers, durations in milliseconds."""
         return {
@@ -61,4 +81,3 @@ class Counters:
             "commands_by_reason": dict(self.reasons),
             "faults": dict(self.faults),
         }
-

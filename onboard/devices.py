@@ -10,15 +10,27 @@ from onboard.interfaces import ColorCamera, DepthCamera, Inbox
 from onboard.messages import CameraHealth, Inputs, OdometryMessage
 
 
-class WheelBase(Protocol):
-    """A base on a cable of its own (`drivers/serial_base.py`): wheel motion, and its bumper."""
+class WheelReport(Protocol):
+    """What a base said since the last call; None while it has said nothing of that kind."""
 
-    def take(self, now_ns: int) -> tuple[OdometryMessage, ...]:
-        """Return the messages since the last call, oldest first. Raises DriverError if the link is gone."""
+    @property
+    def odometry(self) -> tuple[OdometryMessage, ...]:
+        """Wheel motion, oldest first."""
 
     @property
     def obstacle(self) -> bool | None:
-        """Return True while the bumper is pressed; None before the first report."""
+        """Whether its bumper was touched."""
+
+    @property
+    def stop(self) -> bool | None:
+        """Whether it asks for a stop: a button, a cliff, lifted off its wheels."""
+
+
+class WheelBase(Protocol):
+    """A base on a cable of its own (`drivers/serial_base.py`)."""
+
+    def take(self, now_ns: int) -> WheelReport:
+        """Return what arrived since the last call. Raises DriverError if the link is gone."""
 
 
 class DeviceInbox:
@@ -47,11 +59,12 @@ class DeviceInbox:
         )
         if self._base is None:
             return inputs
-        bumped = self._base.obstacle
+        report = self._base.take(now_ns)
         return replace(
             inputs,
-            odometry=self._base.take(now_ns),
-            obstacle=inputs.obstacle if bumped is None else bool(inputs.obstacle) or bumped,
+            odometry=report.odometry,
+            obstacle=_either(inputs.obstacle, report.obstacle),
+            e_stop=_either(inputs.e_stop, report.stop),
         )
 
     def cameras(self) -> list[CameraHealth]:
@@ -66,3 +79,8 @@ class DeviceInbox:
         if self._color is not None:
             self._color.close()
         self._wire.close()
+
+
+def _either(a: bool | None, b: bool | None) -> bool | None:
+    """Return True when one of them says so; None while neither has said anything."""
+    return None if a is None and b is None else bool(a) or bool(b)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,6 +16,8 @@ from onboard.messages import (
     Inputs,
     Memory,
     Observation,
+    Pose,
+    Scan,
     Twist,
 )
 
@@ -66,6 +68,29 @@ class Drive(Protocol):
 
     def close(self) -> None:
         """Send a stop and release the link. Safe to call twice."""
+
+
+Diagnostic = tuple[str, int, str, Mapping[str, object]]
+"""A row of `/diagnostics`: name, level (0 ok, 1 warning, 2 error, 3 stale), message, values."""
+
+
+class Outputs(Protocol):
+    """What the robot tells the world, beside its commands. Stamps are wall time [ns]; nothing here waits."""
+
+    def scan(self, scan: Scan, stamp_ns: int) -> None:
+        """Publish the fused scan."""
+
+    def state(self, text: str) -> None:
+        """Publish the state with its reason."""
+
+    def diagnostics(self, entries: Sequence[Diagnostic], stamp_ns: int) -> None:
+        """Publish the health of all parts."""
+
+    def transforms(self, odom_from_base: Pose, map_from_odom: Pose | None, stamp_ns: int) -> None:
+        """Publish where the robot is; the map's part only while it is localised."""
+
+    def cameras(self, stamp_ns: int) -> None:
+        """Publish mounts and intrinsics of the cameras."""
 
 
 class Engine(Protocol):

@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from onboard.config import RatesSection
 from onboard.contract import ACTIONS, NO_ACTION
 from onboard.inference import Inference, Result
-from onboard.messages import STOP, Decision, Memory, Observation, Twist
+from onboard.messages import STOP, Memory, Observation, Twist
 from onboard.scheduler import NS_PER_S, Slot
+from onboard.tick import Acted
 
 SLOW_DOWN_AFTER_MISS = 0.5
 GAP_DECISIONS = 2.5
@@ -39,7 +40,6 @@ class Pilot:
     memory:           recurrent state after the last accepted decision
     memory_since_ns:  when it was last reset
     accepted_ns:      sensing time of the last accepted decision, None when the sequence is new
-    fault:            why the engine cannot be trusted (an error or NaN); empty when it can
     """
 
     memory: Memory | None = None
@@ -51,17 +51,6 @@ class Pilot:
     decisions: int = 0
     misses_in_row: int = 0
     pending: Pending | None = None
-    fault: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Acted:
-    """What came of a decision at its due slot: the decision, or None with a miss; times for the counters [ns]."""
-
-    number: int
-    sensed_ns: int
-    decision: Decision | None
-    elapsed_ns: int
 
 
 def restart(pilot: Pilot) -> Pilot:
@@ -74,7 +63,6 @@ def restart(pilot: Pilot) -> Pilot:
         previous_action=NO_ACTION,
         misses_in_row=0,
         pending=None,
-        fault="",
     )
 
 
@@ -122,8 +110,8 @@ def act(pilot: Pilot, slot: Slot, inference: Inference, rates: RatesSection) -> 
         return _miss(pilot, pending, rates)
     if result.decision is None or result.memory is None:
         fault = result.error or "the engine gave no decision"
-        acted = Acted(pending.number, pending.sensed_ns, None, result.elapsed_ns)
-        return replace(pilot, pending=None, set_point=STOP, fault=fault), acted
+        failed = Acted(pending.number, pending.sensed_ns, None, result.elapsed_ns, result.finished_ns, fault)
+        return replace(pilot, pending=None, set_point=STOP), failed
     accepted = replace(
         pilot,
         memory=result.memory,
@@ -133,7 +121,7 @@ def act(pilot: Pilot, slot: Slot, inference: Inference, rates: RatesSection) -> 
         misses_in_row=0,
         pending=None,
     )
-    return accepted, Acted(pending.number, pending.sensed_ns, result.decision, result.elapsed_ns)
+    return accepted, Acted(pending.number, pending.sensed_ns, result.decision, result.elapsed_ns, result.finished_ns)
 
 
 def _take(inference: Inference, number: int) -> Result | None:

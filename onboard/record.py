@@ -21,9 +21,8 @@ from typing import NamedTuple
 from onboard import __version__
 from onboard.config import RecordSection
 from onboard.errors import ConfigError, OnboardError
-from onboard.record_file import RecordFile
+from onboard.record_file import MessageType, RecordFile
 from onboard.record_folder import Folder
-from onboard.record_schema import MessageType
 from onboard.repair import Repair
 
 FORMAT = "1"

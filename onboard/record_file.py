@@ -5,12 +5,12 @@ from __future__ import annotations
 import fcntl
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from mcap.writer import CompressionType, Writer
 
 from onboard.errors import InputError
-from onboard.record_schema import MessageType
 from onboard.repair import repair
 
 CHUNK_BYTES = 1024 * 1024
@@ -18,6 +18,14 @@ CHUNK_BYTES = 1024 * 1024
 
 SESSION = "onboard_session"
 """Name of the MCAP metadata record that says what was recorded by whom, at the start of every file."""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageType:
+    """A message's ROS name (`geometry_msgs/msg/Twist`) and its definition, with all parts appended (`ros2msg`)."""
+
+    name: str
+    definition: str
 
 
 class RecordFile:

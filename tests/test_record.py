@@ -18,10 +18,10 @@ from mcap.reader import make_reader
 from rosbags.highlevel import AnyReader
 
 from onboard.config import RecordSection
+from onboard.drivers.ros_schema import message_type
 from onboard.drivers.ros_types import Image, LaserScan, String, TFMessage, Twist, Vector3, to_cdr
 from onboard.errors import ConfigError, InputError
 from onboard.record import Recorder
-from onboard.record_schema import message_type
 
 WALL_NS = 1_790_000_000 * 10**9
 NOW_NS = 5_000 * 10**9

@@ -20,11 +20,11 @@ from mcap.writer import Writer
 from rosbags.highlevel import AnyReader, AnyReaderError
 
 from onboard.config import RecordSection
+from onboard.drivers.ros_schema import message_type
 from onboard.drivers.ros_types import String, to_cdr
 from onboard.errors import InputError
 from onboard.record import Recorder
 from onboard.record_file import RecordFile
-from onboard.record_schema import message_type
 from onboard.repair import MAX_CUT_BYTES, is_finished, repair
 
 STRING = message_type(String)
@@ -204,7 +204,7 @@ RECORD_FOR_EVER = """
     from onboard.config import RecordSection
     from onboard.drivers.ros_types import Image, to_cdr
     from onboard.record import Recorder
-    from onboard.record_schema import message_type
+    from onboard.drivers.ros_schema import message_type
     settings = RecordSection(directory=Path(sys.argv[1]), flush_s=float(sys.argv[2]), max_file_mb=4)
     session = Recorder(settings, "robot", {}, wall_ns=time.time_ns(), now_ns=time.monotonic_ns())
     kind, pause, noise = message_type(Image), threading.Event(), random.Random(0).randbytes(20_000)

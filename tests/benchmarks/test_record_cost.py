@@ -17,9 +17,9 @@ import numpy as np
 from mcap.writer import Writer
 
 from onboard.config import RecordSection
+from onboard.drivers.ros_schema import message_type
 from onboard.drivers.ros_types import Image, LaserScan, Twist, to_cdr
 from onboard.record import Recorder
-from onboard.record_schema import message_type
 from onboard.scheduler import Histogram, MonotonicClock
 
 TICKS = 150

@@ -12,8 +12,8 @@ from cyclonedds.idl.types import float32, sequence, uint32
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
 from onboard.drivers import ros_types
+from onboard.drivers.ros_schema import message_type
 from onboard.drivers.ros_types import ros_name
-from onboard.record_schema import message_type
 
 SAME_ON_THE_WIRE = {"byte": "uint8", "octet": "uint8", "char": "uint8"}
 

@@ -6,7 +6,6 @@ original .msg files are left out: they are not on the wire.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
@@ -14,20 +13,13 @@ from cyclonedds.idl import IdlStruct
 from cyclonedds.idl.types import array, sequence
 
 from onboard.drivers.ros_types import ros_name
+from onboard.record_file import MessageType
 
 SEPARATOR = "=" * 80
 EMPTY_MEMBER = "structure_needs_at_least_one_member"
 """What DDS puts into a message that has no field; the ROS definition of such a message is empty."""
 
 PLAIN = {bool: "bool", str: "string", bytes: "uint8[]", float: "float64"}
-
-
-@dataclass(frozen=True, slots=True)
-class MessageType:
-    """A message's ROS name (`geometry_msgs/msg/Twist`) and its definition, with all parts appended (`ros2msg`)."""
-
-    name: str
-    definition: str
 
 
 @cache

@@ -1,0 +1,147 @@
+"""The commands `onboard run | check-config | scan | repair | cameras`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from onboard import __version__
+from onboard.config import DEFAULT_ROBOT, Config, ScanSection, load_config
+from onboard.errors import OnboardError
+from onboard.mounts import load_mounts
+
+EXIT_BAD_INPUT = 2
+STANDARD_OUTPUT = "-"
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
+
+ConfigOption = Annotated[Path | None, typer.Option("--config", help="TOML file; the default robot when not given.")]
+JsonOption = Annotated[str | None, typer.Option("--json", help="Write the result there; - is standard output.")]
+
+
+def main() -> None:
+    """Run the command line; a mistake of the user's is one line on standard error and exit code 2."""
+    run_app(app)
+
+
+def run_app(commands: typer.Typer) -> None:
+    """Run a typer application with this project's manners for errors."""
+    try:
+        commands()
+    except OnboardError as error:
+        sys.stderr.write(f"error: {error}\n")
+        sys.exit(EXIT_BAD_INPUT)
+
+
+def write_json(target: str, value: Any) -> None:
+    """Write a result as JSON to a file, or to standard output for "-". Raises OnboardError naming the file."""
+    text = json.dumps(value, indent=2, allow_nan=False) + "\n"
+    if target == STANDARD_OUTPUT:
+        sys.stdout.write(text)
+        return
+    try:
+        Path(target).write_text(text)
+    except OSError as error:
+        raise OnboardError(f"{target}: cannot be written: {error.strerror}") from error
+
+
+def effective(config: Config) -> dict[str, Any]:
+    """Return the whole configuration as plain values, as it goes into every recording."""
+    return config.model_dump(mode="json")
+
+
+@app.callback(invoke_without_command=True)
+def _root(version: Annotated[bool, typer.Option("--version", help="Print the version and leave.")] = False) -> None:
+    """The runtime that drives a robot to a point goal."""
+    if version:
+        sys.stdout.write(f"onboard {__version__}\n")
+        raise typer.Exit
+
+
+@app.command()
+def run(
+    config: ConfigOption = None,
+    json_file: JsonOption = None,
+    seconds: Annotated[float | None, typer.Option("--for", min=0.1, help="Stop after so many seconds.")] = None,
+    status: Annotated[bool, typer.Option(help="Show a live status line on a terminal.")] = True,
+    log_json: Annotated[bool, typer.Option("--log-json", help="Log one JSON object a line.")] = False,
+) -> None:
+    """Drive the robot until a signal comes. The last command on the wire is always zero."""
+    from onboard.assembly import run_robot
+    from onboard.log import configure
+
+    configure(json_lines=log_json)
+    result = run_robot(load_config(config or DEFAULT_ROBOT / "onboard.toml"), seconds, status)
+    if json_file is not None:
+        write_json(json_file, result)
+
+
+@app.command("check-config")
+def check_config(config: ConfigOption = None, json_file: JsonOption = None) -> None:
+    """Check the configuration with all files that it names, and show what is in effect."""
+    from onboard.assembly import check_files
+
+    loaded = load_config(config or DEFAULT_ROBOT / "onboard.toml")
+    check_files(loaded)
+    write_json(json_file or STANDARD_OUTPUT, effective(loaded))
+
+
+@app.command()
+def scan(
+    mounts: Annotated[Path, typer.Option(help="mounts.toml of the robot.")],
+    camera: Annotated[list[str], typer.Option(help="NAME=depth.png (16 bit) or NAME=recording.db3|.bag; repeat.")],
+    frame: Annotated[int, typer.Option(help="Frame of the recordings, from 0.")] = 0,
+    near: Annotated[float | None, typer.Option(help="Nearest depth believed [m].")] = None,
+    far: Annotated[float | None, typer.Option(help="Farthest depth believed [m].")] = None,
+    z_min: Annotated[float | None, typer.Option(help="Lowest height of an obstacle [m].")] = None,
+    z_max: Annotated[float | None, typer.Option(help="Highest height of an obstacle [m].")] = None,
+    json_file: JsonOption = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw the scan into this PNG.")] = None,
+) -> None:
+    """Fuse depth images on disk into the 180-bin scan."""
+    from onboard.scan_file import limited, scan_command
+
+    section = limited(ScanSection(), near, far, z_min, z_max)
+    scan_command(mounts, camera, frame, section, json_file, plot)
+
+
+@app.command()
+def repair(files: Annotated[list[Path], typer.Argument(help="Unfinished recordings (.mcap).")]) -> None:
+    """Make recordings whole that a crash or a power cut left unfinished."""
+    from onboard.repair import repair as repair_file
+
+    for file in files:
+        sys.stdout.write(f"{repair_file(file)}\n")
+
+
+@app.command()
+def cameras(config: ConfigOption = None, json_file: JsonOption = None) -> None:
+    """List the RealSense devices that are plugged in, beside the serial numbers that the mounts expect."""
+    from onboard.drivers.realsense import list_devices
+
+    loaded = load_config(config or DEFAULT_ROBOT / "onboard.toml")
+    mounts = load_mounts(loaded.robot.mounts)
+    expected = {mount.serial: mount.name for mount in [*mounts.depth.values(), *mounts.color.values()] if mount.serial}
+    found = list_devices()
+    result = {
+        "devices": [
+            {
+                "serial": device.serial,
+                "name": device.name,
+                "firmware": device.firmware,
+                "usb": device.usb_type,
+                "mount": expected.get(device.serial),
+            }
+            for device in found
+        ],
+        "missing": sorted(set(expected) - {device.serial for device in found}),
+    }
+    write_json(json_file or STANDARD_OUTPUT, result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""What the robot tells the world of its ticks: when each message goes out, and the rows of `/diagnostics`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from onboard.counters import Counters
+from onboard.interfaces import Diagnostic, Outputs
+from onboard.messages import CameraHealth
+from onboard.record import RecorderStats
+from onboard.scheduler import wall_ns
+from onboard.tick import TickRecord
+
+OK, WARNING, ERROR = 0, 1, 2
+
+#   what            every so many ticks (30 Hz)
+EVERY_SCAN = 3
+EVERY_STATE = 30
+EVERY_DIAGNOSTICS = 30
+EVERY_CAMERAS = 300
+
+
+class Publisher:
+    """Publishes ticks over `Outputs`: transforms each time, the state when it changes, the rest at the rates above."""
+
+    def __init__(self, outputs: Outputs) -> None:
+        self._outputs = outputs
+        self._state = ""
+
+    def publish(
+        self,
+        record: TickRecord,
+        counters: Counters,
+        cameras: Sequence[CameraHealth],
+        recorder: RecorderStats | None,
+    ) -> None:
+        """Send what is due after this tick. Raises DriverError when the link is gone."""
+        stamp_ns, number = wall_ns(), counters.ticks - 1
+        self._outputs.transforms(record.odometry.pose, record.map_from_odom, stamp_ns)
+        if number % EVERY_SCAN == 0:
+            self._outputs.scan(record.scan, stamp_ns)
+        if record.state != self._state or number % EVERY_STATE == 0:
+            self._state = record.state
+            self._outputs.state(record.state)
+        if number % EVERY_DIAGNOSTICS == 0:
+            self._outputs.diagnostics(rows(record, counters, cameras, recorder), stamp_ns)
+        if number % EVERY_CAMERAS == 0:
+            self._outputs.cameras(stamp_ns)
+
+
+def rows(
+    record: TickRecord, counters: Counters, cameras: Sequence[CameraHealth], recorder: RecorderStats | None
+) -> list[Diagnostic]:
+    """Return the rows of `/diagnostics` after a tick: runtime, policy, command, pose, cameras, recorder."""
+    found = [_runtime(record, counters), _policy(counters), _command(record), _pose(record)]
+    found += [_camera(camera) for camera in cameras]
+    if recorder is not None:
+        found.append(_recorder(recorder))
+    return found
+
+
+def _runtime(record: TickRecord, counters: Counters) -> Diagnostic:
+    values = {
+        "ticks": counters.ticks,
+        "missed_slots": counters.missed_slots,
+        "lateness_p99_ms": counters.lateness.summary_ms()["p99"],
+        **{f"{name}_p99_ms": histogram.summary_ms()["p99"] for name, histogram in counters.stages.items()},
+        **{f"fault_{name}": count for name, count in counters.faults.items()},
+    }
+    return ("runtime", ERROR if record.state.startswith("stopped") else OK, record.state, values)
+
+
+def _policy(counters: Counters) -> Diagnostic:
+    values = {
+        "decisions": counters.decisions,
+        "deadline_misses": counters.deadline_misses,
+        "over_budget": counters.over_budget,
+        "memory_resets": counters.memory_resets,
+        "decision_p50_ms": counters.decision.summary_ms()["p50"],
+        "decision_p99_ms": counters.decision.summary_ms()["p99"],
+    }
+    late = counters.deadline_misses + counters.over_budget > 0
+    return ("policy", WARNING if late else OK, "late decisions" if late else "in time", values)
+
+
+def _command(record: TickRecord) -> Diagnostic:
+    values = {
+        "v_mps": round(record.command.v_mps, 3),
+        "w_radps": round(record.command.w_radps, 3),
+        "wanted_v_mps": record.wanted.v_mps,
+        "wanted_w_radps": record.wanted.w_radps,
+        "recovery": record.recovery,
+        "e_stop": record.inputs.e_stop,
+        "obstacle": record.inputs.obstacle,
+    }
+    return ("command", OK, record.reason, values)
+
+
+def _pose(record: TickRecord) -> Diagnostic:
+    pose = record.odometry.pose
+    values: dict[str, object] = {
+        "x_m": round(pose.x_m, 3),
+        "y_m": round(pose.y_m, 3),
+        "yaw_rad": round(pose.yaw_rad, 3),
+        "localized": record.map_from_odom is not None,
+    }
+    if record.goal_distance_m is not None:
+        values["goal_distance_m"] = round(record.goal_distance_m, 3)
+    return ("pose", OK, "localized" if record.map_from_odom is not None else "odometry only", values)
+
+
+def _camera(camera: CameraHealth) -> Diagnostic:
+    values = {"frames": camera.frames, "restarts": camera.restarts, **camera.detail}
+    return (f"camera {camera.camera}", OK if camera.working else ERROR, camera.reason or "working", values)
+
+
+def _recorder(stats: RecorderStats) -> Diagnostic:
+    values = {
+        "written": stats.written,
+        "dropped": stats.dropped,
+        "bytes": stats.bytes,
+        "queued": stats.queued,
+        "file": str(stats.file),
+    }
+    message = stats.stopped or (f"dropped: {stats.last_problem or 'queue full'}" if stats.dropped else "recording")
+    return ("recorder", ERROR if stats.stopped else WARNING if stats.dropped else OK, message, values)

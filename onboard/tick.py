@@ -1,0 +1,69 @@
+"""What one tick consumed and produced, as a value: for publishing, recording and comparing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from onboard.messages import Decision, Inputs, Motion, Observation, Pose, Scan, Twist
+from onboard.scheduler import Slot
+
+
+@dataclass(frozen=True, slots=True)
+class Sensed:
+    """A decision that began in this tick. memory_reset says why the memory was reset before it, or ""."""
+
+    number: int
+    observation: Observation
+    memory_reset: str
+
+
+@dataclass(frozen=True, slots=True)
+class Acted:
+    """A decision at its due slot: None is a deadline miss, or a failed engine, told apart by `fault`.
+
+    elapsed_ns: what the policy took; sensed_ns: when the tick that sensed began, monotonic
+    """
+
+    number: int
+    sensed_ns: int
+    decision: Decision | None
+    elapsed_ns: int
+    finished_ns: int = 0
+    fault: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TickRecord:
+    """One tick, whole.
+
+    odometry:      raw pose of the base in the odom frame, with the wheels' twist
+    map_from_odom: the filter's correction; None until localised
+    filtered:      filtered pose in the start frame, with twist; None before the first goal
+    state:         as `/onboard/state` shows it
+    wanted:        what the policy or the recovery wanted
+    command:       what went out, and `reason`, what shaped it
+    limits_scan:   what limits and recovery looked at; the same object as `scan` unless configured apart
+    sent_ns:       when it went out, monotonic
+    stage_ns:      time of each stage (counters.STAGES) [ns]
+    """
+
+    slot: Slot
+    inputs: Inputs
+    odometry: Motion
+    map_from_odom: Pose | None
+    filtered: Motion | None
+    scan: Scan
+    limits_scan: Scan
+    state: str
+    episode: int
+    goal_distance_m: float | None
+    sensed: Sensed | None
+    acted: Acted | None
+    recovery: str
+    wanted: Twist
+    command: Twist
+    reason: str
+    sent_ns: int
+    stage_ns: Mapping[str, int]
+    events: tuple[str, ...] = ()
