@@ -17,10 +17,10 @@ from numba import njit
 from onboard.messages import BINS, Pose, Scan
 
 CELL_M = 0.1
-SIDE = 160
-"""Cells along one side of the window: 16 m."""
-LIFE_DECISIONS = 180
-"""A minute at 3 Hz."""
+SIDE = 240
+"""Cells along one side of the window: 24 m."""
+LIFE_DECISIONS = 360
+"""Two minutes at 3 Hz."""
 
 SEE_M = 7.0
 """Returns from farther away are not entered: one bin is then wider than two cells."""
@@ -41,10 +41,11 @@ WIDE_COST = 1.5
 to WIDE_COST at TIGHT_M, and to 1 at WIDE_M. Lethal is finite: a way is always found, and noise shuts no door for good.
 """
 
-SWEEPS = 40
-CONVERGED_M = 0.01
+SWEEPS = 80
+CONVERGED_M = 1e-3
 SEED_CELLS = 2
-UNREACHED = 1e6
+UNREACHED = 1e5
+"""Metres; more than any way in the window costs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +104,9 @@ def cost_to_go(window: LocalMap, goal_xy_m: tuple[float, float], radius_m: float
     price = _price(window.evidence, radius_m)
     goal = goal_xy_m[0] / CELL_M - window.corner[0] - 0.5, goal_xy_m[1] / CELL_M - window.corner[1] - 0.5
     cost = np.full((SIDE, SIDE), UNREACHED)
-    fixed = np.zeros((SIDE, SIDE), np.bool_)
-    _seed(cost, fixed, goal[0], goal[1])
-    _sweep(cost, fixed, price)
+    active = np.zeros((SIDE, SIDE), np.bool_)
+    _seed(cost, active, goal[0], goal[1])
+    _sweep(cost, active, price)
     return cost
 
 
@@ -181,9 +182,12 @@ def _price(
 
 @njit(cache=True, nogil=True)
 def _seed(
-    cost: npt.NDArray[np.float64], fixed: npt.NDArray[np.bool_], goal_i: float, goal_j: float
+    cost: npt.NDArray[np.float64], active: npt.NDArray[np.bool_], goal_i: float, goal_j: float
 ) -> None:  # pragma: no cover - compiled
-    """Set the known costs in place: the cells about the goal, or the whole edge when the goal lies outside."""
+    """Set the known costs in place: the cells about the goal, or the whole edge when the goal lies outside.
+
+    Cells that are known are no more active; their neighbours are.
+    """
     inside = min(goal_i, goal_j) > SEED_CELLS and max(goal_i, goal_j) < SIDE - 1 - SEED_CELLS
     for i in range(SIDE):
         for j in range(SIDE):
@@ -191,37 +195,41 @@ def _seed(
             edge = i == 0 or j == 0 or i == SIDE - 1 or j == SIDE - 1
             if (inside and squared <= SEED_CELLS**2) or (not inside and edge):
                 cost[i, j] = math.sqrt(squared) * CELL_M
-                fixed[i, j] = True
+            else:
+                near = squared <= (SEED_CELLS + 2) ** 2
+                next_to_edge = min(i, j) == 1 or max(i, j) == SIDE - 2
+                active[i, j] = not edge and (near if inside else next_to_edge)
 
 
 @njit(cache=True, nogil=True)
 def _sweep(
-    cost: npt.NDArray[np.float64], fixed: npt.NDArray[np.bool_], price: npt.NDArray[np.float64]
+    cost: npt.NDArray[np.float64], active: npt.NDArray[np.bool_], price: npt.NDArray[np.float64]
 ) -> None:  # pragma: no cover - compiled
-    """Solve in place: Gauss-Seidel in the four diagonal orders by turns, until a round of four changes nothing.
+    """Solve in place: Gauss-Seidel in the four diagonal orders by turns, until nothing changes.
 
-    The window's outermost cells are only ever seeds.
+    Only active cells are looked at: those of which a neighbour has become cheaper than they are. The window's outermost
+    cells are only ever seeds.
     """
-    changed_m = 0.0
     for sweep in range(SWEEPS):
-        if sweep % 4 == 0:
-            if sweep > 0 and changed_m < CONVERGED_M:
-                return
-            changed_m = 0.0
-        for m in range(1, SIDE - 1):
-            i = m if sweep % 4 < 2 else SIDE - 1 - m
-            for n in range(1, SIDE - 1):
-                j = n if sweep % 2 == 0 else SIDE - 1 - n
-                if fixed[i, j]:
+        changed = False
+        first_i, last_i, step_i = (1, SIDE - 1, 1) if sweep % 4 < 2 else (SIDE - 2, 0, -1)
+        first_j, last_j, step_j = (1, SIDE - 1, 1) if sweep % 2 == 0 else (SIDE - 2, 0, -1)
+        for i in range(first_i, last_i, step_i):
+            for j in range(first_j, last_j, step_j):
+                if not active[i, j]:
                     continue
+                active[i, j] = False
                 a, b = min(cost[i - 1, j], cost[i + 1, j]), min(cost[i, j - 1], cost[i, j + 1])
-                if min(a, b) >= cost[i, j]:
-                    continue
                 width = price[i, j] * CELL_M
                 if abs(a - b) >= width:
                     new = min(a, b) + width
                 else:
                     new = 0.5 * (a + b + math.sqrt(2.0 * width * width - (a - b) ** 2))
-                if new < cost[i, j]:
-                    changed_m = max(changed_m, cost[i, j] - new)
+                if new < cost[i, j] - CONVERGED_M:
+                    changed = True
                     cost[i, j] = new
+                    for p, q in ((i - 1, j), (i + 1, j), (i, j - 1), (i, j + 1)):
+                        if cost[p, q] > new and 0 < p < SIDE - 1 and 0 < q < SIDE - 1:
+                            active[p, q] = True
+        if not changed:
+            return

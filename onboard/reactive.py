@@ -3,7 +3,7 @@
 Every decision rolls the 28 actions forward with the motion model, from where the robot will be when the decision takes
 effect, each followed by braking and by each of the 28 once more. Actions that cannot stop clear of the scan are out;
 the others are ranked by the time to the goal that is left at the end of their best sequel, read from a cost-to-go
-over a 16 m window of obstacles seen in the last minute (`onboard/local_map.py`).
+over a 24 m window of obstacles seen in the last two minutes (`onboard/local_map.py`).
 
 What it is not: it has no map of the building, does not explore with a purpose, sees no colour and does not learn. A
 dead end larger than the window, or moving obstacles' next steps, are beyond it.
@@ -46,8 +46,12 @@ COMFORT_M = 0.30
 """Paths nearer than this beyond the footprint pay for it."""
 LOOK_M = 2.5
 """Obstacles farther away cannot be met by any sequel."""
-BLIND_M = 0.35
-"""Where no camera looks, something may stand at this distance beyond the footprint."""
+BLIND_M = 0.10
+"""Where no camera looks, something may stand at this distance beyond the footprint: nothing drives into it."""
+AHEAD_RAD = 0.35
+"""With no camera looking within this angle of straight ahead it stands and waits."""
+SLACK_M = 0.005
+"""Where stopping already comes nearer than an action may, others may come nearer than that by so much."""
 
 SPEED_MPS = 0.8
 TURN_S_PER_RAD = 0.4
@@ -73,8 +77,9 @@ would come to rest no nearer by NEARER_M. Then it stays stopped while within LEA
 TOLERANCE_M."""
 TOLERANCE_M = 0.2
 
-UNSAFE = -1e3
-ARRIVED = 1e3
+UNSAFE = -1e6
+ARRIVED = 1e6
+"""Scores beyond any time."""
 
 HEADER = 7
 RATE_MATCH = (0.15, 0.6)
@@ -141,22 +146,19 @@ class ReactivePolicy:
         pose = observation.filtered.pose
         window = observed(recentred(past.window, pose), pose, observation.scan, self._radius_m)
         start = _present(observation.filtered, past)
-        if observation.previous_action != NO_ACTION:
-            held = COMMANDS[observation.previous_action]
-        else:
-            held = COMMANDS[STOP_ACTION]
+        held = STOP_ACTION if observation.previous_action == NO_ACTION else observation.previous_action
         if self._delay > 0:
-            start = self._roll(start[None], held[None], self._delay)[0, -1]
+            start = self._roll(start[None], COMMANDS[[held]], self._delay)[0, -1]
         first = self._roll(np.tile(start, (len(COMMANDS), 1)), COMMANDS, self._ticks)
         brake = self._roll(first[:, -1], np.zeros_like(COMMANDS), self._brake)
         scores = self._scores(observation, window, first, brake)
         left_m = np.hypot(*(brake[:, -1, :2] - observation.goal_xy_m).T)
         arrived = self._arrives(left_m, int(np.argmax(scores)), past.arrived, observation.filtered.twist)
-        if arrived or not observation.scan.seen.any():
+        if arrived or not observation.scan.seen[np.abs(BIN_CENTERS_RAD) < AHEAD_RAD].any():
             scores[STOP_ACTION] = ARRIVED
         action = int(np.argmax(scores))
-        foretold = first[action, max(0, self._ticks - self._delay - 1), 3:]
-        kept = Recollection(window, arrived, tuple(float(part) for part in foretold))  # type: ignore[arg-type]
+        v, w, dv, dw = (float(part) for part in first[action, max(0, self._ticks - self._delay - 1), 3:])
+        kept = Recollection(window, arrived, (v, w, dv, dw))
         return Decision(action, scores.astype(np.float32)), pack(kept)
 
     def close(self) -> None:
@@ -180,7 +182,7 @@ class ReactivePolicy:
         return bool(left_m[STOP_ACTION] <= min(near_m, left_m[best] + NEARER_M))
 
     def _scores(self, observation: Observation, window: LocalMap, first: Floats, brake: Floats) -> Floats:
-        """Return (28,): minus the time left after each action's best sequel; UNSAFE and less where it cannot stop."""
+        """Return (28,): minus the time left after each action's best sequel; twice UNSAFE where it cannot stop."""
         seen, unseen = _obstacle_points(observation, window, self._radius_m + BLIND_M)
         path = np.concatenate([first, brake], axis=1)
         seen_m, unseen_m = clearances(path, seen, STRIDE), clearances(path, unseen, STRIDE)
@@ -191,20 +193,17 @@ class ReactivePolicy:
         count = len(COMMANDS)
         tails = self._roll(np.repeat(first[:, -1], count, axis=0), np.tile(COMMANDS, (count, 1)), self._tail)
         tail_m = np.minimum(clearances(tails, seen, STRIDE), np.repeat(clearances(first, seen, STRIDE), count))
-        tail_unseen_m = clearances(tails, unseen, STRIDE)
-        cost = cost_to_go(window, observation.goal_xy_m, self._radius_m)
-        corner = np.asarray(window.corner, dtype=np.float64)
-        goal = np.asarray(observation.goal_xy_m, dtype=np.float64)
-        time_s = _time_left(tails[:, -1], cost, corner, goal, self._brake_s)
         discomfort = np.clip((self._radius_m + COMFORT_M - tail_m) / COMFORT_M, 0.0, 1.0)
-        time_s += COMFORT_S * discomfort**2
-        time_s[(tail_m < keep_m) | (tail_unseen_m < unseen_keep_m)] = -UNSAFE
-        best = time_s.reshape(count, count).min(axis=1) + SOON * _time_left(
-            first[:, -1], cost, corner, goal, self._brake_s
-        )
-        best += STEER_S_PER_RADPS * np.abs(COMMANDS[:, 1])
-        best[STOP_ACTION] += LINGER_S
-        return np.where(safe, -best, UNSAFE + np.minimum(seen_m, unseen_m).clip(max=LOOK_M) - 1.0)
+        cost = cost_to_go(window, observation.goal_xy_m, self._radius_m)
+        corner, goal = np.array(window.corner, dtype=np.float64), np.array(observation.goal_xy_m)
+        time_s = _time_left(tails[:, -1], cost, corner, goal, self._brake_s) + COMFORT_S * discomfort**2
+        time_s[(tail_m < keep_m) | (clearances(tails, unseen, STRIDE) < unseen_keep_m)] = -UNSAFE
+
+        best_s = time_s.reshape(count, count).min(axis=1)
+        best_s += SOON * _time_left(first[:, -1], cost, corner, goal, self._brake_s)
+        best_s += STEER_S_PER_RADPS * np.abs(COMMANDS[:, 1])
+        best_s[STOP_ACTION] += LINGER_S
+        return np.where(safe, -best_s, 2.0 * UNSAFE)
 
 
 def _present(filtered: Motion, past: Recollection) -> Floats:
@@ -219,7 +218,7 @@ def _present(filtered: Motion, past: Recollection) -> Floats:
 
 def _at_least(keep_m: float, clear_m: Floats) -> float:
     """Return the distance to keep: as asked, or, where even stopping comes nearer, no nearer than stopping does."""
-    return min(keep_m, float(clear_m[STOP_ACTION]) - 1e-6)
+    return min(keep_m, float(clear_m[STOP_ACTION]) - SLACK_M)
 
 
 def _obstacle_points(observation: Observation, window: LocalMap, blind_m: float) -> tuple[Floats, Floats]:
