@@ -4,9 +4,10 @@ Both do the same float64 operations in the same order and neither leaves the las
 so they agree bit for bit. What lies on an edge is decided here:
 
 * A bin is a half-open wedge: a point belongs to bin i when it is on or left of direction `EDGES[i]` and right of
-  `EDGES[i + 1]`. +180 deg is edge 0. A point on the base's vertical axis counts as straight ahead, range 0.
-* The height band and the depth limits include their ends. 0.05 has no exact binary form and 0.3 - 0.25 falls just short
-  of it, so a point within `EDGE_M` of an end is on it.
+  `EDGES[i + 1]`. +180 deg is edge 0. A point on the base's vertical axis counts as straight ahead.
+* The height band and the depth limits include their ends.
+* What is within `EDGE_M` of an edge or an end is on it: 0.05 has no exact binary form, 0.3 - 0.25 falls just short of
+  it, and the sine of 180 deg is not quite 0.
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ from onboard.messages import BINS, Pose
 BIN_DEG = 360.0 / BINS
 AHEAD = BINS // 2
 """The bin that begins straight ahead."""
-EDGE_M = 1e-6
-"""Doubt about an inclusive limit [m]: far above float64 rounding, far below a camera's depth unit."""
+EDGE_M = 1e-9
+"""Doubt about edges and limits [m]: far above float64 rounding, far below a camera's depth unit."""
+AXIS_M = 1e-6
+"""A point nearer to the vertical axis has no bearing [m]; here a bin is still much wider than `EDGE_M`."""
 
 Array = npt.NDArray[np.float64]
 
@@ -60,9 +63,9 @@ _LIMITS = (types.float64,) * 4
 def _walk(start: int, x: float, y: float) -> int:
     """Return the bin of a point off the axis, going from bin `start` the way that the point lies."""
     i = start
-    while EDGES[i, 0] * y - EDGES[i, 1] * x < 0.0:
+    while EDGES[i, 0] * y - EDGES[i, 1] * x < -EDGE_M:
         i = i - 1 if i > 0 else BINS - 1
-    while EDGES[i + 1, 0] * y - EDGES[i + 1, 1] * x >= 0.0:
+    while EDGES[i + 1, 0] * y - EDGES[i + 1, 1] * x >= -EDGE_M:
         i = i + 1 if i < BINS - 1 else 0
     return i
 
@@ -127,7 +130,7 @@ def lower_ranges(
             now_x = now_from_then[0, 0] * x + now_from_then[0, 1] * y + now_from_then[0, 2]
             now_y = now_from_then[1, 0] * x + now_from_then[1, 1] * y + now_from_then[1, 2]
             radius_m2 = now_x * now_x + now_y * now_y
-            last = _walk(last, now_x, now_y) if radius_m2 > 0.0 else AHEAD
+            last = _walk(last, now_x, now_y) if radius_m2 > AXIS_M * AXIS_M else AHEAD
             if radius_m2 < nearest_m2[last] and not _inside(body_boxes_m, x, y, z):
                 nearest_m2[last] = radius_m2
     for i in range(BINS):
@@ -180,12 +183,12 @@ def fuse_plain(
 
 
 def bins_of(x_m: Array, y_m: Array) -> npt.NDArray[np.int64]:
-    """Return the bin of each point: floor((azimuth + 180 deg) / 2 deg), what `atan2` rounds put right by the edges."""
+    """Return the bin of each point: floor((azimuth + 180 deg) / 2 deg), put right by the edges for points on them."""
     azimuth_deg = np.degrees(np.arctan2(y_m, x_m))
     bins = np.floor((azimuth_deg + 180.0) / BIN_DEG).astype(np.int64) % BINS
-    bins = (bins - (_left_of(EDGES[bins], x_m, y_m) < 0.0)) % BINS
-    bins = (bins + (_left_of(EDGES[bins + 1], x_m, y_m) >= 0.0)) % BINS
-    return np.where(x_m * x_m + y_m * y_m > 0.0, bins, AHEAD)
+    bins = (bins - (_left_of(EDGES[bins], x_m, y_m) < -EDGE_M)) % BINS
+    bins = (bins + (_left_of(EDGES[bins + 1], x_m, y_m) >= -EDGE_M)) % BINS
+    return np.where(x_m * x_m + y_m * y_m > AXIS_M * AXIS_M, bins, AHEAD)
 
 
 def _left_of(edges: Array, x_m: Array, y_m: Array) -> Array:

@@ -108,7 +108,7 @@ def read_depth_png(path: Path) -> npt.NDArray[np.uint16]:
         with Image.open(path, formats=["PNG"]) as image:
             return np.asarray(image).astype(np.uint16)
     except (OSError, SyntaxError, ValueError) as error:
-        raise InputError(f"{path}: not a PNG image that can be decoded: {error}") from error
+        raise InputError(f"{path}: PNG image cannot be decoded: {error}") from error
 
 
 def _check_png(path: Path, data: bytes) -> None:
