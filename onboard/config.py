@@ -1,6 +1,6 @@
 """The configuration of one robot: TOML, checked at load, unknown keys refused, numbers in one table a part.
 
-Relative paths inside the file are taken from the folder of the file.
+Relative paths that the file states are taken from the folder of the file; defaults from where the command was typed.
 """
 
 from __future__ import annotations
@@ -78,6 +78,10 @@ class CamerasSection(Section):
     color: Literal["realsense", "dds", "none"] = "dds"
     color_serial: str = ""
 
+    def source_of(self, camera: str) -> str:
+        """Return where a depth camera's frames come from."""
+        return self.sources.get(camera, self.source)
+
 
 class ScanSection(Section):
     """What counts as an obstacle, and how far the cameras are believed (paper 1, Appendix C)."""
@@ -125,7 +129,7 @@ class PolicySection(Section):
     engine: Literal["onnxruntime", "tensorrt"] = "onnxruntime"
     threads: int = Field(2, ge=1)
     memory_reset_s: Positive = 10.0
-    engine_cache: Path = Path("engine-cache")
+    engine_cache: Path = Path.home() / ".cache" / "onboard" / "engines"
 
 
 class RecoverySection(Section):
@@ -269,23 +273,16 @@ def load_config(path: Path | None) -> Config:
 
 
 def _absolute_paths(config: Config, folder: Path) -> Config:
-    """Return the configuration with relative paths taken from the configuration's folder."""
-    robot = config.robot.model_copy(
-        update={"mounts": folder / config.robot.mounts, "plant": folder / config.robot.plant}
-    )
-    recordings = {name: folder / file for name, file in config.cameras.recordings.items()}
-    model = config.policy.model
-    policy = config.policy.model_copy(
-        update={
-            "model": model if model == "reactive" else str(folder / model),
-            "engine_cache": folder / config.policy.engine_cache,
-        }
-    )
-    return config.model_copy(
-        update={
-            "robot": robot,
-            "policy": policy,
-            "cameras": config.cameras.model_copy(update={"recordings": recordings}),
-            "record": config.record.model_copy(update={"directory": folder / config.record.directory}),
-        }
-    )
+    """Return the configuration with the relative paths that the file states taken from the file's folder."""
+    robot, policy, cameras, record = config.robot, config.policy, config.cameras, config.record
+    changes: dict[str, Section] = {
+        "robot": robot.model_copy(update={"mounts": folder / robot.mounts, "plant": folder / robot.plant}),
+        "cameras": cameras.model_copy(
+            update={"recordings": {name: folder / file for name, file in cameras.recordings.items()}}
+        ),
+    }
+    if policy.model != "reactive":
+        changes["policy"] = policy.model_copy(update={"model": str(folder / policy.model)})
+    if "directory" in record.model_fields_set:
+        changes["record"] = record.model_copy(update={"directory": folder / record.directory})
+    return config.model_copy(update=changes)

@@ -10,7 +10,7 @@ from onboard.config import RatesSection
 from onboard.scheduler import NS_PER_S, Histogram, Slot
 from onboard.tick import TickRecord
 
-STAGES = ("inbox", "odometry", "scan", "policy", "limits", "send", "publish", "record")
+STAGES = ("inbox", "odometry", "scan", "policy", "limits", "send", "tell")
 """The stages of one tick, in their order; each has a histogram of its times."""
 
 

@@ -109,9 +109,13 @@ class Engine(Protocol):
 
 
 class Policy(Protocol):
-    """Observation and memory in, decision and new memory out; keeps no state of its own between calls."""
+    """Observation and memory in, decision and new memory out; keeps no state of its own between calls.
+
+    memory_reset_s: how often its memory is reset [s]; None is never
+    """
 
     name: str
+    memory_reset_s: float | None
 
     def initial_memory(self) -> Memory:
         """Return the memory at the start of an episode and after a reset."""

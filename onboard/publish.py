@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from onboard.counters import Counters
 from onboard.interfaces import Diagnostic, Outputs
@@ -31,10 +31,10 @@ class Publisher:
         self,
         record: TickRecord,
         counters: Counters,
-        cameras: Sequence[CameraHealth],
+        cameras: Callable[[], Sequence[CameraHealth]],
         recorder: RecorderStats | None,
     ) -> None:
-        """Send what is due after this tick. Raises DriverError when the link is gone."""
+        """Send what is due after this tick; `cameras` is asked with the diagnostics. Raises DriverError without a link."""
         stamp_ns, number = wall_ns(), counters.ticks - 1
         self._outputs.transforms(record.odometry.pose, record.map_from_odom, stamp_ns)
         if number % EVERY_SCAN == 0:
@@ -43,7 +43,7 @@ class Publisher:
             self._state = record.state
             self._outputs.state(record.state)
         if number % EVERY_DIAGNOSTICS == 0:
-            self._outputs.diagnostics(rows(record, counters, cameras, recorder), stamp_ns)
+            self._outputs.diagnostics(rows(record, counters, cameras(), recorder), stamp_ns)
         if number % EVERY_CAMERAS == 0:
             self._outputs.cameras(stamp_ns)
 

@@ -64,7 +64,7 @@ class RecordFile:
 
     def flush(self) -> int:
         """Close the chunk in progress and hand all to the operating system; return the file's size. Raises OSError."""
-        self._writer.flush()  # type: ignore[no-untyped-call]
+        self._writer.flush()
         self.flushed = self.messages
         return self._stream.tell()
 
@@ -74,7 +74,7 @@ class RecordFile:
 
     def finish(self) -> int:
         """Write what is pending and the index, and close; return the size. Raises OSError: then `abandon` is left."""
-        self._writer.finish()  # type: ignore[no-untyped-call]
+        self._writer.finish()
         size = self._stream.tell()
         self._stream.close()
         return size

@@ -95,10 +95,11 @@ def _summary(contents: Contents, start: int) -> bytes:
     offsets_start = start + builder.count
     for offset in offsets:
         offset.write(builder)
-    summary = builder.end()
+    summary: bytes = builder.end()
     footer_head = struct.pack("<BQQQ", Opcode.FOOTER, FOOTER_BODY_BYTES, start, offsets_start)
     Footer(start, offsets_start, zlib.crc32(footer_head, zlib.crc32(summary))).write(builder)
-    return summary + builder.end()
+    footer: bytes = builder.end()
+    return summary + footer
 
 
 def _statistics(contents: Contents) -> Statistics:

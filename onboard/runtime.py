@@ -171,12 +171,13 @@ class Runtime:
             command=limited.twist,
             reason=limited.reason.value,
             sent_ns=sent_ns,
-            stage_ns=self._stage_ns,
+            stage_ns=dict(self._stage_ns),
             events=tuple(self._events),
         )
         self.counters.count(record, self._config.rates)
-        for listener in self._listeners:
-            listener.tick(record, self.counters)
+        with self._timed("tell"):
+            for listener in self._listeners:
+                listener.tick(record, self.counters)
         return record
 
     # ---- the stages, in their order -------------------------------------------------------------------------------

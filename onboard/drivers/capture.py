@@ -108,9 +108,8 @@ def open_cameras(mounts: Mounts, section: CamerasSection) -> tuple[list[CaptureC
 
 def camera_sources(mounts: Mounts, section: CamerasSection) -> list[Source]:
     """Return what `open_cameras` opens. Raises ConfigError."""
-    sources = []
-    if section.source == "realsense":
-        sources += [_depth_source(mount, section) for mount in mounts.depth.values()]
+    ours = [mount for name, mount in mounts.depth.items() if section.source_of(name) == "realsense"]
+    sources = [_depth_source(mount, section) for mount in ours]
     if section.color == "realsense":
         sources.append(_color_source(mounts, section))
     for name in section.recordings:

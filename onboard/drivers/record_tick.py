@@ -17,11 +17,11 @@ from onboard.drivers import ros_messages as convert
 from onboard.drivers import ros_types as ros
 from onboard.drivers.dds_topics import ros_topic
 from onboard.drivers.onboard_types import Tick
+from onboard.drivers.ros_schema import message_type
 from onboard.drivers.ros_types import to_cdr
 from onboard.messages import Motion, Pose, Twist
 from onboard.mounts import Mounts
 from onboard.record import Recorder
-from onboard.drivers.ros_schema import message_type
 from onboard.scheduler import wall_ns
 from onboard.tick import TickRecord
 

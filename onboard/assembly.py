@@ -1,0 +1,232 @@
+"""Builds the robot from its configuration: the only file that knows which drivers are real."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import gc
+import json
+import platform
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import structlog
+
+from onboard import scan
+from onboard.config import CamerasSection, Config, ScanSection
+from onboard.counters import Counters
+from onboard.devices import DeviceInbox
+from onboard.drivers.capture import open_cameras
+from onboard.drivers.dds import Claim, DdsDrive, DdsInputs, DdsOutputs
+from onboard.drivers.dds_camera import DdsColorCamera, DdsDepthCamera
+from onboard.drivers.record_tick import TickRecorder
+from onboard.drivers.serial_base import SerialBase
+from onboard.drivers.wire import Wire
+from onboard.errors import ConfigError
+from onboard.geometry import IDENTITY
+from onboard.inference import InferenceThread
+from onboard.interfaces import ColorCamera, DepthCamera, Drive, Policy
+from onboard.manifest import Manifest, delay_complaint, load_manifest
+from onboard.messages import DepthFrame
+from onboard.motion import Plant, load_plant
+from onboard.mounts import Mounts, load_mounts
+from onboard.policy import ModelEngine, load_policy
+from onboard.publish import Publisher
+from onboard.reactive import ReactivePolicy
+from onboard.record import Recorder
+from onboard.runtime import Robot, Runtime
+from onboard.scan import Rig, build_rig
+from onboard.scheduler import MonotonicClock, wall_ns
+from onboard.status import StatusLine
+from onboard.tasks import TaskOwner
+from onboard.tick import TickRecord
+
+log = structlog.get_logger()
+
+SWITCH_INTERVAL_S = 0.0005
+"""Another thread gives the interpreter back to the tick after this; Python's own 5 ms would show in every lateness."""
+REACTIVE = "reactive"
+
+
+def run_robot(config: Config, seconds: float | None, status: bool) -> dict[str, Any]:
+    """Drive until a signal, or for so long; return the counts of the run. Raises OnboardError where it cannot start."""
+    return asyncio.run(_run(config, seconds, status))
+
+
+def check_files(config: Config) -> None:
+    """Load everything that the configuration names, without a device. Raises OnboardError with one line."""
+    mounts = load_mounts(config.robot.mounts)
+    load_plant(config.robot.plant)
+    build_rigs(config, mounts)
+    if config.policy.model != REACTIVE:
+        _check_timing(config, load_manifest(Path(config.policy.model)))
+
+
+async def _run(config: Config, seconds: float | None, status: bool) -> dict[str, Any]:
+    mounts, plant = load_mounts(config.robot.mounts), load_plant(config.robot.plant)
+    rig, limits_rig = build_rigs(config, mounts)
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    with contextlib.ExitStack() as held:
+        wire = held.enter_context(contextlib.closing(Wire(config.dds)))
+        held.enter_context(contextlib.closing(Claim(wire, _robot_name(config))))
+        inference = held.enter_context(contextlib.closing(InferenceThread(policy_maker(config, plant))))
+        policy = inference.start()
+        for one in filter(None, (rig, limits_rig)):
+            warm_kernels(one)
+        clock = held.enter_context(contextlib.closing(MonotonicClock()))
+        base, drive = _open_base(config, wire)
+        held.callback(drive.close)
+        depth, color = _open_cameras(config, mounts, wire)
+        inbox = held.enter_context(contextlib.closing(DeviceInbox(DdsInputs(wire), depth, color, base)))
+        recorder = _open_recorder(config, clock.now_ns())
+        if recorder is not None:
+            held.enter_context(contextlib.closing(recorder))
+        outputs = DdsOutputs(wire, mounts, config.robot.name, config.scan.far_m)
+        teller = Teller(Publisher(outputs), inbox, recorder, _tick_recorder(recorder, config, mounts))
+        line = StatusLine()
+        robot = Robot(config, rig, limits_rig, plant, policy.initial_memory(), policy.memory_reset_s)
+        runtime = Runtime(robot, clock, inbox, inference, drive, (teller, line))
+        log.info("ready", robot=config.robot.name, domain=wire.domain, policy=policy.name)
+        gc.collect()
+        gc.freeze()
+        await _until_stopped(runtime, seconds, line if status and sys.stderr.isatty() else None)
+    return {
+        "robot": config.robot.name,
+        "policy": policy.name,
+        "state": runtime.state.mission.text(),
+        **runtime.counters.summary(),
+        "recording": None if recorder is None else str(recorder.stats().file),
+        "recording_dropped": 0 if recorder is None else recorder.stats().dropped,
+    }
+
+
+async def _until_stopped(runtime: Runtime, seconds: float | None, line: StatusLine | None) -> None:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, runtime.stop)
+    if seconds is not None:
+        loop.call_later(seconds, runtime.stop)
+    owner = TaskOwner()
+    if line is not None:
+        owner.beside(line.show(sys.stderr), "status")
+    await owner.run(runtime.run())
+
+
+class Teller:
+    """Tells the world and the recording of every tick."""
+
+    def __init__(
+        self, publisher: Publisher, inbox: DeviceInbox, recorder: Recorder | None, ticks: TickRecorder | None
+    ) -> None:
+        self._publisher = publisher
+        self._inbox = inbox
+        self._recorder = recorder
+        self._ticks = ticks
+
+    def tick(self, record: TickRecord, counters: Counters) -> None:
+        """Publish what is due, then queue the tick for the recording."""
+        stats = self._recorder.stats() if self._recorder else None
+        self._publisher.publish(record, counters, self._inbox.cameras, stats)
+        if self._ticks is not None:
+            self._ticks.record(record)
+
+
+def build_rigs(config: Config, mounts: Mounts) -> tuple[Rig, Rig | None]:
+    """Return the cameras for the policy's scan and those for the limits', None when they are the same."""
+    own = config.limits_scan
+    rig = build_rig(_chosen(mounts, config.scan, "scan"), config.scan)
+    return rig, None if own is None else build_rig(_chosen(mounts, own, "limits_scan"), own)
+
+
+def _chosen(mounts: Mounts, section: ScanSection, table: str) -> Mounts:
+    unknown = [name for name in section.cameras if name not in mounts.depth]
+    if unknown:
+        raise ConfigError(f"{table}.cameras: unknown camera {unknown[0]}, {mounts.path} has {', '.join(mounts.depth)}")
+    names = section.cameras or list(mounts.depth)
+    return replace(mounts, depth={name: mounts.depth[name] for name in names})
+
+
+def warm_kernels(rig: Rig) -> None:
+    """Compile what the first tick would otherwise compile."""
+    frames = {
+        name: DepthFrame(name, 0, 1, np.zeros((view.mount.height, view.mount.width), np.uint16))
+        for name, view in rig.views.items()
+    }
+    scan.fuse(frames, 1, IDENTITY, scan.ScanMemory(), rig)
+
+
+def policy_maker(config: Config, plant: Plant) -> Callable[[], Policy]:
+    """Return what makes the configured policy, to be called in the inference thread. Raises ConfigError at once."""
+    if config.policy.model == REACTIVE:
+        return functools.partial(ReactivePolicy, plant, config.robot, config.rates, config.goal)
+    model = Path(config.policy.model)
+    _check_timing(config, load_manifest(model))
+    engine = functools.partial(_make_engine, config)
+    return functools.partial(load_policy, model, engine, config.policy.memory_reset_s)
+
+
+def _make_engine(config: Config, model: Path, manifest: Manifest) -> ModelEngine:
+    if config.policy.engine == "tensorrt":
+        from onboard.drivers.tensorrt_engine import TensorRtEngine
+
+        return TensorRtEngine(model, manifest, config.policy.engine_cache)
+    from onboard.drivers.onnx_engine import OnnxEngine
+
+    return OnnxEngine(model, config.policy.threads)
+
+
+def _check_timing(config: Config, manifest: Manifest) -> None:
+    rates = config.rates
+    complaint = delay_complaint(manifest, rates.delay_ticks, rates.control_hz, rates.ticks_per_decision)
+    if complaint:
+        raise ConfigError(f"{config.policy.model}: {complaint}")
+
+
+def _open_base(config: Config, wire: Wire) -> tuple[SerialBase | None, Drive]:
+    if config.odometry.input == "serial":
+        base = SerialBase(config.odometry.serial_port)
+        return base, base
+    return None, DdsDrive(wire)
+
+
+def _open_cameras(config: Config, mounts: Mounts, wire: Wire) -> tuple[Sequence[DepthCamera], ColorCamera | None]:
+    section: CamerasSection = config.cameras
+    depth: list[DepthCamera] = [
+        DdsDepthCamera(wire, mount, section) for name, mount in mounts.depth.items() if section.source_of(name) == "dds"
+    ]
+    devices, color = open_cameras(mounts, section)
+    if section.color == "dds":
+        return [*depth, *devices], DdsColorCamera(wire, section)
+    return [*depth, *devices], color
+
+
+def _open_recorder(config: Config, now_ns: int) -> Recorder | None:
+    if not config.record.enabled:
+        return None
+    session = {
+        "robot": config.robot.name,
+        "configuration": json.dumps(config.model_dump(mode="json")),
+        "mounts": config.robot.mounts.read_text(),
+        "plant": config.robot.plant.read_text(),
+        "model_sha256": "" if config.policy.model == REACTIVE else load_manifest(Path(config.policy.model)).sha256,
+        "machine": f"{platform.node()} {platform.machine()} {platform.platform()} Python {platform.python_version()}",
+    }
+    recorder = Recorder(config.record, config.robot.name, session, wall_ns=wall_ns(), now_ns=now_ns)
+    for repaired in recorder.stats().repaired:
+        log.warning("recording_repaired", file=str(repaired.path), problem=repaired.problem)
+    return recorder
+
+
+def _tick_recorder(recorder: Recorder | None, config: Config, mounts: Mounts) -> TickRecorder | None:
+    return None if recorder is None else TickRecorder(recorder, config.dds, mounts, config.scan.far_m)
+
+
+def _robot_name(config: Config) -> str:
+    namespace = config.dds.namespace.strip("/")
+    return f"{namespace}/{config.robot.name}" if namespace else config.robot.name
