@@ -66,10 +66,8 @@ def braking_m(speed_mps: float, deceleration_mps2: float, reaction_s: float) -> 
 
 def stoppable_mps(way_m: float, deceleration_mps2: float, reaction_s: float) -> float:
     """Return the greatest speed that can be brought to rest within `way_m`: the inverse of `braking_m`."""
-    if math.isinf(way_m):
-        return math.inf
     lost = deceleration_mps2 * reaction_s
-    return 2.0 * deceleration_mps2 * way_m / (lost + math.sqrt(lost * lost + 2.0 * deceleration_mps2 * way_m))
+    return math.sqrt(lost * lost + 2.0 * deceleration_mps2 * way_m) - lost
 
 
 def travel_m(points: Points, twist: Twist, radius_m: float) -> float:
