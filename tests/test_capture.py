@@ -129,8 +129,9 @@ def test_the_real_recording_comes_back_after_a_kill(opened: list) -> None:
     until(lambda: camera.latest(time.monotonic_ns()) is None)
     assert not camera.health().working
     assert camera.health().reason
-    again = collect(camera, 2)
-    assert again[0].number > frames[-1].number
+    seen = camera.health().frames
+    until(lambda: camera.health().frames > seen)
+    assert collect(camera, 2)[1].number > frames[-1].number
     assert camera.health().restarts >= 1
     pid = camera.process.pid
     assert pid is not None
