@@ -104,7 +104,8 @@ class InferenceThread:
         self._now_ns = now_ns
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._lock = threading.Lock()
-        self._busy = False
+        self._idle = threading.Event()
+        self._idle.set()
         self._closed = False
         self._result: Result | None = None
         self._ready = threading.Event()
@@ -130,9 +131,9 @@ class InferenceThread:
     def submit(self, number: int, observation: Observation, memory: Memory) -> bool:
         """Hand one observation to the thread; False while it still computes the previous one, or has ended."""
         with self._lock:
-            if self._busy or self._closed or self._policy is None:
+            if not self._idle.is_set() or self._closed or self._policy is None:
                 return False
-            self._busy = True
+            self._idle.clear()
         self._jobs.put(_Job(number, observation, memory, self._now_ns()))
         return True
 
@@ -141,6 +142,10 @@ class InferenceThread:
         with self._lock:
             result, self._result = self._result, None
         return result
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait until nothing is being computed; return False when that lasts longer. Not for the control loop."""
+        return self._idle.wait(timeout_s)
 
     def close(self, timeout_s: float = CLOSE_TIMEOUT_S) -> None:
         """Let the thread close its policy and end; a thread that hangs is left behind, logged. Safe to call twice."""
@@ -164,8 +169,8 @@ class InferenceThread:
         while (job := self._jobs.get()) is not None:
             result = _compute(policy, job, self._now_ns)
             with self._lock:
-                self._busy = False
                 self._result = result
+                self._idle.set()
         _, failure = _outcome(policy.close)
         if failure:
             log.warning("policy_close_failed", error=failure)

@@ -1,0 +1,166 @@
+"""The exported model loads, fits its manifest, and decides as PyTorch does; the commands say what they did."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from onnx import TensorProto
+from typer.testing import CliRunner
+
+import onboard
+from calib.__main__ import main as calib_main
+from engines.__main__ import main as engines_main
+from engines.export import HALF_PRECISION_NODES, OPSET, TorchEngine
+from engines.network import PAPER, TINY, untrained
+from onboard.contract import INPUTS, OUTPUTS
+from onboard.drivers.onnx_engine import OnnxEngine
+from onboard.inference import blank_observation
+from onboard.manifest import load_manifest
+from onboard.parity import compare
+from onboard.policy import load_policy
+
+KNOWN_TO_TENSORRT = {
+    "Add", "Concat", "Constant", "Conv", "Flatten", "GRU", "Gather", "Gemm", "MaxPool", "ReduceMean", "Relu", "Slice",
+    "Squeeze", "Unsqueeze",
+}  # fmt: skip
+
+
+def run(*arguments: str):
+    """Return click's result of `onboard-engines`."""
+    return CliRunner().invoke(engines_main, [str(argument) for argument in arguments])
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """A tiny model with its manifest, and the report of the command."""
+    model = tmp_path_factory.mktemp("export") / "tiny.onnx"
+    report = model.with_name("report.json")
+    result = run("export", "--out", model, "--tiny", "--seed", "3", "--json", report)
+    assert result.exit_code == 0, result.output
+    return model, json.loads(report.read_text())
+
+
+def test_the_report_tells_parity_over_thirty_steps(exported):
+    model, report = exported
+    assert report["parity"]["steps"] == report["parity"]["same_action"] == 30
+    assert report["parity"]["max_logit_difference"] < 1e-4
+    assert report["sha256"] == load_manifest(model).sha256
+
+
+def test_the_manifest_says_that_nobody_trained_it(exported):
+    manifest = load_manifest(exported[0])
+    assert manifest.extra["weights"] == "untrained, initial weights by seed 3"
+    assert manifest.memory_shape == (2, TINY.memory)
+    assert {entry.name for entry in manifest.inputs} == set(INPUTS)
+    assert {entry.name for entry in manifest.outputs} == set(OUTPUTS)
+
+
+def test_it_drives_as_a_policy(exported):
+    policy = load_policy(exported[0], lambda path, manifest: OnnxEngine(path, threads=1))
+    decision, memory = policy.decide(blank_observation(), policy.initial_memory())
+    assert 0 <= decision.action < 28
+    assert memory.any()
+    policy.close()
+
+
+def test_one_file_of_plain_operators(exported):
+    proto = onnx.load(exported[0], load_external_data=False)
+    onnx.checker.check_model(proto)
+    assert proto.opset_import[0].version == OPSET
+    assert {node.op_type for node in proto.graph.node} <= KNOWN_TO_TENSORRT
+    assert sum(node.op_type == "GRU" for node in proto.graph.node) == 2
+    assert all(weight.data_location == TensorProto.DEFAULT for weight in proto.graph.initializer)
+    assert not any("auxiliary" in node.name for node in proto.graph.node)
+
+
+def test_half_precision_covers_the_image_encoder_only(exported):
+    nodes = [node for node in onnx.load(exported[0]).graph.node if node.op_type != "Constant"]
+    half = [node for node in nodes if node.name.startswith(HALF_PRECISION_NODES)]
+    image_convolutions = [node for node in nodes if node.op_type == "Conv" and "scan" not in node.name]
+    assert len(image_convolutions) == 20
+    assert all(node in half for node in image_convolutions)
+    assert not {"GRU", "Gather", "Slice"} & {node.op_type for node in half}
+
+
+def test_parity_sees_other_weights(exported):
+    model, _ = exported
+    engine = OnnxEngine(model, threads=1)
+    parity = compare(engine, TorchEngine(untrained(4, TINY)), load_manifest(model), steps=5)
+    engine.close()
+    assert parity.max_logit_difference > 0.01
+    assert parity.same_action < 5
+
+
+def test_a_checkpoint_is_exported(tmp_path):
+    weights = tmp_path / "trained.pt"
+    torch.save(untrained(9, TINY).state_dict(), weights)
+    result = run("export", "--out", tmp_path / "a.onnx", "--tiny", "--checkpoint", weights, "--json", "-")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.output)["weights"].startswith("checkpoint trained.pt, sha256 ")
+    engine = OnnxEngine(tmp_path / "a.onnx", threads=1)
+    parity = compare(engine, TorchEngine(untrained(9, TINY)), load_manifest(tmp_path / "a.onnx"), steps=3)
+    engine.close()
+    assert parity.max_logit_difference < 1e-4
+
+
+def damaged(kind: str, path) -> None:
+    """Write a checkpoint of that kind."""
+    if kind == "other widths":
+        torch.save(untrained(0, TINY).state_dict() | {"actor.bias": torch.zeros(5)}, path)
+    elif kind == "no weights":
+        torch.save([1, 2], path)
+    elif kind == "truncated":
+        torch.save(untrained(0, TINY).state_dict(), path)
+        path.write_bytes(path.read_bytes()[:1000])
+    elif kind == "junk":
+        path.write_bytes(b"junk")
+    elif kind == "not finite":
+        state = untrained(0, TINY).state_dict()
+        state["actor.bias"][0] = float("nan")
+        torch.save(state, path)
+
+
+@pytest.mark.parametrize("kind", ["other widths", "no weights", "truncated", "junk", "missing", "not finite"])
+def test_a_checkpoint_that_does_not_fit_is_refused_with_one_line(tmp_path, kind):
+    weights = tmp_path / "weights.pt"
+    damaged(kind, weights)
+    result = run("export", "--out", tmp_path / "a.onnx", "--tiny", "--checkpoint", weights)
+    assert result.exit_code == 2
+    assert result.output.startswith("onboard-engines: ")
+    assert len(result.output.strip().splitlines()) == 1
+
+
+def test_a_folder_that_is_not_there_is_refused(tmp_path):
+    result = run("export", "--out", tmp_path / "none" / "a.onnx", "--tiny")
+    assert (result.exit_code, "cannot be written" in result.output) == (2, True)
+
+
+def test_without_tensorrt_the_build_says_where_it_comes_from(exported):
+    result = run("build", exported[0])
+    assert result.exit_code == 2
+    assert "JetPack" in result.output
+
+
+@pytest.mark.parametrize("program", [engines_main, calib_main])
+def test_version_and_help(program):
+    assert CliRunner().invoke(program, ["--version"]).output.strip() == onboard.__version__
+    assert CliRunner().invoke(program, ["--help"]).exit_code == 0
+
+
+def test_calibration_admits_that_it_comes_later():
+    assert "comes later" in CliRunner().invoke(calib_main, ["--help"]).output
+
+
+@pytest.mark.long
+def test_the_full_network_decides_alike_and_fits_the_contract_exactly(tmp_path):
+    result = run("export", "--out", tmp_path / "full.onnx", "--json", "-")
+    assert result.exit_code == 0, result.output
+    manifest = load_manifest(tmp_path / "full.onnx")
+    assert {entry.name: entry.type for entry in manifest.inputs} == {n: row.type for n, row in INPUTS.items()}
+    assert {entry.name: entry.type for entry in manifest.outputs} == {n: row.type for n, row in OUTPUTS.items()}
+    assert manifest.memory_shape == (PAPER.memory_layers, PAPER.memory)
+    assert np.isclose(json.loads(result.output)["megabytes"], 102.4, atol=1.0)
