@@ -38,12 +38,14 @@ STILL_MPS = 0.02
 BRAKE_MAX_S = 3.0
 """Braking is rolled out until the base is this slow, from its top speed, or so long."""
 
-KEEP_M = 0.09
+KEEP_M = 0.07
 """An action is safe when it and the braking after it stay this far beyond the footprint from what is seen."""
 REMEMBERED_KEEP_M = 0.03
 """The same from what is only remembered, or might stand where no camera looks."""
 COMFORT_M = 0.30
-"""Paths nearer than this beyond the footprint pay for it."""
+COMFORT_FROM_M = 1.0
+"""Paths nearer to obstacles than the first beyond the footprint pay for it; less and less so from the second to the
+goal, which may itself lie beside a wall."""
 LOOK_M = 2.5
 """Obstacles farther away cannot be met by any sequel."""
 BLIND_M = 0.10
@@ -196,7 +198,8 @@ class ReactivePolicy:
         discomfort = np.clip((self._radius_m + COMFORT_M - tail_m) / COMFORT_M, 0.0, 1.0)
         cost = cost_to_go(window, observation.goal_xy_m, self._radius_m)
         corner, goal = np.array(window.corner, dtype=np.float64), np.array(observation.goal_xy_m)
-        time_s = _time_left(tails[:, -1], cost, corner, goal, self._brake_s) + COMFORT_S * discomfort**2
+        weight_s = COMFORT_S * min(1.0, float(np.hypot(*(first[STOP_ACTION, 0, :2] - goal))) / COMFORT_FROM_M)
+        time_s = _time_left(tails[:, -1], cost, corner, goal, self._brake_s) + weight_s * discomfort**2
         time_s[(tail_m < keep_m) | (clearances(tails, unseen, STRIDE) < unseen_keep_m)] = -UNSAFE
 
         best_s = time_s.reshape(count, count).min(axis=1)
