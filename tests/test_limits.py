@@ -1,0 +1,587 @@
+"""The last word over commands: every requirement of `limits.py` by its number, laws, and driving at walls."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import cos, inf, isfinite, nan, pi, sin
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from onboard.config import LimitsSection, load_config
+from onboard.contract import ACTIONS
+from onboard.limits import Bounds, Limited, LimitsState, Reason, Situation, bounds_of, limit, operator_drives
+from onboard.messages import BINS, STOP, Pose, Scan, Teleop, Twist
+from onboard.motion import MotionState, Plant, load_plant, step
+from onboard.scheduler import NS_PER_S
+from onboard.zones import BIN_CENTERS_RAD, obstacles, stoppable_mps, travel_m
+
+CONFIG = load_config(None)
+PLANT: Plant = load_plant(CONFIG.robot.plant)
+MS = 1_000_000
+TICK_NS = round(NS_PER_S / 30)
+NOW_NS = 1000 * NS_PER_S
+RADIUS_M = 0.25
+
+
+def bounds_with(**section: object) -> Bounds:
+    return bounds_of(LimitsSection(**section), PLANT, RADIUS_M, 200.0)  # type: ignore[arg-type]
+
+
+BOUNDS = bounds_with()
+
+
+def scan_of(*points: tuple[float, float], stamp_ns: int = NOW_NS, blind: tuple[float, float] | None = None) -> Scan:
+    """Return a scan that sees points (x, y); blind where a bin's centre is in the sector [deg]."""
+    ranges = np.full(BINS, np.inf, dtype=np.float32)
+    for x, y in points:
+        index = int(np.floor((np.degrees(np.arctan2(y, x)) + 180.0) / 2.0)) % BINS
+        ranges[index] = min(ranges[index], np.hypot(x, y))
+    seen = np.ones(BINS, dtype=np.bool_)
+    if blind is not None:
+        centers = np.degrees(BIN_CENTERS_RAD)
+        seen = ~((centers >= blind[0]) & (centers <= blind[1]))
+    return Scan(stamp_ns, ranges, seen)
+
+
+FREE = Situation(NOW_NS, None, False, None, NOW_NS, scan_of())
+STARTED = LimitsState(sent=STOP, sent_ns=NOW_NS - TICK_NS)
+AHEAD = Twist(1.0, 0.0)
+
+
+def limited(
+    wanted: Twist | None, situation: Situation = FREE, bounds: Bounds = BOUNDS, state: LimitsState = STARTED
+) -> Limited:
+    return limit(state, wanted, situation, bounds)[1]
+
+
+def before(*points: tuple[float, float], wanted: Twist = AHEAD, bounds: Bounds = BOUNDS, **other: object) -> Limited:
+    """Return what becomes of a command before obstacles."""
+    return limited(wanted, replace(FREE, scan=scan_of(*points), **other), bounds)  # type: ignore[arg-type]
+
+
+def operator(twist: Twist, age_ns: int = 0) -> Teleop:
+    return Teleop(NOW_NS - age_ns, twist)
+
+
+# --- R1, R7: bounds ---------------------------------------------------------------------------------------------------
+
+#   wanted              command
+TOO_FAST = [
+    (Twist(2.0, 0.0), Twist(1.0, 0.0)),
+    (Twist(2.0, 2.0), Twist(1.0, 1.0)),
+    (Twist(0.5, 6.0), Twist(0.25, 3.0)),
+    (Twist(4.0, -6.0), Twist(1.0, -1.5)),
+    (Twist(2.0, 12.0), Twist(0.5, 3.0)),
+    (Twist(-0.6, 1.0), Twist(-0.3, 0.5)),
+    (Twist(-0.3, -6.0), Twist(-0.15, -3.0)),
+    (Twist(1e308, 0.0), Twist(1.0, 0.0)),
+    (Twist(0.0, -1e308), Twist(0.0, -3.0)),
+]
+
+
+@pytest.mark.parametrize(("wanted", "command"), TOO_FAST)
+def test_r1_r7_too_fast_is_scaled_down_on_its_arc(wanted: Twist, command: Twist) -> None:
+    got = limited(wanted)
+    assert (got.twist.v_mps, got.twist.w_radps) == pytest.approx((command.v_mps, command.w_radps))
+    assert got.reason is Reason.SPEED
+
+
+def test_r1_a_base_that_cannot_reverse_does_not() -> None:
+    assert limited(Twist(-0.2, 1.0), bounds=bounds_with(v_min_mps=0.0)).twist == STOP
+
+
+# --- R2: e-stop -------------------------------------------------------------------------------------------------------
+
+#   what                                    (pressed, goal accepted) tick by tick                      held?
+E_STOPS = [
+    ("never pressed", [(None, False), (False, False)], False),
+    ("pressed", [(True, False)], True),
+    ("pressed with a goal", [(True, True)], True),
+    ("released", [(True, False), (False, False)], True),
+    ("released for long", [(True, False), *[(False, False)] * 500], True),
+    ("released, then a goal", [(True, False), (False, False), (False, True)], False),
+    ("released with the goal", [(True, False), (False, True)], False),
+    ("goal while pressed, then released", [(True, True), (False, False)], True),
+    ("pressed again", [(True, False), (False, True), (True, False), (False, False)], True),
+    ("released twice with goals", [(True, False), (False, True), (True, False), (False, True)], False),
+    ("topic silent again", [(True, False), (None, False)], True),
+]
+
+
+@pytest.mark.parametrize(("what", "ticks", "held"), E_STOPS, ids=[row[0] for row in E_STOPS])
+@pytest.mark.parametrize("who", ["policy", "operator", "nobody"])
+def test_r2_e_stop_is_latched(what: str, ticks: list[tuple[bool | None, bool]], held: bool, who: str) -> None:
+    state, result = STARTED, limited(AHEAD)
+    teleop = operator(AHEAD) if who == "operator" else None
+    for pressed, goal in ticks:
+        situation = replace(FREE, e_stop=pressed, goal_accepted=goal, teleop=teleop)
+        state, result = limit(state, AHEAD if who == "policy" else None, situation, BOUNDS)
+    assert state.e_stopped is held
+    assert (result.reason is Reason.E_STOP) is held
+    if held or who == "nobody":
+        assert result.twist == STOP
+    else:
+        assert result.twist == AHEAD
+
+
+def test_r2_zero_in_the_same_tick_without_a_ramp() -> None:
+    slow = bounds_with(acceleration_mps2=0.1, angular_acceleration_radps2=0.1)
+    rolling = LimitsState(sent=Twist(1.0, 2.0), sent_ns=NOW_NS - TICK_NS)
+    got = limited(AHEAD, replace(FREE, e_stop=True), slow, rolling)
+    assert (got.twist, got.reason) == (STOP, Reason.E_STOP)
+
+
+# --- R3: operator -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wanted", [None, AHEAD, Twist(nan, 0.0)])
+def test_r3_the_operator_replaces_what_is_wanted(wanted: Twist | None) -> None:
+    command = Twist(-0.1, 0.5)
+    got = limited(wanted, replace(FREE, teleop=operator(command)))
+    assert got == Limited(command, Reason.TELEOP, command, True)
+
+
+def test_r3_an_operator_who_holds_still_holds_the_robot() -> None:
+    assert limited(AHEAD, replace(FREE, teleop=operator(STOP))).twist == STOP
+
+
+@pytest.mark.parametrize(("age_ms", "drives"), [(0, True), (500, True), (501, False), (-20, True), (-501, False)])
+def test_r3_dead_man(age_ms: int, drives: bool) -> None:
+    teleop = operator(Twist(0.2, 0.0), age_ms * MS)
+    assert operator_drives(teleop, NOW_NS, BOUNDS) is drives
+    got = limited(AHEAD, replace(FREE, teleop=teleop))
+    assert got.teleop is drives
+    assert got.twist == (Twist(0.2, 0.0) if drives else AHEAD)
+
+
+def test_r3_no_operator() -> None:
+    assert not operator_drives(None, NOW_NS, BOUNDS)
+
+
+#   what                 situation                                                         operator's    reason
+OPERATOR = [
+    ("too fast", FREE, Twist(2.0, 0.0), Reason.SPEED),
+    ("not finite", FREE, Twist(nan, 0.0), Reason.NOT_FINITE),
+    ("into a wall", replace(FREE, scan=scan_of((0.28, 0.0))), AHEAD, Reason.ZONE_STOP),
+    ("to a wall", replace(FREE, scan=scan_of((0.8, 0.0))), AHEAD, Reason.ZONE_SLOW),
+    ("no odometry", replace(FREE, odometry_arrival_ns=None), AHEAD, Reason.STALE_ODOMETRY),
+    ("no scan", replace(FREE, scan=None), AHEAD, Reason.STALE_SCAN),
+]
+
+
+@pytest.mark.parametrize(("what", "situation", "command", "reason"), OPERATOR, ids=[row[0] for row in OPERATOR])
+def test_r3_the_operator_passes_every_limit(what: str, situation: Situation, command: Twist, reason: Reason) -> None:
+    got = limited(None, replace(situation, teleop=operator(command)))
+    assert got.reason is reason
+    assert abs(got.twist.v_mps) < 1.0 or reason is Reason.SPEED
+
+
+# --- R4, R5, R6: nothing to go by -------------------------------------------------------------------------------------
+
+STALE = [
+    ("no odometry", {"odometry_arrival_ns": None}, Reason.STALE_ODOMETRY),
+    ("old odometry", {"odometry_arrival_ns": NOW_NS - 200 * MS - 1}, Reason.STALE_ODOMETRY),
+    ("odometry from the future", {"odometry_arrival_ns": NOW_NS + 200 * MS + 1}, Reason.STALE_ODOMETRY),
+    ("no scan", {"scan": None}, Reason.STALE_SCAN),
+    ("old scan", {"scan": scan_of(stamp_ns=NOW_NS - 400 * MS - 1)}, Reason.STALE_SCAN),
+    ("scan from the future", {"scan": scan_of(stamp_ns=NOW_NS + 400 * MS + 1)}, Reason.STALE_SCAN),
+    ("both", {"odometry_arrival_ns": None, "scan": None}, Reason.STALE_ODOMETRY),
+]
+JUST_FRESH = replace(FREE, odometry_arrival_ns=NOW_NS - 200 * MS, scan=scan_of(stamp_ns=NOW_NS - 400 * MS))
+
+
+@pytest.mark.parametrize(("what", "missing", "reason"), STALE, ids=[row[0] for row in STALE])
+def test_r5_stale_inputs_stop_at_once(what: str, missing: dict[str, object], reason: Reason) -> None:
+    rolling = LimitsState(sent=AHEAD, sent_ns=NOW_NS - TICK_NS)
+    situation = replace(FREE, **missing)  # type: ignore[arg-type]
+    got = limited(Twist(0.3, 1.0), situation, bounds_with(acceleration_mps2=0.1), rolling)
+    assert (got.twist, got.reason) == (STOP, reason)
+
+
+def test_r5_just_fresh_enough_is_fresh() -> None:
+    assert limited(AHEAD, JUST_FRESH).twist == AHEAD
+
+
+def test_r4_nothing_wanted_is_idle_whatever_is_stale() -> None:
+    for situation in (FREE, replace(FREE, scan=None, odometry_arrival_ns=None)):
+        assert limited(None, situation) == Limited(STOP, Reason.IDLE, None, False)
+
+
+@pytest.mark.parametrize("wanted", [Twist(nan, 0.0), Twist(0.0, nan), Twist(inf, 0.0), Twist(0.0, -inf)])
+def test_r6_not_finite_stops(wanted: Twist) -> None:
+    got = limited(wanted)
+    assert (got.twist, got.reason) == (STOP, Reason.NOT_FINITE)
+
+
+# --- R8: acceleration -------------------------------------------------------------------------------------------------
+
+
+def test_r8_the_bases_own_acceleration_needs_no_ramp() -> None:
+    assert (BOUNDS.ramp_mps2, BOUNDS.ramp_radps2) == (None, None)
+    assert BOUNDS.braking_mps2 == 2.5
+
+
+def test_r8_each_axis_has_its_own() -> None:
+    one, other = bounds_with(acceleration_mps2=2.4), bounds_with(angular_acceleration_radps2=11.0)
+    assert (one.ramp_mps2, one.ramp_radps2, one.braking_mps2) == (2.4, None, 2.4)
+    assert (other.ramp_mps2, other.ramp_radps2, other.braking_mps2) == (None, 11.0, 2.5)
+    assert bounds_with(acceleration_mps2=9.0).braking_mps2 == 2.5
+
+
+#   last sent            wanted              after 1/10 s at 1 m/s^2 and 5 rad/s^2
+RAMPS = [
+    (STOP, Twist(1.0, 0.0), Twist(0.1, 0.0)),
+    (STOP, Twist(0.05, 0.4), Twist(0.05, 0.4)),
+    (Twist(1.0, 0.0), Twist(0.0, 3.0), Twist(0.9, 0.5)),
+    (Twist(0.05, 1.0), Twist(-0.3, -1.0), Twist(-0.05, 0.5)),
+    (Twist(0.5, -3.0), Twist(1.0, -3.0), Twist(0.6, -3.0)),
+]
+
+
+@pytest.mark.parametrize(("last", "wanted", "expected"), RAMPS)
+def test_r8_a_lower_bound_ramps_the_set_point(last: Twist, wanted: Twist, expected: Twist) -> None:
+    bounds = bounds_with(acceleration_mps2=1.0, angular_acceleration_radps2=5.0)
+    state = LimitsState(sent=last, sent_ns=NOW_NS - 100 * MS)
+    after, got = limit(state, wanted, FREE, bounds)
+    assert (got.twist.v_mps, got.twist.w_radps) == pytest.approx((expected.v_mps, expected.w_radps))
+    assert got.reason is (Reason.NONE if expected == wanted else Reason.ACCELERATION)
+    assert (after.sent, after.sent_ns) == (got.twist, NOW_NS)
+
+
+#   time since the last command [ms], None before the first; greatest change at 1 m/s^2
+PAUSES = [(None, 0.0), (0, 0.0), (50, 0.05), (100, 0.1), (5000, 0.1), (-1000, 0.0)]
+
+
+@pytest.mark.parametrize(("elapsed_ms", "change"), PAUSES)
+def test_r8_a_ramp_does_not_leap_after_a_pause(elapsed_ms: int | None, change: float) -> None:
+    state = LimitsState(sent_ns=None if elapsed_ms is None else NOW_NS - elapsed_ms * MS)
+    got = limited(AHEAD, FREE, bounds_with(acceleration_mps2=1.0), state)
+    assert got.twist.v_mps == pytest.approx(change)
+
+
+def test_r8_a_zone_does_not_wait_for_a_ramp() -> None:
+    bounds = bounds_with(acceleration_mps2=0.1)
+    rolling = LimitsState(sent=AHEAD, sent_ns=NOW_NS - TICK_NS)
+    got = limited(AHEAD, replace(FREE, scan=scan_of((0.29, 0.0))), bounds, rolling)
+    assert (got.twist, got.reason) == (STOP, Reason.ZONE_STOP)
+
+
+def test_r8_the_zones_judge_the_arc_that_the_ramp_makes() -> None:
+    """Turning away would miss the wall, but the ramp still goes straight on."""
+    bounds = bounds_with(angular_acceleration_radps2=0.5)
+    state = LimitsState(sent=Twist(0.3, 0.0), sent_ns=NOW_NS - TICK_NS)
+    scan = scan_of((0.33, -0.2), (0.40, -0.2))
+    turning = Twist(0.3, 3.0)
+    assert travel_m(obstacles(scan), turning, BOUNDS.swept_radius_m) > 0.3
+    got = limited(turning, replace(FREE, scan=scan), bounds, state)
+    assert got.twist.v_mps <= stoppable_mps(0.33 - 0.22, 2.5, 0.15)
+    assert got.reason is Reason.TIME_TO_CONTACT
+
+
+# --- R9, R10, R11: zones ----------------------------------------------------------------------------------------------
+
+#   what                        obstacles                   wanted              speed   reason
+ZONES = [
+    ("free", [], Twist(1.0, 0.0), 1.0, Reason.NONE),
+    ("far ahead", [(1.3, 0.0)], Twist(1.0, 0.0), 1.0, Reason.NONE),
+    ("a second away", [(1.0, 0.0)], Twist(1.0, 0.0), 0.75, Reason.TIME_TO_CONTACT),
+    ("a second away, slower", [(1.0, 0.0)], Twist(0.7, 0.0), 0.7, Reason.NONE),
+    ("within the slow zone", [(0.8, 0.0)], Twist(1.0, 0.0), 0.3, Reason.ZONE_SLOW),
+    ("already slow", [(0.8, 0.0)], Twist(0.3, 0.0), 0.3, Reason.NONE),
+    ("near", [(0.45, 0.0)], Twist(1.0, 0.0), 0.2, Reason.TIME_TO_CONTACT),
+    ("in the stop zone", [(0.29, 0.0)], Twist(1.0, 0.0), 0.0, Reason.ZONE_STOP),
+    ("in the footprint", [(0.1, 0.0)], Twist(0.3, 0.0), 0.0, Reason.ZONE_STOP),
+    ("aside, slow zone", [(0.4, 0.4)], Twist(1.0, 0.0), 0.3, Reason.ZONE_SLOW),
+    ("aside, beyond it", [(0.4, 0.52)], Twist(1.0, 0.0), 1.0, Reason.NONE),
+    ("abeam behind", [(-0.02, 0.31)], Twist(1.0, 0.0), 1.0, Reason.NONE),
+    ("behind", [(-0.28, 0.0)], Twist(1.0, 0.0), 1.0, Reason.NONE),
+    ("backing to it", [(-0.29, 0.0)], Twist(-0.2, 0.0), 0.0, Reason.ZONE_STOP),
+    ("backing near it", [(-0.4, 0.0)], Twist(-0.2, 0.0), 0.15, Reason.TIME_TO_CONTACT),
+    ("backing away", [(0.28, 0.0)], Twist(-0.2, 0.0), 0.2, Reason.NONE),
+]
+
+
+@pytest.mark.parametrize(("what", "points", "wanted", "speed", "reason"), ZONES, ids=[row[0] for row in ZONES])
+def test_r9_r10_r11_zones(
+    what: str, points: list[tuple[float, float]], wanted: Twist, speed: float, reason: Reason
+) -> None:
+    got = before(*points, wanted=wanted)
+    assert abs(got.twist.v_mps) == pytest.approx(speed, abs=0.01)
+    assert got.reason is reason
+
+
+def test_r9_never_faster_than_it_can_brake() -> None:
+    """Without the other zones: what is left of the speed is what comes to rest within the way."""
+    bounds = bounds_with(time_to_contact_s=0.0, slow_fraction=1.0)
+    for range_m in (0.31, 0.35, 0.4, 0.5, 0.6):
+        got = before((range_m, 0.0), bounds=bounds)
+        way_m = travel_m(obstacles(scan_of((range_m, 0.0))), AHEAD, 0.3)
+        assert got.twist.v_mps == pytest.approx(stoppable_mps(way_m, 2.5, 0.15))
+        assert got.reason is Reason.ZONE_STOP
+    assert before((0.70, 0.0), bounds=bounds).twist == AHEAD
+
+
+def test_r10_the_slow_zone_looks_ahead_as_far_as_the_wanted_command_brakes() -> None:
+    """Footprint, slow margin and braking distance: 0.25 + 0.25 + 0.35 m at 1 m/s, 0.573 m at 0.31 m/s."""
+    bounds = bounds_with(time_to_contact_s=0.0)
+    assert before((0.84, 0.0), bounds=bounds).reason is Reason.ZONE_SLOW
+    assert before((0.86, 0.0), bounds=bounds).reason is Reason.NONE
+    slower = Twist(0.31, 0.0)
+    assert before((0.56, 0.0), wanted=slower, bounds=bounds).reason is Reason.ZONE_SLOW
+    assert before((0.58, 0.0), wanted=slower, bounds=bounds).reason is Reason.NONE
+
+
+def test_r11_can_be_switched_off() -> None:
+    assert before((1.0, 0.0), bounds=bounds_with(time_to_contact_s=0.0)).twist == AHEAD
+
+
+# --- R12: blind -------------------------------------------------------------------------------------------------------
+
+#   what                    blind sector   wanted             operator  speed   reason
+BLIND = [
+    ("ahead", (-33, 33), Twist(0.3, 0.0), False, 0.0, Reason.BLIND_AHEAD),
+    ("ahead, turning", (-33, 33), Twist(0.3, 1.0), False, 0.0, Reason.BLIND_AHEAD),
+    ("ahead, in place", (-33, 33), Twist(0.0, 1.0), False, 0.0, Reason.NONE),
+    ("ahead, backing", (-33, 33), Twist(-0.2, 0.0), False, 0.2, Reason.NONE),
+    ("ahead, operator", (-33, 33), Twist(0.3, 0.0), True, 0.1, Reason.BLIND_AHEAD),
+    ("ahead, operator creeping", (-33, 33), Twist(0.08, 0.0), True, 0.08, Reason.TELEOP),
+    ("rear, backing", (137, 180), Twist(-0.2, 0.0), False, 0.0, Reason.BLIND_AHEAD),
+    ("rear, ahead", (137, 180), Twist(1.0, 0.0), False, 1.0, Reason.NONE),
+    ("left", (37, 107), Twist(1.0, 0.0), False, 0.3, Reason.BLIND_FLANK),
+    ("left, slow", (37, 107), Twist(0.3, 0.0), False, 0.3, Reason.NONE),
+    ("left, operator", (37, 107), Twist(1.0, 0.0), True, 0.3, Reason.BLIND_FLANK),
+]
+
+
+@pytest.mark.parametrize(
+    ("what", "blind", "wanted", "by_operator", "speed", "reason"), BLIND, ids=[row[0] for row in BLIND]
+)
+def test_r12_blind(
+    what: str, blind: tuple[float, float], wanted: Twist, by_operator: bool, speed: float, reason: Reason
+) -> None:
+    teleop = operator(wanted) if by_operator else None
+    got = limited(wanted, replace(FREE, scan=scan_of(blind=blind), teleop=teleop))
+    assert abs(got.twist.v_mps) == pytest.approx(speed)
+    assert got.reason is reason
+
+
+# --- R13, R14: not held, not bent -------------------------------------------------------------------------------------
+
+AROUND = [(0.27 * cos(a), 0.27 * sin(a)) for a in np.linspace(0.0, 2 * pi, 90)]
+
+
+@pytest.mark.parametrize("w", [-3.0, -0.5, 0.5, 3.0])
+def test_r13_turning_in_place_is_free_even_when_walled_in(w: float) -> None:
+    assert before(*AROUND, wanted=Twist(0.0, w)).twist == Twist(0.0, w)
+
+
+@pytest.mark.parametrize("bearing", BIN_CENTERS_RAD[::7])
+@pytest.mark.parametrize("v", [-0.3, 0.3])
+def test_r13_away_from_a_touching_obstacle_is_free_and_towards_it_is_not(bearing: float, v: float) -> None:
+    away = cos(bearing) * v < 0.0
+    got = before((0.26 * cos(bearing), 0.26 * sin(bearing)), wanted=Twist(v, 0.0))
+    assert (got.twist.v_mps != 0.0) is away
+
+
+def test_r14_slowing_keeps_the_arc() -> None:
+    got = before((0.8, 0.1), wanted=Twist(1.0, 0.5))
+    assert 0.0 < got.twist.v_mps < 1.0
+    assert got.twist.w_radps / got.twist.v_mps == pytest.approx(0.5)
+
+
+# --- R15, R16: free space, reasons ------------------------------------------------------------------------------------
+
+
+def test_r15_in_free_space_the_wire_is_the_policy_for_every_transition() -> None:
+    for first in ACTIONS:
+        for second in ACTIONS:
+            state = LimitsState(sent=first, sent_ns=NOW_NS - TICK_NS)
+            assert limited(second, state=state) == Limited(second, Reason.NONE, second, False)
+
+
+def test_r16_the_last_limit_that_changed_the_command_is_the_reason() -> None:
+    ramping = bounds_with(acceleration_mps2=0.3)
+    assert limited(Twist(2.0, 0.0), FREE, ramping).reason is Reason.ACCELERATION
+    assert before((0.26, 0.0), wanted=Twist(2.0, 0.0), bounds=ramping).reason is Reason.ZONE_STOP
+    assert before(wanted=Twist(0.5, 0.0), teleop=operator(Twist(0.5, 0.0))).reason is Reason.TELEOP
+
+
+def test_r16_reasons_are_words() -> None:
+    assert all(reason.value == reason.value.lower() and " " not in reason.value for reason in Reason)
+
+
+# --- Laws -------------------------------------------------------------------------------------------------------------
+
+any_number = st.one_of(st.floats(), st.floats(-4.0, 4.0))
+twists = st.builds(Twist, any_number, any_number)
+stamps = st.none() | st.integers(NOW_NS - NS_PER_S, NOW_NS + NS_PER_S)
+scans = st.builds(
+    lambda stamp_ns, near, seen: Scan(stamp_ns, _filled(near), _seen(seen)),
+    st.integers(NOW_NS - NS_PER_S, NOW_NS + NS_PER_S),
+    st.dictionaries(
+        st.integers(0, BINS - 1), st.floats(0.0, 2.0, width=32) | st.sampled_from((nan, -1.0)), max_size=20
+    ),
+    st.lists(st.integers(0, BINS - 1), max_size=3),
+)
+situations = st.builds(
+    Situation,
+    st.just(NOW_NS),
+    st.sampled_from((None, True, False)),
+    st.booleans(),
+    st.none() | st.builds(Teleop, st.integers(NOW_NS - NS_PER_S, NOW_NS + NS_PER_S), twists),
+    stamps,
+    st.none() | scans,
+)
+finite = st.builds(Twist, st.floats(-0.3, 1.0), st.floats(-3.0, 3.0))
+states = st.builds(LimitsState, st.booleans(), finite, stamps)
+sections = st.sampled_from([BOUNDS, bounds_with(acceleration_mps2=1.0, angular_acceleration_radps2=2.0)])
+
+
+def _filled(near: dict[int, float]) -> np.ndarray:
+    ranges = np.full(BINS, np.inf, dtype=np.float32)
+    for index, range_m in near.items():
+        ranges[index] = range_m
+    return ranges
+
+
+def _seen(blind: list[int]) -> np.ndarray:
+    seen = np.ones(BINS, dtype=np.bool_)
+    seen[blind] = False
+    return seen
+
+
+@given(states, st.none() | twists, situations, sections)
+def test_law_whatever_happens_the_command_is_finite_bounded_and_safe(
+    state: LimitsState, wanted: Twist | None, situation: Situation, bounds: Bounds
+) -> None:
+    after, got = limit(state, wanted, situation, bounds)
+    v, w = got.twist.v_mps, got.twist.w_radps
+    assert isfinite(v)
+    assert isfinite(w)
+    assert bounds.v_min_mps <= v <= bounds.v_max_mps
+    assert abs(w) <= bounds.w_max_radps
+    assert (after.sent, after.sent_ns) == (got.twist, NOW_NS)
+    if situation.e_stop is True or (state.e_stopped and not situation.goal_accepted):
+        assert (got.twist, got.reason, after.e_stopped) == (STOP, Reason.E_STOP, True)
+    else:
+        assert not after.e_stopped
+    if situation.scan is None or situation.odometry_arrival_ns is None:
+        assert got.twist == STOP
+    elif abs(v) >= 1e-3:
+        way_m = travel_m(obstacles(situation.scan), got.twist, bounds.swept_radius_m)
+        assert abs(v) <= stoppable_mps(way_m, bounds.braking_mps2, bounds.reaction_s) + 1e-6
+
+
+@given(finite, scans)
+def test_law_zones_only_scale(wanted: Twist, scan: Scan) -> None:
+    got = limited(wanted, replace(FREE, scan=replace(scan, stamp_ns=NOW_NS)))
+    assert got.twist.v_mps * wanted.w_radps == pytest.approx(got.twist.w_radps * wanted.v_mps, abs=1e-9)
+    assert abs(got.twist.v_mps) <= abs(wanted.v_mps)
+    assert got.twist.v_mps * wanted.v_mps >= 0.0
+
+
+@given(finite)
+def test_law_free_space_changes_nothing(wanted: Twist) -> None:
+    assert limited(wanted).twist == wanted
+
+
+@given(finite, scans)
+def test_law_limiting_what_was_limited_changes_nothing_more(wanted: Twist, scan: Scan) -> None:
+    """The slow zone looks as far ahead as the wanted command brakes, so a slower one may only be freer."""
+    situation = replace(FREE, scan=replace(scan, stamp_ns=NOW_NS))
+    once = limited(wanted, situation).twist
+    twice = limited(once, situation).twist
+    assert abs(twice.v_mps) == pytest.approx(abs(once.v_mps), abs=1e-6)
+
+
+# --- Driving at walls -------------------------------------------------------------------------------------------------
+
+RAYS_A_BIN = 5
+RAYS_RAD = np.deg2rad(-180.0 + (np.arange(BINS * RAYS_A_BIN) + 0.5) * 2.0 / RAYS_A_BIN)
+Segment = tuple[float, float, float, float]
+ROOM: list[Segment] = [(-2, -1.5, 2, -1.5), (2, -1.5, 2, 1.5), (2, 1.5, -2, 1.5), (-2, 1.5, -2, -1.5)]
+DOOR_M = 0.8
+DOORWAY: list[Segment] = [
+    (1, DOOR_M / 2, 1, 3),
+    (1, -3, 1, -DOOR_M / 2),
+    (1.1, DOOR_M / 2, 1.1, 3),
+    (1.1, -3, 1.1, -DOOR_M / 2),
+]
+
+
+def cast(state: MotionState, segments: list[Segment], stamp_ns: int) -> Scan:
+    """Return the scan of walls from where the base stands."""
+    angles = RAYS_RAD + state.pose.yaw_rad
+    ray = np.stack([np.cos(angles), np.sin(angles)])
+    best = np.full(len(angles), np.inf)
+    for x0, y0, x1, y1 in segments:
+        ex, ey, dx, dy = x1 - x0, y1 - y0, x0 - state.pose.x_m, y0 - state.pose.y_m
+        cross = ray[0] * ey - ray[1] * ex
+        with np.errstate(divide="ignore", invalid="ignore"):
+            along, on = (dx * ey - dy * ex) / cross, (dx * ray[1] - dy * ray[0]) / cross
+        hit = (along > 0.0) & (on >= 0.0) & (on <= 1.0)
+        best[hit] = np.minimum(best[hit], along[hit])
+    ranges = best.reshape(BINS, RAYS_A_BIN).min(axis=1).astype(np.float32)
+    return Scan(stamp_ns, ranges, np.ones(BINS, dtype=np.bool_))
+
+
+def clearance_m(state: MotionState, segments: list[Segment]) -> float:
+    """Return the distance from the footprint to the nearest wall."""
+    best = inf
+    for x0, y0, x1, y1 in segments:
+        ex, ey, dx, dy = x1 - x0, y1 - y0, state.pose.x_m - x0, state.pose.y_m - y0
+        t = min(max((dx * ex + dy * ey) / (ex * ex + ey * ey), 0.0), 1.0)
+        best = min(best, float(np.hypot(dx - t * ex, dy - t * ey)))
+    return best - RADIUS_M
+
+
+def drive(state: MotionState, wanted: list[Twist], segments: list[Segment]) -> tuple[list[MotionState], list[Limited]]:
+    """Return the states and commands of a drive, the limits holding the last word at each tick."""
+    limits, path, commands = LimitsState(), [state], []
+    for tick, twist in enumerate(wanted):
+        now_ns = NOW_NS + tick * TICK_NS
+        situation = Situation(now_ns, None, False, None, now_ns, cast(state, segments, now_ns))
+        limits, got = limit(limits, twist, situation, BOUNDS)
+        state = step(state, got.twist, PLANT, 1 / 30)
+        path.append(state)
+        commands.append(got)
+    return path, commands
+
+
+@pytest.mark.parametrize("action", ACTIONS[7:], ids=lambda action: f"{action.v_mps},{action.w_radps}")
+def test_an_action_held_for_ever_never_ends_in_a_wall(action: Twist) -> None:
+    for yaw in (0.0, 2.0):
+        start = MotionState(Pose(-1.0, 0.3, yaw))
+        path, _ = drive(start, [action] * 120, ROOM)
+        assert min(clearance_m(state, ROOM) for state in path) > 0.0
+
+
+def test_whims_never_end_in_a_wall() -> None:
+    generator = np.random.default_rng(3)
+    for _ in range(4):
+        wanted = [twist for index in generator.integers(7, len(ACTIONS), 30) for twist in [ACTIONS[index]] * 10]
+        path, _ = drive(MotionState(Pose(0.0, 0.0, 1.0)), wanted, ROOM)
+        assert min(clearance_m(state, ROOM) for state in path) > 0.0
+
+
+@pytest.mark.parametrize("aside_m", [-0.07, 0.0, 0.07])
+def test_a_door_is_passed_slowly_and_without_a_stop(aside_m: float) -> None:
+    path, commands = drive(MotionState(Pose(-1.0, aside_m, 0.0)), [AHEAD] * 300, DOORWAY)
+    assert path[-1].pose.x_m > 2.0
+    assert min(clearance_m(state, DOORWAY) for state in path) > 0.05
+    in_door = [got.twist.v_mps for state, got in zip(path, commands, strict=False) if 0.7 < state.pose.x_m < 1.0]
+    assert max(in_door) <= 0.3 + 1e-9
+    assert min(got.twist.v_mps for got in commands) > 0.1
+
+
+def test_something_that_steps_in_front_at_full_speed() -> None:
+    """A wall that appears just outside footprint, margin and braking distance: it stops short of it."""
+    path, _ = drive(MotionState(Pose(0.0, 0.0, 0.0)), [AHEAD] * 60, [])
+    at = path[-1].pose.x_m + RADIUS_M + 0.05 + 0.35
+    wall: list[Segment] = [(at, -1, at, 1)]
+    after, commands = drive(path[-1], [AHEAD] * 90, wall)
+    assert min(clearance_m(state, wall) for state in after) > 0.0
+    assert commands[0].twist.v_mps < 0.5
