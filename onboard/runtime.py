@@ -297,8 +297,7 @@ class Runtime:
         idle = state.mission.state is not State.NAVIGATING
         held = limits.operator_drives(inputs.teleop, slot.start_ns, self._bounds)
         if idle or held or goal is None or located is None or state.lost_ns is not None:
-            paused = state.pilot if state.pilot == Pilot() else pilot.restart(state.pilot)
-            return replace(state, pilot=paused), None
+            return replace(state, pilot=pilot.restart(state.pilot)), None
         if not pilot.is_due(state.pilot, slot):
             return state, None
         reset = pilot.reset_reason(state.pilot, slot.start_ns, rates, self._robot.memory_reset_s)

@@ -1,0 +1,137 @@
+"""The simulated robot: truth, and what its wheels, localisation, cameras and bumper make of it, tick by tick.
+
+`hil/sim.py` puts it on the wire as a process of its own; `hil/inprocess.py` feeds a runtime on the simulated clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from hil.maps import World
+from hil.noise import Drift, drift_step, next_fix_ns, noisy_fix
+from hil.render import rays_of, render_color, render_depth
+from hil.world import Body, SimState, Simulation
+from onboard.errors import ConfigError
+from onboard.geometry import IDENTITY
+from onboard.images import POLICY_HEIGHT, POLICY_WIDTH
+from onboard.messages import Motion, Pose, Twist
+from onboard.motion import Plant
+from onboard.mounts import Mounts
+
+TICK_HZ = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Senses:
+    """What the simulated robot has, and how well it works.
+
+    drift_scale:        times the paper's odometry drift; 0 is perfect wheels
+    localization:       whether `/amcl_pose` comes; localization_scale: times the paper's noise
+    depth_every, color_every: ticks between two images (15 Hz and 6 Hz)
+    """
+
+    seed: int = 0
+    drift_scale: float = 1.0
+    localization: bool = True
+    localization_scale: float = 1.0
+    depth_every: int = 2
+    color_every: int = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Sensed:
+    """What came of one tick.
+
+    odometry: pose and twist in the odom frame, which begins at the start
+    fix:      external localisation in the map frame, mostly None
+    depth:    camera -> (height, width) uint16; empty in ticks without images
+    color:    (144, 256, 3) uint8 RGB or None
+    touching: whether the body is in contact
+    """
+
+    odometry: Motion
+    fix: Pose | None
+    depth: Mapping[str, npt.NDArray[np.uint16]]
+    color: npt.NDArray[np.uint8] | None
+    touching: bool
+
+
+@dataclass(slots=True)
+class Trace:
+    """The true drive so far: rows (time [s], x, y [m], yaw [rad], v, w) ten times a second, and where it touched."""
+
+    rows: list[tuple[float, float, float, float, float, float]] = field(default_factory=list)
+    contacts: list[tuple[float, float]] = field(default_factory=list)
+
+
+class SimulatedRobot:
+    """A robot in a building that takes commands and senses."""
+
+    def __init__(
+        self, world: World, plant: Plant, body: Body, mounts: Mounts, start: Pose, senses: Senses | None = None
+    ) -> None:
+        """Put the robot down. Raises InputError where it does not fit, ConfigError for another colour size."""
+        for mount in mounts.color.values():
+            if (mount.width, mount.height) != (POLICY_WIDTH, POLICY_HEIGHT):
+                raise ConfigError(
+                    f"{mounts.path}: color camera {mount.name} is {mount.width}x{mount.height}, "
+                    f"the simulated one is {POLICY_WIDTH}x{POLICY_HEIGHT}"
+                )
+        self._senses = senses or Senses()
+        self._simulation = Simulation(world, plant, body)
+        self._depth_rays = {name: rays_of(mount) for name, mount in mounts.depth.items()}
+        self._color_rays = [rays_of(mount) for mount in mounts.color.values()]
+        self._rng = np.random.default_rng(self._senses.seed)
+        self._drift = Drift(IDENTITY)
+        self._fix_due_ns = 0
+        self._ticks = 0
+        self.state: SimState = self._simulation.start(start)
+        self.trace = Trace()
+
+    def command(self, twist: Twist) -> None:
+        """Send a velocity command to the base."""
+        self.state = self._simulation.command(self.state, twist)
+
+    def step(self) -> Sensed:
+        """Live one tick and return what was sensed at its end."""
+        before = self.state
+        self.state = self._simulation.step(before)
+        moved = self.state.twist if self.state.path_m > before.path_m else Twist(0.0, self.state.twist.w_radps)
+        self._drift, reported = drift_step(self._drift, moved, self._senses.drift_scale, self._rng)
+        self._note(before)
+        sensed = Sensed(
+            odometry=Motion(self._drift.pose, reported),
+            fix=self._fix(),
+            depth=self._depth() if self._ticks % self._senses.depth_every == 0 else {},
+            color=self._color() if self._ticks % self._senses.color_every == 0 else None,
+            touching=self.state.touched_at is not None,
+        )
+        self._ticks += 1
+        return sensed
+
+    def _fix(self) -> Pose | None:
+        if not self._senses.localization or self.state.time_ns < self._fix_due_ns:
+            return None
+        self._fix_due_ns = next_fix_ns(self.state.time_ns, self._rng)
+        return noisy_fix(self.state.pose, self._senses.localization_scale, self._rng)
+
+    def _depth(self) -> dict[str, npt.NDArray[np.uint16]]:
+        world, pose = self._simulation.world, self.state.pose
+        return {name: render_depth(world, rays, pose) for name, rays in self._depth_rays.items()}
+
+    def _color(self) -> npt.NDArray[np.uint8] | None:
+        if not self._color_rays:
+            return None
+        return render_color(self._simulation.world, self._color_rays[0], self.state.pose)
+
+    def _note(self, before: SimState) -> None:
+        state = self.state
+        if state.contacts > before.contacts:
+            self.trace.contacts.append((state.pose.x_m, state.pose.y_m))
+        if self._ticks % (TICK_HZ // 10) == 0:
+            pose, twist = state.pose, state.twist
+            self.trace.rows.append((state.time_ns / 1e9, pose.x_m, pose.y_m, pose.yaw_rad, twist.v_mps, twist.w_radps))
