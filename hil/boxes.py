@@ -57,7 +57,7 @@ def add_boxes(world: World, seed: int, count: int) -> World:
         row, column, rows, columns = place
         taken[row - ring : row + rows + ring, column - ring : column + columns + ring] = True
         _put(low, high, place, kind)
-    return make_world(world.name, world.cell_m, world.map_from_grid, low, high)
+    return make_world(world.name, world.cell_m, world.map_from_grid, low, high, world.yard)
 
 
 def _place(

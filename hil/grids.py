@@ -53,13 +53,24 @@ def mark_segments(wall: npt.NDArray[np.bool_], segments: npt.NDArray[np.float64]
 
 @njit(cache=True, nogil=True)
 def line_is_free(free: npt.NDArray[np.bool_], a: tuple[int, int], b: tuple[int, int]) -> bool:
-    """Return whether all cells that the line between two cells' centres (row, column) passes through are True."""
-    x0, y0, x1, y1 = a[1] + 0.5, a[0] + 0.5, b[1] + 0.5, b[0] + 0.5
-    column, row = a[1], a[0]
+    """Return whether all cells on the line between two cells' centres (row, column) are True; exact, in integers.
+
+    Where the line passes through a corner, both cells beside it must be True.
+    """
+    down, right = (1 if b[0] > a[0] else -1), (1 if b[1] > a[1] else -1)
+    rows, columns = abs(b[0] - a[0]), abs(b[1] - a[1])
+    row, column, row_steps, column_steps = a[0], a[1], 0, 0
     while free[row, column]:
-        if column == b[1] and row == b[0]:
+        if row_steps == rows and column_steps == columns:
             return True
-        column, row = _next_cell(x0, y0, x1, y1, column, row, b[1], b[0])
+        # The next edges are crossed at (2 steps + 1) / (2 cells) of the line; compared without division.
+        later = (2 * column_steps + 1) * rows - (2 * row_steps + 1) * columns
+        if later == 0 and not (free[row + down, column] and free[row, column + right]):
+            return False
+        if later >= 0:
+            row, row_steps = row + down, row_steps + 1
+        if later <= 0:
+            column, column_steps = column + right, column_steps + 1
     return False
 
 

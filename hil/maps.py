@@ -38,6 +38,7 @@ class World:
     map_from_grid: pose of the grid's corner, of row 0 and column 0, in the map frame
     low_m, high_m: (rows, columns, 2) float32; solid from low to high; an unused interval is (inf, -inf) [m]
     gap:           (rows, columns) uint8; chessboard distance to the nearest cell with anything in it, at most 255
+    yard:          whether open ground, which is not part of the building, lies within the border
     """
 
     name: str
@@ -46,6 +47,7 @@ class World:
     low_m: npt.NDArray[np.float32]
     high_m: npt.NDArray[np.float32]
     gap: npt.NDArray[np.uint8]
+    yard: bool = False
 
     @property
     def grid_from_map(self) -> Pose:
@@ -72,21 +74,23 @@ def make_world(
     map_from_grid: Pose,
     low_m: npt.NDArray[np.float32],
     high_m: npt.NDArray[np.float32],
+    yard: bool = False,
 ) -> World:
     """Return the world with its derived arrays."""
-    return World(
-        name, cell_m, map_from_grid, low_m, high_m, chessboard_distance(np.asarray((high_m >= low_m).any(axis=2)))
-    )
+    gap = chessboard_distance(np.asarray((high_m >= low_m).any(axis=2)))
+    return World(name, cell_m, map_from_grid, low_m, high_m, gap, yard)
 
 
-def world_of_walls(name: str, cell_m: float, map_from_grid: Pose, wall: npt.NDArray[np.bool_]) -> World:
+def world_of_walls(
+    name: str, cell_m: float, map_from_grid: Pose, wall: npt.NDArray[np.bool_], yard: bool = False
+) -> World:
     """Return the world whose True cells are walls, closed by a border of wall one cell thick."""
     closed = np.pad(wall, 1, constant_values=True)
     corner = apply(map_from_grid, (-cell_m, -cell_m))
     low = np.full((*closed.shape, INTERVALS), np.inf, np.float32)
     high = np.full((*closed.shape, INTERVALS), -np.inf, np.float32)
     low[closed, 0], high[closed, 0] = 0.0, WALL_HEIGHT_M
-    return make_world(name, cell_m, Pose(*corner, map_from_grid.yaw_rad), low, high)
+    return make_world(name, cell_m, Pose(*corner, map_from_grid.yaw_rad), low, high, yard)
 
 
 def map_names() -> list[str]:
@@ -127,7 +131,9 @@ def load_vector_map(path: Path, cell_m: float = CELL_M) -> World:
     check_size(path, int(size[1]), int(size[0]))
     wall = np.zeros((size[1], size[0]), np.bool_)
     mark_segments(wall, (segments - np.tile(corner, 2)) / cell_m)
-    return world_of_walls(path.name.split(".")[0], cell_m, Pose(float(corner[0]), float(corner[1]), 0.0), wall)
+    return world_of_walls(
+        path.name.split(".")[0], cell_m, Pose(float(corner[0]), float(corner[1]), 0.0), wall, yard=True
+    )
 
 
 def check_size(path: Path, rows: int, columns: int) -> None:

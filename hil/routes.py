@@ -26,7 +26,10 @@ INDOORS_FRACTION = 0.8
 """A place is indoors when at least this part of the rays around it meets something before the edge of the map."""
 EXACT_CELLS = 8
 """Around its source, a field of distances is the length of straight lines."""
+SHORTER_CELLS = 1e-9
+"""A way with one more corner must be shorter by more than rounding."""
 TRIES = 1000
+"""Starts drawn for one episode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +75,8 @@ def distance_field(
     where the body cannot pass.
     """
     cell = _passable_cell(space, goal_xy_m)
-    return np.asarray(_march(space.passable, cell[0], cell[1], limit_m / space.world.cell_m) * space.world.cell_m)
+    cells = _march(space.passable, cell[0], cell[1], limit_m / space.world.cell_m, -1, -1)
+    return np.asarray(cells * space.world.cell_m)
 
 
 def shortest_path(
@@ -84,7 +88,8 @@ def shortest_path(
     Raises InputError for an end where the body cannot pass.
     """
     start, goal = _passable_cell(space, start_xy_m), _passable_cell(space, goal_xy_m)
-    return _path_down(space, distance_field(space, goal_xy_m), start, goal)
+    field = _march(space.passable, goal[0], goal[1], math.inf, start[0], start[1])
+    return _path_down(space, field, start, goal)
 
 
 def path_length(path: npt.NDArray[np.float64]) -> float:
@@ -93,8 +98,8 @@ def path_length(path: npt.NDArray[np.float64]) -> float:
 
 
 def is_indoors(world: World, cell: tuple[int, int]) -> bool:
-    """Return whether walls stand around a cell in most directions, so that a yard around a floor plan is left out."""
-    return bool(_rays_met(world.gap, cell[0], cell[1]) >= INDOORS_FRACTION * INDOORS_RAYS)
+    """Return whether walls stand around a cell in most directions; in a world without a yard every cell is indoors."""
+    return not world.yard or bool(_rays_met(world.gap, cell[0], cell[1]) >= INDOORS_FRACTION * INDOORS_RAYS)
 
 
 def pick_episode(space: FreeSpace, rng: np.random.Generator, min_m: float, max_m: float) -> Episode:
@@ -145,8 +150,13 @@ def _path_down(
 
 
 @njit(cache=True, nogil=True)
-def _march(free: npt.NDArray[np.bool_], row: int, column: int, limit: float) -> npt.NDArray[np.float64]:
-    """Return distances to a cell in cells: fast marching of |grad T| = 1 over True cells, inf beyond the limit."""
+def _march(
+    free: npt.NDArray[np.bool_], row: int, column: int, limit: float, last_row: int, last_column: int
+) -> npt.NDArray[np.float64]:
+    """Return distances to a cell in cells: fast marching of |grad T| = 1 over True cells.
+
+    inf beyond the limit, and beyond the distance of the last cell when that is one of the grid.
+    """
     rows, columns = free.shape
     field = np.full((rows, columns), np.inf)
     done = np.zeros((rows, columns), np.bool_)
@@ -161,6 +171,8 @@ def _march(free: npt.NDArray[np.bool_], row: int, column: int, limit: float) -> 
         if done[row, column] or value > limit:
             continue
         done[row, column] = True
+        if row == last_row and column == last_column:
+            break
         for down, right in ((1, 0), (-1, 0), (0, 1), (0, -1)):
             r, c = row + down, column + right
             if 0 <= r < rows and 0 <= c < columns and free[r, c] and not done[r, c]:
@@ -211,7 +223,9 @@ def _pull_taut(free: npt.NDArray[np.bool_], path: npt.NDArray[np.int64]) -> npt.
     for i in range(1, n):
         for j in range(i):
             way = length[j] + math.hypot(path[i, 0] - path[j, 0], path[i, 1] - path[j, 1])
-            if way < length[i] and line_is_free(free, (path[j, 0], path[j, 1]), (path[i, 0], path[i, 1])):
+            if way < length[i] - SHORTER_CELLS and line_is_free(
+                free, (path[j, 0], path[j, 1]), (path[i, 0], path[i, 1])
+            ):
                 length[i], before[i] = way, j
     corners = [n - 1]
     while corners[-1] != 0:

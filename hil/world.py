@@ -6,7 +6,6 @@ goes on. Contact is exact for the cells as squares; the body stops at most one s
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,7 +20,7 @@ from onboard.messages import Pose, Twist
 from onboard.motion import Plant
 
 GROUND_CLEARANCE_M = 0.02
-"""What is not higher than this passes under the body."""
+"""What is lower than this passes under the body."""
 RELEASE_M = 0.10
 """A contact is over once the body has come this far from where it was; until then it is the same contact."""
 
@@ -106,7 +105,7 @@ class Simulation:
 
 def blocked_cells(world: World, body: Body) -> npt.NDArray[np.bool_]:
     """Return (rows, columns) bool: cells with something solid in the way of the body."""
-    return world.overlapping(math.nextafter(GROUND_CLEARANCE_M, math.inf), body.height_m)
+    return world.overlapping(GROUND_CLEARANCE_M, body.height_m)
 
 
 def _halted(base: BaseState, pose: Pose) -> BaseState:

@@ -1,0 +1,139 @@
+"""Contact without sliding: what is refused, what counts, and that a body never gets inside a wall."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rooms import room, with_box
+
+from hil.world import RELEASE_M, Body, SimState, Simulation
+from onboard.config import DEFAULT_ROBOT
+from onboard.contract import ACTIONS
+from onboard.errors import InputError
+from onboard.messages import Pose, Twist
+from onboard.motion import load_plant
+
+PLANT = load_plant(DEFAULT_ROBOT / "plant.toml")
+BODY = Body(radius_m=0.25, height_m=1.0)
+SIDE_M = 4.0
+ROOM = room(SIDE_M, SIDE_M)
+SIMULATION = Simulation(ROOM, PLANT, BODY)
+STEP_M = 1.0 / 30.0
+"""The longest way of one step."""
+
+
+def drive(simulation: Simulation, state: SimState, command: Twist, seconds: float) -> SimState:
+    for _ in range(round(30 * seconds)):
+        state = simulation.step(simulation.command(state, command))
+    return state
+
+
+def test_driving_into_a_wall_ends_one_step_before_it_and_counts_once():
+    after = drive(SIMULATION, SIMULATION.start(Pose(2.0, 2.0, 0.0)), Twist(1.0, 0.0), 5.0)
+    assert after.contacts == 1
+    assert SIDE_M - BODY.radius_m - STEP_M <= after.pose.x_m <= SIDE_M - BODY.radius_m
+    assert after.pose.y_m == pytest.approx(2.0)
+    assert after.path_m == pytest.approx(after.pose.x_m - 2.0)
+
+
+def test_it_does_not_slide_along_a_wall():
+    after = drive(SIMULATION, SIMULATION.start(Pose(3.5, 2.0, 0.3)), Twist(0.6, 0.0), 0.5)
+    touched = drive(SIMULATION, after, Twist(0.6, 0.0), 2.0)
+    much_later = drive(SIMULATION, touched, Twist(0.6, 0.0), 5.0)
+    assert touched.contacts == 1
+    assert math.hypot(much_later.pose.x_m - touched.pose.x_m, much_later.pose.y_m - touched.pose.y_m) < STEP_M
+
+
+def test_turning_goes_on_at_a_wall():
+    touched = drive(SIMULATION, SIMULATION.start(Pose(3.0, 2.0, 0.0)), Twist(1.0, 0.0), 3.0)
+    turned = drive(SIMULATION, touched, Twist(0.0, 1.0), 1.0)
+    assert turned.pose.yaw_rad > 0.5
+    assert turned.twist.w_radps == pytest.approx(1.0, abs=0.05)
+
+
+def test_a_second_contact_counts_after_the_body_has_come_free():
+    state = drive(SIMULATION, SIMULATION.start(Pose(3.0, 2.0, 0.0)), Twist(1.0, 0.0), 3.0)
+    state = drive(SIMULATION, state, Twist(-0.2, 0.0), 2.0)
+    assert (state.contacts, state.touched_at) == (1, None)
+    state = drive(SIMULATION, state, Twist(0.6, 0.0), 3.0)
+    assert state.contacts == 2
+
+
+def test_creeping_at_a_wall_is_still_the_same_contact():
+    state = drive(SIMULATION, SIMULATION.start(Pose(3.0, 2.0, 0.0)), Twist(1.0, 0.0), 3.0)
+    for _ in range(5):
+        state = drive(SIMULATION, state, Twist(-0.1, 0.0), 0.2)
+        state = drive(SIMULATION, state, Twist(0.3, 0.0), 1.0)
+    assert state.touched_at is not None
+    assert state.contacts == 1
+    assert RELEASE_M > 2 * STEP_M
+
+
+# name, box's heights, contact expected
+HEIGHTS = [
+    ("on the floor", (0.0, 0.3), 1),
+    ("hanging at the body's height", (0.8, 0.9), 1),
+    ("just reaching down to the body", (1.0, 2.0), 1),
+    ("above the body", (1.05, 2.0), 0),
+    ("a sill to pass over", (0.0, 0.019), 0),
+    ("a little more than a sill", (0.0, 0.03), 1),
+]
+
+
+@pytest.mark.parametrize(("name", "z_m", "contacts"), HEIGHTS)
+def test_heights_that_touch(name, z_m, contacts):
+    simulation = Simulation(with_box(ROOM, (2.5, 2.6), (1.0, 3.0), z_m), PLANT, BODY)
+    after = drive(simulation, simulation.start(Pose(1.0, 2.0, 0.0)), Twist(1.0, 0.0), 2.0)
+    assert after.contacts == contacts
+    assert (after.pose.x_m < 2.5) == bool(contacts)
+
+
+@given(x=st.floats(0.0, SIDE_M), y=st.floats(0.0, SIDE_M), box=st.tuples(st.integers(20, 55), st.integers(20, 55)))
+@settings(max_examples=200, deadline=None)
+def test_overlap_is_exact_for_squares(x, y, box):
+    """Against the plain definition: distance from the centre to the nearest point of every solid cell."""
+    left, bottom = box[0] * 0.05, box[1] * 0.05
+    simulation = Simulation(with_box(ROOM, (left, left + 0.15), (bottom, bottom + 0.1), (0.0, 1.0)), PLANT, BODY)
+    to_walls = min(x, y, SIDE_M - x, SIDE_M - y)
+    to_box = math.hypot(max(left - x, 0.0, x - left - 0.15), max(bottom - y, 0.0, y - bottom - 0.1))
+    nearest = min(to_walls, to_box)
+    if abs(nearest - BODY.radius_m) > 1e-6:
+        assert simulation.overlaps(Pose(x, y, 0.0)) == (nearest < BODY.radius_m)
+
+
+@given(st.lists(st.integers(0, len(ACTIONS) - 1), min_size=1, max_size=15), st.floats(-3.0, 3.0))
+@settings(max_examples=50, deadline=None)
+def test_a_body_never_gets_into_a_wall(actions, yaw):
+    state = SIMULATION.start(Pose(3.0, 3.0, yaw))
+    for action in actions:
+        state = drive(SIMULATION, state, ACTIONS[action], 1 / 3)
+        assert not SIMULATION.overlaps(state.pose)
+    assert state.time_ns == len(actions) * 10 * 33_333_333
+
+
+def test_a_rotated_map_changes_nothing():
+    origin = Pose(10.0, -5.0, 0.7)
+    turned = Simulation(room(SIDE_M, SIDE_M, map_from_grid=origin), PLANT, BODY)
+    c, s = math.cos(0.7), math.sin(0.7)
+    start = Pose(10.0 + 2 * c - 2 * s, -5.0 + 2 * s + 2 * c, 0.7)
+    after = drive(turned, turned.start(start), Twist(1.0, 0.0), 5.0)
+    plain = drive(SIMULATION, SIMULATION.start(Pose(2.0, 2.0, 0.0)), Twist(1.0, 0.0), 5.0)
+    assert after.path_m == pytest.approx(plain.path_m, abs=1e-9)
+    assert after.contacts == plain.contacts == 1
+
+
+def test_a_start_inside_a_wall_is_refused():
+    with pytest.raises(InputError, match=r"start \(0.10, 2.00\).*radius 0.25"):
+        SIMULATION.start(Pose(0.1, 2.0, 0.0))
+    with pytest.raises(InputError):
+        SIMULATION.start(Pose(100.0, 2.0, 0.0))
+
+
+def test_the_world_is_not_touched_by_driving():
+    before = ROOM.low_m.copy()
+    drive(SIMULATION, SIMULATION.start(Pose(2.0, 2.0, 0.0)), Twist(1.0, 1.0), 2.0)
+    np.testing.assert_array_equal(ROOM.low_m, before)
