@@ -21,13 +21,21 @@ PORTS_PER_DOMAIN = 250
 MAX_PARTICIPANTS = 20
 """Participants of one domain on one host that find each other without multicast."""
 
+FAST_DDS = "1.15"
+"""Its vendor number in the DDSI standard."""
+
 _domains: dict[int, tuple[str, Domain]] = {}
 """The configured domains of this process, never let go: once a `Domain` is garbage-collected its configuration is
 gone, and the next participant quietly comes up on every interface."""
 
 
 def cyclone_xml(section: DdsSection) -> str:
-    """Return Cyclone's configuration: one interface, multicast only if asked for, peers found by unicast."""
+    """Return Cyclone's configuration: one interface, multicast only if asked for, peers found by unicast.
+
+    What Fast DDS (the usual ROS 2 middleware) describes its types with is left aside, so that names alone decide, as in
+    ROS: Cyclone finds its description of a sequence or an array invalid and would not connect (Cyclone's pull request
+    2333; the setting is there from 11.0 on).
+    """
     multicast = "true" if section.multicast else "false"
     peers = "".join(f"<Peer address={quoteattr(peer)}/>" for peer in section.peers)
     return (
@@ -36,7 +44,8 @@ def cyclone_xml(section: DdsSection) -> str:
         f"</Interfaces><AllowMulticast>{multicast}</AllowMulticast></General>"
         "<Discovery><ParticipantIndex>auto</ParticipantIndex>"
         f"<MaxAutoParticipantIndex>{MAX_PARTICIPANTS}</MaxAutoParticipantIndex>"
-        f"<Peers>{peers}</Peers></Discovery></Domain></CycloneDDS>"
+        f"<Peers>{peers}</Peers></Discovery>"
+        f"<Compatibility><IgnoreTypeInformation>{FAST_DDS}</IgnoreTypeInformation></Compatibility></Domain></CycloneDDS>"
     )
 
 

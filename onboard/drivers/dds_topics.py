@@ -47,7 +47,9 @@ COMMAND = Quality(depth=1, read_reliable=True)
 
 EVENT = Quality(depth=16, read_reliable=True, read_best_effort=True)
 """What must arrive and comes from anybody: a reliable writer's messages are sent again when lost, and a bumper on a
-best-effort link is heard too. That takes two readers, since one that asks for reliable does not match the latter."""
+best-effort link is heard too. That takes two readers, since one that asks for reliable does not match the latter: such
+a writer's ROS node warns that one of the two does not fit. What was said before we came is not heard: whoever stops the
+robot says so again and again."""
 
 LOG = Quality(depth=10, read_reliable=True)
 """A reliable stream, rclpy's default."""

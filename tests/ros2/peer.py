@@ -4,6 +4,7 @@ Runs under the interpreter of the ROS 2 environment, not under the project's. Op
 
     {"op": "serialize", "type": T, "fields": {...}}                  -> {"cdr": hex}
     {"op": "publish", "topic": N, "type": T, "qos": Q, "fields": {}} -> {"published": N, "readers": count}
+    {"op": "publish_raw", "topic": N, "type": T, "cdr": hex}         -> {"published": N, "readers": count}
     {"op": "subscribe", "topic": N, "type": T, "qos": Q}             -> {"subscribed": N}
     for everything that is heard                                     -> {"heard": N, "qos": Q, "fields": {}, "cdr": hex}
 
@@ -78,16 +79,20 @@ class Peer:
         say(cdr=serialize_message(fill(message_type(order["type"])(), order["fields"])).hex())
 
     def publish(self, order):
-        key = order["topic"], order["type"], order["qos"]
+        self._send(order, order["qos"], fill(message_type(order["type"])(), order["fields"]))
+
+    def publish_raw(self, order):
+        self._send(order, "default", bytes.fromhex(order["cdr"]))
+
+    def _send(self, order, qos, message):
+        key = order["topic"], order["type"], qos
         if key not in self.publishers:
-            self.publishers[key] = self.node.create_publisher(
-                message_type(order["type"]), order["topic"], QOS[order["qos"]]
-            )
+            self.publishers[key] = self.node.create_publisher(message_type(order["type"]), order["topic"], QOS[qos])
         publisher = self.publishers[key]
         deadline = time.monotonic() + PATIENCE_S
         while not publisher.get_subscription_count() and time.monotonic() < deadline:
             rclpy.spin_once(self.node, timeout_sec=0.02)
-        publisher.publish(fill(message_type(order["type"])(), order["fields"]))
+        publisher.publish(message)
         say(published=order["topic"], readers=publisher.get_subscription_count())
 
     def subscribe(self, order):
