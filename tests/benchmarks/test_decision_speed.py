@@ -52,6 +52,6 @@ def test_sleeping_threads_cost_the_robot_less(tmp_path):
         best = costs.get(spinning, np.inf)
         costs[spinning] = min(best, cpu_ms)
         name = "spinning" if spinning else "sleeping"
-        print(f"{name}: p50 {p50:.1f} ms, p99 {p99:.1f} ms, processor {cpu_ms:.1f} ms a decision")  # noqa: T201
-    print(f"processor time, spinning over sleeping: {costs[True] / costs[False]:.2f}")  # noqa: T201
+        print(f"{name}: p50 {p50:.1f} ms, p99 {p99:.1f} ms, processor {cpu_ms:.1f} ms a decision")
+    print(f"processor time, spinning over sleeping: {costs[True] / costs[False]:.2f}")
     assert costs[False] < costs[True]
