@@ -142,9 +142,9 @@ class Machine:
     def _execute(self, stream: int) -> bool:
         self.log.append("execute")
         at = {name: self.device_memory[address] for name, address in self.addresses.items()}
-        inputs = [at[name] for name, (_, _, mode) in self.tensors.items() if mode is Mode.INPUT]
-        at["logits"][...] = sum(float(values.sum()) for values in inputs)
-        at["memory_out"][...] = at["memory_in"] + 1.0
+        total = sum(float(at[name].sum()) for name, (_, _, mode) in self.tensors.items() if mode is TensorIOMode.INPUT)
+        self.device_memory[self.addresses["logits"]] = np.full(self.tensors["logits"][0], total, np.float32)
+        self.device_memory[self.addresses["memory_out"]] = at["memory_in"] + 1.0
         return self.starts
 
     def _pycuda(self) -> SimpleNamespace:
@@ -179,12 +179,6 @@ class Machine:
     def _copy_out(self, host: np.ndarray, device: Allocation, stream: Any) -> None:
         self.log.append("out")
         host[...] = self.device_memory[device.address]
-
-    def give_outputs_memory(self) -> None:
-        """Shape the device memory of the outputs, which real allocations have from the start."""
-        for name, (shape, _, mode) in self.tensors.items():
-            if mode is Mode.OUTPUT:
-                self.device_memory[self.addresses[name]] = np.zeros(shape, np.float32)
 
 
 class Allocation:

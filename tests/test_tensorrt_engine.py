@@ -21,6 +21,7 @@ import pytest
 from fake_tensorrt import BuilderFlag, DataType, Kind, Layer, LayerType, Machine, Mode, Tensor
 from small_model import LAYERS, WIDTH, small_policy_files
 
+from engines.build import build_and_check
 from onboard.contract import BINS
 from onboard.drivers import tensorrt_build, tensorrt_engine
 from onboard.drivers.tensorrt_build import EngineKey, build_engine, engine_path, may_be_half
@@ -58,9 +59,7 @@ def model(tmp_path):
 
 @pytest.fixture
 def engine(machine, model, tmp_path):
-    engine = TensorRtEngine(model, load_manifest(model), tmp_path / "cache")
-    machine.give_outputs_memory()
-    return engine
+    return TensorRtEngine(model, load_manifest(model), tmp_path / "cache")
 
 
 def inputs():
@@ -202,12 +201,7 @@ def test_outputs_are_copies_that_the_next_run_leaves_alone(machine, engine):
 
 
 def test_it_fits_its_manifest_and_decides(machine, model, tmp_path):
-    def make(path, manifest):
-        engine = TensorRtEngine(path, manifest, tmp_path / "cache")
-        machine.give_outputs_memory()
-        return engine
-
-    policy = load_policy(model, make)
+    policy = load_policy(model, lambda path, manifest: TensorRtEngine(path, manifest, tmp_path / "cache"))
     assert policy.name == "small"
     assert machine.log.count("execute") > 1  # warmed
     policy.close()
@@ -216,7 +210,6 @@ def test_it_fits_its_manifest_and_decides(machine, model, tmp_path):
 def test_integers_of_8_6_are_converted(machine, model, tmp_path):
     machine.tensors["prev_action"] = ((1,), Kind.INT32, Mode.INPUT)
     engine = TensorRtEngine(model, load_manifest(model), tmp_path / "cache")
-    machine.give_outputs_memory()
     assert engine.inputs["prev_action"].dtype == "int64"
     engine.run(inputs() | {"prev_action": np.array([28], np.int64)})
     assert machine.device_memory[machine.addresses["prev_action"]].tolist() == [28]
@@ -273,6 +266,18 @@ def test_an_inference_that_does_not_start_is_an_engine_error(machine, engine):
     machine.starts = False
     with pytest.raises(EngineError, match="did not start"):
         engine.run(inputs())
+
+
+def test_the_robots_check_tells_an_engine_that_decides_otherwise(machine, model, tmp_path):
+    """The fake's logits are all equal, the model's largest is the last; both count in their memory."""
+    machine.layers = list(network_layers().values())
+    report = build_and_check(model, tmp_path / "cache", fp16=True, sequences=2)
+    assert (report["agrees"], report["agreement"]) == (False, 0.0)
+    assert report["parity"]["steps"] == 60
+    assert report["parity"]["max_memory_difference"] == 0.0
+    assert report["engine"] == "tensorrt 10.3.0 on Orin (nvgpu)"
+    assert 0.0 < report["decision_ms"]["p50"] <= report["decision_ms"]["p99"]
+    assert machine.log[-1] == "detach"
 
 
 def test_without_tensorrt_jetpack_and_the_extra_are_named(monkeypatch, model, tmp_path):
