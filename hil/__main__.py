@@ -1,0 +1,110 @@
+"""The commands `onboard-hil sim | demo`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hil.demo import DemoOptions, run_demo, summary
+from hil.maps import map_names
+from hil.robot import Senses, SimulatedRobot
+from hil.scenario import choose
+from hil.sim import run_sim
+from hil.world import Body
+from onboard.__main__ import STANDARD_OUTPUT, ConfigOption, JsonOption, run_app, write_json
+from onboard.config import DEFAULT_ROBOT, load_config
+from onboard.errors import InputError
+from onboard.messages import Pose
+from onboard.motion import load_plant
+from onboard.mounts import load_mounts
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
+
+MapOption = Annotated[str, typer.Option("--map", help=f"Map: {', '.join(map_names())}, or a .yaml or .json file.")]
+SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Start, goal and noise are drawn by this.")]
+EpisodeOption = Annotated[
+    int | None, typer.Option("--episode", min=0, help="Committed start and goal of the map instead, from 0.")
+]
+LocalizationOption = Annotated[bool, typer.Option("--localization/--no-localization", help="Publish /amcl_pose.")]
+DriftOption = Annotated[float, typer.Option("--drift", min=0.0, help="Times the paper's odometry drift.")]
+
+
+def main() -> None:
+    """Run the command line; a mistake of the user's is one line on standard error and exit code 2."""
+    run_app(app)
+
+
+@app.callback()
+def _root() -> None:
+    """Drive without the robot."""
+
+
+@app.command()
+def sim(
+    map_name: MapOption = "gdc1",
+    start: Annotated[str | None, typer.Option(help="x,y,yaw in the map frame [m, rad].")] = None,
+    episode: EpisodeOption = None,
+    seed: SeedOption = 1,
+    config: ConfigOption = None,
+    localization: LocalizationOption = True,
+    drift: DriftOption = 1.0,
+    seconds: Annotated[float | None, typer.Option("--for", min=0.1, help="Stop after so many seconds.")] = None,
+    json_file: JsonOption = None,
+) -> None:
+    """Run the simulated robot alone: it listens to /cmd_vel and publishes what a robot's sensors would."""
+    loaded = load_config(config or DEFAULT_ROBOT / "onboard.toml")
+    mounts = load_mounts(loaded.robot.mounts)
+    body = Body(loaded.robot.footprint_radius_m, loaded.robot.height_m)
+    scenario = choose(map_name, seed, episode, body)
+    world, pose = scenario.world, _pose(start) if start else scenario.episode.start
+    senses = Senses(seed=seed, drift_scale=drift, localization=localization)
+    robot = SimulatedRobot(world, load_plant(loaded.robot.plant), body, mounts, pose, senses)
+
+    def ready(domain: int) -> None:
+        sys.stderr.write(
+            f"simulated robot on map {world.name} at ({pose.x_m:.2f}, {pose.y_m:.2f}), domain {domain}; end with Ctrl-C\n"
+        )
+
+    truth = run_sim(robot, mounts, loaded.dds, seconds, ready)
+    if json_file is not None:
+        write_json(json_file, truth)
+
+
+@app.command()
+def demo(
+    map_name: MapOption = "gdc1",
+    seed: SeedOption = 1,
+    episode: EpisodeOption = None,
+    policy: Annotated[str, typer.Option(help="reactive, or an .onnx file with its manifest.")] = "reactive",
+    localization: LocalizationOption = True,
+    drift: DriftOption = 1.0,
+    limit: Annotated[float, typer.Option(min=1.0, help="Longest drive [s].")] = 100.0,
+    out: Annotated[Path, typer.Option(help="Folder for pictures and logs.")] = Path("out/demo"),
+    config: ConfigOption = None,
+    json_file: JsonOption = None,
+) -> None:
+    """Drive the simulated robot to a goal with the real runtime, over real DDS. Exit 0: reached without contact."""
+    options = DemoOptions(map_name, seed, episode, policy, localization, drift, limit, out, config)
+    result = run_demo(options)
+    if json_file is not None:
+        write_json(json_file, result)
+    if json_file != STANDARD_OUTPUT:
+        sys.stdout.write(summary(result))
+    if not result["reached"] or result["contacts"]:
+        raise typer.Exit(1)
+
+
+def _pose(text: str) -> Pose:
+    parts = text.split(",")
+    try:
+        x, y, yaw = (float(part) for part in parts)
+    except ValueError as error:
+        raise InputError(f"--start {text}: must be x,y,yaw, three numbers") from error
+    return Pose(x, y, yaw)
+
+
+if __name__ == "__main__":
+    main()

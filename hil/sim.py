@@ -1,0 +1,110 @@
+"""The simulated robot as a process of its own, which speaks only DDS: commands in, odometry, fixes and images out."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Callable
+from typing import Any
+
+from hil.noise import FIX_SD
+from hil.robot import TICK_HZ, Sensed, SimulatedRobot
+from onboard.config import DdsSection
+from onboard.drivers.ros_messages import optical_frame, ros_fix, ros_image, ros_odometry, twist_from_ros
+from onboard.drivers.ros_types import Bool
+from onboard.drivers.wire import Wire
+from onboard.mounts import Mounts
+from onboard.scheduler import NS_PER_S, MonotonicClock, grid, wall_ns
+
+NOTICE_TICKS = 15
+"""`/obstacle` is told when it changes, and this often besides, for those who come late."""
+
+
+class Link:
+    """The simulated robot's end of the wire."""
+
+    def __init__(self, wire: Wire, mounts: Mounts) -> None:
+        """Open readers and writers. Raises ConfigError, DriverError."""
+        self._section: DdsSection = wire.section
+        self._commands = wire.reader("cmd_vel")
+        self._odometry = wire.writer("odom")
+        self._fixes = wire.writer("amcl_pose")
+        self._obstacle = wire.writer("obstacle")
+        self._depth = {name: wire.writer(f"{name}/depth/image") for name in mounts.depth}
+        self._color = wire.writer("color/image") if mounts.color else None
+        self._told: bool | None = None
+
+    def hear(self, robot: SimulatedRobot) -> None:
+        """Pass the newest command on, if there is one."""
+        commands = self._commands.take()
+        if commands:
+            newest = commands[-1].sample
+            robot.command(twist_from_ros(newest.twist if self._section.stamped_cmd_vel else newest))
+
+    def tell(self, sensed: Sensed, number: int) -> None:
+        """Publish what was sensed."""
+        stamp_ns, frames = wall_ns(), self._section
+        motion = sensed.odometry
+        self._odometry.write(ros_odometry(stamp_ns, frames.odom_frame, frames.base_frame, motion.pose, motion.twist))
+        if sensed.fix is not None:
+            self._fixes.write(ros_fix(stamp_ns, frames.map_frame, sensed.fix, FIX_SD))
+        for name, image in sensed.depth.items():
+            self._depth[name].write(ros_image(stamp_ns, optical_frame(name), "16UC1", image))
+        if sensed.color is not None and self._color is not None:
+            self._color.write(ros_image(stamp_ns, optical_frame("color"), "rgb8", sensed.color))
+        if sensed.touching != self._told or number % NOTICE_TICKS == 0:
+            self._told = sensed.touching
+            self._obstacle.write(Bool(sensed.touching))
+
+
+async def simulate(robot: SimulatedRobot, link: Link, seconds: float | None) -> None:
+    """Live at 30 Hz until a signal comes, or for so long; ticks that were missed are lived at once."""
+    stopping = False
+
+    def stop() -> None:
+        nonlocal stopping
+        stopping = True
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop)
+    if seconds is not None:
+        loop.call_later(seconds, stop)
+    with contextlib.closing(MonotonicClock()) as clock:
+        async for slot in grid(clock, round(NS_PER_S / TICK_HZ)):
+            if stopping:
+                return
+            link.hear(robot)
+            for _ in range(slot.missed):
+                robot.step()
+            link.tell(robot.step(), slot.number)
+
+
+def run_sim(
+    robot: SimulatedRobot,
+    mounts: Mounts,
+    section: DdsSection,
+    seconds: float | None,
+    ready: Callable[[int], None],
+) -> dict[str, Any]:
+    """Simulate on the configured domain and return the truth about the drive; `ready` is told the domain."""
+    with contextlib.closing(Wire(section)) as wire:
+        link = Link(wire, mounts)
+        ready(wire.domain)
+        asyncio.run(simulate(robot, link, seconds))
+    return truth(robot)
+
+
+def truth(robot: SimulatedRobot) -> dict[str, Any]:
+    """Return how the robot really moved: end pose and twist, contacts, path and trace, in the map frame."""
+    state = robot.state
+    return {
+        "time_s": state.time_ns / NS_PER_S,
+        "pose": [state.pose.x_m, state.pose.y_m, state.pose.yaw_rad],
+        "twist": [state.twist.v_mps, state.twist.w_radps],
+        "contacts": state.contacts,
+        "contact_points": robot.trace.contacts,
+        "path_m": state.path_m,
+        "trace": robot.trace.rows,
+    }
