@@ -22,6 +22,7 @@ MAX_RANGE_M = 10.0
 """Depth beyond this is no return (0), and scan ranges beyond it are inf."""
 SCAN_Z_MIN_M = 0.05
 SCAN_Z_MAX_M = 1.2
+LARGEST_UNITS = 65535
 RAYS_PER_BIN = 5
 """Of `cast_scan`: 0.4 deg apart, 5 cm at 7 m."""
 COLOR_RANGE_M = 60.0
@@ -67,6 +68,8 @@ def rays_of(mount: Mount) -> Rays:
 
 def render_depth(world: World, rays: Rays, pose: Pose, max_range_m: float = MAX_RANGE_M) -> npt.NDArray[np.uint16]:
     """Return (height, width) uint16: depth along the optical axis in the mount's units, 0 beyond the range.
+
+    What uint16 cannot hold in these units is no return either.
 
     pose: of the base in the map frame
     """
@@ -192,8 +195,9 @@ def _depth_kernel(
     for i in range(len(depth)):
         dx, dy = c * directions[i, 0] - s * directions[i, 1], s * directions[i, 0] + c * directions[i, 1]
         t, what = _trace(px, py, origin[2], dx, dy, directions[i, 2], max_range, cell_m, gap, low_m, high_m)
-        seen = what != NOTHING and what != CEILING
-        depth[i] = np.uint16(t * units_per_m + 0.5) if seen else 0
+        units = t * units_per_m + 0.5
+        seen = what != NOTHING and what != CEILING and units <= LARGEST_UNITS
+        depth[i] = np.uint16(units) if seen else 0
 
 
 @njit(cache=True, nogil=True)
