@@ -38,6 +38,7 @@ START_S = 180.0
 """Starting takes seconds; the first time on a machine, compiling the kernels takes a minute or two."""
 LOCALIZE_S = 4.0
 """Patience for the first fix, when there is localisation, and for filtering a few of them at rest."""
+LAST_LOOK_S = 1.2
 END_S = 15.0
 GRACE_S = 60.0
 """By so much the children outlive the demo's own time limit at the most, should the demo be killed."""
@@ -170,7 +171,14 @@ class _Drive:
                     break
                 if not began and "goal refused" in self._view.state:
                     break
+            self._show_the_end(dashboard, elapsed_s)
             return self._view.state, elapsed_s
+
+    def _show_the_end(self, dashboard: Dashboard, elapsed_s: float) -> None:
+        """Wait for the diagnostics that follow the end, so that the last picture is the last state."""
+        deadline_s = time.monotonic() + LAST_LOOK_S
+        while time.monotonic() < deadline_s:
+            self._look(dashboard, elapsed_s)
 
     def _wait_until_ready(self, dashboard: Dashboard) -> None:
         deadline_s = time.monotonic() + START_S
