@@ -20,7 +20,7 @@ BOXES = 60
 MADE_BY = (
     "hil.episode_files.make_episodes(map, seed, count): the map with boxes of the same seed; start uniform over indoor "
     "cells with room to stand, heading uniform, goal uniform over cells at 5 to 15 m geodesic. In the order drawn; "
-    "none was left out or replaced, and none was driven before."
+    "the seed was set before any drive, and none was left out or replaced."
 )
 DIGITS = 4
 """Decimals that a file keeps, 0.1 mm."""
