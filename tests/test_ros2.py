@@ -24,7 +24,7 @@ from onboard.messages import BINS, Inputs, Pose, Scan, Twist
 from onboard.mounts import load_mounts
 
 pytestmark = pytest.mark.skipif(
-    ROS_PYTHON is None, reason="no ROS 2 here: set ONBOARD_ROS_PYTHON or make .venv-ros (make setup-ros)"
+    ROS_PYTHON is None, reason="no ROS 2 here: `make test` prepares .venv-ros; or set ONBOARD_ROS_PYTHON"
 )
 
 MOUNTS = load_mounts(DEFAULT_ROBOT / "mounts.toml")
