@@ -51,12 +51,14 @@ $(VENV)/.runtime: pyproject.toml
 	@test -x $(BIN)/python || "$$(bash .ci/prepare-machine --python)" -m venv $(VENV)
 	@echo "setup: installing onboard with its extras into $(VENV) (some minutes the first time)"
 	@$(BIN)/python $(PIP) --upgrade pip
-	@$(BIN)/python $(PIP) --editable '.[cpu,realsense,serial,hil]'
+	@$(BIN)/python $(PIP) --editable '.[cpu,realsense,serial]'
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.runtime
 	@echo "setup: installing what the tests need"
-	@$(BIN)/python $(PIP) --editable '.[cpu,realsense,serial,hil,train,dev]'
+	@$(BIN)/python $(PIP) --editable '.[cpu,realsense,serial,train,dev]'
+	@# types for the TensorRT driver; the package wants TensorRT itself, which only the Jetson has
+	@$(BIN)/python $(PIP) --no-deps tensorrt-stubs
 	@touch $@
 
 $(ROS_VENV)/.ready: $(VENV)/.runtime
