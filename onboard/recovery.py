@@ -101,8 +101,9 @@ def advance(state: RecoveryState, situation: Situation, section: RecoverySection
     if state.gave_up:
         return state, STOP, None
     if situation.suspended:
-        suspended = replace(state, blocked_ns=None, backing=None)
-        return (suspended, None, None) if state.backing is None else _ended(suspended, Event.CUT_SHORT, now_ns)
+        if state.backing is not None:
+            return _ended(state, Event.CUT_SHORT, now_ns)
+        return replace(state, blocked_ns=None), None, None
     if state.backing is not None:
         return _back(state, state.backing, situation, section, now_ns)
     if not blocked(situation, section):
@@ -135,7 +136,7 @@ def _try(state: RecoveryState, situation: Situation, section: RecoverySection, n
     tries_ns = tuple(began_ns for began_ns in state.tries_ns if now_ns - began_ns < section.window_s * NS_PER_S)
     if len(tries_ns) >= section.tries:
         reason = f"blocked: {len(tries_ns)} recoveries in {section.window_s:g} s failed"
-        return replace(state, tries_ns=tries_ns, gave_up=reason), STOP, Event.GAVE_UP
+        return replace(state, gave_up=reason), STOP, Event.GAVE_UP
     state = replace(state, tries_ns=(*tries_ns, now_ns), blocked_ns=None)
     if situation.rear_free_m < section.rear_clearance_m + way_m(section):
         return replace(state, ended_ns=now_ns), None, Event.REAR_NOT_FREE
@@ -158,14 +159,15 @@ def _back(state: RecoveryState, backing: Backing, situation: Situation, section:
 
 def _ended(state: RecoveryState, event: Event, now_ns: int) -> Step:
     """Return the state after a try; the policy has the robot again."""
-    return replace(state, backing=None, blocked_ns=None, ended_ns=now_ns), None, event
+    return replace(state, backing=None, ended_ns=now_ns), None, event
 
 
 def _time_went_back(state: RecoveryState, now_ns: int) -> Step:
-    """Start all times anew; the tries so far count as if they were made now."""
+    """Start all times anew: the tries so far count as if they were made now, and the cool-down begins."""
     tries_ns = tuple(now_ns for _ in state.tries_ns)
-    ended_ns = None if state.ended_ns is None else now_ns
-    restarted = replace(state, now_ns=now_ns, blocked_ns=None, tries_ns=tries_ns, ended_ns=ended_ns, backing=None)
+    state = replace(state, now_ns=now_ns, blocked_ns=None, tries_ns=tries_ns, ended_ns=now_ns)
+    if state.gave_up:
+        return state, STOP, None
     if state.backing is not None:
-        return _ended(restarted, Event.CUT_SHORT, now_ns)
-    return restarted, STOP if state.gave_up else None, None
+        return _ended(state, Event.CUT_SHORT, now_ns)
+    return state, None, None

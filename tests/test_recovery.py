@@ -178,6 +178,7 @@ def test_r6_it_stops_at_once_when_something_appears(backed_m: float, free_m: flo
 def test_r7_a_try_that_cannot_begin_counts() -> None:
     state, overrides, log = run(30.0, replace(WANTS, rear_free_m=0.2))
     assert [event for _, event in log] == [Event.REAR_NOT_FREE] * 3 + [Event.GAVE_UP]
+    assert [when for when, _ in log] == pytest.approx([5.0, 10.1, 15.2, 20.3])
     assert set(overrides) == {None, STOP}
     assert state.gave_up == "blocked: 3 recoveries in 60 s failed"
 
@@ -185,15 +186,16 @@ def test_r7_a_try_that_cannot_begin_counts() -> None:
 # --- R8, R9: tries ----------------------------------------------------------------------------------------------------
 
 
-def test_r9_gives_up_after_three_tries_and_stays_so() -> None:
-    state, overrides, log = run(60.0)
+@pytest.mark.parametrize("start_s", [0, 1000])
+def test_r9_gives_up_after_three_tries_and_stays_so(start_s: int) -> None:
+    state, overrides, log = run(60.0, start_s=start_s)
     assert [event for _, event in log] == [Event.BEGAN, Event.ENDED] * 3 + [Event.GAVE_UP]
     began = [when for when, event in log if event is Event.BEGAN]
-    assert began == pytest.approx([5.0, 12.1, 19.2])
+    assert began == pytest.approx([start_s + 5.0, start_s + 12.1, start_s + 19.2])
     assert overrides[-1] == STOP
     assert state.gave_up == "blocked: 3 recoveries in 60 s failed"
     for situation in (IDLE, replace(WANTS, suspended=True), replace(WANTS, measured=Twist(0.5, 0.0))):
-        again, override, event = advance(state, situation, SECTION, 1000 * NS_PER_S)
+        again, override, event = advance(state, situation, SECTION, 2000 * NS_PER_S)
         assert (again.gave_up, override, event) == (state.gave_up, STOP, None)
 
 
@@ -246,6 +248,13 @@ def test_r10_suspended_ends_a_try_at_once_and_starts_the_time_anew() -> None:
     assert set(overrides) == {None}
 
 
+def test_r10_suspended_for_a_moment_starts_the_time_blocked_anew() -> None:
+    state, _, _ = run(4.9)
+    state, _, _ = run(0.0, replace(WANTS, suspended=True), state, 4.95)
+    _, _, log = run(5.0, WANTS, state, 5.0)
+    assert log == [(10.0, Event.BEGAN)]
+
+
 def test_r10_suspension_does_not_forgive_tries() -> None:
     state, _, _ = run(15.0)
     state, _, _ = run(1.0, replace(WANTS, suspended=True), state, 15.1)
@@ -265,9 +274,16 @@ def test_r12_time_that_goes_backward_ends_a_try() -> None:
 
 def test_r12_time_that_goes_backward_starts_the_time_blocked_anew() -> None:
     state, _, _ = run(4.9, start_s=1000.0)
-    _, overrides, log = run(4.9, state=state, start_s=10.0)
-    assert log == []
-    assert set(overrides) == {None}
+    _, overrides, log = run(5.1, state=state, start_s=10.0)
+    assert log == [(15.1, Event.BEGAN)]
+
+
+def test_r12_time_that_stands_still_is_not_going_backward() -> None:
+    state, _, _ = run(4.9)
+    for _ in range(3):
+        state, _, _ = run(0.0, WANTS, state, 4.9)
+    _, _, log = run(0.0, WANTS, state, 5.0)
+    assert log == [(5.0, Event.BEGAN)]
 
 
 def test_r12_backward_time_does_not_revive_who_gave_up() -> None:
@@ -276,11 +292,11 @@ def test_r12_backward_time_does_not_revive_who_gave_up() -> None:
     assert (after.gave_up, override, event) == (state.gave_up, STOP, None)
 
 
-def test_r12_backward_time_keeps_the_cool_down() -> None:
+def test_r12_backward_time_begins_the_cool_down() -> None:
     section = RecoverySection(blocked_s=1.0, cool_down_s=10.0)
     state, _, _ = run(3.0, state=None, start_s=1000.0, section=section)
-    state, _, log = run(9.8, state=state, start_s=0.0, section=section)
-    assert log == []
+    _, _, log = run(11.0, state=state, start_s=0.0, section=section)
+    assert [when for when, _ in log] == [10.0]
 
 
 # --- A machine that tries to break it ---------------------------------------------------------------------------------
