@@ -259,7 +259,7 @@ def _allowed_mps(twist: Twist, scan: Scan, operator: bool, bounds: Bounds) -> tu
     way_m = zones.braking_m(abs(twist.v_mps), *brake)
     slow = zones.travel_m(points, twist, bounds.slow_radius_m) <= way_m
     contact_m = zones.travel_m(points, twist, bounds.footprint_radius_m)
-    blind = zones.look(scan, twist, way_m)
+    blind = zones.look(scan, twist, bounds.swept_radius_m)
     caps = [
         (zones.stoppable_mps(zones.travel_m(points, twist, bounds.swept_radius_m), *brake), Reason.ZONE_STOP),
         (bounds.slow_mps if slow else math.inf, Reason.ZONE_SLOW),

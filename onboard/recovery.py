@@ -12,7 +12,7 @@ R8   after a try, none begins for cool_down_s
 R9   blocked again after `tries` tries within window_s: it gives up with a reason, and stays so until a new goal
 R10  e-stop, operator, no goal: suspended; a try under way ends at once, the time blocked starts anew
 R11  the end of a try asks for a reset of the policy's memory
-R12  time that goes backward ends a try and starts the time blocked anew
+R12  time that goes backward ends a try, and starts the time blocked and the cool-down anew
 R13  the override is exactly (-backward_mps, 0) during a try, zero after giving up, and None otherwise
 """
 

@@ -116,7 +116,10 @@ def _arc_travel_m(ahead: Points, aside: Points, turn_m: float, radius_m: float) 
 
 
 def look(scan: Scan, twist: Twist, way_m: float) -> Look:
-    """Return whether the cameras look where the arc leads within `way_m`; SEEN when it leads nowhere."""
+    """Return whether the cameras look where the arc leads within `way_m`; SEEN when it leads nowhere.
+
+    `way_m` must not depend on the speed: else a command that was slowed down would be judged by another sector.
+    """
     if abs(twist.v_mps) < REST_MPS:
         return Look.SEEN
     forward = twist.v_mps > 0.0

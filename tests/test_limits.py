@@ -7,7 +7,7 @@ from math import cos, inf, isfinite, nan, pi, sin
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from onboard.config import LimitsSection, load_config
@@ -262,6 +262,10 @@ def test_r8_a_ramp_does_not_leap_after_a_pause(elapsed_ms: int | None, change: f
     assert got.twist.v_mps == pytest.approx(change)
 
 
+def test_r8_the_first_command_of_all_has_no_time_to_ramp() -> None:
+    assert limited(AHEAD, FREE, bounds_with(acceleration_mps2=1.0), LimitsState()).twist == STOP
+
+
 def test_r8_a_zone_does_not_wait_for_a_ramp() -> None:
     bounds = bounds_with(acceleration_mps2=0.1)
     rolling = LimitsState(sent=AHEAD, sent_ns=NOW_NS - TICK_NS)
@@ -324,6 +328,11 @@ def test_r9_never_faster_than_it_can_brake() -> None:
     assert before((0.70, 0.0), bounds=bounds).twist == AHEAD
 
 
+def test_r9_slower_than_a_millimetre_a_second_is_no_motion() -> None:
+    assert before((0.26, 0.0), wanted=Twist(1e-3, 0.0)).twist == STOP
+    assert before((0.26, 0.0), wanted=Twist(9.9e-4, 1.0)).twist == Twist(9.9e-4, 1.0)
+
+
 def test_r10_the_slow_zone_looks_ahead_as_far_as_the_wanted_command_brakes() -> None:
     """Footprint, slow margin and braking distance: 0.25 + 0.25 + 0.35 m at 1 m/s, 0.573 m at 0.31 m/s."""
     bounds = bounds_with(time_to_contact_s=0.0)
@@ -366,6 +375,12 @@ def test_r12_blind(
     got = limited(wanted, replace(FREE, scan=scan_of(blind=blind), teleop=teleop))
     assert abs(got.twist.v_mps) == pytest.approx(speed)
     assert got.reason is reason
+
+
+@pytest.mark.parametrize("v", [0.3, 1.0])
+def test_r12_the_sector_is_the_same_at_every_speed_on_an_arc(v: float) -> None:
+    got = limited(Twist(v, v), replace(FREE, scan=scan_of(blind=(-22.0, -20.0))))
+    assert (got.twist, got.reason) == (STOP, Reason.BLIND_AHEAD)
 
 
 # --- R13, R14: not held, not bent -------------------------------------------------------------------------------------
@@ -489,6 +504,7 @@ def test_law_free_space_changes_nothing(wanted: Twist) -> None:
 
 
 @given(finite, scans)
+@example(Twist(1.0, 1.0), scan_of(blind=(-27.5, -26.5)))
 def test_law_limiting_what_was_limited_changes_nothing_more(wanted: Twist, scan: Scan) -> None:
     """The slow zone looks as far ahead as the wanted command brakes, so a slower one may only be freer."""
     situation = replace(FREE, scan=replace(scan, stamp_ns=NOW_NS))

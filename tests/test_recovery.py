@@ -274,7 +274,7 @@ def test_r12_time_that_goes_backward_ends_a_try() -> None:
 
 def test_r12_time_that_goes_backward_starts_the_time_blocked_anew() -> None:
     state, _, _ = run(4.9, start_s=1000.0)
-    _, overrides, log = run(5.1, state=state, start_s=10.0)
+    _, _, log = run(5.1, state=state, start_s=10.0)
     assert log == [(15.1, Event.BEGAN)]
 
 

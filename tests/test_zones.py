@@ -192,7 +192,7 @@ def default_scan(*without: str) -> Scan:
 
 @pytest.mark.parametrize("action", ACTIONS, ids=lambda action: f"{action.v_mps},{action.w_radps}")
 def test_the_default_robot_looks_where_each_action_leads(action: Twist) -> None:
-    assert look(default_scan(), action, braking_m(action.v_mps, 2.5, 0.15)) is Look.SEEN
+    assert look(default_scan(), action, RADIUS_M) is Look.SEEN
 
 
 @pytest.mark.parametrize(
