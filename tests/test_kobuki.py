@@ -153,7 +153,8 @@ def test_the_table_of_the_protocol_read_backward_gives_the_command(v_mps: float,
         w = speed / (radius + math.copysign(half, radius))
         v = w * radius / 1000.0
     assert v == pytest.approx(v_mps, abs=0.007)
-    assert w == pytest.approx(w_radps, abs=0.006)
+    widest = abs(v_mps) / 32.767 if radius == 0 else 0.0  # an arc wider than 16 bits of millimetres goes straight
+    assert w == pytest.approx(w_radps, abs=0.006 + widest)
 
 
 @pytest.mark.parametrize("command", [Twist(math.nan, 0.0), Twist(0.0, math.inf), Twist(1e306, 0.0)])

@@ -112,8 +112,8 @@ def parse(buffer: bytes) -> tuple[list[Feedback], bytes]:
 def encode_velocity(command: Twist) -> bytes:
     """Return the Base Control packet for a body velocity. Raises InputError when it is not finite.
 
-    Speed and radius follow the protocol's table; beyond 16 bits they are held at the end of the range, and an arc
-    tighter than 2 mm is sent as turning on the spot.
+    Speed and radius follow the protocol's table; beyond 16 bits they are held at the end of the range, an arc
+    wider than 32.767 m is sent as straight, one tighter than 2 mm as turning on the spot.
     """
     v_mmps, w_radps = 1000.0 * command.v_mps, command.w_radps
     if not (math.isfinite(v_mmps) and math.isfinite(w_radps)):
