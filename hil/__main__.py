@@ -14,7 +14,8 @@ from hil.robot import Senses, SimulatedRobot
 from hil.scenario import choose
 from hil.sim import run_sim
 from hil.world import Body
-from onboard.__main__ import STANDARD_OUTPUT, ConfigOption, JsonOption, run_app, write_json
+from onboard import __version__
+from onboard.__main__ import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, run_app, write_json
 from onboard.config import DEFAULT_ROBOT, load_config
 from onboard.errors import InputError
 from onboard.messages import Pose
@@ -37,15 +38,18 @@ def main() -> None:
     run_app(app)
 
 
-@app.callback()
-def _root() -> None:
+@app.callback(invoke_without_command=True)
+def _root(version: Annotated[bool, typer.Option("--version", help="Print the version and leave.")] = False) -> None:
     """Drive without the robot."""
+    if version:
+        sys.stdout.write(f"onboard {__version__}\n")
+        raise typer.Exit
 
 
 @app.command()
 def sim(
     map_name: MapOption = "gdc1",
-    start: Annotated[str | None, typer.Option(help="x,y,yaw in the map frame [m, rad].")] = None,
+    start: Annotated[str | None, typer.Option(help="x,y,yaw in the map frame, in m and rad.")] = None,
     episode: EpisodeOption = None,
     seed: SeedOption = 1,
     config: ConfigOption = None,
@@ -55,6 +59,7 @@ def sim(
     json_file: JsonOption = None,
 ) -> None:
     """Run the simulated robot alone: it listens to /cmd_vel and publishes what a robot's sensors would."""
+    check_json_target(json_file)
     loaded = load_config(config or DEFAULT_ROBOT / "onboard.toml")
     mounts = load_mounts(loaded.robot.mounts)
     body = Body(loaded.robot.footprint_radius_m, loaded.robot.height_m)
@@ -65,7 +70,8 @@ def sim(
 
     def ready(domain: int) -> None:
         sys.stderr.write(
-            f"simulated robot on map {world.name} at ({pose.x_m:.2f}, {pose.y_m:.2f}), domain {domain}; end with Ctrl-C\n"
+            f"simulated robot on map {world.name} at ({pose.x_m:.2f}, {pose.y_m:.2f}), "
+            f"domain {domain}; end with Ctrl-C\n"
         )
 
     truth = run_sim(robot, mounts, loaded.dds, seconds, ready)
@@ -78,15 +84,20 @@ def demo(
     map_name: MapOption = "gdc1",
     seed: SeedOption = 1,
     episode: EpisodeOption = None,
-    policy: Annotated[str, typer.Option(help="reactive, or an .onnx file with its manifest.")] = "reactive",
+    policy: Annotated[
+        str | None,
+        typer.Option(help="reactive, or an .onnx file with its manifest; else the configuration's."),
+    ] = None,
     localization: LocalizationOption = True,
     drift: DriftOption = 1.0,
-    limit: Annotated[float, typer.Option(min=1.0, help="Longest drive [s].")] = 100.0,
+    limit: Annotated[float, typer.Option(min=1.0, help="Longest drive, in s.")] = 100.0,
     out: Annotated[Path, typer.Option(help="Folder for pictures and logs.")] = Path("out/demo"),
     config: ConfigOption = None,
     json_file: JsonOption = None,
 ) -> None:
     """Drive the simulated robot to a goal with the real runtime, over real DDS. Exit 0: reached without contact."""
+    check_json_target(json_file)
+    sys.stderr.write(f"preparing map {map_name} (the first time on a machine, kernels are compiled)\n")
     options = DemoOptions(map_name, seed, episode, policy, localization, drift, limit, out, config)
     result = run_demo(options)
     if json_file is not None:

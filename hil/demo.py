@@ -5,24 +5,23 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import os
-import signal
-import subprocess
-import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from hil.child import Child
 from hil.dashboard import Dashboard, View
+from hil.demo_config import as_toml, demo_config
 from hil.picture import Drawing, save_picture
 from hil.routes import free_space, shortest_path
 from hil.scenario import Scenario, choose
 from hil.world import Body
-from onboard.config import DEFAULT_ROBOT, Config, DdsSection, load_config
+from onboard.assembly import check_files
+from onboard.config import DEFAULT_ROBOT, Config, load_config
 from onboard.drivers.ros_messages import ros_goal
 from onboard.drivers.wire import Wire
 from onboard.errors import OnboardError
@@ -30,30 +29,28 @@ from onboard.geometry import between
 from onboard.messages import Pose
 from onboard.mission import DRIVING, State
 from onboard.scheduler import wall_ns
+from onboard.signals import Signals
 
 TOLERANCE_M = 0.2
 REST_MPS = 0.02
 REST_RADPS = 0.05
-START_S = 180.0
-"""Starting takes seconds; the first time on a machine, compiling the kernels takes a minute or two."""
+START_S = 900.0
+"""Starting takes seconds; the first time on a machine, compiling the kernels takes a minute, or minutes if it is slow."""
 LOCALIZE_S = 4.0
 """Patience for the first fix, when there is localisation, and for filtering a few of them at rest."""
 LAST_LOOK_S = 1.2
-END_S = 15.0
-GRACE_S = 60.0
-"""By so much the children outlive the demo's own time limit at the most, should the demo be killed."""
 POLL_S = 0.1
-LOG_LINES = 12
+DEMO_ROBOT = "demo"
 
 
 @dataclass(frozen=True, slots=True)
 class DemoOptions:
-    """What to drive, where, and where the results go."""
+    """What to drive, where, and where the results go. `policy` None is the configuration's."""
 
     map_name: str = "gdc1"
     seed: int = 1
     episode: int | None = None
-    policy: str = "reactive"
+    policy: str | None = None
     localization: bool = True
     drift: float = 1.0
     limit_s: float = 100.0
@@ -63,18 +60,28 @@ class DemoOptions:
 
 def run_demo(options: DemoOptions) -> dict[str, Any]:
     """Drive once and return the result. Raises OnboardError when one of the processes cannot start or dies."""
-    base = load_config(options.config or DEFAULT_ROBOT / "onboard.toml")
+    base = demo_config(_given(options.config), options.policy)
+    check_files(base)
     body = Body(base.robot.footprint_radius_m, base.robot.height_m)
     scenario = choose(options.map_name, options.seed, options.episode, body)
     folder = options.out.resolve()
-    folder.mkdir(parents=True, exist_ok=True)
-    started = _Files(folder, scenario.label)
-    started.config.write_text(_configuration(base, options))
-    section = load_config(started.config).dds
-    with contextlib.closing(Wire(section)) as wire, _processes(started, options) as children:
-        drive = _Drive(wire, section, scenario, options, children)
-        state, time_s = drive.run()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        started = _Files(folder, scenario.label)
+        started.config.write_text(as_toml(base), encoding="utf-8")
+    except OSError as error:
+        raise OnboardError(f"{folder}: cannot be written: {error.strerror}") from error
+    with Signals(), contextlib.closing(Wire(base.dds)) as wire, _processes(started, options) as children:
+        state, time_s = _Drive(wire, base, scenario, options, children).run()
     return _result(scenario, body, started, state, time_s)
+
+
+def _given(path: Path | None) -> Config:
+    """Return the configuration that was given, or the default robot under the demo's name."""
+    if path is not None:
+        return load_config(path)
+    default = load_config(DEFAULT_ROBOT / "onboard.toml")
+    return default.model_copy(update={"robot": default.robot.model_copy(update={"name": DEMO_ROBOT})})
 
 
 class _Files:
@@ -91,47 +98,14 @@ class _Files:
             old.unlink(missing_ok=True)
 
 
-class Child:
-    """One of the two processes, with its log."""
-
-    def __init__(self, name: str, arguments: Sequence[str], log: Path) -> None:
-        self.name = name
-        self._log = log
-        with log.open("wb") as output:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", *arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-
-    def check(self) -> None:
-        """Raise OnboardError with the end of its log when it has ended."""
-        if self._process.poll() is not None:
-            tail = "\n".join(self._log.read_text(errors="replace").strip().splitlines()[-LOG_LINES:])
-            raise OnboardError(f"{self.name} ended with code {self._process.returncode}:\n{tail}")
-
-    def end(self) -> None:
-        """Ask it to end, wait, and kill it if it does not."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGINT)
-        try:
-            self._process.wait(END_S)
-        except subprocess.TimeoutExpired:
-            os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
-
-
 @contextlib.contextmanager
 def _processes(files: _Files, options: DemoOptions) -> Iterator[list[Child]]:
     """Start the simulated robot and the runtime; end the runtime first, so that the base hears its stop."""
-    life = ["--for", str(START_S + options.limit_s + GRACE_S)]
     sim = ["hil", "sim", "--map", options.map_name, "--seed", str(options.seed), "--config", str(files.config)]
-    sim += ["--drift", str(options.drift), "--json", str(files.sim), *life]
+    sim += ["--drift", str(options.drift), "--json", str(files.sim)]
     sim += [] if options.episode is None else ["--episode", str(options.episode)]
     sim += [] if options.localization else ["--no-localization"]
-    run = ["onboard", "run", "--config", str(files.config), "--json", str(files.run), "--no-status", *life]
+    run = ["onboard", "run", "--config", str(files.config), "--json", str(files.run), "--no-status"]
     children = [Child("the simulated robot", sim, files.sim_log)]
     try:
         children.append(Child("the runtime", run, files.run_log))
@@ -145,9 +119,10 @@ class _Drive:
     """The demo's own end of the wire: it sends the goal and watches."""
 
     def __init__(
-        self, wire: Wire, section: DdsSection, scenario: Scenario, options: DemoOptions, children: list[Child]
+        self, wire: Wire, config: Config, scenario: Scenario, options: DemoOptions, children: list[Child]
     ) -> None:
-        self._section = section
+        self._section = config.dds
+        self._robot = config.robot.name
         self._episode = scenario.episode
         self._options = options
         self._children = children
@@ -198,7 +173,7 @@ class _Drive:
         states = [message.sample.data for message in self._states.take()]
         self._view.state = states[-1] if states else self._view.state
         for message in self._diagnostics.take():
-            for status in message.sample.status:
+            for status in (row for row in message.sample.status if row.hardware_id == self._robot):
                 self._view.values.update({pair.key: pair.value for pair in status.values})
                 if status.name.endswith("command"):
                     self._view.reason = status.message
@@ -211,30 +186,6 @@ class _Drive:
         if self._options.localization:
             return ros_goal(wall_ns(), self._section.map_frame, goal)
         return ros_goal(wall_ns(), self._section.odom_frame, between(self._episode.start, goal))
-
-
-def _configuration(base: Config, options: DemoOptions) -> str:
-    """Return the runtime's configuration file: the given robot, its cameras over DDS, the policy asked for."""
-    model = options.policy if options.policy == "reactive" else str(Path(options.policy).resolve())
-    return "\n".join(
-        [
-            "# Written by `onboard-hil demo`.",
-            "[robot]",
-            'name = "demo"',
-            f"mounts = {json.dumps(str(base.robot.mounts.resolve()))}",
-            f"plant = {json.dumps(str(base.robot.plant.resolve()))}",
-            f"footprint_radius_m = {base.robot.footprint_radius_m}",
-            f"height_m = {base.robot.height_m}",
-            "[cameras]",
-            'source = "dds"',
-            'color = "dds"',
-            "[policy]",
-            f"model = {json.dumps(model)}",
-            "[record]",
-            f"directory = {json.dumps(str(Path('recordings').resolve()))}",
-            "",
-        ]
-    )
 
 
 def _result(scenario: Scenario, body: Body, files: _Files, state: str, time_s: float) -> dict[str, Any]:
@@ -277,5 +228,5 @@ def summary(result: dict[str, Any]) -> str:
         f"{result['path_m']:.1f} m (shortest {result['shortest_path_m']:.1f} m), {result['contacts']} contacts\n"
         f"{result['decisions']} decisions, p50 {result['decision_ms']['p50']:.0f} ms, "
         f"p99 {result['decision_ms']['p99']:.0f} ms; {result['ticks']} ticks, {result['missed_slots']} slots missed\n"
-        f"picture    {result['picture']}\nrecording  {result['recording']}\n"
+        f"picture    {result['picture']}\nrecording  {result['recording'] or 'none'}\n"
     )

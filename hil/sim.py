@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import signal
 from collections.abc import Callable
 from typing import Any
 
 from hil.noise import FIX_SD
 from hil.robot import TICK_HZ, Sensed, SimulatedRobot
 from onboard.config import DdsSection
+from onboard.drivers.dds import CLAIM_WAIT_S
+from onboard.drivers.dds_topics import ros_topic
 from onboard.drivers.ros_messages import optical_frame, ros_fix, ros_image, ros_odometry, twist_from_ros
 from onboard.drivers.ros_types import Bool
 from onboard.drivers.wire import Wire
+from onboard.errors import DriverError
 from onboard.mounts import Mounts
 from onboard.scheduler import NS_PER_S, MonotonicClock, grid, wall_ns
+from onboard.signals import Signals
 
 NOTICE_TICKS = 15
 """`/obstacle` is told when it changes, and this often besides, for those who come late."""
@@ -58,22 +61,24 @@ class Link:
             self._obstacle.write(Bool(sensed.touching))
 
 
-async def simulate(robot: SimulatedRobot, link: Link, seconds: float | None) -> None:
-    """Live at 30 Hz until a signal comes, or for so long; ticks that were missed are lived at once."""
-    stopping = False
+class Life:
+    """How long the simulation goes on: until `stop`, which a signal may call."""
 
-    def stop() -> None:
-        nonlocal stopping
-        stopping = True
+    def __init__(self) -> None:
+        self.over = False
 
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop)
+    def stop(self) -> None:
+        """End it after the tick under way."""
+        self.over = True
+
+
+async def simulate(robot: SimulatedRobot, link: Link, life: Life, seconds: float | None) -> None:
+    """Live at 30 Hz until `life` is over, or for so long; ticks that were missed are lived at once."""
     if seconds is not None:
-        loop.call_later(seconds, stop)
+        asyncio.get_running_loop().call_later(seconds, life.stop)
     with contextlib.closing(MonotonicClock()) as clock:
         async for slot in grid(clock, round(NS_PER_S / TICK_HZ)):
-            if stopping:
+            if life.over:
                 return
             link.hear(robot)
             for _ in range(slot.missed):
@@ -88,11 +93,20 @@ def run_sim(
     seconds: float | None,
     ready: Callable[[int], None],
 ) -> dict[str, Any]:
-    """Simulate on the configured domain and return the truth about the drive; `ready` is told the domain."""
-    with contextlib.closing(Wire(section)) as wire:
+    """Simulate on the configured domain until a signal and return the truth about the drive.
+
+    `ready` is told the domain. Raises DriverError when another base publishes odometry there already.
+    """
+    life = Life()
+    with Signals() as signals, contextlib.closing(Wire(section)) as wire:
+        if wire.foreign_writer("odom", CLAIM_WAIT_S):
+            raise DriverError(
+                f"another base is on domain {wire.domain} already: somebody publishes {ros_topic(section, 'odom')}"
+            )
         link = Link(wire, mounts)
+        signals.stop_with(life.stop)
         ready(wire.domain)
-        asyncio.run(simulate(robot, link, seconds))
+        asyncio.run(simulate(robot, link, life, seconds))
     return truth(robot)
 
 

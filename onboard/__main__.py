@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,8 +13,10 @@ import typer
 
 from onboard import __version__
 from onboard.config import DEFAULT_ROBOT, Config, ScanSection, load_config
-from onboard.errors import OnboardError
+from onboard.errors import InputError, OnboardError
 from onboard.mounts import load_mounts
+from onboard.repair import Repair
+from onboard.repair import repair as repair_file
 
 EXIT_BAD_INPUT = 2
 STANDARD_OUTPUT = "-"
@@ -20,7 +24,9 @@ STANDARD_OUTPUT = "-"
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 
 ConfigOption = Annotated[Path | None, typer.Option("--config", help="TOML file; the default robot when not given.")]
-JsonOption = Annotated[str | None, typer.Option("--json", help="Write the result there; - is standard output.")]
+JsonOption = Annotated[
+    str | None, typer.Option("--json", metavar="FILE|-", help="Write the result there; - is standard output.")
+]
 
 
 def main() -> None:
@@ -49,6 +55,19 @@ def write_json(target: str, value: Any) -> None:
         raise OnboardError(f"{target}: cannot be written: {error.strerror}") from error
 
 
+def check_json_target(target: str | None) -> None:
+    """Raise OnboardError when the result could not be written at the end of a drive: better now than then."""
+    if target is None or target == STANDARD_OUTPUT:
+        return
+    file = Path(target)
+    if file.is_dir():
+        raise OnboardError(f"{target}: cannot be written: is a folder")
+    if not file.parent.is_dir():
+        raise OnboardError(f"{target}: cannot be written: there is no folder {file.parent}")
+    if not os.access(file if file.exists() else file.parent, os.W_OK):
+        raise OnboardError(f"{target}: cannot be written: Permission denied")
+
+
 def effective(config: Config) -> dict[str, Any]:
     """Return the whole configuration as plain values, as it goes into every recording."""
     return config.model_dump(mode="json")
@@ -75,6 +94,7 @@ def run(
     from onboard.log import configure
 
     configure(json_lines=log_json)
+    check_json_target(json_file)
     result = run_robot(load_config(config or DEFAULT_ROBOT / "onboard.toml"), seconds, status)
     if json_file is not None:
         write_json(json_file, result)
@@ -95,10 +115,10 @@ def scan(
     mounts: Annotated[Path, typer.Option(help="mounts.toml of the robot.")],
     camera: Annotated[list[str], typer.Option(help="NAME=depth.png (16 bit) or NAME=recording.db3|.bag; repeat.")],
     frame: Annotated[int, typer.Option(help="Frame of the recordings, from 0.")] = 0,
-    near: Annotated[float | None, typer.Option(help="Nearest depth believed [m].")] = None,
-    far: Annotated[float | None, typer.Option(help="Farthest depth believed [m].")] = None,
-    z_min: Annotated[float | None, typer.Option(help="Lowest height of an obstacle [m].")] = None,
-    z_max: Annotated[float | None, typer.Option(help="Highest height of an obstacle [m].")] = None,
+    near: Annotated[float | None, typer.Option(help="Nearest depth believed, in m.")] = None,
+    far: Annotated[float | None, typer.Option(help="Farthest depth believed, in m.")] = None,
+    z_min: Annotated[float | None, typer.Option(help="Lowest height of an obstacle, in m.")] = None,
+    z_max: Annotated[float | None, typer.Option(help="Highest height of an obstacle, in m.")] = None,
     json_file: JsonOption = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the scan into this PNG.")] = None,
 ) -> None:
@@ -110,12 +130,35 @@ def scan(
 
 
 @app.command()
-def repair(files: Annotated[list[Path], typer.Argument(help="Unfinished recordings (.mcap).")]) -> None:
+def repair(
+    files: Annotated[list[Path], typer.Argument(help="Unfinished recordings (.mcap).")], json_file: JsonOption = None
+) -> None:
     """Make recordings whole that a crash or a power cut left unfinished."""
-    from onboard.repair import repair as repair_file
+    check_json_target(json_file)
+    done = [_repaired(file) for file in files]
+    if json_file is not None:
+        write_json(json_file, [{**asdict(one), "path": str(one.path)} for one in done])
+    if json_file != STANDARD_OUTPUT:
+        sys.stdout.writelines(f"{_repair_line(one)}\n" for one in done if not one.problem)
+    problems = [one.problem for one in done if one.problem]
+    if problems:
+        raise OnboardError("; ".join(problems))
 
-    for file in files:
-        sys.stdout.write(f"{repair_file(file)}\n")
+
+def _repaired(file: Path) -> Repair:
+    try:
+        return repair_file(file)
+    except OSError as error:
+        return Repair(file, finished=False, problem=f"{file}: cannot be repaired: {error.strerror}")
+    except InputError as error:
+        return Repair(file, finished=False, problem=str(error))
+
+
+def _repair_line(one: Repair) -> str:
+    if one.finished:
+        return f"{one.path}: whole already, not touched"
+    cut = f", {one.cut_bytes} unreadable bytes at the end cut off" if one.cut_bytes else ""
+    return f"{one.path}: completed, {one.messages} messages{cut}"
 
 
 @app.command()

@@ -8,7 +8,6 @@ import functools
 import gc
 import json
 import platform
-import signal
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -22,9 +21,11 @@ from onboard import scan
 from onboard.config import CamerasSection, Config, ScanSection
 from onboard.counters import Counters
 from onboard.devices import DeviceInbox
-from onboard.drivers.capture import open_cameras
+from onboard.drivers.capture import camera_sources, open_cameras
 from onboard.drivers.dds import Claim, DdsDrive, DdsInputs, DdsOutputs
 from onboard.drivers.dds_camera import DdsColorCamera, DdsDepthCamera
+from onboard.drivers.dds_topics import check_names, domain_id
+from onboard.drivers.realsense import read_intrinsics
 from onboard.drivers.record_tick import TickRecorder
 from onboard.drivers.serial_base import SerialBase
 from onboard.drivers.wire import Wire
@@ -43,6 +44,7 @@ from onboard.record import Recorder
 from onboard.runtime import Robot, Runtime
 from onboard.scan import Rig, build_rig
 from onboard.scheduler import MonotonicClock, wall_ns
+from onboard.signals import Signals
 from onboard.status import StatusLine
 from onboard.tasks import TaskOwner
 from onboard.tick import TickRecord
@@ -52,31 +54,38 @@ log = structlog.get_logger()
 SWITCH_INTERVAL_S = 0.0005
 """Another thread gives the interpreter back to the tick after this; Python's own 5 ms would show in every lateness."""
 REACTIVE = "reactive"
-
-
-def run_robot(config: Config, seconds: float | None, status: bool) -> dict[str, Any]:
-    """Drive until a signal, or for so long; return the counts of the run. Raises OnboardError where it cannot start."""
-    return asyncio.run(_run(config, seconds, status))
+POLICY_START_S = 600.0
+"""Patience for the policy: compiled for the first time on a slow and busy machine, `reactive` takes minutes."""
 
 
 def check_files(config: Config) -> None:
     """Load everything that the configuration names, without a device. Raises OnboardError with one line."""
+    check_names(config.dds)
+    domain_id(config.dds)
     mounts = load_mounts(config.robot.mounts)
     load_plant(config.robot.plant)
     build_rigs(config, mounts)
+    _check_sources(mounts, config.cameras)
+    for source in camera_sources(mounts, config.cameras):
+        if source.recording:
+            read_intrinsics(source)
     if config.policy.model != REACTIVE:
         _check_timing(config, load_manifest(Path(config.policy.model)))
 
 
-async def _run(config: Config, seconds: float | None, status: bool) -> dict[str, Any]:
+def run_robot(config: Config, seconds: float | None, status: bool) -> dict[str, Any]:
+    """Drive until a signal, or for so long; return the counts of the run. Raises OnboardError where it cannot start."""
     mounts, plant = load_mounts(config.robot.mounts), load_plant(config.robot.plant)
     rig, limits_rig = build_rigs(config, mounts)
+    _check_sources(mounts, config.cameras)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     with contextlib.ExitStack() as held:
+        signals = held.enter_context(Signals())
         wire = held.enter_context(contextlib.closing(Wire(config.dds)))
         held.enter_context(contextlib.closing(Claim(wire, _robot_name(config))))
         inference = held.enter_context(contextlib.closing(InferenceThread(policy_maker(config, plant))))
-        policy = inference.start()
+        log.info("preparing", policy=config.policy.model, note="the first time on a machine, kernels are compiled")
+        policy = inference.start(POLICY_START_S)
         for one in filter(None, (rig, limits_rig)):
             warm_kernels(one)
         clock = held.enter_context(contextlib.closing(MonotonicClock()))
@@ -95,7 +104,8 @@ async def _run(config: Config, seconds: float | None, status: bool) -> dict[str,
         log.info("ready", robot=config.robot.name, domain=wire.domain, policy=policy.name)
         gc.collect()
         gc.freeze()
-        await _until_stopped(runtime, seconds, line if status and sys.stderr.isatty() else None)
+        signals.stop_with(runtime.stop)
+        asyncio.run(_until_stopped(runtime, seconds, line if status and sys.stderr.isatty() else None))
     return {
         "robot": config.robot.name,
         "policy": policy.name,
@@ -107,11 +117,8 @@ async def _run(config: Config, seconds: float | None, status: bool) -> dict[str,
 
 
 async def _until_stopped(runtime: Runtime, seconds: float | None, line: StatusLine | None) -> None:
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, runtime.stop)
     if seconds is not None:
-        loop.call_later(seconds, runtime.stop)
+        asyncio.get_running_loop().call_later(seconds, runtime.stop)
     owner = TaskOwner()
     if line is not None:
         owner.beside(line.show(sys.stderr), "status")
@@ -150,6 +157,12 @@ def _chosen(mounts: Mounts, section: ScanSection, table: str) -> Mounts:
         raise ConfigError(f"{table}.cameras: unknown camera {unknown[0]}, {mounts.path} has {', '.join(mounts.depth)}")
     names = section.cameras or list(mounts.depth)
     return replace(mounts, depth={name: mounts.depth[name] for name in names})
+
+
+def _check_sources(mounts: Mounts, section: CamerasSection) -> None:
+    unknown = [name for name in section.sources if name not in mounts.depth]
+    if unknown:
+        raise ConfigError(f"cameras.sources: unknown camera {unknown[0]}, {mounts.path} has {', '.join(mounts.depth)}")
 
 
 def warm_kernels(rig: Rig) -> None:
