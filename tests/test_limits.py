@@ -343,6 +343,17 @@ def test_r10_the_slow_zone_looks_ahead_as_far_as_the_wanted_command_brakes() -> 
     assert before((0.58, 0.0), wanted=slower, bounds=bounds).reason is Reason.NONE
 
 
+def test_r10_slow_is_a_fraction_of_this_robots_speed() -> None:
+    got = before((0.6, 0.0), wanted=Twist(0.5, 0.0), bounds=bounds_with(v_max_mps=0.5, slow_fraction=0.4))
+    assert (got.twist, got.reason) == (Twist(0.2, 0.0), Reason.ZONE_SLOW)
+
+
+def test_r11_twice_the_time_is_half_the_speed() -> None:
+    got = before((1.05, 0.0), bounds=bounds_with(time_to_contact_s=2.0))
+    assert got.twist.v_mps == pytest.approx(0.4, abs=0.001)
+    assert got.reason is Reason.TIME_TO_CONTACT
+
+
 def test_r11_can_be_switched_off() -> None:
     assert before((1.0, 0.0), bounds=bounds_with(time_to_contact_s=0.0)).twist == AHEAD
 
