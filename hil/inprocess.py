@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from hil.robot import TICK_HZ, SimulatedRobot
+from onboard.assembly import build_rigs
 from onboard.config import Config
 from onboard.inference import InlineInference
 from onboard.interfaces import Policy
@@ -15,7 +16,6 @@ from onboard.mission import DRIVING
 from onboard.motion import Plant
 from onboard.mounts import Mounts
 from onboard.runtime import Listener, Robot, Runtime
-from onboard.scan import build_rig
 from onboard.scheduler import NS_PER_S, SimulatedClock
 from onboard.tick import TickRecord
 
@@ -79,7 +79,7 @@ class Drive:
 
 
 class InProcess:
-    """A whole runtime on the simulated clock, driving a simulated robot."""
+    """A whole runtime on the simulated clock, driving a simulated robot. For one drive."""
 
     def __init__(
         self,
@@ -94,9 +94,8 @@ class InProcess:
         self.inbox = SimulatedInbox(robot, self._clock.now_ns())
         self._script = _Script(self.inbox)
         inference = InlineInference(policy, self._clock.now_ns)
-        described = Robot(
-            config, build_rig(mounts, config.scan), None, plant, policy.initial_memory(), policy.memory_reset_s
-        )
+        rig, limits_rig = build_rigs(config, mounts)
+        described = Robot(config, rig, limits_rig, plant, policy.initial_memory(), policy.memory_reset_s)
         self.runtime = Runtime(described, self._clock, self.inbox, inference, self.inbox, (*listeners, self._script))
 
     def drive_to(self, goal: Pose, frame_id: str = "map", limit_s: float = 100.0) -> Drive:

@@ -46,7 +46,7 @@ class RatesSection(Section):
 
     control_hz: Positive = 30.0
     ticks_per_decision: int = Field(10, ge=1)
-    delay_ticks: int = Field(3, ge=0)
+    delay_ticks: int = Field(3, ge=1)
     budget_ms: Positive = 70.0
     deadline_misses_to_stop: int = Field(3, ge=1)
 

@@ -53,7 +53,7 @@ class Counters:
         if acted is None:
             return
         if acted.decision is None:
-            self.deadline_misses += 1
+            self.deadline_misses += not acted.fault
             return
         self.decisions += 1
         took_ns = acted.finished_ns - acted.sensed_ns

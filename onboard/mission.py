@@ -1,10 +1,10 @@
 """The state machine of one goal: idle, navigating, recovering, reached, stopped(reason). Pure; time is an argument.
 
-    idle / reached / stopped --goal accepted--> navigating
-    navigating <--recovery begins / ends--> recovering
-    navigating --own stop, at rest, within tolerance--> reached
-    navigating / recovering --fault, time-out, gave up--> stopped(reason)
-    navigating / recovering --cancel--> idle
+idle / reached / stopped --goal accepted--> navigating
+navigating <--recovery begins / ends--> recovering
+navigating --own stop, at rest, within tolerance--> reached
+navigating / recovering --e-stop, fault, input lost, no progress, time-out, gave up--> stopped(reason)
+navigating / recovering --cancel--> idle
 """
 
 from __future__ import annotations
@@ -13,10 +13,16 @@ import math
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from onboard import progress
 from onboard.config import GoalSection
-from onboard.contract import NO_ACTION, STOP_ACTION
+from onboard.contract import STOP_ACTION
+from onboard.geometry import distance
 from onboard.messages import Pose, Twist
+from onboard.progress import Progress
 from onboard.scheduler import NS_PER_S
+
+E_STOP = "e_stop"
+"""The reason of a drive that the e-stop ended."""
 
 
 class State(str, Enum):
@@ -40,6 +46,7 @@ class Mission:
     goal_xy_m:   the static goal in the start frame; None when idle from the start
     episode:     counts accepted goals
     started_ns:  when the goal was accepted, monotonic
+    progress:    the nearest that the robot came to this goal, None before the first
     stops:       stop actions in a row
     stopped_since_ns: when the robot came to rest by its own stop, None while it has not
     """
@@ -49,6 +56,7 @@ class Mission:
     goal_xy_m: tuple[float, float] | None = None
     episode: int = 0
     started_ns: int = 0
+    progress: Progress | None = None
     stops: int = 0
     stopped_since_ns: int | None = None
 
@@ -57,14 +65,39 @@ class Mission:
         """True while a goal is being driven to."""
         return self.state in DRIVING
 
+    def away_m(self, pose: Pose | None) -> float | None:
+        """Return how far the goal is from a pose in the start frame [m]; None without either."""
+        if self.goal_xy_m is None or pose is None:
+            return None
+        return distance(pose, Pose(*self.goal_xy_m, 0.0))
+
     def text(self) -> str:
         """Return the state as `/onboard/state` shows it: "navigating" or "stopped: e_stop"."""
         return f"{self.state.value}: {self.reason}" if self.reason else self.state.value
 
 
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What a mission is judged by, this tick.
+
+    pose:     filtered, in the start frame
+    measured: the wheels' twist
+    held:     an operator drives
+    lost_ns:  since when an input that driving needs has been lost, None while all are there
+    """
+
+    now_ns: int
+    pose: Pose
+    measured: Twist
+    e_stop: bool = False
+    held: bool = False
+    lost_ns: int | None = None
+
+
 def accept(mission: Mission, goal_xy_m: tuple[float, float], now_ns: int) -> Mission:
     """Return the mission with a new goal, which replaces an older one."""
-    return Mission(State.NAVIGATING, "", goal_xy_m, mission.episode + 1, now_ns)
+    begun = progress.begin(math.hypot(*goal_xy_m), now_ns)
+    return Mission(State.NAVIGATING, "", goal_xy_m, mission.episode + 1, now_ns, begun)
 
 
 def refuse(mission: Mission, reason: str) -> Mission:
@@ -93,28 +126,53 @@ def recovering(mission: Mission, active: bool) -> Mission:
 
 def note_action(mission: Mission, action: int) -> Mission:
     """Return the mission after a decision took effect: stop actions in a row are counted."""
-    if action == NO_ACTION:
-        return mission
     return replace(mission, stops=mission.stops + 1 if action == STOP_ACTION else 0)
 
 
-def judge(mission: Mission, filtered: Pose, measured: Twist, section: GoalSection, now_ns: int) -> Mission:
-    """Return the mission after looking whether it has ended by the robot's own stop or by time.
+def judge(mission: Mission, situation: Situation, section: GoalSection) -> Mission:
+    """Return the mission after looking whether it has ended, and how. What ends it for safety is looked at first."""
+    if not mission.driving:
+        return mission
+    now_ns, lost_ns = situation.now_ns, situation.lost_ns
+    if situation.e_stop:
+        return stop(mission, E_STOP)
+    if lost_ns is not None and now_ns - lost_ns > section.lost_input_s * NS_PER_S:
+        return stop(mission, f"input lost for {section.lost_input_s:g} s")
+    mission = _judge_stop(mission, situation, section)
+    if mission.driving and now_ns - mission.started_ns > section.timeout_s * NS_PER_S:
+        return stop(mission, f"goal not reached within {section.timeout_s:g} s")
+    return _judge_progress(mission, situation, section)
+
+
+def _judge_stop(mission: Mission, situation: Situation, section: GoalSection) -> Mission:
+    """Return the mission after looking whether the robot has stopped by itself.
 
     Reached: the stop action held `rest_decisions` times, at rest, within tolerance of the goal by the filtered pose
-    in the start frame. Stopped elsewhere for `stop_short_s`: the policy gave up, and the distance is the reason.
+    in the start frame. Stopped elsewhere for `stop_short_s`: the policy gave up, and the distance is the reason. Where
+    an operator or a lost input brought it to rest, that was not its own stop: the count begins anew.
     """
-    if mission.state is not State.NAVIGATING or mission.goal_xy_m is None:
+    away_m = mission.away_m(situation.pose)
+    if mission.state is not State.NAVIGATING or away_m is None:
         return mission
-    if now_ns - mission.started_ns > section.timeout_s * NS_PER_S:
-        return stop(mission, f"goal not reached within {section.timeout_s:g} s")
+    if situation.held or situation.lost_ns is not None:
+        return replace(mission, stops=0, stopped_since_ns=None)
+    measured = situation.measured
     at_rest = abs(measured.v_mps) <= section.rest_mps and abs(measured.w_radps) <= section.rest_radps
     if mission.stops < section.rest_decisions or not at_rest:
         return replace(mission, stopped_since_ns=None)
-    distance_m = math.hypot(mission.goal_xy_m[0] - filtered.x_m, mission.goal_xy_m[1] - filtered.y_m)
-    if distance_m <= section.tolerance_m:
+    if away_m <= section.tolerance_m:
         return replace(mission, state=State.REACHED, reason="")
-    since_ns = now_ns if mission.stopped_since_ns is None else mission.stopped_since_ns
-    if now_ns - since_ns > section.stop_short_s * NS_PER_S:
-        return stop(mission, f"the policy stopped {distance_m:.2f} m from the goal")
+    since_ns = situation.now_ns if mission.stopped_since_ns is None else mission.stopped_since_ns
+    if situation.now_ns - since_ns > section.stop_short_s * NS_PER_S:
+        return stop(mission, f"the policy stopped {away_m:.2f} m from the goal")
     return replace(mission, stopped_since_ns=since_ns)
+
+
+def _judge_progress(mission: Mission, situation: Situation, section: GoalSection) -> Mission:
+    """Return the mission after looking whether the robot still comes nearer to the goal."""
+    away_m = mission.away_m(situation.pose)
+    if not mission.driving or mission.progress is None or away_m is None:
+        return mission
+    onward, reason = progress.advance(mission.progress, away_m, situation.held, section, situation.now_ns)
+    mission = replace(mission, progress=onward)
+    return stop(mission, reason) if reason else mission

@@ -1,20 +1,23 @@
 """When decisions are made and when they take effect: a constant delay from sensing to acting.
 
-A decision senses at its tick and acts `delay_ticks` later, always. One that is not ready by then is a deadline miss:
-the last set point is kept at half its speed, and after `deadline_misses_to_stop` in a row it is zero. The recurrent
-memory is a value here: passed into a decision, replaced by what comes back, and reset in `reset_reason`.
+A decision senses in every `ticks_per_decision`-th slot of the grid and acts `delay_ticks` later, always. One that is
+not ready by then is a deadline miss: the last set point is kept at half its speed, and after `deadline_misses_to_stop`
+in a row it is zero. The recurrent memory is a value here: passed into a decision, replaced by what comes back, and
+reset for the reasons in `reset_reason`. Time is counted in slots, so that a replay of the slots is a replay of this.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from onboard.config import RatesSection
 from onboard.contract import ACTIONS, NO_ACTION
 from onboard.inference import Inference, Result
 from onboard.messages import STOP, Memory, Observation, Twist
-from onboard.scheduler import NS_PER_S, Slot
-from onboard.tick import Acted
+from onboard.scheduler import Slot
+from onboard.tick import Acted, Sensed
 
 SLOW_DOWN_AFTER_MISS = 0.5
 GAP_DECISIONS = 2.5
@@ -22,32 +25,39 @@ GAP_DECISIONS = 2.5
 
 
 @dataclass(frozen=True, slots=True)
+class Recurrence:
+    """The policy's memory after a reset, and how often it is reset [s]; None is never."""
+
+    initial: Memory
+    reset_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Pending:
-    """A decision under way: its number, the observation it was given, and the slot in which it acts."""
+    """A decision under way: its number, the slot and time in which it sensed, and the slot in which it acts."""
 
     number: int
+    sensed_slot: int
     sensed_ns: int
     due_slot: int
-    observation: Observation
 
 
 @dataclass(frozen=True, slots=True)
 class Pilot:
     """Where decision making stands between two ticks.
 
-    set_point:        the velocity pair in force
-    previous_action:  its index, contract.NO_ACTION at an episode's start, after a recovery and after an override
-    memory:           recurrent state after the last accepted decision
-    memory_since_ns:  when it was last reset
-    accepted_ns:      sensing time of the last accepted decision, None when the sequence is new
+    set_point:       the velocity pair in force
+    previous_action: its index, contract.NO_ACTION at an episode's start, after a recovery and after an override
+    memory:          recurrent state after the last accepted decision, None before the first of a sequence
+    memory_slot:     slot in which that decision sensed, or in which the memory was reset
+    reset_slot:      slot in which it was last reset
     """
 
-    memory: Memory | None = None
-    memory_since_ns: int = 0
-    accepted_ns: int | None = None
     set_point: Twist = STOP
     previous_action: int = NO_ACTION
-    next_slot: int = 0
+    memory: Memory | None = None
+    memory_slot: int = 0
+    reset_slot: int = 0
     decisions: int = 0
     misses_in_row: int = 0
     pending: Pending | None = None
@@ -55,49 +65,45 @@ class Pilot:
 
 def restart(pilot: Pilot) -> Pilot:
     """Return the pilot for a new sequence (new episode, after a recovery or an override): stop and forget."""
-    return replace(
-        pilot,
-        memory=None,
-        accepted_ns=None,
-        set_point=STOP,
-        previous_action=NO_ACTION,
-        misses_in_row=0,
-        pending=None,
-    )
+    return replace(hold(pilot), memory=None, previous_action=NO_ACTION, misses_in_row=0)
 
 
-def is_due(pilot: Pilot, slot: Slot) -> bool:
-    """Return True when a decision senses in this slot."""
-    return pilot.pending is None and slot.number >= pilot.next_slot
+def hold(pilot: Pilot) -> Pilot:
+    """Return the pilot while nothing can be sensed: stop, drop what is under way, and go on with the memory later."""
+    return replace(pilot, set_point=STOP, pending=None)
 
 
-def reset_reason(pilot: Pilot, now_ns: int, rates: RatesSection, memory_reset_s: float | None) -> str:
-    """Return why the memory is reset before the next decision, or "" (paper 1, section 1.5: every 10 s)."""
-    if pilot.memory is None or pilot.accepted_ns is None:
+def is_due(pilot: Pilot, slot: Slot, rates: RatesSection) -> bool:
+    """Return whether a decision senses in this slot: in one of its grid, or the first one after it was missed."""
+    return pilot.pending is None and slot.number % rates.ticks_per_decision <= slot.missed
+
+
+def reset_reason(pilot: Pilot, slot: Slot, rates: RatesSection, reset_s: float | None) -> str:
+    """Return why the memory is reset before a decision in this slot, or "" (paper 1, section 1.5: every 10 s)."""
+    if pilot.memory is None:
         return "sequence_start"
-    if now_ns - pilot.accepted_ns > GAP_DECISIONS * rates.ticks_per_decision / rates.control_hz * NS_PER_S:
+    if slot.number - pilot.memory_slot > GAP_DECISIONS * rates.ticks_per_decision:
         return "decision_gap"
-    if memory_reset_s is not None and now_ns - pilot.memory_since_ns >= memory_reset_s * NS_PER_S:
+    if reset_s is not None and slot.number - pilot.reset_slot >= round(reset_s * rates.control_hz):
         return "period"
     return ""
 
 
-def sense(pilot: Pilot, slot: Slot, observation: Observation, inference: Inference, rates: RatesSection) -> Pilot:
-    """Hand an observation to the inference; return the pilot that waits for it.
+def sense(
+    pilot: Pilot, slot: Slot, observation: Observation, inference: Inference, rates: RatesSection, memory: Recurrence
+) -> tuple[Pilot, Sensed]:
+    """Hand an observation to the inference, with the memory that it is due; return the pilot that waits for it.
 
     When the previous inference has not returned yet, nothing is started: the due slot will find nothing, a miss.
     """
-    if pilot.memory is None:
-        raise ValueError("the memory must be reset before the first decision of a sequence")
+    reset = reset_reason(pilot, slot, rates, memory.reset_s)
+    if reset or pilot.memory is None:
+        pilot = replace(pilot, memory=memory.initial, memory_slot=slot.number, reset_slot=slot.number)
     number = pilot.decisions + 1
-    inference.submit(number, observation, pilot.memory)
-    period = rates.ticks_per_decision
-    return replace(
-        pilot,
-        decisions=number,
-        next_slot=(slot.number // period + 1) * period,
-        pending=Pending(number, slot.start_ns, slot.number + rates.delay_ticks, observation),
-    )
+    observation = replace(observation, previous_action=pilot.previous_action)
+    inference.submit(number, observation, pilot.memory if pilot.memory is not None else memory.initial)
+    pending = Pending(number, slot.number, slot.start_ns, slot.number + rates.delay_ticks)
+    return replace(pilot, decisions=number, pending=pending), Sensed(number, observation, reset)
 
 
 def act(pilot: Pilot, slot: Slot, inference: Inference, rates: RatesSection) -> tuple[Pilot, Acted | None]:
@@ -107,21 +113,34 @@ def act(pilot: Pilot, slot: Slot, inference: Inference, rates: RatesSection) -> 
         return pilot, None
     result = _take(inference, pending.number)
     if result is None:
-        return _miss(pilot, pending, rates)
-    if result.decision is None or result.memory is None:
-        fault = result.error or "the engine gave no decision"
-        failed = Acted(pending.number, pending.sensed_ns, None, result.elapsed_ns, result.finished_ns, fault)
-        return replace(pilot, pending=None, set_point=STOP), failed
+        return _missed(pilot, rates), Acted(pending.number, pending.sensed_ns, None, 0)
+    fault = fault_of(result)
+    if fault or result.decision is None:
+        acted = Acted(pending.number, pending.sensed_ns, None, result.elapsed_ns, result.finished_ns, fault)
+        return hold(pilot), acted
     accepted = replace(
         pilot,
-        memory=result.memory,
-        accepted_ns=pending.sensed_ns,
         set_point=ACTIONS[result.decision.action],
         previous_action=result.decision.action,
+        memory=result.memory,
+        memory_slot=pending.sensed_slot,
         misses_in_row=0,
         pending=None,
     )
     return accepted, Acted(pending.number, pending.sensed_ns, result.decision, result.elapsed_ns, result.finished_ns)
+
+
+def fault_of(result: Result) -> str:
+    """Return what is wrong with a decision, or "". Engines are checked where they run; nothing else gets past here."""
+    decision, memory = result.decision, result.memory
+    if decision is None or memory is None:
+        return result.error or "the engine gave no decision"
+    if not 0 <= decision.action < len(ACTIONS):
+        return f"action {decision.action} is not one of 0 to {len(ACTIONS) - 1}"
+    for name, values in (("logits", decision.logits), ("memory", memory)):
+        if not np.isfinite(values).all():
+            return f"{name} not finite"
+    return ""
 
 
 def _take(inference: Inference, number: int) -> Result | None:
@@ -132,12 +151,9 @@ def _take(inference: Inference, number: int) -> Result | None:
     return None
 
 
-def _miss(pilot: Pilot, pending: Pending, rates: RatesSection) -> tuple[Pilot, Acted]:
-    misses = pilot.misses_in_row + 1
-    slowed = Twist(
-        pilot.set_point.v_mps * SLOW_DOWN_AFTER_MISS,
-        pilot.set_point.w_radps * SLOW_DOWN_AFTER_MISS,
-    )
+def _missed(pilot: Pilot, rates: RatesSection) -> Pilot:
+    """Return the pilot after a deadline miss: slower, and after so many in a row stopped."""
+    misses, last = pilot.misses_in_row + 1, pilot.set_point
+    slowed = Twist(last.v_mps * SLOW_DOWN_AFTER_MISS, last.w_radps * SLOW_DOWN_AFTER_MISS)
     set_point = STOP if misses >= rates.deadline_misses_to_stop else slowed
-    missed = replace(pilot, pending=None, misses_in_row=misses, set_point=set_point)
-    return missed, Acted(pending.number, pending.sensed_ns, None, 0)
+    return replace(pilot, set_point=set_point, misses_in_row=misses, pending=None)

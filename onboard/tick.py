@@ -45,7 +45,7 @@ class TickRecord:
     command:       what went out, and `reason`, what shaped it
     limits_scan:   what limits and recovery looked at; the same object as `scan` unless configured apart
     sent_ns:       when it went out, monotonic
-    stage_ns:      time of each stage (counters.STAGES) [ns]
+    stage_ns:      time of each stage but the last, the telling of this (counters.STAGES) [ns]
     """
 
     slot: Slot

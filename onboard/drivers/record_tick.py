@@ -19,7 +19,7 @@ from onboard.drivers.dds_topics import ros_topic
 from onboard.drivers.onboard_types import Tick
 from onboard.drivers.ros_schema import message_type
 from onboard.drivers.ros_types import to_cdr
-from onboard.messages import Motion, Pose, Twist
+from onboard.messages import Fix, Motion, Pose, Scan, Twist
 from onboard.mounts import Mounts
 from onboard.record import Recorder
 from onboard.scheduler import wall_ns
@@ -32,7 +32,10 @@ SMALL_BYTES = 2_000
 
 
 class TickRecorder:
-    """Records ticks with a `Recorder`. `record` only queues; messages are made in the recorder's thread."""
+    """Records ticks with a `Recorder`. `record` only queues; messages are made in the recorder's thread.
+
+    The scan of the limits is recorded, as `/onboard/limits_scan`, where it is another than the policy's.
+    """
 
     def __init__(self, recorder: Recorder, section: DdsSection, mounts: Mounts, range_max_m: float) -> None:
         self._recorder = recorder
@@ -58,10 +61,7 @@ class TickRecorder:
             make = partial(convert.ros_odometry, message.stamp_ns, odom, base, pose, message.twist)
             self._topic("odom", make, tick)
         for fix in tick.inputs.fixes:
-            sd = [0.0, 0.0, 0.0] if fix.covariance is None else np.sqrt(np.diag(fix.covariance)).tolist()
-            self._topic(
-                "amcl_pose", partial(convert.ros_fix, fix.stamp_ns, self._section.map_frame, fix.pose, sd), tick
-            )
+            self._topic("amcl_pose", partial(fix_message, fix, self._section.map_frame), tick)
         for goal in tick.inputs.goals:
             self._topic("goal_pose", partial(convert.ros_goal, goal.stamp_ns, goal.frame_id, goal.pose), tick)
         for name in ("e_stop", "obstacle"):
@@ -87,13 +87,18 @@ class TickRecorder:
             self._topic("color/image", make, tick, color.image.nbytes)
 
     def _outputs(self, tick: TickRecord) -> None:
-        stamp_ns, section = wall_ns(), self._section
-        self._topic("scan", lambda: convert.ros_scan(stamp_ns, section.base_frame, tick.scan, self._range_max_m), tick)
+        stamp_ns = wall_ns()
+        self._topic("scan", partial(self._scan, tick.scan, stamp_ns), tick)
+        if tick.limits_scan is not tick.scan:
+            self._put(LIMITS_SCAN_TOPIC, ros.LaserScan, partial(self._scan, tick.limits_scan, stamp_ns), tick)
         self._topic("cmd_vel", lambda: convert.ros_twist(tick.command), tick)
         self._topic("tf", lambda: self._transforms(tick, stamp_ns), tick)
         if tick.state != self._state:
             self._state = tick.state
             self._topic("state", partial(ros.String, tick.state), tick)
+
+    def _scan(self, scan: Scan, stamp_ns: int) -> ros.LaserScan:
+        return convert.ros_scan(stamp_ns, self._section.base_frame, scan, self._range_max_m)
 
     def _transforms(self, tick: TickRecord, stamp_ns: int) -> ros.TFMessage:
         section = self._section
@@ -141,6 +146,16 @@ KINDS: dict[str, type[IdlStruct]] = {
     "state": ros.String,
 }
 """Types in the recording; every other topic is an image."""
+
+
+def fix_message(fix: Fix, map_frame: str) -> ros.PoseWithCovarianceStamped:
+    """Return a localisation with all of its covariance."""
+    message = convert.ros_fix(fix.stamp_ns, map_frame, fix.pose, (0.0, 0.0, 0.0))
+    if fix.covariance is not None:
+        full = np.zeros((6, 6))
+        full[np.ix_(convert.PLANAR, convert.PLANAR)] = fix.covariance
+        message.pose.covariance = full.ravel().tolist()
+    return message
 
 
 def tick_message(tick: TickRecord) -> Tick:

@@ -1,0 +1,53 @@
+"""The robot as two values: what does not change during a run, and what lives between two ticks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from onboard.config import Config
+from onboard.limits import LimitsState
+from onboard.localization import LocalizationState
+from onboard.messages import Memory
+from onboard.mission import Mission
+from onboard.motion import Plant
+from onboard.odometry import OdometryState
+from onboard.pilot import Pilot
+from onboard.recovery import RecoveryState
+from onboard.scan import Rig, ScanMemory
+from onboard.start import Start
+
+
+@dataclass(frozen=True, slots=True)
+class Robot:
+    """What does not change during a run.
+
+    rig:            cameras of the scan that the policy sees; limits_rig: of the one for the limits, None is the same
+    initial_memory: the policy's memory after a reset; memory_reset_s: how often, None is never
+    """
+
+    config: Config
+    rig: Rig
+    limits_rig: Rig | None
+    plant: Plant
+    initial_memory: Memory
+    memory_reset_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class RobotState:
+    """Everything that lives between two ticks.
+
+    start:   of the newest episode, None before the first goal
+    lost_ns: since when an input that driving needs has been stale, None while all are fresh
+    """
+
+    wheels: OdometryState = field(default_factory=OdometryState)
+    localization: LocalizationState = field(default_factory=LocalizationState)
+    scan_memory: ScanMemory = field(default_factory=ScanMemory)
+    limits_scan_memory: ScanMemory = field(default_factory=ScanMemory)
+    mission: Mission = field(default_factory=Mission)
+    start: Start | None = None
+    pilot: Pilot = field(default_factory=Pilot)
+    recovery: RecoveryState = field(default_factory=RecoveryState)
+    limits: LimitsState = field(default_factory=LimitsState)
+    lost_ns: int | None = None
