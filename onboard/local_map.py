@@ -22,12 +22,15 @@ SIDE = 240
 LIFE_DECISIONS = 360
 """Two minutes at 3 Hz."""
 
-SEE_M = 7.0
+SEE_M = 6.0
 """Returns from farther away are not entered: one bin is then wider than two cells."""
 CLEAR_BEFORE_M = 0.15
 """A cell is seen free when it lies this much before the nearest return of its bin and of both neighbours."""
-CLEAR_FROM_M = 0.05
-"""Nearer than this beyond the footprint the scan clears nothing: a camera may stand too close to measure."""
+HIDDEN_M = 1.6
+"""A low camera does not see what hangs at the height of the robot's head when it is nearer than this."""
+FREE_FAR = 1.0
+FREE_NEAR = 1.0 / 20.0
+"""Evidence lost by a cell that is seen free: all of it, or near, where a look says little, a twentieth."""
 STAND_FRACTION = 0.6
 """Cells within this part of the footprint's radius are free: the robot stands there."""
 
@@ -142,8 +145,9 @@ def _enter_scan(
             distance_m = CELL_M * math.hypot(dx, dy)
             k = math.floor((math.atan2(dy, dx) - yaw_rad + math.pi) / bin_rad) % BINS
             free_m = min(ranges[k - 1], ranges[k], ranges[(k + 1) % BINS]) - CLEAR_BEFORE_M
-            seen_free = radius_m + CLEAR_FROM_M < distance_m < min(free_m, SEE_M)
-            if seen_free or distance_m < STAND_FRACTION * radius_m:
+            if distance_m < min(free_m, SEE_M):
+                evidence[i, j] = max(0.0, evidence[i, j] - (FREE_NEAR if distance_m < HIDDEN_M else FREE_FAR))
+            if distance_m < STAND_FRACTION * radius_m:
                 evidence[i, j] = 0.0
     for k in range(BINS):
         if 0.0 < ranges[k] < SEE_M:

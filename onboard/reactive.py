@@ -20,7 +20,18 @@ from numba import njit
 
 from onboard.config import GoalSection, RatesSection, RobotSection
 from onboard.contract import ACTIONS, NO_ACTION, STOP_ACTION
-from onboard.local_map import CELL_M, SIDE, LocalMap, cost_to_go, empty_map, observed, obstacles, recentred, sample
+from onboard.local_map import (
+    CELL_M,
+    HIDDEN_M,
+    SIDE,
+    LocalMap,
+    cost_to_go,
+    empty_map,
+    observed,
+    obstacles,
+    recentred,
+    sample,
+)
 from onboard.messages import BINS, Decision, Memory, Motion, Observation, Twist
 from onboard.motion import Plant
 from onboard.rollout import clearances, roll_out
@@ -41,7 +52,7 @@ BRAKE_MAX_S = 3.0
 KEEP_M = 0.07
 """An action is safe when it and the braking after it stay this far beyond the footprint from what is seen."""
 REMEMBERED_KEEP_M = 0.03
-"""The same from what is only remembered, or might stand where no camera looks."""
+"""The same from what is only remembered, and hangs too near to be seen or stands where no camera looks."""
 COMFORT_M = 0.30
 COMFORT_FROM_M = 1.0
 """Paths nearer to obstacles than the first beyond the footprint pay for it; less and less so from the second to the
@@ -69,9 +80,9 @@ Within NEAR_M of the goal its direction counts less and less. SOON weighs the ti
 what helps is done first; standing still elsewhere than at the goal costs LINGER_S; of two actions as good,
 STEER_S_PER_RADPS takes the straighter."""
 
-ARRIVE_M = 0.10
-SETTLE_M = 0.14
-LEAVE_M = 0.17
+ARRIVE_M = 0.07
+SETTLE_M = 0.10
+LEAVE_M = 0.14
 NEARER_M = 0.02
 REST_MPS = 0.05
 """Stops when it would come to rest within ARRIVE_M (already standing: within SETTLE_M) of the goal, and the best action
@@ -234,7 +245,8 @@ def _obstacle_points(observation: Observation, window: LocalMap, blind_m: float)
     remembered = obstacles(window, pose, LOOK_M)
     azimuth = np.arctan2(remembered[:, 1] - pose.y_m, remembered[:, 0] - pose.x_m) - pose.yaw_rad
     bins = np.floor((azimuth + math.pi) / (2.0 * math.pi / BINS)).astype(int) % BINS
-    return seen, np.concatenate([guarded, remembered[~scan.seen[bins]]])
+    near = np.hypot(remembered[:, 0] - pose.x_m, remembered[:, 1] - pose.y_m) < HIDDEN_M
+    return seen, np.concatenate([guarded, remembered[near | ~scan.seen[bins]]])
 
 
 def _points(observation: Observation, azimuth_rad: Floats, range_m: Floats) -> Floats:

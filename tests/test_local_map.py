@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from onboard.local_map import (
     CELL_M,
+    FREE_NEAR,
+    HIDDEN_M,
     LIFE_DECISIONS,
     SIDE,
     LocalMap,
@@ -82,6 +84,22 @@ def test_an_obstacle_is_forgotten_only_when_seen_free(name, scan, remains):
     window = observed(empty_map(), HOME, scan_of({AHEAD: 2.0}), RADIUS_M)
     points = obstacles(observed(window, HOME, scan, RADIUS_M), HOME, 5.0)
     assert bool((np.abs(points[:, 0] - 2.0) < 0.1).any()) is remains
+
+
+def test_near_by_one_free_look_does_not_forget():
+    """A low camera looks under a table top that it saw from afar."""
+    near_m = HIDDEN_M - 0.4
+    window = observed(empty_map(), HOME, scan_of({AHEAD: near_m}), RADIUS_M)
+    looks = 0
+    while len(obstacles(window, HOME, 5.0)):
+        window, looks = observed(window, HOME, scan_of({}), RADIUS_M), looks + 1
+    assert looks == pytest.approx(1.0 / (FREE_NEAR + 1.0 / LIFE_DECISIONS), abs=1.0)
+
+
+def test_where_the_robot_stands_is_free():
+    window = observed(empty_map(), HOME, scan_of({AHEAD: 1.0}), RADIUS_M)
+    there = Pose(1.0, 0.0, 0.0)
+    assert len(obstacles(observed(window, there, scan_of({}), RADIUS_M), HOME, 5.0)) == 0
 
 
 def test_what_is_not_seen_again_expires():
