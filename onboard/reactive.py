@@ -2,11 +2,13 @@
 
 Every decision rolls the 28 actions forward with the motion model, from where the robot will be when the decision takes
 effect, each followed by braking and by each of the 28 once more. Actions that cannot stop clear of the scan are out;
-the others are ranked by the time to the goal that is left at the end of their best sequel, read from a cost-to-go
-over a 24 m window of obstacles seen in the last two minutes (`onboard/local_map.py`).
+the others are ranked by the time to the goal that is left at the end of their best sequel, read from the cost to go in
+a 24 m window of obstacles remembered for at most two minutes (`onboard/local_map.py`). So it is reactive with a short
+memory: what it never saw counts as free, and it turns back when that proves wrong.
 
-What it is not: it has no map of the building, does not explore with a purpose, sees no colour and does not learn. A
-dead end larger than the window, or moving obstacles' next steps, are beyond it.
+What it is not: it has no map of the building, does not explore with a purpose, sees no colour and does not learn. It
+may wander where the way in leads away from the goal for long, or where a dead end is larger than the window. Moving
+obstacles stand still for it. The scan is taken as of now: 70 ms of its age are within the distances kept.
 """
 
 from __future__ import annotations

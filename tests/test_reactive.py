@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from walls import NO_WALLS, Walls, box, distance_to, scan_from
 
 from hil.fast import drive, looked_at
 from hil.maps import load_map
@@ -30,42 +31,9 @@ RADIUS_M = 0.25
 DT_S = 1.0 / 30.0
 TICKS, DELAY_TICKS = 10, 3
 
-Walls = np.ndarray
-"""(n, 4) segments x0, y0, x1, y1 in the start frame [m]."""
 
-NO_WALLS = np.empty((0, 4))
-
-
-def box(x0: float, y0: float, x1: float, y1: float) -> list[tuple[float, float, float, float]]:
-    return [(x0, y0, x1, y0), (x1, y0, x1, y1), (x1, y1, x0, y1), (x0, y1, x0, y0)]
-
-
-def scan_from(walls: Walls, pose: Pose, seen: np.ndarray = SEEN) -> Scan:
-    """Return the exact ranges along the bins' middles, blind where no camera looks."""
-    ranges = np.full(BINS, np.inf)
-    angle = BIN_CENTERS_RAD + pose.yaw_rad
-    rays = np.stack([np.cos(angle), np.sin(angle)])
-    for x0, y0, x1, y1 in walls:
-        along, to_start = np.array([x1 - x0, y1 - y0]), np.array([x0 - pose.x_m, y0 - pose.y_m])
-        cross = rays[0] * along[1] - rays[1] * along[0]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            range_m = (to_start[0] * along[1] - to_start[1] * along[0]) / cross
-            part = (to_start[0] * rays[1] - to_start[1] * rays[0]) / cross
-        hit = (range_m > 0) & (part >= 0) & (part <= 1)
-        ranges[hit] = np.minimum(ranges[hit], range_m[hit])
-    ranges[(ranges > 10.0) | ~seen] = np.inf
-    return Scan(0, ranges.astype(np.float32), seen.copy())
-
-
-def distance_to(walls: Walls, pose: Pose) -> float:
-    """Return the distance from the robot's centre to the nearest wall [m]."""
-    nearest = math.inf
-    for x0, y0, x1, y1 in walls:
-        dx, dy = x1 - x0, y1 - y0
-        part = ((pose.x_m - x0) * dx + (pose.y_m - y0) * dy) / (dx * dx + dy * dy)
-        part = min(max(part, 0.0), 1.0)
-        nearest = min(nearest, math.hypot(x0 + part * dx - pose.x_m, y0 + part * dy - pose.y_m))
-    return nearest
+def look(walls: Walls, pose: Pose, seen: np.ndarray = SEEN) -> Scan:
+    return scan_from(walls, pose, seen)
 
 
 def observe(
@@ -78,7 +46,7 @@ def observe(
 def chosen(walls: Walls, goal: tuple[float, float], twist: Twist = STOP, previous: int = NO_ACTION) -> Twist:
     """Return the twist chosen at the start, with no memory."""
     pose = Pose(0.0, 0.0, 0.0)
-    observation = observe(scan_from(walls, pose), goal, Motion(pose, twist), previous)
+    observation = observe(look(walls, pose), goal, Motion(pose, twist), previous)
     return ACTIONS[POLICY.decide(observation, POLICY.initial_memory())[0].action]
 
 
@@ -106,7 +74,7 @@ def run(
     while len(actions) < decisions and actions[-3:] != [STOP_ACTION] * 3:
         dx, dy = rng.normal(0.0, noise_m, 2) if noise_m else (0.0, 0.0)
         believed = Motion(replace(state.pose, x_m=state.pose.x_m + dx, y_m=state.pose.y_m + dy), state.twist)
-        decision, memory = POLICY.decide(observe(scan_from(walls, state.pose, seen), goal, believed, previous), memory)
+        decision, memory = POLICY.decide(observe(look(walls, state.pose, seen), goal, believed, previous), memory)
         actions.append(decision.action)
         for tick in range(TICKS):
             if tick == DELAY_TICKS:
@@ -173,16 +141,16 @@ def test_at_the_goal_it_stands_and_stays_though_the_estimate_jumps():
     actions = []
     for _ in range(30):
         pose = Pose(*rng.uniform(-0.05, 0.05, 2), 0.0)
-        observation = observe(scan_from(NO_WALLS, pose), (0.05, 0.0), Motion(pose, STOP), STOP_ACTION)
+        observation = observe(look(NO_WALLS, pose), (0.05, 0.0), Motion(pose, STOP), STOP_ACTION)
         decision, memory = POLICY.decide(observation, memory)
         actions.append(decision.action)
     assert set(actions) == {STOP_ACTION}
 
 
 def test_it_leaves_again_when_the_goal_turns_out_farther_off():
-    decision, memory = POLICY.decide(observe(scan_from(NO_WALLS, Pose(0, 0, 0)), (0.05, 0.0)), POLICY.initial_memory())
+    decision, memory = POLICY.decide(observe(look(NO_WALLS, Pose(0, 0, 0)), (0.05, 0.0)), POLICY.initial_memory())
     assert decision.action == STOP_ACTION
-    decision, _ = POLICY.decide(observe(scan_from(NO_WALLS, Pose(0, 0, 0)), (0.6, 0.0)), memory)
+    decision, _ = POLICY.decide(observe(look(NO_WALLS, Pose(0, 0, 0)), (0.6, 0.0)), memory)
     assert ACTIONS[decision.action].v_mps > 0.0
 
 
@@ -196,7 +164,7 @@ BLIND = [
 
 @pytest.mark.parametrize(("name", "seen"), BLIND)
 def test_blind_ahead_it_stands(name, seen):
-    decision, _ = POLICY.decide(observe(scan_from(NO_WALLS, Pose(0, 0, 0), seen), (5.0, 0.0)), POLICY.initial_memory())
+    decision, _ = POLICY.decide(observe(look(NO_WALLS, Pose(0, 0, 0), seen), (5.0, 0.0)), POLICY.initial_memory())
     assert decision.action == STOP_ACTION
 
 
@@ -206,7 +174,7 @@ def test_it_never_drives_into_a_blind_sector(bearing, first, width):
     seen = np.ones(BINS, np.bool_)
     seen[np.arange(first, first + width) % BINS] = False
     goal = (4.0 * math.cos(bearing), 4.0 * math.sin(bearing))
-    decision, _ = POLICY.decide(observe(scan_from(NO_WALLS, Pose(0, 0, 0), seen), goal), POLICY.initial_memory())
+    decision, _ = POLICY.decide(observe(look(NO_WALLS, Pose(0, 0, 0), seen), goal), POLICY.initial_memory())
     end = rest_after(MotionState(Pose(0.0, 0.0, 0.0)), ACTIONS[decision.action])[-1]
     if math.hypot(end.x_m, end.y_m) > 0.12:
         assert seen[math.floor((math.atan2(end.y_m, end.x_m) + math.pi) / (2 * math.pi / BINS)) % BINS]
@@ -247,9 +215,7 @@ def test_what_went_into_a_blind_sector_is_not_forgotten():
     blind = math.radians(120.0)
     box_walls = np.array(box(-0.5, 0.40, -0.05, 0.8))
     side = Pose(0.0, 0.0, math.pi / 2)
-    _, memory = POLICY.decide(
-        observe(scan_from(box_walls, side), (0.0, 3.0), Motion(side, STOP)), POLICY.initial_memory()
-    )
+    _, memory = POLICY.decide(observe(look(box_walls, side), (0.0, 3.0), Motion(side, STOP)), POLICY.initial_memory())
     now = Pose(0.0, 0.0, math.atan2(0.6, -0.3) - blind)
     blank = Scan(0, np.full(BINS, np.inf, np.float32), SEEN)
     remembered, _ = POLICY.decide(observe(blank, (-0.6, 1.4), Motion(now, STOP)), memory)
@@ -260,7 +226,7 @@ def test_what_went_into_a_blind_sector_is_not_forgotten():
 @pytest.mark.parametrize("walls", [[], box(1.0, -1.0, 2.0, 1.0)])
 def test_a_decision_is_a_function_of_its_arguments(walls):
     walls = np.array(walls).reshape(-1, 4)
-    observation = observe(scan_from(walls, Pose(0, 0, 0)), (3.0, 1.0))
+    observation = observe(look(walls, Pose(0, 0, 0)), (3.0, 1.0))
     memory: Memory = POLICY.initial_memory()
     before = memory.copy()
     first, kept = POLICY.decide(observation, memory)
@@ -286,7 +252,7 @@ def test_it_is_a_policy_whose_memory_needs_no_reset():
 
 def test_a_wider_robot_keeps_out_of_a_door_that_is_too_narrow_for_it():
     door = np.array([(0.9, -6.0, 0.9, -0.45), (0.9, 0.45, 0.9, 6.0)])
-    observation = observe(scan_from(door, Pose(0, 0, 0)), (3.0, 0.0), Motion(Pose(0, 0, 0), Twist(0.6, 0.0)), 17)
+    observation = observe(look(door, Pose(0, 0, 0)), (3.0, 0.0), Motion(Pose(0, 0, 0), Twist(0.6, 0.0)), 17)
     wide = ReactivePolicy(PLANT, RobotSection(footprint_radius_m=0.6))
     narrow, _ = POLICY.decide(observation, POLICY.initial_memory())
     kept_out, _ = wide.decide(observation, wide.initial_memory())
@@ -295,7 +261,7 @@ def test_a_wider_robot_keeps_out_of_a_door_that_is_too_narrow_for_it():
 
 
 def test_a_tighter_tolerance_is_met_more_tightly():
-    observation = observe(scan_from(NO_WALLS, Pose(0, 0, 0)), (0.05, 0.0))
+    observation = observe(look(NO_WALLS, Pose(0, 0, 0)), (0.05, 0.0))
     tight = ReactivePolicy(PLANT, goal=GoalSection(tolerance_m=0.05))
     assert POLICY.decide(observation, POLICY.initial_memory())[0].action == STOP_ACTION
     assert tight.decide(observation, tight.initial_memory())[0].action != STOP_ACTION
@@ -322,7 +288,7 @@ def test_it_drives_through_a_real_floor_plan():
 
 def test_the_scan_of_these_tests_sees_a_wall_where_it_is():
     pose = Pose(1.0, 2.0, 0.7)
-    scan = scan_from(np.array([(4.0, -9.0, 4.0, 9.0)]), pose)
+    scan = look(np.array([(4.0, -9.0, 4.0, 9.0)]), pose)
     hit = np.isfinite(scan.ranges_m)
     offsets = scan.ranges_m[hit] * np.stack([np.cos(BIN_CENTERS_RAD[hit]), np.sin(BIN_CENTERS_RAD[hit])])
     assert hit.sum() > 30
