@@ -101,3 +101,5 @@ def _read_pixels(path: Path) -> npt.NDArray[Any]:
         raise InputError(f"{path}: not an image that can be read") from error
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except ValueError as error:  # what some versions of Pillow say of a truncated file
+        raise InputError(f"{path}: cannot be read: {error}") from error
