@@ -1,0 +1,123 @@
+"""Backing off in the runtime: when it begins, what it sends, what comes after, and when it gives up."""
+
+from __future__ import annotations
+
+import pytest
+from runtime_bench import FORWARD, NEAR_MM, Bench, Puppet, commands
+
+from onboard.contract import ACTIONS, NO_ACTION
+from onboard.messages import STOP, Twist
+from onboard.tick import TickRecord
+
+AHEAD = ACTIONS[FORWARD]
+BACK = Twist(-0.2, 0.0)
+
+
+def backing(ticks: list[TickRecord]) -> list[int]:
+    """Return the slots in which a recovery drove the robot back."""
+    return [tick.slot.number for tick in ticks if tick.recovery]
+
+
+@pytest.mark.parametrize("obstacle", [True, None], ids=["notice of an obstacle", "a command that moves nothing"])
+def test_blocked_for_five_seconds_it_backs_off_for_two_and_the_policy_begins_anew(obstacle: bool | None) -> None:
+    policy = Puppet(FORWARD)
+    bench = Bench(policy).driving()
+    bench.stuck, bench.obstacle = True, obstacle
+    ticks = bench.seconds(5.2)
+    assert len(backing(ticks)) > 0
+    bench.stuck = False
+    ticks += bench.seconds(3.5)
+    slots = backing(ticks)
+    stood = ticks[0].slot.number
+    assert slots[0] - stood == pytest.approx(5 * 30, abs=2)
+    assert slots == list(range(slots[0], slots[-1] + 1))
+    assert len(slots) == pytest.approx(2 * 30, abs=1)
+    inside = [tick for tick in ticks if tick.recovery]
+    assert {(tick.command, tick.reason, tick.state) for tick in inside} == {(BACK, "none", "recovering")}
+    after = [tick for tick in ticks if tick.slot.number > slots[-1]]
+    begun = next(tick for tick in after if tick.sensed)
+    assert begun.sensed.memory_reset == "sequence_start"
+    assert begun.sensed.observation.previous_action == NO_ACTION
+    assert set(commands([tick for tick in after if tick.slot.number < begun.slot.number + 3])) == {STOP}
+    assert (after[-1].command, after[-1].state) == (AHEAD, "navigating")
+    assert bench.runtime.counters.recoveries == 1
+
+
+def test_a_robot_that_moves_is_not_blocked_whatever_is_noticed() -> None:
+    bench = Bench().driving()
+    bench.obstacle = True
+    assert backing(bench.seconds(8.0)) == []
+
+
+def test_nothing_is_decided_while_it_backs_off() -> None:
+    policy = Puppet(FORWARD)
+    bench = Bench(policy).driving()
+    bench.stuck = True
+    while not bench.tick().recovery:
+        pass
+    before = len(policy.seen)
+    assert [tick.sensed for tick in bench.seconds(1.5)] == [None] * 45
+    assert len(policy.seen) == before
+
+
+def test_a_wall_that_the_limits_hold_it_before_is_backed_off_from_as_well() -> None:
+    bench = Bench().driving()
+    bench.wall("front", NEAR_MM)
+    ticks = bench.seconds(6.0)
+    assert backing(ticks)
+    assert BACK in commands(ticks)
+
+
+def test_three_tries_then_it_stops_with_the_reason() -> None:
+    bench = Bench().driving()
+    bench.stuck = True
+    ticks = bench.seconds(40.0)
+    begins = [n for n, tick in enumerate(ticks) if "recovery what=began" in tick.events]
+    assert len(begins) == 3
+    assert ticks[-1].state == "stopped: blocked: 3 recoveries in 60 s failed"
+    gave_up = next(n for n, tick in enumerate(ticks) if tick.state.startswith("stopped"))
+    assert set(commands(ticks[gave_up:])) == {STOP}
+    bench.stuck = False
+    assert bench.driving().tick().command == AHEAD, "a new goal begins with new tries"
+
+
+def test_with_the_rear_blind_it_does_not_back_off() -> None:
+    bench = Bench().driving()
+    del bench.images["rear"]
+    bench.stuck = True
+    ticks = bench.seconds(30.0)
+    assert backing(ticks) == []
+    assert min(command.v_mps for command in commands(ticks)) >= 0.0
+    assert ticks[-1].state.startswith("stopped: blocked")
+
+
+#   what                  what happens while it backs off
+ENDS = [
+    ("e-stop", lambda bench: setattr(bench, "e_stop", True), "stopped: e_stop"),
+    ("cancel", Bench.cancel, "idle: cancelled"),
+    ("operator", lambda bench: bench.operate(STOP), "navigating"),
+    ("new goal", Bench.ask, "navigating"),
+]
+
+
+@pytest.mark.parametrize(("what", "happens", "state"), ENDS, ids=[row[0] for row in ENDS])
+def test_what_ends_it_at_once(what: str, happens: object, state: str) -> None:
+    bench = Bench().driving()
+    bench.stuck = True
+    while not bench.tick().recovery:
+        pass
+    assert callable(happens)
+    happens(bench)
+    tick = bench.tick()
+    assert (tick.command, tick.state, tick.recovery) == (STOP, state, "")
+
+
+def test_an_input_lost_while_backing_stops_it() -> None:
+    bench = Bench().driving()
+    bench.stuck = True
+    while not bench.tick().recovery:
+        pass
+    bench.reports = False
+    ticks = bench.seconds(0.4)
+    assert ticks[-1].command == STOP
+    assert ticks[-1].reason == "stale_odometry"
