@@ -123,11 +123,15 @@ class OdometrySection(Section):
 
 
 class PolicySection(Section):
-    """`model` is "reactive" or the path of an .onnx file with its manifest beside it."""
+    """`model` is "reactive" or the path of an .onnx file with its manifest beside it.
+
+    threads: of onnxruntime. With one a decision of the full network is slower than with two, but as fast in the worst
+             case as in the best: on a busy machine two wait for each other (`onboard-hil demo --policy` prints both)
+    """
 
     model: str = "reactive"
     engine: Literal["onnxruntime", "tensorrt"] = "onnxruntime"
-    threads: int = Field(2, ge=1)
+    threads: int = Field(1, ge=1)
     memory_reset_s: Positive = 10.0
     engine_cache: Path = Path.home() / ".cache" / "onboard" / "engines"
 
