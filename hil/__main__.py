@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from hil.dashboard import preparing
 from hil.demo import DemoOptions, run_demo, summary
 from hil.maps import map_names
 from hil.robot import Senses, SimulatedRobot
@@ -15,12 +16,25 @@ from hil.scenario import choose
 from hil.sim import run_sim
 from hil.world import Body
 from onboard import __version__
-from onboard.__main__ import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, run_app, write_json
+from onboard.__main__ import (
+    STANDARD_OUTPUT,
+    ConfigOption,
+    JsonOption,
+    SecondsOption,
+    check_json_target,
+    finite,
+    run_app,
+    write_json,
+)
 from onboard.config import DEFAULT_ROBOT, load_config
+from onboard.drivers.dds_topics import domain_id
 from onboard.errors import InputError
 from onboard.messages import Pose
 from onboard.motion import load_plant
 from onboard.mounts import load_mounts
+
+FARTHEST_M = 1e5
+"""No map reaches farther."""
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 
@@ -30,7 +44,9 @@ EpisodeOption = Annotated[
     int | None, typer.Option("--episode", min=0, help="Committed start and goal of the map instead, from 0.")
 ]
 LocalizationOption = Annotated[bool, typer.Option("--localization/--no-localization", help="Publish /amcl_pose.")]
-DriftOption = Annotated[float, typer.Option("--drift", min=0.0, help="Times the paper's odometry drift.")]
+DriftOption = Annotated[
+    float, typer.Option("--drift", min=0.0, help="Times the paper's odometry drift.", callback=finite)
+]
 
 
 def main() -> None:
@@ -55,7 +71,7 @@ def sim(
     config: ConfigOption = None,
     localization: LocalizationOption = True,
     drift: DriftOption = 1.0,
-    seconds: Annotated[float | None, typer.Option("--for", min=0.1, help="Stop after so many seconds.")] = None,
+    seconds: SecondsOption = None,
     json_file: JsonOption = None,
 ) -> None:
     """Run the simulated robot alone: it listens to /cmd_vel and publishes what a robot's sensors would."""
@@ -63,10 +79,13 @@ def sim(
     loaded = load_config(config or DEFAULT_ROBOT / "onboard.toml")
     mounts = load_mounts(loaded.robot.mounts)
     body = Body(loaded.robot.footprint_radius_m, loaded.robot.height_m)
-    scenario = choose(map_name, seed, episode, body)
-    world, pose = scenario.world, _pose(start) if start else scenario.episode.start
+    asked = None if start is None else _pose(start)
     senses = Senses(seed=seed, drift_scale=drift, localization=localization)
-    robot = SimulatedRobot(world, load_plant(loaded.robot.plant), body, mounts, pose, senses)
+    domain_id(loaded.dds)
+    with preparing(f"map {map_name}"):
+        scenario = choose(map_name, seed, episode, body)
+        world, pose = scenario.world, asked or scenario.episode.start
+        robot = SimulatedRobot(world, load_plant(loaded.robot.plant), body, mounts, pose, senses)
 
     def ready(domain: int) -> None:
         sys.stderr.write(
@@ -90,14 +109,13 @@ def demo(
     ] = None,
     localization: LocalizationOption = True,
     drift: DriftOption = 1.0,
-    limit: Annotated[float, typer.Option(min=1.0, help="Longest drive, in s.")] = 100.0,
+    limit: Annotated[float, typer.Option(min=1.0, help="Longest drive, in s.", callback=finite)] = 100.0,
     out: Annotated[Path, typer.Option(help="Folder for pictures and logs.")] = Path("out/demo"),
     config: ConfigOption = None,
     json_file: JsonOption = None,
 ) -> None:
     """Drive the simulated robot to a goal with the real runtime, over real DDS. Exit 0: reached without contact."""
     check_json_target(json_file)
-    sys.stderr.write(f"preparing map {map_name} (the first time on a machine, kernels are compiled)\n")
     options = DemoOptions(map_name, seed, episode, policy, localization, drift, limit, out, config)
     result = run_demo(options)
     if json_file is not None:
@@ -114,6 +132,8 @@ def _pose(text: str) -> Pose:
         x, y, yaw = (float(part) for part in parts)
     except ValueError as error:
         raise InputError(f"--start {text}: must be x,y,yaw, three numbers") from error
+    if not all(abs(value) <= FARTHEST_M for value in (x, y, yaw)):  # so that NaN is none of them
+        raise InputError(f"--start {text}: must be finite, and within {FARTHEST_M:g} m of the map's origin")
     return Pose(x, y, yaw)
 
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
+import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from types import TracebackType
 
@@ -14,7 +18,21 @@ from rich.table import Table
 from rich.text import Text
 
 LINE_EVERY_S = 2.0
+SLOW_S = 2.0
+COMPILING = "the first time on a machine, kernels are compiled: a minute or two"
 COLORS = {"navigating": "cyan", "recovering": "yellow", "reached": "green", "stopped": "red"}
+
+
+@contextlib.contextmanager
+def preparing(what: str) -> Iterator[None]:
+    """Say on standard error what is being prepared, and why it may take long, once it takes longer than a moment."""
+    timer = threading.Timer(SLOW_S, sys.stderr.write, [f"preparing {what} ({COMPILING})\n"])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 @dataclass(slots=True)
@@ -78,7 +96,7 @@ class Dashboard:
     def _rows(self) -> list[tuple[str, str]]:
         view, values = self._view, self._view.values
         if not view.state:
-            return [("state", "starting (the first time, kernels are compiled: a minute or two)")]
+            return [("state", f"starting ({COMPILING})")]
         return [
             ("state", f"{view.state}   {view.elapsed_s:.1f} s"),
             ("goal", f"{values.get('goal_distance_m', '-')} m away"),

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from hil.child import Child
-from hil.dashboard import Dashboard, View
+from hil.dashboard import Dashboard, View, preparing
 from hil.demo_config import as_toml, demo_config
 from hil.picture import Drawing, save_picture
 from hil.routes import free_space, shortest_path
@@ -35,7 +35,7 @@ TOLERANCE_M = 0.2
 REST_MPS = 0.02
 REST_RADPS = 0.05
 START_S = 900.0
-"""Starting takes seconds; the first time on a machine, compiling the kernels takes a minute, or minutes if it is slow."""
+"""Starting takes seconds; the first time on a machine, compiling the kernels takes a minute, on a slow one minutes."""
 LOCALIZE_S = 4.0
 """Patience for the first fix, when there is localisation, and for filtering a few of them at rest."""
 LAST_LOOK_S = 1.2
@@ -63,7 +63,8 @@ def run_demo(options: DemoOptions) -> dict[str, Any]:
     base = demo_config(_given(options.config), options.policy)
     check_files(base)
     body = Body(base.robot.footprint_radius_m, base.robot.height_m)
-    scenario = choose(options.map_name, options.seed, options.episode, body)
+    with preparing(f"map {options.map_name}"):
+        scenario = choose(options.map_name, options.seed, options.episode, body)
     folder = options.out.resolve()
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 from dataclasses import asdict
@@ -26,6 +27,18 @@ app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_
 ConfigOption = Annotated[Path | None, typer.Option("--config", help="TOML file; the default robot when not given.")]
 JsonOption = Annotated[
     str | None, typer.Option("--json", metavar="FILE|-", help="Write the result there; - is standard output.")
+]
+
+
+def finite(value: float | None) -> float | None:
+    """Return an option's value. Raises typer's error of usage for NaN and infinity, which its ranges let pass."""
+    if value is not None and not math.isfinite(value):
+        raise typer.BadParameter(f"{value} is not finite")
+    return value
+
+
+SecondsOption = Annotated[
+    float | None, typer.Option("--for", min=0.1, help="Stop after so many seconds.", callback=finite)
 ]
 
 
@@ -85,7 +98,7 @@ def _root(version: Annotated[bool, typer.Option("--version", help="Print the ver
 def run(
     config: ConfigOption = None,
     json_file: JsonOption = None,
-    seconds: Annotated[float | None, typer.Option("--for", min=0.1, help="Stop after so many seconds.")] = None,
+    seconds: SecondsOption = None,
     status: Annotated[bool, typer.Option(help="Show a live status line on a terminal.")] = True,
     log_json: Annotated[bool, typer.Option("--log-json", help="Log one JSON object a line.")] = False,
 ) -> None:

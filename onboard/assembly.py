@@ -75,9 +75,9 @@ def check_files(config: Config) -> None:
 
 def run_robot(config: Config, seconds: float | None, status: bool) -> dict[str, Any]:
     """Drive until a signal, or for so long; return the counts of the run. Raises OnboardError where it cannot start."""
+    check_files(config)
     mounts, plant = load_mounts(config.robot.mounts), load_plant(config.robot.plant)
     rig, limits_rig = build_rigs(config, mounts)
-    _check_sources(mounts, config.cameras)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     with contextlib.ExitStack() as held:
         signals = held.enter_context(Signals())
@@ -93,6 +93,7 @@ def run_robot(config: Config, seconds: float | None, status: bool) -> dict[str, 
         held.callback(drive.close)
         depth, color = _open_cameras(config, mounts, wire)
         inbox = held.enter_context(contextlib.closing(DeviceInbox(DdsInputs(wire), depth, color, base)))
+        # Last, so that a start that fails again and again leaves no files that push older ones out.
         recorder = _open_recorder(config, clock.now_ns())
         if recorder is not None:
             held.enter_context(contextlib.closing(recorder))
