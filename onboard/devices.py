@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
@@ -34,7 +35,10 @@ class WheelBase(Protocol):
 
 
 class DeviceInbox:
-    """`interfaces.Inbox` over a wire, cameras and, where there is one, a base on its own cable."""
+    """`interfaces.Inbox` over a wire, cameras and, where there is one, a base on its own cable.
+
+    Such a base is then the only source of odometry: what the wire says of wheels is left out.
+    """
 
     def __init__(
         self,
@@ -73,12 +77,11 @@ class DeviceInbox:
         return [camera.health() for camera in self._depth] + color
 
     def close(self) -> None:
-        """Close the cameras, then the wire. Safe to call twice."""
-        for camera in self._depth:
-            camera.close()
-        if self._color is not None:
-            self._color.close()
-        self._wire.close()
+        """Close the cameras, then the wire, each even when another cannot be closed. Safe to call twice."""
+        with contextlib.ExitStack() as parts:
+            parts.callback(self._wire.close)
+            for camera in filter(None, (self._color, *self._depth)):
+                parts.callback(camera.close)
 
 
 def _either(a: bool | None, b: bool | None) -> bool | None:

@@ -1,0 +1,218 @@
+"""Ticks in the recording: what rosbags reads back is what each tick consumed and produced."""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from rosbags.highlevel import AnyReader
+from runtime_bench import LEFT, MOUNTS, Bench, Puppet
+
+from onboard.config import RecordSection
+from onboard.counters import Counters
+from onboard.drivers.record_tick import TickRecorder
+from onboard.geometry import yaw_from_quaternion
+from onboard.messages import ColorFrame, Fix, Inputs, Pose, Scan, Twist
+from onboard.record import Recorder
+from onboard.scheduler import NS_PER_S
+from onboard.tick import TickRecord
+
+WALL_NS = 1_790_000_000 * 10**9
+COVARIANCE = np.array([[0.04, 0.01, 0.002], [0.01, 0.09, 0.003], [0.002, 0.003, 0.01]])
+LAST_BIT = 1e-15
+"""Headings travel as quaternions, which costs the last bit."""
+
+
+class Recorded:
+    """A listener that records every tick and keeps it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.ticks: list[TickRecord] = []
+        section = RecordSection(directory=folder, queue_messages=100_000)
+        self._recorder = Recorder(section, "robot", {}, wall_ns=WALL_NS, now_ns=NS_PER_S)
+        self._writer = TickRecorder(self._recorder, Bench().config.dds, MOUNTS, 10.0)
+
+    def tick(self, record: TickRecord, counters: Counters) -> None:
+        self.ticks.append(record)
+        self._writer.record(record)
+
+    def read(self) -> dict[str, list[tuple[int, Any]]]:
+        """Finish the file and return (monotonic time, message) of everything in it, by topic."""
+        self._recorder.close()
+        stats = self._recorder.stats()
+        assert (stats.dropped, stats.last_problem) == (0, "")
+        assert stats.file is not None
+        found: dict[str, list[tuple[int, Any]]] = defaultdict(list)
+        with AnyReader([stats.file]) as reader:
+            for connection, log_ns, data in reader.messages():
+                message = reader.deserialize(data, connection.msgtype)
+                found[connection.topic].append((log_ns - WALL_NS + NS_PER_S, message))
+        return found
+
+
+Drive = tuple[list[TickRecord], dict[str, list[tuple[int, Any]]]]
+
+
+@pytest.fixture(scope="module")
+def drive(tmp_path_factory: pytest.TempPathFactory) -> Drive:
+    """An eventful drive, and what stands in its file."""
+    recorded = Recorded(tmp_path_factory.mktemp("ticks"))
+    bench = Bench(Puppet(LEFT), takes_ms={6: 200}, listeners=[recorded], limits_scan={"cameras": ["front", "rear"]})
+    rng = np.random.default_rng(1)
+
+    def noisy(inputs: Inputs) -> Inputs:
+        depth = {
+            name: replace(frame, depth=rng.integers(300, 4000, frame.depth.shape, dtype=np.uint16))
+            for name, frame in inputs.depth.items()
+        }
+        color = ColorFrame(inputs.now_ns % 1000, inputs.now_ns, rng.integers(0, 255, (144, 256, 3), dtype=np.uint8))
+        return replace(inputs, depth=depth, color=color)
+
+    bench.alter = noisy
+    bench.ticks(5)
+    bench._fixes.append(Fix(7, NS_PER_S, Pose(1.0, 2.0, 0.5), COVARIANCE))
+    bench.fix(Pose(1.0, 2.0, 0.6))
+    bench.ask()
+    bench.ticks(70)
+    bench.obstacle = True
+    bench.skip(3)
+    bench.operate(Twist(0.1, 0.2))
+    bench.ticks(20)
+    bench.ask(frame="mars")
+    del bench.images["rear"]
+    bench.ticks(20)
+    bench.e_stop = True
+    bench.ticks(3)
+    bench.cancel()
+    bench.ticks(2)
+    return recorded.ticks, recorded.read()
+
+
+def test_every_tick_stands_in_the_file_with_what_it_produced(drive: Drive) -> None:
+    ticks, found = drive
+    messages = found["/onboard/tick"]
+    assert len(messages) == len(ticks) == 120
+    for tick, (log_ns, message) in zip(ticks, messages, strict=True):
+        slot, sensed, acted = tick.slot, tick.sensed, tick.acted
+        assert log_ns == message.start_ns == slot.start_ns
+        assert (message.slot, message.deadline_ns, message.missed) == (slot.number, slot.deadline_ns, slot.missed)
+        assert (message.state, message.reason, message.events) == (tick.state, tick.reason, list(tick.events))
+        assert tuple(message.command) == (tick.command.v_mps, tick.command.w_radps)
+        assert tuple(message.wanted) == (tick.wanted.v_mps, tick.wanted.w_radps)
+        assert list(message.odometry[:3]) == [getattr(tick.odometry.pose, n) for n in ("x_m", "y_m", "yaw_rad")]
+        assert (len(message.filtered), len(message.map_from_odom)) == (
+            5 if tick.filtered else 0,
+            3 if tick.map_from_odom else 0,
+        )
+        assert dict(zip(message.stages, message.stage_ns, strict=True)) == dict(tick.stage_ns)
+        assert message.sensed == (sensed.number if sensed else 0)
+        assert message.acted == (acted.number if acted else 0)
+        assert message.action == (acted.decision.action if acted and acted.decision else -1)
+        assert message.episode == tick.episode
+    assert [m.missed for _, m in messages if m.missed] == [3]
+    assert {m.memory_reset for _, m in messages} == {"", "sequence_start"}
+
+
+def test_a_decision_stands_with_what_it_saw(drive: Drive) -> None:
+    ticks, found = drive
+    messages = [message for _, message in found["/onboard/tick"]]
+    pairs = [(t.sensed.observation, m) for t, m in zip(ticks, messages, strict=True) if t.sensed]
+    assert len(pairs) > 5
+    for seen, message in pairs:
+        assert tuple(message.goal) == seen.goal_xy_m
+        assert message.previous_action == seen.previous_action
+        assert message.observation_odometry[4] == seen.odometry.twist.w_radps
+        assert message.localization_age_ns == (seen.localization_age_ns or 0)
+    logits = [m.logits for t, m in zip(ticks, messages, strict=True) if t.acted and t.acted.decision]
+    assert all(list(row) == [0.0] * 28 for row in logits)
+
+
+def test_odometry_is_the_same_number_for_number(drive: Drive) -> None:
+    ticks, found = drive
+    consumed = [(tick.slot.start_ns, message) for tick in ticks for message in tick.inputs.odometry]
+    assert len(consumed) == len(found["/odom"]) == 120
+    for (at_ns, given), (log_ns, message) in zip(consumed, found["/odom"], strict=True):
+        pose, twist, stamp = message.pose.pose, message.twist.twist, message.header.stamp
+        assert (log_ns, stamp.sec * NS_PER_S + stamp.nanosec) == (at_ns, given.stamp_ns)
+        assert (pose.position.x, pose.position.y) == (given.pose.x_m, given.pose.y_m)
+        assert (twist.linear.x, twist.angular.z) == (given.twist.v_mps, given.twist.w_radps)
+        q = pose.orientation
+        assert yaw_from_quaternion((q.x, q.y, q.z, q.w)) == pytest.approx(given.pose.yaw_rad, abs=LAST_BIT)
+
+
+def test_images_stand_bit_for_bit_at_every_decision_and_there_only(drive: Drive) -> None:
+    ticks, found = drive
+    deciding = [tick for tick in ticks if tick.sensed]
+    cameras = 0
+    for name in MOUNTS.depth:
+        consumed = {t.slot.start_ns: t.inputs.depth[name] for t in deciding if name in t.inputs.depth}
+        images = dict(found[f"/{name}/depth/image"])
+        assert list(images) == list(consumed)
+        for at_ns, frame in consumed.items():
+            image = images[at_ns]
+            assert (image.encoding, image.header.frame_id) == ("16UC1", f"{name}_optical_frame")
+            assert np.array_equal(np.frombuffer(image.data, np.uint16).reshape(60, 80), frame.depth)
+        cameras += len(consumed)
+    assert len(deciding) * 3 < cameras < len(deciding) * 4, "the rear camera was down for some"
+    for at_ns, image in found["/color/image"]:
+        frame = next(t.inputs.color for t in deciding if t.slot.start_ns == at_ns)
+        assert np.array_equal(np.frombuffer(image.data, np.uint8).reshape(144, 256, 3), frame.image)
+
+
+def test_a_tick_names_the_frames_that_it_used(drive: Drive) -> None:
+    ticks, found = drive
+    for tick, (_, message) in zip(ticks, found["/onboard/tick"], strict=True):
+        frames = {f.camera: (f.number, f.stamp_ns) for f in tick.inputs.depth.values()}
+        frames["color"] = (tick.inputs.color.number, tick.inputs.color.stamp_ns)
+        told = zip(message.camera_frames, message.camera_stamps_ns, strict=True)
+        assert dict(zip(message.cameras, told, strict=True)) == frames
+
+
+def same(scan: Scan, ranges: Any) -> bool:
+    return np.array_equal(np.where(scan.seen, scan.ranges_m, np.float32(np.nan)), ranges, equal_nan=True)
+
+
+def test_both_scans_and_the_commands_are_the_same(drive: Drive) -> None:
+    ticks, found = drive
+    for tick, (_, scan), (_, guarded), (_, command) in zip(
+        ticks, found["/scan"], found["/onboard/limits_scan"], found["/cmd_vel"], strict=True
+    ):
+        assert same(tick.scan, scan.ranges)
+        assert same(tick.limits_scan, guarded.ranges)
+        assert Twist(command.linear.x, command.angular.z) == tick.command
+    assert any(not np.array_equal(tick.scan.seen, tick.limits_scan.seen) for tick in ticks)
+
+
+def test_what_others_said_stands_once_when_it_came(drive: Drive) -> None:
+    ticks, found = drive
+    at = [tick.slot.start_ns for tick in ticks]
+    first, second = (message for _, message in found["/amcl_pose"])
+    planar = np.ix_((0, 1, 5), (0, 1, 5))
+    assert np.array_equal(np.reshape(first.pose.covariance, (6, 6))[planar], COVARIANCE)
+    assert not np.any(second.pose.covariance)
+    assert [(log_ns, goal.header.frame_id) for log_ns, goal in found["/goal_pose"]] == [
+        (at[5], "base_link"),
+        (at[95], "mars"),
+    ]
+    assert [(log_ns, word.data) for log_ns, word in found["/obstacle"]] == [(at[75], True)]
+    assert [(log_ns, word.data) for log_ns, word in found["/e_stop"]] == [(at[115], True)]
+    assert [(log_ns, word.linear.x) for log_ns, word in found["/cmd_vel_teleop"]] == [(at[75], 0.1)]
+    assert [log_ns for log_ns, _ in found["/onboard/cancel"]] == [at[118]]
+    states = [word.data for _, word in found["/onboard/state"]]
+    assert states[:2] == ["idle", "navigating"]
+    assert len(states) == 1 + sum(a.state != b.state for a, b in itertools.pairwise(ticks))
+
+
+def test_the_same_scan_is_not_recorded_twice(tmp_path: Path) -> None:
+    recorded = Recorded(tmp_path)
+    Bench(listeners=[recorded]).ticks(3)
+    found = recorded.read()
+    assert len(found["/scan"]) == 3
+    assert "/onboard/limits_scan" not in found
+    assert len(found["/tf_static"]) == 1
+    assert len(found["/tf"]) == 3
