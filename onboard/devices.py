@@ -80,7 +80,9 @@ class DeviceInbox:
         """Close the cameras, then the wire, each even when another cannot be closed. Safe to call twice."""
         with contextlib.ExitStack() as parts:
             parts.callback(self._wire.close)
-            for camera in filter(None, (self._color, *self._depth)):
+            if self._color is not None:
+                parts.callback(self._color.close)
+            for camera in self._depth:
                 parts.callback(camera.close)
 
 

@@ -53,6 +53,8 @@ def test_the_e_stop_holds_until_released_and_a_goal_is_given_then() -> None:
         bench.operate(AHEAD)
         tick = bench.tick()
         assert (tick.command, tick.reason) == (STOP, "e_stop")
+    bench.ask(frame="mars")
+    assert bench.tick().reason == "e_stop", "a goal that is refused releases nothing"
     bench.teleop = None
     assert bench.driving().tick().command == AHEAD
 
