@@ -42,7 +42,7 @@ from onboard.publish import Publisher
 from onboard.reactive import ReactivePolicy
 from onboard.record import Recorder
 from onboard.runtime import Robot, Runtime
-from onboard.scan import Rig, build_rig
+from onboard.scan import Rig, build_rig, reach_m
 from onboard.scheduler import MonotonicClock, wall_ns
 from onboard.signals import Signals
 from onboard.status import StatusLine
@@ -97,8 +97,8 @@ def run_robot(config: Config, seconds: float | None, status: bool) -> dict[str, 
         recorder = _open_recorder(config, clock.now_ns())
         if recorder is not None:
             held.enter_context(contextlib.closing(recorder))
-        outputs = DdsOutputs(wire, mounts, config.robot.name, config.scan.far_m)
-        teller = Teller(Publisher(outputs), inbox, recorder, _tick_recorder(recorder, config, mounts))
+        outputs = DdsOutputs(wire, mounts, config.robot.name, reach_m(rig))
+        teller = Teller(Publisher(outputs), inbox, recorder, _tick_recorder(recorder, config, mounts, reach_m(rig)))
         line = StatusLine()
         robot = Robot(config, rig, limits_rig, plant, policy.initial_memory(), policy.memory_reset_s)
         runtime = Runtime(robot, clock, inbox, inference, drive, (teller, line))
@@ -237,8 +237,10 @@ def _open_recorder(config: Config, now_ns: int) -> Recorder | None:
     return recorder
 
 
-def _tick_recorder(recorder: Recorder | None, config: Config, mounts: Mounts) -> TickRecorder | None:
-    return None if recorder is None else TickRecorder(recorder, config.dds, mounts, config.scan.far_m)
+def _tick_recorder(
+    recorder: Recorder | None, config: Config, mounts: Mounts, range_max_m: float
+) -> TickRecorder | None:
+    return None if recorder is None else TickRecorder(recorder, config.dds, mounts, range_max_m)
 
 
 def _robot_name(config: Config) -> str:

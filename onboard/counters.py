@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
 
 from onboard.config import RatesSection
 from onboard.scheduler import NS_PER_S, Histogram, Slot
@@ -13,6 +16,9 @@ from onboard.tick import TickRecord
 STAGES = ("inbox", "odometry", "scan", "policy", "limits", "send", "tell")
 """The stages of one tick, in their order; each has a histogram of its times."""
 
+KEPT_DELAYS = 4096
+"""The delays of the last 20 minutes and more of decisions."""
+
 
 @dataclass(slots=True)
 class Counters:
@@ -20,7 +26,7 @@ class Counters:
 
     lateness:     from a slot's deadline to the tick's start
     decision:     from sensing to the policy's answer; above `rates.budget_ms` it counts as over budget
-    sense_to_act: from a decision's sensing to its first command on the wire
+    sense_to_act: from a decision's sensing to its first command on the wire; `delays_ns` keeps the last of them exactly
     delay_error:  how far that was from the constant delay of `rates.delay_ticks`, either way
     """
 
@@ -35,6 +41,7 @@ class Counters:
     decision: Histogram = field(default_factory=Histogram)
     sense_to_act: Histogram = field(default_factory=Histogram)
     delay_error: Histogram = field(default_factory=Histogram)
+    delays_ns: deque[int] = field(default_factory=lambda: deque(maxlen=KEPT_DELAYS))
     stages: dict[str, Histogram] = field(default_factory=lambda: {name: Histogram() for name in STAGES})
     reasons: Counter[str] = field(default_factory=Counter)
     faults: Counter[str] = field(default_factory=Counter)
@@ -61,6 +68,7 @@ class Counters:
         self.over_budget += took_ns > rates.budget_ms * NS_PER_S / 1e3
         delay_ns = record.sent_ns - acted.sensed_ns
         self.sense_to_act.add(delay_ns)
+        self.delays_ns.append(delay_ns)
         self.delay_error.add(abs(delay_ns - round(rates.delay_ticks * NS_PER_S / rates.control_hz)))
 
     def summary(self) -> dict[str, Any]:
@@ -75,9 +83,17 @@ class Counters:
             "recoveries": self.recoveries,
             "lateness_ms": self.lateness.summary_ms(),
             "decision_ms": self.decision.summary_ms(),
-            "sense_to_act_ms": self.sense_to_act.summary_ms(),
+            "sense_to_act_ms": self.sense_to_act.summary_ms() | {"deviation_p99": deviation_p99_ms(self.delays_ns)},
             "delay_error_ms": self.delay_error.summary_ms(),
             "stages_ms": {name: histogram.summary_ms() for name, histogram in self.stages.items()},
             "commands_by_reason": dict(self.reasons),
             "faults": dict(self.faults),
         }
+
+
+def deviation_p99_ms(durations_ns: Iterable[int]) -> float:
+    """Return how constant durations are: the 99th percentile of their distance from their median [ms]."""
+    durations = np.fromiter(durations_ns, dtype=np.float64)
+    if len(durations) == 0:
+        return 0.0
+    return round(float(np.quantile(np.abs(durations - np.median(durations)), 0.99)) / 1e6, 3)

@@ -17,7 +17,7 @@ OK, WARNING, ERROR = 0, 1, 2
 EVERY_SCAN = 3
 EVERY_STATE = 30
 EVERY_DIAGNOSTICS = 30
-EVERY_CAMERAS = 300
+EVERY_CAMERAS = 30
 
 
 class Publisher:
@@ -34,7 +34,7 @@ class Publisher:
         cameras: Callable[[], Sequence[CameraHealth]],
         recorder: RecorderStats | None,
     ) -> None:
-        """Send what is due after this tick; `cameras` is asked with the diagnostics. Raises DriverError without a link."""
+        """Send what is due after this tick; `cameras` is asked for the diagnostics. Raises DriverError."""
         stamp_ns, number = wall_ns(), counters.ticks - 1
         self._outputs.transforms(record.odometry.pose, record.map_from_odom, stamp_ns)
         if number % EVERY_SCAN == 0:

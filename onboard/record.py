@@ -8,6 +8,7 @@ recorded stays readable, and driving goes on.
 from __future__ import annotations
 
 import errno
+import os
 import queue
 import struct
 import threading
@@ -35,6 +36,9 @@ FLUSHES_PER_PERIOD = 2
 """Flushed twice in `flush_s`, so that a busy machine still keeps the promise to lose no more than that."""
 
 CLOSE_TIMEOUT_S = 10.0
+NICENESS = 10
+"""Of the writing thread: the tick and the policy go first where cores are few."""
+
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 UNSERIALISABLE = (OnboardError, TypeError, ValueError, OverflowError, struct.error)
 
@@ -177,6 +181,7 @@ class Recorder:
             self._stopped = f"{self._folder.current}: the disk did not take the rest within {CLOSE_TIMEOUT_S:g} s"
 
     def _run(self) -> None:
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
         try:
             self._loop()
         except BaseException as error:

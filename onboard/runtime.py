@@ -237,7 +237,7 @@ class Runtime:
             wanted=state.pilot.set_point,
             measured=state.wheels.twist,
             travelled_m=state.wheels.travelled_m,
-            rear_free_m=zones.free_behind_m(guarded, self._config.robot.footprint_radius_m),
+            rear_free_m=zones.free_behind_m(guarded, self._bounds.swept_radius_m),
         )
         after, override, event = recovery.advance(state.recovery, situation, self._config.recovery, inputs.now_ns)
         state = replace(state, recovery=after)

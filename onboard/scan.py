@@ -75,6 +75,19 @@ def build_rig(mounts: Mounts, section: ScanSection) -> Rig:
     return Rig(section, views, np.array(section.body_boxes_m, dtype=np.float64).reshape(-1, 6))
 
 
+def reach_m(rig: Rig) -> float:
+    """Return the largest range that a scan of these cameras can hold [m]: a corner pixel at the far limit."""
+    reach = 0.0
+    for view in rig.views.values():
+        mount = view.mount
+        u, v = np.meshgrid([0.0, mount.width - 1.0], [0.0, mount.height - 1.0])
+        optical = np.stack([(u - mount.cx) / mount.fx, (v - mount.cy) / mount.fy, np.ones(u.shape)]).reshape(3, -1)
+        corners = mount.base_from_camera[:3, :3] @ optical * rig.section.far_m
+        corners += mount.base_from_camera[:3, 3:]
+        reach = max(reach, float(np.hypot(corners[0], corners[1]).max()))
+    return reach
+
+
 def fuse(
     frames: Mapping[str, DepthFrame], now_ns: int, pose: Pose, memory: ScanMemory, rig: Rig
 ) -> tuple[Scan, ScanMemory]:

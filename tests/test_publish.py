@@ -81,7 +81,7 @@ def test_each_message_goes_out_at_its_rate() -> None:
     told = Told()
     Bench(listeners=[told]).seconds(20.0)
     assert len(told.heard.poses) == 600
-    assert told.heard.times == {"scan": 200, "diagnostics": 20, "cameras": 2}
+    assert told.heard.times == {"scan": 200, "diagnostics": 20, "cameras": 20}
     assert told.heard.states == ["idle"] * 20
     assert told.asked == 20, "the cameras are asked with the diagnostics only"
 

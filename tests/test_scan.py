@@ -15,7 +15,7 @@ from onboard.errors import InputError
 from onboard.geometry import IDENTITY
 from onboard.messages import BINS, DepthFrame, Pose
 from onboard.mounts import load_mounts
-from onboard.scan import ScanMemory, build_rig, fuse, looked_at, too_few_valid
+from onboard.scan import ScanMemory, build_rig, fuse, looked_at, reach_m, too_few_valid
 
 # What a camera looks at
 
@@ -225,3 +225,12 @@ def test_one_tick_leaves_the_last_scan_as_it_was() -> None:
     again, _ = fuse({"front": frame("front", wall(front, 2000))}, 1, IDENTITY, memory, rig)
     assert np.array_equal(first.ranges_m, kept)
     assert np.array_equal(again.ranges_m, kept)
+
+
+@pytest.mark.parametrize("name", ["front", "rear", "front_left"])
+def test_reach_is_the_farthest_range_that_a_frame_can_give(name: str) -> None:
+    camera = load_mounts(DEFAULT_ROBOT / "mounts.toml").depth[name]
+    rig = rig_of(camera, far_m=10.0, z_min_m=-100.0, z_max_m=100.0)
+    ranges_m = fuse({name: frame(name, wall(camera, 10_000))}, 1, IDENTITY, ScanMemory(), rig)[0].ranges_m
+    farthest_m = float(ranges_m[np.isfinite(ranges_m)].max())
+    assert farthest_m <= reach_m(rig) <= 1.3 * farthest_m

@@ -44,10 +44,13 @@ class TickRecorder:
         self._state = ""
         self._words: dict[str, bool | None] = {"e_stop": None, "obstacle": None}
         self._teleop_ns = 0
-        self._describe_robot(mounts)
+        self._undescribed: Mounts | None = mounts
 
     def record(self, tick: TickRecord) -> None:
-        """Queue everything of one tick."""
+        """Queue everything of one tick; before the first, where the cameras sit."""
+        if self._undescribed is not None:
+            self._describe_robot(self._undescribed, tick.slot.start_ns)
+            self._undescribed = None
         self._inputs(tick)
         if tick.sensed is not None:
             self._images(tick)
@@ -107,13 +110,13 @@ class TickRecorder:
             moving.append(convert.ros_transform(stamp_ns, section.map_frame, section.odom_frame, tick.map_from_odom))
         return ros.TFMessage(moving)
 
-    def _describe_robot(self, mounts: Mounts) -> None:
+    def _describe_robot(self, mounts: Mounts, now_ns: int) -> None:
         cameras = [*mounts.depth.values(), *mounts.color.values()]
         static = ros.TFMessage(
             [convert.ros_mount_transform(wall_ns(), self._section.base_frame, mount) for mount in cameras]
         )
         topic = ros_topic(self._section, "tf_static")
-        self._recorder.write(topic, message_type(ros.TFMessage), to_cdr(static), 0, latched=True)
+        self._recorder.write(topic, message_type(ros.TFMessage), to_cdr(static), now_ns, latched=True)
 
     def _topic(self, name: str, make: Callable[[], IdlStruct], tick: TickRecord, held_bytes: int = SMALL_BYTES) -> None:
         kind = KINDS.get(name, ros.Image)
