@@ -34,5 +34,4 @@ def begin(state: RobotState, request: GoalRequest, inputs: Inputs, config: Confi
         start=began,
         pilot=pilot.restart(state.pilot),
         recovery=RecoveryState(),
-        lost_ns=None,
     )

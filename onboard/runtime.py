@@ -262,7 +262,7 @@ class Runtime:
             goal_accepted=accepted,
             teleop=inputs.teleop,
             odometry_arrival_ns=state.wheels.arrival_ns,
-            scan=guarded if guarded.stamp_ns > 0 else None,
+            scan=guarded,
         )
         latched, limited = limits.limit(
             state.limits, wanted if state.mission.driving else None, situation, self._bounds

@@ -81,6 +81,7 @@ class Puppet:
 class SlowInference:
     """Gives decision n back `takes_ms[n]` after it was submitted (0 when not listed) and is busy until then.
 
+    Like the real thread it keeps a result that nobody took until the next one is done.
     broken: decision -> what the result is instead
     """
 
@@ -89,27 +90,32 @@ class SlowInference:
     ) -> None:
         self._policy, self._clock, self._takes_ms, self._broken = policy, clock, takes_ms, broken
         self._running: tuple[int, Result] | None = None
+        self._done: Result | None = None
         self.refused: list[int] = []
 
     def submit(self, number: int, observation: Observation, memory: Memory) -> bool:
-        now_ns = self._clock.now_ns()
-        if self._running is not None and self._running[0] > now_ns:
+        self._finish()
+        if self._running is not None:
             self.refused.append(number)
             return False
         decision, after = self._policy.decide(observation, memory)
+        now_ns = self._clock.now_ns()
         ready_ns = now_ns + round(self._takes_ms.get(number, 0) * MS)
         result = Result(number, decision, after, ready_ns - now_ns, finished_ns=ready_ns)
         self._running = ready_ns, replace(result, **self._broken.get(number, {}))
         return True
 
     def poll(self) -> Result | None:
-        if self._running is None or self._running[0] > self._clock.now_ns():
-            return None
-        result, self._running = self._running[1], None
+        self._finish()
+        result, self._done = self._done, None
         return result
 
     def close(self) -> None:
         self._policy.close()
+
+    def _finish(self) -> None:
+        if self._running is not None and self._running[0] <= self._clock.now_ns():
+            self._done, self._running = self._running[1], None
 
 
 class Bench:

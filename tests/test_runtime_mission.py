@@ -222,3 +222,19 @@ def test_a_start_frame_is_placed_in_the_map_by_a_fix_that_comes_later() -> None:
     assert seen.filtered.pose.x_m == pytest.approx(seen.odometry.pose.x_m, abs=0.05)
     bench.ask(10.0, 0.0, "map")
     assert bench.tick().state == "navigating"
+
+
+def test_fixes_correct_the_filtered_pose_and_leave_the_wheels_own_alone() -> None:
+    bench = moved()
+    policy = bench.policy
+    policy.action = SLOW
+    bench.ask(3.0, 0.0)
+    bench.seconds(1.0)
+    bias = Pose(0.1, 0.0, 0.0)  # the robot is really 10 cm farther than its wheels say
+    for _ in range(20):
+        bench.fix(compose(compose(MAP_FROM_ODOM, bias), bench.pose))
+        bench.ticks(3)
+    bench.seconds(0.4)
+    seen, wheels = policy.seen[-1], bench.runtime.state.wheels.pose
+    assert seen.odometry.pose.x_m == pytest.approx(wheels.x_m - 1.5, abs=0.11)
+    assert seen.filtered.pose.x_m - seen.odometry.pose.x_m == pytest.approx(0.1, abs=0.04)

@@ -73,6 +73,24 @@ def test_a_late_decision_is_dropped_and_the_set_point_halves() -> None:
     assert (bench.runtime.counters.deadline_misses, bench.runtime.counters.decisions) == (1, 3)
 
 
+def test_a_late_decision_is_not_taken_for_the_next_one() -> None:
+    policy = Puppet(wanting(FORWARD, LEFT, SLOW))
+    bench = Bench(policy, takes_ms={2: 150, 3: 150})
+    bench.ask()
+    ticks = bench.ticks(40)
+    assert commands(ticks)[23:33] == [at(0.25)] * 10
+    assert ACTIONS[LEFT] not in commands(ticks)
+    assert ticks[33].command == ACTIONS[SLOW]
+
+
+def test_misses_count_only_in_a_row() -> None:
+    bench = Bench(takes_ms={2: 110, 4: 110, 5: 110})
+    bench.ask()
+    ticks = bench.ticks(60)
+    acted = [tick.command for tick in ticks if tick.acted]
+    assert acted == [AHEAD, at(0.5), AHEAD, at(0.5), at(0.25), AHEAD]
+
+
 def test_one_just_in_time_acts_and_one_just_too_late_does_not() -> None:
     in_time, too_late = Bench(takes_ms={1: 99.9}), Bench(takes_ms={1: 100.1})
     for bench in (in_time, too_late):
