@@ -224,12 +224,15 @@ def test_a_start_frame_is_placed_in_the_map_by_a_fix_that_comes_later() -> None:
     assert bench.tick().state == "navigating"
 
 
-def test_fixes_correct_the_filtered_pose_and_leave_the_wheels_own_alone() -> None:
-    bench = moved()
+@pytest.mark.parametrize("localised", [True, False], ids=["localised before the goal", "localised after it"])
+def test_fixes_correct_the_filtered_pose_and_leave_the_wheels_own_alone(localised: bool) -> None:
+    bench = moved(localised)
     policy = bench.policy
     policy.action = SLOW
     bench.ask(3.0, 0.0)
     bench.seconds(1.0)
+    bench.fix(compose(MAP_FROM_ODOM, bench.pose))
+    bench.tick()
     bias = Pose(0.1, 0.0, 0.0)  # the robot is really 10 cm farther than its wheels say
     for _ in range(20):
         bench.fix(compose(compose(MAP_FROM_ODOM, bias), bench.pose))
