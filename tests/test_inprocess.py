@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
+import torch
 from rooms import room
 from runtime_bench import FORWARD, MOUNTS, PLANT, Puppet
 
@@ -34,6 +35,15 @@ BODY = Body(CONFIG.robot.footprint_radius_m, CONFIG.robot.height_m)
 @pytest.fixture(scope="module")
 def building() -> tuple[World, list[Episode]]:
     return load_episodes("gdc1")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread() -> Iterator[None]:
+    """Keep PyTorch's threads from fighting over a busy machine's cores."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
 
 
 def reactive() -> Policy:
