@@ -1,12 +1,15 @@
 """External localisation and the wheels in one estimate: an EKF in the map frame. Pure; nothing here reads a clock.
 
-The state is map_from_base. Odometry's increments predict it with the paper's noise (`odometry.grown`), fixes correct
-it. A fix is late: it is carried to now by the wheels' motion since its stamp, its covariance grown likewise, and then
+The state is map_from_base and the wheels' scale error: the fraction of a reported way by which it is too long. A
+wheel's radius is never quite the one in the base's firmware, and the paper's simulated wheels report 1 cm a step too
+much. Left out, that puts the estimate ahead of the robot and makes it too sure of itself. It is learned from the fixes,
+not configured, and outlives a goal. Odometry's increments predict the state with the paper's noise, fixes correct it.
+
+A fix is late: it is carried to now by the wheels' motion since its stamp, its covariance grown likewise, and then
 corrects the state. (The noise since the stamp is thereby counted in both; the fix weighs a little less than it might.)
 
 A fix far outside what the filter can believe is an outlier: counted, and it changes nothing, but `OUTLIERS_TO_RESTART`
-in a row that agree with each other start the filter anew there. The known bias of the paper's simulated wheels (1 cm a
-step forward) is not taken off: a real base has another one.
+in a row that agree with each other start the filter anew there.
 
 What the policy sees as `loc` is the newest fix as it was received (`Received`), never the filter.
 """
@@ -18,6 +21,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from onboard import odometry
 from onboard.config import OdometrySection
@@ -26,6 +30,10 @@ from onboard.messages import Fix, Pose, Twist
 from onboard.odometry import Covariance, OdometryState
 from onboard.scheduler import NS_PER_S
 
+Vector = npt.NDArray[np.float64]
+
+STATES = 4
+"""x, y, yaw, scale error."""
 GATE = 30.66
 """Squared Mahalanobis distance, 3 degrees of freedom, exceeded by one honest fix in a million."""
 OUTLIERS_TO_RESTART = 3
@@ -39,6 +47,11 @@ STAMP_STEP_NS = 10 * NS_PER_S
 """A fix older than the newest by more than this tells of a new clock, not of a late message."""
 MAX_POSITION_M = 1e7
 SMALLEST_EIGENVALUE = -1e-9
+
+SCALE_SD = 0.05
+"""Of the wheels' scale error before anything is known of it."""
+SCALE_WALK = 0.01
+"""By how much it strays in a second of motion (standard deviation): floors differ, and speeds."""
 
 LOCALISED_SD_M = 0.5
 LOCALISED_SD_RAD = 0.5
@@ -60,13 +73,15 @@ class LocalizationState:
     """The filter and its counts.
 
     map_from_base: estimate at the newest odometry taken in; None before the first fix
-    covariance:    (3, 3) of x, y, yaw in the map frame [m^2, m rad, rad^2]
+    scale_error:   estimate: a way that the wheels report is by this fraction of it too long
+    covariance:    (4, 4) of x, y, yaw in the map frame and the scale error [m, m, rad, 1]
     odom_from_base, moving_s: the odometry that the estimate has taken in
     outliers:      map_from_odom as each of the last outliers in a row has it
     refusal:       why the newest refused fix was refused
     """
 
     map_from_base: Pose | None = None
+    scale_error: float = 0.0
     covariance: Covariance | None = None
     odom_from_base: Pose = IDENTITY
     moving_s: float = 0.0
@@ -94,10 +109,22 @@ def predict(state: LocalizationState, wheels: OdometryState) -> LocalizationStat
     """Return the filter carried along with the wheels."""
     if state.map_from_base is None or state.covariance is None:
         return state
-    after = compose(state.map_from_base, between(state.odom_from_base, wheels.pose))
-    covariance = odometry.grown(state.covariance, state.map_from_base, after, wheels.moving_s - state.moving_s)
+    before, moving_s = state.map_from_base, wheels.moving_s - state.moving_s
+    reported = compose(before, between(state.odom_from_base, wheels.pose))
+    way = _way(before, reported)
+    x, y, yaw = _vector(reported) - state.scale_error * way
+    after = Pose(float(x), float(y), float(yaw))
+    carried = np.eye(STATES)
+    carried[:3, :3], carried[:3, 3] = odometry.transition(before, after), -way
+    covariance = carried @ state.covariance @ carried.T
+    covariance[:3, :3] += odometry.noise(before, after, moving_s)
+    covariance[3, 3] += SCALE_WALK**2 * moving_s
     return replace(
-        state, map_from_base=after, covariance=covariance, odom_from_base=wheels.pose, moving_s=wheels.moving_s
+        state,
+        map_from_base=after,
+        covariance=0.5 * (covariance + covariance.T),
+        odom_from_base=wheels.pose,
+        moving_s=wheels.moving_s,
     )
 
 
@@ -119,7 +146,7 @@ def correct(state: LocalizationState, fix: Fix, wheels: OdometryState, section: 
     )
     if state.map_from_base is None or state.covariance is None:
         return _started(state, measured, noise, wheels)
-    return _updated(state, measured, noise, wheels)
+    return _updated(state, measured, _way(fix.pose, measured), noise, wheels)
 
 
 def measurement_noise(fix: Fix, section: OdometrySection) -> Covariance:
@@ -147,7 +174,7 @@ def localised(state: LocalizationState) -> bool:
     """
     if state.map_from_base is None or state.covariance is None:
         return False
-    sd_x, sd_y, sd_yaw = np.sqrt(np.diag(state.covariance))
+    sd_x, sd_y, sd_yaw, _ = np.sqrt(np.diag(state.covariance))
     return bool(max(sd_x, sd_y) <= LOCALISED_SD_M and sd_yaw <= LOCALISED_SD_RAD)
 
 
@@ -182,35 +209,53 @@ def _sample_of(fix: Fix, wheels: OdometryState) -> odometry.Sample:
     return odometry.at(wheels, arrived_ns) or newest
 
 
+def _vector(pose: Pose) -> Vector:
+    return np.array([pose.x_m, pose.y_m, pose.yaw_rad])
+
+
+def _way(before: Pose, after: Pose) -> Vector:
+    """Return the way from one pose to the other as (x, y, 0): what the scale error, which turns nothing, acts on."""
+    return np.array([after.x_m - before.x_m, after.y_m - before.y_m, 0.0])
+
+
 def _started(state: LocalizationState, measured: Pose, noise: Covariance, wheels: OdometryState) -> LocalizationState:
+    """Return the filter begun at a measurement. The scale error stays, believed no more than before the first fix."""
+    covariance = np.zeros((STATES, STATES))
+    covariance[:3, :3], covariance[3, 3] = noise, SCALE_SD**2
     return replace(
         state,
         map_from_base=measured,
-        covariance=noise,
+        covariance=covariance,
         odom_from_base=wheels.pose,
         moving_s=wheels.moving_s,
         outliers=(),
     )
 
 
-def _updated(state: LocalizationState, measured: Pose, noise: Covariance, wheels: OdometryState) -> LocalizationState:
-    """Return the filter after one measurement of map_from_base now, or with one more outlier."""
+def _updated(
+    state: LocalizationState, measured: Pose, way: Vector, noise: Covariance, wheels: OdometryState
+) -> LocalizationState:
+    """Return the filter after one measurement, or with one more outlier.
+
+    Measured is map_from_base now, and with it the part of the `way` since the fix that the wheels report too much.
+    """
     assumed, covariance = state.map_from_base, state.covariance
     if assumed is None or covariance is None:
         raise ValueError("the filter has not started")
-    residual = np.array(
-        [measured.x_m - assumed.x_m, measured.y_m - assumed.y_m, wrap(measured.yaw_rad - assumed.yaw_rad)]
-    )
-    innovation = covariance + noise
+    model = np.column_stack([np.eye(3), way])
+    residual = _vector(measured) - _vector(assumed) - state.scale_error * way
+    residual[2] = wrap(float(residual[2]))
+    innovation = model @ covariance @ model.T + noise
     if float(residual @ np.linalg.solve(innovation, residual)) > GATE:
         return _outlier(state, measured, noise, wheels)
-    gain = np.linalg.solve(innovation, covariance).T
-    x, y, yaw = (float(part) for part in gain @ residual)
-    kept = np.eye(3) - gain
+    gain = np.linalg.solve(innovation, model @ covariance).T
+    x, y, yaw, scale = (float(part) for part in gain @ residual)
+    kept = np.eye(STATES) - gain @ model
     joseph = kept @ covariance @ kept.T + gain @ noise @ gain.T
     return replace(
         state,
         map_from_base=Pose(assumed.x_m + x, assumed.y_m + y, wrap(assumed.yaw_rad + yaw)),
+        scale_error=state.scale_error + scale,
         covariance=0.5 * (joseph + joseph.T),
         outliers=(),
     )

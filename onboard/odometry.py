@@ -127,14 +127,25 @@ def grown(covariance: Covariance, before: Pose, after: Pose, moving_s: float) ->
 
     The error so far turns and is carried along; the paper's noise is added forward along the mean heading and in yaw.
     """
-    carried = np.eye(3)
-    carried[0, 2], carried[1, 2] = before.y_m - after.y_m, after.x_m - before.x_m
-    heading = before.yaw_rad + 0.5 * wrap(after.yaw_rad - before.yaw_rad)
-    spread = np.array([[math.cos(heading), 0.0], [math.sin(heading), 0.0], [0.0, 1.0]])
-    noise = spread @ (NOISE_PER_STEP * (STEPS_PER_S * moving_s)) @ spread.T
-    total: Covariance = carried @ covariance @ carried.T + noise
+    carried = transition(before, after)
+    total: Covariance = carried @ covariance @ carried.T + noise(before, after, moving_s)
     symmetric: Covariance = 0.5 * (total + total.T)
     return symmetric
+
+
+def transition(before: Pose, after: Pose) -> Covariance:
+    """Return the (3, 3) derivative of `after` by `before`, the motion between them given in the body frame."""
+    carried = np.eye(3)
+    carried[0, 2], carried[1, 2] = before.y_m - after.y_m, after.x_m - before.x_m
+    return carried
+
+
+def noise(before: Pose, after: Pose, moving_s: float) -> Covariance:
+    """Return the (3, 3) covariance that the paper's noise adds from `before` to `after`."""
+    heading = before.yaw_rad + 0.5 * wrap(after.yaw_rad - before.yaw_rad)
+    spread = np.array([[math.cos(heading), 0.0], [math.sin(heading), 0.0], [0.0, 1.0]])
+    added: Covariance = spread @ (NOISE_PER_STEP * (STEPS_PER_S * moving_s)) @ spread.T
+    return added
 
 
 def advance(state: OdometryState, message: OdometryMessage, section: OdometrySection) -> OdometryState:
