@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import signal
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -32,20 +35,32 @@ MODULES = [
 ]
 
 
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Runs a command in this process and returns what it shows."""
+
+    def run(module: str, *arguments: str) -> str:
+        monkeypatch.setenv("COLUMNS", "120")
+        monkeypatch.setattr(sys, "argv", [module, *arguments])
+        with pytest.raises(SystemExit) as ended:
+            importlib.import_module(f"{module}.__main__").main()
+        assert ended.value.code == 0
+        return capsys.readouterr().out
+
+    return run
+
+
 @pytest.mark.parametrize(("module", "commands"), MODULES, ids=[row[0] for row in MODULES])
-def test_help_and_version(module: str, commands: list[str], tmp_path: Path) -> None:
-    shown = done(module, "--help", folder=tmp_path)
-    assert shown.process.returncode == 0
-    assert all(f" {name} " in shown.out for name in commands)
-    version = done(module, "--version", folder=tmp_path)
-    assert version.process.returncode == 0
-    assert version.out.split()[-1] == __version__
+def test_help_and_version(module: str, commands: list[str], shown: Callable[..., str]) -> None:
+    text = shown(module, "--help")
+    assert all(f" {name} " in text for name in commands)
+    assert shown(module, "--version").split()[-1] == __version__
 
 
 @pytest.mark.parametrize(("module", "command"), [("onboard", "scan"), ("hil", "sim"), ("hil", "demo")])
-def test_no_help_text_is_cut_by_its_markup(module: str, command: str, tmp_path: Path) -> None:
+def test_no_help_text_is_cut_by_its_markup(module: str, command: str, shown: Callable[..., str]) -> None:
     """Square brackets are markup to rich: a unit in them would be missing from the screen."""
-    assert " . " not in done(module, command, "--help", folder=tmp_path).out
+    assert " . " not in shown(module, command, "--help")
 
 
 def test_check_config_reports_what_is_in_effect(tmp_path: Path) -> None:
@@ -133,7 +148,7 @@ INTERRUPTED = [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pyt
 
 @pytest.mark.parametrize(("number", "code"), INTERRUPTED, ids=["SIGINT", "SIGTERM"])
 def test_a_start_can_be_interrupted(number: signal.Signals, code: int, tmp_path: Path) -> None:
-    """While kernels compile, which takes half a minute and more, without waiting for the end of it."""
+    """While kernels compile for the first time, which takes seconds at least, without waiting for the end of it."""
     with running("onboard", "run", "--config", quiet(tmp_path), **cold(tmp_path)) as command:
         command.wait_for("preparing")
         assert command.end(number) == code

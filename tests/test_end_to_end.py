@@ -291,6 +291,7 @@ def test_after_kill_9_the_base_stops_and_the_recording_is_there(stops: Place) ->
     assert again.out == f"{killed}: whole already, not touched\n"
 
 
+@pytest.mark.long
 def test_a_full_disk_ends_the_recording_and_not_the_drive(stops: Place) -> None:
     """RLIMIT_FSIZE stands for the full disk: the file cannot grow, EFBIG instead of ENOSPC."""
     drive = Drive(stops)
