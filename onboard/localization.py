@@ -1,9 +1,10 @@
 """External localisation and the wheels in one estimate: an EKF in the map frame. Pure; nothing here reads a clock.
 
-The state is map_from_base and the wheels' scale error: the fraction of a reported way by which it is too long. A
-wheel's radius is never quite the one in the base's firmware, and the paper's simulated wheels report 1 cm a step too
-much. Left out, that puts the estimate ahead of the robot and makes it too sure of itself. It is learned from the fixes,
-not configured, and outlives a goal. Odometry's increments predict the state with the paper's noise, fixes correct it.
+The state is map_from_base and two systematic errors of the wheels: scale, the fraction by which a reported way is too
+long (a wheel's radius is never quite the one in the base's firmware), and creep, forward motion reported too much while
+anything moves (the paper's simulated wheels: 1 cm a step). Left out, they put the estimate ahead of the robot and make
+it too sure of itself. They are learned from the fixes, not configured, and outlive a goal. Odometry's increments
+predict the state with the paper's noise, fixes correct it.
 
 A fix is late: it is carried to now by the wheels' motion since its stamp, its covariance grown likewise, and then
 corrects the state. (The noise since the stamp is thereby counted in both; the fix weighs a little less than it might.)
@@ -30,10 +31,10 @@ from onboard.messages import Fix, Pose, Twist
 from onboard.odometry import Covariance, OdometryState
 from onboard.scheduler import NS_PER_S
 
-Vector = npt.NDArray[np.float64]
+Floats = npt.NDArray[np.float64]
 
-STATES = 4
-"""x, y, yaw, scale error."""
+STATES = 5
+"""x, y, yaw, scale, creep."""
 GATE = 30.66
 """Squared Mahalanobis distance, 3 degrees of freedom, exceeded by one honest fix in a million."""
 OUTLIERS_TO_RESTART = 3
@@ -48,10 +49,10 @@ STAMP_STEP_NS = 10 * NS_PER_S
 MAX_POSITION_M = 1e7
 SMALLEST_EIGENVALUE = -1e-9
 
-SCALE_SD = 0.05
-"""Of the wheels' scale error before anything is known of it."""
-SCALE_WALK = 0.01
-"""By how much it strays in a second of motion (standard deviation): floors differ, and speeds."""
+SYSTEMATIC_VARIANCE = np.diag(np.square([0.05, 0.03]))
+"""Of scale and creep [m/s] before anything is known of them."""
+SYSTEMATIC_WALK = np.diag(np.square([0.01, 0.003]))
+"""By how much their variance grows in a second of motion: floors differ."""
 
 LOCALISED_SD_M = 0.5
 LOCALISED_SD_RAD = 0.5
@@ -73,15 +74,15 @@ class LocalizationState:
     """The filter and its counts.
 
     map_from_base: estimate at the newest odometry taken in; None before the first fix
-    scale_error:   estimate: a way that the wheels report is by this fraction of it too long
-    covariance:    (4, 4) of x, y, yaw in the map frame and the scale error [m, m, rad, 1]
+    systematic:    estimate of the wheels' scale and creep [m/s]
+    covariance:    (5, 5) of x, y, yaw in the map frame, scale and creep [m, m, rad, 1, m/s]
     odom_from_base, moving_s: the odometry that the estimate has taken in
     outliers:      map_from_odom as each of the last outliers in a row has it
     refusal:       why the newest refused fix was refused
     """
 
     map_from_base: Pose | None = None
-    scale_error: float = 0.0
+    systematic: tuple[float, float] = (0.0, 0.0)
     covariance: Covariance | None = None
     odom_from_base: Pose = IDENTITY
     moving_s: float = 0.0
@@ -111,14 +112,14 @@ def predict(state: LocalizationState, wheels: OdometryState) -> LocalizationStat
         return state
     before, moving_s = state.map_from_base, wheels.moving_s - state.moving_s
     reported = compose(before, between(state.odom_from_base, wheels.pose))
-    way = _way(before, reported)
-    x, y, yaw = _vector(reported) - state.scale_error * way
+    excess = _excess(before, reported, moving_s)
+    x, y, yaw = _vector(reported) - excess @ state.systematic
     after = Pose(float(x), float(y), float(yaw))
     carried = np.eye(STATES)
-    carried[:3, :3], carried[:3, 3] = odometry.transition(before, after), -way
+    carried[:3, :3], carried[:3, 3:] = odometry.transition(before, after), -excess
     covariance = carried @ state.covariance @ carried.T
     covariance[:3, :3] += odometry.noise(before, after, moving_s)
-    covariance[3, 3] += SCALE_WALK**2 * moving_s
+    covariance[3:, 3:] += SYSTEMATIC_WALK * moving_s
     return replace(
         state,
         map_from_base=after,
@@ -141,12 +142,11 @@ def correct(state: LocalizationState, fix: Fix, wheels: OdometryState, section: 
     received = Received(fix.pose, then.motion.twist, fix.stamp_ns, (wheels.arrival_ns or 0) - behind_ns)
     state = replace(state, received=received, fixes=state.fixes + 1)
     measured = compose(fix.pose, between(then.motion.pose, wheels.pose))
-    noise = odometry.grown(
-        measurement_noise(fix, section), fix.pose, measured, max(0.0, wheels.moving_s - then.moving_s)
-    )
+    moving_s = max(0.0, wheels.moving_s - then.moving_s)
+    noise = odometry.grown(measurement_noise(fix, section), fix.pose, measured, moving_s)
     if state.map_from_base is None or state.covariance is None:
         return _started(state, measured, noise, wheels)
-    return _updated(state, measured, _way(fix.pose, measured), noise, wheels)
+    return _updated(state, measured, _excess(fix.pose, measured, moving_s), noise, wheels)
 
 
 def measurement_noise(fix: Fix, section: OdometrySection) -> Covariance:
@@ -174,7 +174,7 @@ def localised(state: LocalizationState) -> bool:
     """
     if state.map_from_base is None or state.covariance is None:
         return False
-    sd_x, sd_y, sd_yaw, _ = np.sqrt(np.diag(state.covariance))
+    sd_x, sd_y, sd_yaw = np.sqrt(np.diag(state.covariance)[:3])
     return bool(max(sd_x, sd_y) <= LOCALISED_SD_M and sd_yaw <= LOCALISED_SD_RAD)
 
 
@@ -209,19 +209,29 @@ def _sample_of(fix: Fix, wheels: OdometryState) -> odometry.Sample:
     return odometry.at(wheels, arrived_ns) or newest
 
 
-def _vector(pose: Pose) -> Vector:
+def _vector(pose: Pose) -> Floats:
     return np.array([pose.x_m, pose.y_m, pose.yaw_rad])
 
 
-def _way(before: Pose, after: Pose) -> Vector:
-    """Return the way from one pose to the other as (x, y, 0): what the scale error, which turns nothing, acts on."""
-    return np.array([after.x_m - before.x_m, after.y_m - before.y_m, 0.0])
+def _excess(before: Pose, after: Pose, moving_s: float) -> Floats:
+    """Return (3, 2): by how much x, y, yaw of the reported `after` are wrong for each unit of scale and of creep.
+
+    Scale acts on the way between, creep along the mean heading; neither turns.
+    """
+    heading = before.yaw_rad + 0.5 * wrap(after.yaw_rad - before.yaw_rad)
+    return np.array(
+        [
+            [after.x_m - before.x_m, moving_s * math.cos(heading)],
+            [after.y_m - before.y_m, moving_s * math.sin(heading)],
+            [0.0, 0.0],
+        ]
+    )
 
 
 def _started(state: LocalizationState, measured: Pose, noise: Covariance, wheels: OdometryState) -> LocalizationState:
-    """Return the filter begun at a measurement. The scale error stays, believed no more than before the first fix."""
+    """Return the filter begun at a measurement. What was learned of the wheels stays, believed less again."""
     covariance = np.zeros((STATES, STATES))
-    covariance[:3, :3], covariance[3, 3] = noise, SCALE_SD**2
+    covariance[:3, :3], covariance[3:, 3:] = noise, SYSTEMATIC_VARIANCE
     return replace(
         state,
         map_from_base=measured,
@@ -233,29 +243,29 @@ def _started(state: LocalizationState, measured: Pose, noise: Covariance, wheels
 
 
 def _updated(
-    state: LocalizationState, measured: Pose, way: Vector, noise: Covariance, wheels: OdometryState
+    state: LocalizationState, measured: Pose, excess: Floats, noise: Covariance, wheels: OdometryState
 ) -> LocalizationState:
     """Return the filter after one measurement, or with one more outlier.
 
-    Measured is map_from_base now, and with it the part of the `way` since the fix that the wheels report too much.
+    Measured is map_from_base now, and with it what the wheels report too much of the way since the fix.
     """
     assumed, covariance = state.map_from_base, state.covariance
     if assumed is None or covariance is None:
         raise ValueError("the filter has not started")
-    model = np.column_stack([np.eye(3), way])
-    residual = _vector(measured) - _vector(assumed) - state.scale_error * way
+    model = np.column_stack([np.eye(3), excess])
+    residual = _vector(measured) - _vector(assumed) - excess @ state.systematic
     residual[2] = wrap(float(residual[2]))
     innovation = model @ covariance @ model.T + noise
     if float(residual @ np.linalg.solve(innovation, residual)) > GATE:
         return _outlier(state, measured, noise, wheels)
     gain = np.linalg.solve(innovation, model @ covariance).T
-    x, y, yaw, scale = (float(part) for part in gain @ residual)
+    x, y, yaw, scale, creep = (float(part) for part in gain @ residual)
     kept = np.eye(STATES) - gain @ model
     joseph = kept @ covariance @ kept.T + gain @ noise @ gain.T
     return replace(
         state,
         map_from_base=Pose(assumed.x_m + x, assumed.y_m + y, wrap(assumed.yaw_rad + yaw)),
-        scale_error=state.scale_error + scale,
+        systematic=(state.systematic[0] + scale, state.systematic[1] + creep),
         covariance=0.5 * (joseph + joseph.T),
         outliers=(),
     )
