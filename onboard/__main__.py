@@ -106,9 +106,10 @@ def run(
     from onboard.assembly import run_robot
     from onboard.log import configure
 
-    configure(json_lines=log_json)
+    stream = configure(json_lines=log_json)
     check_json_target(json_file)
-    result = run_robot(load_config(config or DEFAULT_ROBOT / "onboard.toml"), seconds, status)
+    terminal = stream if status and sys.stderr.isatty() else None
+    result = run_robot(load_config(config or DEFAULT_ROBOT / "onboard.toml"), seconds, terminal)
     if json_file is not None:
         write_json(json_file, result)
 

@@ -45,7 +45,7 @@ from onboard.runtime import Robot, Runtime
 from onboard.scan import Rig, build_rig, reach_m
 from onboard.scheduler import MonotonicClock, wall_ns
 from onboard.signals import Signals
-from onboard.status import StatusLine
+from onboard.status import StatusLine, Terminal
 from onboard.tasks import TaskOwner
 from onboard.tick import TickRecord
 
@@ -73,7 +73,7 @@ def check_files(config: Config) -> None:
         _check_timing(config, load_manifest(Path(config.policy.model)))
 
 
-def run_robot(config: Config, seconds: float | None, status: bool) -> dict[str, Any]:
+def run_robot(config: Config, seconds: float | None, terminal: Terminal | None) -> dict[str, Any]:
     """Drive until a signal, or for so long; return the counts of the run. Raises OnboardError where it cannot start."""
     check_files(config)
     mounts, plant = load_mounts(config.robot.mounts), load_plant(config.robot.plant)
@@ -106,7 +106,7 @@ def run_robot(config: Config, seconds: float | None, status: bool) -> dict[str, 
         gc.collect()
         gc.freeze()
         signals.stop_with(runtime.stop)
-        asyncio.run(_until_stopped(runtime, seconds, line if status and sys.stderr.isatty() else None))
+        asyncio.run(_until_stopped(runtime, seconds, line, terminal))
     return {
         "robot": config.robot.name,
         "policy": policy.name,
@@ -117,12 +117,12 @@ def run_robot(config: Config, seconds: float | None, status: bool) -> dict[str, 
     }
 
 
-async def _until_stopped(runtime: Runtime, seconds: float | None, line: StatusLine | None) -> None:
+async def _until_stopped(runtime: Runtime, seconds: float | None, line: StatusLine, terminal: Terminal | None) -> None:
     if seconds is not None:
         asyncio.get_running_loop().call_later(seconds, runtime.stop)
     owner = TaskOwner()
-    if line is not None:
-        owner.beside(line.show(sys.stderr), "status")
+    if terminal is not None:
+        owner.beside(line.show(terminal), "status")
     await owner.run(runtime.run())
 
 

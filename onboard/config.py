@@ -74,7 +74,7 @@ class CamerasSection(Section):
     stale_ms: Positive = 300.0
     stall_restart_s: Positive = 2.0
     restart_backoff_s: tuple[Positive, Positive] = (0.5, 10.0)
-    min_valid_fraction: Fraction = 0.02
+    min_valid_fraction: Fraction = 0.1
     color: Literal["realsense", "dds", "none"] = "dds"
     color_serial: str = ""
 

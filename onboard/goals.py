@@ -17,7 +17,7 @@ def judge(state: RobotState, request: GoalRequest, inputs: Inputs, config: Confi
     try:
         return begin(state, request, inputs, config), ""
     except InputError as error:
-        return replace(state, mission=mission.refuse(state.mission, str(error))), str(error)
+        return replace(state, mission=mission.refuse(state.mission, str(error), inputs.now_ns)), str(error)
 
 
 def begin(state: RobotState, request: GoalRequest, inputs: Inputs, config: Config) -> RobotState:

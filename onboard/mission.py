@@ -35,6 +35,9 @@ class State(str, Enum):
     STOPPED = "stopped"
 
 
+REFUSAL_SHOWN_S = 2
+"""How long the refusal of another goal stands beside the state of a drive."""
+
 DRIVING = (State.NAVIGATING, State.RECOVERING)
 
 
@@ -49,6 +52,7 @@ class Mission:
     progress:    the nearest that the robot came to this goal, None before the first
     stops:       stop actions in a row
     stopped_since_ns: when the robot came to rest by its own stop, None while it has not
+    told_ns:     since when the refusal of another goal is shown
     """
 
     state: State = State.IDLE
@@ -59,6 +63,7 @@ class Mission:
     progress: Progress | None = None
     stops: int = 0
     stopped_since_ns: int | None = None
+    told_ns: int | None = None
 
     @property
     def driving(self) -> bool:
@@ -100,10 +105,13 @@ def accept(mission: Mission, goal_xy_m: tuple[float, float], now_ns: int) -> Mis
     return Mission(State.NAVIGATING, "", goal_xy_m, mission.episode + 1, now_ns, begun)
 
 
-def refuse(mission: Mission, reason: str) -> Mission:
-    """Return the mission after a goal was refused: the old goal goes on; otherwise the refusal is the reason."""
+def refuse(mission: Mission, reason: str, now_ns: int) -> Mission:
+    """Return the mission after a goal was refused.
+
+    A goal that is being driven to goes on, with the refusal shown for a while; otherwise it is the reason to stand.
+    """
     if mission.driving:
-        return replace(mission, reason=f"goal refused: {reason}")
+        return replace(mission, reason=f"goal refused: {reason}", told_ns=now_ns)
     return replace(mission, state=State.STOPPED, reason=f"goal refused: {reason}")
 
 
@@ -138,6 +146,8 @@ def judge(mission: Mission, situation: Situation, section: GoalSection) -> Missi
         return stop(mission, E_STOP)
     if lost_ns is not None and now_ns - lost_ns > section.lost_input_s * NS_PER_S:
         return stop(mission, f"input lost for {section.lost_input_s:g} s")
+    if mission.told_ns is not None and now_ns - mission.told_ns > REFUSAL_SHOWN_S * NS_PER_S:
+        mission = replace(mission, reason="", told_ns=None)
     mission = _judge_stop(mission, situation, section)
     if mission.driving and now_ns - mission.started_ns > section.timeout_s * NS_PER_S:
         return stop(mission, f"goal not reached within {section.timeout_s:g} s")

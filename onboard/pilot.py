@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from onboard.config import RatesSection
-from onboard.contract import ACTIONS, NO_ACTION
+from onboard.contract import ACTIONS, NO_ACTION, STOP_ACTION
 from onboard.inference import Inference, Result
 from onboard.messages import STOP, Memory, Observation, Twist
 from onboard.scheduler import Slot
@@ -73,6 +73,11 @@ def hold(pilot: Pilot) -> Pilot:
     return replace(pilot, set_point=STOP, pending=None)
 
 
+def silent_s(pilot: Pilot, rates: RatesSection) -> float:
+    """Return for how long decisions have been missed without a break [s]."""
+    return pilot.misses_in_row * rates.ticks_per_decision / rates.control_hz
+
+
 def is_due(pilot: Pilot, slot: Slot, rates: RatesSection) -> bool:
     """Return whether a decision senses in this slot: in one of its grid, or the first one after it was missed."""
     return pilot.pending is None and slot.number % rates.ticks_per_decision <= slot.missed
@@ -97,6 +102,8 @@ def sense(
     When the previous inference has not returned yet, nothing is started: the due slot will find nothing, a miss.
     """
     reset = reset_reason(pilot, slot, rates, memory.reset_s)
+    if reset and pilot.set_point == STOP and pilot.previous_action != STOP_ACTION:
+        pilot = replace(pilot, previous_action=NO_ACTION)  # that action is no longer in force
     if reset or pilot.memory is None:
         pilot = replace(pilot, memory=memory.initial, memory_slot=slot.number, reset_slot=slot.number)
     number = pilot.decisions + 1

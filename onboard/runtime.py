@@ -185,6 +185,8 @@ class Runtime:
         if acted is not None and acted.fault:
             self._journal.fault("engine_failed", acted.fault)
             judged = mission.stop(judged, f"engine failed: {acted.fault}")
+        elif acted is not None and pilot.silent_s(after, self._config.rates) >= self._config.goal.lost_input_s:
+            judged = mission.stop(judged, f"engine failed: no decision for {self._config.goal.lost_input_s:g} s")
         elif acted is not None and acted.decision is not None:
             judged = mission.note_action(judged, acted.decision.action)
         return replace(state, pilot=after, mission=judged), acted

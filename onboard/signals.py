@@ -1,4 +1,7 @@
-"""SIGINT and SIGTERM: while a command starts they end it at once, once it runs they ask it to stop."""
+"""Signals that end a command: while it starts they end it at once, once it runs they ask it to stop.
+
+SIGHUP is among them: a terminal that is closed must not end a drive without a stop.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,13 @@ from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any
 
-ENDING = (signal.SIGINT, signal.SIGTERM)
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 KILLED_BY = 128
 """Shells tell a command that a signal ended by this plus the signal's number."""
 
 
 class Signals:
-    """Takes both signals while it is entered, in the main thread, and gives them back afterwards.
+    """Takes these signals while it is entered, in the main thread, and gives them back afterwards.
 
     Unlike asyncio's own handlers it also covers what comes before the loop (compiling, loading a model) and after it.
     """

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from typing import TextIO
+from typing import Protocol
 
 from onboard.counters import Counters
 from onboard.tick import TickRecord
 
 REFRESH_S = 0.2
 CLEAR_LINE = "\r\x1b[K"
+
+
+class Terminal(Protocol):
+    """Where the line goes; it must not wait."""
+
+    def write(self, text: str, /) -> int:
+        """Write text."""
+
+    def flush(self) -> None:
+        """Pass it on."""
 
 
 class StatusLine:
@@ -23,7 +33,7 @@ class StatusLine:
         """Keep the tick."""
         self._newest = record, counters
 
-    async def show(self, terminal: TextIO) -> None:
+    async def show(self, terminal: Terminal) -> None:
         """Write the line a few times a second until cancelled; a newline at the end keeps the last one."""
         try:
             while True:

@@ -17,6 +17,12 @@ from onboard.scheduler import NS_PER_S
 SECTION = GoalSection()
 GOAL = (2.0, 0.0)
 DRIVING = m.accept(Mission(), GOAL, 0)
+
+
+def refused_now(mission: Mission) -> Mission:
+    return m.refuse(mission, "why", 0)
+
+
 FORWARD = ACTIONS.index(Twist(0.6, 0.0))
 
 
@@ -71,7 +77,7 @@ def test_moving_again_restarts_the_patience() -> None:
 TRANSITIONS = [
     ("stop", lambda mission: m.stop(mission, "why"), "stopped: why", "idle"),
     ("cancel", m.cancel, "idle: cancelled", "idle"),
-    ("refuse", lambda mission: m.refuse(mission, "why"), "navigating: goal refused: why", "stopped: goal refused: why"),
+    ("refuse", refused_now, "navigating: goal refused: why", "stopped: goal refused: why"),
     ("recover", lambda mission: m.recovering(mission, True), "recovering", "idle"),
     ("new goal", lambda mission: m.accept(mission, GOAL, 5), "navigating", "navigating"),
 ]
@@ -137,3 +143,14 @@ def test_the_distance_is_absent_without_goal_or_pose() -> None:
     assert Mission().away_m(Pose(0.0, 0.0, 0.0)) is None
     assert DRIVING.away_m(None) is None
     assert DRIVING.away_m(Pose(2.0, 1.5, 0.0)) == 1.5
+
+
+def test_a_refusal_is_shown_for_a_while_only() -> None:
+    mission = m.refuse(DRIVING, "why", 0)
+    soon = m.judge(mission, situation_at(1.0), SECTION)
+    later = m.judge(soon, situation_at(3.0), SECTION)
+    assert (soon.text(), later.text()) == ("navigating: goal refused: why", "navigating")
+
+
+def situation_at(now_s: float) -> m.Situation:
+    return m.Situation(int(now_s * NS_PER_S), Pose(0.0, 0.0, 0.0), STOP)

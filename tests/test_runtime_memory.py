@@ -73,7 +73,7 @@ MOMENTS: list[tuple[str, Callable[[Bench], object], list[str], bool]] = [
     ("an override", override, ["sequence_start"], True),
     ("a recovery", notice, ["sequence_start"], True),
     ("inputs lost for a moment", blink, [], False),
-    ("inputs lost for long", lose, ["decision_gap"], False),
+    ("inputs lost for long", lose, ["decision_gap"], True),
     ("a block of the loop", lambda bench: bench.skip(9), [], False),
     ("a block of two decisions", lambda bench: bench.skip(26), ["decision_gap"], False),
 ]

@@ -8,6 +8,8 @@ from __future__ import annotations
 import socket
 from collections.abc import Mapping, Sequence
 
+import structlog
+
 from onboard.config import DdsSection
 from onboard.drivers.dds_topics import ros_topic
 from onboard.drivers.ros_messages import (
@@ -29,11 +31,17 @@ from onboard.drivers.wire import Received, Wire
 from onboard.errors import DriverError
 from onboard.messages import STOP, Inputs, Pose, Scan, Teleop, Twist
 from onboard.mounts import Mounts
-from onboard.scheduler import wall_ns
+from onboard.scheduler import NS_PER_S, wall_ns
+
+log = structlog.get_logger()
 
 CLAIM_WAIT_S = 1.0
 """How long a starting runtime looks for another one that drives the same robot (discovery takes some 0.1 s here)."""
 
+PAUSE_NS = NS_PER_S // 4
+"""After a pause of the tick as long as this, a waiting operator's command is of unknown age and is not taken."""
+
+STOP_TRIES = 3
 STOP_ACK_S = 0.2
 """How long the last stop is waited for."""
 
@@ -67,24 +75,36 @@ class Claim:
 class Alarm:
     """A Bool topic that anybody may raise: true while the newest word, or the last word of any writer alive, is true.
 
-    So the steady "false" of one publisher does not take back the "true" of another, and a "true" whose writer is gone
-    stays until somebody says otherwise.
+    So the steady "false" of one publisher does not take back the "true" of another. A press that ends within the same
+    tick is true for that tick. A "true" whose writer is gone stays until a writer says "false" that came after it: one
+    that was there beside it all the time does not speak for it.
     """
 
     def __init__(self, wire: Wire, name: str) -> None:
         self._reader = wire.reader(name)
         self._words: dict[int, bool] = {}
-        self._raised: bool | None = None
+        self._orphaned_beside: frozenset[int] | None = None
+        self._heard = False
 
     def take(self) -> bool | None:
         """Return the state; None before the first message."""
         messages = self._reader.take()
-        if messages:
-            self._words.update((message.writer, message.sample.data) for message in messages)
-            alive = self._reader.writers()
-            self._words = {writer: word for writer, word in self._words.items() if writer in alive}
-            self._raised = messages[-1].sample.data or any(self._words.values())
-        return self._raised
+        self._heard = self._heard or bool(messages)
+        if not self._heard:
+            return None
+        for message in messages:
+            self._hear(message.writer, message.sample.data)
+        alive = self._reader.writers()
+        if any(word and writer not in alive for writer, word in self._words.items()):
+            self._orphaned_beside = frozenset(self._words) | alive
+        self._words = {writer: word for writer, word in self._words.items() if writer in alive}
+        pressed = any(message.sample.data for message in messages)
+        return pressed or self._orphaned_beside is not None or any(self._words.values())
+
+    def _hear(self, writer: int, word: bool) -> None:
+        self._words[writer] = word
+        if not word and self._orphaned_beside is not None and writer not in self._orphaned_beside:
+            self._orphaned_beside = None
 
     @property
     def undecodable(self) -> int:
@@ -106,12 +126,14 @@ class DdsInputs:
         self._obstacle = Alarm(wire, "obstacle")
         self._e_stop = Alarm(wire, "e_stop")
         self._newest_teleop: Teleop | None = None
+        self._taken_ns = 0
         self._foreign_fixes = 0
 
     def take(self, now_ns: int) -> Inputs:
         """Return what arrived since the last call, without waiting. Raises DriverError when the link is gone."""
-        teleop = self._teleop.take()
-        if teleop:
+        teleop, paused = self._teleop.take(), now_ns - self._taken_ns > PAUSE_NS
+        self._taken_ns = now_ns
+        if teleop and not paused:
             self._newest_teleop = Teleop(now_ns, twist_from_ros(teleop[-1].sample))
         return Inputs(
             now_ns=now_ns,
@@ -160,11 +182,17 @@ class DdsDrive:
         self._writer.write(TwistStamped(header(wall_ns(), self._frame), twist) if self._stamped else twist)
 
     def close(self) -> None:
-        """Send a stop and wait a moment for the base to acknowledge it. Safe to call twice."""
-        if not self._closed:
-            self._closed = True
-            self.send(STOP)
-            self._writer.wait_for_acks(STOP_ACK_S)
+        """Send a stop, and again until the base acknowledges it or there is no more time. Never raises: it is called
+        while another error is on its way. Safe to call twice."""
+        tries = 0 if self._closed else STOP_TRIES
+        self._closed = True
+        for _ in range(tries):
+            try:
+                self.send(STOP)
+                if self._writer.wait_for_acks(STOP_ACK_S):
+                    return
+            except DriverError as error:
+                log.error("stop_not_sent", error=str(error))
 
 
 class DdsOutputs:

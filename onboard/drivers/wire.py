@@ -92,10 +92,11 @@ class Reader:
     undecodable: messages so far that were no valid message of the type (bad UTF-8, say); they are left out
     """
 
-    def __init__(self, name: str, entities: list[DataReader[Any]]) -> None:
+    def __init__(self, name: str, entities: list[DataReader[Any]], batch: int) -> None:
         self.name = name
         self.undecodable = 0
         self._entities = entities
+        self._batch = batch
         self._reliable_writers: set[int] = set()
 
     def take(self) -> list[Received]:
@@ -132,8 +133,11 @@ class Reader:
         self._entities = []
 
     def _drain(self, entity: DataReader[Any]) -> Iterator[Received]:
-        """Yield what is there. One at a time: a batch with one bad message in it would be lost as a whole."""
-        while True:
+        """Yield what is there, a queue full at the most: a flooding sender must not keep the tick here.
+
+        One at a time: a batch with one bad message in it would be lost as a whole.
+        """
+        for _ in range(self._batch):
             try:
                 samples = entity.take(1)
             except (UnicodeDecodeError, struct.error, OverflowError):
@@ -187,7 +191,7 @@ class Wire:
             entities = [DataReader(self._open(), wanted, qos) for qos in _reader_qos(topic(name).quality)]
         except DDSException as error:
             raise DriverError(f"dds: {name} cannot be read: {error}") from error
-        self._readers.append(Reader(name, entities))
+        self._readers.append(Reader(name, entities, topic(name).quality.depth + 1))
         return self._readers[-1]
 
     def foreign_writer(self, name: str, timeout_s: float) -> bool:

@@ -36,7 +36,7 @@ def compare(name: str, fast: Callable[[], np.ndarray], plain: Callable[[], np.nd
     fast_s, fast_result = best_s(fast)
     plain_s, plain_result = best_s(plain)
     line = f"{name}: compiled {fast_s * 1e3:.3f} ms, plain {plain_s * 1e3:.2f} ms, ratio {plain_s / fast_s:.0f}"
-    print(line)  # noqa: T201 - the ratio is what a benchmark is for
+    print(line)
     np.testing.assert_allclose(fast_result, plain_result, atol=1e-9)
     assert fast_s < plain_s
 
