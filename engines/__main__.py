@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 import onboard
-from onboard.errors import MissingExtraError, OnboardError
+from onboard.errors import InputError, MissingExtraError, OnboardError
 
 main = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
 
@@ -73,7 +73,9 @@ def build(
 
 
 def _export(out: Path, seed: int, checkpoint: Path | None, tiny: bool, name: str) -> dict[str, Any]:
-    """Export and return what is reported. Raises MissingExtraError without PyTorch or onnx."""
+    """Export and return what is reported. Raises InputError without the folder, MissingExtraError without PyTorch."""
+    if not out.parent.is_dir():
+        raise InputError(f"{out}: cannot be written: there is no folder {out.parent}")
     try:
         from engines import export as exporting
         from engines.network import PAPER, TINY, parameter_count
@@ -98,7 +100,7 @@ def _export(out: Path, seed: int, checkpoint: Path | None, tiny: bool, name: str
 
 
 def _refused(error: OnboardError) -> typer.Exit:
-    typer.echo(f"onboard-engines: {error}", err=True)
+    typer.echo(f"error: {error}", err=True)
     return typer.Exit(REFUSED)
 
 
@@ -111,7 +113,7 @@ def _report(result: dict[str, Any], target: str | None) -> None:
     try:
         Path(target).write_text(text + "\n", encoding="utf-8")
     except OSError as error:
-        typer.echo(f"onboard-engines: {target}: cannot be written: {error.strerror}", err=True)
+        typer.echo(f"error: {target}: cannot be written: {error.strerror}", err=True)
         raise typer.Exit(REFUSED) from error
 
 

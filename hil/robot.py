@@ -96,8 +96,8 @@ class SimulatedRobot:
         """Send a velocity command to the base."""
         self.state = self._simulation.command(self.state, twist)
 
-    def step(self) -> Sensed:
-        """Live one tick and return what was sensed at its end."""
+    def step(self, images: bool = True) -> Sensed:
+        """Live one tick and return what was sensed at its end; without `images` the cameras see nothing."""
         before = self.state
         self.state = self._simulation.step(before)
         moved = self.state.twist if self.state.path_m > before.path_m else Twist(0.0, self.state.twist.w_radps)
@@ -106,27 +106,38 @@ class SimulatedRobot:
         sensed = Sensed(
             odometry=Motion(self._drift.pose, reported),
             fix=self._fix(),
-            depth=self._depth() if self._ticks % self._senses.depth_every == 0 else {},
-            color=self._color() if self._ticks % self._senses.color_every == 0 else None,
+            depth=self.depth(self.state.pose) if images and self.depth_due else {},
+            color=self.color(self.state.pose) if images and self.color_due else None,
             touching=self.state.touched_at is not None,
         )
         self._ticks += 1
         return sensed
+
+    @property
+    def depth_due(self) -> bool:
+        """Whether the depth cameras take an image in this tick."""
+        return self._ticks % self._senses.depth_every == 0
+
+    @property
+    def color_due(self) -> bool:
+        """Whether the colour camera takes an image in this tick."""
+        return self._ticks % self._senses.color_every == 0
+
+    def depth(self, pose: Pose) -> dict[str, npt.NDArray[np.uint16]]:
+        """Return what the depth cameras see from a pose. Safe in another thread than `step`."""
+        return {name: render_depth(self._simulation.world, rays, pose) for name, rays in self._depth_rays.items()}
+
+    def color(self, pose: Pose) -> npt.NDArray[np.uint8] | None:
+        """Return what the colour camera sees from a pose, None without one. Safe in another thread than `step`."""
+        if not self._color_rays:
+            return None
+        return render_color(self._simulation.world, self._color_rays[0], pose)
 
     def _fix(self) -> Pose | None:
         if not self._senses.localization or self.state.time_ns < self._fix_due_ns:
             return None
         self._fix_due_ns = next_fix_ns(self.state.time_ns, self._rng)
         return noisy_fix(self.state.pose, self._senses.localization_scale, self._rng)
-
-    def _depth(self) -> dict[str, npt.NDArray[np.uint16]]:
-        world, pose = self._simulation.world, self.state.pose
-        return {name: render_depth(world, rays, pose) for name, rays in self._depth_rays.items()}
-
-    def _color(self) -> npt.NDArray[np.uint8] | None:
-        if not self._color_rays:
-            return None
-        return render_color(self._simulation.world, self._color_rays[0], self.state.pose)
 
     def _note(self, before: SimState) -> None:
         state = self.state

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from hil.noise import FIX_SD
@@ -16,6 +17,7 @@ from onboard.drivers.ros_messages import optical_frame, ros_fix, ros_image, ros_
 from onboard.drivers.ros_types import Bool
 from onboard.drivers.wire import Wire
 from onboard.errors import DriverError
+from onboard.messages import Pose
 from onboard.mounts import Mounts
 from onboard.scheduler import NS_PER_S, MonotonicClock, grid, wall_ns
 from onboard.signals import Signals
@@ -52,13 +54,47 @@ class Link:
         self._odometry.write(ros_odometry(stamp_ns, frames.odom_frame, frames.base_frame, motion.pose, motion.twist))
         if sensed.fix is not None:
             self._fixes.write(ros_fix(stamp_ns, frames.map_frame, sensed.fix, FIX_SD))
-        for name, image in sensed.depth.items():
-            self._depth[name].write(ros_image(stamp_ns, optical_frame(name), "16UC1", image))
-        if sensed.color is not None and self._color is not None:
-            self._color.write(ros_image(stamp_ns, optical_frame("color"), "rgb8", sensed.color))
         if sensed.touching != self._told or number % NOTICE_TICKS == 0:
             self._told = sensed.touching
             self._obstacle.write(Bool(sensed.touching))
+
+    def show(self, robot: SimulatedRobot, pose: Pose, depth: bool, color: bool) -> None:
+        """Render and publish what the cameras see from a pose."""
+        stamp_ns = wall_ns()
+        if depth:
+            for name, image in robot.depth(pose).items():
+                self._depth[name].write(ros_image(stamp_ns, optical_frame(name), "16UC1", image))
+        if color and self._color is not None:
+            image = robot.color(pose)
+            if image is not None:
+                self._color.write(ros_image(stamp_ns, optical_frame("color"), "rgb8", image))
+
+
+class Eyes:
+    """Takes the images in a thread of its own: large cameras lower their own rate, never that of the wheels."""
+
+    def __init__(self, robot: SimulatedRobot, link: Link) -> None:
+        self._robot = robot
+        self._link = link
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="eyes")
+        self._busy: Future[None] | None = None
+        self._depth_due = self._color_due = False
+
+    def look(self) -> None:
+        """Take the images that are due, once the last ones are done. Raises what went wrong with those."""
+        self._depth_due |= self._robot.depth_due
+        self._color_due |= self._robot.color_due
+        if self._busy is not None and not self._busy.done():
+            return
+        if self._busy is not None:
+            self._busy.result()
+        due = self._depth_due, self._color_due
+        self._busy = self._thread.submit(self._link.show, self._robot, self._robot.state.pose, *due)
+        self._depth_due = self._color_due = False
+
+    def close(self) -> None:
+        """Wait for the images under way."""
+        self._thread.shutdown()
 
 
 class Life:
@@ -76,14 +112,15 @@ async def simulate(robot: SimulatedRobot, link: Link, life: Life, seconds: float
     """Live at 30 Hz until `life` is over, or for so long; ticks that were missed are lived at once."""
     if seconds is not None:
         asyncio.get_running_loop().call_later(seconds, life.stop)
-    with contextlib.closing(MonotonicClock()) as clock:
+    with contextlib.closing(Eyes(robot, link)) as eyes, contextlib.closing(MonotonicClock()) as clock:
         async for slot in grid(clock, round(NS_PER_S / TICK_HZ)):
             if life.over:
                 return
             link.hear(robot)
             for _ in range(slot.missed):
-                robot.step()
-            link.tell(robot.step(), slot.number)
+                robot.step(images=False)
+            eyes.look()
+            link.tell(robot.step(images=False), slot.number)
 
 
 def run_sim(

@@ -133,13 +133,14 @@ def scan(
     far: Annotated[float | None, typer.Option(help="Farthest depth believed, in m.")] = None,
     z_min: Annotated[float | None, typer.Option(help="Lowest height of an obstacle, in m.")] = None,
     z_max: Annotated[float | None, typer.Option(help="Highest height of an obstacle, in m.")] = None,
+    config: Annotated[Path | None, typer.Option(help="Take the limits and body boxes of its [scan] table.")] = None,
     json_file: JsonOption = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the scan into this PNG.")] = None,
 ) -> None:
     """Fuse depth images on disk into the 180-bin scan."""
     from onboard.scan_file import limited, scan_command
 
-    section = limited(ScanSection(), near, far, z_min, z_max)
+    section = limited(load_config(config).scan if config else ScanSection(), near, far, z_min, z_max)
     scan_command(mounts, camera, frame, section, json_file, plot)
 
 

@@ -29,7 +29,7 @@ from onboard.drivers.realsense import read_intrinsics
 from onboard.drivers.record_tick import TickRecorder
 from onboard.drivers.serial_base import SerialBase
 from onboard.drivers.wire import Wire
-from onboard.errors import ConfigError
+from onboard.errors import ConfigError, DriverError
 from onboard.geometry import IDENTITY
 from onboard.inference import InferenceThread
 from onboard.interfaces import ColorCamera, DepthCamera, Drive, Policy
@@ -98,6 +98,7 @@ def run_robot(config: Config, seconds: float | None, terminal: Terminal | None) 
         if recorder is not None:
             held.enter_context(contextlib.closing(recorder))
         outputs = DdsOutputs(wire, mounts, config.robot.name, reach_m(rig))
+        held.callback(_say_goodbye, outputs)
         teller = Teller(Publisher(outputs), inbox, recorder, _tick_recorder(recorder, config, mounts, reach_m(rig)))
         line = StatusLine()
         robot = Robot(config, rig, limits_rig, plant, policy.initial_memory(), policy.memory_reset_s)
@@ -124,6 +125,14 @@ async def _until_stopped(runtime: Runtime, seconds: float | None, line: StatusLi
     if terminal is not None:
         owner.beside(line.show(terminal), "status")
     await owner.run(runtime.run())
+
+
+def _say_goodbye(outputs: DdsOutputs) -> None:
+    """Leave a last state behind that does not claim to be driving."""
+    try:
+        outputs.state("stopped: the runtime has ended")
+    except DriverError as error:
+        log.warning("last_state_not_sent", error=str(error))
 
 
 class Teller:

@@ -21,6 +21,7 @@ else:
 DEFAULT_ROBOT = Path(__file__).parent / "robots" / "default"
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
 NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 
@@ -74,7 +75,7 @@ class CamerasSection(Section):
     stale_ms: Positive = 300.0
     stall_restart_s: Positive = 2.0
     restart_backoff_s: tuple[Positive, Positive] = (0.5, 10.0)
-    min_valid_fraction: Fraction = 0.1
+    min_valid_fraction: Fraction = 0.05
     color: Literal["realsense", "dds", "none"] = "dds"
     color_serial: str = ""
 

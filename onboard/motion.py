@@ -22,7 +22,7 @@ import numpy.typing as npt
 from numba import njit
 from pydantic import ValidationError, model_validator
 
-from onboard.config import NonNegative, Positive, Section, read_toml, validation_line
+from onboard.config import Finite, NonNegative, Positive, Section, read_toml, validation_line
 from onboard.errors import ConfigError
 from onboard.messages import STOP, Pose, Twist
 
@@ -34,8 +34,8 @@ class Axis(Section):
     f_down: Positive
     zeta_up: Positive
     zeta_down: Positive
-    speed_min: float
-    speed_max: float
+    speed_min: Finite
+    speed_max: Finite
     acceleration_max: Positive
 
     @model_validator(mode="after")

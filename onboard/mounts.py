@@ -5,18 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import Field, ValidationError, field_validator
 
-from onboard.config import Positive, Section, read_toml, validation_line
+from onboard.config import Finite, Positive, Section, read_toml, validation_line
 from onboard.errors import ConfigError
 from onboard.geometry import rotation_from_quaternion
 
 QUATERNION_TOLERANCE = 1e-3
-Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class MountTable(Section):

@@ -232,7 +232,7 @@ COMMANDS = [
         "export: no folder",
         "engines",
         lambda f: ["export", "--tiny", "--out", f / "no" / "x.onnx"],
-        ["x.onnx", "No such file"],
+        ["x.onnx", "there is no folder"],
     ),
     (
         "export: no checkpoint",
@@ -241,7 +241,7 @@ COMMANDS = [
         ["no.pt", "No such file"],
     ),
 ]
-BEGINS = {"onboard": "error: ", "hil": "error: ", "engines": "onboard-engines: "}
+BEGINS = {"onboard": "error: ", "hil": "error: ", "engines": "error: "}
 
 
 def complaint(module: str, code: object, out: str, err: str) -> str:

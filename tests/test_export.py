@@ -130,7 +130,7 @@ def test_a_checkpoint_that_does_not_fit_is_refused_with_one_line(tmp_path, kind)
     damaged(kind, weights)
     result = run("export", "--out", tmp_path / "a.onnx", "--tiny", "--checkpoint", weights)
     assert result.exit_code == 2
-    assert result.output.startswith("onboard-engines: ")
+    assert result.output.startswith("error: ")
     assert len(result.output.strip().splitlines()) == 1
 
 

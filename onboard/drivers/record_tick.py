@@ -80,12 +80,14 @@ class TickRecorder:
             self._topic("cancel", ros.Empty, tick)
 
     def _images(self, tick: TickRecord) -> None:
-        stamp_ns = wall_ns()
+        wall_minus_monotonic_ns = wall_ns() - tick.slot.start_ns
         for name, frame in tick.inputs.depth.items():
+            stamp_ns = wall_minus_monotonic_ns + frame.stamp_ns
             make = partial(convert.ros_image, stamp_ns, convert.optical_frame(name), "16UC1", frame.depth)
             self._topic(f"{name}/depth/image", make, tick, frame.depth.nbytes)
         color = tick.inputs.color
         if color is not None:
+            stamp_ns = wall_minus_monotonic_ns + color.stamp_ns
             make = partial(convert.ros_image, stamp_ns, convert.optical_frame("color"), "rgb8", color.image)
             self._topic("color/image", make, tick, color.image.nbytes)
 
