@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from onboard.config import DdsSection
-from onboard.drivers.wire import Reader, Received, wait_until
+from onboard.drivers.wire import Reader, Received, Wire, wait_until
 
 DOMAIN = 1 + os.getpid() % 100
 SECTION = DdsSection(domain=DOMAIN)
@@ -22,3 +22,21 @@ def hear(reader: Reader, count: int = 1) -> list[Received]:
 
     wait_until(enough, PATIENCE_S)
     return messages
+
+
+class Sender:
+    """The other side's writers, with proof of delivery: a witness reader beside the one under test."""
+
+    def __init__(self, ours: Wire, theirs: Wire) -> None:
+        self._ours, self._theirs = ours, theirs
+        self._witnesses = {}
+
+    def send(self, name, *samples):
+        writer = self._theirs.writer(name)
+        if name not in self._witnesses:
+            self._witnesses[name] = self._ours.reader(name)
+        witness = self._witnesses[name]
+        assert wait_until(lambda: bool(writer.readers() and witness.writers()), PATIENCE_S)
+        for sample in samples:
+            writer.write(sample)
+        assert hear(witness)

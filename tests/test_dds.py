@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 import pytest
-from loopback import DOMAIN, PATIENCE_S, SECTION, hear
+from loopback import DOMAIN, PATIENCE_S, SECTION, Sender, hear
 
 from onboard.config import DEFAULT_ROBOT, DdsSection
 from onboard.drivers.dds import Claim, DdsDrive, DdsInputs, DdsOutputs
@@ -22,33 +22,6 @@ from onboard.mounts import load_mounts
 MOUNTS = load_mounts(DEFAULT_ROBOT / "mounts.toml")
 STAMP_NS = 1_700_000_000_000_000_000
 HEARD_NS = 1000
-
-
-@pytest.fixture
-def wires():
-    """The runtime's participant and the other side's."""
-    ours, theirs = Wire(SECTION), Wire(SECTION)
-    yield ours, theirs
-    ours.close()
-    theirs.close()
-
-
-class Sender:
-    """The other side's writers, with proof of delivery: a witness reader beside the one under test."""
-
-    def __init__(self, ours: Wire, theirs: Wire) -> None:
-        self._ours, self._theirs = ours, theirs
-        self._witnesses = {}
-
-    def send(self, name, *samples):
-        writer = self._theirs.writer(name)
-        if name not in self._witnesses:
-            self._witnesses[name] = self._ours.reader(name)
-        witness = self._witnesses[name]
-        assert wait_until(lambda: bool(writer.readers() and witness.writers()), PATIENCE_S)
-        for sample in samples:
-            writer.write(sample)
-        assert hear(witness)
 
 
 def test_a_tick_without_messages_is_empty(wires):
