@@ -47,3 +47,10 @@ def area_average(image: npt.NDArray[np.uint8], height: int, width: int) -> npt.N
     area = rows * columns
     averaged: npt.NDArray[np.uint8] = ((total + area // 2) // area).astype(np.uint8)
     return averaged
+
+
+def covered(valid_pixels: int, pixels: int, min_valid_fraction: float) -> str:
+    """Return why a depth image is too empty to be believed (a covered lens, a dark room), or "" when it is not."""
+    if valid_pixels >= min_valid_fraction * pixels:
+        return ""
+    return f"covered: {100 * valid_pixels / pixels:.1f} % valid pixels, limit {100 * min_valid_fraction:g} %"

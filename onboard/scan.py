@@ -133,11 +133,6 @@ def fitting_view(rig: Rig, name: str, frame: DepthFrame) -> CameraView:
     return view
 
 
-def too_few_valid(depth: npt.NDArray[np.uint16], min_fraction: float) -> bool:
-    """Return whether less than `min_fraction` of the pixels had a return: the lens is covered, or the image is dark."""
-    return int(np.count_nonzero(depth)) < min_fraction * depth.size
-
-
 def looked_at(mount: Mount, section: ScanSection) -> npt.NDArray[np.bool_]:
     """Return (180,) bool: the bins in which the camera looks.
 

@@ -173,7 +173,7 @@ def test_camera_gives_the_frame_until_it_is_stale(wires):
 
 #    what comes                                         the reason
 BLIND = [
-    (np.zeros((60, 80), np.uint16), "covered: 0.000 of the pixels are valid, limit 0.02"),
+    (np.zeros((60, 80), np.uint16), "covered: 0.0 % valid pixels, limit 2 %"),
     (np.ones((48, 64), np.uint16), "image is 64x48, mounts say 80x60"),
 ]
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onboard.errors import InputError
-from onboard.images import MAX_FACTOR, POLICY_HEIGHT, POLICY_WIDTH, area_average, policy_image
+from onboard.images import MAX_FACTOR, POLICY_HEIGHT, POLICY_WIDTH, area_average, covered, policy_image
 
 
 def plain_average(image: npt.NDArray[np.uint8], height: int, width: int) -> npt.NDArray[np.uint8]:
@@ -84,3 +84,16 @@ def test_refuses(name: str, image: npt.NDArray[np.uint8], message: str) -> None:
     with pytest.raises(InputError) as error:
         policy_image(image)
     assert message in str(error.value)
+
+
+#   valid of 100 pixels, least fraction, covered
+COVERED = [(0, 0.02, True), (1, 0.02, True), (2, 0.02, False), (100, 0.02, False), (0, 0.0, False), (99, 1.0, True)]
+
+
+@pytest.mark.parametrize(("valid", "min_fraction", "is_covered"), COVERED)
+def test_too_few_valid_pixels_are_a_covered_lens(valid: int, min_fraction: float, is_covered: bool) -> None:
+    assert bool(covered(valid, 100, min_fraction)) == is_covered
+
+
+def test_a_covered_lens_is_told_with_its_limit() -> None:
+    assert covered(1, 80, 0.05) == "covered: 1.2 % valid pixels, limit 5 %"

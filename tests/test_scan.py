@@ -15,7 +15,7 @@ from onboard.errors import InputError
 from onboard.geometry import IDENTITY
 from onboard.messages import BINS, DepthFrame, Pose
 from onboard.mounts import load_mounts
-from onboard.scan import ScanMemory, build_rig, fuse, looked_at, reach_m, too_few_valid
+from onboard.scan import ScanMemory, build_rig, fuse, looked_at, reach_m
 
 # What a camera looks at
 
@@ -164,17 +164,6 @@ def test_an_image_need_not_be_contiguous() -> None:
     a, _ = fuse({"front": DepthFrame("front", 1, 1, image)}, 0, IDENTITY, ScanMemory(), rig)
     b, _ = fuse({"front": DepthFrame("front", 1, 1, image.copy(order="C"))}, 0, IDENTITY, ScanMemory(), rig)
     assert np.array_equal(a.ranges_m, b.ranges_m)
-
-
-#   valid of 100 pixels, least fraction, covered
-COVERED = [(0, 0.02, True), (1, 0.02, True), (2, 0.02, False), (100, 0.02, False), (0, 0.0, False), (99, 1.0, True)]
-
-
-@pytest.mark.parametrize(("valid", "min_fraction", "covered"), COVERED)
-def test_too_few_valid(valid: int, min_fraction: float, covered: bool) -> None:
-    depth = np.zeros(100, np.uint16)
-    depth[:valid] = 500
-    assert too_few_valid(depth.reshape(10, 10), min_fraction) == covered
 
 
 # From tick to tick

@@ -10,7 +10,7 @@ from onboard.config import CamerasSection
 from onboard.drivers.camera_process import CameraProcess, Patience
 from onboard.drivers.realsense import Source, StreamInfo, read_intrinsics, require_library
 from onboard.errors import ConfigError, InputError
-from onboard.images import policy_image
+from onboard.images import covered, policy_image
 from onboard.messages import CameraHealth, ColorFrame, DepthFrame
 from onboard.mounts import Mount, Mounts
 
@@ -36,10 +36,10 @@ class CaptureCamera:
         self._working = frame is not None
         if frame is None:
             return None
-        valid_fraction = frame.valid_pixels / frame.image.size
-        if valid_fraction < self._min_valid_fraction:
+        reason = covered(frame.valid_pixels, frame.image.size, self._min_valid_fraction)
+        if reason:
             self._working = False
-            self.process.reason = f"covered: {100 * valid_fraction:.1f} % valid pixels"
+            self.process.reason = reason
             return None
         if self._newest is None or self._newest.number != frame.number:
             self._newest = DepthFrame(self.name, frame.number, frame.stamp_ns, frame.image)

@@ -13,7 +13,6 @@ import structlog
 from onboard.config import DdsSection
 from onboard.drivers.dds_topics import ros_topic
 from onboard.drivers.ros_messages import (
-    Diagnostic,
     fix_from_ros,
     goal_from_ros,
     header,
@@ -29,6 +28,7 @@ from onboard.drivers.ros_messages import (
 from onboard.drivers.ros_types import String, TFMessage, TwistStamped
 from onboard.drivers.wire import Received, Wire
 from onboard.errors import DriverError
+from onboard.interfaces import Diagnostic
 from onboard.messages import STOP, Inputs, Pose, Scan, Teleop, Twist
 from onboard.mounts import Mounts
 from onboard.scheduler import NS_PER_S, wall_ns

@@ -12,7 +12,7 @@ from onboard.config import CamerasSection
 from onboard.drivers.ros_types import Image
 from onboard.drivers.wire import Wire
 from onboard.errors import InputError
-from onboard.images import policy_image
+from onboard.images import covered, policy_image
 from onboard.messages import CameraHealth, ColorFrame, DepthFrame
 from onboard.mounts import Mount
 
@@ -126,11 +126,9 @@ class DdsDepthCamera:
         except InputError as error:
             self._newest.reason = str(error)
             return None
-        valid = np.count_nonzero(depth) / depth.size
-        if valid < self._min_valid_fraction:
-            self._newest.reason = f"covered: {valid:.3f} of the pixels are valid, limit {self._min_valid_fraction}"
+        self._newest.reason = covered(int(np.count_nonzero(depth)), depth.size, self._min_valid_fraction)
+        if self._newest.reason:
             return None
-        self._newest.reason = ""
         return DepthFrame(self.name, self._newest.frames, now_ns, depth)
 
 

@@ -6,13 +6,14 @@ What comes in is passed on as it is, NaN included: judging it is the runtime's. 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from onboard.drivers import ros_types as ros
 from onboard.geometry import quaternion_from_yaw, yaw_from_quaternion
+from onboard.interfaces import Diagnostic
 from onboard.messages import BINS, Fix, GoalRequest, OdometryMessage, Pose, Scan, Twist
 from onboard.mounts import Mount
 from onboard.scheduler import NS_PER_S
@@ -23,9 +24,6 @@ FIRST_BIN_RAD = -math.pi + BIN_RAD / 2.0
 
 PLANAR = (0, 1, 5)
 """Rows of x, y and yaw in a ROS covariance of (x, y, z, roll, pitch, yaw)."""
-
-Diagnostic = tuple[str, int, str, Mapping[str, object]]
-"""Name, level (0 ok, 1 warning, 2 error, 3 stale), message, values."""
 
 
 def time_from_ns(stamp_ns: int) -> ros.Time:
