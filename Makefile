@@ -56,7 +56,7 @@ $(VENV)/.runtime: pyproject.toml
 
 $(VENV)/.dev: $(VENV)/.runtime
 	@echo "setup: installing what the tests need"
-	@$(BIN)/python $(PIP) --editable '.[cpu,realsense,serial,train,dev]'
+	@$(BIN)/python $(PIP) --editable '.[cpu,realsense,serial,mesh,view,ray,train,dev]'
 	@# types for the TensorRT driver; the package wants TensorRT itself, which only the Jetson has
 	@$(BIN)/python $(PIP) --no-deps tensorrt-stubs
 	@touch $@

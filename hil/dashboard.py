@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import sys
-import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -18,21 +16,16 @@ from rich.table import Table
 from rich.text import Text
 
 LINE_EVERY_S = 2.0
-SLOW_S = 2.0
 COMPILING = "the first time on a machine, kernels are compiled: a minute or two"
 COLORS = {"navigating": "cyan", "recovering": "yellow", "reached": "green", "stopped": "red"}
 
 
 @contextlib.contextmanager
 def preparing(what: str) -> Iterator[None]:
-    """Say on standard error what is being prepared, and why it may take long, once it takes longer than a moment."""
-    timer = threading.Timer(SLOW_S, sys.stderr.write, [f"preparing {what} ({COMPILING})\n"])
-    timer.daemon = True
-    timer.start()
-    try:
+    """Show on a terminal what is being prepared, and why it may take long; elsewhere nothing."""
+    console = Console(stderr=True)
+    with console.status(f"preparing {what} ({COMPILING})") if console.is_terminal else contextlib.nullcontext():
         yield
-    finally:
-        timer.cancel()
 
 
 @dataclass(slots=True)

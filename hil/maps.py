@@ -36,8 +36,9 @@ class World:
     """A building as a grid. Cell (row, column) covers [column, column + 1) x [row, row + 1) cells of the grid frame.
 
     map_from_grid: pose of the grid's corner, of row 0 and column 0, in the map frame
-    low_m, high_m: (rows, columns, 2) float32; solid from low to high; an unused interval is (inf, -inf) [m]
+    low_m, high_m: (rows, columns, intervals) float32; solid from low to high; an unused interval is (inf, -inf) [m]
     gap:           (rows, columns) uint8; chessboard distance to the nearest cell with anything in it, at most 255
+    material:      (rows, columns) uint8; what the things in a cell look like, an index into `textures.MATERIALS`
     yard:          whether open ground, which is not part of the building, lies within the border
     """
 
@@ -47,6 +48,7 @@ class World:
     low_m: npt.NDArray[np.float32]
     high_m: npt.NDArray[np.float32]
     gap: npt.NDArray[np.uint8]
+    material: npt.NDArray[np.uint8]
     yard: bool = False
 
     @property
@@ -75,10 +77,12 @@ def make_world(
     low_m: npt.NDArray[np.float32],
     high_m: npt.NDArray[np.float32],
     yard: bool = False,
+    material: npt.NDArray[np.uint8] | None = None,
 ) -> World:
-    """Return the world with its derived arrays."""
+    """Return the world with its derived arrays; all of it looks like a wall where no material is given."""
     gap = chessboard_distance(np.asarray((high_m >= low_m).any(axis=2)))
-    return World(name, cell_m, map_from_grid, low_m, high_m, gap, yard)
+    painted = np.zeros(gap.shape, np.uint8) if material is None else material
+    return World(name, cell_m, map_from_grid, low_m, high_m, gap, painted, yard)
 
 
 def world_of_walls(

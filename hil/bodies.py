@@ -1,0 +1,19 @@
+"""Things that move in a world, as upright cylinders: pedestrians, other robots."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+Bodies = npt.NDArray[np.float64]
+"""(n, 6): x, y in the map frame [m], radius, low, high [m], and the material as an index into `textures.MATERIALS`."""
+
+NO_BODIES: Bodies = np.empty((0, 6))
+NO_BODIES.setflags(write=False)
+
+
+def body_row(
+    xy_map_m: tuple[float, float], radius_m: float, high_m: float, material: int, low_m: float = 0.0
+) -> Bodies:
+    """Return (6,) one row of `Bodies`."""
+    return np.array([xy_map_m[0], xy_map_m[1], radius_m, low_m, high_m, float(material)])

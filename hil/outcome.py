@@ -1,0 +1,36 @@
+"""How a drive went, whichever loop drove it: `fast.py` directly, `inprocess.py` with the whole runtime."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+REACHED_M = 0.2
+"""Success is a stop within this of the goal (paper 1, section 1.9)."""
+MAX_S = 100.0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a drive ended.
+
+    reached:         at rest by its own stop, truly within `REACHED_M` of the goal
+    ended:           "stop", "time", or the runtime's own reason to end it ("no progress", "blocked", ...)
+    contacts:        contacts, each counted once however long it lasted
+    distance_m:      true distance to the goal at the end
+    min_clearance_m: least distance between the footprint and anything solid during the drive; 0 in contact
+    actions:         (28,) int64; how often each action was chosen
+    trace:           (n, 6) time [s], x, y, yaw in the map frame, v, w, one row a tick
+    """
+
+    reached: bool
+    ended: str
+    contacts: int
+    time_s: float
+    path_m: float
+    distance_m: float
+    min_clearance_m: float
+    actions: npt.NDArray[np.int64]
+    trace: npt.NDArray[np.float64]
