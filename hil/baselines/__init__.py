@@ -1,0 +1,61 @@
+"""Policies to compare with, by name: what fills the rows of the evaluation's table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from hil.maps import World
+from hil.routes import Episode
+from onboard.errors import InputError
+from onboard.interfaces import Policy
+from onboard.messages import Pose
+
+if TYPE_CHECKING:
+    from hil.setting import Setting
+
+MODEL_SUFFIX = ".onnx"
+MODEL_THREADS = 1
+
+
+@runtime_checkable
+class KnowsMap(Protocol):
+    """A policy that drives in a map: before each decision it is told where the robot believes its start frame to be."""
+
+    def locate(self, map_from_start: Pose) -> None:
+        """Take the pose of the start frame in the map, as the robot itself estimates it now."""
+
+
+Maker = Callable[["Setting", Episode, "World | None"], Policy]
+
+
+def make_policy(name: str, setting: Setting, episode: Episode, known_map: World | None = None) -> Policy:
+    """Return the policy of one drive: a name of `POLICIES`, or the path of an .onnx with its manifest beside it.
+
+    known_map: what the `planner` believes the building to be; None is the setting's true, furnished world
+    Raises InputError for an unknown name, and what `onboard.policy.load_policy` raises for a model.
+    """
+    if name in POLICIES:
+        return POLICIES[name](setting, episode, known_map)
+    if Path(name).suffix == MODEL_SUFFIX:
+        return _network(Path(name), setting)
+    raise InputError(f"policy {name}: must be one of {', '.join(POLICIES)}, or the path of an {MODEL_SUFFIX} file")
+
+
+def _reactive(setting: Setting, episode: Episode, known_map: World | None) -> Policy:
+    from onboard.reactive import ReactivePolicy
+
+    config = setting.config
+    return ReactivePolicy(setting.plant, config.robot, config.rates, config.goal)
+
+
+def _network(model: Path, setting: Setting) -> Policy:
+    from onboard.drivers.onnx_engine import OnnxEngine
+    from onboard.policy import load_policy
+
+    reset_s = setting.config.policy.memory_reset_s
+    return load_policy(model, lambda path, manifest: OnnxEngine(path, MODEL_THREADS), reset_s)
+
+
+POLICIES: dict[str, Maker] = {"reactive": _reactive}
