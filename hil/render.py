@@ -13,7 +13,9 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from hil.bodies import NO_BODIES, Bodies
 from hil.maps import WALL_HEIGHT_M, World
+from hil.textures import PLAIN, Look
 from onboard.geometry import compose
 from onboard.messages import BINS, Pose
 from onboard.mounts import Mount
@@ -66,7 +68,9 @@ def rays_of(mount: Mount) -> Rays:
     )
 
 
-def render_depth(world: World, rays: Rays, pose: Pose, max_range_m: float = MAX_RANGE_M) -> npt.NDArray[np.uint16]:
+def render_depth(
+    world: World, rays: Rays, pose: Pose, max_range_m: float = MAX_RANGE_M, bodies: Bodies = NO_BODIES
+) -> npt.NDArray[np.uint16]:
     """Return (height, width) uint16: depth along the optical axis in the mount's units, 0 beyond the range.
 
     What uint16 cannot hold in these units is no return either.
@@ -82,7 +86,9 @@ def render_depth(world: World, rays: Rays, pose: Pose, max_range_m: float = MAX_
     return depth.reshape(rays.height, rays.width)
 
 
-def render_color(world: World, rays: Rays, pose: Pose) -> npt.NDArray[np.uint8]:
+def render_color(
+    world: World, rays: Rays, pose: Pose, look: Look = PLAIN, bodies: Bodies = NO_BODIES
+) -> npt.NDArray[np.uint8]:
     """Return (height, width, 3) uint8 RGB: plain faces, darker with distance."""
     x, y, yaw = _in_grid(world, pose)
     image = np.empty((rays.height * rays.width, 3), np.uint8)
@@ -96,6 +102,7 @@ def cast_scan(
     radius_m: float = MAX_RANGE_M,
     z_min_m: float = SCAN_Z_MIN_M,
     z_max_m: float = SCAN_Z_MAX_M,
+    bodies: Bodies = NO_BODIES,
 ) -> npt.NDArray[np.float32]:
     """Return (180,) ranges [m] about the base: nearest cell in each 2 deg sector that is solid in the height band.
 
