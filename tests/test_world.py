@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rooms import room, with_box
 
-from hil.world import RELEASE_M, Body, SimState, Simulation
+from hil.bodies import NO_BODIES, Bodies, body_row
+from hil.plant import base_at
+from hil.world import GROUND_CLEARANCE_M, RELEASE_M, Body, SimState, Simulation, blocked_cells
 from onboard.config import DEFAULT_ROBOT
 from onboard.contract import ACTIONS
 from onboard.errors import InputError
@@ -26,10 +29,16 @@ STEP_M = 1.0 / 30.0
 """The longest way of one step."""
 
 
-def drive(simulation: Simulation, state: SimState, command: Twist, seconds: float) -> SimState:
+def drive(
+    simulation: Simulation, state: SimState, command: Twist, seconds: float, bodies: Bodies = NO_BODIES
+) -> SimState:
     for _ in range(round(30 * seconds)):
-        state = simulation.step(simulation.command(state, command))
+        state = simulation.step(simulation.command(state, command), bodies=bodies)
     return state
+
+
+def person(x_m: float, y_m: float, low_m: float = 0.0, high_m: float = 1.7) -> Bodies:
+    return body_row((x_m, y_m), 0.25, high_m, 0, low_m)[np.newaxis]
 
 
 def test_driving_into_a_wall_ends_one_step_before_it_and_counts_once():
@@ -137,3 +146,86 @@ def test_the_world_is_not_touched_by_driving():
     before = ROOM.low_m.copy()
     drive(SIMULATION, SIMULATION.start(Pose(2.0, 2.0, 0.0)), Twist(1.0, 1.0), 2.0)
     np.testing.assert_array_equal(ROOM.low_m, before)
+
+
+# name, heights of the body, contacts expected
+BODY_HEIGHTS = [
+    ("a person", (0.0, 1.7), 1),
+    ("a robot lower than the body", (0.0, 0.5), 1),
+    ("what flies above the body", (1.1, 1.7), 0),
+    ("what lies flat on the floor", (0.0, 0.01), 0),
+]
+
+
+@pytest.mark.parametrize(("name", "z_m", "contacts"), BODY_HEIGHTS)
+def test_driving_into_a_body_is_a_contact_where_heights_overlap(name, z_m, contacts):
+    state = drive(SIMULATION, SIMULATION.start(Pose(1.0, 2.0, 0.0)), Twist(1.0, 0.0), 2.0, person(2.4, 2.0, *z_m))
+    assert (state.contacts, state.bumps) == (contacts, 0)
+    reached_m = 2.4 - 0.25 - BODY.radius_m if contacts else SIDE_M - BODY.radius_m
+    assert state.pose.x_m <= reached_m
+    assert state.pose.x_m > reached_m - STEP_M or not contacts
+
+
+def test_it_does_not_slide_past_a_body():
+    touched = drive(SIMULATION, SIMULATION.start(Pose(1.0, 2.0, 0.0)), Twist(1.0, 0.0), 2.0, person(2.4, 2.3))
+    later = drive(SIMULATION, touched, Twist(1.0, 0.0), 3.0, person(2.4, 2.3))
+    assert (touched.contacts, later.contacts) == (1, 1)
+    assert abs(later.pose.x_m - touched.touched_at.x_m) < STEP_M
+    assert later.pose.y_m == 2.0
+
+
+def test_a_body_that_walks_into_a_standing_robot_is_a_bump_counted_once():
+    state = SIMULATION.start(Pose(2.0, 2.0, 0.0))
+    for x_m in [*np.linspace(3.0, 2.2, 30), *np.linspace(2.2, 3.0, 30), *np.linspace(3.0, 2.2, 30)]:
+        state = drive(SIMULATION, state, Twist(0.0, 0.5), 1 / 30, person(float(x_m), 2.0))
+    assert (state.contacts, state.bumps, state.bumping) == (0, 2, True)
+
+
+def test_the_robot_may_leave_a_body_that_stands_in_it_but_not_go_deeper():
+    inside = drive(SIMULATION, SIMULATION.start(Pose(2.0, 2.0, 0.0)), Twist(0.0, 0.0), 0.1, person(2.4, 2.0))
+    away = drive(SIMULATION, inside, Twist(-0.3, 0.0), 1.0, person(2.4, 2.0))
+    assert (away.contacts, away.bumps, away.bumping) == (0, 1, False)
+    deeper = drive(SIMULATION, inside, Twist(0.3, 0.0), 1.0, person(2.4, 2.0))
+    assert (deeper.contacts, deeper.pose.x_m) == (1, 2.0)
+
+
+@given(
+    st.lists(st.tuples(st.floats(0.3, 3.7), st.floats(0.3, 3.7)), max_size=4),
+    st.lists(st.integers(0, len(ACTIONS) - 1), min_size=1, max_size=10),
+)
+@settings(max_examples=50, deadline=None)
+def test_a_robot_never_drives_into_bodies_that_stand(people, actions):
+    bodies = np.concatenate([NO_BODIES, *(person(x_m, y_m) for x_m, y_m in people)])
+    state = SIMULATION.start(Pose(2.0, 2.0, 0.0))
+    clear_at_start = SIMULATION.clearance_m(state, bodies) > 0.0
+    for action in actions:
+        state = drive(SIMULATION, state, ACTIONS[action], 1 / 3, bodies)
+        if clear_at_start:
+            assert not state.bumping
+
+
+@given(
+    at=st.tuples(st.floats(0.3, 3.7), st.floats(0.3, 3.7)),
+    box=st.tuples(st.integers(20, 55), st.integers(20, 55)),
+    people=st.lists(st.tuples(st.floats(0.0, 4.0), st.floats(0.0, 4.0)), max_size=3),
+    at_most_m=st.floats(0.01, 3.0),
+)
+@settings(max_examples=200, deadline=None)
+def test_clearance_is_exact(at, box, people, at_most_m):
+    """Against the plain definition: distance from the centre to the nearest point of anything, less the radius."""
+    left, bottom = box[0] * 0.05, box[1] * 0.05
+    simulation = Simulation(with_box(ROOM, (left, left + 0.15), (bottom, bottom + 0.1), (0.0, 1.0)), PLANT, BODY)
+    bodies = np.concatenate([NO_BODIES, *(person(x_m, y_m) for x_m, y_m in people)])
+    x, y = at
+    near = [x, y, SIDE_M - x, SIDE_M - y]
+    near.append(math.hypot(max(left - x, 0.0, x - left - 0.15), max(bottom - y, 0.0, y - bottom - 0.1)))
+    near += [math.hypot(px - x, py - y) - 0.25 for px, py in people]
+    state = replace(SIMULATION.start(Pose(2.0, 2.0, 0.0)), base=base_at(Pose(x, y, 0.0)))
+    expected = max(min(near) - BODY.radius_m, 0.0)
+    assert simulation.clearance_m(state, bodies) == pytest.approx(expected, abs=1e-9)
+    assert simulation.clearance_m(state, bodies, at_most_m) == pytest.approx(min(expected, at_most_m), abs=1e-9)
+
+
+def test_blocked_cells_are_those_of_the_plain_definition():
+    world = with_box(with_box(ROOM, (1.0, 1.5), (1.0, 1.5), (0.0, 0.02)), (2.0, 2.5), (1.0, 1.5), (1.0, 2.0))
+    np.testing.assert_array_equal(blocked_cells(world, BODY), world.overlapping(GROUND_CLEARANCE_M, BODY.height_m))
