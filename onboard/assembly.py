@@ -24,7 +24,7 @@ from onboard.devices import DeviceInbox
 from onboard.drivers.capture import camera_sources, open_cameras
 from onboard.drivers.dds import Claim, DdsDrive, DdsInputs, DdsOutputs
 from onboard.drivers.dds_camera import DdsColorCamera, DdsDepthCamera
-from onboard.drivers.dds_topics import check_names, domain_id
+from onboard.drivers.dds_topics import check_names, check_scan_source, domain_id
 from onboard.drivers.realsense import read_intrinsics
 from onboard.drivers.record_tick import TickRecorder
 from onboard.drivers.serial_base import SerialBase
@@ -62,6 +62,8 @@ def check_files(config: Config) -> None:
     """Load everything that the configuration names, without a device. Raises OnboardError with one line."""
     check_names(config.dds)
     domain_id(config.dds)
+    for table, topic in scan_topics(config).items():
+        check_scan_source(config.dds, table, topic)
     mounts = load_mounts(config.robot.mounts)
     load_plant(config.robot.plant)
     build_rigs(config, mounts)
@@ -92,7 +94,8 @@ def run_robot(config: Config, seconds: float | None, terminal: Terminal | None) 
         base, drive = _open_base(config, wire)
         held.callback(drive.close)
         depth, color = _open_cameras(config, mounts, wire)
-        inbox = held.enter_context(contextlib.closing(DeviceInbox(DdsInputs(wire), depth, color, base)))
+        heard = DdsInputs(wire, set(scan_topics(config).values()), config.limits.v_max_mps)
+        inbox = held.enter_context(contextlib.closing(DeviceInbox(heard, depth, color, base)))
         # Last, so that a start that fails again and again leaves no files that push older ones out.
         recorder = _open_recorder(config, clock.now_ns())
         if recorder is not None:
@@ -154,6 +157,12 @@ class Teller:
             self._ticks.record(record)
 
 
+def scan_topics(config: Config) -> dict[str, str]:
+    """Return the topics that scans come ready-made from, by their table of the configuration."""
+    tables = {"scan": config.scan, "limits_scan": config.limits_scan}
+    return {name: section.topic for name, section in tables.items() if section is not None and section.topic}
+
+
 def build_rigs(config: Config, mounts: Mounts) -> tuple[Rig, Rig | None]:
     """Return the cameras for the policy's scan and those for the limits', None when they are the same."""
     own = config.limits_scan
@@ -162,6 +171,9 @@ def build_rigs(config: Config, mounts: Mounts) -> tuple[Rig, Rig | None]:
 
 
 def _chosen(mounts: Mounts, section: ScanSection, table: str) -> Mounts:
+    """Return the mounts of a scan's cameras, none of one that comes ready-made. Raises ConfigError."""
+    if section.topic:
+        return replace(mounts, depth={})
     unknown = [name for name in section.cameras if name not in mounts.depth]
     if unknown:
         raise ConfigError(f"{table}.cameras: unknown camera {unknown[0]}, {mounts.path} has {', '.join(mounts.depth)}")

@@ -85,8 +85,12 @@ class CamerasSection(Section):
 
 
 class ScanSection(Section):
-    """What counts as an obstacle, and how far the cameras are believed (paper 1, Appendix C)."""
+    """What counts as an obstacle, and how far the cameras are believed (paper 1, Appendix C).
 
+    topic: a LaserScan that is taken as it comes, in place of all below, which is then not used; "" is fusing
+    """
+
+    topic: str = ""
     z_min_m: float = Field(0.05, allow_inf_nan=False)
     z_max_m: float = Field(1.2, allow_inf_nan=False)
     near_m: NonNegative = 0.1

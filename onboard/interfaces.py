@@ -78,7 +78,10 @@ class Outputs(Protocol):
     """What the robot tells the world, beside its commands. Stamps are wall time [ns]; nothing here waits."""
 
     def scan(self, scan: Scan, stamp_ns: int) -> None:
-        """Publish the fused scan."""
+        """Publish the scan that the policy sees."""
+
+    def limits_scan(self, scan: Scan, stamp_ns: int) -> None:
+        """Publish the scan that the limits look at, where it is another."""
 
     def state(self, text: str) -> None:
         """Publish the state with its reason."""

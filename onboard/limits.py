@@ -22,6 +22,11 @@
     R14  zones scale v and w together, so that the arc stays
     R15  free space: what comes out is exactly what was wanted
     R16  the reason that comes out is that of the last limit that changed the command
+    R17  the policy's scan, where it is another than the limits', missing or as old as in R5: zero, but for an operator,
+         who does not drive by it
+    R18  a speed limit from outside (`/speed_limit`): never faster, forward or backward, operator or not; 0 is none
+    R19  such a limit holds until the next word, even when its sender falls silent: who sees people must not end a limit
+         by failing. One that is NaN, infinite or negative is refused: the one before stays in force
 
 The order is e-stop, operator, stale inputs, then numbers, speed and acceleration, then zones. Zones come after the
 ramp, because a ramp bends the arc, and the arc that they judge must be the one that is sent.
@@ -36,12 +41,12 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from onboard import zones
-from onboard.config import LimitsSection
+from onboard.bounds import Bounds, bounds_of
 from onboard.messages import STOP, Scan, Teleop, Twist
-from onboard.motion import Plant
 from onboard.scheduler import NS_PER_S
 
-NS_PER_MS = 1_000_000
+__all__ = ["LOST", "Bounds", "Limited", "LimitsState", "Reason", "Situation", "bounds_of", "limit", "operator_drives"]
+
 RAMP_S = 0.1
 """The most time that a ramp is given between two commands: after a pause it goes on, it does not leap."""
 
@@ -63,33 +68,12 @@ class Reason(str, Enum):
     TIME_TO_CONTACT = "time_to_contact"
     BLIND_AHEAD = "blind_ahead"
     BLIND_FLANK = "blind_flank"
+    STALE_POLICY_SCAN = "stale_policy_scan"
+    SPEED_LIMIT = "speed_limit"
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """The numbers of one robot, in SI units and nanoseconds.
-
-    swept_radius_m: footprint and stop margin; slow_radius_m: footprint and slow margin
-    braking_mps2:   what the base brakes with
-    ramp_mps2, ramp_radps2: None where the base's own loop is the slower one
-    """
-
-    v_min_mps: float
-    v_max_mps: float
-    w_max_radps: float
-    ramp_mps2: float | None
-    ramp_radps2: float | None
-    braking_mps2: float
-    reaction_s: float
-    footprint_radius_m: float
-    swept_radius_m: float
-    slow_radius_m: float
-    slow_mps: float
-    creep_mps: float
-    time_to_contact_s: float
-    dead_man_ns: int
-    odometry_stale_ns: int
-    scan_stale_ns: int
+LOST = frozenset({Reason.STALE_ODOMETRY, Reason.STALE_SCAN, Reason.STALE_POLICY_SCAN})
+"""An input that driving needs is not there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +83,8 @@ class Situation:
     goal_accepted:       a goal was accepted since the last tick
     odometry_arrival_ns: arrival of the newest odometry taken in, None before the first
     scan:                the scan for the limits, None before the first
+    policy_scan:         what the policy sees; None is the same
+    speed_limit_mps:     newest word from outside, 0 for no limit; None before the first
     """
 
     now_ns: int
@@ -107,15 +93,22 @@ class Situation:
     teleop: Teleop | None
     odometry_arrival_ns: int | None
     scan: Scan | None
+    policy_scan: Scan | None = None
+    speed_limit_mps: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class LimitsState:
-    """What lives between ticks: the e-stop's latch, and what was sent last and when."""
+    """What lives between ticks: the e-stop's latch, what was sent last and when, and the speed limit from outside.
+
+    speed_limit_mps: the one in force, inf for none; limit_refused: the newest word was refused (R19)
+    """
 
     e_stopped: bool = False
     sent: Twist = STOP
     sent_ns: int | None = None
+    speed_limit_mps: float = math.inf
+    limit_refused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,30 +121,6 @@ class Limited:
     teleop: bool
 
 
-def bounds_of(section: LimitsSection, plant: Plant, footprint_radius_m: float, odometry_stale_ms: float) -> Bounds:
-    """Return the numbers of one robot; built once, at load."""
-    base_mps2, base_radps2 = plant.linear.acceleration_max, plant.angular.acceleration_max
-    limit_mps2, limit_radps2 = section.acceleration_mps2, section.angular_acceleration_radps2
-    return Bounds(
-        v_min_mps=section.v_min_mps,
-        v_max_mps=section.v_max_mps,
-        w_max_radps=section.w_max_radps,
-        ramp_mps2=limit_mps2 if limit_mps2 < base_mps2 else None,
-        ramp_radps2=limit_radps2 if limit_radps2 < base_radps2 else None,
-        braking_mps2=min(limit_mps2, base_mps2),
-        reaction_s=section.reaction_s,
-        footprint_radius_m=footprint_radius_m,
-        swept_radius_m=footprint_radius_m + section.stop_margin_m,
-        slow_radius_m=footprint_radius_m + section.slow_margin_m,
-        slow_mps=section.slow_fraction * section.v_max_mps,
-        creep_mps=section.creep_mps,
-        time_to_contact_s=section.time_to_contact_s,
-        dead_man_ns=round(section.teleop_dead_man_s * NS_PER_S),
-        odometry_stale_ns=round(odometry_stale_ms * NS_PER_MS),
-        scan_stale_ns=round(section.scan_stale_ms * NS_PER_MS),
-    )
-
-
 def limit(
     state: LimitsState, wanted: Twist | None, situation: Situation, bounds: Bounds
 ) -> tuple[LimitsState, Limited]:
@@ -160,7 +129,7 @@ def limit(
     e_stopped = pressed or (state.e_stopped and not situation.goal_accepted)
     operator = situation.teleop if operator_drives(situation.teleop, situation.now_ns, bounds) else None
     asked = wanted if operator is None else operator.twist
-    state = replace(state, e_stopped=e_stopped)
+    state = _heeding(replace(state, e_stopped=e_stopped), situation.speed_limit_mps)
     twist, reason = _shaped(state, asked, operator is not None, situation, bounds)
     limited = Limited(twist, reason, asked, operator is not None)
     return replace(state, sent=twist, sent_ns=situation.now_ns), limited
@@ -171,11 +140,20 @@ def operator_drives(teleop: Teleop | None, now_ns: int, bounds: Bounds) -> bool:
     return teleop is not None and _fresh(teleop.arrival_ns, now_ns, bounds.dead_man_ns)
 
 
+def _heeding(state: LimitsState, word_mps: float | None) -> LimitsState:
+    """Return the state with the speed limit from outside that is in force (R18, R19)."""
+    if word_mps is None:
+        return state
+    if not 0.0 <= word_mps < math.inf:
+        return replace(state, limit_refused=True)
+    return replace(state, speed_limit_mps=word_mps or math.inf, limit_refused=False)
+
+
 def _shaped(
     state: LimitsState, asked: Twist | None, operator: bool, situation: Situation, bounds: Bounds
 ) -> tuple[Twist, Reason]:
     """Return the command and its reason: the limits in their order."""
-    stop = _stop_reason(state, asked, situation, bounds)
+    stop = _stop_reason(state, asked, operator, situation, bounds)
     if asked is None or situation.scan is None or stop is not None:
         return STOP, stop or Reason.IDLE
     reason = Reason.TELEOP if operator else Reason.NONE
@@ -185,13 +163,16 @@ def _shaped(
     ramped = _ramped(slowed, state, situation.now_ns, bounds)
     if ramped != slowed:
         reason = Reason.ACCELERATION
-    allowed_mps, zone = _allowed_mps(ramped, situation.scan, operator, bounds)
+    allowed = _allowed_mps(ramped, situation.scan, operator, bounds)
+    allowed_mps, cap = min(allowed, (state.speed_limit_mps, Reason.SPEED_LIMIT), key=lambda cap: cap[0])
     if abs(ramped.v_mps) <= allowed_mps:
         return ramped, reason
-    return _scaled(ramped, allowed_mps / abs(ramped.v_mps)), zone
+    return _scaled(ramped, allowed_mps / abs(ramped.v_mps)), cap
 
 
-def _stop_reason(state: LimitsState, asked: Twist | None, situation: Situation, bounds: Bounds) -> Reason | None:
+def _stop_reason(
+    state: LimitsState, asked: Twist | None, operator: bool, situation: Situation, bounds: Bounds
+) -> Reason | None:
     """Return why the robot must stand, or None."""
     if state.e_stopped:
         return Reason.E_STOP
@@ -201,6 +182,9 @@ def _stop_reason(state: LimitsState, asked: Twist | None, situation: Situation, 
         return Reason.STALE_ODOMETRY
     if situation.scan is None or not _fresh(situation.scan.stamp_ns, situation.now_ns, bounds.scan_stale_ns):
         return Reason.STALE_SCAN
+    seen = situation.policy_scan
+    if seen is not None and not operator and not _fresh(seen.stamp_ns, situation.now_ns, bounds.scan_stale_ns):
+        return Reason.STALE_POLICY_SCAN
     if not (math.isfinite(asked.v_mps) and math.isfinite(asked.w_radps)):
         return Reason.NOT_FINITE
     return None

@@ -73,7 +73,7 @@ class ColorFrame:
 class Scan:
     """Distance to the nearest obstacle in each bearing bin, seen from the base.
 
-    stamp_ns: capture time of the oldest frame used, monotonic [ns]
+    stamp_ns: capture time of the oldest frame used, monotonic [ns]; the arrival of one that came ready-made
     ranges_m: (180,) float32; bin i covers [-180 + 2i, -180 + 2i + 2) deg; inf where nothing was seen [m]
     seen:     (180,) bool; False where no working camera looks
     """
@@ -142,6 +142,8 @@ class Inputs:
     obstacle:  last state of `/obstacle` (bumper or notice), None before the first
     e_stop:    last state of `/e_stop`, None before the first
     teleop:    newest operator command so far, or None
+    scans:     newest of each topic that a scan comes ready-made from, by its name in the configuration
+    speed_limit_mps: newest word of `/speed_limit`, 0 for no limit; None before the first
     """
 
     now_ns: int
@@ -154,6 +156,8 @@ class Inputs:
     obstacle: bool | None = None
     e_stop: bool | None = None
     teleop: Teleop | None = None
+    scans: Mapping[str, Scan] = field(default_factory=dict)
+    speed_limit_mps: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,8 @@ class Publisher:
         self._outputs.transforms(record.odometry.pose, record.map_from_odom, stamp_ns)
         if number % EVERY_SCAN == 0:
             self._outputs.scan(record.scan, stamp_ns)
+            if record.limits_scan is not record.scan:
+                self._outputs.limits_scan(record.limits_scan, stamp_ns)
         if record.state != self._state or number % EVERY_STATE == 0:
             self._state = record.state
             self._outputs.state(record.state)
@@ -92,6 +94,7 @@ def _command(record: TickRecord) -> Diagnostic:
         "recovery": record.recovery,
         "e_stop": record.inputs.e_stop,
         "obstacle": record.inputs.obstacle,
+        "speed_limit_mps": record.inputs.speed_limit_mps,
     }
     return ("command", OK, record.reason, values)
 

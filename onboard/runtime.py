@@ -18,11 +18,11 @@ from onboard.inference import Inference
 from onboard.interfaces import Drive, Inbox
 from onboard.journal import Journal
 from onboard.limits import Limited
-from onboard.messages import STOP, DepthFrame, Inputs, Observation, Scan, Twist
+from onboard.messages import STOP, Inputs, Observation, Pose, Scan, Twist
 from onboard.mission import State
 from onboard.pilot import Recurrence
 from onboard.robot import Robot, RobotState
-from onboard.scan import Rig
+from onboard.scan import Rig, ScanMemory
 from onboard.scheduler import NS_PER_S, Clock, Slot, grid
 from onboard.start import Located
 from onboard.tick import Acted, Sensed, TickRecord
@@ -95,7 +95,7 @@ class Runtime:
             state, sensed = self._sense(state, slot, inputs, located, fused)
         with journal.timed("limits"):
             state, override = self._recover(state, inputs, guarded)
-            state, limited = self._limit(state, override, inputs, accepted, guarded)
+            state, limited = self._limit(state, override, inputs, accepted, fused, guarded)
         with journal.timed("send"):
             self._drive.send(limited.twist)
             sent_ns = self._clock.now_ns()
@@ -149,13 +149,12 @@ class Runtime:
 
     def _fuse(self, state: RobotState, inputs: Inputs) -> tuple[RobotState, Scan, Scan]:
         """Return the scan for the policy and the one for the limits."""
-        robot, pose, now_ns = self._robot, state.wheels.pose, inputs.now_ns
-        fused, memory = scan.fuse(of_rig(robot.rig, inputs), now_ns, pose, state.scan_memory, robot.rig)
+        rig, limits_rig, pose = self._robot.rig, self._robot.limits_rig, state.wheels.pose
+        fused, memory = scan_of(rig, inputs, pose, state.scan_memory)
         state = replace(state, scan_memory=memory)
-        if robot.limits_rig is None:
+        if limits_rig is None:
             return state, fused, fused
-        frames = of_rig(robot.limits_rig, inputs)
-        guarded, memory = scan.fuse(frames, now_ns, pose, state.limits_scan_memory, robot.limits_rig)
+        guarded, memory = scan_of(limits_rig, inputs, pose, state.limits_scan_memory)
         return replace(state, limits_scan_memory=memory), fused, guarded
 
     def _judge_goals(self, state: RobotState, inputs: Inputs) -> tuple[RobotState, bool]:
@@ -254,7 +253,7 @@ class Runtime:
         return replace(state, mission=judged), override
 
     def _limit(
-        self, state: RobotState, override: Twist | None, inputs: Inputs, accepted: bool, guarded: Scan
+        self, state: RobotState, override: Twist | None, inputs: Inputs, accepted: bool, fused: Scan, guarded: Scan
     ) -> tuple[RobotState, Limited]:
         """Have the last word over what policy or recovery want, and note since when inputs have been lost."""
         wanted = state.pilot.set_point if override is None else override
@@ -265,11 +264,15 @@ class Runtime:
             teleop=inputs.teleop,
             odometry_arrival_ns=state.wheels.arrival_ns,
             scan=guarded,
+            policy_scan=fused,
+            speed_limit_mps=inputs.speed_limit_mps,
         )
         latched, limited = limits.limit(
             state.limits, wanted if state.mission.driving else None, situation, self._bounds
         )
-        lost = limited.reason in (limits.Reason.STALE_ODOMETRY, limits.Reason.STALE_SCAN)
+        if latched.limit_refused and not state.limits.limit_refused:
+            self._journal.fault("speed_limit_refused", f"it is {inputs.speed_limit_mps}; the one before stays in force")
+        lost = limited.reason in limits.LOST
         lost_ns = (state.lost_ns or inputs.now_ns) if lost else None
         if lost and state.lost_ns is None:
             self._journal.fault(limited.reason.value, "the robot stands until it is back")
@@ -279,6 +282,9 @@ class Runtime:
         return limits.operator_drives(inputs.teleop, inputs.now_ns, self._bounds)
 
 
-def of_rig(rig: Rig, inputs: Inputs) -> dict[str, DepthFrame]:
-    """Return the frames of the cameras that a scan is fused from."""
-    return {name: frame for name, frame in inputs.depth.items() if name in rig.views}
+def scan_of(rig: Rig, inputs: Inputs, pose: Pose, memory: ScanMemory) -> tuple[Scan, ScanMemory]:
+    """Return the scan that is configured: the newest that came ready-made, or fused from the rig's cameras."""
+    if rig.section.topic:
+        return inputs.scans.get(rig.section.topic, scan.NOT_HEARD), memory
+    frames = {name: frame for name, frame in inputs.depth.items() if name in rig.views}
+    return scan.fuse(frames, inputs.now_ns, pose, memory, rig)

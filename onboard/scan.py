@@ -21,6 +21,10 @@ TRACK_NS = 1_000_000_000
 Ranges = npt.NDArray[np.float32]
 
 
+NOT_HEARD = Scan(0, np.full(BINS, np.inf, dtype=np.float32), np.zeros(BINS, dtype=np.bool_))
+"""In place of a ready-made scan before the first: blind all around and, as time goes on, stale."""
+
+
 @dataclass(frozen=True, slots=True)
 class CameraView:
     """One camera as the fusion needs it. looks: (180,) bool, the bins of `looked_at`."""
@@ -31,7 +35,10 @@ class CameraView:
 
 @dataclass(frozen=True, slots=True)
 class Rig:
-    """All depth cameras of a robot and what counts as an obstacle; built once. body_boxes_m: (n, 6) [m]."""
+    """All depth cameras of a robot and what counts as an obstacle; built once. body_boxes_m: (n, 6) [m].
+
+    There are no cameras in that of a scan that comes ready-made (`section.topic`).
+    """
 
     section: ScanSection
     views: Mapping[str, CameraView]
@@ -76,8 +83,11 @@ def build_rig(mounts: Mounts, section: ScanSection) -> Rig:
 
 
 def reach_m(rig: Rig) -> float:
-    """Return the largest range that a scan of these cameras can hold [m]: a corner pixel at the far limit."""
-    reach = 0.0
+    """Return the largest range that a scan of these cameras can hold [m]: a corner pixel at the far limit.
+
+    Without cameras, for a scan that comes ready-made, it is the far limit itself.
+    """
+    reach = 0.0 if rig.views else rig.section.far_m
     for view in rig.views.values():
         mount = view.mount
         u, v = np.meshgrid([0.0, mount.width - 1.0], [0.0, mount.height - 1.0])

@@ -180,7 +180,7 @@ def same(scan: Scan, ranges: Any) -> bool:
 def test_both_scans_and_the_commands_are_the_same(drive: Drive) -> None:
     ticks, found = drive
     for tick, (_, scan), (_, guarded), (_, command) in zip(
-        ticks, found["/scan"], found["/onboard/limits_scan"], found["/cmd_vel"], strict=True
+        ticks, found["/scan"], found["/limits_scan"], found["/cmd_vel"], strict=True
     ):
         assert same(tick.scan, scan.ranges)
         assert same(tick.limits_scan, guarded.ranges)
@@ -213,6 +213,6 @@ def test_the_same_scan_is_not_recorded_twice(tmp_path: Path) -> None:
     Bench(listeners=[recorded]).ticks(3)
     found = recorded.read()
     assert len(found["/scan"]) == 3
-    assert "/onboard/limits_scan" not in found
+    assert "/limits_scan" not in found
     assert len(found["/tf_static"]) == 1
     assert len(found["/tf"]) == 3

@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import structlog
 
 from onboard.config import DdsSection
+from onboard.drivers.dds_scan import DdsScans
 from onboard.drivers.dds_topics import ros_topic
 from onboard.drivers.ros_messages import (
     fix_from_ros,
@@ -23,6 +24,7 @@ from onboard.drivers.ros_messages import (
     ros_scan,
     ros_transform,
     ros_twist,
+    speed_limit_from_ros,
     twist_from_ros,
 )
 from onboard.drivers.ros_types import String, TFMessage, TwistStamped
@@ -115,9 +117,10 @@ class Alarm:
 class DdsInputs:
     """What the wire brings to a tick, without the cameras. Arrival is the tick that takes a message."""
 
-    def __init__(self, wire: Wire) -> None:
-        """Open the readers. Raises ConfigError, DriverError."""
+    def __init__(self, wire: Wire, scan_topics: Collection[str] = (), v_max_mps: float = 1.0) -> None:
+        """Open the readers; percentages of speed limits are of `v_max_mps`. Raises ConfigError, DriverError."""
         self._map_frame = wire.section.map_frame
+        self._v_max_mps = v_max_mps
         self._odometry = wire.reader("odom")
         self._fixes = wire.reader("amcl_pose")
         self._goals = wire.reader("goal_pose")
@@ -125,6 +128,9 @@ class DdsInputs:
         self._teleop = wire.reader("cmd_vel_teleop")
         self._obstacle = Alarm(wire, "obstacle")
         self._e_stop = Alarm(wire, "e_stop")
+        self._scans = DdsScans(wire, scan_topics)
+        self._speed_limits = wire.reader("speed_limit")
+        self._speed_limit_mps: float | None = None
         self._newest_teleop: Teleop | None = None
         self._taken_ns = 0
         self._foreign_fixes = 0
@@ -135,6 +141,8 @@ class DdsInputs:
         self._taken_ns = now_ns
         if teleop and not paused:
             self._newest_teleop = Teleop(now_ns, twist_from_ros(teleop[-1].sample))
+        for message in self._speed_limits.take():
+            self._speed_limit_mps = speed_limit_from_ros(message.sample, self._v_max_mps)
         return Inputs(
             now_ns=now_ns,
             odometry=tuple(odometry_from_ros(message.sample, now_ns) for message in self._odometry.take()),
@@ -146,13 +154,17 @@ class DdsInputs:
             obstacle=self._obstacle.take(),
             e_stop=self._e_stop.take(),
             teleop=self._newest_teleop,
+            scans=self._scans.take(now_ns),
+            speed_limit_mps=self._speed_limit_mps,
         )
 
     def dropped(self) -> Mapping[str, int]:
         """Return how many messages so far were left out, by reason, for diagnostics."""
         readers = (self._odometry, self._fixes, self._goals, self._cancel, self._teleop, self._obstacle, self._e_stop)
+        undecodable = sum(reader.undecodable for reader in readers) + self._speed_limits.undecodable
         return {
-            "undecodable": sum(reader.undecodable for reader in readers),
+            "undecodable": undecodable + self._scans.undecodable,
+            **self._scans.refused(),
             f"amcl_pose not in frame {self._map_frame}": self._foreign_fixes,
         }
 
@@ -205,6 +217,7 @@ class DdsOutputs:
         self._robot = robot
         self._range_max_m = range_max_m
         self._scan = wire.writer("scan")
+        self._limits_scan = wire.writer("limits_scan")
         self._state = wire.writer("state")
         self._diagnostics = wire.writer("diagnostics")
         self._infos = {name: wire.writer(f"{name}/depth/camera_info") for name in mounts.depth}
@@ -213,8 +226,12 @@ class DdsOutputs:
         self._tf_static = wire.writer("tf_static") if self._section.publish_tf else None
 
     def scan(self, scan: Scan, stamp_ns: int) -> None:
-        """Publish the fused scan."""
+        """Publish the scan that the policy sees."""
         self._scan.write(ros_scan(stamp_ns, self._section.base_frame, scan, self._range_max_m))
+
+    def limits_scan(self, scan: Scan, stamp_ns: int) -> None:
+        """Publish the scan that the limits look at, where it is another."""
+        self._limits_scan.write(ros_scan(stamp_ns, self._section.base_frame, scan, self._range_max_m))
 
     def state(self, text: str) -> None:
         """Publish the state with its reason: "navigating", "stopped: e_stop"."""

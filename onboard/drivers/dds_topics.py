@@ -76,6 +76,7 @@ TOPICS: tuple[Topic, ...] = (
     # what the runtime sends
     Topic("cmd_vel", "cmd_vel", "geometry_msgs/msg/Twist", COMMAND, stamped_kind="geometry_msgs/msg/TwistStamped"),
     Topic("scan", "scan", "sensor_msgs/msg/LaserScan", NEWEST),
+    Topic("limits_scan", "limits_scan", "sensor_msgs/msg/LaserScan", NEWEST),
     Topic("state", "onboard/state", "std_msgs/msg/String", LATCHED),
     Topic("diagnostics", "/diagnostics", "diagnostic_msgs/msg/DiagnosticArray", LOG),
     Topic("tf", "/tf", "tf2_msgs/msg/TFMessage", LOG),
@@ -89,6 +90,7 @@ TOPICS: tuple[Topic, ...] = (
     Topic("cancel", "onboard/cancel", "std_msgs/msg/Empty", EVENT),
     Topic("obstacle", "obstacle", "std_msgs/msg/Bool", EVENT),
     Topic("e_stop", "e_stop", "std_msgs/msg/Bool", EVENT),
+    Topic("speed_limit", "speed_limit", "nav2_msgs/msg/SpeedLimit", EVENT),
     Topic("cmd_vel_teleop", "cmd_vel_teleop", "geometry_msgs/msg/Twist", NEWEST),
     Topic("<camera>/depth/image", "<camera>/depth/image", "sensor_msgs/msg/Image", NEWEST),
     Topic("color/image", "color/image", "sensor_msgs/msg/Image", NEWEST),
@@ -98,11 +100,29 @@ BY_NAME: Mapping[str, Topic] = {row.name: row for row in TOPICS}
 CAMERA = "<camera>"
 
 
-def topic(name: str) -> Topic:
+def scan_source(name: str) -> Topic:
+    """Return the row of a topic that a scan comes ready-made from, as the configuration names it."""
+    return Topic(f"scan from {name}", name, "sensor_msgs/msg/LaserScan", NEWEST)
+
+
+def check_scan_source(section: DdsSection, table: str, name: str) -> None:
+    """Raise ConfigError when a scan cannot come from a topic: a bad name, or one that the runtime itself fills."""
+    if not ROS_NAME.fullmatch(name):
+        raise ConfigError(f"{table}.topic: {name!r} is not a ROS topic name")
+    wanted = ros_topic(section, scan_source(name))
+    for ours in ("scan", "limits_scan"):
+        if ros_topic(section, ours) == wanted:
+            raise ConfigError(f"{table}.topic: {wanted} is what the runtime publishes; move that with dds.remap.{ours}")
+
+
+def topic(name: str | Topic) -> Topic:
     """Return the row of one of our names; `front/depth/image` is the row `<camera>/depth/image`, filled in.
 
-    Raises ConfigError that lists the names when there is no such row.
+    A row is returned as it is, so that others can have topics of their own. Raises ConfigError that lists the names
+    when there is no such row.
     """
+    if isinstance(name, Topic):
+        return name
     if name in BY_NAME:
         return BY_NAME[name]
     camera, slash, rest = name.partition("/")
@@ -114,17 +134,18 @@ def topic(name: str) -> Topic:
     return Topic(name, row.wire.replace(CAMERA, camera), row.kind, row.quality)
 
 
-def type_of(section: DdsSection, name: str) -> str:
+def type_of(section: DdsSection, name: str | Topic) -> str:
     """Return the ROS type of a topic under this configuration. Raises ConfigError."""
     row = topic(name)
     return row.stamped_kind if row.stamped_kind and section.stamped_cmd_vel else row.kind
 
 
-def ros_topic(section: DdsSection, name: str) -> str:
+def ros_topic(section: DdsSection, name: str | Topic) -> str:
     """Return the name that ROS users see (`/robot1/cmd_vel`). Raises ConfigError that names the bad part."""
-    target = section.remap.get(name, topic(name).wire)
+    row = topic(name)
+    target = section.remap.get(row.name, row.wire)
     if not ROS_NAME.fullmatch(target):
-        raise ConfigError(f"dds.remap.{name}: {target!r} is not a ROS topic name")
+        raise ConfigError(f"dds.remap.{row.name}: {target!r} is not a ROS topic name")
     if target.startswith("/"):
         return target
     namespace = section.namespace.strip("/")
@@ -133,7 +154,7 @@ def ros_topic(section: DdsSection, name: str) -> str:
     return f"/{namespace}/{target}" if namespace else f"/{target}"
 
 
-def dds_topic(section: DdsSection, name: str) -> str:
+def dds_topic(section: DdsSection, name: str | Topic) -> str:
     """Return the name on the wire: ROS puts `rt` in front of a topic's. Raises ConfigError."""
     return f"rt{ros_topic(section, name)}"
 

@@ -24,6 +24,8 @@ class Tick(IdlStruct, typename="onboard_msgs.msg.dds_.Tick_"):
     map_from_odom, filtered, localization: empty when absent; filtered and localization in the start frame (5)
     sensed:       number of the decision that began here, 0 when none; observation_* is what it saw
     acted:        number of the decision that was due here, 0 when none; action -1 is a miss or a fault
+    scans:        topics of the ready-made scans that came in this tick; they stand before it with the same time
+    speed_limit_mps: newest word of /speed_limit, empty before the first
     e_stop, obstacle: -1 not heard yet, 0, 1
     stage_*:      time of each stage [ns]
     """
@@ -43,6 +45,8 @@ class Tick(IdlStruct, typename="onboard_msgs.msg.dds_.Tick_"):
     obstacle: int32 = -1
     teleop_arrival_ns: int64 = 0
     teleop: Float64s = field(default_factory=list)
+    scans: Strings = field(default_factory=list)
+    speed_limit_mps: Float64s = field(default_factory=list)
     state: str = ""
     episode: uint32 = 0
     events: Strings = field(default_factory=list)

@@ -6,6 +6,7 @@ ticks in which a decision senses; in the others the scan stands for them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -15,7 +16,7 @@ from cyclonedds.idl import IdlStruct
 from onboard.config import DdsSection
 from onboard.drivers import ros_messages as convert
 from onboard.drivers import ros_types as ros
-from onboard.drivers.dds_topics import ros_topic
+from onboard.drivers.dds_topics import ros_topic, scan_source
 from onboard.drivers.onboard_types import Tick
 from onboard.drivers.ros_schema import message_type
 from onboard.drivers.ros_types import to_cdr
@@ -26,7 +27,6 @@ from onboard.scheduler import wall_ns
 from onboard.tick import TickRecord
 
 TICK_TOPIC = "/onboard/tick"
-LIMITS_SCAN_TOPIC = "/onboard/limits_scan"
 SMALL_BYTES = 2_000
 """What a message without an image holds in memory while it waits, roughly, for the bound of the queue."""
 
@@ -34,7 +34,7 @@ SMALL_BYTES = 2_000
 class TickRecorder:
     """Records ticks with a `Recorder`. `record` only queues; messages are made in the recorder's thread.
 
-    The scan of the limits is recorded, as `/onboard/limits_scan`, where it is another than the policy's.
+    The scan of the limits is recorded where it is another than the policy's; one that came ready-made also as it came.
     """
 
     def __init__(self, recorder: Recorder, section: DdsSection, mounts: Mounts, range_max_m: float) -> None:
@@ -44,6 +44,7 @@ class TickRecorder:
         self._state = ""
         self._words: dict[str, bool | None] = {"e_stop": None, "obstacle": None}
         self._teleop_ns = 0
+        self._speed_limit_mps: float | None = None
         self._undescribed: Mounts | None = mounts
 
     def record(self, tick: TickRecord) -> None:
@@ -78,6 +79,13 @@ class TickRecorder:
             self._topic("cmd_vel_teleop", partial(convert.ros_twist, teleop.twist), tick)
         if tick.inputs.cancel:
             self._topic("cancel", ros.Empty, tick)
+        limit_mps = tick.inputs.speed_limit_mps
+        if limit_mps is not None and not _same(limit_mps, self._speed_limit_mps):
+            self._topic("speed_limit", partial(convert.ros_speed_limit, wall_ns(), limit_mps), tick)
+        self._speed_limit_mps = limit_mps
+        for name in new_scans(tick):
+            came = partial(self._scan, tick.inputs.scans[name], wall_ns())
+            self._put(ros_topic(self._section, scan_source(name)), ros.LaserScan, came, tick)
 
     def _images(self, tick: TickRecord) -> None:
         wall_minus_monotonic_ns = wall_ns() - tick.slot.start_ns
@@ -95,7 +103,7 @@ class TickRecorder:
         stamp_ns = wall_ns()
         self._topic("scan", partial(self._scan, tick.scan, stamp_ns), tick)
         if tick.limits_scan is not tick.scan:
-            self._put(LIMITS_SCAN_TOPIC, ros.LaserScan, partial(self._scan, tick.limits_scan, stamp_ns), tick)
+            self._topic("limits_scan", partial(self._scan, tick.limits_scan, stamp_ns), tick)
         self._topic("cmd_vel", lambda: convert.ros_twist(tick.command), tick)
         self._topic("tf", lambda: self._transforms(tick, stamp_ns), tick)
         if tick.state != self._state:
@@ -146,6 +154,8 @@ KINDS: dict[str, type[IdlStruct]] = {
     "cmd_vel_teleop": ros.Twist,
     "cancel": ros.Empty,
     "scan": ros.LaserScan,
+    "limits_scan": ros.LaserScan,
+    "speed_limit": ros.SpeedLimit,
     "cmd_vel": ros.Twist,
     "tf": ros.TFMessage,
     "state": ros.String,
@@ -181,6 +191,8 @@ def tick_message(tick: TickRecord) -> Tick:
         cancel=inputs.cancel,
         e_stop=_word(inputs.e_stop),
         obstacle=_word(inputs.obstacle),
+        scans=new_scans(tick),
+        speed_limit_mps=[] if inputs.speed_limit_mps is None else [inputs.speed_limit_mps],
         state=tick.state,
         episode=tick.episode,
         events=list(tick.events),
@@ -211,6 +223,16 @@ def tick_message(tick: TickRecord) -> Tick:
         if acted.decision is not None:
             message.action, message.logits = acted.decision.action, acted.decision.logits.tolist()
     return message
+
+
+def new_scans(tick: TickRecord) -> list[str]:
+    """Return the topics of the ready-made scans that came in this tick; their stamp is then the tick's time."""
+    return [name for name, scan in tick.inputs.scans.items() if scan.stamp_ns == tick.inputs.now_ns]
+
+
+def _same(a: float, b: float | None) -> bool:
+    """Return whether two words are the same, NaN included."""
+    return a == b or (b is not None and math.isnan(a) and math.isnan(b))
 
 
 def _word(value: bool | None) -> int:

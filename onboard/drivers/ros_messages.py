@@ -14,11 +14,11 @@ import numpy.typing as npt
 from onboard.drivers import ros_types as ros
 from onboard.geometry import quaternion_from_yaw, yaw_from_quaternion
 from onboard.interfaces import Diagnostic
+from onboard.laser import BIN_RAD, Rays
 from onboard.messages import BINS, Fix, GoalRequest, OdometryMessage, Pose, Scan, Twist
 from onboard.mounts import Mount
 from onboard.scheduler import NS_PER_S
 
-BIN_RAD = 2.0 * math.pi / BINS
 FIRST_BIN_RAD = -math.pi + BIN_RAD / 2.0
 """Centre of bin 0: -179 deg."""
 
@@ -120,15 +120,41 @@ def goal_from_ros(sample: ros.PoseStamped, arrival_ns: int) -> GoalRequest:
 
 
 def ros_scan(wall_ns: int, frame_id: str, scan: Scan, range_max_m: float) -> ros.LaserScan:
-    """Return the scan as RViz draws it: NaN where no camera looks, inf where nothing was seen."""
+    """Return the scan as RViz draws it: NaN where no camera looks, inf where nothing was seen.
+
+    `range_max_m` is what its source can measure; a range beyond it raises it.
+    """
+    farthest_m = float(np.max(scan.ranges_m, where=scan.seen & np.isfinite(scan.ranges_m), initial=range_max_m))
     return ros.LaserScan(
         header=header(wall_ns, frame_id),
         angle_min=FIRST_BIN_RAD,
         angle_max=FIRST_BIN_RAD + (BINS - 1) * BIN_RAD,
         angle_increment=BIN_RAD,
-        range_max=range_max_m,
+        range_max=farthest_m,
         ranges=np.where(scan.seen, scan.ranges_m, np.nan).tolist(),
     )
+
+
+def rays_from_ros(sample: ros.LaserScan) -> Rays:
+    """Return a laser's rays as they were sent."""
+    return Rays(
+        angle_min_rad=sample.angle_min,
+        angle_max_rad=sample.angle_max,
+        increment_rad=sample.angle_increment,
+        range_min_m=sample.range_min,
+        range_max_m=sample.range_max,
+        ranges_m=np.asarray(sample.ranges, dtype=np.float32),
+    )
+
+
+def ros_speed_limit(wall_ns: int, limit_mps: float) -> ros.SpeedLimit:
+    """Return a limit on the speed, 0 for none."""
+    return ros.SpeedLimit(header(wall_ns, ""), False, limit_mps)
+
+
+def speed_limit_from_ros(sample: ros.SpeedLimit, v_max_mps: float) -> float:
+    """Return the limit [m/s], 0 for none, as in Nav2; percentages are of `v_max_mps`."""
+    return float(sample.speed_limit * v_max_mps / 100.0 if sample.percentage else sample.speed_limit)
 
 
 def ros_image(wall_ns: int, frame_id: str, encoding: str, image: npt.NDArray[np.generic]) -> ros.Image:

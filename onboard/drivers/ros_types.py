@@ -187,6 +187,13 @@ class LaserScan(IdlStruct, typename="sensor_msgs.msg.dds_.LaserScan_"):
 
 
 @dataclass
+class SpeedLimit(IdlStruct, typename="nav2_msgs.msg.dds_.SpeedLimit_"):
+    header: Header = field(default_factory=Header)
+    percentage: bool = False
+    speed_limit: float64 = 0.0
+
+
+@dataclass
 class Image(IdlStruct, typename="sensor_msgs.msg.dds_.Image_"):
     header: Header = field(default_factory=Header)
     height: uint32 = 0
@@ -249,20 +256,9 @@ class DiagnosticArray(IdlStruct, typename="diagnostic_msgs.msg.dds_.DiagnosticAr
 
 
 MESSAGES: tuple[type[IdlStruct], ...] = (
-    Bool,
-    CameraInfo,
-    DiagnosticArray,
-    Empty,
-    Image,
-    LaserScan,
-    Odometry,
-    PoseStamped,
-    PoseWithCovarianceStamped,
-    String,
-    TFMessage,
-    Twist,
-    TwistStamped,
-)
+    Bool, CameraInfo, DiagnosticArray, Empty, Image, LaserScan, Odometry, PoseStamped, PoseWithCovarianceStamped,
+    SpeedLimit, String, TFMessage, Twist, TwistStamped,
+)  # fmt: skip
 """Those that stand on a topic by themselves; the others are their parts."""
 
 HEADER_BYTES = 4

@@ -24,7 +24,7 @@ from cyclonedds.topic import Topic as DdsTopic
 
 from onboard.config import DdsSection
 from onboard.drivers.dds_domain import hold_domain, join
-from onboard.drivers.dds_topics import Quality, check_names, dds_topic, domain_id, topic, type_of
+from onboard.drivers.dds_topics import Quality, Topic, check_names, dds_topic, domain_id, topic, type_of
 from onboard.drivers.ros_types import BY_ROS_NAME
 from onboard.errors import DriverError
 from onboard.scheduler import NS_PER_S
@@ -173,25 +173,30 @@ class Wire:
         self._writers: dict[str, Writer] = {}
         self._readers: list[Reader] = []
 
-    def writer(self, name: str) -> Writer:
-        """Return the writer of one of our topics, the same one every time. Raises ConfigError, DriverError."""
-        if name not in self._writers:
-            kind, wanted = self._topic(name)
-            try:
-                entity = DataWriter(self._open(), wanted, _writer_qos(topic(name).quality))
-            except DDSException as error:
-                raise DriverError(f"dds: {name} cannot be written: {error}") from error
-            self._writers[name] = Writer(name, kind, entity)
-        return self._writers[name]
+    def writer(self, name: str | Topic) -> Writer:
+        """Return the writer of a topic, ours or another's row, the same one every time.
 
-    def reader(self, name: str) -> Reader:
-        """Return a new reader of one of our topics. Raises ConfigError, DriverError."""
-        _, wanted = self._topic(name)
+        Raises ConfigError, DriverError.
+        """
+        row = topic(name)
+        if row.name not in self._writers:
+            kind, wanted = self._topic(row)
+            try:
+                entity = DataWriter(self._open(), wanted, _writer_qos(row.quality))
+            except DDSException as error:
+                raise DriverError(f"dds: {row.name} cannot be written: {error}") from error
+            self._writers[row.name] = Writer(row.name, kind, entity)
+        return self._writers[row.name]
+
+    def reader(self, name: str | Topic) -> Reader:
+        """Return a new reader of a topic, ours or another's row. Raises ConfigError, DriverError."""
+        row = topic(name)
+        _, wanted = self._topic(row)
         try:
-            entities = [DataReader(self._open(), wanted, qos) for qos in _reader_qos(topic(name).quality)]
+            entities = [DataReader(self._open(), wanted, qos) for qos in _reader_qos(row.quality)]
         except DDSException as error:
-            raise DriverError(f"dds: {name} cannot be read: {error}") from error
-        self._readers.append(Reader(name, entities, topic(name).quality.depth + 1))
+            raise DriverError(f"dds: {row.name} cannot be read: {error}") from error
+        self._readers.append(Reader(row.name, entities, row.quality.depth + 1))
         return self._readers[-1]
 
     def foreign_writer(self, name: str, timeout_s: float) -> bool:
@@ -219,14 +224,14 @@ class Wire:
         self._writers, self._readers, self._topics = {}, [], {}
         self._participant = None
 
-    def _topic(self, name: str) -> tuple[type[IdlStruct], DdsTopic[Any]]:
-        kind = BY_ROS_NAME[type_of(self.section, name)]
-        if name not in self._topics:
+    def _topic(self, row: Topic) -> tuple[type[IdlStruct], DdsTopic[Any]]:
+        kind = BY_ROS_NAME[type_of(self.section, row)]
+        if row.name not in self._topics:
             try:
-                self._topics[name] = DdsTopic(self._open(), dds_topic(self.section, name), kind)
+                self._topics[row.name] = DdsTopic(self._open(), dds_topic(self.section, row), kind)
             except DDSException as error:
-                raise DriverError(f"dds: {name} cannot be opened: {error}") from error
-        return kind, self._topics[name]
+                raise DriverError(f"dds: {row.name} cannot be opened: {error}") from error
+        return kind, self._topics[row.name]
 
     def _open(self) -> DomainParticipant:
         if self._participant is None:

@@ -1,0 +1,61 @@
+"""Scans that come ready-made over DDS: a laser's, or those of a simulator.
+
+A scan's stamp is the tick that took it: the sender's clock need not be ours.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+
+import structlog
+
+from onboard.drivers.dds_topics import ros_topic, scan_source
+from onboard.drivers.ros_messages import rays_from_ros
+from onboard.drivers.ros_types import LaserScan
+from onboard.drivers.wire import Wire
+from onboard.errors import InputError
+from onboard.laser import scan_of_rays
+from onboard.messages import Scan
+
+log = structlog.get_logger()
+
+
+class DdsScans:
+    """The newest scan of each topic that the configuration names. One that is refused leaves the last one to age."""
+
+    def __init__(self, wire: Wire, topics: Collection[str]) -> None:
+        """Open the readers. Raises ConfigError, DriverError."""
+        self._section = wire.section
+        self._readers = {name: wire.reader(scan_source(name)) for name in topics}
+        self._newest: dict[str, Scan] = {}
+        self._refused: Counter[str] = Counter()
+
+    def take(self, now_ns: int) -> Mapping[str, Scan]:
+        """Return the newest scan of each topic so far, without waiting. Raises DriverError when the link is gone."""
+        for name, reader in self._readers.items():
+            messages = reader.take()
+            if messages:
+                self._judge(name, messages[-1].sample, now_ns)
+        return dict(self._newest)
+
+    def refused(self) -> Mapping[str, int]:
+        """Return how many scans so far were refused, by topic, for diagnostics."""
+        return {f"refused {ros_topic(self._section, scan_source(name))}": self._refused[name] for name in self._readers}
+
+    @property
+    def undecodable(self) -> int:
+        """Messages so far that were no LaserScan."""
+        return sum(reader.undecodable for reader in self._readers.values())
+
+    def _judge(self, name: str, sample: LaserScan, now_ns: int) -> None:
+        """Keep a scan that is one, seen from the base; count any other, and say so the first time."""
+        frame, base = sample.header.frame_id.lstrip("/"), self._section.base_frame
+        try:
+            if frame != base:
+                raise InputError(f"it is in frame {frame!r}, scans are taken in {base!r}")
+            self._newest[name] = scan_of_rays(rays_from_ros(sample), now_ns)
+        except InputError as error:
+            self._refused[name] += 1
+            if self._refused[name] == 1:
+                log.warning("scan_refused", topic=ros_topic(self._section, scan_source(name)), reason=str(error))
