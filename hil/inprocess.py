@@ -6,7 +6,10 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from hil.outcome import MAX_S, Outcome
 from hil.robot import TICK_HZ, SimulatedRobot
+from hil.routes import Episode
+from hil.setting import Setting
 from onboard.assembly import build_rigs
 from onboard.config import Config
 from onboard.inference import InlineInference
@@ -131,3 +134,10 @@ class _Script:
         ended = not record.state.startswith(tuple(state.value for state in DRIVING))
         if (ended and now_ns - self._asked_ns > STEP_NS) or self.driven_s > self._limit_s:
             self._runtime.stop()
+
+
+def drive_runtime(
+    setting: Setting, episode: Episode, policy: Policy, seed: int, rendered: bool = False, max_s: float = MAX_S
+) -> Outcome:
+    """Return how a drive of the whole runtime went on the simulated clock."""
+    raise NotImplementedError
