@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from hil.walkers import Crowd
 
 ScanKind = Literal["fused", "lidar"]
+ORDINARY_SENSES = Senses()
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class Setting:
     body: Body
     mounts: Mounts
     config: Config
-    senses: Senses = Senses()
+    senses: Senses = ORDINARY_SENSES
     crowd: Crowd | None = None
     scan: ScanKind = "fused"
     look: Look | None = None
