@@ -117,6 +117,7 @@ CONFIGURATIONS = [
     ),
     ("no plant", lambda f: config(f, robot={"plant": "no.toml"}), ["no.toml", "No such file"]),
     ("unknown camera", lambda f: config(f, scan={"cameras": ["top"]}), ["scan.cameras", "top", "front_left"]),
+    ("own scan", lambda f: config(f, scan={"topic": "scan"}), ["scan.topic", "/scan", "dds.remap.scan"]),
     (
         "unknown source",
         lambda f: config(f, cameras={"sources": {"top": "dds"}}),

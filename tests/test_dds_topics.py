@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from onboard.config import DdsSection
-from onboard.drivers.dds_topics import TOPICS, check_names, dds_topic, domain_id, type_of
+from onboard.drivers.dds_topics import (
+    TOPICS,
+    check_names,
+    check_scan_source,
+    dds_topic,
+    domain_id,
+    scan_source,
+    type_of,
+)
 from onboard.drivers.ros_types import BY_ROS_NAME
 from onboard.errors import ConfigError
 
@@ -49,6 +57,37 @@ BAD_NAMES = [
 def test_bad_name_is_refused_by_name(section, named):
     with pytest.raises(ConfigError, match=named):
         check_names(section)
+
+
+#    topic             namespace  remap                   on the wire
+SCAN_SOURCES = [
+    ("twin/scan", "", {}, "rt/twin/scan"),
+    ("twin/scan", "robot1", {}, "rt/robot1/twin/scan"),
+    ("/lidar/scan", "robot1", {}, "rt/lidar/scan"),
+    ("scan", "", {"scan": "fused_scan"}, "rt/scan"),
+]
+
+
+@pytest.mark.parametrize(("name", "namespace", "remap", "wire"), SCAN_SOURCES)
+def test_a_scan_comes_from_any_topic(name, namespace, remap, wire):
+    section = DdsSection(namespace=namespace, remap=remap)
+    check_scan_source(section, "scan", name)
+    assert dds_topic(section, scan_source(name)) == wire
+
+
+#    topic          remap                              what the message names
+BAD_SCAN_SOURCES = [
+    ("two words", {}, "limits_scan.topic: 'two words' is not"),
+    ("scan", {}, "limits_scan.topic: /scan is what the runtime publishes; move that with dds.remap.scan"),
+    ("/limits_scan", {}, "dds.remap.limits_scan"),
+    ("lidar", {"scan": "/lidar"}, "/lidar is what the runtime publishes"),
+]
+
+
+@pytest.mark.parametrize(("name", "remap", "named"), BAD_SCAN_SOURCES)
+def test_a_scan_from_a_bad_topic_or_from_itself_is_refused(name, remap, named):
+    with pytest.raises(ConfigError, match=named):
+        check_scan_source(DdsSection(remap=remap), "limits_scan", name)
 
 
 def test_default_names_pass():

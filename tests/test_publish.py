@@ -47,6 +47,9 @@ class Heard:
     def scan(self, scan: Scan, stamp_ns: int) -> None:
         self.times["scan"] += 1
 
+    def limits_scan(self, scan: Scan, stamp_ns: int) -> None:
+        self.times["limits_scan"] += 1
+
     def state(self, text: str) -> None:
         self.states.append(text)
 
@@ -84,6 +87,12 @@ def test_each_message_goes_out_at_its_rate() -> None:
     assert told.heard.times == {"scan": 200, "diagnostics": 20, "cameras": 20}
     assert told.heard.states == ["idle"] * 20
     assert told.asked == 20, "the cameras are asked with the diagnostics only"
+
+
+def test_both_scans_go_out_where_they_differ() -> None:
+    told = Told()
+    Bench(listeners=[told], limits_scan={"cameras": ["front"]}).seconds(1.0)
+    assert (told.heard.times["scan"], told.heard.times["limits_scan"]) == (10, 10)
 
 
 def test_a_new_state_goes_out_in_its_tick() -> None:

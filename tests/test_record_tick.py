@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from onboard.config import RecordSection
 from onboard.counters import Counters
 from onboard.drivers.record_tick import TickRecorder
 from onboard.geometry import yaw_from_quaternion
-from onboard.messages import ColorFrame, Fix, Inputs, Pose, Scan, Twist
+from onboard.messages import BINS, ColorFrame, Fix, Inputs, Pose, Scan, Twist
 from onboard.record import Recorder
 from onboard.scheduler import NS_PER_S
 from onboard.tick import TickRecord
@@ -216,3 +217,34 @@ def test_the_same_scan_is_not_recorded_twice(tmp_path: Path) -> None:
     assert "/limits_scan" not in found
     assert len(found["/tf_static"]) == 1
     assert len(found["/tf"]) == 3
+
+
+def test_ready_made_scans_and_speed_limits_stand_as_they_came(tmp_path: Path) -> None:
+    recorded = Recorded(tmp_path)
+    bench = Bench(listeners=[recorded], scan={"topic": "twin/scan"}, limits_scan={})
+    came: list[Scan] = []
+    limits = [None, 0.5, 0.5, math.nan, math.nan, 0.0]
+
+    def twin(inputs: Inputs) -> Inputs:
+        if len(recorded.ticks) % 2 == 0:
+            ranges = np.full(BINS, len(recorded.ticks) + 0.25, np.float32)
+            ranges[:3] = np.inf
+            came.append(Scan(inputs.now_ns, ranges, np.arange(BINS) > 0))
+        return replace(inputs, scans={"twin/scan": came[-1]}, speed_limit_mps=limits[len(recorded.ticks)])
+
+    bench.alter = twin
+    ticks = bench.ticks(len(limits))
+    found = recorded.read()
+    at = [tick.slot.start_ns for tick in ticks]
+    assert [log_ns for log_ns, _ in found["/twin/scan"]] == at[::2]
+    assert all(same(scan, message.ranges) for scan, (_, message) in zip(came, found["/twin/scan"], strict=True))
+    assert all(same(tick.scan, message.ranges) for tick, (_, message) in zip(ticks, found["/scan"], strict=True))
+    words = found["/speed_limit"]
+    assert [(log_ns, repr(word.speed_limit)) for log_ns, word in words] == [
+        (at[1], "0.5"),
+        (at[3], "nan"),
+        (at[5], "0.0"),
+    ]
+    messages = [message for _, message in found["/onboard/tick"]]
+    assert [message.scans for message in messages] == [["twin/scan"], []] * 3
+    assert [len(message.speed_limit_mps) for message in messages] == [0, 1, 1, 1, 1, 1]

@@ -7,12 +7,15 @@ import dataclasses
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rosbags.typesys import Stores, get_typestore
+from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
 from onboard.drivers import ros_types as ros
 from onboard.errors import InputError
 
 STORE = get_typestore(Stores.ROS2_HUMBLE)
+STORE.register(
+    get_types_from_msg("std_msgs/Header header\nbool percentage\nfloat64 speed_limit\n", "nav2_msgs/msg/SpeedLimit")
+)
 HEADER = ros.Header(ros.Time(1700000000, 123456789), "odom")
 POSE = ros.Pose(ros.Point(1.5, -2.5, 0.25), ros.Quaternion(0.1, 0.2, 0.3, 0.4))
 TRANSFORM = ros.TransformStamped(HEADER, "base_link", ros.Transform(ros.Vector3(1.0, 2.0, 3.0), POSE.orientation))
@@ -41,6 +44,7 @@ SAMPLES = [
     ros.TFMessage([TRANSFORM, TRANSFORM, TRANSFORM]),
     ros.LaserScan(HEADER, -3.0, 3.0, 0.125, 0.0, 0.5, 0.0, 10.0, [1.0, float("inf"), 2.5], []),
     ros.LaserScan(HEADER, ranges=[0.5], intensities=[1.0, 2.0]),
+    ros.SpeedLimit(HEADER, True, 50.0),
     ros.Image(HEADER, 2, 3, "16UC1", 0, 6, bytes(range(12))),
     ros.Image(HEADER, 1, 1, "rgb8", 1, 3, b"\x01\x02\x03"),
     ros.Image(),

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from runtime_bench import FORWARD, LEFT, NEAR_MM, Bench, Puppet, commands
 
 from onboard.contract import ACTIONS
-from onboard.messages import STOP
+from onboard.messages import BINS, STOP, Scan, Twist
+from onboard.scheduler import NS_PER_S
 
 AHEAD = ACTIONS[FORWARD]
 FRONTAL = ["front_left", "front", "front_right"]
@@ -60,6 +64,71 @@ def test_a_height_band_of_their_own() -> None:
     tick = bench.tick()
     lower, higher = tick.scan.ranges_m, tick.limits_scan.ranges_m
     assert np.isfinite(higher).sum() > np.isfinite(lower).sum()
+
+
+def ready_made(topic: str, stamp_ns: int, ahead_m: float = np.inf) -> dict[str, Scan]:
+    ranges = np.full(BINS, np.inf, np.float32)
+    ranges[88:92] = ahead_m
+    return {topic: Scan(stamp_ns, ranges, np.ones(BINS, bool))}
+
+
+def test_a_scan_from_a_topic_is_taken_as_it_came_and_its_cameras_need_not_exist() -> None:
+    policy = Puppet(FORWARD)
+    bench = Bench(policy, scan={"topic": "twin/scan", "cameras": ["none such"]}, limits_scan={})
+    bench.alter = lambda inputs: replace(inputs, scans=ready_made("twin/scan", inputs.now_ns, ahead_m=0.3))
+    tick = bench.driving().tick()
+    assert tick.scan is tick.inputs.scans["twin/scan"]
+    assert policy.seen[-1].scan.ranges_m[90] == np.float32(0.3)
+    assert tick.command == AHEAD, "what the policy sees does not hold the robot"
+    assert np.isinf(tick.limits_scan.ranges_m).all()
+
+
+def test_the_limits_scan_from_a_topic_holds_the_robot() -> None:
+    bench = Bench(limits_scan={"topic": "/lidar"})
+    bench.alter = lambda inputs: replace(inputs, scans=ready_made("/lidar", inputs.now_ns, ahead_m=0.3))
+    assert bench.driving().seconds(0.2)[-1].reason == "zone_stop"
+
+
+#   what                      scans of a tick at `now`
+SILENT = [
+    ("never came", lambda now_ns: {}),
+    ("another topic", lambda now_ns: ready_made("other", now_ns)),
+    ("came long ago", lambda now_ns: ready_made("twin/scan", NS_PER_S)),
+]
+
+
+@pytest.mark.parametrize(("what", "scans"), SILENT, ids=[row[0] for row in SILENT])
+@pytest.mark.parametrize(("table", "reason"), [("scan", "stale_policy_scan"), ("limits_scan", "stale_scan")])
+def test_a_ready_made_scan_that_is_silent_stops_and_in_the_end_ends_the_drive(what, scans, table, reason) -> None:
+    other = "limits_scan" if table == "scan" else "scan"
+    bench = Bench(**{table: {"topic": "twin/scan"}, other: {}})
+    bench.alter = lambda inputs: replace(inputs, scans=scans(inputs.now_ns))
+    ticks = bench.driving().seconds(6.0)
+    assert {tick.command for tick in ticks} == {STOP}
+    assert reason in {tick.reason for tick in ticks}
+    assert ticks[-1].state == "stopped: input lost for 5 s"
+    assert reason in bench.runtime.counters.faults
+
+
+def test_an_operator_drives_without_the_policys_scan() -> None:
+    bench = Bench(scan={"topic": "twin/scan"}, limits_scan={}).driving()
+    bench.operate(Twist(0.2, 0.0))
+    tick = bench.tick()
+    assert (tick.command, tick.reason) == (Twist(0.2, 0.0), "teleop")
+
+
+def test_a_speed_limit_slows_the_drive_until_it_is_taken_back_and_a_refused_one_is_told() -> None:
+    bench = Bench().driving()
+    words = {"limit": 0.3}
+    bench.alter = lambda inputs: replace(inputs, speed_limit_mps=words["limit"])
+    tick = bench.tick()
+    assert (tick.command, tick.reason) == (Twist(0.3, 0.0), "speed_limit")
+    words["limit"] = math.nan
+    ticks = bench.ticks(3)
+    assert {tick.command.v_mps for tick in ticks} == {0.3}
+    assert bench.runtime.counters.faults["speed_limit_refused"] == 1
+    words["limit"] = 0.0
+    assert bench.tick().command == AHEAD
 
 
 @pytest.mark.parametrize("history", [1, 5])

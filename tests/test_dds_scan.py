@@ -1,0 +1,87 @@
+"""Ready-made scans and speed limits over the wire."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from loopback import SECTION, Sender
+
+from onboard.drivers.dds import DdsInputs
+from onboard.drivers.dds_topics import scan_source
+from onboard.drivers.ros_messages import header, ros_scan
+from onboard.drivers.ros_types import LaserScan, SpeedLimit
+from onboard.drivers.wire import Wire
+from onboard.messages import BINS, Scan
+
+TOPIC = "twin/scan"
+STAMP_NS = 1_700_000_000 * 10**9
+
+
+@pytest.fixture
+def wires():
+    both = Wire(SECTION), Wire(SECTION)
+    yield both
+    for wire in both:
+        wire.close()
+
+
+def scan(range_m: float) -> Scan:
+    return Scan(0, np.full(BINS, range_m, np.float32), np.arange(BINS) % 3 > 0)
+
+
+def message(range_m: float, frame: str = "base_link") -> LaserScan:
+    return ros_scan(STAMP_NS, frame, scan(range_m), 10.0)
+
+
+def test_the_newest_scan_stays_until_the_next_and_is_stamped_by_the_tick_that_took_it(wires):
+    inputs, sender = DdsInputs(wires[0], [TOPIC]), Sender(*wires)
+    assert inputs.take(1).scans == {}
+    sender.send(scan_source(TOPIC), message(2.0), message(3.0))
+    taken = inputs.take(2).scans[TOPIC]
+    assert taken.stamp_ns == 2
+    assert np.array_equal(taken.seen, scan(3.0).seen)
+    assert set(taken.ranges_m[taken.seen]) == {3.0}
+    assert inputs.take(3).scans[TOPIC] is taken
+
+
+#   what             message                                                    refused
+BAD = [
+    ("frame", message(4.0, "laser"), "frame"),
+    ("no frame", message(4.0, ""), "frame"),
+    ("empty", replace(message(4.0), ranges=[]), "ranges"),
+    ("increment", replace(message(4.0), angle_increment=math.nan), "increment"),
+]
+
+
+@pytest.mark.parametrize(("what", "bad", "named"), BAD, ids=[row[0] for row in BAD])
+def test_a_scan_that_is_none_is_counted_and_the_one_before_ages(wires, what, bad, named):
+    inputs, sender = DdsInputs(wires[0], [TOPIC]), Sender(*wires)
+    sender.send(scan_source(TOPIC), message(2.0))
+    inputs.take(1)
+    sender.send(scan_source(TOPIC), bad)
+    assert inputs.take(2).scans[TOPIC].stamp_ns == 1
+    assert inputs.dropped()["refused /twin/scan"] == 1
+    sender.send(scan_source(TOPIC), message(2.5, "/base_link"))
+    assert inputs.take(3).scans[TOPIC].stamp_ns == 3
+
+
+#   percentage   said     taken [m/s], at most 0.8 m/s
+SPEED_LIMITS = [(False, 0.5, 0.5), (True, 50.0, 0.4), (False, 0.0, 0.0), (True, 0.0, 0.0), (False, -1.0, -1.0)]
+
+
+@pytest.mark.parametrize(("percentage", "said", "taken"), SPEED_LIMITS)
+def test_a_speed_limit_is_taken_in_metres_a_second_and_stays(wires, percentage, said, taken):
+    inputs, sender = DdsInputs(wires[0], v_max_mps=0.8), Sender(*wires)
+    assert inputs.take(1).speed_limit_mps is None
+    sender.send("speed_limit", SpeedLimit(header(STAMP_NS, ""), percentage, said))
+    assert inputs.take(2).speed_limit_mps == pytest.approx(taken)
+    assert inputs.take(3).speed_limit_mps == pytest.approx(taken)
+
+
+def test_a_speed_limit_that_is_not_a_number_reaches_the_limits(wires):
+    inputs, sender = DdsInputs(wires[0]), Sender(*wires)
+    sender.send("speed_limit", SpeedLimit(header(STAMP_NS, ""), False, math.nan))
+    assert math.isnan(inputs.take(1).speed_limit_mps)
