@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from hil.crowd_file import CrowdOptions, asked_crowd
 from hil.dashboard import preparing
 from hil.demo import DemoOptions, run_demo, summary
 from hil.maps import map_names
 from hil.robot import Senses, SimulatedRobot
 from hil.scenario import choose
 from hil.sim import run_sim
+from hil.textures import PLAIN, draw_look
 from hil.world import Body
 from onboard import __version__
 from onboard.__main__ import (
@@ -35,6 +38,8 @@ from onboard.mounts import load_mounts
 
 FARTHEST_M = 1e5
 """No map reaches farther."""
+MOST = 200
+"""Characters that can be asked for."""
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 
@@ -46,6 +51,13 @@ EpisodeOption = Annotated[
 LocalizationOption = Annotated[bool, typer.Option("--localization/--no-localization", help="Publish /amcl_pose.")]
 DriftOption = Annotated[
     float, typer.Option("--drift", min=0.0, help="Times the paper's odometry drift.", callback=finite)
+]
+
+PedestriansOption = Annotated[int, typer.Option("--pedestrians", min=0, max=MOST, help="People who walk about.")]
+RobotsOption = Annotated[int, typer.Option("--robots", min=0, max=MOST, help="Other robots that drive about.")]
+CrowdOption = Annotated[Path | None, typer.Option("--crowd", help="A .toml of characters and their waypoints instead.")]
+LookOption = Annotated[
+    int | None, typer.Option("--look-seed", min=0, help="Colours, patterns and light are drawn by this; else plain.")
 ]
 
 
@@ -71,6 +83,10 @@ def sim(
     config: ConfigOption = None,
     localization: LocalizationOption = True,
     drift: DriftOption = 1.0,
+    pedestrians: PedestriansOption = 0,
+    robots: RobotsOption = 0,
+    crowd: CrowdOption = None,
+    look_seed: LookOption = None,
     seconds: SecondsOption = None,
     json_file: JsonOption = None,
 ) -> None:
@@ -85,7 +101,11 @@ def sim(
     with preparing(f"map {map_name}"):
         scenario = choose(map_name, seed, episode, body)
         world, pose = scenario.world, asked or scenario.episode.start
-        robot = SimulatedRobot(world, load_plant(loaded.robot.plant), body, mounts, pose, senses)
+        others = asked_crowd(
+            CrowdOptions(pedestrians, robots, crowd), world, replace(scenario.episode, start=pose), seed
+        )
+        look = PLAIN if look_seed is None else draw_look(look_seed)
+        robot = SimulatedRobot(world, load_plant(loaded.robot.plant), body, mounts, pose, senses, others, look)
 
     def ready(domain: int) -> None:
         sys.stderr.write(
@@ -109,6 +129,10 @@ def demo(
     ] = None,
     localization: LocalizationOption = True,
     drift: DriftOption = 1.0,
+    pedestrians: PedestriansOption = 0,
+    robots: RobotsOption = 0,
+    crowd: CrowdOption = None,
+    look_seed: LookOption = None,
     limit: Annotated[float, typer.Option(min=1.0, help="Longest drive, in s.", callback=finite)] = 100.0,
     out: Annotated[Path, typer.Option(help="Folder for pictures and logs.")] = Path("out/demo"),
     config: ConfigOption = None,
@@ -116,7 +140,8 @@ def demo(
 ) -> None:
     """Drive the simulated robot to a goal with the real runtime, over real DDS. Exit 0: reached without contact."""
     check_json_target(json_file)
-    options = DemoOptions(map_name, seed, episode, policy, localization, drift, limit, out, config)
+    others = CrowdOptions(pedestrians, robots, crowd)
+    options = DemoOptions(map_name, seed, episode, policy, localization, drift, limit, out, config, others, look_seed)
     result = run_demo(options)
     if json_file is not None:
         write_json(json_file, result)

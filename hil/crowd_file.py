@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -19,10 +20,25 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, ValidationError
 
-from hil.routes import FreeSpace, shortest_path
-from hil.walkers import KINDS, Crowd, Point, crowd_of
+from hil.maps import World
+from hil.routes import Episode, FreeSpace, shortest_path
+from hil.walkers import CLEAR_M, KINDS, Crowd, Point, crowd_of, make_crowd, walking_space
 from onboard.config import Finite, Positive, Section, read_toml, validation_line
 from onboard.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class CrowdOptions:
+    """Who else is to move: so many drawn by seed, or those of a file."""
+
+    pedestrians: int = 0
+    robots: int = 0
+    file: Path | None = None
+
+    def arguments(self) -> list[str]:
+        """Return the options of a command line that ask for the same; the file's path is absolute."""
+        numbers = ["--pedestrians", str(self.pedestrians), "--robots", str(self.robots)]
+        return numbers if self.file is None else [*numbers, "--crowd", str(self.file.resolve())]
 
 
 class CharacterTable(Section):
@@ -37,6 +53,29 @@ class CrowdTable(Section):
     """A file of them."""
 
     character: tuple[CharacterTable, ...]
+
+
+def asked_crowd(options: CrowdOptions, world: World, episode: Episode, seed: int) -> Crowd | None:
+    """Return who else moves in an episode, drawn near its start and goal; None when nobody does.
+
+    Raises InputError, and ConfigError for a file that is none.
+    """
+    start = episode.start.x_m, episode.start.y_m
+    numbers = options.pedestrians + options.robots
+    if options.file is None:
+        if not numbers:
+            return None
+        near = start, episode.goal_xy_m
+        return make_crowd(walking_space(world), seed, options.pedestrians, options.robots, (start,), near)
+    if numbers:
+        raise InputError("--crowd names all characters; --pedestrians and --robots cannot add any")
+    crowd = load_crowd(options.file, walking_space(world))
+    for index, (x, y) in enumerate(crowd.state[:, :2]):
+        if (apart_m := math.dist(start, (x, y))) < CLEAR_M:
+            raise InputError(
+                f"{options.file}: character {index} is {apart_m:.2f} m from the robot, the limit is {CLEAR_M:g} m"
+            )
+    return crowd
 
 
 def load_crowd(path: Path, space: FreeSpace) -> Crowd:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from hil.child import Child
+from hil.crowd_file import CrowdOptions, asked_crowd
 from hil.dashboard import Dashboard, View, preparing
 from hil.demo_config import as_toml, demo_config
 from hil.picture import Drawing, save_picture
@@ -41,6 +42,7 @@ LOCALIZE_S = 4.0
 LAST_LOOK_S = 1.2
 POLL_S = 0.1
 DEMO_ROBOT = "demo"
+NOBODY = CrowdOptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,8 @@ class DemoOptions:
     limit_s: float = 100.0
     out: Path = Path("out/demo")
     config: Path | None = None
+    crowd: CrowdOptions = NOBODY
+    look_seed: int | None = None
 
 
 def run_demo(options: DemoOptions) -> dict[str, Any]:
@@ -65,6 +69,7 @@ def run_demo(options: DemoOptions) -> dict[str, Any]:
     body = Body(base.robot.footprint_radius_m, base.robot.height_m)
     with preparing(f"map {options.map_name}"):
         scenario = choose(options.map_name, options.seed, options.episode, body)
+        asked_crowd(options.crowd, scenario.world, scenario.episode, options.seed)  # so that a mistake is told here
     folder = options.out.resolve()
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -106,6 +111,8 @@ def _processes(files: _Files, options: DemoOptions) -> Iterator[list[Child]]:
     sim += ["--drift", str(options.drift), "--json", str(files.sim)]
     sim += [] if options.episode is None else ["--episode", str(options.episode)]
     sim += [] if options.localization else ["--no-localization"]
+    sim += options.crowd.arguments()
+    sim += [] if options.look_seed is None else ["--look-seed", str(options.look_seed)]
     run = ["onboard", "run", "--config", str(files.config), "--json", str(files.run), "--no-status"]
     children = [Child("the simulated robot", sim, files.sim_log)]
     try:
@@ -207,6 +214,7 @@ def _result(scenario: Scenario, body: Body, files: _Files, state: str, time_s: f
         "path_m": round(sim["path_m"], 3),
         "shortest_path_m": round(scenario.episode.geodesic_m, 3),
         "contacts": sim["contacts"],
+        "bumps": sim["bumps"],
         "ticks": run["ticks"],
         "missed_slots": run["missed_slots"],
         "decisions": run["decisions"],

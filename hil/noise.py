@@ -7,6 +7,7 @@ exactly the paper's distribution while the published speeds stay smooth. At rest
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,8 +26,13 @@ REST_RADPS = 1e-3
 """Below both speeds the base is at rest."""
 FIX_SD = (0.03, 0.03, 0.05)
 """Standard deviations of a fix: x, y [m], yaw [rad]; the paper's diagonal, read as standard deviations."""
+PRINTED_FIX_SD = (math.sqrt(0.03), math.sqrt(0.03), math.sqrt(0.05))
+"""The same diagonal read as the covariance that it is printed as: 17 cm, with which few drives could end in 0.2 m."""
 FIX_PERIOD_S = (1.0, 2.0)
-"""Least and largest time between fixes, uniform."""
+"""Least and largest time between fixes, uniform: the paper's robot."""
+DECISION_S = TICKS_PER_ENVIRONMENT_STEP * STEP_S
+TRAINING_FIX_PERIOD_S = (8 * DECISION_S, 12 * DECISION_S)
+"""The same in the paper's training, U(8, 12) decision steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +69,12 @@ def drift_step(
     return Drift(integrate(drift.pose, reported, dt_s), per_tick, ticks_left - 1), reported
 
 
-def noisy_fix(pose: Pose, scale: float, rng: np.random.Generator) -> Pose:
+def noisy_fix(pose: Pose, scale: float, rng: np.random.Generator, sd: tuple[float, float, float] = FIX_SD) -> Pose:
     """Return what an external localisation reports of a true pose in the map frame; exact with `scale` 0."""
-    x, y, yaw = scale * rng.normal(0.0, FIX_SD)
+    x, y, yaw = scale * rng.normal(0.0, sd)
     return Pose(pose.x_m + float(x), pose.y_m + float(y), wrap(pose.yaw_rad + float(yaw)))
 
 
-def next_fix_ns(now_ns: int, rng: np.random.Generator) -> int:
+def next_fix_ns(now_ns: int, rng: np.random.Generator, period_s: tuple[float, float] = FIX_PERIOD_S) -> int:
     """Return the time of the fix after one at `now_ns`."""
-    return now_ns + round(float(rng.uniform(*FIX_PERIOD_S)) * NS)
+    return now_ns + round(float(rng.uniform(*period_s)) * NS)

@@ -11,9 +11,13 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from hil.bodies import NO_BODIES, Bodies
 from hil.maps import World
-from hil.noise import Drift, drift_step, next_fix_ns, noisy_fix
+from hil.noise import FIX_PERIOD_S, FIX_SD, Drift, drift_step, next_fix_ns, noisy_fix
+from hil.plant import STEP_S
 from hil.render import rays_of, render_color, render_depth
+from hil.textures import PLAIN, Look
+from hil.walkers import Crowd, bodies_of, walk
 from hil.world import Body, SimState, Simulation
 from onboard.errors import ConfigError
 from onboard.geometry import IDENTITY
@@ -30,7 +34,10 @@ class Senses:
     """What the simulated robot has, and how well it works.
 
     drift_scale:        times the paper's odometry drift; 0 is perfect wheels
-    localization:       whether `/amcl_pose` comes; localization_scale: times the paper's noise
+    localization:       whether `/amcl_pose` comes
+    localization_scale: times the noise of a fix
+    fix_sd:             standard deviations of a fix, x, y [m], yaw [rad]; `FIX_SD` or `PRINTED_FIX_SD`
+    fix_period_s:       least and largest time between fixes; the robot's, or `TRAINING_FIX_PERIOD_S`
     depth_every, color_every: ticks between two images (15 Hz and 6 Hz)
     """
 
@@ -38,6 +45,8 @@ class Senses:
     drift_scale: float = 1.0
     localization: bool = True
     localization_scale: float = 1.0
+    fix_sd: tuple[float, float, float] = FIX_SD
+    fix_period_s: tuple[float, float] = FIX_PERIOD_S
     depth_every: int = 2
     color_every: int = 5
 
@@ -60,6 +69,18 @@ class Sensed:
     touching: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """What the cameras look from, and at, in one tick: a value to hand to another thread.
+
+    pose: of the base in the map frame; bodies: everything that moves; tick: number of the tick
+    """
+
+    pose: Pose
+    bodies: Bodies
+    tick: int
+
+
 @dataclass(slots=True)
 class Trace:
     """The true drive so far: rows (time [s], x, y [m], yaw [rad], v, w) ten times a second, and where it touched."""
@@ -72,9 +93,20 @@ class SimulatedRobot:
     """A robot in a building that takes commands and senses."""
 
     def __init__(
-        self, world: World, plant: Plant, body: Body, mounts: Mounts, start: Pose, senses: Senses | None = None
+        self,
+        world: World,
+        plant: Plant,
+        body: Body,
+        mounts: Mounts,
+        start: Pose,
+        senses: Senses | None = None,
+        crowd: Crowd | None = None,
+        look: Look = PLAIN,
     ) -> None:
-        """Put the robot down. Raises InputError where it does not fit, ConfigError for another colour size."""
+        """Put the robot down. Raises InputError where it does not fit, ConfigError for another colour size.
+
+        crowd: who else moves there; look: what the colour camera makes of the materials
+        """
         for mount in mounts.color.values():
             if (mount.width, mount.height) != (POLICY_WIDTH, POLICY_HEIGHT):
                 raise ConfigError(
@@ -89,6 +121,9 @@ class SimulatedRobot:
         self._drift = Drift(IDENTITY)
         self._fix_due_ns = 0
         self._ticks = 0
+        self._crowd = crowd
+        self._look = look
+        self._bodies = NO_BODIES if crowd is None else bodies_of(crowd)
         self.state: SimState = self._simulation.start(start)
         self.trace = Trace()
 
@@ -99,15 +134,18 @@ class SimulatedRobot:
     def step(self, images: bool = True) -> Sensed:
         """Live one tick and return what was sensed at its end; without `images` the cameras see nothing."""
         before = self.state
-        self.state = self._simulation.step(before)
+        if self._crowd is not None:
+            self._crowd = walk(self._crowd, STEP_S, (before.pose.x_m, before.pose.y_m), self._simulation.body.radius_m)
+            self._bodies = bodies_of(self._crowd)
+        self.state = self._simulation.step(before, bodies=self._bodies)
         moved = self.state.twist if self.state.path_m > before.path_m else Twist(0.0, self.state.twist.w_radps)
         self._drift, reported = drift_step(self._drift, moved, self._senses.drift_scale, self._rng)
         self._note(before)
         sensed = Sensed(
             odometry=Motion(self._drift.pose, reported),
             fix=self._fix(),
-            depth=self.depth(self.state.pose) if images and self.depth_due else {},
-            color=self.color(self.state.pose) if images and self.color_due else None,
+            depth=self.depth(self.glance()) if images and self.depth_due else {},
+            color=self.color(self.glance()) if images and self.color_due else None,
             touching=self.state.touched_at is not None,
         )
         self._ticks += 1
@@ -123,21 +161,30 @@ class SimulatedRobot:
         """Whether the colour camera takes an image in this tick."""
         return self._ticks % self._senses.color_every == 0
 
-    def depth(self, pose: Pose) -> dict[str, npt.NDArray[np.uint16]]:
-        """Return what the depth cameras see from a pose. Safe in another thread than `step`."""
-        return {name: render_depth(self._simulation.world, rays, pose) for name, rays in self._depth_rays.items()}
+    def glance(self) -> Glance:
+        """Return what the cameras would look from and at now."""
+        return Glance(self.state.pose, self._bodies, self._ticks)
 
-    def color(self, pose: Pose) -> npt.NDArray[np.uint8] | None:
-        """Return what the colour camera sees from a pose, None without one. Safe in another thread than `step`."""
+    def depth(self, glance: Glance) -> dict[str, npt.NDArray[np.uint16]]:
+        """Return what the depth cameras see. Safe in another thread than `step`."""
+        world = self._simulation.world
+        return {
+            name: render_depth(world, rays, glance.pose, bodies=glance.bodies)
+            for name, rays in self._depth_rays.items()
+        }
+
+    def color(self, glance: Glance) -> npt.NDArray[np.uint8] | None:
+        """Return what the colour camera sees, None without one. Safe in another thread than `step`."""
         if not self._color_rays:
             return None
-        return render_color(self._simulation.world, self._color_rays[0], pose)
+        return render_color(self._simulation.world, self._color_rays[0], glance.pose, self._look, glance.bodies)
 
     def _fix(self) -> Pose | None:
         if not self._senses.localization or self.state.time_ns < self._fix_due_ns:
             return None
-        self._fix_due_ns = next_fix_ns(self.state.time_ns, self._rng)
-        return noisy_fix(self.state.pose, self._senses.localization_scale, self._rng)
+        senses = self._senses
+        self._fix_due_ns = next_fix_ns(self.state.time_ns, self._rng, senses.fix_period_s)
+        return noisy_fix(self.state.pose, senses.localization_scale, self._rng, senses.fix_sd)
 
     def _note(self, before: SimState) -> None:
         state = self.state

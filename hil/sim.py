@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from hil.noise import FIX_SD
-from hil.robot import TICK_HZ, Sensed, SimulatedRobot
+from hil.robot import TICK_HZ, Glance, Sensed, SimulatedRobot
 from onboard.config import DdsSection
 from onboard.drivers.dds import CLAIM_WAIT_S
 from onboard.drivers.dds_topics import ros_topic
@@ -17,7 +17,6 @@ from onboard.drivers.ros_messages import optical_frame, ros_fix, ros_image, ros_
 from onboard.drivers.ros_types import Bool
 from onboard.drivers.wire import Wire
 from onboard.errors import DriverError
-from onboard.messages import Pose
 from onboard.mounts import Mounts
 from onboard.scheduler import NS_PER_S, MonotonicClock, grid, wall_ns
 from onboard.signals import Signals
@@ -58,14 +57,14 @@ class Link:
             self._told = sensed.touching
             self._obstacle.write(Bool(sensed.touching))
 
-    def show(self, robot: SimulatedRobot, pose: Pose, depth: bool, color: bool) -> None:
-        """Render and publish what the cameras see from a pose."""
+    def show(self, robot: SimulatedRobot, glance: Glance, depth: bool, color: bool) -> None:
+        """Render and publish what the cameras see."""
         stamp_ns = wall_ns()
         if depth:
-            for name, image in robot.depth(pose).items():
+            for name, image in robot.depth(glance).items():
                 self._depth[name].write(ros_image(stamp_ns, optical_frame(name), "16UC1", image))
         if color and self._color is not None:
-            image = robot.color(pose)
+            image = robot.color(glance)
             if image is not None:
                 self._color.write(ros_image(stamp_ns, optical_frame("color"), "rgb8", image))
 
@@ -89,7 +88,7 @@ class Eyes:
         if self._busy is not None:
             self._busy.result()
         due = self._depth_due, self._color_due
-        self._busy = self._thread.submit(self._link.show, self._robot, self._robot.state.pose, *due)
+        self._busy = self._thread.submit(self._link.show, self._robot, self._robot.glance(), *due)
         self._depth_due = self._color_due = False
 
     def close(self) -> None:
@@ -148,13 +147,17 @@ def run_sim(
 
 
 def truth(robot: SimulatedRobot) -> dict[str, Any]:
-    """Return how the robot really moved: end pose and twist, contacts, path and trace, in the map frame."""
+    """Return how the robot really moved: end pose and twist, contacts, path and trace, in the map frame.
+
+    bumps: how often somebody walked into it
+    """
     state = robot.state
     return {
         "time_s": state.time_ns / NS_PER_S,
         "pose": [state.pose.x_m, state.pose.y_m, state.pose.yaw_rad],
         "twist": [state.twist.v_mps, state.twist.w_radps],
         "contacts": state.contacts,
+        "bumps": state.bumps,
         "contact_points": robot.trace.contacts,
         "path_m": state.path_m,
         "trace": robot.trace.rows,

@@ -31,7 +31,7 @@ RESULT = {
     "recording",
     "picture",
 }
-OURS = {"state", "policy", "over_budget", "delay_error_ms", "commands_by_reason"}
+OURS = {"state", "policy", "bumps", "over_budget", "delay_error_ms", "commands_by_reason"}
 
 
 def checked(command: Command) -> dict:
