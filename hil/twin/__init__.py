@@ -1,0 +1,1 @@
+"""Vehicle in the loop (paper 4): a real robot in an empty room, its twin in a building."""
