@@ -1,57 +1,159 @@
-"""Committed starts and goals: `episodes/<map>.json`, drawn by seed in a map with seeded boxes, none left out."""
+"""Sets of starts and goals in furnished buildings: `episodes/<map>.json`, drawn by seed, none left out."""
 
 from __future__ import annotations
 
 import json
+import math
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Literal, get_args
 
 import numpy as np
 
-from hil.boxes import add_boxes
+from hil.furniture import furnish
 from hil.maps import World, load_map
-from hil.routes import Episode, free_space, pick_episode
+from hil.routes import Episode, FreeSpace, find_episode, free_space
 from hil.world import Body
 from onboard.errors import InputError
 from onboard.messages import Pose
 
 EPISODES_FOLDER = Path(__file__).parent / "episodes"
-MIN_M, MAX_M = 5.0, 15.0
-BOXES = 60
+MIN_M, MAX_M = 2.0, 15.0
+"""Geodesic length of an episode."""
+LENGTH_WIDTH_M = 0.5
+"""Goals are drawn among those whose way is the target length, give or take this."""
+TARGETS, STARTS = 50, 40
+"""Target lengths drawn for one episode, and starts for one length: a small building has none that are long."""
+DEFAULT_BODY = Body()
+DENSITY = 1.0
 MADE_BY = (
-    "hil.episode_files.make_episodes(map, seed, count): the map with boxes of the same seed; start uniform over indoor "
-    "cells with room to stand, heading uniform, goal uniform over cells at 5 to 15 m geodesic. In the order drawn; "
-    "the seed was set before any drive, and none was left out or replaced."
+    "hil.episode_files.make_episodes(map, seed, count): the map with hil.furniture.furnish(map, seed); start uniform "
+    "over indoor cells with room to stand, heading uniform, a target length uniform in 2 to 15 m, the goal uniform "
+    "over the cells whose geodesic distance is within 0.5 m of it. In the order drawn; the seed was set before any "
+    "drive, and none was left out or replaced."
 )
 DIGITS = 4
 """Decimals that a file keeps, 0.1 mm."""
 
+Split = Literal["train", "test"]
+SPLITS = get_args(Split)
 
-def make_episodes(map_name: str, seed: int, count: int, folder: Path = EPISODES_FOLDER) -> Path:
-    """Write `count` episodes of a shipped map, drawn by seed, and return the file. Raises InputError."""
-    world = add_boxes(load_map(map_name), seed, BOXES)
-    space = free_space(world, Body())
-    rng = np.random.default_rng(seed)
-    rows = [_row(pick_episode(space, rng, MIN_M, MAX_M)) for _ in range(count)]
-    file = folder / f"{map_name}.json"
-    head = {"made_by": MADE_BY, "map": map_name, "seed": seed, "boxes": BOXES}
+
+@dataclass(frozen=True, slots=True)
+class EpisodeSet:
+    """Starts and goals in one furnished building.
+
+    name:     of the set: its file's, or its map's
+    building: all floors of a building are in one split
+    split:    "train" or "test"; None for a set of one's own that does not say
+    seed:     of furniture, starts and goals
+    """
+
+    name: str
+    map_name: str
+    building: str
+    split: Split | None
+    seed: int
+    world: World
+    episodes: tuple[Episode, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One row of `COMMITTED`: how many episodes of a shipped map are drawn, by which seed."""
+
+    map_name: str
+    building: str
+    split: Split
+    seed: int
+    count: int = 25
+
+
+COMMITTED = (
+    Plan("gdc1", "UT Austin, Gates Dell Complex", "train", 2026),
+    Plan("gdc3", "UT Austin, Gates Dell Complex", "train", 2026),
+    Plan("ghc7", "Carnegie Mellon, Gates Hillman Center", "train", 2026),
+    Plan("ase4", "UT Austin, ASE building", "train", 2026),
+    Plan("depot", "depot (simulated)", "train", 2026),
+    Plan("ahg2", "UT Austin, Anna Hiss Gymnasium", "test", 2026),
+    Plan("apartment", "UT Austin, Anna Hiss Gymnasium", "test", 2026),
+    Plan("lgrc1", "UMass Amherst, Lederle Graduate Research Center", "test", 2026),
+    Plan("warehouse", "warehouse (simulated)", "test", 2026),
+    Plan("willow", "Willow Garage", "test", 2026),
+)
+"""What `episodes/` holds: no building is in both splits. All were drawn once, by `make_committed`."""
+
+
+def make_committed(folder: Path = EPISODES_FOLDER) -> None:
+    """Write all committed sets. Raises InputError."""
+    for plan in COMMITTED:
+        make_episodes(plan.map_name, plan.seed, plan.count, folder, plan.building, plan.split)
+
+
+def make_episodes(
+    map_name: str,
+    seed: int,
+    count: int,
+    folder: Path = EPISODES_FOLDER,
+    building: str | None = None,
+    split: Split | None = None,
+) -> Path:
+    """Write `count` episodes of a map, drawn by seed, as `folder/<map>.json` and return the file. Raises InputError."""
+    drawn = make_set(map_name, seed, count)
+    file = folder / f"{drawn.name}.json"
+    head: dict[str, Any] = {"made_by": MADE_BY, "map": str(map_name), "building": building or drawn.building}
+    head |= {"split": split, "seed": seed, "furniture": {"seed": seed, "density": DENSITY}}
     lines = [f"  {json.dumps(key)}: {json.dumps(value)}," for key, value in head.items()]
-    body = ",\n".join(f"    {json.dumps(row)}" for row in rows)
+    body = ",\n".join(f"    {json.dumps(_row(episode))}" for episode in drawn.episodes)
     file.write_text("\n".join(["{", *lines, '  "episodes": [', body, "  ]", "}"]) + "\n", encoding="utf-8")
     return file
 
 
-def load_episodes(map_name: str, folder: Path = EPISODES_FOLDER) -> tuple[World, list[Episode]]:
-    """Return the committed episodes of a map and the world that they were drawn in. Raises InputError."""
-    file = folder / f"{map_name}.json"
+def make_set(map_name: str | Path, seed: int, count: int, body: Body = DEFAULT_BODY) -> EpisodeSet:
+    """Return `count` episodes of any map with furniture, all drawn by seed. Raises InputError."""
+    world = furnish(load_map(map_name), seed, DENSITY)
+    space, rng = free_space(world, body), np.random.default_rng(seed)
+    episodes = tuple(_drawn(space, rng) for _ in range(count))
+    return EpisodeSet(world.name, str(map_name), world.name, None, seed, world, episodes)
+
+
+def load_episodes(file_or_map: str | Path, folder: Path = EPISODES_FOLDER) -> EpisodeSet:
+    """Return the committed set of a map, by the map's name, or that of a .json file. Raises InputError."""
+    file = Path(file_or_map)
+    if file.suffix == "":
+        file = folder / f"{file.name}.json"
     try:
         table = json.loads(file.read_text(encoding="utf-8"))
-        episodes = [_episode(row) for row in table["episodes"]]
-        name, seed, boxes = str(table["map"]), int(table["seed"]), int(table["boxes"])
+        furniture, split = table["furniture"], table.get("split")
+        if split is not None and split not in SPLITS:
+            raise ValueError(f"split {split!r} must be one of {', '.join(SPLITS)}")
+        episodes = tuple(_episode(row) for row in table["episodes"])
+        map_name, building, seed = str(table["map"]), str(table["building"]), int(table["seed"])
+        placed_by, density = int(furniture["seed"]), float(furniture["density"])
     except OSError as error:
         raise InputError(f"{file}: cannot be read: {error.strerror}") from error
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"{file}: not a file of episodes: {error!r}") from error
-    return add_boxes(load_map(name), seed, boxes), episodes
+    if not episodes:
+        raise InputError(f"{file}: holds no episode")
+    beside = file.parent / map_name
+    world = load_map(beside if beside.suffix and beside.exists() else map_name)
+    return EpisodeSet(file.stem, map_name, building, split, seed, furnish(world, placed_by, density), episodes)
+
+
+def straight_m(episode: Episode) -> float:
+    """Return the distance from start to goal through whatever is between [m]."""
+    return math.dist((episode.start.x_m, episode.start.y_m), episode.goal_xy_m)
+
+
+def _drawn(space: FreeSpace, rng: np.random.Generator) -> Episode:
+    for _ in range(TARGETS):
+        target_m = MIN_M + rng.random() * (MAX_M - MIN_M)
+        least_m, most_m = max(MIN_M, target_m - LENGTH_WIDTH_M), min(MAX_M, target_m + LENGTH_WIDTH_M)
+        episode = find_episode(space, rng, least_m, most_m, STARTS)
+        if episode is not None:
+            return episode
+    raise InputError(f"map {space.world.name}: found no start and goal {MIN_M:g} to {MAX_M:g} m apart")
 
 
 def _row(episode: Episode) -> dict[str, list[float] | float]:
@@ -60,10 +162,14 @@ def _row(episode: Episode) -> dict[str, list[float] | float]:
         "start_x_y_yaw": [round(value, DIGITS) for value in (start.x_m, start.y_m, start.yaw_rad)],
         "goal_x_y": [round(value, DIGITS) for value in goal],
         "geodesic_m": round(episode.geodesic_m, DIGITS),
+        "straight_m": round(straight_m(episode), DIGITS),
     }
 
 
-def _episode(row: dict[str, list[float]]) -> Episode:
+def _episode(row: dict[str, Any]) -> Episode:
     x, y, yaw = (float(value) for value in row["start_x_y_yaw"])
     goal_x, goal_y = (float(value) for value in row["goal_x_y"])
-    return Episode(Pose(x, y, yaw), (goal_x, goal_y), float(row["geodesic_m"]))  # type: ignore[arg-type]
+    geodesic_m = float(row["geodesic_m"])
+    if not all(map(math.isfinite, (x, y, yaw, goal_x, goal_y, geodesic_m))):
+        raise ValueError("an episode's numbers must be finite")
+    return Episode(Pose(x, y, yaw), (goal_x, goal_y), geodesic_m)

@@ -6,7 +6,6 @@ vector map is open ground. Every grid is closed by a border of wall one cell thi
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from hil.grids import chessboard_distance, mark_segments
+from hil.grids import chessboard_distance
 from onboard.errors import InputError
 from onboard.geometry import apply, inverse
 from onboard.messages import Pose
@@ -22,11 +21,10 @@ from onboard.messages import Pose
 CELL_M = 0.05
 """Cell of a vector map, and the coarsest cell of any world; a coarser pgm is divided."""
 WALL_HEIGHT_M = 2.5
-VECTOR_MARGIN_M = 2.0
-"""Open ground around a vector map."""
 MAX_CELLS = 40_000_000
 MAPS_FOLDER = Path(__file__).parent / "maps_data"
 VECTOR_SUFFIX = ".json"
+ROS_SUFFIXES = (".yaml", ".yml")
 INTERVALS = 2
 """Vertical intervals per cell: what stands on the floor, and what hangs over it."""
 
@@ -113,55 +111,19 @@ def load_map(name_or_path: str | Path) -> World:
         if not found:
             raise InputError(f"map {name_or_path}: no such map, there are {', '.join(map_names())}")
         path = found[0]
-    if path.suffix in (".yaml", ".yml"):
-        # The reader of pgm maps uses this module's World.
+    # The readers use this module's World.
+    if path.suffix in ROS_SUFFIXES:
         from hil.ros_map import load_ros_map
 
         return load_ros_map(path)
     if path.suffix == VECTOR_SUFFIX:
+        from hil.vector_map import load_vector_map
+
         return load_vector_map(path)
     raise InputError(f"{path}: a map is the .yaml of a pgm or the .json of a vector map")
 
 
-def load_vector_map(path: Path, cell_m: float = CELL_M) -> World:
-    """Return the world of wall segments `[{"p0": {"x", "y"}, "p1": {"x", "y"}}, ...]` [m]. Raises InputError.
-
-    Every cell that a segment passes through is wall, so no ray slips through one.
-    """
-    segments = _read_segments(path)
-    points = segments.reshape(-1, 2)
-    corner = points.min(axis=0) - VECTOR_MARGIN_M
-    size = np.ceil((points.max(axis=0) + VECTOR_MARGIN_M - corner) / cell_m).astype(int)
-    check_size(path, int(size[1]), int(size[0]))
-    wall = np.zeros((size[1], size[0]), np.bool_)
-    mark_segments(wall, (segments - np.tile(corner, 2)) / cell_m)
-    return world_of_walls(
-        path.name.split(".")[0], cell_m, Pose(float(corner[0]), float(corner[1]), 0.0), wall, yard=True
-    )
-
-
-def check_size(path: Path, rows: int, columns: int) -> None:
+def check_size(path: Path, rows: float, columns: float) -> None:
     """Raise InputError when a grid would be larger than `MAX_CELLS`."""
     if rows * columns > MAX_CELLS:
-        raise InputError(f"{path}: {columns} x {rows} cells, the limit is {MAX_CELLS}")
-
-
-def _read_segments(path: Path) -> npt.NDArray[np.float64]:
-    """Return (n, 4) x0, y0, x1, y1 [m]. Raises InputError."""
-    try:
-        rows = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        raise InputError(f"{path}: not valid JSON: {error}") from error
-    if not isinstance(rows, list) or not rows:
-        raise InputError(f"{path}: must be a list of at least one segment")
-    segments = np.empty((len(rows), 4))
-    for index, row in enumerate(rows):
-        try:
-            segments[index] = [float(row[end][axis]) for end in ("p0", "p1") for axis in ("x", "y")]
-        except (TypeError, KeyError, ValueError) as error:
-            raise InputError(f"{path}: segment {index}: must be {{p0: {{x, y}}, p1: {{x, y}}}} of numbers") from error
-        if not np.isfinite(segments[index]).all():
-            raise InputError(f"{path}: segment {index}: coordinates must be finite")
-    return segments
+        raise InputError(f"{path}: {columns:.0f} x {rows:.0f} cells, the limit is {MAX_CELLS}")

@@ -28,6 +28,8 @@ EXACT_CELLS = 8
 """Around its source, a field of distances is the length of straight lines."""
 SHORTER_CELLS = 1e-9
 """A way with one more corner must be shorter by more than rounding."""
+INDOORS_STEP_M = 0.5
+"""`indoor_cells` looks around once in squares of this side."""
 TRIES = 1000
 """Starts drawn for one episode."""
 
@@ -48,7 +50,7 @@ class FreeSpace:
 class Episode:
     """A start at rest and a point to reach, both in the map frame.
 
-    geodesic_m: length of the shortest way for the footprint with `PASSAGE_MARGIN_M` of room
+    geodesic_m: length of the shortest way for the footprint with `PASSAGE_MARGIN_M` of room, to about one per cent
     """
 
     start: Pose
@@ -102,14 +104,36 @@ def is_indoors(world: World, cell: tuple[int, int]) -> bool:
     return not world.yard or bool(_rays_met(world.gap, cell[0], cell[1]) >= INDOORS_FRACTION * INDOORS_RAYS)
 
 
+def indoor_cells(world: World) -> npt.NDArray[np.bool_]:
+    """Return (rows, columns) bool: free cells indoors, judged once for each square of `INDOORS_STEP_M`."""
+    free = world.gap > 0
+    if not world.yard:
+        return np.asarray(free)
+    step = round(INDOORS_STEP_M / world.cell_m)
+    indoors = _indoor_squares(world.gap, step, INDOORS_FRACTION * INDOORS_RAYS)
+    rows, columns = free.shape
+    return np.asarray(free & indoors.repeat(step, axis=0).repeat(step, axis=1)[:rows, :columns])
+
+
 def pick_episode(space: FreeSpace, rng: np.random.Generator, min_m: float, max_m: float) -> Episode:
-    """Return a random episode whose geodesic length lies in [min_m, max_m].
+    """Return a random episode whose geodesic length lies in [min_m, max_m], as `find_episode` draws it.
+
+    Raises InputError when `TRIES` starts give none.
+    """
+    episode = find_episode(space, rng, min_m, max_m, TRIES)
+    if episode is None:
+        raise InputError(f"map {space.world.name}: found no start and goal {min_m} to {max_m} m apart")
+    return episode
+
+
+def find_episode(space: FreeSpace, rng: np.random.Generator, min_m: float, max_m: float, tries: int) -> Episode | None:
+    """Return a random episode whose geodesic length lies in [min_m, max_m], or None when `tries` starts give none.
 
     The start is uniform over indoor cells to stand on, its heading uniform, the goal uniform over those that are that
-    far from the start. Raises InputError when `TRIES` starts give none.
+    far from the start.
     """
     candidates = np.argwhere(space.standing)
-    for _ in range(TRIES if len(candidates) else 0):
+    for _ in range(tries if len(candidates) else 0):
         start = _as_cell(candidates[rng.integers(len(candidates))])
         yaw = wrap(rng.uniform(-math.pi, math.pi))
         if not is_indoors(space.world, start):
@@ -120,11 +144,13 @@ def pick_episode(space: FreeSpace, rng: np.random.Generator, min_m: float, max_m
         if len(goals) == 0:
             continue
         goal = _as_cell(goals[rng.integers(len(goals))])
-        path = _path_down(space, field, goal, start)
-        if path is None or not is_indoors(space.world, goal) or not min_m <= path_length(path) <= max_m:
-            continue
-        return Episode(Pose(*start_xy, yaw), space.world.centre_of(goal), path_length(path))
-    raise InputError(f"map {space.world.name}: found no start and goal {min_m} to {max_m} m apart")
+        goal_xy = space.world.centre_of(goal)
+        # Found from either end, ways differ by up to a hundredth.
+        ways = (_path_down(space, field, goal, start), shortest_path(space, start_xy, goal_xy))
+        length_m = min((path_length(way) for way in ways if way is not None), default=math.inf)
+        if is_indoors(space.world, goal) and min_m <= length_m <= max_m:
+            return Episode(Pose(*start_xy, yaw), goal_xy, length_m)
+    return None
 
 
 def _as_cell(row: npt.NDArray[np.int64]) -> tuple[int, int]:
@@ -246,5 +272,24 @@ def _rays_met(gap: npt.NDArray[np.uint8], row: int, column: int) -> int:
             if gap[round(r), round(c)] == 0:
                 met += 1
                 break
-            r, c = r + 0.5 * math.sin(angle), c + 0.5 * math.cos(angle)
+            # Nothing stands closer than the gap, give or take the rounding to cells.
+            stride = max(0.5, gap[round(r), round(c)] - 1.0)
+            r, c = r + stride * math.sin(angle), c + stride * math.cos(angle)
     return met
+
+
+@njit(cache=True, nogil=True)
+def _indoor_squares(gap: npt.NDArray[np.uint8], step: int, enough: float) -> npt.NDArray[np.bool_]:
+    """Return for each square of `step` cells whether its free cell nearest to the middle has walls around."""
+    rows, columns = gap.shape
+    indoors = np.zeros((-(-rows // step), -(-columns // step)), np.bool_)
+    for i in range(indoors.shape[0]):
+        for j in range(indoors.shape[1]):
+            best, at_row, at_column = 2 * step, -1, -1
+            for row in range(i * step, min((i + 1) * step, rows)):
+                for column in range(j * step, min((j + 1) * step, columns)):
+                    away = abs(row - i * step - step // 2) + abs(column - j * step - step // 2)
+                    if gap[row, column] > 0 and away < best:
+                        best, at_row, at_column = away, row, column
+            indoors[i, j] = at_row >= 0 and _rays_met(gap, at_row, at_column) >= enough
+    return indoors

@@ -27,9 +27,9 @@ from onboard.messages import STOP, Pose
 from onboard.scheduler import NS_PER_S, wall_ns
 
 OFFICE = Path(__file__).parent / "data" / "realsense-recording" / "office_40f.db3"
-MAP, EPISODE = "gdc1", 6
-GOAL = Pose(*load_episodes(MAP)[1][EPISODE].goal_xy_m, 0.0)
-"""12.65 m along a hall."""
+MAP, EPISODE = "gdc1", 3
+GOAL = Pose(*load_episodes(MAP).episodes[EPISODE].goal_xy_m, 0.0)
+"""13.6 m, nearly straight."""
 needs_ros = pytest.mark.skipif(
     ROS_PYTHON is None, reason="no ROS 2 here: `make test` prepares .venv-ros; or set ONBOARD_ROS_PYTHON"
 )

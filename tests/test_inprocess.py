@@ -33,8 +33,9 @@ BODY = Body(CONFIG.robot.footprint_radius_m, CONFIG.robot.height_m)
 
 
 @pytest.fixture(scope="module")
-def building() -> tuple[World, list[Episode]]:
-    return load_episodes("gdc1")
+def building() -> tuple[World, tuple[Episode, ...]]:
+    known = load_episodes("gdc1")
+    return known.world, known.episodes
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -65,7 +66,9 @@ def drive(
 
 
 @pytest.mark.parametrize("number", [1, 2])
-def test_committed_episodes_are_reached_without_contact(building: tuple[World, list[Episode]], number: int) -> None:
+def test_committed_episodes_are_reached_without_contact(
+    building: tuple[World, tuple[Episode, ...]], number: int
+) -> None:
     world, episodes = building
     episode = episodes[number]
     ended, robot, process = drive(world, episode.start, Pose(*episode.goal_xy_m, 0.0), reactive(), seed=number)
@@ -94,7 +97,7 @@ POLICIES: list[tuple[str, Callable[[], Policy]]] = [("reactive", reactive), ("ne
 
 @pytest.mark.parametrize(("what", "policy"), POLICIES, ids=[row[0] for row in POLICIES])
 def test_the_same_seed_gives_the_same_run(
-    building: tuple[World, list[Episode]], what: str, policy: Callable[[], Policy]
+    building: tuple[World, tuple[Episode, ...]], what: str, policy: Callable[[], Policy]
 ) -> None:
     world, episodes = building
     goal = Pose(*episodes[0].goal_xy_m, 0.0)

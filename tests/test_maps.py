@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
-from rooms import drawn, room
+from rooms import drawn
 
-from hil.boxes import KINDS, PASSAGE_M, add_boxes
 from hil.grids import chessboard_distance, line_is_free, mark_segments
-from hil.maps import VECTOR_MARGIN_M, WALL_HEIGHT_M, load_map, load_vector_map, map_names
+from hil.maps import WALL_HEIGHT_M, load_map, map_names
 from hil.ros_map import RosMapTable, free_pixels, load_ros_map
+from hil.routes import indoor_cells
+from hil.vector_map import MARGIN_M, load_vector_map
 from onboard.errors import InputError
 
 PIXELS = np.array([[0, 100, 205, 254], [254, 254, 254, 254]], np.uint8)
@@ -145,7 +146,7 @@ def test_a_bad_vector_map_is_refused_in_one_line(name, text, named, tmp_path):
 
 
 def test_unknown_maps_are_refused_with_what_there_is(tmp_path):
-    with pytest.raises(InputError, match="no such map, there are ahg2, gdc1, ghc7, willow"):
+    with pytest.raises(InputError, match=r"no such map, there are ahg1, ahg2, apartment, .*willow"):
         load_map("atlantis")
     with pytest.raises(InputError, match="cannot be read"):
         load_map(tmp_path / "missing.json")
@@ -161,7 +162,7 @@ def test_a_vector_map_keeps_its_coordinates(tmp_path):
     assert wall[world.cell_of((11.0, -3.0 + 0.001))]
     assert not wall[world.cell_of((11.0, -3.0 + 0.1))]
     assert not wall[world.cell_of((12.0 + 0.1, -3.0))]
-    assert wall.shape[1] * world.cell_m == pytest.approx(2.0 + 2 * VECTOR_MARGIN_M + 2 * world.cell_m, abs=0.051)
+    assert wall.shape[1] * world.cell_m == pytest.approx(2.0 + 2 * MARGIN_M + 2 * world.cell_m, abs=0.051)
 
 
 coordinate = st.floats(1.0, 19.0)
@@ -208,39 +209,20 @@ def test_every_world_is_closed():
     assert not wall[1:-1, 1:-1].any()
 
 
-@pytest.mark.parametrize("name", ["ahg2", "gdc1", "ghc7", "willow"])
+SHIPPED = {
+    *(f"gdc{floor}" for floor in range(1, 7)),
+    *(f"ghc{floor}" for floor in range(1, 10)),
+    *("ahg1", "ahg2", "ase1", "ase4", "lgrc1", "apartment", "home", "willow", "depot", "warehouse"),
+}
+
+
+def test_what_ships():
+    assert set(map_names()) == SHIPPED
+
+
+@pytest.mark.parametrize("name", sorted(SHIPPED))
 def test_shipped_maps_load(name):
-    assert name in map_names()
     world = load_map(name)
-    free_m2 = (world.gap > 0).sum() * world.cell_m**2
-    assert world.cell_m == 0.05
-    assert free_m2 > 1000.0
-
-
-def test_boxes_leave_a_ring_free_and_repeat_by_seed():
-    plain = room(12.0, 9.0)
-    world = add_boxes(plain, seed=3, count=12)
-    again = add_boxes(plain, seed=3, count=12)
-    other = add_boxes(plain, seed=4, count=12)
-    np.testing.assert_array_equal(world.low_m, again.low_m)
-    assert (world.low_m != other.low_m).any()
-    boxes = world.overlapping(0.0, 3.0) & ~plain.overlapping(0.0, 3.0)
-    assert boxes.any()
-    assert plain.gap[boxes].min() > PASSAGE_M / plain.cell_m
-    assert {high for high in world.high_m[boxes].ravel() if high > 0} <= {
-        np.float32(height) for kind in KINDS for height in (kind.plate_m[1], kind.legs_m)
-    }
-
-
-def test_boxes_hang_over_as_well_as_stand():
-    world = add_boxes(room(20.0, 20.0), seed=1, count=40)
-    boxes = (world.high_m[..., 0] >= world.low_m[..., 0]) & (world.high_m[..., 0] < WALL_HEIGHT_M)
-    legs = world.high_m[..., 1] >= world.low_m[..., 1]
-    assert (boxes & (world.low_m[..., 0] > 0.0) & ~legs).any()
-    assert (boxes & (world.low_m[..., 0] == 0.0)).any()
-    assert (boxes & legs).any()
-
-
-def test_a_room_too_small_for_boxes_stays_empty():
-    plain = room(1.0, 1.0)
-    np.testing.assert_array_equal(add_boxes(plain, seed=1, count=5).gap, plain.gap)
+    indoors_m2 = indoor_cells(world).sum() * world.cell_m**2
+    assert 0.03 <= world.cell_m <= 0.05
+    assert (80.0 if name == "home" else 400.0) < indoors_m2 < 6000.0

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rooms import drawn, room, with_box
 
-from hil.boxes import add_boxes
 from hil.fast import looked_at
+from hil.furniture import furnish
 from hil.grids import mark_segments
 from hil.maps import WALL_HEIGHT_M, World, load_map, world_of_walls
 from hil.render import MAX_RANGE_M, cast_scan, rays_of, render_color, render_depth
@@ -195,7 +195,7 @@ def test_the_direct_scan_agrees_with_the_fused_images(name):
 
     The rest are edges: a camera's pixel is 1.2 deg wide and cameras stand 0.2 m from the base's centre.
     """
-    world = add_boxes(load_map(name), seed=5, count=60)
+    world = furnish(load_map(name), seed=5)
     standing = np.argwhere(free_space(world, Body()).standing)
     rng = np.random.default_rng(0)
     differences = []
@@ -217,7 +217,7 @@ def test_the_direct_scan_agrees_with_the_fused_images(name):
 @pytest.mark.parametrize("name", ["ghc7", "willow"])
 def test_striding_over_empty_squares_changes_nothing(name):
     """Against the plain walk from cell to cell: the same world with every distance cut to one cell."""
-    world = add_boxes(load_map(name), seed=5, count=60)
+    world = furnish(load_map(name), seed=5)
     plain = replace(world, gap=np.minimum(world.gap, 1))
     free = np.argwhere(world.gap > 5)
     rng = np.random.default_rng(2)
