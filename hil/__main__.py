@@ -1,4 +1,4 @@
-"""The commands `onboard-hil sim | demo`."""
+"""The commands `onboard-hil sim | demo | view`."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from hil.robot import Senses, SimulatedRobot
 from hil.scenario import choose
 from hil.sim import run_sim
 from hil.textures import PLAIN, draw_look
+from hil.view.command import view
 from hil.world import Body
 from onboard import __version__
 from onboard.__main__ import (
@@ -149,6 +150,9 @@ def demo(
         sys.stdout.write(summary(result))
     if not result["reached"] or result["contacts"]:
         raise typer.Exit(1)
+
+
+app.command()(view)
 
 
 def _pose(text: str) -> Pose:

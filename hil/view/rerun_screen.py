@@ -1,0 +1,129 @@
+"""The screen that is Rerun: one recording stream, and where it goes: a file, the viewer, a browser."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import rerun as rr
+
+from hil.maps import World
+from hil.view.blocks import blocks_of
+from hil.view.heard import Heard
+from hil.view.layout import TIMELINE, first_look
+from hil.view.outlet import Outlet, Viewer
+from hil.view.paint_figures import FigurePainter
+from hil.view.paint_robot import RobotPainter
+from hil.view.paint_scene import BASE, MAP, ROBOT, paint_body, paint_building, paint_cameras
+from onboard.config import Config
+from onboard.drivers.ros_messages import twist_from_ros
+from onboard.drivers.ros_types import TwistStamped
+from onboard.errors import InputError
+from onboard.geometry import IDENTITY
+from onboard.messages import Pose
+from onboard.mounts import Mounts
+
+APPLICATION = "onboard"
+FLUSH_S = 10.0
+"""How long the end waits for a file or a viewer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What is there before the first message.
+
+    world:         the building, None when it is not known
+    map_from_odom: where the odometry frame lies until the robot is localised
+    """
+
+    config: Config
+    mounts: Mounts
+    world: World | None = None
+    map_from_odom: Pose = IDENTITY
+
+
+class RerunScreen:
+    """Draws messages into a recording stream. Safe to use from one thread at a time."""
+
+    def __init__(self, recording: rr.RecordingStream, scene: Scene) -> None:
+        """Draw what does not move."""
+        self._recording = recording
+        robot = scene.config.robot
+        recording.log(MAP, rr.ViewCoordinates.RIGHT_HAND_Z_UP, static=True)
+        if scene.world is not None:
+            paint_building(recording, scene.world, blocks_of(scene.world))
+        paint_body(recording, BASE, robot.footprint_radius_m, robot.height_m, ROBOT)
+        paint_cameras(recording, BASE, scene.mounts)
+        self._robot = RobotPainter(
+            recording, scene.config.dds, scene.mounts, scene.config.goal.tolerance_m, scene.map_from_odom
+        )
+        self._figures = FigurePainter(recording)
+
+    def show(self, heard: Heard) -> None:
+        """Draw one message at its time; topics of no picture are left out. Raises InputError for a bad image."""
+        self._recording.set_time(TIMELINE, timestamp=np.datetime64(heard.time_ns, "ns"))
+        camera, slash, kind = heard.topic.partition("/")
+        if kind == "depth/image":
+            self._robot.depth(heard.sample, camera)
+        elif kind == "image":
+            self._robot.color(heard.sample)
+        elif not slash:
+            self._show_plain(heard)
+
+    def close(self) -> None:
+        """Hand over what is left. Safe to call twice."""
+        self._recording.flush(timeout_sec=FLUSH_S)
+
+    def _show_plain(self, heard: Heard) -> None:
+        sample = heard.sample
+        match heard.topic:
+            case "tf":
+                self._robot.transforms(sample)
+            case "odom":
+                self._robot.odometry(sample)
+                self._figures.twist("measured", twist_from_ros(sample.twist.twist))
+            case "scan" | "limits_scan":
+                self._robot.scan(sample, heard.topic)
+            case "cmd_vel":
+                twist = sample.twist if isinstance(sample, TwistStamped) else sample
+                self._figures.twist("sent", twist_from_ros(twist))
+            case "cmd_vel_teleop":
+                self._figures.twist("operator", twist_from_ros(sample))
+            case "goal_pose":
+                self._robot.goal(sample)
+            case "amcl_pose":
+                self._robot.fix(sample)
+            case "state":
+                self._figures.state(sample.data)
+            case "obstacle" | "e_stop":
+                self._figures.word(heard.topic, sample.data)
+            case "diagnostics":
+                self._figures.diagnostics(sample)
+            case "tick":
+                self._figures.tick(sample)
+
+
+@contextlib.contextmanager
+def screen_at(outlet: Outlet, scene: Scene) -> Iterator[tuple[RerunScreen, Viewer | None]]:
+    """Open a screen at the outlet, with the layout that it begins with; at the end all is handed over.
+
+    Raises InputError for a file that cannot be written, DriverError when the viewer does not start.
+    """
+    recording = rr.RecordingStream(APPLICATION)
+    viewer = Viewer(outlet.browser) if outlet.browser or outlet.window else None
+    try:
+        sinks: list[rr.FileSink | rr.GrpcSink] = [] if outlet.file is None else [rr.FileSink(outlet.file)]
+        sinks += [] if viewer is None else [rr.GrpcSink(viewer.url)]
+        try:
+            recording.set_sinks(*sinks, default_blueprint=first_look(scene.mounts))
+        except RuntimeError as error:
+            raise InputError(f"{outlet.file}: cannot be written: {error}") from error
+        screen = RerunScreen(recording, scene)
+        yield screen, viewer
+        screen.close()
+    finally:
+        recording.disconnect()
+        if viewer is not None:
+            viewer.end()
