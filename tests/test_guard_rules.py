@@ -1,0 +1,327 @@
+"""The guard of the real robot: every rule by its number, and whole drives in a room."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import cos, hypot, inf, pi, sin
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hil.twin.guard_rules import (
+    RESUME_S,
+    RETRY_S,
+    Cause,
+    Guard,
+    Order,
+    Phase,
+    Rules,
+    Seen,
+    advance,
+    danger,
+    free_ahead_m,
+)
+from onboard.geometry import wrap
+from onboard.messages import BINS, STOP, Pose, Scan, Twist
+from onboard.odometry import integrate
+from onboard.scheduler import NS_PER_S
+from onboard.zones import BIN_CENTERS_RAD, braking_m
+
+MS = 1_000_000
+NOW_NS = 1000 * NS_PER_S
+TICK_NS = round(NS_PER_S / 30)
+RULES = Rules(radius_m=0.3, braking_mps2=2.5)
+FAST, SLOW = Twist(1.0, 0.0), Twist(0.3, 0.0)
+
+
+def scan_of(*points: tuple[float, float], stamp_ns: int = NOW_NS, blind_deg: tuple[float, float] = (0, 0)) -> Scan:
+    ranges = np.full(BINS, inf, np.float32)
+    for x, y in points:
+        index = int(np.floor((np.degrees(np.arctan2(y, x)) + 180.0) / 2.0)) % BINS
+        ranges[index] = min(ranges[index], hypot(x, y))
+    centers = np.degrees(BIN_CENTERS_RAD)
+    return Scan(stamp_ns, ranges, ~((centers > blind_deg[0]) & (centers < blind_deg[1])))
+
+
+SEEN = Seen(NOW_NS, scan_of(), FAST, FAST, 0.0, True, NOW_NS)
+WATCHING = Guard(Phase.WATCHING)
+
+
+def after(guard: Guard, rules: Rules = RULES, **changes: object) -> tuple[Guard, Order]:
+    return advance(guard, replace(SEEN, **changes), rules)  # type: ignore[arg-type]
+
+
+# --- G1 ---------------------------------------------------------------------------------------------------------------
+
+#   twin runs   a frame came   phase
+BEGINNINGS = [
+    (None, None, Phase.WAITING),
+    (False, None, Phase.WAITING),
+    (True, None, Phase.WAITING),
+    (False, NOW_NS, Phase.WAITING),
+    (True, NOW_NS, Phase.WATCHING),
+]
+
+
+@pytest.mark.parametrize(("running", "frame_ns", "phase"), BEGINNINGS)
+def test_g1_it_begins_once_the_twin_runs(running: bool | None, frame_ns: int | None, phase: Phase) -> None:
+    guard, order = after(Guard(), twin_running=running, frame_ns=frame_ns)
+    assert guard.phase is phase
+    assert order == Order()
+
+
+def test_g1_a_twin_that_somebody_else_paused_is_left_alone() -> None:
+    guard, order = after(WATCHING, twin_running=False, scan=scan_of((0.5, 0.0)))
+    assert (guard.phase, order) == (Phase.WAITING, Order())
+
+
+# --- G2, G3, G4, G9: what stops ---------------------------------------------------------------------------------------
+
+STOP_M = braking_m(1.0, 2.5, 0.3) + 0.3 + 0.3
+"""Range of a wall straight ahead, from the robot's middle, at which it is stopped from 1 m/s."""
+
+#   what                          change                                                       cause
+CAUSES = [
+    ("free", {}, Cause.NONE),
+    ("far wall", {"scan": scan_of((STOP_M + 0.02, 0.0))}, Cause.NONE),
+    ("near wall", {"scan": scan_of((STOP_M - 0.02, 0.0))}, Cause.OBSTACLE),
+    ("beside it", {"scan": scan_of((0.6, 0.3)), "command": Twist(0.6, -0.6), "measured": SLOW}, Cause.NONE),
+    ("beside", {"scan": scan_of((0.6, 0.6), (0.6, -0.6))}, Cause.NONE),
+    ("on the arc to it", {"scan": scan_of((0.6, 0.3)), "command": Twist(0.6, 0.6), "measured": SLOW}, Cause.OBSTACLE),
+    ("slow, so it may be nearer", {"scan": scan_of((0.7, 0.0)), "command": SLOW, "measured": SLOW}, Cause.OBSTACLE),
+    ("slow and farther", {"scan": scan_of((0.8, 0.0)), "command": SLOW, "measured": SLOW}, Cause.NONE),
+    ("still fast", {"scan": scan_of((0.8, 0.0)), "command": SLOW, "measured": FAST}, Cause.OBSTACLE),
+    ("turning in place", {"scan": scan_of((0.4, 0.0)), "command": Twist(0.0, 2.0), "measured": STOP}, Cause.NONE),
+    ("behind, backing", {"scan": scan_of((-0.7, 0.0)), "command": Twist(-0.2, 0.0)}, Cause.OBSTACLE),
+    ("no scan", {"scan": None}, Cause.SCAN),
+    ("old scan", {"scan": scan_of(stamp_ns=NOW_NS - 501 * MS)}, Cause.SCAN),
+    ("scan just in time", {"scan": scan_of(stamp_ns=NOW_NS - 499 * MS)}, Cause.NONE),
+    ("nobody looks ahead", {"scan": scan_of(blind_deg=(-20, 20))}, Cause.SCAN),
+    ("nobody looks behind", {"scan": scan_of(blind_deg=(-180, -150))}, Cause.NONE),
+    ("frame just in time", {"frame_ns": NOW_NS - 199 * MS}, Cause.NONE),
+    ("frame late", {"frame_ns": NOW_NS - 201 * MS}, Cause.LATE),
+    ("contact", {"contact": True}, Cause.CONTACT),
+]
+
+
+@pytest.mark.parametrize(("what", "change", "cause"), CAUSES, ids=[row[0] for row in CAUSES])
+def test_g2_g3_g4_g9_what_stops_the_robot(what: str, change: dict[str, object], cause: Cause) -> None:
+    guard, order = after(WATCHING, **change)
+    assert guard.cause is cause
+    if cause is Cause.NONE:
+        assert (guard.phase, order) == (Phase.WATCHING, Order())
+    else:
+        assert guard.phase is Phase.STOPPING
+        assert order == Order(STOP, pause=True, cancel=cause is Cause.CONTACT)
+
+
+# --- G5: standing -----------------------------------------------------------------------------------------------------
+
+STOPPED = Guard(Phase.STOPPING, Cause.OBSTACLE, last=SLOW)
+STANDING = {"measured": STOP, "command": STOP, "twin_running": False}
+
+#   what                        change of a robot and a twin that stand          goes on?
+STANDINGS = [
+    ("both stand", {}, True),
+    ("the robot rolls", {"measured": Twist(0.1, 0.0)}, False),
+    ("the robot turns", {"measured": Twist(0.0, 0.2)}, False),
+    ("its speed is not known", {"measured": None}, False),
+    ("the twin still runs", {"twin_running": True}, False),
+    ("the scan is old", {"scan": scan_of(stamp_ns=0)}, False),
+]
+
+
+@pytest.mark.parametrize(("what", "change", "goes_on"), STANDINGS, ids=[row[0] for row in STANDINGS])
+def test_g5_zero_until_both_stand(what: str, change: dict[str, object], goes_on: bool) -> None:
+    guard, order = after(STOPPED, **(STANDING | change))
+    assert (guard.phase is not Phase.STOPPING) == goes_on
+    if not goes_on:
+        assert order.teleop == STOP
+        assert order.pause == (what == "the twin still runs")
+
+
+# --- G6: turning ------------------------------------------------------------------------------------------------------
+
+#   what                   points that stand about                                          side
+SIDES = [
+    ("wall to the right", [(1.0, 0.0), (1.0, -0.5), (0.5, -1.0), (0.0, -1.0)], 1),
+    ("wall to the left", [(1.0, 0.0), (1.0, 0.5), (0.5, 1.0), (0.0, 1.0)], -1),
+]
+
+
+@pytest.mark.parametrize(("what", "points", "side"), SIDES, ids=[row[0] for row in SIDES])
+def test_g6_it_turns_the_shorter_way(what: str, points: list[tuple[float, float]], side: int) -> None:
+    guard, order = after(STOPPED, **STANDING, scan=scan_of(*points))
+    assert guard.phase is Phase.TURNING
+    assert order == Order(Twist(0.0, side * 0.5))
+
+
+TURNING = Guard(Phase.TURNING, Cause.OBSTACLE, last=SLOW, side=-1)
+
+#   what                      ahead [m]   phase
+AHEAD = [("room", 2.9, Phase.STARTING), ("not enough", 2.7, Phase.TURNING), ("nothing seen", inf, Phase.STARTING)]
+
+
+@pytest.mark.parametrize(("what", "ahead_m", "phase"), AHEAD, ids=[row[0] for row in AHEAD])
+def test_g6_it_turns_until_there_is_room(what: str, ahead_m: float, phase: Phase) -> None:
+    scan = scan_of() if ahead_m == inf else scan_of((ahead_m, 0.0), (ahead_m, 0.05), (ahead_m, -0.05))
+    guard, order = after(TURNING, **STANDING, scan=scan)
+    assert guard.phase is phase
+    assert order.teleop == (Twist(0.0, -0.5) if phase is Phase.TURNING else SLOW)
+
+
+def test_g6_after_a_whole_turn_the_most_that_the_room_has_is_enough() -> None:
+    guard, headings = TURNING, np.arange(0.0, 2.5 * pi, 0.1)
+    for heading in headings:
+        room_m = 1.8 if abs(wrap(heading - 1.0)) < 0.15 else 1.0
+        guard, _ = after(guard, **STANDING, yaw_rad=wrap(heading), scan=scan_of((room_m, 0.0)))
+        if guard.phase is not Phase.TURNING:
+            break
+    assert guard.phase is Phase.STARTING
+    assert 2.0 * pi <= heading <= 2.0 * pi + 1.2
+    assert guard.best_free_m == pytest.approx(1.5, abs=0.05)
+
+
+def test_g6_the_last_arc_must_be_out_of_danger_too() -> None:
+    guard, _ = after(replace(TURNING, last=Twist(0.3, -0.6)), **STANDING, scan=scan_of((0.45, -0.4)))
+    assert guard.phase is Phase.TURNING
+
+
+@pytest.mark.parametrize("phase", [Phase.TURNING, Phase.STARTING, Phase.RESUMING])
+def test_g3_g7_without_a_scan_whatever_it_was_doing_ends_in_a_stop(phase: Phase) -> None:
+    guard, order = after(Guard(phase, Cause.OBSTACLE, NOW_NS, SLOW), scan=None)
+    assert (guard.phase, guard.cause, order) == (Phase.STOPPING, Cause.SCAN, Order(STOP, pause=True))
+
+
+# --- G7, G8: going on -------------------------------------------------------------------------------------------------
+
+STARTING = Guard(Phase.STARTING, Cause.OBSTACLE, NOW_NS, SLOW)
+RESUMING = Guard(Phase.RESUMING, Cause.OBSTACLE, NOW_NS, SLOW)
+
+#   what                        guard      change                                               phase, order
+GOING_ON = [
+    ("not fast yet", STARTING, {"measured": Twist(0.1, 0.0)}, Phase.STARTING, Order(SLOW)),
+    ("fast enough", STARTING, {"measured": Twist(0.27, 0.0)}, Phase.RESUMING, Order(SLOW, resume=True)),
+    (
+        "never fast enough",
+        replace(STARTING, since_ns=NOW_NS - NS_PER_S),
+        {"measured": STOP},
+        Phase.RESUMING,
+        Order(SLOW, resume=True),
+    ),
+    ("said again", RESUMING, {"twin_running": False}, Phase.RESUMING, Order(SLOW, resume=True)),
+    ("runs, no frame yet", RESUMING, {"frame_ns": NOW_NS - MS}, Phase.RESUMING, Order(SLOW)),
+    ("runs and shows", RESUMING, {"frame_ns": NOW_NS + MS}, Phase.WATCHING, Order()),
+    ("obstacle meanwhile", STARTING, {"scan": scan_of((0.6, 0.0))}, Phase.STOPPING, Order(STOP, pause=True)),
+    ("obstacle while resuming", RESUMING, {"scan": scan_of((0.6, 0.0))}, Phase.STOPPING, Order(STOP, pause=True)),
+    (
+        "does not resume",
+        replace(RESUMING, since_ns=NOW_NS - round(RESUME_S * NS_PER_S)),
+        {"twin_running": False},
+        Phase.STOPPING,
+        Order(STOP, pause=True),
+    ),
+]
+
+
+@pytest.mark.parametrize(("what", "guard", "change", "phase", "order"), GOING_ON, ids=[row[0] for row in GOING_ON])
+def test_g7_the_last_velocity_then_resume(
+    what: str, guard: Guard, change: dict[str, object], phase: Phase, order: Order
+) -> None:
+    onward, given_order = after(guard, **({"measured": SLOW, "command": SLOW} | change))
+    assert (onward.phase, given_order) == (phase, order)
+
+
+def test_g8_a_twin_that_does_not_resume_is_asked_again_later() -> None:
+    late = replace(RESUMING, since_ns=NOW_NS - NS_PER_S)
+    guard, _ = after(late, **STANDING)
+    waiting, order = after(guard, **STANDING, now_ns=NOW_NS + 10 * MS, scan=scan_of(stamp_ns=NOW_NS))
+    assert (waiting.phase, order) == (Phase.STOPPING, Order(STOP))
+    then_ns = NOW_NS + round(RETRY_S * NS_PER_S)
+    again, order = after(waiting, **STANDING, now_ns=then_ns, scan=scan_of(stamp_ns=then_ns))
+    assert (again.phase, order) == (Phase.STARTING, Order(SLOW))
+
+
+def test_a_late_frame_with_free_room_ahead_needs_no_turn() -> None:
+    guard, order = after(replace(STOPPED, cause=Cause.LATE), **STANDING)
+    assert (guard.phase, order) == (Phase.STARTING, Order(SLOW))
+
+
+def test_g9_after_a_contact_the_twin_is_resumed_and_the_robot_stands() -> None:
+    guard, _ = after(WATCHING, contact=True)
+    guard, order = after(guard, **STANDING)
+    assert (guard.phase, order) == (Phase.RESUMING, Order(STOP, resume=True))
+    guard, order = after(guard, measured=STOP, command=STOP, frame_ns=NOW_NS + MS)
+    assert (guard.phase, order) == (Phase.WATCHING, Order())
+
+
+def test_g9_a_contact_on_the_way_to_rest_cancels_too() -> None:
+    guard, order = after(STOPPED, measured=SLOW, contact=True)
+    assert (guard.cause, order) == (Cause.CONTACT, Order(STOP, pause=True, cancel=True))
+
+
+# --- laws -------------------------------------------------------------------------------------------------------------
+
+bearings = st.floats(-3.1, 3.1)
+
+
+@given(bearings, st.floats(0.5, 8.0), st.floats(-0.2, 0.2))
+def test_free_ahead_does_not_depend_on_where_ahead_is(bearing: float, range_m: float, off_rad: float) -> None:
+    straight = scan_of((range_m * cos(off_rad), range_m * sin(off_rad)))
+    turned = scan_of((range_m * cos(off_rad + bearing), range_m * sin(off_rad + bearing)))
+    a, b = free_ahead_m(straight, 0.0, 0.3), free_ahead_m(turned, bearing, 0.3)
+    assert (a == b == inf) or abs(a - b) < 0.35 or abs(abs(range_m * sin(off_rad)) - 0.3) < 0.02 * range_m + 0.02
+
+
+class Room:
+    """A robot that follows commands exactly in an empty room, and a twin that does as it is told."""
+
+    def __init__(self, length_m: float, width_m: float, pose: Pose) -> None:
+        self.half = length_m / 2, width_m / 2
+        self.pose, self.running, self.now_ns, self.frame_ns = pose, True, NOW_NS, NOW_NS
+        self.pauses = 0
+
+    def scan(self) -> Scan:
+        azimuth = BIN_CENTERS_RAD + self.pose.yaw_rad
+        (a, b), x, y = self.half, self.pose.x_m, self.pose.y_m
+        with np.errstate(divide="ignore"):
+            along_x = np.where(np.cos(azimuth) > 0, a - x, -a - x) / np.cos(azimuth)
+            along_y = np.where(np.sin(azimuth) > 0, b - y, -b - y) / np.sin(azimuth)
+        return Scan(self.now_ns, np.minimum(along_x, along_y).astype(np.float32), np.ones(BINS, bool))
+
+    def drive(self, guard: Guard, rules: Rules, policy: Twist, ticks: int) -> tuple[Guard, set[Phase]]:
+        seen_phases, measured = set(), STOP
+        for _ in range(ticks):
+            command = policy if guard.phase is Phase.WATCHING and self.running else measured
+            seen = Seen(self.now_ns, self.scan(), command, measured, self.pose.yaw_rad, self.running, self.frame_ns)
+            guard, order = advance(guard, seen, rules)
+            self.pauses += order.pause and self.running
+            self.running = (self.running or order.resume) and not order.pause
+            measured = order.teleop or (policy if self.running else STOP)
+            self.pose = integrate(self.pose, measured, TICK_NS / NS_PER_S)
+            self.now_ns += TICK_NS
+            self.frame_ns = self.now_ns if self.running else self.frame_ns
+            seen_phases.add(guard.phase)
+            assert min(self.half[0] - abs(self.pose.x_m), self.half[1] - abs(self.pose.y_m)) > rules.radius_m
+        return guard, seen_phases
+
+
+#   length, width, free_m, policy
+ROOMS = [(5.0, 3.0, 2.5, FAST), (5.0, 3.0, 2.5, Twist(0.6, 0.3)), (3.0, 3.0, 2.5, SLOW), (8.0, 8.0, 2.5, FAST)]
+
+
+@pytest.mark.parametrize(("length_m", "width_m", "free_m", "policy"), ROOMS)
+@pytest.mark.parametrize("yaw_rad", [0.0, 2.0, -1.0])
+def test_a_policy_that_only_drives_on_is_kept_in_the_room(
+    length_m: float, width_m: float, free_m: float, policy: Twist, yaw_rad: float
+) -> None:
+    room = Room(length_m, width_m, Pose(0.0, 0.0, yaw_rad))
+    _, phases = room.drive(WATCHING, replace(RULES, free_m=free_m), policy, 30 * 60)
+    assert room.pauses >= 2, "it came to the wall again and again, and got away from it"
+    assert phases == set(Phase) - {Phase.WAITING}
+
+
+def test_danger_of_standing_is_none_however_near_the_wall() -> None:
+    assert danger(replace(SEEN, measured=STOP, scan=scan_of((0.31, 0.0))), STOP, RULES) is Cause.NONE
