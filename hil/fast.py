@@ -9,20 +9,20 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from hil import outcome
+from hil.fast_drive import drive_fast
 from hil.maps import World
 from hil.render import cast_scan
 from hil.routes import Episode
-from hil.setting import Setting
 from hil.world import Body, SimState, Simulation
 from onboard import scan
 from onboard.config import ScanSection
 from onboard.contract import ACTIONS, STOP_ACTION
 from onboard.geometry import apply, between, inverse
-from onboard.interfaces import Policy
 from onboard.messages import Motion, Scan, Twist
 from onboard.motion import Plant
 from onboard.mounts import Mounts
+
+__all__ = ["drive", "drive_fast"]
 
 REACHED_M = 0.2
 TICKS_PER_DECISION = 10
@@ -120,10 +120,3 @@ def _at_rest(twist: Twist) -> bool:
 def _row(state: SimState) -> tuple[float, float, float, float, float, float]:
     pose, twist = state.pose, state.twist
     return state.time_ns / 1e9, pose.x_m, pose.y_m, pose.yaw_rad, twist.v_mps, twist.w_radps
-
-
-def drive_fast(
-    setting: Setting, episode: Episode, policy: Policy, seed: int, max_s: float = outcome.MAX_S
-) -> outcome.Outcome:
-    """Return how a drive went that steps policy and plant directly, without the runtime."""
-    raise NotImplementedError

@@ -17,12 +17,13 @@ class Outcome:
     """How a drive ended.
 
     reached:         at rest by its own stop, truly within `REACHED_M` of the goal
-    ended:           "stop", "time", or the runtime's own reason to end it ("no progress", "blocked", ...)
+    ended:           "stop", "time", or the runtime's own reason to end it ("blocked: 3 recoveries in 60 s failed")
     contacts:        contacts, each counted once however long it lasted
     distance_m:      true distance to the goal at the end
     min_clearance_m: least distance between the footprint and anything solid during the drive; 0 in contact
     actions:         (28,) int64; how often each action was chosen
-    trace:           (n, 6) time [s], x, y, yaw in the map frame, v, w, one row a tick
+    trace:           (n, 6) time [s], x, y, yaw in the map frame, v, w, one row a tick, the first at the goal's coming
+    bumps:           times that something that moves walked into the robot; not among the contacts
     """
 
     reached: bool
@@ -34,3 +35,4 @@ class Outcome:
     min_clearance_m: float
     actions: npt.NDArray[np.int64]
     trace: npt.NDArray[np.float64]
+    bumps: int = 0

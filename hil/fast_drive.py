@@ -1,0 +1,262 @@
+"""A drive without the runtime: policy and plant stepped directly, with the constant delay between them.
+
+What decides the outcome is the runtime's own: filter, start frame, pilot, mission, recovery and limits are called, but
+only in ticks where they can change anything. Between those ticks everything goes on in compiled code (`ticks.py`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from hil.course import Course, course_of, goal_tick
+from hil.fast_eyes import FastEyes
+from hil.fast_robot import FastRobot, time_ns
+from hil.needs import goal_request, tell_where
+from hil.outcome import MAX_S, REACHED_M, Outcome
+from hil.plant import NS, STEP_NS
+from hil.routes import Episode
+from hil.setting import Setting
+from hil.ticks import NEVER
+from onboard import limits, mission, pilot, recovery, start, zones
+from onboard.contract import ACTIONS
+from onboard.errors import InputError
+from onboard.inference import InlineInference
+from onboard.interfaces import Policy
+from onboard.limits import LimitsState
+from onboard.messages import STOP, Observation, Pose, Twist
+from onboard.mission import Mission, State
+from onboard.pilot import Pilot, Recurrence
+from onboard.progress import Progress
+from onboard.recovery import RecoveryState
+from onboard.scheduler import Slot
+from onboard.start import Located
+
+
+def drive_fast(setting: Setting, episode: Episode, policy: Policy, seed: int, max_s: float = MAX_S) -> Outcome:
+    """Return how a drive went, without the runtime. The same seed gives the same outcome, to the last bit.
+
+    Raises InputError where the start is not free or the configuration's rates do not fit the simulated robot.
+    """
+    return FastDrive(setting, course_of(setting), episode, policy, seed, max_s).run()
+
+
+class FastDrive:
+    """One drive. Its stages are those of `onboard.runtime.Runtime`, by name and order."""
+
+    def __init__(
+        self, setting: Setting, course: Course, episode: Episode, policy: Policy, seed: int, max_s: float
+    ) -> None:
+        self._setting, self._config, self._course, self._episode = setting, setting.config, course, episode
+        self._policy = policy
+        self._inference = InlineInference(policy, lambda: 0)
+        self._recurrence = Recurrence(policy.initial_memory(), policy.memory_reset_s)
+        self._most = math.ceil(max_s * NS / STEP_NS)
+        self._began = goal_tick(self._config.rates.ticks_per_decision)
+        self._robot = FastRobot(setting, course, episode.start, seed, self._most)
+        self._eyes = FastEyes(setting, course, policy, self._robot)
+        self._start = start.Start(Pose(0.0, 0.0, 0.0), None)
+        self._mission, self._pilot = Mission(), Pilot()
+        self._recovery, self._limits = RecoveryState(), LimitsState()
+        self._limited: dict[Twist, Twist] = {}
+        self._command = STOP
+        self._actions = np.zeros(len(ACTIONS), np.int64)
+
+    def run(self) -> Outcome:
+        """Stand until the first fixes have come, take the goal, and drive until it has ended."""
+        robot = self._robot
+        robot.run_to(self._began, STOP)
+        self._take_goal()
+        ended = self._ended()
+        while not ended:
+            robot.run_to(self._next_tick(), self._command)
+            self._tick()
+            ended = self._ended()
+        return self._outcome(ended)
+
+    def _take_goal(self) -> None:
+        """Fix the start frame and the goal in it, as the runtime does."""
+        wheels, filtered, config = self._robot.wheels(), self._robot.localization(), self._config
+        self._start = start.begin(wheels, filtered)
+        request = goal_request(self._setting, self._episode, time_ns(self._began))
+        try:
+            goal_xy_m = start.goal_in_start(request, self._start, wheels, filtered, config.goal, config.dds)
+        except InputError as error:
+            self._mission = mission.refuse(self._mission, str(error), time_ns(self._began))
+            goal_xy_m = (0.0, 0.0)
+        else:
+            self._mission = mission.accept(self._mission, goal_xy_m, time_ns(self._began))
+        self._robot.begin(self._start, goal_xy_m)
+
+    def _next_tick(self) -> int:
+        """Return the next tick in which something beside the robot's own motion can change."""
+        robot, rates, goal = self._robot, self._config.rates, self._config.goal
+        tick = robot.tick
+        backing = self._recovery.backing is not None
+        if backing or self._mission.stops >= goal.rest_decisions or self._course.ramped:
+            return tick + 1
+        due = [
+            tick + rates.ticks_per_decision - tick % rates.ticks_per_decision,
+            self._eyes.next_tick(tick),
+            self._began + self._most,
+            self._began + _ticks(goal.timeout_s),
+            int(robot.state.best) + _ticks(goal.progress_timeout_s),
+        ]
+        if self._pilot.pending is not None:
+            due.append(self._pilot.pending.due_slot)
+        if robot.state.blocked != NEVER and self._course.gate is not None:
+            due.append(int(robot.state.blocked) + _ticks(self._config.recovery.blocked_s))
+        return max(tick + 1, min(due))
+
+    def _tick(self) -> None:
+        """Live the runtime's stages in this tick, those that can change anything."""
+        robot, slot = self._robot, _slot(self._robot.tick)
+        if robot.state.refused:
+            self._mission = mission.stop(self._mission, robot.refusal())
+            return
+        if self._eyes.look():
+            self._limited = {}
+        self._act(slot)
+        self._judge_mission()
+        if not self._mission.driving or self._ended():
+            return
+        self._sense(slot)
+        override = self._recover() if self._course.gate is not None else None
+        if not self._mission.driving:
+            return
+        wanted = self._pilot.set_point if override is None else override
+        self._command = wanted if self._course.gate is None else self._limit(wanted)
+        robot.want(self._pilot.set_point)
+
+    def _act(self, slot: Slot) -> None:
+        """Put a decision in force that is due; a failed engine ends the drive."""
+        self._pilot, acted = pilot.act(self._pilot, slot, self._inference, self._config.rates)
+        if acted is None:
+            return
+        if acted.fault:
+            self._mission = mission.stop(self._mission, f"engine failed: {acted.fault}")
+        elif acted.decision is not None:
+            self._mission = mission.note_action(self._mission, acted.decision.action)
+            self._actions[acted.decision.action] += 1
+
+    def _judge_mission(self) -> None:
+        """End the drive where it has ended; asked only where it can have."""
+        robot, goal, tick = self._robot, self._config.goal, self._robot.tick
+        in_time = tick < self._began + _ticks(goal.timeout_s)
+        nearing = tick < robot.state.best + _ticks(goal.progress_timeout_s)
+        if not self._mission.driving or (in_time and nearing and self._mission.stops < goal.rest_decisions):
+            return
+        located = self._located()
+        situation = mission.Situation(time_ns(tick), located.filtered.pose, located.filtered.twist)
+        progress = Progress(robot.state.best_m, time_ns(int(robot.state.best)))
+        self._mission = mission.judge(replace(self._mission, progress=progress), situation, goal)
+
+    def _located(self) -> Located:
+        """Return where the robot is in the start frame, as it believes itself."""
+        robot, section = self._robot, self._config.odometry
+        return start.locate(self._start, robot.wheels(), robot.localization(), section, time_ns(robot.tick))
+
+    def _sense(self, slot: Slot) -> None:
+        """Begin a decision when its slot has come."""
+        if self._mission.state is not State.NAVIGATING:
+            self._pilot = pilot.restart(self._pilot)
+            return
+        rates, goal_xy_m = self._config.rates, self._mission.goal_xy_m
+        if goal_xy_m is None or not pilot.is_due(self._pilot, slot, rates):
+            return
+        located = self._located()
+        observation = Observation(
+            stamp_ns=slot.start_ns,
+            color=self._eyes.color(),
+            scan=self._eyes.policy_scan(),
+            odometry=located.raw,
+            localization=located.fix,
+            localization_age_ns=located.fix_age_ns,
+            filtered=located.filtered,
+            goal_xy_m=goal_xy_m,
+            previous_action=self._pilot.previous_action,
+        )
+        tell_where(self._policy, self._start, self._episode)
+        self._pilot, _ = pilot.sense(self._pilot, slot, observation, self._inference, rates, self._recurrence)
+
+    def _recover(self) -> Twist | None:
+        """Back off when blocked for long; asked only then. Return what replaces the policy's command, if anything."""
+        robot, section = self._robot, self._config.recovery
+        s, tick = robot.state, robot.tick
+        long = s.blocked != NEVER and tick - s.blocked >= _ticks(section.blocked_s)
+        if not long and self._recovery.backing is None:
+            return None
+        blocked_ns = None if s.blocked == NEVER else time_ns(int(s.blocked))
+        situation = recovery.Situation(
+            suspended=False,
+            obstacle=bool(s.touching),
+            wanted=self._pilot.set_point,
+            measured=Twist(s.wheel_v, s.wheel_w),
+            travelled_m=s.travelled_m,
+            rear_free_m=zones.free_behind_m(self._eyes.limits_scan(), self._course.bounds.swept_radius_m),
+        )
+        before = replace(self._recovery, blocked_ns=blocked_ns)
+        self._recovery, override, event = recovery.advance(before, situation, section, time_ns(tick))
+        after_ns = self._recovery.blocked_ns
+        robot.judge_blocked(None if after_ns is None else (after_ns - time_ns(0)) // STEP_NS)
+        if event in recovery.MEMORY_RESETS:
+            self._pilot = pilot.restart(self._pilot)
+        self._mission = mission.recovering(self._mission, self._recovery.backing is not None)
+        if self._recovery.gave_up:
+            self._mission = mission.stop(self._mission, self._recovery.gave_up)
+        return override
+
+    def _limit(self, wanted: Twist) -> Twist:
+        """Return what the limits make of a command; they are asked only where they may change it."""
+        gate, eyes = self._course.gate, self._eyes
+        if gate is None or wanted in self._limited:
+            return self._limited.get(wanted, wanted)
+        reach_m = gate.reach_m(wanted)
+        if reach_m is not None and (
+            eyes.room_m() >= reach_m or not gate.may_bind(eyes.limits_scan(reach_m).ranges_m, wanted)
+        ):
+            return wanted
+        seen = eyes.limits_scan(math.inf if reach_m is None else reach_m)
+        now_ns = time_ns(self._robot.tick)
+        situation = limits.Situation(now_ns, None, False, None, now_ns, seen)
+        self._limits, limited = limits.limit(self._limits, wanted, situation, self._course.bounds)
+        if not self._course.ramped:
+            self._limited[wanted] = limited.twist
+        return limited.twist
+
+    def _ended(self) -> str:
+        """Return how the drive has ended, "" while it goes on."""
+        judged = self._mission
+        if judged.state is State.REACHED or judged.stopped_since_ns is not None:
+            return "stop"
+        if not judged.driving:
+            return judged.reason
+        return "time" if self._robot.tick >= self._began + self._most else ""
+
+    def _outcome(self, ended: str) -> Outcome:
+        robot, goal = self._robot, self._episode.goal_xy_m
+        s, ticks = robot.state, robot.tick - self._began
+        distance_m = math.hypot(s.x_m - goal[0], s.y_m - goal[1])
+        return Outcome(
+            reached=ended == "stop" and distance_m <= REACHED_M,
+            ended=ended,
+            contacts=int(s.contacts),
+            time_s=ticks * STEP_NS / NS,
+            path_m=s.path_m,
+            distance_m=distance_m,
+            min_clearance_m=s.clear_m,
+            actions=self._actions,
+            trace=robot.trace(ticks),
+            bumps=int(s.bumps),
+        )
+
+
+def _ticks(seconds: float) -> int:
+    """Return the ticks after which so much time may be over, at most one too early."""
+    return int(seconds * NS // STEP_NS)
+
+
+def _slot(tick: int) -> Slot:
+    return Slot(tick, time_ns(tick), time_ns(tick), 0)

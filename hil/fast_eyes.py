@@ -1,0 +1,104 @@
+"""What a fast drive sees: taken in the ticks in which the cameras take images, looked at only where it matters."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from hil.course import Course
+from hil.fast_robot import FastRobot, time_ns
+from hil.needs import wants_color
+from hil.render import Rays, rays_of, render_color
+from hil.setting import Setting
+from hil.textures import PLAIN
+from onboard.geometry import apply
+from onboard.interfaces import Policy
+from onboard.messages import ColorFrame, Scan
+
+Ranges = npt.NDArray[np.float32]
+
+FIRST_TICK = 1
+"""In it the first images are taken."""
+
+
+class FastEyes:
+    """The scans, and the colour image where the policy looks at it, of one drive.
+
+    Images are taken in every `depth_every`-th and `color_every`-th tick, as `robot.SimulatedRobot` takes them: in tick
+    1 and so on. A scan is cast only when it is asked for, and no farther than that.
+    """
+
+    def __init__(self, setting: Setting, course: Course, policy: Policy, robot: FastRobot) -> None:
+        self._setting, self._course, self._robot = setting, course, robot
+        self._ticks_per_decision = setting.config.rates.ticks_per_decision
+        self._color_rays: Rays | None = None
+        if wants_color(policy) and setting.mounts.color:
+            self._color_rays = rays_of(next(iter(setting.mounts.color.values())))
+        self._color: ColorFrame | None = None
+        self._tick, self._pose, self._bodies = 0, robot.pose, robot.bodies
+        self._policy_ranges: Ranges | None = None
+        self._near: tuple[float, Ranges] | None = None
+
+    def next_tick(self, tick: int) -> int:
+        """Return the next tick in which something must be taken; without limits only what the next decision sees."""
+        sense = tick + self._ticks_per_decision - tick % self._ticks_per_decision
+        every = self._setting.senses.depth_every
+        due = _last(sense, every) if self._course.gate is None else tick + every - (tick - FIRST_TICK) % every
+        if self._color_rays is not None and tick < _last(sense, self._setting.senses.color_every):
+            due = min(due, _last(sense, self._setting.senses.color_every))
+        return due if due > tick else sense
+
+    def look(self) -> bool:
+        """Take what is due in this tick; return whether that is a new scan."""
+        robot, senses = self._robot, self._setting.senses
+        since_first = robot.tick - FIRST_TICK
+        if self._color_rays is not None and since_first % senses.color_every == 0:
+            look = PLAIN if self._setting.look is None else self._setting.look
+            image = render_color(self._setting.world, self._color_rays, robot.pose, look, robot.bodies)
+            self._color = ColorFrame(robot.tick, time_ns(robot.tick), image)
+        if since_first % senses.depth_every != 0:
+            return False
+        self._tick, self._pose, self._bodies = robot.tick, robot.pose, robot.bodies
+        self._policy_ranges = self._near = None
+        return True
+
+    def color(self) -> ColorFrame | None:
+        """Return the newest colour image."""
+        return self._color
+
+    def policy_scan(self) -> Scan:
+        """Return what the policy sees."""
+        if self._policy_ranges is None:
+            self._policy_ranges = self._course.scan.ranges(self._pose, self._bodies)
+        return Scan(time_ns(self._tick), self._policy_ranges, self._course.scan.seen)
+
+    def limits_scan(self, within_m: float = math.inf) -> Scan:
+        """Return what the limits look at; what is farther away may be missing."""
+        shared = self._course.limits_scan is self._course.scan
+        if shared and self._policy_ranges is None and self._serves_decision():
+            self.policy_scan()
+        if shared and self._policy_ranges is not None:
+            return self.policy_scan()
+        if self._near is None or self._near[0] < within_m:
+            self._near = within_m, self._course.limits_scan.ranges(self._pose, self._bodies, within_m)
+        return Scan(time_ns(self._tick), self._near[1], self._course.limits_scan.seen)
+
+    def room_m(self) -> float:
+        """Return a distance within which nothing at all stands about the place of the newest scan [m], quickly."""
+        if len(self._bodies):
+            return 0.0
+        world = self._setting.world
+        x_m, y_m = apply(self._course.grid_from_map, (self._pose.x_m, self._pose.y_m))
+        return (int(world.gap[int(y_m / world.cell_m), int(x_m / world.cell_m)]) - 1) * world.cell_m
+
+    def _serves_decision(self) -> bool:
+        """Return whether the newest scan is what the next decision will see."""
+        tick, every = self._tick, self._setting.senses.depth_every
+        return (tick + every - 1) // self._ticks_per_decision > (tick - 1) // self._ticks_per_decision
+
+
+def _last(tick: int, every: int) -> int:
+    """Return the last tick up to this one in which images are taken."""
+    return tick - (tick - FIRST_TICK) % every

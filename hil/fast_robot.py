@@ -1,0 +1,216 @@
+"""The simulated robot and its odometry and filter, for loops that need them only now and then: many ticks in one call.
+
+What it goes through is what `robot.SimulatedRobot` and the runtime's first stages go through tick by tick, with the
+same draws in the same order. tests/test_fast_robot.py drives both side by side.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from hil.bodies import NO_BODIES, Bodies
+from hil.course import Course
+from hil.noise import DRIFT_COVARIANCE, DRIFT_MEAN, TICKS_PER_ENVIRONMENT_STEP, next_fix_ns, noisy_fix
+from hil.plant import NS, STEP_NS, STEP_S
+from hil.setting import Setting
+from hil.ticks import NEVER, TickState, TickTable, note_tick, records_of, run_ticks, state_of
+from hil.walkers import bodies_of, walk
+from onboard import localization, odometry
+from onboard.localization import STATES, LocalizationState
+from onboard.messages import Fix, Motion, OdometryMessage, Pose, Twist
+from onboard.odometry import OdometryState, Sample
+from onboard.scheduler import NS_PER_S
+from onboard.start import Start
+
+START_NS = NS_PER_S
+"""Time of tick 0 on the simulated clock."""
+MOST_TICKS = 10
+"""Ticks that are lived in one call at most."""
+
+
+def time_ns(tick: int) -> int:
+    """Return the time of a tick on the runtime's clock."""
+    return START_NS + tick * STEP_NS
+
+
+class FastRobot:
+    """A robot in a building that is told a command and lives for some ticks. For one drive."""
+
+    def __init__(self, setting: Setting, course: Course, start: Pose, seed: int, most_ticks: int) -> None:
+        """Put the robot down at tick 0, for a drive of at most so many ticks."""
+        self._senses, self._course, self._section = setting.senses, course, setting.config.odometry
+        self._radius_m = setting.body.radius_m
+        self._rng = np.random.default_rng(seed)
+        self._crowd = setting.crowd
+        self.bodies: Bodies = NO_BODIES if setting.crowd is None else bodies_of(setting.crowd)
+        self._fix_tick = 1 if setting.senses.localization else None
+        self._delay = math.ceil(round(setting.plant.base.command_delay_s * NS) / STEP_NS)
+        self._commands = np.zeros((self._delay + MOST_TICKS, 2))
+        self._states = records_of(TickState(x_m=start.x_m, y_m=start.y_m, yaw=start.yaw_rad))
+        self._table = records_of(_table(setting))
+        self._covariance = np.zeros((STATES, STATES))
+        self._filter = LocalizationState()
+        self._trace = np.zeros((most_ticks + 1, 6))
+        self.state = state_of(self._states)
+
+    @property
+    def tick(self) -> int:
+        """Number of the newest tick."""
+        return int(self.state.tick)
+
+    @property
+    def pose(self) -> Pose:
+        """True pose in the map frame."""
+        return Pose(self.state.x_m, self.state.y_m, self.state.yaw)
+
+    def run_to(self, tick: int, command: Twist) -> None:
+        """Live until a tick, with a command that is sent anew in every tick from now on, the last one left out.
+
+        It ends earlier where the wheels report what cannot be believed (`state.refused`).
+        """
+        while self.tick < tick and not self.state.refused:
+            end = min(tick, self.tick + (MOST_TICKS if self._crowd is None else 1))
+            if self._fix_tick is not None:
+                end = min(end, max(self._fix_tick, self.tick + 1))
+            self._live(end - self.tick, command)
+            if self.tick == self._fix_tick:
+                self._take_fix()
+
+    def begin(self, start: Start, goal_xy_m: tuple[float, float]) -> None:
+        """Count clearance, progress, blocks and trace from this tick on, for a goal in the start frame."""
+        frame = start.start_from_odom if start.start_from_map is None else start.start_from_map
+        table, states = self._table, self._states
+        table["start_x_m"], table["start_y_m"], table["start_yaw"] = frame.x_m, frame.y_m, frame.yaw_rad
+        table["anchored"] = start.start_from_map is not None
+        table["goal_x_m"], table["goal_y_m"] = goal_xy_m
+        table["driving"] = states["best"] = self.tick
+        states["best_m"] = math.hypot(*goal_xy_m)
+        note_tick(states, table, self._course.blocked, self._course.gap, self.bodies, self._trace)
+        self.state = state_of(states)
+
+    def want(self, set_point: Twist) -> None:
+        """Tell what the policy wants from this tick on: by that it is judged whether the robot is blocked."""
+        self._table["wanted_v"], self._table["wanted_w"] = set_point.v_mps, set_point.w_radps
+
+    def judge_blocked(self, since_tick: int | None) -> None:
+        """Tell since when the robot is blocked, where the recovery itself has judged this tick."""
+        self._states["blocked"] = NEVER if since_tick is None else since_tick
+        self._table["skip"] = 1.0
+
+    def wheels(self) -> OdometryState:
+        """Return the odometry as the runtime has it in this tick; of its history only the newest sample."""
+        s, now_ns = self.state, time_ns(self.tick)
+        motion = Motion(Pose(s.wheel_x_m, s.wheel_y_m, s.wheel_yaw), Twist(s.wheel_v, s.wheel_w))
+        return OdometryState(
+            pose=motion.pose,
+            twist=motion.twist,
+            stamp_ns=now_ns,
+            arrival_ns=now_ns,
+            travelled_m=s.travelled_m,
+            moving_s=s.moving_s,
+            history=(Sample(now_ns, motion, s.moving_s),),
+        )
+
+    def localization(self) -> LocalizationState:
+        """Return the filter as the runtime has it in this tick."""
+        s = self.state
+        if not s.filtering:
+            return self._filter
+        return replace(
+            self._filter,
+            map_from_base=Pose(s.filter_x_m, s.filter_y_m, s.filter_yaw),
+            covariance=self._covariance.copy(),
+            odom_from_base=Pose(s.wheel_x_m, s.wheel_y_m, s.wheel_yaw),
+            moving_s=s.moving_s,
+        )
+
+    def refusal(self) -> str:
+        """Return why the newest message of the wheels was not believed."""
+        s, now_ns = self.state, time_ns(self.tick)
+        message = OdometryMessage(now_ns, now_ns, None, Twist(s.wheel_v, s.wheel_w))
+        return odometry.advance(OdometryState(), message, self._section).refusal
+
+    def trace(self, ticks: int) -> npt.NDArray[np.float64]:
+        """Return (ticks + 1, 6) rows of `Outcome.trace`, from the beginning on."""
+        return self._trace[: ticks + 1].copy()
+
+    def _live(self, ticks: int, command: Twist) -> None:
+        """Live so many ticks, drawing what the drift needs."""
+        course, rows = self._course, self._commands
+        rows[self._delay : self._delay + ticks] = command.v_mps, command.w_radps
+        done = 0
+        self._walk()
+        while True:
+            done += run_ticks(
+                self._states, self._covariance, self._table, course.linear, course.angular, rows[done:ticks],
+                course.blocked, course.gap, self.bodies, self._trace,
+            )  # fmt: skip
+            if not self._states["owing"][0]:
+                break
+            self._draw_drift()
+        self._table["skip"] = 0.0
+        if self._delay:
+            rows[: self._delay] = rows[ticks : self._delay + ticks]
+        self.state = state_of(self._states)
+
+    def _walk(self) -> None:
+        """Let those around walk for a tick."""
+        if self._crowd is not None:
+            self._crowd = walk(self._crowd, STEP_S, (self.state.x_m, self.state.y_m), self._radius_m)
+            self.bodies = bodies_of(self._crowd)
+
+    def _draw_drift(self) -> None:
+        """Draw what `noise.drift_step` draws, with the same numbers from the same stream."""
+        eps_m, eps_rad = DRIFT_MEAN + self._rng.standard_normal((1, 2))[0] @ DRIFT_FACTOR
+        part = self._senses.drift_scale / TICKS_PER_ENVIRONMENT_STEP
+        self._states["drift_eps_m"], self._states["drift_eps_rad"] = eps_m * part, eps_rad * part
+        self._states["drift_left"] = TICKS_PER_ENVIRONMENT_STEP
+
+    def _take_fix(self) -> None:
+        """Let an external localisation report, and the filter take it in."""
+        senses, now_ns = self._senses, time_ns(self.tick)
+        due_ns = next_fix_ns(self.tick * STEP_NS, self._rng, senses.fix_period_s)
+        self._fix_tick = -(-due_ns // STEP_NS)
+        fix = Fix(now_ns, now_ns, noisy_fix(self.pose, senses.localization_scale, self._rng, senses.fix_sd))
+        after = localization.correct(self.localization(), fix, self.wheels(), self._section)
+        states, pose = self._states, after.map_from_base
+        if pose is not None and after.covariance is not None:
+            states["filtering"] = 1.0
+            states["filter_x_m"], states["filter_y_m"], states["filter_yaw"] = pose.x_m, pose.y_m, pose.yaw_rad
+            states["scale"], states["creep"] = after.systematic
+            self._covariance[:] = after.covariance
+        self._filter = after
+        self.state = state_of(states)
+
+
+def _drift_factor() -> npt.NDArray[np.float64]:
+    """Return (2, 2): what numpy's `multivariate_normal` multiplies its standard normal numbers by."""
+    _, singular, rotation = np.linalg.svd(np.array(DRIFT_COVARIANCE))
+    return np.asarray(np.sqrt(singular)[:, np.newaxis] * rotation)
+
+
+DRIFT_FACTOR = _drift_factor()
+
+
+def _table(setting: Setting) -> TickTable:
+    section, recovery, grid = setting.config.odometry, setting.config.recovery, setting.world.grid_from_map
+    return TickTable(
+        grid_x_m=grid.x_m,
+        grid_y_m=grid.y_m,
+        grid_yaw=grid.yaw_rad,
+        cell_m=setting.world.cell_m,
+        radius_m=setting.body.radius_m,
+        height_m=setting.body.height_m,
+        driven_s=min(STEP_NS / NS_PER_S, section.max_gap_ms / 1e3),
+        own_pose=float(section.source == "pose"),
+        max_v=section.max_speed_mps,
+        max_w=section.max_yaw_rate_radps,
+        moving_mps=recovery.moving_mps,
+        moving_radps=recovery.moving_radps,
+        commanded_mps=recovery.commanded_mps,
+        commanded_radps=recovery.commanded_radps,
+    )
