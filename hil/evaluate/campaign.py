@@ -1,0 +1,79 @@
+"""Many episodes: what is to be driven, by whom, and what is kept of it as it comes.
+
+How a job is driven is a function, `DriveJob`, which workers can be sent. Its answer depends on the job alone, so that
+neither the order nor the number of workers changes a result.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from hil.evaluate.result import Row
+from onboard.errors import OnboardError
+
+MAX_ATTEMPTS = 3
+"""So often may a job take its worker with it."""
+SEED_BYTES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One episode of one set, and the seed of its noise."""
+
+    map: str
+    index: int
+    seed: int
+
+    def __str__(self) -> str:
+        return f"{self.map} episode {self.index}"
+
+
+@dataclass(frozen=True, slots=True)
+class Driven:
+    """What came of a job: its row, and the way driven as (x [m], y [m], yaw [rad]) in the map frame, for pictures."""
+
+    row: Row
+    path: tuple[tuple[float, float, float], ...] = ()
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """Which episode this is."""
+        return self.row.map, self.row.index
+
+
+DriveJob = Callable[[Job], Driven]
+Execute = Callable[[DriveJob, Sequence[Job]], Iterator[Driven]]
+"""Drives jobs and returns what came of each as it comes, in any order. Raises OnboardError naming the job."""
+
+
+def jobs_of(map_name: str, episodes: int, seed: int) -> list[Job]:
+    """Return the jobs of one set."""
+    return [Job(map_name, index, noise_seed(seed, map_name, index)) for index in range(episodes)]
+
+
+def noise_seed(seed: int, map_name: str, index: int) -> int:
+    """Return the seed of one episode's noise, which depends on these three alone."""
+    text = f"{seed}/{map_name}/{index}".encode()
+    return int.from_bytes(hashlib.blake2b(text, digest_size=SEED_BYTES).digest(), "big")
+
+
+def in_this_process(drive: DriveJob, jobs: Sequence[Job]) -> Iterator[Driven]:
+    """Drive one after the other here."""
+    for job in jobs:
+        try:
+            driven = drive(job)
+        except OnboardError as error:
+            raise failed(job, str(error)) from error
+        yield driven
+
+
+def failed(job: Job, reason: str) -> OnboardError:
+    """Return the error of a job that cannot be driven, whoever tried."""
+    return OnboardError(f"{job}: {reason}")
+
+
+def lost_too_often(job: Job, reason: str) -> OnboardError:
+    """Return the error of a job whose workers ended before it did, `MAX_ATTEMPTS` times."""
+    return OnboardError(f"{job}: its worker ended {MAX_ATTEMPTS} times, at last with {reason}")

@@ -1,0 +1,178 @@
+"""One episode of a campaign, from its job to its row: the world, the robot, the policy, the drive."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from hil.baselines import MODEL_SUFFIX, POLICIES, make_policy
+from hil.episode_files import EpisodeSet, straight_m
+from hil.evaluate.campaign import Driven, Job, noise_seed
+from hil.evaluate.result import Row, fastest_time_s
+from hil.evaluate.sets import OWN_SPLIT, Source, load_set, rearranged
+from hil.fast import TICKS_PER_DECISION, drive_fast
+from hil.inprocess import drive_runtime
+from hil.maps import World
+from hil.outcome import Outcome
+from hil.routes import Episode, FreeSpace
+from hil.setting import ScanKind, Setting
+from hil.textures import draw_look
+from hil.walkers import Crowd, make_crowd, walking_space
+from hil.world import Body
+from onboard.config import Config
+from onboard.errors import InputError
+from onboard.manifest import load_manifest
+from onboard.motion import Plant, load_plant
+from onboard.mounts import Mounts, load_mounts
+
+Loop = Literal["fast", "runtime", "rendered"]
+"""Policy and plant directly; the whole runtime with the same direct scan; the whole runtime with rendered cameras."""
+KnownMap = Literal["true", "rearranged"]
+PATH_DIGITS = 3
+"""Decimals of a way kept for pictures, 1 mm."""
+PLANNER = "planner"
+"""The policy that knows a map."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What drives, and how: with the episodes and the seed, all that a result depends on.
+
+    scan:      what policy and limits see
+    known_map: what the planner believes the building to look like
+    """
+
+    policy: str
+    loop: Loop = "fast"
+    scan: ScanKind = "fused"
+    known_map: KnownMap = "true"
+    pedestrians: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RobotFiles:
+    """A configuration with the files it names, loaded."""
+
+    config: Config
+    mounts: Mounts
+    plant: Plant
+
+    @property
+    def body(self) -> Body:
+        """The outer shape."""
+        return Body(self.config.robot.footprint_radius_m, self.config.robot.height_m)
+
+
+def robot_files(config: Config) -> RobotFiles:
+    """Load what a configuration names. Raises ConfigError."""
+    return RobotFiles(config, load_mounts(config.robot.mounts), load_plant(config.robot.plant))
+
+
+def check_run(run: Run) -> None:
+    """Raise InputError or ConfigError for a policy that does not exist, or options that do not go together."""
+    model = Path(run.policy)
+    if run.policy not in POLICIES:
+        if model.suffix != MODEL_SUFFIX:
+            known = ", ".join(POLICIES)
+            raise InputError(f"--policy {run.policy}: must be one of {known}, or the path of an {MODEL_SUFFIX} file")
+        if not model.is_file():
+            raise InputError(f"--policy {run.policy}: no such file")
+        load_manifest(model)
+    if run.known_map != "true" and run.policy != PLANNER:
+        raise InputError(f"--known-map {run.known_map}: only the {PLANNER} knows a map, not {run.policy}")
+    if run.pedestrians < 0:
+        raise InputError(f"--pedestrians {run.pedestrians}: must not be negative")
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """What stays from episode to episode of one set."""
+
+    source: Source
+    known: EpisodeSet
+    planned_in: World | None
+    walkable: FreeSpace | None
+
+
+class EpisodeDriver:
+    """Drives jobs of some sets; keeps the world of the last one. Goes to every worker."""
+
+    def __init__(self, run: Run, robot: RobotFiles, sources: Mapping[str, Source]) -> None:
+        self._run = run
+        self._robot = robot
+        self._sources = dict(sources)
+        self._place: _Place | None = None
+
+    def __call__(self, job: Job) -> Driven:
+        """Return what came of a job; it depends on nothing else. Raises OnboardError."""
+        place = self._at(job.map)
+        episode = place.known.episodes[job.index]
+        setting = self._setting(place, episode, job.seed)
+        policy = make_policy(self._run.policy, setting, episode, place.planned_in)
+        if self._run.loop == "fast":
+            outcome = drive_fast(setting, episode, policy, job.seed)
+        else:
+            outcome = drive_runtime(setting, episode, policy, job.seed, rendered=self._run.loop == "rendered")
+        return Driven(self._row(job, place.known, episode, outcome), _path_of(outcome))
+
+    def _at(self, map_name: str) -> _Place:
+        if self._place is None or self._place.source.name != map_name:
+            self._place = None  # so that only one world is held at a time
+            source = self._sources[map_name]
+            known = load_set(source)
+            planned_in = rearranged(source, known) if self._run.known_map == "rearranged" else None
+            walkable = walking_space(known.world) if self._run.pedestrians else None
+            self._place = _Place(source, known, planned_in, walkable)
+        return self._place
+
+    def _setting(self, place: _Place, episode: Episode, seed: int) -> Setting:
+        robot = self._robot
+        setting = Setting(
+            place.known.world,
+            robot.plant,
+            robot.body,
+            robot.mounts,
+            robot.config,
+            crowd=self._crowd(place, episode, seed),
+            scan=self._run.scan,
+        )
+        return replace(setting, look=draw_look(seed)) if self._run.loop == "rendered" else setting
+
+    def _crowd(self, place: _Place, episode: Episode, seed: int) -> Crowd | None:
+        """Return pedestrians who walk where the robot is to drive, drawn anew for every episode."""
+        if place.walkable is None:
+            return None
+        start = (episode.start.x_m, episode.start.y_m)
+        ends = (start, episode.goal_xy_m)
+        return make_crowd(
+            place.walkable, noise_seed(seed, "crowd", 0), self._run.pedestrians, keep_clear=(start,), near=ends
+        )
+
+    def _row(self, job: Job, known: EpisodeSet, episode: Episode, outcome: Outcome) -> Row:
+        return Row(
+            map=job.map,
+            building=known.building,
+            split=known.split or OWN_SPLIT,
+            index=job.index,
+            policy=self._run.policy,
+            seed=job.seed,
+            success=outcome.reached,
+            ended=outcome.ended,
+            time_s=outcome.time_s,
+            path_m=outcome.path_m,
+            shortest_m=episode.geodesic_m,
+            straight_m=straight_m(episode),
+            fastest_s=fastest_time_s(episode.geodesic_m, self._robot.plant.linear),
+            contacts=outcome.contacts,
+            min_clearance_m=outcome.min_clearance_m,
+            distance_m=outcome.distance_m,
+            actions=tuple(int(count) for count in outcome.actions),
+        )
+
+
+def _path_of(outcome: Outcome) -> tuple[tuple[float, float, float], ...]:
+    """Return the way driven as a row a decision, and the end."""
+    kept = [*outcome.trace[:-1:TICKS_PER_DECISION], outcome.trace[-1]]
+    return tuple(tuple(round(float(value), PATH_DIGITS) for value in row[1:4]) for row in kept)  # type: ignore[misc]

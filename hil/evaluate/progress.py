@@ -1,0 +1,58 @@
+"""What a person sees while a campaign runs: a bar on a terminal, a line now and then elsewhere, on standard error."""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from hil.evaluate.result import Row
+
+LINE_EVERY_S = 10.0
+
+
+class CampaignProgress:
+    """Counts rows and shows how they go; use as a context."""
+
+    def __init__(self, title: str, total: int) -> None:
+        self._console = Console(stderr=True)
+        self._title = title
+        self._total = total
+        self._done = self._arrived = self._contacts = 0
+        self._line_due_s = 0.0
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[figures]}"),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            console=self._console,
+        )
+        self._task = self._progress.add_task(title, total=total, figures="")
+
+    def __enter__(self) -> CampaignProgress:
+        if self._console.is_terminal:
+            self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._console.is_terminal:
+            self._progress.stop()
+
+    def add(self, row: Row) -> None:
+        """Count one more row."""
+        self._done += 1
+        self._arrived += row.success
+        self._contacts += row.contacts
+        figures = f"SR {100.0 * self._arrived / self._done:.0f} %, {self._contacts} contacts"
+        if self._console.is_terminal:
+            self._progress.update(self._task, completed=self._done, figures=figures)
+        elif time.monotonic() >= self._line_due_s or self._done == self._total:
+            self._line_due_s = time.monotonic() + LINE_EVERY_S
+            line = f"{self._title}: {self._done} of {self._total} episodes, {figures}"
+            self._console.print(line, highlight=False, soft_wrap=True)

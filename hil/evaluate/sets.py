@@ -1,0 +1,173 @@
+"""Which episodes `--maps` means: committed sets by name, episode files, maps of one's own, folders of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from hil.episode_files import DENSITY, EPISODES_FOLDER, EpisodeSet, load_episodes, make_set
+from hil.evaluate.code import file_digest
+from hil.furniture import furnish
+from hil.maps import ROS_SUFFIXES, World, load_map, map_names
+from hil.routes import Episode, free_space, shortest_path
+from hil.world import Body
+from onboard.errors import InputError
+
+OWN_SPLIT = "own"
+"""The split of a set that does not say."""
+DRAWN = 25
+"""Episodes drawn in a map that brings none, unless `--episodes` says."""
+EPISODES_SUFFIX = ".json"
+MAP_SUFFIXES = (*ROS_SUFFIXES, EPISODES_SUFFIX, ".glb", ".gltf", ".obj", ".dae")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where the episodes of one set come from: what a worker needs to load them.
+
+    place:  name of a committed set, or path of an episode file; with a seed, name or path of a map
+    count:  episodes to drive, the first ones
+    digest: of the files of one's own, "" for what ships with the package
+    seed:   of furniture, starts and goals in a map that brings no episodes; None for a set
+    drawn:  the episodes drawn by that seed
+    """
+
+    name: str
+    place: str
+    count: int
+    digest: str = ""
+    seed: int | None = None
+    drawn: tuple[Episode, ...] = ()
+
+
+def find_sets(places: Sequence[str], episodes: int | None, seed: int, body: Body) -> list[Source]:
+    """Return the sets of names, files and folders, without their worlds; all committed ones of nothing.
+
+    Files of one's own are loaded once, so that a start or goal that cannot be reached is said before anything drives.
+    Raises InputError.
+    """
+    if episodes is not None and episodes < 1:
+        raise InputError(f"--episodes {episodes}: must be at least 1")
+    named = list(places) or sorted(file.stem for file in EPISODES_FOLDER.glob(f"*{EPISODES_SUFFIX}"))
+    sources: dict[str, Source] = {}
+    for place in [one for name in named for one in _files_in(name)]:
+        source = _source(place, episodes, seed, body)
+        if source.name in sources:
+            raise InputError(
+                f"--maps {place}: a set named {source.name} is there already, {sources[source.name].place}"
+            )
+        sources[source.name] = source
+    return list(sources.values())
+
+
+def load_set(source: Source) -> EpisodeSet:
+    """Return the episodes with their world. Raises InputError, also for a file that is not what it was."""
+    if source.digest and source.digest != _digest(Path(source.place)):
+        raise InputError(f"{source.place}: has changed since the evaluation began")
+    if source.seed is None:
+        return load_episodes(source.place)
+    world = furnish(load_map(source.place), source.seed, DENSITY)
+    return EpisodeSet(source.name, source.place, world.name, None, source.seed, world, source.drawn)
+
+
+def rearranged(source: Source, known: EpisodeSet) -> World:
+    """Return the building of a set with its furniture placed by another seed (the paper's Office/20-alt)."""
+    return furnish(load_map(_map_of(Path(source.place), known.map_name)), known.seed + 1, DENSITY)
+
+
+def _files_in(place: str) -> list[str]:
+    folder = Path(place)
+    if not folder.is_dir():
+        return [place]
+    files = [file for file in sorted(folder.iterdir()) if file.suffix in MAP_SUFFIXES]
+    if not files:
+        raise InputError(f"--maps {place}: the folder holds no map and no episode file ({', '.join(MAP_SUFFIXES)})")
+    return [str(file) for file in files]
+
+
+def _source(place: str, episodes: int | None, seed: int, body: Body) -> Source:
+    path = Path(place)
+    if path.suffix == "" and (committed := EPISODES_FOLDER / f"{path.name}{EPISODES_SUFFIX}").exists():
+        return _first(Source(path.name, path.name, len(_episodes_in(committed))), episodes)
+    if path.suffix == "":
+        if path.name not in map_names():
+            raise InputError(f"--maps {place}: no such file or folder, and no map, which are {', '.join(map_names())}")
+        return _drawn(Source(path.name, path.name, episodes or DRAWN, seed=seed), body)
+    path = path.resolve()
+    digest, listed = _digest(path), _episodes_in(path)
+    if not listed:
+        return _drawn(Source(path.stem, str(path), episodes or DRAWN, digest, seed), body)
+    source = _first(Source(path.stem, str(path), len(listed), digest), episodes)
+    _check_reachable(load_set(source), source, body)
+    return source
+
+
+def _first(source: Source, episodes: int | None) -> Source:
+    if episodes is None:
+        return source
+    if episodes > source.count:
+        raise InputError(f"--episodes {episodes}: the set {source.name} has {source.count}")
+    return replace(source, count=episodes)
+
+
+def _drawn(source: Source, body: Body) -> Source:
+    return replace(source, drawn=make_set(source.place, source.seed or 0, source.count, body).episodes)
+
+
+def _episodes_in(file: Path) -> list[Any]:
+    """Return the rows of a file of episodes; none of a map, which in JSON is a list. Raises InputError."""
+    if file.suffix != EPISODES_SUFFIX:
+        return []
+    try:
+        table = json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{file}: cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise InputError(f"{file}: not valid JSON: {error}") from error
+    if not isinstance(table, dict):
+        return []
+    rows = table.get("episodes")
+    if not isinstance(rows, list) or not rows:
+        raise InputError(f"{file}: holds no episodes")
+    return rows
+
+
+def _digest(file: Path) -> str:
+    """Return a digest of a file and of those beside it that it names: a map's image, an episode file's map."""
+    try:
+        digests = [file_digest(file)]
+        text = file.read_text(encoding="utf-8") if file.suffix in (*ROS_SUFFIXES, EPISODES_SUFFIX) else ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{file}: cannot be read: {getattr(error, 'strerror', None) or 'not text'}") from error
+    try:
+        table = json.loads(text) if file.suffix == EPISODES_SUFFIX else yaml.safe_load(text)
+    except (ValueError, yaml.YAMLError):
+        table = None  # Whoever reads it says what is wrong.
+    named = (table.get("map") or table.get("image")) if isinstance(table, dict) else None
+    if named is not None and (beside := file.parent / str(named)).is_file():
+        digests.append(_digest(beside))
+    return "-".join(digests)
+
+
+def _map_of(place: Path, map_name: str) -> str | Path:
+    beside = place.parent / map_name
+    return beside if beside.suffix and beside.exists() else map_name
+
+
+def _check_reachable(known: EpisodeSet, source: Source, body: Body) -> None:
+    """Raise InputError for the first episode without a way from its start to its goal for the body."""
+    space = free_space(known.world, body)
+    for index, episode in enumerate(known.episodes[: source.count]):
+        try:
+            way = shortest_path(space, (episode.start.x_m, episode.start.y_m), episode.goal_xy_m)
+        except InputError as error:
+            raise InputError(f"{source.place}: episode {index}: {error}") from error
+        if way is None:
+            raise InputError(f"{source.place}: episode {index}: there is no way from its start to its goal")
+        if episode.geodesic_m <= 0.0:
+            raise InputError(f"{source.place}: episode {index}: geodesic_m {episode.geodesic_m} must be positive")
