@@ -7,6 +7,7 @@ So no way that is open for a body of that width is ever closed: it leads around.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,7 +22,7 @@ from hil.textures import MATERIALS
 PASSAGE_M = 0.9
 """Free floor kept beside and between things; the default body is 0.5 m wide."""
 ITEMS_PER_M2 = 0.10
-"""Things tried for each m² of free indoor floor at density 1; about half of them find room in an office building."""
+"""Things tried for each m² of free indoor floor at density 1; fewer find room where rooms are small or walls skewed."""
 TRIES = 40
 """Places tried for one thing."""
 INTERVALS = 4
@@ -77,7 +78,9 @@ def item_count(world: World, inside: Cells, density: float) -> int:
     return round(density * ITEMS_PER_M2 * float(inside.sum()) * world.cell_m**2)
 
 
-def furnish_cells(world: World, inside: Cells, count: int, rng: np.random.Generator) -> World:
+def furnish_cells(
+    world: World, inside: Cells, count: int, rng: np.random.Generator, kinds: Sequence[Kind] = KINDS
+) -> World:
     """Return the world with up to `count` things that lie on True cells; fewer where there is no room."""
     rows, columns, had = world.low_m.shape
     low = np.full((rows, columns, max(INTERVALS, had)), np.inf, np.float32)
@@ -86,9 +89,9 @@ def furnish_cells(world: World, inside: Cells, count: int, rng: np.random.Genera
     floor = _Floor(world.cell_m, world.gap == 0, inside, low, high, world.material.copy())
     backs = [_cells_at_wall(floor, quarter) for quarter in range(QUARTER_TURNS)]
     roomy = np.argwhere(inside & (world.gap > floor.ring))
-    shares = np.cumsum([kind.share for kind in KINDS])
+    shares = np.cumsum([kind.share for kind in kinds])
     for _ in range(count):
-        kind = KINDS[int(np.searchsorted(shares, rng.random() * shares[-1], side="right"))]
+        kind = kinds[int(np.searchsorted(shares, rng.random() * shares[-1], side="right"))]
         item = _draw(kind, rng)
         if kind.at_wall:
             _place_at_wall(floor, backs, item, rng)
@@ -135,16 +138,14 @@ def _place_at_wall(floor: _Floor, backs: list[npt.NDArray[np.int64]], item: Item
 
 def _fits_at_wall(taken: Cells, row: int, column: int, rows: int, columns: int, floor: _Floor) -> bool:
     """Return whether a rectangle whose back is its first row stands at a wall and closes no way."""
-    ring, near = floor.ring, floor.near
-    first, last = column - ring, column + columns + ring
-    if row < near or first < 0 or row + rows + ring > taken.shape[0] or last > taken.shape[1]:
-        return False
+    ring, near, last = floor.ring, floor.near, column + columns
     deep = slice(row, row + rows + ring)
+    # Slices that the grid's border cuts off hold the border, which is wall.
     return bool(
-        not taken[deep, column : column + columns].any()
-        and taken[row - near : row, column : column + columns].any(axis=0).all()
-        and _side_is_fine(taken[deep, first:column][:, ::-1], rows, near)
-        and _side_is_fine(taken[deep, column + columns : last], rows, near)
+        not taken[deep, column:last].any()
+        and taken[max(row - near, 0) : row, column:last].any(axis=0).all()
+        and _side_is_fine(taken[deep, max(column - ring, 0) : column][:, ::-1], rows, near)
+        and _side_is_fine(taken[deep, last : last + ring], rows, near)
     )
 
 

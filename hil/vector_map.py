@@ -62,7 +62,7 @@ def _read_segments(path: Path) -> npt.NDArray[np.float64]:
             raise InputError(f"{path}: segment {index}: coordinates must be finite")
     lengths_m = np.hypot(segments[:, 2] - segments[:, 0], segments[:, 3] - segments[:, 1])
     if lengths_m.max() < SHORTEST_M:
-        raise InputError(f"{path}: {len(rows)} of {len(rows)} segments have no length, so there is no wall")
+        raise InputError(f"{path}: all {len(rows)} segments are points, there is no wall")
     return segments
 
 
