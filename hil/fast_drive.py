@@ -15,7 +15,7 @@ from hil.course import Course, course_of, goal_tick
 from hil.fast_eyes import FastEyes
 from hil.fast_robot import FastRobot, time_ns
 from hil.needs import goal_request, tell_where
-from hil.outcome import MAX_S, REACHED_M, Outcome
+from hil.outcome import MAX_S, REACHED_M, Outcome, how_ended
 from hil.plant import NS, STEP_NS
 from hil.routes import Episode
 from hil.setting import Setting
@@ -228,12 +228,7 @@ class FastDrive:
 
     def _ended(self) -> str:
         """Return how the drive has ended, "" while it goes on."""
-        judged = self._mission
-        if judged.state is State.REACHED or judged.stopped_since_ns is not None:
-            return "stop"
-        if not judged.driving:
-            return judged.reason
-        return "time" if self._robot.tick >= self._began + self._most else ""
+        return how_ended(self._mission) or ("time" if self._robot.tick >= self._began + self._most else "")
 
     def _outcome(self, ended: str) -> Outcome:
         robot, goal = self._robot, self._episode.goal_xy_m

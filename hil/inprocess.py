@@ -1,20 +1,36 @@
-"""A runtime and a simulated robot in one process on the simulated clock: no wire, no waiting, every run the same."""
+"""The whole runtime and a simulated robot in one process on the simulated clock: no wire, no waiting, always the same.
+
+`drive_runtime` drives an episode and judges it by the truth, as `fast.drive_fast` does without the runtime; `InProcess`
+drives to a goal and keeps every tick.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from hil.outcome import MAX_S, Outcome
-from hil.robot import TICK_HZ, SimulatedRobot
+import numpy as np
+
+from hil.course import SETTLE_S, goal_tick
+from hil.direct_scan import direct_scan
+from hil.eyes import LIMITS_TOPIC, POLICY_TOPIC, Cameras, Caster, Eyes, without_cameras
+from hil.inbox import STEP_NS, SimulatedInbox
+from hil.needs import goal_request, tell_where, wants_color
+from hil.outcome import MAX_S, REACHED_M, Outcome, how_ended
+from hil.robot import SimulatedRobot
 from hil.routes import Episode
 from hil.setting import Setting
+from hil.textures import PLAIN
+from hil.world import Simulation
 from onboard.assembly import build_rigs
 from onboard.config import Config
-from onboard.inference import InlineInference
+from onboard.contract import ACTIONS
+from onboard.errors import InputError
+from onboard.inference import InlineInference, Result
 from onboard.interfaces import Policy
-from onboard.messages import STOP, ColorFrame, DepthFrame, Fix, GoalRequest, Inputs, OdometryMessage, Pose, Twist
+from onboard.messages import GoalRequest, Memory, Observation, Pose
 from onboard.mission import DRIVING
 from onboard.motion import Plant
 from onboard.mounts import Mounts
@@ -22,54 +38,125 @@ from onboard.runtime import Listener, Robot, Runtime
 from onboard.scheduler import NS_PER_S, SimulatedClock
 from onboard.tick import TickRecord
 
-STEP_NS = round(NS_PER_S / TICK_HZ)
-SETTLE_S = 2.5
-"""Time before the goal, in which the first fixes come."""
+
+def drive_runtime(
+    setting: Setting, episode: Episode, policy: Policy, seed: int, rendered: bool = False, max_s: float = MAX_S
+) -> Outcome:
+    """Return how a drive of the whole runtime went. The same seed gives the same outcome, to the last bit.
+
+    rendered: whether the runtime fuses its scan from rendered depth images; otherwise it gets the direct scan, as
+              `drive_fast` does, in the same ticks
+    Raises InputError where the start is not free, and for what only `drive_fast` can: leaving the limits out.
+    """
+    if not setting.limits:
+        raise InputError("a drive of the whole runtime cannot leave the limits out")
+    if rendered and setting.scan == "lidar":
+        raise InputError("a lidar's scan is cast, not rendered: it takes no rendered cameras")
+    config = setting.config if rendered else without_cameras(setting.config)
+    robot = SimulatedRobot(
+        setting.world, setting.plant, setting.body, setting.mounts, episode.start, replace(setting.senses, seed=seed),
+        setting.crowd, PLAIN if setting.look is None else setting.look,
+    )  # fmt: skip
+    clock = SimulatedClock()
+    inbox = SimulatedInbox(robot, clock.now_ns(), _eyes(setting, robot, policy, rendered))
+    rig, limits_rig = build_rigs(config, setting.mounts)
+    described = Robot(config, rig, limits_rig, setting.plant, policy.initial_memory(), policy.memory_reset_s)
+    teller = _Teller(InlineInference(policy, clock.now_ns), policy, episode)
+    judge = _Judge(setting, episode, inbox, robot, math.ceil(max_s * NS_PER_S / STEP_NS))
+    runtime = Runtime(described, clock, inbox, teller, inbox, (judge,))
+    teller.runtime = judge.runtime = runtime
+    asyncio.run(runtime.run())
+    return judge.outcome()
 
 
-class SimulatedInbox:
-    """`interfaces.Inbox` over a simulated robot, which lives on as time is asked for. Also its `Drive`."""
+def _eyes(setting: Setting, robot: SimulatedRobot, policy: Policy, rendered: bool) -> Eyes:
+    """Return what sees for the runtime."""
+    cameras = Cameras(robot, wants_color(policy))
+    if rendered:
+        return cameras
+    config = setting.config
+    scans = {POLICY_TOPIC: direct_scan(setting.world, setting.mounts, config.scan, setting.scan)}
+    if config.limits_scan is not None:
+        scans[LIMITS_TOPIC] = direct_scan(setting.world, setting.mounts, config.limits_scan, setting.scan)
+    return Caster(scans, cameras)
 
-    def __init__(self, robot: SimulatedRobot, start_ns: int) -> None:
-        self._robot = robot
-        self._time_ns = start_ns
-        self._number = 0
-        self._newest = Inputs(start_ns)
-        self.asked: list[GoalRequest] = []
-        self.sent: list[Twist] = []
 
-    def take(self, now_ns: int) -> Inputs:
-        """Let the robot live until `now_ns` and return what it sensed."""
-        odometry: list[OdometryMessage] = []
-        fixes: list[Fix] = []
-        while self._time_ns + STEP_NS <= now_ns:
-            self._time_ns += STEP_NS
-            self._step(odometry, fixes)
-        goals, self.asked = tuple(self.asked), []
-        return replace(self._newest, now_ns=now_ns, odometry=tuple(odometry), fixes=tuple(fixes), goals=goals)
+class _Teller:
+    """An inference that tells a policy with a map where it is, just before it decides."""
 
-    def send(self, command: Twist) -> None:
-        """Pass a command to the base."""
-        self.sent.append(command)
-        self._robot.command(command)
+    runtime: Runtime
+
+    def __init__(self, inner: InlineInference, policy: Policy, episode: Episode) -> None:
+        self._inner, self._policy, self._episode = inner, policy, episode
+
+    def submit(self, number: int, observation: Observation, memory: Memory) -> bool:
+        """Tell, and decide. The start frame is that of the tick before: the goal came before this decision's tick."""
+        if self.runtime.state.start is not None:
+            tell_where(self._policy, self.runtime.state.start, self._episode)
+        return self._inner.submit(number, observation, memory)
+
+    def poll(self) -> Result | None:
+        """Return what was decided."""
+        return self._inner.poll()
 
     def close(self) -> None:
-        """Stop the base."""
-        if not self.sent or self.sent[-1] != STOP:
-            self.send(STOP)
+        """Leave the policy open: it is the caller's."""
 
-    def _step(self, odometry: list[OdometryMessage], fixes: list[Fix]) -> None:
-        sensed, stamp_ns = self._robot.step(), self._time_ns
-        self._number += 1
-        odometry.append(OdometryMessage(stamp_ns, stamp_ns, sensed.odometry.pose, sensed.odometry.twist))
-        if sensed.fix is not None:
-            fixes.append(Fix(stamp_ns, stamp_ns, sensed.fix))
-        if sensed.depth:
-            frames = {name: DepthFrame(name, self._number, stamp_ns, image) for name, image in sensed.depth.items()}
-            self._newest = replace(self._newest, depth=frames)
-        if sensed.color is not None:
-            self._newest = replace(self._newest, color=ColorFrame(self._number, stamp_ns, sensed.color))
-        self._newest = replace(self._newest, obstacle=sensed.touching)
+
+class _Judge:
+    """A listener that asks for the goal when its tick has come, keeps the truth, and stops the runtime at the end."""
+
+    runtime: Runtime
+
+    def __init__(
+        self, setting: Setting, episode: Episode, inbox: SimulatedInbox, robot: SimulatedRobot, most_ticks: int
+    ) -> None:
+        self._setting, self._episode, self._inbox, self._robot = setting, episode, inbox, robot
+        self._simulation = Simulation(setting.world, setting.plant, setting.body)
+        self._began = goal_tick(setting.config.rates.ticks_per_decision)
+        self._most = most_ticks
+        self._rows: list[tuple[float, ...]] = []
+        self._actions = np.zeros(len(ACTIONS), np.int64)
+        self._clear_m = math.inf
+        self._ended = ""
+
+    def tick(self, record: TickRecord, counters: object) -> None:
+        """Keep the tick and do what its time asks for."""
+        ticks = record.slot.number - self._began
+        if ticks == -1:
+            self._inbox.asked.append(goal_request(self._setting, self._episode, record.slot.start_ns))
+        if ticks < 0 or self._ended:
+            return
+        self._keep(record, ticks)
+        self._ended = how_ended(self.runtime.state.mission) or ("time" if ticks >= self._most else "")
+        if self._ended:
+            self.runtime.stop()
+
+    def outcome(self) -> Outcome:
+        """Return how it went."""
+        state, goal = self._robot.state, self._episode.goal_xy_m
+        distance_m = math.hypot(state.pose.x_m - goal[0], state.pose.y_m - goal[1])
+        return Outcome(
+            reached=self._ended == "stop" and distance_m <= REACHED_M,
+            ended=self._ended,
+            contacts=state.contacts,
+            time_s=self._rows[-1][0],
+            path_m=state.path_m,
+            distance_m=distance_m,
+            min_clearance_m=self._clear_m,
+            actions=self._actions,
+            trace=np.array(self._rows),
+            bumps=state.bumps,
+        )
+
+    def _keep(self, record: TickRecord, ticks: int) -> None:
+        state = self._robot.state
+        pose, twist = state.pose, state.twist
+        bodies = self._robot.glance().bodies
+        self._clear_m = self._simulation.clearance_m(state, bodies, self._clear_m)
+        self._rows.append((ticks * STEP_NS / NS_PER_S, pose.x_m, pose.y_m, pose.yaw_rad, twist.v_mps, twist.w_radps))
+        if record.acted is not None and record.acted.decision is not None:
+            self._actions[record.acted.decision.action] += 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,10 +221,3 @@ class _Script:
         ended = not record.state.startswith(tuple(state.value for state in DRIVING))
         if (ended and now_ns - self._asked_ns > STEP_NS) or self.driven_s > self._limit_s:
             self._runtime.stop()
-
-
-def drive_runtime(
-    setting: Setting, episode: Episode, policy: Policy, seed: int, rendered: bool = False, max_s: float = MAX_S
-) -> Outcome:
-    """Return how a drive of the whole runtime went on the simulated clock."""
-    raise NotImplementedError

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from onboard.mission import Mission, State
+
 REACHED_M = 0.2
 """Success is a stop within this of the goal (paper 1, section 1.9)."""
 MAX_S = 100.0
@@ -36,3 +38,14 @@ class Outcome:
     actions: npt.NDArray[np.int64]
     trace: npt.NDArray[np.float64]
     bumps: int = 0
+
+
+def how_ended(mission: Mission) -> str:
+    """Return how a drive has ended by what the runtime makes of it, "" while it goes on.
+
+    It ends where the stop action was held until the robot rests, at the goal or not: the runtime itself waits a little
+    longer before it gives up elsewhere.
+    """
+    if mission.state is State.REACHED or mission.stopped_since_ns is not None:
+        return "stop"
+    return "" if mission.driving else mission.reason
