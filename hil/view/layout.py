@@ -8,12 +8,12 @@ import rerun.blueprint as rrb
 
 from hil.view.paint_figures import FIGURES, LANES, SPEEDS, SUMMARY, TURNS, WORDS
 from hil.view.paint_robot import PATHS
-from hil.view.paint_scene import BASE, MAP
+from hil.view.paint_scene import BASE, HERE, MAP
 from onboard.mounts import Mounts
 
 TIMELINE = "time"
-EYE_M, LOOK_AT_M = (-4.5, 0.0, 5.5), (0.8, 0.0, 0.0)
-"""Where the first look comes from and goes to, in the robot's frame at the start."""
+EYE_M, LOOK_AT_M = (-3.5, -3.5, 5.0), (0.5, 0.5, 0.0)
+"""Where the first look comes from and goes to, seen from the robot; the eye goes with it, without turning."""
 BACKGROUND = (24, 26, 30)
 SHOWN_S = 20.0
 """Seconds of commands in the time series."""
@@ -31,18 +31,18 @@ def first_look(mounts: Mounts) -> rrb.Blueprint:
     )
 
 
-def _world() -> rrb.Spatial3DView:
+def _world() -> rrb.Tabs:
     everything = rrb.VisibleTimeRange(
         TIMELINE, start=rrb.TimeRangeBoundary.infinite(), end=rrb.TimeRangeBoundary.cursor_relative()
     )
-    return rrb.Spatial3DView(
-        origin=MAP,
-        name="World",
-        background=BACKGROUND,
-        eye_controls=rrb.EyeControls3D(
-            kind=rrb.Eye3DKind.Orbital, position=EYE_M, look_target=LOOK_AT_M, tracking_entity=BASE
+    ways = {path: rrb.VisibleTimeRanges(everything) for path in PATHS}
+    contents = f"/{MAP}/**"
+    near = rrb.EyeControls3D(kind=rrb.Eye3DKind.Orbital, position=EYE_M, look_target=LOOK_AT_M)
+    return rrb.Tabs(
+        rrb.Spatial3DView(
+            origin=HERE, contents=contents, name="Robot", background=BACKGROUND, eye_controls=near, overrides=ways
         ),
-        overrides={path: rrb.VisibleTimeRanges(everything) for path in PATHS},
+        rrb.Spatial3DView(origin=MAP, contents=contents, name="Building", background=BACKGROUND, overrides=ways),
     )
 
 
@@ -59,7 +59,7 @@ def _series() -> rrb.Vertical:
         start=rrb.TimeRangeBoundary.cursor_relative(seconds=-SHOWN_S),
         end=rrb.TimeRangeBoundary.cursor_relative(),
     )
-    legend = rrb.PlotLegend(visible=True)
+    legend = rrb.PlotLegend(corner=rrb.Corner2D.RightBottom)
     return rrb.Vertical(
         rrb.TimeSeriesView(origin=SPEEDS, name="v [m/s]", time_ranges=recent, plot_legend=legend),
         rrb.TimeSeriesView(origin=TURNS, name="w [rad/s]", time_ranges=recent, plot_legend=legend),

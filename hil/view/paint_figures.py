@@ -17,15 +17,15 @@ LANES = "states"
 WORDS = "words"
 SUMMARY = "summary"
 FIGURES = "figures"
-#         name       what it is, colour
+#   series        colour, width; where two are equal, the thinner lies on the wider
 SERIES = {
-    "sent": ("sent", (70, 150, 255)),
-    "wanted": ("wanted", (255, 170, 50)),
-    "measured": ("measured", (140, 200, 130)),
-    "operator": ("operator", (200, 120, 255)),
+    "measured": ((140, 200, 130), 1.5),
+    "operator": ((200, 120, 255), 1.5),
+    "sent": ((70, 150, 255), 1.5),
+    "wanted": ((255, 170, 50), 4.0),
 }
-#              value        colour
-LANE_COLORS = {
+#   first word of the state   colour
+STATE_COLORS = {
     "idle": (110, 110, 120),
     "navigating": (60, 150, 230),
     "recovering": (230, 170, 50),
@@ -43,9 +43,10 @@ class FigurePainter:
         self._lanes: dict[str, str] = {}
         self._levels: dict[str, tuple[int, str]] = {}
         self._summary: dict[str, str] = {}
-        for name, (label, color) in SERIES.items():
+        recording.log([LANES, "state"], _configured(STATE_COLORS), static=True)
+        for name, (color, width) in SERIES.items():
             for axis, unit in ((SPEEDS, "v"), (TURNS, "w")):
-                line = rr.SeriesLines(names=[f"{unit} {label}"], colors=[color])
+                line = rr.SeriesLines(names=[f"{unit} {name}"], colors=[color], widths=[width])
                 recording.log(f"{axis}/{name}", line, static=True)
 
     def twist(self, name: str, twist: Twist) -> None:
@@ -54,12 +55,16 @@ class FigurePainter:
         self._recording.log(f"{TURNS}/{name}", rr.Scalars(twist.w_radps))
 
     def state(self, text: str) -> None:
-        """Show the state as the robot tells it, "stopped: e_stop"."""
-        self._lane("state", text)
+        """Show the state as the robot tells it, "stopped: e_stop"; the lane has its first word."""
+        if self._lanes.get("told") != text:
+            self._lanes["told"] = text
+            self._word(f"state: {text}")
+            self._summarise("state", text)
+        self._lane("state", text.partition(":")[0])
 
     def word(self, name: str, value: bool) -> None:
         """Show a bumper or an e-stop."""
-        self._lane(name, "true" if value else "false")
+        self._change(name, "true" if value else "false")
 
     def diagnostics(self, sample: ros.DiagnosticArray) -> None:
         """Plot the numbers, tell changes of level or message as words, and take what the summary needs."""
@@ -78,7 +83,7 @@ class FigurePainter:
     def tick(self, tick: Tick) -> None:
         """Show what only the recording knows of a tick."""
         self.twist("wanted", Twist(*tick.wanted))
-        self._lane("reason", tick.reason)
+        self._change("reason", tick.reason)
         for name, stage_ns in zip(tick.stages, tick.stage_ns, strict=True):
             self._recording.log([FIGURES, "tick", f"{name}_ms"], rr.Scalars(stage_ns / NS_PER_MS))
         late_ms = (tick.start_ns - tick.deadline_ns) / NS_PER_MS
@@ -89,22 +94,29 @@ class FigurePainter:
             took = rr.Scalars(tick.decision_elapsed_ns / NS_PER_MS)
             self._recording.log([FIGURES, "tick", "decision_ms"], took)
         for event in tick.events:
-            self._recording.log(WORDS, rr.TextLog(event, level="INFO"))
+            self._word(event)
 
     def _command_row(self, message: str, numbers: Mapping[str, float | None]) -> None:
         wanted = numbers.get("wanted_v_mps"), numbers.get("wanted_w_radps")
         if wanted[0] is not None and wanted[1] is not None:
             self.twist("wanted", Twist(*wanted))
-        self._lane("reason", message)
+        self._change("reason", message)
 
     def _lane(self, name: str, value: str) -> None:
         """Show a value that holds until the next one."""
-        if self._lanes.get(name) == value:
-            return
-        self._lanes[name] = value
-        self._recording.log([LANES, name], rr.StateChange(state=value))
-        self._recording.log(WORDS, rr.TextLog(f"{name}: {value}", level="INFO"))
-        self._summarise(name, value)
+        if self._lanes.get(name) != value:
+            self._lanes[name] = value
+            self._recording.log([LANES, name], rr.StateChange(state=value))
+
+    def _change(self, name: str, value: str) -> None:
+        """Show a value that holds until the next one, and tell the change in words."""
+        if self._lanes.get(name) != value:
+            self._word(f"{name}: {value}")
+            self._summarise(name, value)
+        self._lane(name, value)
+
+    def _word(self, text: str, level: str = "INFO") -> None:
+        self._recording.log(WORDS, rr.TextLog(text, level=level))
 
     def _level(self, row: ros.DiagnosticStatus) -> None:
         if self._levels.get(row.name, (0, "")) == (row.level, row.message):
@@ -112,8 +124,7 @@ class FigurePainter:
         changed = self._levels.get(row.name, (0, ""))[0] != row.level
         self._levels[row.name] = row.level, row.message
         if changed:
-            text = f"{row.hardware_id} {row.name}: {row.message}"
-            self._recording.log(WORDS, rr.TextLog(text, level=LEVELS.get(row.level, "INFO")))
+            self._word(f"{row.hardware_id} {row.name}: {row.message}", LEVELS.get(row.level, "INFO"))
 
     def _summarise(self, name: str, value: str) -> None:
         if self._summary.get(name) == value:
@@ -122,6 +133,10 @@ class FigurePainter:
         rows = "".join(f"| **{key}** | {text} |\n" for key, text in self._summary.items())
         text = f"| | |\n|:--|:--|\n{rows}"
         self._recording.log(SUMMARY, rr.TextDocument(text, media_type=rr.MediaType.MARKDOWN))
+
+
+def _configured(colors: Mapping[str, tuple[int, int, int]]) -> rr.StateConfiguration:
+    return rr.StateConfiguration(values=list(colors), labels=list(colors), colors=list(colors.values()))
 
 
 def _number(text: str) -> float | None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import rerun as rr
 
-from hil.view.paint_scene import BASE, MAP, ODOM, Color, planar
+from hil.view.paint_scene import BASE, HERE, MAP, ODOM, Color, planar
 from hil.view.shapes import blind_sectors, circle, scan_points
 from onboard.config import DdsSection
 from onboard.drivers import ros_types as ros
@@ -28,6 +28,8 @@ JUMP_M = 1.0
 POLE_M = 1.5
 PATHS = (f"{MAP}/path",)
 """Entities whose pieces are all to be seen, from the first to now."""
+FILL = 0.35
+"""Size of a depth image's points in the world; 1 is a closed surface."""
 FARTHEST_M = 6.0
 """Depth that the last colour stands for."""
 
@@ -104,7 +106,9 @@ class RobotPainter:
         mount = self._depth[camera]
         image = depth_from_ros(sample, mount)
         shown = (0.0, FARTHEST_M / mount.depth_scale_m)
-        drawn = rr.DepthImage(image, meter=1.0 / mount.depth_scale_m, depth_range=shown, colormap="turbo")
+        drawn = rr.DepthImage(
+            image, meter=1.0 / mount.depth_scale_m, depth_range=shown, colormap="turbo", point_fill_ratio=FILL
+        )
         self._recording.log(f"{BASE}/{camera}/depth", drawn)
 
     def color(self, sample: ros.Image) -> None:
@@ -116,6 +120,7 @@ class RobotPainter:
         self._odom_from_base = odom_from_base
         self._recording.log(BASE, planar(odom_from_base))
         here = compose(self._map_from_odom, odom_from_base)
+        self._recording.log(HERE, rr.Transform3D(translation=(here.x_m, here.y_m, 0.0)))
         last = self._path_at
         if last is None or distance(last, here) >= STEP_M:
             self._path_at = here

@@ -12,6 +12,8 @@ from onboard.messages import Pose
 from onboard.mounts import Mount, Mounts
 
 MAP, ODOM, BASE = "map", "map/odom", "map/odom/base"
+HERE = "map/here"
+"""Goes with the robot without turning, for an eye that follows it."""
 BUILDING = "map/building"
 FRUSTUM_M = 0.12
 """How long a camera's pyramid is drawn."""
@@ -56,7 +58,7 @@ def paint_body(recording: rr.RecordingStream, base: str, radius_m: float, height
     recording.log(f"{base}/body", solid, static=True)
     rings = [circle(radius_m, height) for height in (BODY_SHOWN_M, height_m)]
     recording.log(f"{base}/outline", rr.LineStrips3D(rings, radii=LINE_M, colors=[color]), static=True)
-    arrow = rr.Arrows3D(origins=[(0, 0, height_m)], vectors=[(ARROW_M, 0, 0)], radii=[ARROW_RADIUS_M], colors=[color])
+    arrow = rr.Arrows3D(origins=[(0, 0, BODY_SHOWN_M)], vectors=[(ARROW_M, 0, 0)], radii=[ARROW_RADIUS_M], colors=[INK])
     recording.log(f"{base}/heading", arrow, static=True)
 
 

@@ -112,6 +112,8 @@ def screen_at(outlet: Outlet, scene: Scene) -> Iterator[tuple[RerunScreen, Viewe
     Raises InputError for a file that cannot be written, DriverError when the viewer does not start.
     """
     recording = rr.RecordingStream(APPLICATION)
+    recording.set_log_time_enabled(False)  # the only time line is that of the messages
+    recording.set_log_tick_enabled(False)
     viewer = Viewer(outlet.browser) if outlet.browser or outlet.window else None
     try:
         sinks: list[rr.FileSink | rr.GrpcSink] = [] if outlet.file is None else [rr.FileSink(outlet.file)]
