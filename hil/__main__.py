@@ -1,4 +1,4 @@
-"""The commands `onboard-hil sim | demo | view`."""
+"""The commands `onboard-hil sim | demo | evaluate | baselines | view`."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ import typer
 from hil.crowd_file import CrowdOptions, asked_crowd
 from hil.dashboard import preparing
 from hil.demo import DemoOptions, run_demo, summary
+from hil.evaluate.baselines_command import baselines_command
+from hil.evaluate.command import evaluate_command
 from hil.maps import map_names
 from hil.robot import Senses, SimulatedRobot
 from hil.scenario import choose
 from hil.sim import run_sim
 from hil.textures import PLAIN, draw_look
+from hil.twin.command import guard, twin, twin_robot
 from hil.view.command import view
 from hil.world import Body
 from onboard import __version__
@@ -153,6 +156,11 @@ def demo(
 
 
 app.command()(view)
+app.command("evaluate")(evaluate_command)
+app.command("baselines")(baselines_command)
+app.command()(twin)
+app.command()(guard)
+app.command()(twin_robot)
 
 
 def _pose(text: str) -> Pose:

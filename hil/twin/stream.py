@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from dataclasses import dataclass
 
 from onboard.config import OdometrySection
 from onboard.geometry import distance, wrap
@@ -11,32 +11,42 @@ from onboard.scheduler import NS_PER_S
 
 SILENT_NS = NS_PER_S // 2
 """Without a pose for longer than this, the stream has stopped."""
+LARGEST = 1e7
+"""No coordinate of a pose, and no speed, is larger."""
 SLACK_M = 0.05
 SLACK_RAD = 0.05
 """A pose may differ from the one before by this, however little time is between their stamps."""
 
 
-def fault_in(message: OdometryMessage, before: OdometryMessage | None, section: OdometrySection) -> str:
-    """Return in one line what is wrong with a message, "" when it is good.
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a message is worth. fault: "" when it is good, else what is wrong; is_pose: whether to go on from it."""
 
-    before: the last that was good, None at the start. Speeds beyond `max_speed_mps` and `max_yaw_rate_radps` between
-    the two are a jump: the pose was set anew, or the robot carried.
+    fault: str
+    is_pose: bool
+
+
+GOOD = Verdict("", True)
+
+
+def judge(message: OdometryMessage, before: Pose | None, elapsed_s: float, section: OdometrySection) -> Verdict:
+    """Return what a message is worth, against the pose that was so long before it; None at the start.
+
+    Beyond `max_speed_mps` and `max_yaw_rate_radps` between the two it has jumped: the pose was set anew, or the robot
+    carried. What follows is then compared with where it jumped to.
     """
-    pose = message.pose
+    pose, twist = message.pose, message.twist
     if pose is None:
-        return "odometry without a pose"
-    for name, value in (
-        ("x", pose.x_m), ("y", pose.y_m), ("yaw", pose.yaw_rad),
-        ("v", message.twist.v_mps), ("w", message.twist.w_radps),
-    ):  # fmt: skip
-        if not math.isfinite(value):
-            return f"odometry: {name} is {value}"
-    if before is None or before.pose is None:
-        return ""
-    elapsed_s = (message.stamp_ns - before.stamp_ns) / NS_PER_S
+        return Verdict("odometry without a pose", False)
+    values = {"x": pose.x_m, "y": pose.y_m, "yaw": pose.yaw_rad, "v": twist.v_mps, "w": twist.w_radps}
+    for name, value in values.items():
+        if not abs(value) <= LARGEST:  # so that NaN is too large as well
+            return Verdict(f"odometry: {name} is {value}", False)
+    if before is None:
+        return GOOD
     if elapsed_s < 0.0:
-        return f"odometry: its time went back by {-elapsed_s:.3g} s"
-    return _jump(before.pose, pose, elapsed_s, section)
+        return Verdict(f"odometry: its time went back by {-elapsed_s:.3g} s", True)
+    return Verdict(_jump(before, pose, elapsed_s, section), True)
 
 
 def _jump(before: Pose, after: Pose, elapsed_s: float, section: OdometrySection) -> str:
