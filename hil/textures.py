@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 MATERIALS = (
-    "wall", "wood", "metal", "fabric", "plastic", "plant", "cardboard", "glass", "ceramic", "leather", "person", "robot",
+    "wall", "wood", "metal", "fabric", "plastic", "plant", "cardboard", "glass", "ceramic", "leather",
+    "person", "robot",
 )  # fmt: skip
 """What things are made of; a cell of a world and a moving body carry the index."""
 SURFACES = (*MATERIALS, "floor", "ceiling")
