@@ -32,6 +32,7 @@ def row(index: int = 0, **changes: Any) -> Row:
         "straight_m": 10.0,
         "fastest_s": 10.0,
         "contacts": 0,
+        "bumps": 0,
         "min_clearance_m": 0.5,
         "distance_m": 0.1,
         "actions": NO_ACTIONS,

@@ -7,7 +7,7 @@ neither the order nor the number of workers changes a result.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 
 from hil.evaluate.result import Row
@@ -44,8 +44,10 @@ class Driven:
 
 
 DriveJob = Callable[[Job], Driven]
-Execute = Callable[[DriveJob, Sequence[Job]], Iterator[Driven]]
-"""Drives jobs and returns what came of each as it comes, in any order. Raises OnboardError naming the job."""
+Coming = Generator[Driven, None, None]
+"""What came of jobs, as it comes, in any order. Closed, it leaves no worker behind."""
+Execute = Callable[[DriveJob, Sequence[Job]], Coming]
+"""Drives jobs. Raises OnboardError naming the job that cannot be driven."""
 
 
 def jobs_of(map_name: str, episodes: int, seed: int) -> list[Job]:
@@ -59,7 +61,7 @@ def noise_seed(seed: int, map_name: str, index: int) -> int:
     return int.from_bytes(hashlib.blake2b(text, digest_size=SEED_BYTES).digest(), "big")
 
 
-def in_this_process(drive: DriveJob, jobs: Sequence[Job]) -> Iterator[Driven]:
+def in_this_process(drive: DriveJob, jobs: Sequence[Job]) -> Coming:
     """Drive one after the other here."""
     for job in jobs:
         try:

@@ -12,7 +12,7 @@ from hil.episode_files import EpisodeSet, straight_m
 from hil.evaluate.campaign import Driven, Job, noise_seed
 from hil.evaluate.result import Row, fastest_time_s
 from hil.evaluate.sets import OWN_SPLIT, Source, load_set, rearranged
-from hil.fast import TICKS_PER_DECISION, drive_fast
+from hil.fast_drive import drive_fast
 from hil.inprocess import drive_runtime
 from hil.maps import World
 from hil.outcome import Outcome
@@ -30,8 +30,8 @@ from onboard.mounts import Mounts, load_mounts
 Loop = Literal["fast", "runtime", "rendered"]
 """Policy and plant directly; the whole runtime with the same direct scan; the whole runtime with rendered cameras."""
 KnownMap = Literal["true", "rearranged"]
-PATH_DIGITS = 3
-"""Decimals of a way kept for pictures, 1 mm."""
+PATH_EVERY, PATH_DIGITS = 10, 3
+"""Of a way, every tenth tick is kept for pictures, to 1 mm."""
 PLANNER = "planner"
 """The policy that knows a map."""
 
@@ -166,6 +166,7 @@ class EpisodeDriver:
             straight_m=straight_m(episode),
             fastest_s=fastest_time_s(episode.geodesic_m, self._robot.plant.linear),
             contacts=outcome.contacts,
+            bumps=outcome.bumps,
             min_clearance_m=outcome.min_clearance_m,
             distance_m=outcome.distance_m,
             actions=tuple(int(count) for count in outcome.actions),
@@ -173,6 +174,6 @@ class EpisodeDriver:
 
 
 def _path_of(outcome: Outcome) -> tuple[tuple[float, float, float], ...]:
-    """Return the way driven as a row a decision, and the end."""
-    kept = [*outcome.trace[:-1:TICKS_PER_DECISION], outcome.trace[-1]]
+    """Return the way driven thinned, with its end."""
+    kept = [*outcome.trace[:-1:PATH_EVERY], outcome.trace[-1]]
     return tuple(tuple(round(float(value), PATH_DIGITS) for value in row[1:4]) for row in kept)  # type: ignore[misc]

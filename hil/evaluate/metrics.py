@@ -50,6 +50,7 @@ class Summary:
     contacts_per_m: float | None
     episodes_with_contact: int
     successes_without_contact: int
+    bumps: int
     time_outs: int
     min_clearance_m: dict[str, float] | None
     ends: dict[str, int]
@@ -90,6 +91,7 @@ def summarise(rows: Sequence[Row], seed: int = 0) -> Summary:
         contacts_per_m=float(contacts.sum() / path_m.sum()) if path_m.sum() > 0.0 else None,
         episodes_with_contact=sum(row.contacts > 0 for row in rows),
         successes_without_contact=sum(row.success and row.contacts == 0 for row in rows),
+        bumps=sum(row.bumps for row in rows),
         time_outs=sum(row.ended == "time" for row in rows),
         min_clearance_m=_clearance(rows),
         ends=dict(Counter(row.ended for row in rows).most_common()),

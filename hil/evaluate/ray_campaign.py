@@ -11,10 +11,10 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from hil.evaluate.campaign import DriveJob, Driven, Job, failed
+from hil.evaluate.campaign import Coming, DriveJob, Driven, Job, failed
 from hil.evaluate.code import code_digest
 from hil.evaluate.workers import Failure
 from onboard.errors import InputError, MissingExtraError, OnboardError
@@ -31,7 +31,7 @@ LARGEST_PORT = 65535
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
-def on_ray(drive: DriveJob, jobs: Sequence[Job], address: str) -> Iterator[Driven]:
+def on_ray(drive: DriveJob, jobs: Sequence[Job], address: str) -> Coming:
     """Drive jobs on the cluster at an address, or on one started here for `local`.
 
     Raises OnboardError for a job that cannot be driven, or whose workers die more than `RETRIES` times.

@@ -24,6 +24,7 @@ class Row:
     shortest_m:      geodesic distance of the episode; straight_m: the same as the crow flies
     fastest_s:       t* of `fastest_time_s` over shortest_m
     contacts:        contacts, each counted once however long it lasted
+    bumps:           times that something that moves walked into the robot; not among the contacts
     min_clearance_m: least distance to anything solid during the drive, inf where nothing was near
     distance_m:      true distance to the goal at the end
     actions:         how often each of the 28 actions was chosen
@@ -43,6 +44,7 @@ class Row:
     straight_m: float
     fastest_s: float
     contacts: int
+    bumps: int
     min_clearance_m: float
     distance_m: float
     actions: tuple[int, ...]

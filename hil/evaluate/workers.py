@@ -5,12 +5,12 @@ from __future__ import annotations
 import multiprocessing
 import signal
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 
-from hil.evaluate.campaign import MAX_ATTEMPTS, DriveJob, Driven, Job, failed, lost_too_often
+from hil.evaluate.campaign import MAX_ATTEMPTS, Coming, DriveJob, Driven, Job, failed, lost_too_often
 from onboard.errors import OnboardError
 
 END_S = 5.0
@@ -31,7 +31,7 @@ class _Worker:
     job: Job
 
 
-def in_processes(drive: DriveJob, jobs: Sequence[Job], count: int) -> Iterator[Driven]:
+def in_processes(drive: DriveJob, jobs: Sequence[Job], count: int) -> Coming:
     """Drive jobs in `count` processes, each of which stays with one map as long as that has jobs left.
 
     Raises OnboardError for a job that cannot be driven or that ended its worker `MAX_ATTEMPTS` times. Whatever ends

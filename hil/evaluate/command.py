@@ -1,0 +1,161 @@
+"""The command `onboard-hil evaluate`: from its options to exit code, table, JSON and report."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from hil.dashboard import preparing
+from hil.evaluate.episode_driver import KnownMap, Loop, RobotFiles, Run, check_run, robot_files
+from hil.evaluate.evaluation import Evaluation, Plan, evaluate, partial_path
+from hil.evaluate.report import write_report
+from hil.evaluate.sets import find_sets
+from hil.evaluate.tables import rich_table
+from hil.setting import ScanKind
+from onboard.__main__ import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, write_json
+from onboard.config import DEFAULT_ROBOT, load_config
+from onboard.errors import InputError
+
+WIDTH = 110
+"""Columns of the table where no terminal says how many there are."""
+
+MapsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--maps",
+        metavar="NAME|FILE|DIR...",
+        help="Maps by name, episode files, map files, or folders of these. All committed sets when not given.",
+    ),
+]
+MoreMapsArgument = Annotated[list[str] | None, typer.Argument(hidden=True, help="The second and further --maps.")]
+EpisodesOption = Annotated[
+    int | None, typer.Option("--episodes", help="So many of each map, the first ones. All when not given.")
+]
+SeedOption = Annotated[
+    int, typer.Option("--seed", min=0, help="Noise, and starts and goals in maps that bring none, follow from it.")
+]
+JobsOption = Annotated[int, typer.Option("--jobs", help="Processes. The results do not depend on it.")]
+RayOption = Annotated[
+    str | None,
+    typer.Option("--ray", metavar="ADDRESS", help="Drive on a Ray cluster: HOST:PORT, or local to start one here."),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Hands:
+    """Who drives: so many processes, or a cluster at an address."""
+
+    jobs: int = 1
+    ray: str | None = None
+
+
+def evaluate_command(
+    policy: Annotated[
+        str, typer.Option("--policy", help="planner, reactive, blind, or an .onnx file with its manifest.")
+    ],
+    maps: MapsOption = None,
+    more_maps: MoreMapsArgument = None,
+    episodes: EpisodesOption = None,
+    seed: SeedOption = 1,
+    jobs: JobsOption = 1,
+    ray: RayOption = None,
+    runtime: Annotated[bool, typer.Option("--runtime", help="Run the whole runtime on the simulated clock.")] = False,
+    rendered: Annotated[bool, typer.Option("--rendered", help="With --runtime: render what the cameras see.")] = False,
+    scan: Annotated[str, typer.Option("--scan", help="fused: of the depth cameras; lidar: one plane.")] = "fused",
+    known_map: Annotated[
+        str, typer.Option("--known-map", help="The planner's map: true, or rearranged furniture.")
+    ] = "true",
+    pedestrians: Annotated[int, typer.Option("--pedestrians", help="People walking about in each episode.")] = 0,
+    config: ConfigOption = None,
+    partial: Annotated[
+        Path | None,
+        typer.Option("--partial", help="Keep unfinished results there; beside --json FILE when not given."),
+    ] = None,
+    json_file: JsonOption = None,
+    report: Annotated[Path | None, typer.Option("--report", help="Write a page for a browser there.")] = None,
+) -> None:
+    """Drive a policy through sets of episodes and count how often it arrives, how well, and what it hits.
+
+    Ctrl-C leaves a valid partial result (exit 130); the same command goes on where it stopped.
+    """
+    check_json_target(json_file)
+    check_json_target(None if report is None else str(report))
+    hands = checked_hands(jobs, ray)
+    run = Run(policy, _loop(runtime, rendered), _scan(scan), _known_map(known_map), pedestrians)
+    check_run(run)
+    robot = load_robot(config)
+    plan = plan_of(run, robot, [*(maps or []), *(more_maps or [])], episodes, seed, hands)
+    done = evaluate(plan, partial or partial_path(plan, None if json_file == STANDARD_OUTPUT else json_file))
+    if json_file is not None:
+        write_json(json_file, done.as_json())
+    if report is not None:
+        with preparing(f"the report {report}"):
+            write_report(done, report)
+    show(done, json_file == STANDARD_OUTPUT)
+    if done.exit_code:
+        raise typer.Exit(done.exit_code)
+
+
+def checked_hands(jobs: int, ray: str | None) -> Hands:
+    """Return who drives. Raises InputError when that cannot be, within seconds also for a cluster."""
+    if jobs < 1:
+        raise InputError(f"--jobs {jobs}: must be at least 1")
+    if ray is None:
+        return Hands(jobs)
+    if jobs != 1:
+        raise InputError(f"--jobs {jobs} with --ray {ray}: give one of them, a cluster has its own number of workers")
+    # Only here, since Ray is an extra.
+    from hil.evaluate.ray_campaign import check_ray
+
+    check_ray(ray)
+    return Hands(ray=ray)
+
+
+def load_robot(config: Path | None) -> RobotFiles:
+    """Return the robot of a configuration, or the default one. Raises ConfigError."""
+    return robot_files(load_config(config or DEFAULT_ROBOT / "onboard.toml"))
+
+
+def plan_of(run: Run, robot: RobotFiles, maps: list[str] | None, episodes: int | None, seed: int, hands: Hands) -> Plan:
+    """Return what is to be evaluated. Raises InputError."""
+    with preparing("the episodes"):
+        sources = find_sets(maps, episodes, seed, robot.body)
+    return Plan(run, robot, sources, seed, hands.jobs, hands.ray)
+
+
+def show(done: Evaluation, on_standard_error: bool) -> None:
+    """Print the table, and after a signal how to go on."""
+    console = Console(stderr=on_standard_error)
+    if not console.is_terminal:
+        console = Console(stderr=on_standard_error, width=WIDTH)
+    console.print(rich_table(done))
+    if done.exit_code:
+        count = f"{len(done.driven)} of {done.plan.episodes} episodes"
+        sys.stderr.write(f"interrupted after {count}; the same command goes on from {done.partial}\n")
+
+
+def _loop(runtime: bool, rendered: bool) -> Loop:
+    if rendered and not runtime:
+        raise InputError("--rendered: only with --runtime")
+    return "rendered" if rendered else "runtime" if runtime else "fast"
+
+
+def _scan(text: str) -> ScanKind:
+    if text == "fused":
+        return "fused"
+    if text == "lidar":
+        return "lidar"
+    raise InputError(f"--scan {text}: must be fused or lidar")
+
+
+def _known_map(text: str) -> KnownMap:
+    if text == "true":
+        return "true"
+    if text == "rearranged":
+        return "rearranged"
+    raise InputError(f"--known-map {text}: must be true or rearranged")

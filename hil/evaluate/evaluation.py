@@ -1,0 +1,207 @@
+"""One evaluation from beginning to end: what is left to drive is driven, kept as it comes, and summed up."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import signal
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from hil.evaluate.campaign import DriveJob, Driven, Execute, Job, in_this_process, jobs_of
+from hil.evaluate.code import DIGEST_BYTES, code_digest, file_digest
+from hil.evaluate.episode_driver import EpisodeDriver, RobotFiles, Run
+from hil.evaluate.metrics import Summary, summarise, summarise_by
+from hil.evaluate.partial import Partial
+from hil.evaluate.progress import CampaignProgress
+from hil.evaluate.result import Row
+from hil.evaluate.sets import Source
+from hil.evaluate.workers import in_processes
+from onboard import __version__
+from onboard.scheduler import wall_ns
+from onboard.signals import KILLED_BY, Signals
+
+INTERRUPTED = KILLED_BY + signal.SIGINT
+"""How Ctrl-C ends a command."""
+PARTIAL_FOLDER = Path("out/evaluate")
+PARTIAL_SUFFIX = ".partial.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is to be evaluated, and by how many hands; those change no result.
+
+    jobs: processes; 1 is this one. ray: address of a cluster instead
+    """
+
+    run: Run
+    robot: RobotFiles
+    sources: Sequence[Source]
+    seed: int
+    jobs: int = 1
+    ray: str | None = None
+
+    @property
+    def episodes(self) -> int:
+        """How many there are."""
+        return sum(source.count for source in self.sources)
+
+    def of(self, run: Run) -> Plan:
+        """Return the same for another run."""
+        return replace(self, run=run)
+
+    def configuration(self) -> dict[str, Any]:
+        """Return all that a row depends on, as plain values."""
+        model = Path(self.run.policy)
+        robot = {
+            "config": self.robot.config.model_dump(mode="json", exclude={"robot": {"mounts", "plant"}}),
+            "plant": self.robot.plant.model_dump(mode="json"),
+            "mounts": file_digest(self.robot.config.robot.mounts),
+        }
+        return {
+            "version": __version__,
+            "code": code_digest(),
+            **asdict(self.run),
+            "model": file_digest(model) if model.is_file() else None,
+            "robot": _digest(robot),
+            "seed": self.seed,
+            "sets": [[source.name, source.count, source.digest, source.seed] for source in self.sources],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """What an evaluation came to.
+
+    driven:    in the order of sets and episodes; a part of them when `exit_code` is not 0
+    exit_code: 0, or that of a command which a signal ended
+    began, wall_s: when it was (last) started, and how long that took
+    resumed:   episodes that were driven before
+    """
+
+    plan: Plan
+    driven: Sequence[Driven]
+    exit_code: int
+    began: datetime
+    wall_s: float
+    resumed: int
+    partial: Path
+
+    @property
+    def rows(self) -> list[Row]:
+        """One row an episode."""
+        return [driven.row for driven in self.driven]
+
+    def summary(self) -> Summary:
+        """Return the figures of all episodes."""
+        return summarise(self.rows, self.plan.seed)
+
+    def by(self, name: str) -> dict[str, Summary]:
+        """Return the figures by "map" or "split"."""
+        return summarise_by(name, self.rows, self.plan.seed)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return plain values. Those of `run` tell how it went; all others follow from the configuration alone."""
+        return {
+            **self.summary().as_json(),
+            "complete": self.exit_code == 0,
+            "configuration": self.plan.configuration(),
+            "per_split": {name: one.as_json() for name, one in self.by("split").items()},
+            "per_map": {name: one.as_json() for name, one in self.by("map").items()},
+            "per_episode": [row.as_json() for row in self.rows],
+            "run": {
+                "began": self.began.isoformat(timespec="seconds"),
+                "wall_s": round(self.wall_s, 3),
+                "jobs": self.plan.jobs,
+                "ray": self.plan.ray,
+                "resumed_episodes": self.resumed,
+            },
+        }
+
+
+def partial_path(plan: Plan, json_file: str | None) -> Path:
+    """Return where a campaign keeps its rows: beside the result, or in a folder under its configuration's digest."""
+    if json_file is not None:
+        return Path(f"{json_file}{PARTIAL_SUFFIX}")
+    return PARTIAL_FOLDER / f"{_digest(plan.configuration())}{PARTIAL_SUFFIX}"
+
+
+def evaluate(
+    plan: Plan, partial_file: Path, forget: bool = True, title: str | None = None, drive: DriveJob | None = None
+) -> Evaluation:
+    """Drive what is left of a plan and return what all of it came to, or a part of it after a signal.
+
+    forget: remove the partial file when all is driven
+    title:  what the progress is called; the policy when None
+    drive:  another way to drive, for tests
+    Raises OnboardError; what was driven until then is in the partial file.
+    """
+    began_ns = wall_ns()
+    jobs = [job for source in plan.sources for job in jobs_of(source.name, source.count, plan.seed)]
+    drive = drive or EpisodeDriver(plan.run, plan.robot, {source.name: source for source in plan.sources})
+    with Partial(partial_file, plan.configuration()) as partial:
+        driven = {one.key: one for one in partial.driven}
+        resumed = len(driven)
+        left = [job for job in jobs if (job.map, job.index) not in driven]
+
+        def keep(one: Driven) -> None:
+            partial.append(one)
+            driven[one.key] = one
+
+        with CampaignProgress(title or plan.run.policy, plan.episodes) as progress:
+            exit_code = _drive_all(plan, drive, left, list(driven.values()), keep, progress)
+        if exit_code == 0 and forget:
+            partial.finish()
+    ordered = [driven[key] for job in jobs if (key := (job.map, job.index)) in driven]
+    began = datetime.fromtimestamp(began_ns / 1e9, timezone.utc)
+    wall_s = (wall_ns() - began_ns) / 1e9
+    return Evaluation(plan, ordered, exit_code, began, wall_s, resumed, partial_file)
+
+
+def executor(plan: Plan) -> Execute:
+    """Return what drives the jobs: this process, several, or a cluster."""
+    if plan.ray is not None:
+        # Only here, since Ray is an extra.
+        from hil.evaluate.ray_campaign import on_ray
+
+        address = plan.ray
+        return lambda drive, jobs: on_ray(drive, jobs, address)
+    if plan.jobs > 1:
+        return lambda drive, jobs: in_processes(drive, jobs, plan.jobs)
+    return in_this_process
+
+
+def _drive_all(
+    plan: Plan,
+    drive: DriveJob,
+    left: Sequence[Job],
+    before: Sequence[Driven],
+    keep: Callable[[Driven], None],
+    progress: CampaignProgress,
+) -> int:
+    """Drive what is left and return 0, or the exit code of a command that a signal ended."""
+    unheard = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    try:
+        with Signals():
+            if unheard:
+                signal.signal(signal.SIGHUP, signal.SIG_IGN)  # under nohup, a campaign outlives its terminal
+            for one in before:
+                progress.add(one.row)
+            with contextlib.closing(executor(plan)(drive, left)) as coming:
+                for one in coming:
+                    keep(one)
+                    progress.add(one.row)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) and end.code > KILLED_BY else KILLED_BY + signal.SIGTERM
+    return 0
+
+
+def _digest(table: dict[str, Any]) -> str:
+    text = json.dumps(table, sort_keys=True).encode()
+    return hashlib.blake2b(text, digest_size=DIGEST_BYTES).hexdigest()

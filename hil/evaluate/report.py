@@ -1,0 +1,138 @@
+"""`--report page.html`: one evaluation as a page for a person, with nothing outside it."""
+
+from __future__ import annotations
+
+import base64
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import jinja2
+import numpy as np
+
+from hil.evaluate.campaign import Driven
+from hil.evaluate.charts import action_chart, detour_chart, whisker
+from hil.evaluate.evaluation import Evaluation
+from hil.evaluate.metrics import HARD_DETOUR, RESAMPLES
+from hil.evaluate.result import Row
+from hil.evaluate.sets import load_set
+from hil.evaluate.tables import HEADINGS, between, cells, intervals, number, percent
+from hil.picture import Drawing, save_picture
+from hil.routes import free_space, shortest_path
+from onboard.errors import OnboardError
+from onboard.messages import Pose
+
+TEMPLATE = "report.html.j2"
+FAILURES, TOUCHES, ARRIVALS = 4, 2, 3
+"""Drives shown, at most: not arrived; arrived with a contact; arrived without."""
+LOOPS = {
+    "fast": "policy and base stepped directly, with the constant delay",
+    "runtime": "the whole runtime on the simulated clock, the same direct scan",
+    "rendered": "the whole runtime on the simulated clock, rendered cameras",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One drive of the gallery: `data` is its picture as a data URL."""
+
+    row: Row
+    title: str
+    data: str
+
+
+def write_report(evaluation: Evaluation, file: Path) -> None:
+    """Write the page. Raises OnboardError naming the file."""
+    page = render(evaluation, [_shown(evaluation, driven) for driven in choose(evaluation.driven)])
+    try:
+        file.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise OnboardError(f"{file}: cannot be written: {error.strerror}") from error
+
+
+def render(evaluation: Evaluation, gallery: Sequence[Shown]) -> str:
+    """Return the page."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    summary = evaluation.summary()
+    tiles = [
+        ("success rate (SR)", f"{percent(summary.success_rate)} %", between(summary, "success_rate")),
+        ("weighted by path length (SPL)", f"{percent(summary.spl)} %", between(summary, "spl")),
+        ("weighted by time (SCT)", f"{percent(summary.sct)} %", between(summary, "sct")),
+        (
+            "contacts an episode",
+            number(summary.contacts_per_episode),
+            between(summary, "contacts_per_episode", 2, 1.0),
+        ),
+    ]
+    groups = [("map", evaluation.by("map")), ("split", evaluation.by("split")), ("all", {"all": summary})]
+    tables = [
+        (kind, [(name, cells(one), intervals(one), whisker(one)) for name, one in group.items()])
+        for kind, group in groups
+    ]
+    return environment.get_template(TEMPLATE).render(
+        evaluation=evaluation,
+        plan=evaluation.plan,
+        configuration=evaluation.plan.configuration(),
+        loop=LOOPS[evaluation.plan.run.loop],
+        summary=summary,
+        tiles=tiles,
+        tables=tables,
+        headings=HEADINGS,
+        percent=percent,
+        number=number,
+        between=between,
+        actions=action_chart(summary),
+        detours=detour_chart(evaluation.rows) if evaluation.rows else None,
+        hard_detour=HARD_DETOUR,
+        resamples=RESAMPLES,
+        gallery=gallery,
+    )
+
+
+def choose(driven: Sequence[Driven]) -> list[Driven]:
+    """Return drives worth a look: not arrived, arrived with contacts, and the longest detours that arrived well."""
+    shown = [one for one in driven if one.path]
+    failures = [one for one in shown if not one.row.success]
+    touches = [one for one in shown if one.row.success and one.row.contacts > 0]
+    arrivals = sorted(
+        (one for one in shown if one.row.success and one.row.contacts == 0), key=lambda one: -one.row.detour
+    )
+    return [*_varied(failures, FAILURES), *_varied(touches, TOUCHES), *_varied(arrivals, ARRIVALS)]
+
+
+def _varied(driven: Sequence[Driven], count: int) -> list[Driven]:
+    """Return the first ones, of different maps as long as there are some."""
+    first: dict[str, Driven] = {}
+    for one in driven:
+        first.setdefault(one.row.map, one)
+    others = [one for one in driven if one not in first.values()]
+    return [*first.values(), *others][:count]
+
+
+def _shown(evaluation: Evaluation, driven: Driven) -> Shown:
+    row = driven.row
+    source = next(source for source in evaluation.plan.sources if source.name == row.map)
+    known, body = load_set(source), evaluation.plan.robot.body
+    episode = known.episodes[row.index]
+    shortest = shortest_path(free_space(known.world, body), (episode.start.x_m, episode.start.y_m), episode.goal_xy_m)
+    drawing = Drawing(episode, np.array(driven.path), Pose(*driven.path[-1]), shortest, body=body)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "drive.png"
+        save_picture(known.world, drawing, file)
+        data = base64.b64encode(file.read_bytes()).decode()
+    return Shown(row, _title(row), f"data:image/png;base64,{data}")
+
+
+def _title(row: Row) -> str:
+    if not row.success:
+        how = "did not stop in time" if row.ended == "time" else f"ended {row.distance_m:.2f} m away: {row.ended}"
+        return f"{row.map} {row.index}: {how}"
+    touched = f", {row.contacts} contact{'s' if row.contacts > 1 else ''}" if row.contacts else ""
+    return f"{row.map} {row.index}: arrived{touched}"

@@ -1,0 +1,121 @@
+"""Figures as a person reads them: on a terminal, in Markdown, in a report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.box import SIMPLE
+from rich.table import Table
+
+from hil.evaluate.evaluation import Evaluation
+from hil.evaluate.metrics import HARD_DETOUR, Summary
+
+NOTHING = "-"
+TO = " to "
+HEADINGS = ("episodes", "SR %", "SPL %", "SCT %", "contacts", "in 100 m", "time-outs", "clear m", "hard SR %")
+"""Contacts are those of an episode, and those of 100 m driven; clearance is the median of the episodes' least."""
+
+
+def percent(value: float | None) -> str:
+    """Return a part as per cent with one decimal."""
+    return NOTHING if value is None else f"{100.0 * value:.1f}"
+
+
+def number(value: float | None, digits: int = 2, scale: float = 1.0) -> str:
+    """Return a number with so many decimals."""
+    return NOTHING if value is None else f"{scale * value:.{digits}f}"
+
+
+def between(summary: Summary, name: str, digits: int = 1, scale: float = 100.0) -> str:
+    """Return a figure's 95 % interval as "low to high"; of per cent, unless said."""
+    interval = summary.ci95.get(name)
+    return "" if interval is None else f"{scale * interval[0]:.{digits}f}{TO}{scale * interval[1]:.{digits}f}"
+
+
+def cells(summary: Summary) -> list[str]:
+    """Return the cells under `HEADINGS`."""
+    clearance = summary.min_clearance_m
+    return [
+        str(summary.episodes),
+        percent(summary.success_rate),
+        percent(summary.spl),
+        percent(summary.sct),
+        number(summary.contacts_per_episode),
+        number(summary.contacts_per_m, scale=100.0),
+        str(summary.time_outs),
+        NOTHING if clearance is None else number(clearance["median"]),
+        f"{percent(summary.hard_success_rate)} of {summary.hard_episodes}",
+    ]
+
+
+def intervals(summary: Summary) -> list[str]:
+    """Return the 95 % intervals under the same headings."""
+    return [
+        "",
+        between(summary, "success_rate"),
+        between(summary, "spl"),
+        between(summary, "sct"),
+        between(summary, "contacts_per_episode", 2, 1.0),
+        between(summary, "contacts_per_m", 2),
+        "",
+        "",
+        between(summary, "hard_success_rate"),
+    ]
+
+
+def rich_table(evaluation: Evaluation) -> Table:
+    """Return the figures by map, by split and of all episodes with their intervals."""
+    run = evaluation.plan.run
+    title = f"{run.policy}, {run.loop}, scan {run.scan}"
+    table = Table(title=title, caption=caption(evaluation), box=SIMPLE, pad_edge=False)
+    table.add_column("map", no_wrap=True)
+    for heading in HEADINGS:
+        table.add_column(heading, justify="right", no_wrap=True)
+    for groups in (evaluation.by("map"), evaluation.by("split")):
+        for name, summary in groups.items():
+            table.add_row(name, *cells(summary))
+        table.add_section()
+    summary = evaluation.summary()
+    table.add_row("all", *cells(summary), style="bold")
+    for name, end in (("95 % from", 0), ("95 % to", -1)):
+        table.add_row(name, *(interval.split(TO)[end] for interval in intervals(summary)), style="dim")
+    return table
+
+
+def caption(evaluation: Evaluation) -> str:
+    """Return in one sentence how hard the set is."""
+    summary = evaluation.summary()
+    return (
+        f"hard: shortest way more than {HARD_DETOUR} times the straight line, "
+        f"{percent(summary.hard_share)} % of {summary.episodes} episodes"
+    )
+
+
+def markdown(rows: Sequence[tuple[str, Summary]]) -> str:
+    """Return a table of several policies, with the intervals of SR, SPL and SCT, and how hard the set is."""
+    lines = [
+        "| policy | SR % | SPL % | SCT % | contacts / episode | contacts / 100 m | time-outs | SR % on hard ones |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for name, summary in rows:
+        figures = [
+            _with(percent(summary.success_rate), between(summary, "success_rate")),
+            _with(percent(summary.spl), between(summary, "spl")),
+            _with(percent(summary.sct), between(summary, "sct")),
+            _with(number(summary.contacts_per_episode), between(summary, "contacts_per_episode", 2, 1.0)),
+            number(summary.contacts_per_m, scale=100.0),
+            str(summary.time_outs),
+            _with(percent(summary.hard_success_rate), between(summary, "hard_success_rate")),
+        ]
+        lines.append(f"| {name} | {' | '.join(figures)} |")
+    for summary in [summary for _, summary in rows][:1]:
+        lines += [
+            "",
+            f"{summary.episodes} episodes; in brackets 95 % intervals. Hard are those whose shortest way is more than "
+            f"{HARD_DETOUR} times the straight line: {percent(summary.hard_share)} % ({summary.hard_episodes}).",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _with(figure: str, interval: str) -> str:
+    return f"{figure} ({interval})" if interval else figure
