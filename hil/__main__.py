@@ -1,4 +1,4 @@
-"""The commands `onboard-hil sim | demo | evaluate | baselines | view`."""
+"""The commands `onboard-hil sim | demo | evaluate | baselines | view | depth-noise`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import typer
 from hil.crowd_file import CrowdOptions, asked_crowd
 from hil.dashboard import preparing
 from hil.demo import DemoOptions, run_demo, summary
+from hil.depth_noise_command import depth_noise
 from hil.evaluate.baselines_command import baselines_command
 from hil.evaluate.command import evaluate_command
 from hil.maps import map_names
@@ -159,6 +160,7 @@ app.command()(view)
 app.command("evaluate")(evaluate_command)
 app.command("baselines")(baselines_command)
 app.command()(twin)
+app.command("depth-noise")(depth_noise)
 app.command()(guard)
 app.command()(twin_robot)
 

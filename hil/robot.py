@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hil.bodies import NO_BODIES, Bodies
+from hil.depth_noise import DepthNoise, load_depth_noise
 from hil.maps import World
 from hil.noise import FIX_PERIOD_S, FIX_SD, Drift, drift_step, next_fix_ns, noisy_fix
 from hil.plant import STEP_S
@@ -38,6 +39,7 @@ class Senses:
     localization_scale: times the noise of a fix
     fix_sd:             standard deviations of a fix, x, y [m], yaw [rad]; `FIX_SD` or `PRINTED_FIX_SD`
     fix_period_s:       least and largest time between fixes; the robot's, or `TRAINING_FIX_PERIOD_S`
+    depth_noise:        whether depth images have the noise and holes of real ones
     depth_every, color_every: ticks between two images (15 Hz and 6 Hz)
     """
 
@@ -47,6 +49,7 @@ class Senses:
     localization_scale: float = 1.0
     fix_sd: tuple[float, float, float] = FIX_SD
     fix_period_s: tuple[float, float] = FIX_PERIOD_S
+    depth_noise: bool = False
     depth_every: int = 2
     color_every: int = 5
 
@@ -115,7 +118,9 @@ class SimulatedRobot:
                 )
         self._senses = senses or Senses()
         self._simulation = Simulation(world, plant, body)
+        self._depth_mounts = mounts.depth
         self._depth_rays = {name: rays_of(mount) for name, mount in mounts.depth.items()}
+        self._depth_noise = load_depth_noise() if self._senses.depth_noise else None
         self._color_rays = [rays_of(mount) for mount in mounts.color.values()]
         self._rng = np.random.default_rng(self._senses.seed)
         self._drift = Drift(IDENTITY)
@@ -167,17 +172,27 @@ class SimulatedRobot:
 
     def depth(self, glance: Glance) -> dict[str, npt.NDArray[np.uint16]]:
         """Return what the depth cameras see. Safe in another thread than `step`."""
-        world = self._simulation.world
-        return {
-            name: render_depth(world, rays, glance.pose, bodies=glance.bodies)
+        images = {
+            name: render_depth(self._simulation.world, rays, glance.pose, bodies=glance.bodies)
             for name, rays in self._depth_rays.items()
         }
+        return images if self._depth_noise is None else self._spoilt(images, self._depth_noise, glance.tick)
 
     def color(self, glance: Glance) -> npt.NDArray[np.uint8] | None:
         """Return what the colour camera sees, None without one. Safe in another thread than `step`."""
         if not self._color_rays:
             return None
         return render_color(self._simulation.world, self._color_rays[0], glance.pose, self._look, glance.bodies)
+
+    def _spoilt(
+        self, images: dict[str, npt.NDArray[np.uint16]], noise: DepthNoise, tick: int
+    ) -> dict[str, npt.NDArray[np.uint16]]:
+        """Return true depth images as real cameras would deliver them; the same for the same seed and tick."""
+        spoilt = {}
+        for number, (name, image) in enumerate(images.items()):
+            mount = self._depth_mounts[name]
+            spoilt[name] = noise.apply(image, mount.fx, mount.depth_scale_m, (self._senses.seed, number, tick))
+        return spoilt
 
     def _fix(self) -> Pose | None:
         if not self._senses.localization or self.state.time_ns < self._fix_due_ns:

@@ -1,0 +1,101 @@
+"""Kernels that find the holes of depth frames: runs along rows, and connected blobs."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+Values = npt.NDArray[np.float64]
+
+
+@njit(cache=True)
+def runs_of(frames: Values, edge_per_m: float) -> tuple[Values, Values]:
+    """Return (n, 3) all runs of holes between two depths, and (m, 2) the bands.
+
+    A run: its length [px], the depth at its left and at its right [m]. An edge without a hole, a step of 1/depth of
+    more than `edge_per_m`, is a run of length 0. A band, one a row that has a depth: the holes before the first, and
+    that depth.
+    """
+    bands = np.empty((frames.shape[0] * frames.shape[1], 2))
+    count, rows = _find_runs(frames, edge_per_m, np.empty((0, 3)), bands)
+    runs = np.empty((count, 3))
+    _find_runs(frames, edge_per_m, runs, bands)
+    return runs, bands[:rows]
+
+
+@njit(cache=True)
+def _find_runs(frames: Values, edge_per_m: float, runs: Values, bands: Values) -> tuple[int, int]:
+    """Write as many runs as there is room for; return how many there are, and how many bands."""
+    count, rows = 0, 0
+    for n in range(frames.shape[0]):
+        for v in range(frames.shape[1]):
+            last = -1
+            for u in range(frames.shape[2]):
+                depth = frames[n, v, u]
+                if depth == 0.0:
+                    continue
+                if last < 0:
+                    bands[rows, 0], bands[rows, 1] = u, depth
+                    rows += 1
+                elif u - last > 1 or abs(1.0 / depth - 1.0 / frames[n, v, last]) > edge_per_m:
+                    if count < len(runs):
+                        runs[count, 0], runs[count, 1], runs[count, 2] = u - last - 1, frames[n, v, last], depth
+                    count += 1
+                last = u
+    return count, rows
+
+
+@njit(cache=True)
+def blob_areas(holes: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+    """Return the areas [px] of holes joined by edges, of (n, height, width), but for those at the left border."""
+    left = holes.copy()
+    areas, stack = [0], [(0, 0)]
+    for n in range(holes.shape[0]):
+        for v in range(holes.shape[1]):
+            for u in range(holes.shape[2]):
+                if not left[n, v, u]:
+                    continue
+                area, at_border = 0, False
+                left[n, v, u] = False
+                stack.append((v, u))
+                while len(stack) > 1:
+                    row, column = stack.pop()
+                    area += 1
+                    at_border |= column == 0
+                    for down, right in ((1, 0), (-1, 0), (0, 1), (0, -1)):
+                        r, c = row + down, column + right
+                        if 0 <= r < holes.shape[1] and 0 <= c < holes.shape[2] and left[n, r, c]:
+                            left[n, r, c] = False
+                            stack.append((r, c))
+                if not at_border:
+                    areas.append(area)
+    return np.array(areas[1:])
+
+
+@njit(cache=True)
+def fill_holes(frames: Values, edge_per_m: float) -> Values:
+    """Return the frames with every hole filled along its row by the depth behind it.
+
+    That is the farther one at an edge, the mean of 1/depth between alike depths, and the one depth beside it at a
+    border. A row without any depth stays empty.
+    """
+    filled = frames.copy()
+    for n in range(frames.shape[0]):
+        for v in range(frames.shape[1]):
+            last = -1
+            for u in range(frames.shape[2]):
+                depth = frames[n, v, u]
+                if depth == 0.0:
+                    continue
+                if u - last > 1:
+                    behind = depth
+                    if last >= 0:
+                        before = frames[n, v, last]
+                        alike = abs(1.0 / depth - 1.0 / before) <= edge_per_m
+                        behind = 2.0 / (1.0 / depth + 1.0 / before) if alike else max(depth, before)
+                    filled[n, v, last + 1 : u] = behind
+                last = u
+            if last >= 0:
+                filled[n, v, last + 1 :] = frames[n, v, last]
+    return filled
