@@ -11,10 +11,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from hil.baselines import KnowsMap
 from hil.course import Course, course_of, goal_tick
 from hil.fast_eyes import FastEyes
 from hil.fast_robot import FastRobot, time_ns
-from hil.needs import goal_request, tell_where
+from hil.needs import goal_request, map_from_start
 from hil.outcome import MAX_S, REACHED_M, Outcome, how_ended
 from hil.plant import NS, STEP_NS
 from hil.routes import Episode
@@ -50,11 +51,14 @@ class FastDrive:
         self, setting: Setting, course: Course, episode: Episode, policy: Policy, seed: int, max_s: float
     ) -> None:
         self._setting, self._config, self._course, self._episode = setting, setting.config, course, episode
-        self._policy = policy
+        self._with_map = policy if isinstance(policy, KnowsMap) else None
         self._inference = InlineInference(policy, lambda: 0)
         self._recurrence = Recurrence(policy.initial_memory(), policy.memory_reset_s)
         self._most = math.ceil(max_s * NS / STEP_NS)
         self._began = goal_tick(self._config.rates.ticks_per_decision)
+        goal, recovering = self._config.goal, self._config.recovery
+        self._timeout, self._progress_timeout = _ticks(goal.timeout_s), _ticks(goal.progress_timeout_s)
+        self._blocked_ticks = _ticks(recovering.blocked_s)
         self._robot = FastRobot(setting, course, episode.start, seed, self._most)
         self._eyes = FastEyes(setting, course, policy, self._robot)
         self._start = start.Start(Pose(0.0, 0.0, 0.0), None)
@@ -101,13 +105,13 @@ class FastDrive:
             tick + rates.ticks_per_decision - tick % rates.ticks_per_decision,
             self._eyes.next_tick(tick),
             self._began + self._most,
-            self._began + _ticks(goal.timeout_s),
-            int(robot.state.best) + _ticks(goal.progress_timeout_s),
+            self._began + self._timeout,
+            int(robot.state.best) + self._progress_timeout,
         ]
         if self._pilot.pending is not None:
             due.append(self._pilot.pending.due_slot)
         if robot.state.blocked != NEVER and self._course.gate is not None:
-            due.append(int(robot.state.blocked) + _ticks(self._config.recovery.blocked_s))
+            due.append(int(robot.state.blocked) + self._blocked_ticks)
         return max(tick + 1, min(due))
 
     def _tick(self) -> None:
@@ -144,8 +148,8 @@ class FastDrive:
     def _judge_mission(self) -> None:
         """End the drive where it has ended; asked only where it can have."""
         robot, goal, tick = self._robot, self._config.goal, self._robot.tick
-        in_time = tick < self._began + _ticks(goal.timeout_s)
-        nearing = tick < robot.state.best + _ticks(goal.progress_timeout_s)
+        in_time = tick < self._began + self._timeout
+        nearing = tick < robot.state.best + self._progress_timeout
         if not self._mission.driving or (in_time and nearing and self._mission.stops < goal.rest_decisions):
             return
         located = self._located()
@@ -178,14 +182,15 @@ class FastDrive:
             goal_xy_m=goal_xy_m,
             previous_action=self._pilot.previous_action,
         )
-        tell_where(self._policy, self._start, self._episode)
+        if self._with_map is not None:
+            self._with_map.locate(map_from_start(self._start, self._episode))
         self._pilot, _ = pilot.sense(self._pilot, slot, observation, self._inference, rates, self._recurrence)
 
     def _recover(self) -> Twist | None:
         """Back off when blocked for long; asked only then. Return what replaces the policy's command, if anything."""
         robot, section = self._robot, self._config.recovery
         s, tick = robot.state, robot.tick
-        long = s.blocked != NEVER and tick - s.blocked >= _ticks(section.blocked_s)
+        long = s.blocked != NEVER and tick - s.blocked >= self._blocked_ticks
         if not long and self._recovery.backing is None:
             return None
         blocked_ns = None if s.blocked == NEVER else time_ns(int(s.blocked))

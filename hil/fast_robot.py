@@ -21,13 +21,15 @@ from hil.ticks import NEVER, TickState, TickTable, note_tick, records_of, run_ti
 from hil.walkers import bodies_of, walk
 from onboard import localization, odometry
 from onboard.localization import STATES, LocalizationState
-from onboard.messages import Fix, Motion, OdometryMessage, Pose, Twist
+from onboard.messages import STOP, Fix, Motion, OdometryMessage, Pose, Twist
 from onboard.odometry import OdometryState, Sample
 from onboard.scheduler import NS_PER_S
 from onboard.start import Start
 
 START_NS = NS_PER_S
 """Time of tick 0 on the simulated clock."""
+NOT_KEPT = np.zeros((3, 3))
+"""In place of the covariance of the wheels' own pose, which nothing but the publisher looks at."""
 MOST_TICKS = 10
 """Ticks that are lived in one call at most."""
 
@@ -38,7 +40,10 @@ def time_ns(tick: int) -> int:
 
 
 class FastRobot:
-    """A robot in a building that is told a command and lives for some ticks. For one drive."""
+    """A robot in a building that is told a command and lives for some ticks. For one drive.
+
+    tick: number of the newest tick; state: everything in it; bodies: who else was where then
+    """
 
     def __init__(self, setting: Setting, course: Course, start: Pose, seed: int, most_ticks: int) -> None:
         """Put the robot down at tick 0, for a drive of at most so many ticks."""
@@ -55,12 +60,8 @@ class FastRobot:
         self._covariance = np.zeros((STATES, STATES))
         self._filter = LocalizationState()
         self._trace = np.zeros((most_ticks + 1, 6))
-        self.state = state_of(self._states)
-
-    @property
-    def tick(self) -> int:
-        """Number of the newest tick."""
-        return int(self.state.tick)
+        self._wanted, self._skip = STOP, False
+        self._look_up()
 
     @property
     def pose(self) -> Pose:
@@ -90,19 +91,22 @@ class FastRobot:
         table["driving"] = states["best"] = self.tick
         states["best_m"] = math.hypot(*goal_xy_m)
         note_tick(states, table, self._course.blocked, self._course.gap, self.bodies, self._trace)
-        self.state = state_of(states)
+        self._look_up()
 
     def want(self, set_point: Twist) -> None:
         """Tell what the policy wants from this tick on: by that it is judged whether the robot is blocked."""
-        self._table["wanted_v"], self._table["wanted_w"] = set_point.v_mps, set_point.w_radps
+        if set_point is not self._wanted:
+            self._wanted = set_point
+            self._table["wanted_v"], self._table["wanted_w"] = set_point.v_mps, set_point.w_radps
 
     def judge_blocked(self, since_tick: int | None) -> None:
         """Tell since when the robot is blocked, where the recovery itself has judged this tick."""
         self._states["blocked"] = NEVER if since_tick is None else since_tick
         self._table["skip"] = 1.0
+        self._skip = True
 
     def wheels(self) -> OdometryState:
-        """Return the odometry as the runtime has it in this tick; of its history only the newest sample."""
+        """Return the odometry as the runtime has it in this tick; of its history the newest sample, no covariance."""
         s, now_ns = self.state, time_ns(self.tick)
         motion = Motion(Pose(s.wheel_x_m, s.wheel_y_m, s.wheel_yaw), Twist(s.wheel_v, s.wheel_w))
         return OdometryState(
@@ -110,6 +114,7 @@ class FastRobot:
             twist=motion.twist,
             stamp_ns=now_ns,
             arrival_ns=now_ns,
+            covariance=NOT_KEPT,
             travelled_m=s.travelled_m,
             moving_s=s.moving_s,
             history=(Sample(now_ns, motion, s.moving_s),),
@@ -152,10 +157,16 @@ class FastRobot:
             if not self._states["owing"][0]:
                 break
             self._draw_drift()
-        self._table["skip"] = 0.0
+        if self._skip:
+            self._skip = False
+            self._table["skip"] = 0.0
         if self._delay:
             rows[: self._delay] = rows[ticks : self._delay + ticks]
+        self._look_up()
+
+    def _look_up(self) -> None:
         self.state = state_of(self._states)
+        self.tick = int(self.state.tick)
 
     def _walk(self) -> None:
         """Let those around walk for a tick."""
@@ -184,7 +195,7 @@ class FastRobot:
             states["scale"], states["creep"] = after.systematic
             self._covariance[:] = after.covariance
         self._filter = after
-        self.state = state_of(states)
+        self._look_up()
 
 
 def _drift_factor() -> npt.NDArray[np.float64]:

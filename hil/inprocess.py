@@ -13,11 +13,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from hil.baselines import KnowsMap
 from hil.course import SETTLE_S, goal_tick
 from hil.direct_scan import direct_scan
 from hil.eyes import LIMITS_TOPIC, POLICY_TOPIC, Cameras, Caster, Eyes, without_cameras
 from hil.inbox import STEP_NS, SimulatedInbox
-from hil.needs import goal_request, tell_where, wants_color
+from hil.needs import goal_request, map_from_start, wants_color
 from hil.outcome import MAX_S, REACHED_M, Outcome, how_ended
 from hil.robot import SimulatedRobot
 from hil.routes import Episode
@@ -91,8 +92,9 @@ class _Teller:
 
     def submit(self, number: int, observation: Observation, memory: Memory) -> bool:
         """Tell, and decide. The start frame is that of the tick before: the goal came before this decision's tick."""
-        if self.runtime.state.start is not None:
-            tell_where(self._policy, self.runtime.state.start, self._episode)
+        start = self.runtime.state.start
+        if isinstance(self._policy, KnowsMap) and start is not None:
+            self._policy.locate(map_from_start(start, self._episode))
         return self._inner.submit(number, observation, memory)
 
     def poll(self) -> Result | None:

@@ -1,8 +1,7 @@
-"""What a drive needs to know of its policy, and the policy of the drive, in every loop alike: place, colour, goal."""
+"""What every loop decides alike: the goal as the robot is told it, where it is in the map, and who looks at colour."""
 
 from __future__ import annotations
 
-from hil.baselines import KnowsMap
 from hil.routes import Episode
 from hil.setting import Setting
 from onboard.geometry import between, inverse
@@ -19,13 +18,12 @@ def wants_color(policy: Policy) -> bool:
     return isinstance(policy, NetworkPolicy) and any(entry.name == COLOR_INPUT for entry in policy.manifest.inputs)
 
 
-def tell_where(policy: Policy, start: Start, episode: Episode) -> None:
-    """Tell a policy that knows a map where the robot believes its start frame to be in it.
+def map_from_start(start: Start, episode: Episode) -> Pose:
+    """Return where the robot believes its start frame to be in the map, for a policy that knows one (`KnowsMap`).
 
     A robot without localisation was told once where it starts.
     """
-    if isinstance(policy, KnowsMap):
-        policy.locate(episode.start if start.start_from_map is None else inverse(start.start_from_map))
+    return episode.start if start.start_from_map is None else inverse(start.start_from_map)
 
 
 def goal_request(setting: Setting, episode: Episode, now_ns: int) -> GoalRequest:
