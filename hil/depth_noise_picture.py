@@ -75,7 +75,7 @@ def _panel(
     draw, font = ImageDraw.Draw(panel), ImageFont.load_default(FONT_PX)
     width, height = PANEL_PX[0] - 2 * PAD_PX, PANEL_PX[1] - 2 * PAD_PX
     pairs = np.array([real, simulated], np.float64)
-    largest = float(np.nanmax(pairs)) or 1.0
+    largest = float(np.nan_to_num(pairs).max()) or 1.0
     floor = PAD_PX + height
     for k, label in enumerate(labels):
         middle = PAD_PX + (k + 0.5) * width / len(labels)

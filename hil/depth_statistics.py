@@ -106,12 +106,10 @@ def measure_surfaces(frames: Frames) -> SurfaceStatistics:
     sd_per_m = _percentiles(sd, group, len(DEPTH_EDGES_M) - 1, FLAT_QUARTILE)
     flat = np.isfinite(sd_per_m[group]) & (sd <= FLAT * sd_per_m[group])
     image = beside[flat].reshape(-1, WINDOW_PX, WINDOW_PX) / sd[flat, np.newaxis, np.newaxis]
-    products = [(image[:, :, :-lag] * image[:, :, lag:]).sum() / image[:, :, lag:].size for lag in LAGS_PX]
-    correlation = np.array(products) / (image**2).mean()
     levels = np.unique(frames[(frames > STEPS_M[0]) & (frames < STEPS_M[1])])
     step = float(np.median(-np.diff(1.0 / levels))) if len(levels) > 1 else float("nan")
     wide_per_m = _percentiles(wide_sd, wide_group, len(DEPTH_EDGES_M) - 1, FLAT_QUARTILE)
-    return SurfaceStatistics(sd_per_m, wide_per_m, correlation, step)
+    return SurfaceStatistics(sd_per_m, wide_per_m, _correlation(image), step)
 
 
 def measure_holes(frames: Frames) -> HoleStatistics:
@@ -161,6 +159,14 @@ def _about_planes(frames: Frames, side_px: int) -> tuple[npt.NDArray[np.int64], 
     planes, _ = np.linalg.qr(np.stack([np.ones(len(down)), down, right], axis=1))
     beside = windows - (windows @ planes) @ planes.T
     return group, np.sqrt((beside**2).sum(axis=1) / (side_px**2 - planes.shape[1])), beside
+
+
+def _correlation(image: Row) -> Row:
+    """Return the correlation of (n, rows, columns) at `LAGS_PX` along rows; nan without any."""
+    if len(image) == 0:
+        return np.full(len(LAGS_PX), np.nan)
+    products = [(image[:, :, :-lag] * image[:, :, lag:]).mean() for lag in LAGS_PX]
+    return np.array(products) / (image**2).mean()
 
 
 def _percentiles(values: Row, group: npt.NDArray[np.int64], groups: int, percent: float) -> Row:
