@@ -158,7 +158,20 @@ def test_g6_it_turns_the_shorter_way(what: str, points: list[tuple[float, float]
     assert order == Order(Twist(0.0, side * 0.5))
 
 
-TURNING = Guard(Phase.TURNING, Cause.OBSTACLE, last=SLOW, side=-1)
+TURNING = Guard(Phase.TURNING, Cause.OBSTACLE, last=SLOW, side=-1, enough_m=2.5)
+
+#   the most that is free [m]   enough [m]
+ROOM_MOST = [(3.5, 2.5), (2.0, 1.8), (1.0, 0.9)]
+
+
+@pytest.mark.parametrize(("most_m", "enough_m"), ROOM_MOST)
+def test_g6_in_a_small_room_most_of_what_it_has_is_enough(most_m: float, enough_m: float) -> None:
+    """At the closed end of a passage, which behind is `most_m` long."""
+    sides = [(x, y) for x in np.arange(-most_m - 0.3, 0.6, 0.02) for y in (-0.5, 0.5)]
+    ends = [(x, y) for x in (-most_m - 0.3, 0.6) for y in np.arange(-0.5, 0.5, 0.02)]
+    guard, _ = after(STOPPED, **STANDING, scan=scan_of(*sides, *ends))
+    assert guard.enough_m == pytest.approx(enough_m, abs=0.05)
+
 
 #   what                      ahead [m]   phase
 AHEAD = [("room", 2.9, Phase.STARTING), ("not enough", 2.7, Phase.TURNING), ("nothing seen", inf, Phase.STARTING)]

@@ -1,4 +1,4 @@
-"""The commands `onboard-hil twin | guard | twin-robot`: the twin, the robot's guard, and a robot to try them with."""
+"""The commands `onboard-hil twin | guard | twin-robot | twin-demo | twin-latency`."""
 
 from __future__ import annotations
 
@@ -12,13 +12,22 @@ import typer
 from hil.crowd_file import CrowdOptions
 from hil.dashboard import preparing
 from hil.textures import PLAIN, draw_look
+from hil.twin.demo import TwinDemoOptions, run_twin_demo, summary
 from hil.twin.guard import rules_of, run_guard
 from hil.twin.physical import ROOM, ROOM_START, run_physical
 from hil.twin.process import TwinOptions, run_twin
 from hil.twin.site import Site, SiteOptions
 from hil.twin.views import Views
 from hil.world import Body
-from onboard.__main__ import ConfigOption, JsonOption, SecondsOption, check_json_target, finite, write_json
+from onboard.__main__ import (
+    STANDARD_OUTPUT,
+    ConfigOption,
+    JsonOption,
+    SecondsOption,
+    check_json_target,
+    finite,
+    write_json,
+)
 from onboard.assembly import check_files
 from onboard.config import Config, load_config
 from onboard.motion import load_plant
@@ -139,3 +148,31 @@ def twin_robot(
         result = run_physical(loaded, room, ROOM_START, drift, seed, seconds, lambda domain: say(f"domain {domain}"))
     if json_file is not None:
         write_json(json_file, result)
+
+
+def twin_demo(
+    map_name: MapOption = "gdc1",
+    seed: SeedOption = 1,
+    episode: EpisodeOption = 3,
+    pedestrians: PeopleOption = 4,
+    policy: Annotated[
+        str | None, typer.Option(help="reactive, or an .onnx file with its manifest; else the configuration's.")
+    ] = None,
+    free_m: FreeOption = 2.0,
+    drift: Annotated[float, typer.Option(min=0.0, help="Times the paper's odometry drift.", callback=finite)] = 0.0,
+    limit: Annotated[float, typer.Option(min=1.0, help="Longest drive, in s.", callback=finite)] = 300.0,
+    out: Annotated[Path, typer.Option(help="Folder for picture and logs.")] = Path("out/twin"),
+    config: ConfigOption = None,
+    json_file: JsonOption = None,
+) -> None:
+    """Drive a robot in an empty room, and by it its twin to a goal in a building. Exit 0: reached without contact."""
+    check_json_target(json_file)
+    crowd = CrowdOptions(pedestrians=pedestrians)
+    options = TwinDemoOptions(map_name, seed, episode, crowd, policy, free_m, drift, limit, out)
+    result = run_twin_demo(robot_config(config), options)
+    if json_file is not None:
+        write_json(json_file, result)
+    if json_file != STANDARD_OUTPUT:
+        sys.stdout.write(summary(result))
+    if not result["reached"] or result["virtual_contacts"] or result["real_contacts"]:
+        raise typer.Exit(1)

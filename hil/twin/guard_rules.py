@@ -7,9 +7,9 @@ G2   danger: the distance along the commanded arc to the nearest real obstacle i
 G3   a real scan that is missing or old is danger, so is a way into a sector where nobody looks (onboard.zones)
 G4   a virtual frame later than `deadline_s` is a safety stop as well
 G5   a safety stop commands zero, and pauses the twin, until both robot and twin stand
-G6   after danger the robot turns at `turn_radps` until `free_m` are free straight ahead and the last velocity's arc
-     is out of danger, to the side where that is nearer. After a whole turn without that, until as much is free as
-     the turn showed at most
+G6   after danger the robot turns at `turn_radps` until `free_m` are free straight ahead, or `NEARLY` the most that the
+     room has to offer as seen from here, and the last velocity's arc is out of danger; to the side where that is
+     nearer. Where the most was behind a blind sector's edge, a whole turn shows how much there really is
 G7   then it commands the last velocity until the robot has it, or for `START_S`, then also resumes the twin, until
      frames come again, for `RESUME_S` at most. Meanwhile G2 and G3 hold, which leads back to G5
 G8   a twin that does not resume is asked again after `RETRY_S` at rest
@@ -34,8 +34,8 @@ REACHED_MPS = 0.05
 START_S = 0.6
 RESUME_S = 0.5
 RETRY_S = 1.0
-NEARLY = 0.95
-"""After a whole turn, this part of the most that was free is enough."""
+NEARLY = 0.9
+"""Where nothing is free for `free_m`, this part of the most that is free is enough."""
 STRAIGHT = Twist(0.1, 0.0)
 """Any speed straight ahead: how far that way is free does not depend on it."""
 
@@ -108,7 +108,7 @@ class Guard:
     since_ns:    beginning of the phase
     last:        velocity before the stop, to go on with
     side:        1 turns left, -1 right; turned_rad: how far so far; yaw_rad: heading at the last look
-    best_free_m: the most that was free straight ahead in this turn
+    enough_m:    so much straight ahead ends this turn; best_free_m: the most that it has shown so far
     failed_ns:   when the twin last did not resume
     """
 
@@ -119,6 +119,7 @@ class Guard:
     side: int = 1
     turned_rad: float = 0.0
     yaw_rad: float = 0.0
+    enough_m: float = 0.0
     best_free_m: float = 0.0
     failed_ns: int | None = None
 
@@ -224,9 +225,7 @@ def _stopping(guard: Guard, seen: Seen, rules: Rules) -> tuple[Guard, Order]:
         return _enter(replace(guard, last=STOP), Phase.RESUMING, seen), Order(STOP, resume=True)
     if danger(seen, guard.last, rules) is Cause.NONE and guard.cause is Cause.LATE:
         return _enter(guard, Phase.STARTING, seen), Order(guard.last)
-    side = _shorter_side(seen.scan, rules)
-    guard = replace(guard, side=side, turned_rad=0.0, best_free_m=0.0)
-    return _enter(guard, Phase.TURNING, seen), Order(Twist(0.0, side * rules.turn_radps))
+    return _begin_turn(guard, seen, rules)
 
 
 def _resting(measured: Twist | None) -> bool:
@@ -234,15 +233,15 @@ def _resting(measured: Twist | None) -> bool:
     return measured is not None and abs(measured.v_mps) <= REST_MPS and abs(measured.w_radps) <= REST_RADPS
 
 
-def _shorter_side(scan: Scan | None, rules: Rules) -> int:
-    """Return the side on which a direction with enough room is nearer, or the one with the most room."""
-    if scan is None:
-        return 1
-    bearings = [float(bearing) for bearing in zones.BIN_CENTERS_RAD]
-    free = {bearing: free_ahead_m(scan, bearing, rules.radius_m) for bearing in bearings}
-    enough = [bearing for bearing, free_m in free.items() if free_m >= rules.free_m]
-    chosen = min(enough, key=abs) if enough else max(free, key=lambda bearing: free[bearing])
-    return 1 if chosen >= 0.0 else -1
+def _begin_turn(guard: Guard, seen: Seen, rules: Rules) -> tuple[Guard, Order]:
+    """Choose how much room is enough, and the side on which that is nearer."""
+    bearings = [float(bearing) for bearing in zones.BIN_CENTERS_RAD] if seen.scan else []
+    free = {bearing: free_ahead_m(seen.scan, bearing, rules.radius_m) for bearing in bearings if seen.scan}
+    enough_m = min(rules.free_m, NEARLY * max(free.values(), default=0.0))
+    nearest = min((bearing for bearing, free_m in free.items() if free_m >= enough_m), key=abs, default=1.0)
+    side = 1 if nearest >= 0.0 else -1
+    guard = replace(guard, side=side, turned_rad=0.0, best_free_m=0.0, enough_m=enough_m)
+    return _enter(guard, Phase.TURNING, seen), Order(Twist(0.0, side * rules.turn_radps))
 
 
 def _turning(guard: Guard, seen: Seen, rules: Rules) -> tuple[Guard, Order]:
@@ -252,8 +251,7 @@ def _turning(guard: Guard, seen: Seen, rules: Rules) -> tuple[Guard, Order]:
     free_m = free_ahead_m(seen.scan, 0.0, rules.radius_m)
     turned_rad = guard.turned_rad + abs(wrap(seen.yaw_rad - guard.yaw_rad))
     guard = replace(guard, yaw_rad=seen.yaw_rad, turned_rad=turned_rad, best_free_m=max(guard.best_free_m, free_m))
-    whole = turned_rad >= 2.0 * math.pi
-    enough_m = min(rules.free_m, NEARLY * guard.best_free_m) if whole else rules.free_m
+    enough_m = guard.enough_m if turned_rad < 2.0 * math.pi else min(guard.enough_m, NEARLY * guard.best_free_m)
     if free_m >= enough_m and danger(seen, guard.last, rules) is Cause.NONE:
         return _enter(guard, Phase.STARTING, seen), Order(guard.last)
     return guard, Order(Twist(0.0, guard.side * rules.turn_radps))

@@ -67,7 +67,10 @@ class Life:
 
 
 class Site:
-    """Makes lives: the first is the episode that was asked for, later ones draw furniture, people and start anew."""
+    """Makes lives: the first is the episode that was asked for, later ones draw furniture, people and start anew.
+
+    label: names files; first_world, episode: of the first life
+    """
 
     def __init__(self, options: SiteOptions, body: Body, plant: Plant) -> None:
         """Load the map. Raises InputError."""
@@ -75,18 +78,18 @@ class Site:
         self._areas = () if options.areas is None else load_areas(options.areas)
         if options.areas is None:
             scenario = choose(options.map_name, options.seed, options.episode, body)
-            self.label, self._world, self.episode = scenario.label, scenario.world, scenario.episode
+            self.label, self.first_world, self.episode = scenario.label, scenario.world, scenario.episode
             return
         if options.episode is not None:
             raise InputError("--episode has furniture of its own, and cannot go with --areas")
-        self._world = respawn(load_map(options.map_name), self._areas, options.seed)
-        self.label = f"{self._world.name}-seed{options.seed}"
+        self.first_world = respawn(load_map(options.map_name), self._areas, options.seed)
+        self.label = f"{self.first_world.name}-seed{options.seed}"
         rng = np.random.default_rng(options.seed)
-        self.episode = pick_episode(free_space(self._world, body), rng, MIN_M, MAX_M)
+        self.episode = pick_episode(free_space(self.first_world, body), rng, MIN_M, MAX_M)
 
     def life(self, number: int) -> Life:
         """Return life `number`, from 0; the same every time. Raises InputError where there is no room for one."""
-        options, episode, world = self._options, self.episode, self._world
+        options, episode, world = self._options, self.episode, self.first_world
         if number:
             world = respawn(load_map(options.map_name), self._areas, options.seed + number)
             episode = replace(episode, start=_spawned(world, self._body, episode, options.seed + number))
