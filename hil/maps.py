@@ -1,4 +1,4 @@
-"""Buildings: ROS map_server maps (pgm + yaml) and vector maps (wall segments) as grids of vertical intervals.
+"""Buildings as grids of vertical intervals: ROS maps (pgm + yaml), vector maps (wall segments) and meshes.
 
 Walls stand from the floor to `WALL_HEIGHT_M`. Unknown cells of a pgm are walls. What lies outside the building of a
 vector map is open ground. Every grid is closed by a border of wall one cell thick.
@@ -25,6 +25,7 @@ MAX_CELLS = 40_000_000
 MAPS_FOLDER = Path(__file__).parent / "maps_data"
 VECTOR_SUFFIX = ".json"
 ROS_SUFFIXES = (".yaml", ".yml")
+MESH_SUFFIXES = (".glb", ".gltf", ".obj", ".dae")
 INTERVALS = 2
 """Vertical intervals per cell: what stands on the floor, and what hangs over it."""
 
@@ -101,7 +102,7 @@ def map_names() -> list[str]:
 
 
 def load_map(name_or_path: str | Path) -> World:
-    """Return the world of a shipped map, by name, or of a file: .yaml of a pgm, or .json of a vector map.
+    """Return the world of a shipped map, by name, or of a file: .yaml of a pgm, .json of a vector map, or a mesh.
 
     Raises InputError with one line: file, field, limit.
     """
@@ -120,7 +121,13 @@ def load_map(name_or_path: str | Path) -> World:
         from hil.vector_map import load_vector_map
 
         return load_vector_map(path)
-    raise InputError(f"{path}: a map is the .yaml of a pgm or the .json of a vector map")
+    if path.suffix.lower() in MESH_SUFFIXES:
+        from hil.mesh import load_mesh
+
+        return load_mesh(path)
+    raise InputError(
+        f"{path}: a map is the .yaml of a pgm, the .json of a vector map, or a mesh ({', '.join(MESH_SUFFIXES)})"
+    )
 
 
 def check_size(path: Path, rows: float, columns: float) -> None:
