@@ -70,3 +70,19 @@ def refused(job: Job) -> Driven:
     if job.index == 2:
         raise InputError("the body does not fit at (1.00, 2.00)")
     return made_up(job)
+
+
+class Stranded:
+    """Drives made-up jobs on a Ray cluster; on one of its nodes a job never ends, and says so in a folder."""
+
+    def __init__(self, folder: Path, node: str) -> None:
+        self._folder, self._node = folder, node
+
+    def __call__(self, job: Job) -> Driven:
+        """Drive, or be stranded for good."""
+        import ray
+
+        if ray.get_runtime_context().get_node_id() == self._node:
+            (self._folder / str(job)).touch()
+            signal.pause()
+        return made_up(job)

@@ -121,7 +121,7 @@ def load_robot(config: Path | None) -> RobotFiles:
     return robot_files(load_config(config or DEFAULT_ROBOT / "onboard.toml"))
 
 
-def plan_of(run: Run, robot: RobotFiles, maps: list[str] | None, episodes: int | None, seed: int, hands: Hands) -> Plan:
+def plan_of(run: Run, robot: RobotFiles, maps: list[str], episodes: int | None, seed: int, hands: Hands) -> Plan:
     """Return what is to be evaluated. Raises InputError."""
     with preparing("the episodes"):
         sources = find_sets(maps, episodes, seed, robot.body)
