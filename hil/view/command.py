@@ -13,6 +13,9 @@ from hil.view.show import ViewOptions, run_view
 from onboard.__main__ import ConfigOption, SecondsOption, check_json_target
 from onboard.errors import InputError
 
+NICENESS = 10
+"""Of the live view: where it shares the cores with a runtime, that goes first."""
+
 
 def view(
     recording: Annotated[
@@ -32,7 +35,7 @@ def view(
     if bare and episode is not None:
         raise InputError("--bare draws no furniture, and --episode is of a furnished building: give one of them")
     check_json_target(None if save is None else str(save))
-    options = ViewOptions(recording, map_name, seed, episode, bare, config, save, serve, images, seconds)
+    options = ViewOptions(recording, map_name, seed, episode, bare, config, save, serve, images, seconds, NICENESS)
     sys.stderr.write(summary(run_view(options)))
 
 

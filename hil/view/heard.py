@@ -9,11 +9,15 @@ SMALL_BYTES = 2_000
 """What a message without an image takes, roughly."""
 
 
+TWIN_PREFIX = "twin/"
+"""In front of the names of the twin's topics."""
+
+
 @dataclass(frozen=True, slots=True)
 class Heard:
     """One message.
 
-    topic:   our name of its topic (`dds_topics.TOPICS`), or "tick" for the recording's own message
+    topic:   our name of its topic (`dds_topics.TOPICS`); "twin/scan" and the like; "tick", the recording's own message
     time_ns: when it came, wall time [ns since 1970]
     sample:  of a type of `drivers.ros_types`, or of `drivers.onboard_types`
     """

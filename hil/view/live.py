@@ -7,9 +7,11 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from hil.view.heard import Heard
+from hil.twin.topics import COLLISION, NAMESPACE, POSE, STATE
+from hil.view.heard import TWIN_PREFIX, Heard
 from hil.view.pump import Pump
-from onboard.drivers.dds_topics import Quality, topic
+from onboard.config import DdsSection
+from onboard.drivers.dds_topics import Quality, Topic, ros_topic, topic
 from onboard.drivers.wire import Reader, Wire
 from onboard.mounts import Mounts
 from onboard.scheduler import wall_ns
@@ -25,18 +27,40 @@ IMAGES = Quality(depth=1, read_best_effort=True)
 POLL_S = 0.05
 
 
+def shown_topics(section: DdsSection, mounts: Mounts, images: bool) -> dict[str, Topic]:
+    """Return what is listened to by the name that it is shown under: the robot's topics, then those of a twin.
+
+    Topics of the twin that the robot's own are remapped to are there once, as the robot's.
+    """
+    names = dict.fromkeys(PLAIN, STREAM) | _sensed(mounts, images)
+    robot = {name: replace(topic(name), quality=quality) for name, quality in names.items()}
+    own = {"pose": POSE, "state": STATE, "collision": COLLISION}
+    twin = {name: replace(row, quality=STREAM) for name, row in own.items()}
+    twin |= {name: replace(topic(name), quality=quality) for name, quality in _sensed(mounts, images).items()}
+    taken = {ros_topic(section, row) for row in robot.values()}
+    for name, row in twin.items():
+        shown = f"{TWIN_PREFIX}{name}"
+        moved = replace(row, name=shown, wire=f"{NAMESPACE}/{row.wire}")
+        if ros_topic(section, moved) not in taken:
+            robot[shown] = moved
+    return robot
+
+
+def _sensed(mounts: Mounts, images: bool) -> dict[str, Quality]:
+    sensed = {"scan": STREAM}
+    if images:
+        sensed |= {f"{camera}/depth/image": IMAGES for camera in mounts.depth}
+        sensed |= {"color/image": IMAGES} if mounts.color else {}
+    return sensed
+
+
 class Ears:
     """Readers of all that is shown."""
 
     def __init__(self, wire: Wire, mounts: Mounts, images: bool) -> None:
         """Open the readers; without `images` no camera is asked to send any. Raises ConfigError, DriverError."""
-        names = dict.fromkeys(PLAIN, STREAM)
-        if images:
-            names |= {f"{camera}/depth/image": IMAGES for camera in mounts.depth}
-            names |= {"color/image": IMAGES} if mounts.color else {}
-        self._readers: dict[str, Reader] = {
-            name: wire.reader(replace(topic(name), quality=quality)) for name, quality in names.items()
-        }
+        topics = shown_topics(wire.section, mounts, images)
+        self._readers: dict[str, Reader] = {name: wire.reader(row) for name, row in topics.items()}
 
     def wait(self) -> None:
         """Return when there may be something new."""

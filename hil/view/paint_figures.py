@@ -64,7 +64,7 @@ class FigurePainter:
 
     def word(self, name: str, value: bool) -> None:
         """Show a bumper or an e-stop."""
-        self._change(name, "true" if value else "false")
+        self.words(name, "true" if value else "false")
 
     def diagnostics(self, sample: ros.DiagnosticArray) -> None:
         """Plot the numbers, tell changes of level or message as words, and take what the summary needs."""
@@ -83,7 +83,7 @@ class FigurePainter:
     def tick(self, tick: Tick) -> None:
         """Show what only the recording knows of a tick."""
         self.twist("wanted", Twist(*tick.wanted))
-        self._change("reason", tick.reason)
+        self.words("reason", tick.reason)
         for name, stage_ns in zip(tick.stages, tick.stage_ns, strict=True):
             self._recording.log([FIGURES, "tick", f"{name}_ms"], rr.Scalars(stage_ns / NS_PER_MS))
         late_ms = (tick.start_ns - tick.deadline_ns) / NS_PER_MS
@@ -100,7 +100,7 @@ class FigurePainter:
         wanted = numbers.get("wanted_v_mps"), numbers.get("wanted_w_radps")
         if wanted[0] is not None and wanted[1] is not None:
             self.twist("wanted", Twist(*wanted))
-        self._change("reason", message)
+        self.words("reason", message)
 
     def _lane(self, name: str, value: str) -> None:
         """Show a value that holds until the next one."""
@@ -108,7 +108,7 @@ class FigurePainter:
             self._lanes[name] = value
             self._recording.log([LANES, name], rr.StateChange(state=value))
 
-    def _change(self, name: str, value: str) -> None:
+    def words(self, name: str, value: str) -> None:
         """Show a value that holds until the next one, and tell the change in words."""
         if self._lanes.get(name) != value:
             self._word(f"{name}: {value}")

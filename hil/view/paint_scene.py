@@ -11,7 +11,7 @@ from hil.view.shapes import circle
 from onboard.messages import Pose
 from onboard.mounts import Mount, Mounts
 
-MAP, ODOM, BASE = "map", "map/odom", "map/odom/base"
+MAP, ODOM, BASE, TWIN = "map", "map/odom", "map/odom/base", "map/twin"
 HERE = "map/here"
 """Goes with the robot without turning, for an eye that follows it."""
 BUILDING = "map/building"
@@ -32,7 +32,7 @@ MATERIAL_COLORS: tuple[Color, ...] = (
     (230, 150, 90),
 )
 """By material; more kinds begin again after the wall's."""
-ROBOT, INK = (70, 150, 255), (235, 235, 240)
+ROBOT, TWIN_ROBOT, INK = (70, 150, 255), (255, 130, 70), (235, 235, 240)
 
 
 def planar(parent_from_child: Pose) -> rr.Transform3D:

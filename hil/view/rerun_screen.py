@@ -5,18 +5,20 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import rerun as rr
 
 from hil.maps import World
 from hil.view.blocks import blocks_of
-from hil.view.heard import Heard
+from hil.view.heard import TWIN_PREFIX, Heard
 from hil.view.layout import TIMELINE, first_look
 from hil.view.outlet import Outlet, Viewer
 from hil.view.paint_figures import FigurePainter
-from hil.view.paint_robot import RobotPainter
-from hil.view.paint_scene import BASE, MAP, ROBOT, paint_body, paint_building, paint_cameras
+from hil.view.paint_robot import RobotPainter, TwinPainter
+from hil.view.paint_scene import BASE, MAP, ROBOT, TWIN, TWIN_ROBOT, paint_body, paint_building, paint_cameras
+from hil.view.paint_senses import SCANS, SensesPainter
 from onboard.config import Config
 from onboard.drivers.ros_messages import twist_from_ros
 from onboard.drivers.ros_types import TwistStamped
@@ -49,43 +51,39 @@ class RerunScreen:
 
     def __init__(self, recording: rr.RecordingStream, scene: Scene) -> None:
         """Draw what does not move."""
-        self._recording = recording
+        self._recording, self._scene = recording, scene
         robot = scene.config.robot
         recording.log(MAP, rr.ViewCoordinates.RIGHT_HAND_Z_UP, static=True)
         if scene.world is not None:
             paint_building(recording, scene.world, blocks_of(scene.world))
         paint_body(recording, BASE, robot.footprint_radius_m, robot.height_m, ROBOT)
         paint_cameras(recording, BASE, scene.mounts)
-        self._robot = RobotPainter(
-            recording, scene.config.dds, scene.mounts, scene.config.goal.tolerance_m, scene.map_from_odom
-        )
+        goal = scene.config.goal
+        self._robot = RobotPainter(recording, scene.config.dds, goal.tolerance_m, scene.map_from_odom)
+        self._senses = SensesPainter(recording, BASE, scene.mounts)
         self._figures = FigurePainter(recording)
+        self._twin: TwinScreen | None = None
 
     def show(self, heard: Heard) -> None:
         """Draw one message at its time; topics of no picture are left out. Raises InputError for a bad image."""
         self._recording.set_time(TIMELINE, timestamp=np.datetime64(heard.time_ns, "ns"))
-        camera, slash, kind = heard.topic.partition("/")
-        if kind == "depth/image":
-            self._robot.depth(heard.sample, camera)
-        elif kind == "image":
-            self._robot.color(heard.sample)
-        elif not slash:
-            self._show_plain(heard)
+        if heard.topic.startswith(TWIN_PREFIX):
+            self._twin = self._twin or TwinScreen(self._recording, self._scene, self._figures)
+            self._twin.show(heard.topic.removeprefix(TWIN_PREFIX), heard.sample)
+        elif not show_sensed(self._senses, heard.topic, heard.sample):
+            self._show_told(heard.topic, heard.sample)
 
     def close(self) -> None:
         """Hand over what is left. Safe to call twice."""
         self._recording.flush(timeout_sec=FLUSH_S)
 
-    def _show_plain(self, heard: Heard) -> None:
-        sample = heard.sample
-        match heard.topic:
+    def _show_told(self, topic: str, sample: Any) -> None:
+        match topic:
             case "tf":
                 self._robot.transforms(sample)
             case "odom":
                 self._robot.odometry(sample)
                 self._figures.twist("measured", twist_from_ros(sample.twist.twist))
-            case "scan" | "limits_scan":
-                self._robot.scan(sample, heard.topic)
             case "cmd_vel":
                 twist = sample.twist if isinstance(sample, TwistStamped) else sample
                 self._figures.twist("sent", twist_from_ros(twist))
@@ -98,11 +96,49 @@ class RerunScreen:
             case "state":
                 self._figures.state(sample.data)
             case "obstacle" | "e_stop":
-                self._figures.word(heard.topic, sample.data)
+                self._figures.word(topic, sample.data)
             case "diagnostics":
                 self._figures.diagnostics(sample)
             case "tick":
                 self._figures.tick(sample)
+
+
+class TwinScreen:
+    """The part of the picture that is there once a twin is heard."""
+
+    def __init__(self, recording: rr.RecordingStream, scene: Scene, figures: FigurePainter) -> None:
+        robot = scene.config.robot
+        paint_body(recording, TWIN, robot.footprint_radius_m, robot.height_m, TWIN_ROBOT)
+        paint_cameras(recording, TWIN, scene.mounts)
+        self._painter = TwinPainter(recording)
+        self._senses = SensesPainter(recording, TWIN, scene.mounts)
+        self._figures = figures
+
+    def show(self, topic: str, sample: Any) -> None:
+        """Draw one message of the twin's."""
+        if show_sensed(self._senses, topic, sample):
+            return
+        match topic:
+            case "pose":
+                self._painter.pose(sample)
+            case "state":
+                self._figures.words("twin", sample.data)
+            case "collision":
+                self._figures.word("twin collision", sample.data)
+
+
+def show_sensed(senses: SensesPainter, topic: str, sample: Any) -> bool:
+    """Draw a scan or an image; return False for any other topic. Raises InputError for a bad image."""
+    camera, _, kind = topic.partition("/")
+    if topic in SCANS:
+        senses.scan(sample, topic)
+    elif kind == "depth/image":
+        senses.depth(sample, camera)
+    elif kind == "image":
+        senses.color(sample)
+    else:
+        return False
+    return True
 
 
 @contextlib.contextmanager

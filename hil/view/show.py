@@ -31,8 +31,6 @@ from onboard.signals import Signals
 if TYPE_CHECKING:
     from hil.view.rerun_screen import Scene
 
-NICENESS = 10
-"""Of the live view: where it shares the cores with a runtime, that goes first."""
 LOOK_S = 0.2
 
 
@@ -44,6 +42,7 @@ class ViewOptions:
     map_name: building to draw; None draws none
     bare:     without the furniture of seed or episode: a real building as its map says
     images:   whether cameras are shown
+    niceness: added to that of this process while it listens
     """
 
     source: Path | None = None
@@ -56,6 +55,7 @@ class ViewOptions:
     serve: bool = False
     images: bool = True
     seconds: float | None = None
+    niceness: int = 0
 
 
 def run_view(options: ViewOptions) -> Shown:
@@ -78,7 +78,7 @@ def _view_live(options: ViewOptions, outlet: Outlet, signals: Signals) -> Shown:
     config = load_config(options.config or DEFAULT_ROBOT / "onboard.toml")
     scene = _scene(options, config, load_mounts(config.robot.mounts))
     over = threading.Event()
-    os.setpriority(os.PRIO_PROCESS, 0, NICENESS)
+    os.nice(options.niceness)
     with screen_at(outlet, scene) as (screen, viewer), contextlib.closing(Wire(config.dds)) as wire:
         pump = Pump(screen)
         try:
