@@ -264,7 +264,7 @@ def _nearest(
 
     It is the box's nearest point, or else where an edge of the sector enters the box.
     """
-    near, far, v_from, v_to = box
+    near, _, v_from, v_to = box
     v_nearest = min(max(0.0, v_from), v_to)
     if min(slope_a, slope_b) * near <= v_nearest <= max(slope_a, slope_b) * near:
         return math.sqrt(near * near + v_nearest * v_nearest)

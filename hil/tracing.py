@@ -1,0 +1,178 @@
+"""The ray caster: what a ray meets first in a world of vertical intervals, and among the bodies that move in it.
+
+A ray walks the grid from cell to cell, over empty squares in one stride, and its height is tested against the intervals
+of every cell that is not empty. Floor is z = 0; there is no ceiling but its colour. Bodies are sorted by bearing, so
+that a ray looks only at those on its way.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from hil.maps import WALL_HEIGHT_M, World
+
+NOTHING, SIDE_X, SIDE_Y, LEVEL, FLOOR, CEILING, BODY_SIDE, BODY_LEVEL = range(8)
+"""What a ray met: nothing, a face across x or y, a top or bottom, the floor, the ceiling, a body's round or level."""
+BEARINGS = 64
+"""Parts of the full circle by which bodies are sorted."""
+
+Floats = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.int64]
+
+
+class Grid(NamedTuple):
+    """The arrays of a `World` as the kernels take them."""
+
+    cell_m: float
+    gap: npt.NDArray[np.uint8]
+    low_m: npt.NDArray[np.float32]
+    high_m: npt.NDArray[np.float32]
+    material: npt.NDArray[np.uint8]
+
+
+def grid_of(world: World) -> Grid:
+    """Return the grid of a world, without a copy."""
+    return Grid(world.cell_m, world.gap, world.low_m, world.high_m, world.material)
+
+
+@njit(cache=True, nogil=True)
+def bearing(dx: float, dy: float) -> int:
+    """Return the part of the circle of a direction, in [0, BEARINGS), ascending to the left; no angle is computed."""
+    length = abs(dx) + abs(dy)
+    if length == 0.0:
+        return 0
+    quarter = dy / length
+    if dx < 0.0:
+        quarter = 2.0 - quarter
+    elif dy < 0.0:
+        quarter = 4.0 + quarter
+    return min(int(quarter * (BEARINGS / 4)), BEARINGS - 1)
+
+
+@njit(cache=True, nogil=True)
+def bodies_by_bearing(x: float, y: float, bodies: Floats) -> tuple[Indices, Indices]:
+    """Return (first, members): members[first[k]:first[k + 1]] are the bodies that reach into bearing k from (x, y)."""
+    span = np.empty((len(bodies), 2), np.int64)
+    first = np.zeros(BEARINGS + 1, np.int64)
+    for j in range(len(bodies)):
+        cx, cy, r = bodies[j, 0] - x, bodies[j, 1] - y, bodies[j, 2]
+        away2 = cx * cx + cy * cy
+        if away2 <= r * r:
+            span[j, 0], span[j, 1] = 0, BEARINGS
+        else:
+            s = r / math.sqrt(away2)
+            c = math.sqrt(1.0 - s * s)
+            span[j, 0] = bearing(cx * c + cy * s, cy * c - cx * s)
+            span[j, 1] = (bearing(cx * c - cy * s, cy * c + cx * s) - span[j, 0]) % BEARINGS + 1
+        for k in range(span[j, 1]):
+            first[(span[j, 0] + k) % BEARINGS + 1] += 1
+    for k in range(BEARINGS):
+        first[k + 1] += first[k]
+    members, filled = np.empty(first[BEARINGS], np.int64), first.copy()
+    for j in range(len(bodies)):
+        for k in range(span[j, 1]):
+            part = (span[j, 0] + k) % BEARINGS
+            members[filled[part]] = j
+            filled[part] += 1
+    return first, members
+
+
+@njit(cache=True, nogil=True)
+def trace(
+    x: float, y: float, z: float, dx: float, dy: float, dz: float, t_max: float,
+    grid: Grid, bodies: Floats, first: Indices, members: Indices,
+) -> tuple[float, int, int]:  # fmt: skip
+    """Return (t, what, which) of the first thing along (x, y, z) + t (dx, dy, dz), t up to `t_max`.
+
+    bodies, first, members: in the grid's frame, and of `bodies_by_bearing` for (x, y)
+    which: the cell as row * columns + column, or the body; 0 otherwise. (inf, NOTHING, 0) beyond.
+    """
+    end, at_end, which = t_max, NOTHING, 0
+    if dz < 0.0 and -z / dz <= end:
+        end, at_end = -z / dz, FLOOR
+    elif dz > 0.0 and (WALL_HEIGHT_M - z) / dz <= end:
+        end, at_end = (WALL_HEIGHT_M - z) / dz, CEILING
+    if len(members):
+        part = bearing(dx, dy)
+        for index in range(first[part], first[part + 1]):
+            hit, side = _hit_body(x, y, z, dx, dy, dz, end, bodies[members[index]])
+            if hit <= end:
+                end, at_end, which = hit, BODY_SIDE if side else BODY_LEVEL, members[index]
+    rows, columns = grid.gap.shape
+    column, row = math.floor(x / grid.cell_m), math.floor(y / grid.cell_m)
+    t, across_x = 0.0, True
+    while t < end and 0 <= column < columns and 0 <= row < rows:
+        reach = np.int64(grid.gap[row, column])
+        t_out, next_column, next_row, next_across = _stride(x, y, dx, dy, column, row, max(reach, 1), grid.cell_m)
+        if reach == 0:
+            low, high = grid.low_m[row, column], grid.high_m[row, column]
+            hit, side = _hit_interval(z + dz * t, dz, t, min(t_out, end), low, high)
+            if hit <= end:
+                return hit, (SIDE_X if across_x else SIDE_Y) if side else LEVEL, row * columns + column
+        t, column, row, across_x = t_out, next_column, next_row, next_across
+    if at_end == NOTHING or t < end:
+        return math.inf, NOTHING, 0
+    return end, at_end, which
+
+
+@njit(cache=True, nogil=True)
+def _stride(
+    x: float, y: float, dx: float, dy: float, column: int, row: int, reach: int, cell_m: float
+) -> tuple[float, int, int, bool]:
+    """Leave the square of `reach` cells around (row, column): (t at its edge, column, row behind it, across x).
+
+    Rounding never moves a cell index against the ray, so a walk of strides ends.
+    """
+    far = 1e30
+    edge_x = (column + reach if dx > 0.0 else column - reach + 1) * cell_m
+    edge_y = (row + reach if dy > 0.0 else row - reach + 1) * cell_m
+    t_x = (edge_x - x) / dx if dx != 0.0 else far
+    t_y = (edge_y - y) / dy if dy != 0.0 else far
+    if t_x <= t_y:
+        beside = math.floor((y + dy * t_x) / cell_m)
+        beside = min(max(beside, row), row + reach - 1) if dy > 0.0 else max(min(beside, row), row - reach + 1)
+        return t_x, column + (reach if dx > 0.0 else -reach), beside, True
+    beside = math.floor((x + dx * t_y) / cell_m)
+    beside = min(max(beside, column), column + reach - 1) if dx > 0.0 else max(min(beside, column), column - reach + 1)
+    return t_y, beside, row + (reach if dy > 0.0 else -reach), False
+
+
+@njit(cache=True, nogil=True)
+def _hit_interval(
+    z_in: float, dz: float, t_in: float, t_out: float, low_m: npt.NDArray[np.float32], high_m: npt.NDArray[np.float32]
+) -> tuple[float, bool]:
+    """Return (t, from the side) of the first interval that a ray meets between two t; t is inf where it passes."""
+    best, side = math.inf, False
+    z_out = z_in + dz * (t_out - t_in)
+    for k in range(len(low_m)):
+        low, high = low_m[k], high_m[k]
+        if low <= z_in <= high:
+            return t_in, True
+        if z_in < low <= z_out:
+            best = min(best, t_in + (low - z_in) / dz)
+        elif z_in > high >= z_out:
+            best = min(best, t_in + (high - z_in) / dz)
+    return best, side
+
+
+@njit(cache=True, nogil=True)
+def _hit_body(
+    x: float, y: float, z: float, dx: float, dy: float, dz: float, t_max: float, body: Floats
+) -> tuple[float, bool]:
+    """Return (t, from the side) where a ray meets an upright cylinder; t is inf where it passes or comes too late."""
+    a = dx * dx + dy * dy
+    cx, cy = body[0] - x, body[1] - y
+    b = dx * cx + dy * cy
+    within = b * b - a * (cx * cx + cy * cy - body[2] * body[2])
+    if within < 0.0 or a == 0.0:
+        return math.inf, False
+    root = math.sqrt(within)
+    t_in, t_out = max((b - root) / a, 0.0), min((b + root) / a, t_max)
+    if t_in > t_out:
+        return math.inf, False
+    return _hit_interval(z + dz * t_in, dz, t_in, t_out, body[3:4], body[4:5])
