@@ -15,7 +15,9 @@ SLOW_M = 1.0
 WAIT_M = 0.3
 """And stands when it is this near."""
 TOUCH_M = 0.05
-"""No step ends nearer to something than this, unless it leads away from it."""
+"""No step ends nearer to another character than this, unless it leads away from it..."""
+ROBOT_M = 0.3
+"""... nor nearer to the robot than this: nobody walks right up to it, from whichever side."""
 LANE_M = 0.1
 """In front is what would be met walking straight on, with so much room beside."""
 WAITING = 0.1
@@ -67,7 +69,8 @@ def _step(
         if j != i:
             other_x, other_y, reach = _other(i, j, state, shape, robot_x, robot_y, robot_radius)
             after = math.hypot(other_x - next_x, other_y - next_y)
-            if after < reach + TOUCH_M and after < math.hypot(other_x - x, other_y - y):
+            kept = ROBOT_M if j == len(state) else TOUCH_M
+            if after < reach + kept and after < math.hypot(other_x - x, other_y - y):
                 next_x, next_y, way, direction, pace = x, y, state[i, ALONG], state[i, DIRECTION], 0.0
                 break
     waited = state[i, WAITED] + dt_s if pace < WAITING else 0.0

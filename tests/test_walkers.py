@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rooms import drawn, room, with_box
 
-from hil.crowd_file import load_crowd
-from hil.strides import TOUCH_M, WAIT_M
+from hil.crowd_file import CrowdOptions, asked_crowd, load_crowd
+from hil.routes import Episode
+from hil.strides import ROBOT_M, TOUCH_M, WAIT_M
 from hil.textures import MATERIALS
 from hil.walkers import CLEAR_M, KINDS, NEAR_M, bodies_of, crowd_of, make_crowd, walk, walking_space
 from hil.world import Body, Simulation
@@ -59,7 +60,7 @@ def test_nobody_walks_into_anything_or_faster_than_his_speed(seed, pedestrians, 
         assert (stepped <= crowd.shape[:, 3] * dt_s + ROUNDING_M).all()
         assert not any(PERSON.overlaps(Pose(x, y, 0.0)) for x, y in bodies[:, :2])
         assert apart(bodies) > 0.0
-        assert all(math.dist(robot, (x, y)) > 0.25 + radius for x, y, radius in bodies[:, :3])
+        assert all(math.dist(robot, (x, y)) > 0.25 + radius + ROBOT_M - ROUNDING_M for x, y, radius in bodies[:, :3])
 
 
 @given(seed=st.integers(0, 2**32 - 1))
@@ -176,6 +177,31 @@ BAD_FILES = [
     ("one in another", 2 * (HEAD + "waypoints_m = [[1, 1], [2, 1]]\n"), "character 1 starts in character 0"),
     ("no TOML", "[[", "not valid TOML"),
 ]
+
+
+EPISODE = Episode(Pose(2.0, 4.5, 0.0), (10.0, 4.5), 9.0)
+
+
+def test_a_crowd_that_is_asked_for_is_clear_of_the_start_and_near_the_way():
+    assert asked_crowd(CrowdOptions(), HALL, EPISODE, 1) is None
+    crowd = asked_crowd(CrowdOptions(3, 1), HALL, EPISODE, 1)
+    assert crowd is not None
+    assert len(crowd.state) == 4
+    assert all(math.dist((2.0, 4.5), place) >= CLEAR_M for place in crowd.state[:, :2])
+
+
+def test_a_crowd_of_a_file_must_be_clear_of_the_start_and_is_all_there_is(tmp_path):
+    file = tmp_path / "crowd.toml"
+    file.write_text(HEAD + "waypoints_m = [[2.0, 3.5], [3.0, 1.0]]")
+    with pytest.raises(InputError, match=r"character 0 is 1\.0\d m from the robot, the limit is 2 m"):
+        asked_crowd(CrowdOptions(file=file), HALL, EPISODE, 1)
+    with pytest.raises(InputError, match="--crowd names all characters"):
+        asked_crowd(CrowdOptions(1, 0, file), HALL, EPISODE, 1)
+
+
+def test_the_options_are_handed_on_as_they_are(tmp_path):
+    assert CrowdOptions(2, 1).arguments() == ["--pedestrians", "2", "--robots", "1"]
+    assert CrowdOptions(file=tmp_path / "c.toml").arguments()[-2:] == ["--crowd", str(tmp_path / "c.toml")]
 
 
 @pytest.mark.parametrize(("name", "text", "line"), BAD_FILES)
