@@ -176,7 +176,7 @@ class FastRobot:
 
     def _draw_drift(self) -> None:
         """Draw what `noise.drift_step` draws, with the same numbers from the same stream."""
-        eps_m, eps_rad = DRIFT_MEAN + self._rng.standard_normal((1, 2))[0] @ DRIFT_FACTOR
+        eps_m, eps_rad = DRIFT_MEAN + (self._rng.standard_normal((1, 2)) @ DRIFT_FACTOR)[0]
         part = self._senses.drift_scale / TICKS_PER_ENVIRONMENT_STEP
         self._states["drift_eps_m"], self._states["drift_eps_rad"] = eps_m * part, eps_rad * part
         self._states["drift_left"] = TICKS_PER_ENVIRONMENT_STEP
@@ -187,7 +187,10 @@ class FastRobot:
         due_ns = next_fix_ns(self.tick * STEP_NS, self._rng, senses.fix_period_s)
         self._fix_tick = -(-due_ns // STEP_NS)
         fix = Fix(now_ns, now_ns, noisy_fix(self.pose, senses.localization_scale, self._rng, senses.fix_sd))
-        after = localization.correct(self.localization(), fix, self.wheels(), self._section)
+        self.put_in(localization.correct(self.localization(), fix, self.wheels(), self._section))
+
+    def put_in(self, after: LocalizationState) -> None:
+        """Go on with another state of the filter, one that has taken in the newest odometry."""
         states, pose = self._states, after.map_from_base
         if pose is not None and after.covariance is not None:
             states["filtering"] = 1.0
@@ -200,8 +203,8 @@ class FastRobot:
 
 def _drift_factor() -> npt.NDArray[np.float64]:
     """Return (2, 2): what numpy's `multivariate_normal` multiplies its standard normal numbers by."""
-    _, singular, rotation = np.linalg.svd(np.array(DRIFT_COVARIANCE))
-    return np.asarray(np.sqrt(singular)[:, np.newaxis] * rotation)
+    directions, singular, _ = np.linalg.svd(np.array(DRIFT_COVARIANCE))
+    return np.asarray((directions * np.sqrt(singular)).T)
 
 
 DRIFT_FACTOR = _drift_factor()

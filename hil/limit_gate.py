@@ -43,13 +43,14 @@ class LimitGate:
     def may_bind(self, ranges_m: npt.NDArray[np.float32], wanted: Twist) -> bool:
         """Return whether what is seen may change a command, for which `reach_m` is a number."""
         bounds = self.bounds
+        if abs(wanted.v_mps) < REST_MPS:
+            return False
         brake_m, paced_m = self._ways_m(abs(wanted.v_mps))
-        slows = abs(wanted.v_mps) > bounds.slow_mps - MARGIN_M
         return bool(
             _may_bind(
                 ranges_m, wanted.v_mps, wanted.w_radps,
                 bounds.swept_radius_m, brake_m,
-                bounds.slow_radius_m if slows else 0.0, brake_m,
+                self._slow_radius_m(abs(wanted.v_mps)), brake_m,
                 bounds.footprint_radius_m if paced_m > 0.0 else 0.0, paced_m,
             )
         )  # fmt: skip
@@ -66,7 +67,12 @@ class LimitGate:
         if look is Look.AHEAD_BLIND or (look is Look.FLANK_BLIND and speed_mps > bounds.slow_mps):
             return None
         brake_m, paced_m = self._ways_m(speed_mps)
-        return max(bounds.slow_radius_m + brake_m, bounds.footprint_radius_m + paced_m) + 2.0 * MARGIN_M
+        braking_m = max(bounds.swept_radius_m, self._slow_radius_m(speed_mps)) + brake_m
+        return max(braking_m, bounds.footprint_radius_m + paced_m) + 2.0 * MARGIN_M
+
+    def _slow_radius_m(self, speed_mps: float) -> float:
+        """Return the radius of the slow zone, 0 for a speed that is allowed in it."""
+        return self.bounds.slow_radius_m if speed_mps > self.bounds.slow_mps else 0.0
 
     def _ways_m(self, speed_mps: float) -> tuple[float, float]:
         """Return the ways that must be free for a speed: to brake within, and for the time to contact [m]."""

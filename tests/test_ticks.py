@@ -1,0 +1,206 @@
+"""Many compiled ticks in one call against the definitions, tick by tick: the same numbers, the filter to rounding."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from rooms import room, with_box
+from runtime_bench import MOUNTS, PLANT
+
+from hil.bodies import NO_BODIES, body_row
+from hil.course import Course, course_of
+from hil.fast_robot import FastRobot, time_ns
+from hil.maps import World
+from hil.noise import Drift, drift_step
+from hil.plant import STEP_NS
+from hil.robot import Senses
+from hil.setting import Setting
+from hil.tick_stages import composed, seen_from, turned, wrapped
+from hil.ticks import NEVER
+from hil.world import Body, SimState, Simulation
+from onboard import localization, odometry, progress, recovery, start
+from onboard.config import Config
+from onboard.contract import ACTIONS
+from onboard.geometry import IDENTITY, between, compose, wrap
+from onboard.localization import LocalizationState
+from onboard.messages import Fix, OdometryMessage, Pose, Twist
+from onboard.odometry import OdometryState
+
+WORLD = with_box(room(3.0, 2.5), (1.4, 1.7), (1.0, 1.3), (0.0, 0.6))
+START = Pose(0.7, 0.7, 0.4)
+GOAL = (0.9, 0.3)
+BODIES = np.vstack([body_row((2.3, 1.9), 0.2, 1.7, 0), body_row((2.3, 0.5), 0.15, 1.7, 0)])
+FIX = Pose(0.72, 0.69, 0.38)
+"""A fix that comes before the drive, so that there is something to predict."""
+ROUNDING = 1e-12
+
+runs = st.lists(st.tuples(st.sampled_from((*ACTIONS, Twist(-0.2, 0.0))), st.integers(1, 25)), min_size=1, max_size=8)
+
+
+class Plain:
+    """The same ticks by their definitions."""
+
+    def __init__(self, setting: Setting, seed: int, bodies: np.ndarray) -> None:
+        self.setting, self.bodies = setting, bodies
+        self.simulation = Simulation(setting.world, setting.plant, setting.body)
+        self.state: SimState = self.simulation.start(START)
+        self.rng, self.drift = np.random.default_rng(seed), Drift(IDENTITY)
+        self.wheels, self.filter = OdometryState(), LocalizationState()
+        self.progress = progress.begin(math.hypot(*GOAL), time_ns(1))
+        self.blocked_ns: int | None = None
+        self.clear_m = math.inf
+        self.tick = 0
+        self.start = start.Start(IDENTITY, None)
+
+    def step(self, command: Twist) -> None:
+        before = self.state
+        self.tick += 1
+        self.state = self.simulation.step(self.simulation.command(before, command), bodies=self.bodies)
+        twist = self.state.twist
+        moved = twist if self.state.path_m > before.path_m else Twist(0.0, twist.w_radps)
+        self.drift, reported = drift_step(self.drift, moved, self.setting.senses.drift_scale, self.rng)
+        now_ns, section = time_ns(self.tick), self.setting.config.odometry
+        self.wheels = odometry.advance(self.wheels, OdometryMessage(now_ns, now_ns, self.drift.pose, reported), section)
+        self.filter = localization.predict(self.filter, self.wheels)
+
+    def fix(self) -> None:
+        now_ns = time_ns(self.tick)
+        self.filter = localization.correct(
+            self.filter, Fix(now_ns, now_ns, FIX), self.wheels, self.setting.config.odometry
+        )
+        self.start = start.begin(self.wheels, self.filter)
+        self.clear_m = self.simulation.clearance_m(self.state, self.bodies)
+
+    def judge(self, wanted: Twist) -> None:
+        """What the runtime judges at the end of a tick."""
+        config, now_ns = self.setting.config, time_ns(self.tick)
+        self.clear_m = self.simulation.clearance_m(self.state, self.bodies, self.clear_m)
+        touching = self.state.touched_at is not None
+        situation = recovery.Situation(False, touching, wanted, self.wheels.twist, self.wheels.travelled_m, 1.0)
+        blocked = recovery.blocked(situation, config.recovery)
+        self.blocked_ns = (self.blocked_ns or now_ns) if blocked else None
+        located = start.locate(self.start, self.wheels, self.filter, config.odometry, now_ns)
+        away_m = math.dist((located.filtered.pose.x_m, located.filtered.pose.y_m), GOAL)
+        self.progress, _ = progress.advance(self.progress, away_m, False, config.goal, now_ns)
+
+
+def fast_robot(setting: Setting, seed: int, bodies: np.ndarray) -> tuple[FastRobot, Course]:
+    course = course_of(setting)
+    robot = FastRobot(setting, course, START, seed, 300)
+    robot.bodies = bodies
+    return robot, course
+
+
+def setting_of(world: World = WORLD, senses: Senses | None = None, **tables: dict[str, object]) -> Setting:
+    config = Config.model_validate(tables)
+    return Setting(world, PLANT, Body(), MOUNTS, config, senses or Senses(localization=False))
+
+
+PLAIN_SETTING = setting_of()
+SETTINGS = {
+    "twist": PLAIN_SETTING,
+    "own pose": setting_of(odometry={"source": "pose"}),
+    "perfect wheels": replace(PLAIN_SETTING, senses=Senses(localization=False, drift_scale=0.0)),
+    "turned map": replace(PLAIN_SETTING, world=replace(WORLD, map_from_grid=Pose(-0.1, 0.0, 0.03))),
+}
+
+
+@pytest.mark.parametrize("name", list(SETTINGS))
+@pytest.mark.parametrize("bodies", [NO_BODIES, BODIES], ids=["alone", "among others"])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(runs=runs, seed=st.integers(0, 5))
+def test_they_equal_their_definitions(name, bodies, runs, seed):
+    setting = SETTINGS[name]
+    robot, _ = fast_robot(setting, seed, bodies)
+    plain = Plain(setting, seed, bodies)
+    robot.run_to(1, Twist(0.0, 0.0))
+    plain.step(Twist(0.0, 0.0))
+    plain.fix()
+    robot.put_in(plain.filter)
+    robot.begin(plain.start, GOAL)
+    for command, ticks in runs:
+        robot.want(command)
+        robot.run_to(robot.tick + ticks, command)
+        for _ in range(ticks):
+            plain.judge(command)
+            plain.step(command)
+        check(robot, plain)
+
+
+def pose_of(pose: Pose) -> tuple[float, float, float]:
+    return pose.x_m, pose.y_m, pose.yaw_rad
+
+
+def assert_near(ours: tuple[float, ...], theirs: tuple[float, ...]) -> None:
+    """Compare to rounding: some functions of Python's `math` and the compiler's differ in the last bit."""
+    assert ours == pytest.approx(theirs, rel=0.0, abs=ROUNDING)
+
+
+def check(robot: FastRobot, plain: Plain) -> None:
+    """The drive's last tick is judged with the next call, so what is judged is compared as of the tick before."""
+    state, base, twist = robot.state, plain.state.base.motion, plain.state.twist
+    assert_near((state.x_m, state.y_m, state.yaw), pose_of(plain.state.pose))
+    assert_near((state.v, state.w, state.dv, state.dw), (twist.v_mps, twist.w_radps, base.dv_mps2, base.dw_radps2))
+    assert (robot.tick, state.contacts, state.bumps) == (plain.tick, plain.state.contacts, plain.state.bumps)
+    assert bool(state.touching) == (plain.state.touched_at is not None)
+    wheels = robot.wheels()
+    assert_near(pose_of(wheels.pose), pose_of(plain.wheels.pose))
+    assert_near((wheels.twist.v_mps, wheels.twist.w_radps), (plain.wheels.twist.v_mps, plain.wheels.twist.w_radps))
+    assert_near((wheels.travelled_m, wheels.moving_s), (plain.wheels.travelled_m, plain.wheels.moving_s))
+    assert (None if state.blocked == NEVER else time_ns(int(state.blocked))) == plain.blocked_ns
+    assert time_ns(int(state.best)) == plain.progress.since_ns
+    clear_m = plain.simulation.clearance_m(plain.state, plain.bodies, plain.clear_m)
+    assert_near((state.path_m, state.best_m, state.clear_m), (plain.state.path_m, plain.progress.best_m, clear_m))
+    ours, theirs = robot.localization(), plain.filter
+    assert ours.map_from_base is not None
+    assert theirs.map_from_base is not None
+    off = between(theirs.map_from_base, ours.map_from_base)
+    assert max(abs(off.x_m), abs(off.y_m), abs(off.yaw_rad)) < ROUNDING
+    np.testing.assert_allclose(ours.covariance, theirs.covariance, rtol=1e-9, atol=1e-15)
+
+
+angles = st.floats(-3 * math.pi, 3 * math.pi, exclude_min=True, exclude_max=True)
+metres = st.floats(-50.0, 50.0)
+
+
+@given(angle=angles)
+@settings(max_examples=300, deadline=None)
+def test_turns_are_taken_off_exactly(angle):
+    assert turned(angle) == math.remainder(angle, 2.0 * math.pi)
+    assert wrapped(angle) == wrap(angle)
+
+
+@pytest.mark.parametrize(
+    "angle", [math.pi, -math.pi, math.nextafter(math.pi, 4.0), math.nextafter(-math.pi, -4.0), 0.0]
+)
+def test_half_a_turn_is_where_the_definitions_have_it(angle):
+    assert (turned(angle), wrapped(angle)) == (math.remainder(angle, 2.0 * math.pi), wrap(angle))
+
+
+poses = st.builds(Pose, metres, metres, st.floats(-math.pi, math.pi))
+
+
+@given(a=poses, b=poses)
+@settings(max_examples=200, deadline=None)
+def test_poses_are_put_together_as_everywhere(a, b):
+    numbers = (a.x_m, a.y_m, a.yaw_rad, b.x_m, b.y_m, b.yaw_rad)
+    assert Pose(*composed(*numbers)) == compose(a, b)
+    assert Pose(*seen_from(*numbers)) == between(a, b)
+
+
+def test_the_trace_has_a_row_a_tick():
+    robot, _ = fast_robot(PLAIN_SETTING, 0, NO_BODIES)
+    robot.run_to(4, Twist(0.0, 0.0))
+    robot.begin(start.Start(IDENTITY, None), GOAL)
+    robot.run_to(10, Twist(0.3, 1.0))
+    trace = robot.trace(6)
+    assert trace.shape == (7, 6)
+    np.testing.assert_array_equal(trace[:, 0], np.arange(7) * STEP_NS / 1e9)
+    assert tuple(trace[0, 1:4]) == (START.x_m, START.y_m, START.yaw_rad)
+    assert tuple(trace[-1, 1:4]) == (robot.pose.x_m, robot.pose.y_m, robot.pose.yaw_rad)
+    assert (np.diff(trace[1:, 4]) > 0.0).all()
