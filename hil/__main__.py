@@ -20,7 +20,7 @@ from hil.robot import Senses, SimulatedRobot
 from hil.scenario import choose
 from hil.sim import run_sim
 from hil.textures import PLAIN, draw_look
-from hil.twin.command import guard, twin, twin_demo, twin_robot
+from hil.twin.command import guard, twin, twin_demo, twin_latency, twin_robot
 from hil.view.command import view
 from hil.world import Body
 from onboard import __version__
@@ -164,6 +164,7 @@ app.command("depth-noise")(depth_noise)
 app.command()(guard)
 app.command()(twin_robot)
 app.command()(twin_demo)
+app.command()(twin_latency)
 
 
 def _pose(text: str) -> Pose:

@@ -12,8 +12,11 @@ import typer
 from hil.crowd_file import CrowdOptions
 from hil.dashboard import preparing
 from hil.textures import PLAIN, draw_look
-from hil.twin.demo import TwinDemoOptions, run_twin_demo, summary
+from hil.twin.demo import TwinDemoOptions, run_twin_demo
+from hil.twin.demo import summary as demo_summary
 from hil.twin.guard import rules_of, run_guard
+from hil.twin.latency import LatencyOptions, run_latency
+from hil.twin.latency import summary as latency_summary
 from hil.twin.physical import ROOM, ROOM_START, run_physical
 from hil.twin.process import TwinOptions, run_twin
 from hil.twin.site import Site, SiteOptions
@@ -35,6 +38,7 @@ from onboard.mounts import load_mounts
 
 ROBOT = Path(__file__).parent / "robot.toml"
 """The default robot, driving for its twin."""
+PAPER_MOUNTS = Path(__file__).parent / "paper_mounts.toml"
 MOST_PEOPLE = 200
 
 OdometryOption = Annotated[str, typer.Option("--odometry", help="Topic of the real base's odometry.")]
@@ -173,6 +177,26 @@ def twin_demo(
     if json_file is not None:
         write_json(json_file, result)
     if json_file != STANDARD_OUTPUT:
-        sys.stdout.write(summary(result))
+        sys.stdout.write(demo_summary(result))
     if not result["reached"] or result["virtual_contacts"] or result["real_contacts"]:
         raise typer.Exit(1)
+
+
+def twin_latency(
+    count: Annotated[int, typer.Option(min=1, help="Round trips.")] = 10_000,
+    map_name: MapOption = "gdc1",
+    pedestrians: PeopleOption = 4,
+    paper: Annotated[bool, typer.Option("--paper", help="The camera of paper 4, 640x480, instead of ours.")] = False,
+    config: ConfigOption = None,
+    out: Annotated[Path, typer.Option(help="Folder for the twin's log.")] = Path("out/twin"),
+    json_file: JsonOption = None,
+) -> None:
+    """Measure from a robot's pose to the last message of its twin, over DDS between two processes."""
+    check_json_target(json_file)
+    mounts = PAPER_MOUNTS if paper else None
+    options = LatencyOptions(count, map_name, pedestrians, mounts, depth=not paper)
+    result = run_latency(robot_config(config), (config or ROBOT).resolve(), options, out)
+    if json_file is not None:
+        write_json(json_file, result)
+    if json_file != STANDARD_OUTPUT:
+        sys.stdout.write(latency_summary(result))

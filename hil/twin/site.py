@@ -94,10 +94,14 @@ class Site:
             world = respawn(load_map(options.map_name), self._areas, options.seed + number)
             episode = replace(episode, start=_spawned(world, self._body, episode, options.seed + number))
         crowd = asked_crowd(options.crowd, world, episode, options.seed + number)
-        simulation = Simulation(world, self._plant, self._body)
-        simulation.start(episode.start)
-        clear = ~world.overlapping(EYE_HEIGHT_M, EYE_HEIGHT_M)
-        return Life(number, world, simulation, episode.start, episode.goal_xy_m, crowd, clear)
+        return make_life(number, Simulation(world, self._plant, self._body), episode, crowd)
+
+
+def make_life(number: int, simulation: Simulation, episode: Episode, crowd: Crowd | None) -> Life:
+    """Return a life. Raises InputError where the body does not fit at its start."""
+    simulation.start(episode.start)
+    clear = ~simulation.world.overlapping(EYE_HEIGHT_M, EYE_HEIGHT_M)
+    return Life(number, simulation.world, simulation, episode.start, episode.goal_xy_m, crowd, clear)
 
 
 def _spawned(world: World, body: Body, episode: Episode, seed: int) -> Pose:

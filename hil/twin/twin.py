@@ -1,7 +1,8 @@
 """The twin: where it is, what it touches, and whether it follows the robot. Pure; the wire is in `link.py`.
 
-It waits for the robot's first pose, and follows from then on. It pauses when it is told to, and by itself when the
-robot's poses cannot be believed (`stream.py`); then it stands still until resume or reset.
+It waits for the robot's first pose, and follows from then on. It pauses when it is asked to, and by itself when the
+robot's poses cannot be believed (`stream.py`). Then it stands still until resume, which works only once the newest pose
+is good again; after a pause of its own a reset ends that as well.
 """
 
 from __future__ import annotations
@@ -82,15 +83,19 @@ def hear(twin: Twin, message: OdometryMessage, life: Life, section: OdometrySect
 
 
 def reset(twin: Twin, life: Life) -> Twin:
-    """Return the twin at the start of a life, following. Raises InputError while the robot's pose is not known."""
+    """Return the twin at the start of a life, following; one that was asked to pause stands there until resume.
+
+    Raises InputError while the robot's pose is not known.
+    """
     robot = _robot_pose(twin, "reset")
     wheels = twin.odom_from_base if twin.coupling is not None else IDENTITY
+    coupling, held = at_start(robot, life.start), twin.why == ASKED
     return replace(
         twin,
-        coupling=at_start(robot, life.start),
+        coupling=paused(coupling, robot) if held else coupling,
         pose=life.start,
         twist=STOP,
-        why="",
+        why=ASKED if held else "",
         odom_from_map=compose(wheels, inverse(life.start)),
         crowd=life.crowd,
         contact=False,
