@@ -11,7 +11,8 @@ from numba import njit
 EDGE_PER_M = 0.05
 """A step of 1/depth between two pixels that is larger than this is an edge..."""
 SLANT = 2.0
-"""... when it is also larger than this many times the steps beside it, of which a slanted surface has as large ones."""
+"""... when it is also larger than this many times both steps beside it that lead the same way: a slanted surface, and
+its first pixel beside an upright one, have another as large."""
 LARGEST_UNITS = 65535
 
 Image = npt.NDArray[np.float32]
@@ -53,9 +54,10 @@ def hide_unseen(per_m: Image, rim_px: Image, disparity_px_m: float, wider_px: fl
             u += 1
         for u in range(width - 1):
             step = per_m[v, u + 1] - per_m[v, u]
-            before = abs(per_m[v, u] - per_m[v, u - 1]) if u > 0 else 0.0
-            after = abs(per_m[v, u + 2] - per_m[v, u + 1]) if u < width - 2 else 0.0
-            if abs(step) <= max(EDGE_PER_M, SLANT * min(before, after)):
+            before = per_m[v, u] - per_m[v, u - 1] if u > 0 else 0.0
+            after = per_m[v, u + 2] - per_m[v, u + 1] if u < width - 2 else 0.0
+            along = max(before, after) if step > 0.0 else -min(before, after)
+            if abs(step) <= max(EDGE_PER_M, SLANT * along):
                 continue
             if step > 0.0:
                 m = 1

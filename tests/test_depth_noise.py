@@ -144,11 +144,27 @@ def test_the_shadow_of_something_near_lies_at_its_left_on_what_is_behind():
     assert set(hidden) <= {*band, *shadow, 34, 70}
 
 
-def test_a_slanted_wall_has_no_edges():
-    per_m = np.tile(np.linspace(0.3, 3.0, 80), (60, 1))
-    true = np.round(1000.0 / per_m).astype(np.uint16)
-    seen = perfect(rim_px=3.0).apply(true, SMALL_FOCAL_PX, UNIT_M, (1,))
-    assert (seen[:, 2:] > 0).all()
+#  name, inverse depth along a row [1/m]
+NO_EDGES = [
+    ("a slanted wall", np.linspace(0.3, 3.0, 80)),
+    ("a wall and the floor before it, seen in portrait", np.append(np.full(40, 0.3), np.arange(40) * 0.1 + 0.35)),
+    ("the same the other way round", np.append(np.arange(40)[::-1] * 0.1 + 0.35, np.full(40, 0.3))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "per_m"), NO_EDGES)
+def test_what_is_slanted_has_no_edges(name, per_m):
+    true = np.round(1000.0 / np.tile(per_m, (60, 1))).astype(np.uint16)
+    seen = perfect(rim_px=30.0).apply(true, SMALL_FOCAL_PX, UNIT_M, (1,))
+    assert (seen[:, 8:] > 0).all()
+
+
+def test_a_thin_pole_has_a_shadow():
+    scene = np.full((4, 80), 4000, np.uint16)
+    scene[:, 50] = 1000
+    seen = perfect(disparity_px_m=20.0).apply(scene, FOCAL_PX, UNIT_M, (1,))
+    assert (seen[:, 35:50] == 0).all()
+    assert (seen[:, 50] > 0).all()
 
 
 def test_runs_and_blobs_of_a_drawn_frame():
