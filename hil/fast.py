@@ -1,122 +1,264 @@
-"""A drive without processes or wire: truth, direct scan and a choice in one loop. For tests and tuning."""
+"""A drive without the runtime: policy and plant stepped directly, with the constant delay between them.
+
+What decides the outcome is the runtime's own: filter, start frame, pilot, mission, recovery and limits are called, but
+only in ticks where they can change anything. Between those ticks everything goes on in compiled code (`ticks.py`).
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
-from hil.fast_drive import drive_fast
-from hil.maps import World
-from hil.render import cast_scan
+from hil.baselines import KnowsMap
+from hil.course import Course, course_of, goal_tick
+from hil.fast_eyes import FastEyes
+from hil.fast_robot import FastRobot, time_ns
+from hil.needs import goal_request, map_from_start
+from hil.outcome import MAX_S, REACHED_M, Outcome, how_ended
+from hil.plant import NS, STEP_NS
 from hil.routes import Episode
-from hil.world import Body, SimState, Simulation
-from onboard import scan
-from onboard.config import ScanSection
-from onboard.contract import ACTIONS, STOP_ACTION
-from onboard.geometry import apply, between, inverse
-from onboard.messages import Motion, Scan, Twist
-from onboard.motion import Plant
-from onboard.mounts import Mounts
-
-__all__ = ["drive", "drive_fast"]
-
-REACHED_M = 0.2
-TICKS_PER_DECISION = 10
-REST_DECISIONS = 2
-"""So many decisions in a row must be a stop, with the body at rest, to end a drive."""
-REST_MPS = 0.02
-REST_RADPS = 0.05
-DEFAULT_SCAN = ScanSection()
-DEFAULT_BODY = Body()
-
-Choose = Callable[[Scan, Motion, tuple[float, float]], int]
-"""(scan, true motion in the start frame, goal in the start frame) -> action."""
+from hil.setting import Setting
+from hil.ticks import NEVER
+from onboard import limits, mission, pilot, recovery, start, zones
+from onboard.contract import ACTIONS
+from onboard.errors import InputError
+from onboard.inference import InlineInference
+from onboard.interfaces import Policy
+from onboard.limits import LimitsState
+from onboard.messages import STOP, Observation, Pose, Twist
+from onboard.mission import Mission, State
+from onboard.pilot import Pilot, Recurrence
+from onboard.progress import Progress
+from onboard.recovery import RecoveryState
+from onboard.scheduler import Slot
+from onboard.start import Located
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How a drive ended.
+def drive_fast(setting: Setting, episode: Episode, policy: Policy, seed: int, max_s: float = MAX_S) -> Outcome:
+    """Return how a drive went, without the runtime. The same seed gives the same outcome, to the last bit.
 
-    reached:    at rest by its own stop, truly within `REACHED_M` of the goal
-    ended:      "stop", "contact" or "time"
-    distance_m: true distance to the goal at the end
-    trace:      (ticks + 1, 6) time [s], x, y, yaw in the map frame, v, w
+    Raises InputError where the start is not free or the configuration's rates do not fit the simulated robot.
     """
-
-    reached: bool
-    ended: str
-    contacts: int
-    time_s: float
-    path_m: float
-    distance_m: float
-    trace: npt.NDArray[np.float64]
+    return FastDrive(setting, course_of(setting), episode, policy, seed, max_s).run()
 
 
-def looked_at(mounts: Mounts, section: ScanSection = DEFAULT_SCAN) -> npt.NDArray[np.bool_]:
-    """Return (180,) bool: bins in which some depth camera looks, as the fusion judges it."""
-    return np.asarray(np.logical_or.reduce([scan.looked_at(mount, section) for mount in mounts.depth.values()]))
+class FastDrive:
+    """One drive. Its stages are those of `onboard.runtime.Runtime`, by name and order."""
+
+    def __init__(
+        self, setting: Setting, course: Course, episode: Episode, policy: Policy, seed: int, max_s: float
+    ) -> None:
+        self._setting, self._config, self._course, self._episode = setting, setting.config, course, episode
+        self._with_map = policy if isinstance(policy, KnowsMap) else None
+        self._inference = InlineInference(policy, lambda: 0)
+        self._recurrence = Recurrence(policy.initial_memory(), policy.memory_reset_s)
+        self._most = math.ceil(max_s * NS / STEP_NS)
+        self._began = goal_tick(self._config.rates.ticks_per_decision)
+        goal, recovering = self._config.goal, self._config.recovery
+        self._timeout, self._progress_timeout = _ticks(goal.timeout_s), _ticks(goal.progress_timeout_s)
+        self._blocked_ticks = _ticks(recovering.blocked_s)
+        self._robot = FastRobot(setting, course, episode.start, seed, self._most)
+        self._eyes = FastEyes(setting, course, policy, self._robot)
+        self._start = start.Start(Pose(0.0, 0.0, 0.0), None)
+        self._mission, self._pilot = Mission(), Pilot()
+        self._recovery, self._limits = RecoveryState(), LimitsState()
+        self._limited: dict[Twist, Twist] = {}
+        self._command = STOP
+        self._actions = np.zeros(len(ACTIONS), np.int64)
+
+    def run(self) -> Outcome:
+        """Stand until the first fixes have come, take the goal, and drive until it has ended."""
+        robot = self._robot
+        for tick in (*self._eyes.ticks_before(self._began), self._began):
+            robot.run_to(tick, STOP)
+            self._eyes.look()
+        self._take_goal()
+        ended = self._ended()
+        while not ended:
+            robot.run_to(self._next_tick(), self._command)
+            self._tick()
+            ended = self._ended()
+        return self._outcome(ended)
+
+    def _take_goal(self) -> None:
+        """Fix the start frame and the goal in it, as the runtime does."""
+        wheels, filtered, config = self._robot.wheels(), self._robot.localization(), self._config
+        self._start = start.begin(wheels, filtered)
+        request = goal_request(self._setting, self._episode, time_ns(self._began))
+        try:
+            goal_xy_m = start.goal_in_start(request, self._start, wheels, filtered, config.goal, config.dds)
+        except InputError as error:
+            self._mission = mission.refuse(self._mission, str(error), time_ns(self._began))
+            goal_xy_m = (0.0, 0.0)
+        else:
+            self._mission = mission.accept(self._mission, goal_xy_m, time_ns(self._began))
+        self._robot.begin(self._start, goal_xy_m)
+
+    def _next_tick(self) -> int:
+        """Return the next tick in which something beside the robot's own motion can change."""
+        robot, rates, goal = self._robot, self._config.rates, self._config.goal
+        tick = robot.tick
+        backing = self._recovery.backing is not None
+        if backing or self._mission.stops >= goal.rest_decisions or self._course.ramped:
+            return tick + 1
+        due = [
+            tick + rates.ticks_per_decision - tick % rates.ticks_per_decision,
+            self._eyes.next_tick(tick),
+            self._began + self._most,
+            self._began + self._timeout,
+            int(robot.state.best) + self._progress_timeout,
+        ]
+        if self._pilot.pending is not None:
+            due.append(self._pilot.pending.due_slot)
+        if robot.state.blocked != NEVER and self._course.gate is not None:
+            due.append(int(robot.state.blocked) + self._blocked_ticks)
+        return max(tick + 1, min(due))
+
+    def _tick(self) -> None:
+        """Live the runtime's stages in this tick, those that can change anything."""
+        robot, slot = self._robot, _slot(self._robot.tick)
+        if robot.state.refused:
+            self._mission = mission.stop(self._mission, robot.refusal())
+            return
+        if self._eyes.look():
+            self._limited = {}
+        self._act(slot)
+        self._judge_mission()
+        if not self._mission.driving or self._ended():
+            return
+        self._sense(slot)
+        override = self._recover() if self._course.gate is not None else None
+        if not self._mission.driving:
+            return
+        wanted = self._pilot.set_point if override is None else override
+        self._command = wanted if self._course.gate is None else self._limit(wanted)
+        robot.want(self._pilot.set_point)
+
+    def _act(self, slot: Slot) -> None:
+        """Put a decision in force that is due; a failed engine ends the drive."""
+        self._pilot, acted = pilot.act(self._pilot, slot, self._inference, self._config.rates)
+        if acted is None:
+            return
+        if acted.fault:
+            self._mission = mission.stop(self._mission, f"engine failed: {acted.fault}")
+        elif acted.decision is not None:
+            self._mission = mission.note_action(self._mission, acted.decision.action)
+            self._actions[acted.decision.action] += 1
+
+    def _judge_mission(self) -> None:
+        """End the drive where it has ended; asked only where it can have."""
+        robot, goal, tick = self._robot, self._config.goal, self._robot.tick
+        in_time = tick < self._began + self._timeout
+        nearing = tick < robot.state.best + self._progress_timeout
+        if not self._mission.driving or (in_time and nearing and self._mission.stops < goal.rest_decisions):
+            return
+        located = self._located()
+        situation = mission.Situation(time_ns(tick), located.filtered.pose, located.filtered.twist)
+        progress = Progress(robot.state.best_m, time_ns(int(robot.state.best)))
+        self._mission = mission.judge(replace(self._mission, progress=progress), situation, goal)
+
+    def _located(self) -> Located:
+        """Return where the robot is in the start frame, as it believes itself."""
+        robot, section = self._robot, self._config.odometry
+        return start.locate(self._start, robot.wheels(), robot.localization(), section, time_ns(robot.tick))
+
+    def _sense(self, slot: Slot) -> None:
+        """Begin a decision when its slot has come."""
+        if self._mission.state is not State.NAVIGATING:
+            self._pilot = pilot.restart(self._pilot)
+            return
+        rates, goal_xy_m = self._config.rates, self._mission.goal_xy_m
+        if goal_xy_m is None or not pilot.is_due(self._pilot, slot, rates):
+            return
+        located = self._located()
+        observation = Observation(
+            stamp_ns=slot.start_ns,
+            color=self._eyes.color(),
+            scan=self._eyes.policy_scan(),
+            odometry=located.raw,
+            localization=located.fix,
+            localization_age_ns=located.fix_age_ns,
+            filtered=located.filtered,
+            goal_xy_m=goal_xy_m,
+            previous_action=self._pilot.previous_action,
+        )
+        if self._with_map is not None:
+            self._with_map.locate(map_from_start(self._start, self._episode))
+        self._pilot, _ = pilot.sense(self._pilot, slot, observation, self._inference, rates, self._recurrence)
+
+    def _recover(self) -> Twist | None:
+        """Back off when blocked for long; asked only then. Return what replaces the policy's command, if anything."""
+        robot, section = self._robot, self._config.recovery
+        s, tick = robot.state, robot.tick
+        long = s.blocked != NEVER and tick - s.blocked >= self._blocked_ticks
+        if not long and self._recovery.backing is None:
+            return None
+        blocked_ns = None if s.blocked == NEVER else time_ns(int(s.blocked))
+        situation = recovery.Situation(
+            suspended=False,
+            obstacle=bool(s.touching),
+            wanted=self._pilot.set_point,
+            measured=Twist(s.wheel_v, s.wheel_w),
+            travelled_m=s.travelled_m,
+            rear_free_m=zones.free_behind_m(self._eyes.limits_scan(), self._course.bounds.swept_radius_m),
+        )
+        before = replace(self._recovery, blocked_ns=blocked_ns)
+        self._recovery, override, event = recovery.advance(before, situation, section, time_ns(tick))
+        after_ns = self._recovery.blocked_ns
+        robot.judge_blocked(None if after_ns is None else (after_ns - time_ns(0)) // STEP_NS)
+        if event in recovery.MEMORY_RESETS:
+            self._pilot = pilot.restart(self._pilot)
+        self._mission = mission.recovering(self._mission, self._recovery.backing is not None)
+        if self._recovery.gave_up:
+            self._mission = mission.stop(self._mission, self._recovery.gave_up)
+        return override
+
+    def _limit(self, wanted: Twist) -> Twist:
+        """Return what the limits make of a command; they are asked only where they may change it."""
+        gate, eyes = self._course.gate, self._eyes
+        if gate is None or wanted in self._limited:
+            return self._limited.get(wanted, wanted)
+        reach_m = gate.reach_m(wanted)
+        if reach_m is not None and (
+            eyes.room_m() >= reach_m or not gate.may_bind(eyes.limits_scan(reach_m).ranges_m, wanted)
+        ):
+            return wanted
+        seen = eyes.limits_scan(math.inf if reach_m is None else reach_m)
+        now_ns = time_ns(self._robot.tick)
+        situation = limits.Situation(now_ns, None, False, None, now_ns, seen)
+        self._limits, limited = limits.limit(self._limits, wanted, situation, self._course.bounds)
+        if not self._course.ramped:
+            self._limited[wanted] = limited.twist
+        return limited.twist
+
+    def _ended(self) -> str:
+        """Return how the drive has ended, "" while it goes on."""
+        return how_ended(self._mission) or ("time" if self._robot.tick >= self._began + self._most else "")
+
+    def _outcome(self, ended: str) -> Outcome:
+        robot, goal = self._robot, self._episode.goal_xy_m
+        s, ticks = robot.state, robot.tick - self._began
+        distance_m = math.hypot(s.x_m - goal[0], s.y_m - goal[1])
+        return Outcome(
+            reached=ended == "stop" and distance_m <= REACHED_M,
+            ended=ended,
+            contacts=int(s.contacts),
+            time_s=ticks * STEP_NS / NS,
+            path_m=s.path_m,
+            distance_m=distance_m,
+            min_clearance_m=s.clear_m,
+            actions=self._actions,
+            trace=robot.trace(ticks),
+            bumps=int(s.bumps),
+        )
 
 
-def sense(world: World, state: SimState, seen: npt.NDArray[np.bool_]) -> Scan:
-    """Return the direct scan at the true pose, blind where no camera looks."""
-    ranges = cast_scan(world, state.pose)
-    ranges[~seen] = np.inf
-    return Scan(state.time_ns, ranges, seen)
+def _ticks(seconds: float) -> int:
+    """Return the ticks after which so much time may be over, at most one too early."""
+    return int(seconds * NS // STEP_NS)
 
 
-def drive(
-    world: World,
-    episode: Episode,
-    choose: Choose,
-    plant: Plant,
-    seen: npt.NDArray[np.bool_],
-    body: Body = DEFAULT_BODY,
-    delay_ticks: int = 3,
-    max_s: float = 100.0,
-    end_at_contact: bool = False,
-) -> Outcome:
-    """Return how a drive went: sense every tenth tick, act `delay_ticks` later, the command repeated at every tick.
-
-    seen: bins that cameras look at, of `looked_at`
-    """
-    simulation = Simulation(world, plant, body)
-    state = simulation.start(episode.start)
-    goal_start = apply(inverse(episode.start), episode.goal_xy_m)
-    trace = [_row(state)]
-    command, chosen, stops = ACTIONS[STOP_ACTION], STOP_ACTION, 0
-    ended, tick, sensed_tick = "", 0, 0
-    max_ns = round(max_s * 1e9)
-    while not ended:
-        if tick % TICKS_PER_DECISION == 0:
-            sensed_tick = tick
-            motion = Motion(between(episode.start, state.pose), state.twist)
-            chosen = choose(sense(world, state, seen), motion, goal_start)
-            stops = stops + 1 if chosen == STOP_ACTION else 0
-        if tick == sensed_tick + delay_ticks:
-            command = ACTIONS[chosen]
-        state = simulation.step(simulation.command(state, command))
-        trace.append(_row(state))
-        tick += 1
-        if stops >= REST_DECISIONS and command == ACTIONS[STOP_ACTION] and _at_rest(state.twist):
-            ended = "stop"
-        elif end_at_contact and state.contacts:
-            ended = "contact"
-        elif state.time_ns >= max_ns:
-            ended = "time"
-    distance_m = math.hypot(state.pose.x_m - episode.goal_xy_m[0], state.pose.y_m - episode.goal_xy_m[1])
-    reached = ended == "stop" and distance_m <= REACHED_M
-    time_s = state.time_ns / 1e9
-    return Outcome(reached, ended, state.contacts, time_s, state.path_m, distance_m, np.array(trace))
-
-
-def _at_rest(twist: Twist) -> bool:
-    return abs(twist.v_mps) < REST_MPS and abs(twist.w_radps) < REST_RADPS
-
-
-def _row(state: SimState) -> tuple[float, float, float, float, float, float]:
-    pose, twist = state.pose, state.twist
-    return state.time_ns / 1e9, pose.x_m, pose.y_m, pose.yaw_rad, twist.v_mps, twist.w_radps
+def _slot(tick: int) -> Slot:
+    return Slot(tick, time_ns(tick), time_ns(tick), 0)

@@ -41,6 +41,11 @@ class FastEyes:
         self._policy_ranges: Ranges | None = None
         self._near: tuple[float, Ranges] | None = None
 
+    def ticks_before(self, tick: int) -> list[int]:
+        """Return the ticks up to this one in which what is newest in it was taken."""
+        senses = self._setting.senses
+        return sorted({_last(tick, senses.depth_every), _last(tick, senses.color_every)})
+
     def next_tick(self, tick: int) -> int:
         """Return the next tick in which something must be taken; without limits only what the next decision sees."""
         sense = tick + self._ticks_per_decision - tick % self._ticks_per_decision

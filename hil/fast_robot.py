@@ -14,12 +14,15 @@ import numpy.typing as npt
 
 from hil.bodies import NO_BODIES, Bodies
 from hil.course import Course
+from hil.grids import circle_overlaps
 from hil.noise import DRIFT_COVARIANCE, DRIFT_MEAN, TICKS_PER_ENVIRONMENT_STEP, next_fix_ns, noisy_fix
 from hil.plant import NS, STEP_NS, STEP_S
 from hil.setting import Setting
 from hil.ticks import NEVER, TickState, TickTable, note_tick, records_of, run_ticks, state_of
 from hil.walkers import bodies_of, walk
 from onboard import localization, odometry
+from onboard.errors import InputError
+from onboard.geometry import apply
 from onboard.localization import STATES, LocalizationState
 from onboard.messages import STOP, Fix, Motion, OdometryMessage, Pose, Twist
 from onboard.odometry import OdometryState, Sample
@@ -46,7 +49,8 @@ class FastRobot:
     """
 
     def __init__(self, setting: Setting, course: Course, start: Pose, seed: int, most_ticks: int) -> None:
-        """Put the robot down at tick 0, for a drive of at most so many ticks."""
+        """Put the robot down at tick 0, for a drive of so many ticks. Raises InputError where it does not fit."""
+        check_start(setting, course, start)
         self._senses, self._course, self._section = setting.senses, course, setting.config.odometry
         self._radius_m = setting.body.radius_m
         self._rng = np.random.default_rng(seed)
@@ -199,6 +203,17 @@ class FastRobot:
             self._covariance[:] = after.covariance
         self._filter = after
         self._look_up()
+
+
+def check_start(setting: Setting, course: Course, start: Pose) -> None:
+    """Raise InputError where a body would overlap something, as `world.Simulation.start` does."""
+    x_m, y_m = apply(course.grid_from_map, (start.x_m, start.y_m))
+    cell_m, radius_m = setting.world.cell_m, setting.body.radius_m
+    if circle_overlaps(x_m / cell_m, y_m / cell_m, radius_m / cell_m, course.blocked, course.gap):
+        raise InputError(
+            f"map {setting.world.name}: start ({start.x_m:.2f}, {start.y_m:.2f}): "
+            f"a body of radius {radius_m} m does not fit there"
+        )
 
 
 def _drift_factor() -> npt.NDArray[np.float64]:

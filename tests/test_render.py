@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rooms import drawn, room, with_box
 
-from hil.fast import looked_at
+from hil.direct_scan import looked_at
 from hil.furniture import furnish
 from hil.grids import mark_segments
 from hil.maps import WALL_HEIGHT_M, World, load_map, world_of_walls
@@ -28,7 +28,7 @@ MOUNTS = load_mounts(DEFAULT_ROBOT / "mounts.toml")
 RIG = build_rig(MOUNTS, ScanSection())
 RAYS = {name: rays_of(mount) for name, mount in MOUNTS.depth.items()}
 COLOR = rays_of(MOUNTS.color["color"])
-LOOKS = looked_at(MOUNTS)
+LOOKS = looked_at(MOUNTS, ScanSection())
 ROOM = room(8.0, 6.0)
 LEVEL = np.array([[0.0, 0, 1, 0], [-1, 0, 0, 0], [0, -1, 0, 0.5], [0, 0, 0, 1]])
 """A level camera at the base's origin, 0.5 m up, that looks ahead."""

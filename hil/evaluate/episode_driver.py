@@ -12,7 +12,7 @@ from hil.episode_files import EpisodeSet, straight_m
 from hil.evaluate.campaign import Driven, Job, noise_seed
 from hil.evaluate.result import Row, fastest_time_s
 from hil.evaluate.sets import OWN_SPLIT, Source, load_set, rearranged
-from hil.fast_drive import drive_fast
+from hil.fast import drive_fast
 from hil.inprocess import drive_runtime
 from hil.maps import World
 from hil.outcome import Outcome
