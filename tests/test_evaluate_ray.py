@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import socket
 import threading
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 from evaluate_rows import Stranded, made_up, refused
+from processes import done, running
 from waiting import until
 
 from hil.evaluate.campaign import Driven, in_this_process, jobs_of
@@ -67,6 +69,28 @@ def test_the_address_is_checked_and_a_bad_job_named(cluster: Any) -> None:
     check_ray(cluster.address)
     with pytest.raises(OnboardError, match=r"episode 2: the body does not fit at \(1.00, 2.00\)"):
         list(on_ray(refused, JOBS, cluster.address))
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_the_command_on_a_cluster_that_loses_a_node_gives_what_two_processes_give(cluster: Any, tmp_path: Path) -> None:
+    drive = ("evaluate", "--policy", "reactive", "--maps", "depot", "apartment", "--episodes", "15")
+    assert done("hil", *drive, "--jobs", "2", "--json", "jobs.json", folder=tmp_path).process.returncode == 0
+    doomed = cluster.add_node(**NODE)
+    partial = tmp_path / "ray.json.partial.jsonl"
+    with running("hil", *drive, "--ray", cluster.address, "--json", "ray.json", folder=tmp_path) as command:
+
+        def driving() -> bool:
+            assert command.process.poll() is None, command.err
+            return partial.exists() and partial.read_bytes().count(b"\n") > 5
+
+        until(driving, 300.0)
+        cluster.remove_node(doomed, allow_graceful=False)
+        assert command.wait(600.0) == 0, command.err
+    by_jobs, by_ray = (json.loads((tmp_path / f"{name}.json").read_text()) for name in ("jobs", "ray"))
+    assert by_jobs.pop("run")["ray"] is None
+    assert by_ray.pop("run")["ray"] == cluster.address
+    assert by_ray == by_jobs
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import signal
 from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 
@@ -92,6 +93,8 @@ def _start(drive: DriveJob, job: Job) -> _Worker:
     ours, theirs = context.Pipe()
     process = context.Process(target=_work, args=(theirs, drive), daemon=True)
     # Ctrl-C goes to every process of a terminal; workers inherit that they do not hear it: this process ends them.
+    # What multiprocessing starts with the first of them would unblock the signal in between.
+    resource_tracker.ensure_running()
     heard = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         process.start()
