@@ -12,7 +12,7 @@ from hil.view.paint_scene import BASE, HERE, MAP
 from onboard.mounts import Mounts
 
 TIMELINE = "time"
-EYE_M, LOOK_AT_M = (-3.5, -3.5, 5.0), (0.5, 0.5, 0.0)
+EYE_M, LOOK_AT_M = (-2.8, -2.8, 5.8), (0.2, 0.2, 0.0)
 """Where the first look comes from and goes to, seen from the robot; the eye goes with it, without turning."""
 BACKGROUND = (24, 26, 30)
 SHOWN_S = 20.0

@@ -17,12 +17,12 @@ LANES = "states"
 WORDS = "words"
 SUMMARY = "summary"
 FIGURES = "figures"
-#   series        colour, width; where two are equal, the thinner lies on the wider
+#   series        colour, width; drawn in this order, so that what was wanted is seen on what was sent
 SERIES = {
     "measured": ((140, 200, 130), 1.5),
     "operator": ((200, 120, 255), 1.5),
-    "sent": ((70, 150, 255), 1.5),
-    "wanted": ((255, 170, 50), 4.0),
+    "sent": ((70, 150, 255), 4.0),
+    "wanted": ((255, 170, 50), 1.5),
 }
 #   first word of the state   colour
 STATE_COLORS = {

@@ -6,6 +6,7 @@ import numpy as np
 import rerun as rr
 
 from hil.maps import World
+from hil.textures import MATERIALS
 from hil.view.blocks import Blocks
 from hil.view.shapes import circle
 from onboard.messages import Pose
@@ -22,16 +23,19 @@ BODY_SHOWN_M = 0.12
 """Height of the solid part of the drawn body: what is on it stays in view."""
 
 Color = tuple[int, int, int]
-MATERIAL_COLORS: tuple[Color, ...] = (
-    (150, 156, 168),  # wall
-    (176, 137, 92),
-    (120, 130, 145),
-    (110, 130, 190),
-    (205, 200, 190),
-    (96, 150, 92),
-    (230, 150, 90),
-)
-"""By material; more kinds begin again after the wall's."""
+WALL: Color = (150, 156, 168)
+MATERIAL_COLORS: dict[str, Color] = {
+    "wood": (176, 137, 92),
+    "metal": (120, 130, 145),
+    "fabric": (110, 130, 190),
+    "plastic": (205, 200, 190),
+    "plant": (96, 150, 92),
+    "cardboard": (200, 160, 110),
+    "glass": (150, 190, 205),
+    "ceramic": (225, 225, 225),
+    "leather": (130, 95, 75),
+}
+"""Others look like a wall."""
 ROBOT, TWIN_ROBOT, INK = (70, 150, 255), (255, 130, 70), (235, 235, 240)
 
 
@@ -44,8 +48,8 @@ def planar(parent_from_child: Pose) -> rr.Transform3D:
 def paint_building(recording: rr.RecordingStream, world: World, blocks: Blocks) -> None:
     """Put the building under the map frame."""
     recording.log(BUILDING, planar(world.map_from_grid), static=True)
-    kinds = 1 + (blocks.material.astype(int) - 1) % (len(MATERIAL_COLORS) - 1)
-    colors = np.array(MATERIAL_COLORS, np.uint8)[np.where(blocks.material == 0, 0, kinds)]
+    palette = np.array([MATERIAL_COLORS.get(name, WALL) for name in MATERIALS], np.uint8)
+    colors = palette[np.minimum(blocks.material, len(MATERIALS) - 1)]
     boxes = rr.Boxes3D(mins=blocks.low_m, sizes=blocks.high_m - blocks.low_m, colors=colors, fill_mode="solid")
     recording.log(f"{BUILDING}/boxes", boxes, static=True)
 
