@@ -50,7 +50,7 @@ def drive_runtime(
     Raises InputError where the start is not free, and for what only `drive_fast` can: leaving the limits out.
     """
     if not setting.limits:
-        raise InputError("a drive of the whole runtime cannot leave the limits out")
+        raise InputError("the whole runtime cannot leave the limits out")
     if rendered and setting.scan == "lidar":
         raise InputError("a lidar's scan is cast, not rendered: it takes no rendered cameras")
     config = setting.config if rendered else without_cameras(setting.config)
