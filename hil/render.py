@@ -131,14 +131,15 @@ def _depth_kernel(
     x: float, y: float, yaw: float, directions: Floats, origin: Floats, max_range: float, units_per_m: float,
     grid: Grid, bodies: Floats, depth: npt.NDArray[np.uint16],
 ) -> None:  # fmt: skip
+    cell_m, gap, low_m, high_m, _ = grid
     c, s = math.cos(yaw), math.sin(yaw)
     px, py = x + c * origin[0] - s * origin[1], y + s * origin[0] + c * origin[1]
     first, members = bodies_by_bearing(px, py, bodies)
     for i in range(len(depth)):
         dx, dy = c * directions[i, 0] - s * directions[i, 1], s * directions[i, 0] + c * directions[i, 1]
         t, what, _ = trace(
-            px, py, origin[2], dx, dy, directions[i, 2], max_range, grid, bodies, first, members
-        )  # fmt: skip
+            px, py, origin[2], dx, dy, directions[i, 2], max_range, cell_m, gap, low_m, high_m, bodies, first, members
+        )
         units = t * units_per_m + 0.5
         seen = what != NOTHING and what != CEILING and units <= LARGEST_UNITS
         depth[i] = np.uint16(units) if seen else 0
@@ -149,25 +150,28 @@ def _color_kernel(
     x: float, y: float, yaw: float, directions: Floats, origin: Floats, grid: Grid, bodies: Floats,
     colours: Floats, pattern: npt.NDArray[np.int64], size_m: Floats, light: Light, image: npt.NDArray[np.uint8],
 ) -> None:  # fmt: skip
+    cell_m, gap, low_m, high_m, material = grid
     c, s = math.cos(yaw), math.sin(yaw)
     px, py, pz = x + c * origin[0] - s * origin[1], y + s * origin[0] + c * origin[1], origin[2]
     first, members = bodies_by_bearing(px, py, bodies)
     for i in range(len(image)):
         dx, dy = c * directions[i, 0] - s * directions[i, 1], s * directions[i, 0] + c * directions[i, 1]
         dz = directions[i, 2]
-        t, what, which = trace(px, py, pz, dx, dy, dz, COLOR_RANGE_M, grid, bodies, first, members)
+        t, what, which = trace(
+            px, py, pz, dx, dy, dz, COLOR_RANGE_M, cell_m, gap, low_m, high_m, bodies, first, members
+        )
         if what == NOTHING:
-            image[i] = 0
+            image[i, 0] = image[i, 1] = image[i, 2] = 0
             continue
         place = (px + t * dx, py + t * dy)
-        surface, u, v, facing = _surface(what, which, place, pz + t * dz, dx, dy, dz, grid, bodies, light)
-        paint(image[i], surface, u, v, place, facing, t, colours, pattern, size_m, light)
+        surface, u, v, facing = _surface(what, which, place, pz + t * dz, dx, dy, dz, material, bodies, light)
+        paint(image, i, surface, u, v, place, facing, t, colours, pattern, size_m, light)
 
 
 @njit(cache=True, nogil=True)
 def _surface(
     what: int, which: int, place: tuple[float, float], z: float, dx: float, dy: float, dz: float,
-    grid: Grid, bodies: Floats, light: Light,
+    material: npt.NDArray[np.uint8], bodies: Floats, light: Light,
 ) -> tuple[int, float, float, float]:  # fmt: skip
     """Return (surface, place on it u, v [m], cosine between its normal and the light) of what a ray met."""
     x, y = place
@@ -177,16 +181,14 @@ def _surface(
         return CEILING_SURFACE, x, y, -light.z
     upward = -light.z if dz > 0.0 else light.z
     if what in (BODY_SIDE, BODY_LEVEL):
-        body = bodies[which]
-        from_x, from_y = x - body[0], y - body[1]
+        from_x, from_y, r, of = x - bodies[which, 0], y - bodies[which, 1], bodies[which, 2], int(bodies[which, 5])
         if what == BODY_LEVEL:
-            return int(body[5]), from_x, from_y, upward
-        facing = (from_x * light.x + from_y * light.y) / body[2]
-        return int(body[5]), math.atan2(from_y, from_x) * body[2], z, facing
-    columns = grid.gap.shape[1]
-    material = np.int64(grid.material[which // columns, which % columns])
+            return of, from_x, from_y, upward
+        return of, math.atan2(from_y, from_x) * r, z, (from_x * light.x + from_y * light.y) / r
+    columns = material.shape[1]
+    of = np.int64(material[which // columns, which % columns])
     if what == SIDE_X:
-        return material, y, z, -light.x if dx > 0.0 else light.x
+        return of, y, z, -light.x if dx > 0.0 else light.x
     if what == SIDE_Y:
-        return material, x, z, -light.y if dy > 0.0 else light.y
-    return material, x, y, upward
+        return of, x, z, -light.y if dy > 0.0 else light.y
+    return of, x, y, upward

@@ -83,10 +83,10 @@ def lamp_light(x: float, y: float, light: Light) -> tuple[float, float]:
 
 @njit(cache=True, nogil=True)
 def paint(
-    rgb: npt.NDArray[np.uint8], surface: int, u: float, v: float, place: tuple[float, float], facing: float, t: float,
-    colours: Floats, pattern: npt.NDArray[np.int64], size_m: Floats, light: Light,
+    image: npt.NDArray[np.uint8], i: int, surface: int, u: float, v: float, place: tuple[float, float],
+    facing: float, t: float, colours: Floats, pattern: npt.NDArray[np.int64], size_m: Floats, light: Light,
 ) -> None:  # fmt: skip
-    """Set (3,) rgb of a surface at (u, v) on it and a place in the grid, seen from a distance t.
+    """Set pixel i to the colour of a surface at (u, v) on it and a place in the grid, seen from a distance t.
 
     facing: cosine between the surface's normal and the light
     """
@@ -105,4 +105,4 @@ def paint(
     tint = (light.red, light.green, light.blue)
     for channel in range(3):
         first, second = colours[surface, 0, channel], colours[surface, 1, channel]
-        rgb[channel] = np.uint8(min((first + (second - first) * share) * brightness * tint[channel], 255.0))
+        image[i, channel] = np.uint8(min((first + (second - first) * share) * brightness * tint[channel], 255.0))

@@ -21,7 +21,11 @@ NOTHING, SIDE_X, SIDE_Y, LEVEL, FLOOR, CEILING, BODY_SIDE, BODY_LEVEL = range(8)
 BEARINGS = 64
 """Parts of the full circle by which bodies are sorted."""
 
+NEVER = 1e30
+"""When a ray along one axis crosses the other."""
+
 Floats = npt.NDArray[np.float64]
+Heights = npt.NDArray[np.float32]
 Indices = npt.NDArray[np.int64]
 
 
@@ -84,8 +88,8 @@ def bodies_by_bearing(x: float, y: float, bodies: Floats) -> tuple[Indices, Indi
 
 @njit(cache=True, nogil=True)
 def trace(
-    x: float, y: float, z: float, dx: float, dy: float, dz: float, t_max: float,
-    grid: Grid, bodies: Floats, first: Indices, members: Indices,
+    x: float, y: float, z: float, dx: float, dy: float, dz: float, t_max: float, cell_m: float,
+    gap: npt.NDArray[np.uint8], low_m: Heights, high_m: Heights, bodies: Floats, first: Indices, members: Indices,
 ) -> tuple[float, int, int]:  # fmt: skip
     """Return (t, what, which) of the first thing along (x, y, z) + t (dx, dy, dz), t up to `t_max`.
 
@@ -100,18 +104,21 @@ def trace(
     if len(members):
         part = bearing(dx, dy)
         for index in range(first[part], first[part + 1]):
-            hit, side = _hit_body(x, y, z, dx, dy, dz, end, bodies[members[index]])
+            hit, side = _hit_body(x, y, z, dx, dy, dz, end, bodies, members[index])
             if hit <= end:
                 end, at_end, which = hit, BODY_SIDE if side else BODY_LEVEL, members[index]
-    rows, columns = grid.gap.shape
-    column, row = math.floor(x / grid.cell_m), math.floor(y / grid.cell_m)
+    rows, columns = gap.shape
+    # From here on in cells; t stays as it is.
+    x, y, dx, dy = x / cell_m, y / cell_m, dx / cell_m, dy / cell_m
+    slow_x = 1.0 / dx if dx != 0.0 else NEVER
+    slow_y = 1.0 / dy if dy != 0.0 else NEVER
+    column, row = math.floor(x), math.floor(y)
     t, across_x = 0.0, True
     while t < end and 0 <= column < columns and 0 <= row < rows:
-        reach = np.int64(grid.gap[row, column])
-        t_out, next_column, next_row, next_across = _stride(x, y, dx, dy, column, row, max(reach, 1), grid.cell_m)
+        reach = np.int64(gap[row, column])
+        t_out, next_column, next_row, next_across = _stride(x, y, dx, dy, slow_x, slow_y, column, row, max(reach, 1))
         if reach == 0:
-            low, high = grid.low_m[row, column], grid.high_m[row, column]
-            hit, side = _hit_interval(z + dz * t, dz, t, min(t_out, end), low, high)
+            hit, side = _hit_interval(z + dz * t, dz, t, min(t_out, end), low_m, high_m, row, column)
             if hit <= end:
                 return hit, (SIDE_X if across_x else SIDE_Y) if side else LEVEL, row * columns + column
         t, column, row, across_x = t_out, next_column, next_row, next_across
@@ -122,35 +129,32 @@ def trace(
 
 @njit(cache=True, nogil=True)
 def _stride(
-    x: float, y: float, dx: float, dy: float, column: int, row: int, reach: int, cell_m: float
+    x: float, y: float, dx: float, dy: float, slow_x: float, slow_y: float, column: int, row: int, reach: int
 ) -> tuple[float, int, int, bool]:
     """Leave the square of `reach` cells around (row, column): (t at its edge, column, row behind it, across x).
 
-    Rounding never moves a cell index against the ray, so a walk of strides ends.
+    slow_x, slow_y: 1 / dx and 1 / dy. Rounding never moves a cell index against the ray, so a walk of strides ends.
     """
-    far = 1e30
-    edge_x = (column + reach if dx > 0.0 else column - reach + 1) * cell_m
-    edge_y = (row + reach if dy > 0.0 else row - reach + 1) * cell_m
-    t_x = (edge_x - x) / dx if dx != 0.0 else far
-    t_y = (edge_y - y) / dy if dy != 0.0 else far
+    t_x = ((column + reach if dx > 0.0 else column - reach + 1) - x) * slow_x if dx != 0.0 else NEVER
+    t_y = ((row + reach if dy > 0.0 else row - reach + 1) - y) * slow_y if dy != 0.0 else NEVER
     if t_x <= t_y:
-        beside = math.floor((y + dy * t_x) / cell_m)
+        beside = math.floor(y + dy * t_x)
         beside = min(max(beside, row), row + reach - 1) if dy > 0.0 else max(min(beside, row), row - reach + 1)
         return t_x, column + (reach if dx > 0.0 else -reach), beside, True
-    beside = math.floor((x + dx * t_y) / cell_m)
+    beside = math.floor(x + dx * t_y)
     beside = min(max(beside, column), column + reach - 1) if dx > 0.0 else max(min(beside, column), column - reach + 1)
     return t_y, beside, row + (reach if dy > 0.0 else -reach), False
 
 
 @njit(cache=True, nogil=True)
 def _hit_interval(
-    z_in: float, dz: float, t_in: float, t_out: float, low_m: npt.NDArray[np.float32], high_m: npt.NDArray[np.float32]
+    z_in: float, dz: float, t_in: float, t_out: float, low_m: Heights, high_m: Heights, row: int, column: int
 ) -> tuple[float, bool]:
-    """Return (t, from the side) of the first interval that a ray meets between two t; t is inf where it passes."""
+    """Return (t, from the side) of the first interval that a ray meets within a cell; t is inf where it passes."""
     best, side = math.inf, False
     z_out = z_in + dz * (t_out - t_in)
-    for k in range(len(low_m)):
-        low, high = low_m[k], high_m[k]
+    for k in range(low_m.shape[2]):
+        low, high = low_m[row, column, k], high_m[row, column, k]
         if low <= z_in <= high:
             return t_in, True
         if z_in < low <= z_out:
@@ -162,17 +166,24 @@ def _hit_interval(
 
 @njit(cache=True, nogil=True)
 def _hit_body(
-    x: float, y: float, z: float, dx: float, dy: float, dz: float, t_max: float, body: Floats
+    x: float, y: float, z: float, dx: float, dy: float, dz: float, t_max: float, bodies: Floats, j: int
 ) -> tuple[float, bool]:
     """Return (t, from the side) where a ray meets an upright cylinder; t is inf where it passes or comes too late."""
     a = dx * dx + dy * dy
-    cx, cy = body[0] - x, body[1] - y
+    cx, cy, r = bodies[j, 0] - x, bodies[j, 1] - y, bodies[j, 2]
     b = dx * cx + dy * cy
-    within = b * b - a * (cx * cx + cy * cy - body[2] * body[2])
+    within = b * b - a * (cx * cx + cy * cy - r * r)
     if within < 0.0 or a == 0.0:
         return math.inf, False
     root = math.sqrt(within)
     t_in, t_out = max((b - root) / a, 0.0), min((b + root) / a, t_max)
     if t_in > t_out:
         return math.inf, False
-    return _hit_interval(z + dz * t_in, dz, t_in, t_out, body[3:4], body[4:5])
+    z_in, z_out, low, high = z + dz * t_in, z + dz * t_out, bodies[j, 3], bodies[j, 4]
+    if low <= z_in <= high:
+        return t_in, True
+    if z_in < low <= z_out:
+        return t_in + (low - z_in) / dz, False
+    if z_in > high >= z_out:
+        return t_in + (high - z_in) / dz, False
+    return math.inf, False
