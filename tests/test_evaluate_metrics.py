@@ -66,6 +66,13 @@ def test_no_way_at_all_has_no_contacts_per_metre() -> None:
     assert "contacts_per_m" not in summary.ci95
 
 
+def test_no_contact_is_not_taken_for_never() -> None:
+    rows = [row(index, path_m=10.0) for index in range(20)]
+    most = stats.chi2.ppf(0.975, 2) / 2.0  # the exact bound of a Poisson count of nothing
+    assert summarise(rows).ci95["contacts_per_episode"] == pytest.approx((0.0, most / 20.0))
+    assert summarise(rows).ci95["contacts_per_m"] == pytest.approx((0.0, most / 200.0))
+
+
 def test_actions_are_added_up() -> None:
     one, two = tuple(range(len(ACTIONS))), tuple([1] * len(ACTIONS))
     assert action_counts([row(actions=one), row(actions=two)]) == tuple(count + 1 for count in one)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+import logging
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
+
+import structlog
 
 from hil.baselines import MODEL_SUFFIX, POLICIES, make_policy
 from hil.episode_files import EpisodeSet, straight_m
@@ -111,10 +115,11 @@ class EpisodeDriver:
         episode = place.known.episodes[job.index]
         setting = self._setting(place, episode, job.seed)
         policy = make_policy(self._run.policy, setting, episode, place.planned_in)
-        if self._run.loop == "fast":
-            outcome = drive_fast(setting, episode, policy, job.seed)
-        else:
-            outcome = drive_runtime(setting, episode, policy, job.seed, rendered=self._run.loop == "rendered")
+        with _unlogged():
+            if self._run.loop == "fast":
+                outcome = drive_fast(setting, episode, policy, job.seed)
+            else:
+                outcome = drive_runtime(setting, episode, policy, job.seed, rendered=self._run.loop == "rendered")
         return Driven(self._row(job, place.known, episode, outcome), _path_of(outcome))
 
     def _at(self, map_name: str) -> _Place:
@@ -171,6 +176,17 @@ class EpisodeDriver:
             distance_m=outcome.distance_m,
             actions=tuple(int(count) for count in outcome.actions),
         )
+
+
+@contextlib.contextmanager
+def _unlogged() -> Iterator[None]:
+    """Keep the runtime's log of every drive off standard output; what came of a drive is in its row."""
+    before = structlog.get_config()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    try:
+        yield
+    finally:
+        structlog.configure(**before)
 
 
 def _path_of(outcome: Outcome) -> tuple[tuple[float, float, float], ...]:

@@ -1,11 +1,13 @@
 """What many episodes come to: rates, means and their 95 % intervals (paper 1, section 1.9). Pure functions.
 
 Success rates carry Wilson's score interval, all else a percentile bootstrap over episodes, whose draws are fixed by a
-seed. Both take episodes as independent; those of one building are less so than that.
+seed. Where there was no contact at all, a bootstrap would be sure that there never is one; the exact bound of a Poisson
+rate stands there instead. All take episodes as independent; those of one building are less so than that.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -21,6 +23,8 @@ from onboard.contract import ACTIONS
 
 CONFIDENCE = 0.95
 RESAMPLES = 10_000
+KEPT = 64
+"""Figures kept, since table, JSON and report ask for the same ones."""
 BLOCK = 500
 """Resamples drawn at a time, which bounds memory."""
 HARD_DETOUR = 1.15
@@ -70,6 +74,11 @@ class Summary:
 
 def summarise(rows: Sequence[Row], seed: int = 0) -> Summary:
     """Return the figures of some episodes; `seed` fixes the bootstrap's draws."""
+    return _summarise(tuple(rows), seed)
+
+
+@functools.lru_cache(maxsize=KEPT)
+def _summarise(rows: tuple[Row, ...], seed: int) -> Summary:
     hard = [row for row in rows if row.detour > HARD_DETOUR]
     contacts = np.array([row.contacts for row in rows], float)
     path_m = np.array([row.path_m for row in rows], float)
@@ -78,8 +87,8 @@ def summarise(rows: Sequence[Row], seed: int = 0) -> Summary:
         "success_rate": wilson(sum(row.success for row in rows), len(rows)),
         "spl": bootstrap(_means, (spl,), seed),
         "sct": bootstrap(_means, (sct,), seed),
-        "contacts_per_episode": bootstrap(_means, (contacts,), seed),
-        "contacts_per_m": bootstrap(_ratios, (contacts, path_m), seed),
+        "contacts_per_episode": _rate_interval(contacts, np.ones(len(rows)), seed),
+        "contacts_per_m": _rate_interval(contacts, path_m, seed),
         "hard_success_rate": wilson(sum(row.success for row in hard), len(hard)),
     }
     return Summary(
@@ -155,6 +164,14 @@ def bootstrap(
 def action_counts(rows: Sequence[Row]) -> tuple[int, ...]:
     """Return (28,) how often each action was chosen over all episodes (the paper's Fig. 8)."""
     return tuple(int(count) for count in np.sum([row.actions for row in rows] or [(0,) * len(ACTIONS)], axis=0))
+
+
+def _rate_interval(events: Array, exposure: Array, seed: int) -> Interval | None:
+    """Return the interval of events to episodes or metres; the exact bound of a Poisson rate where there was none."""
+    total = float(exposure.sum())
+    if total > 0.0 and not events.any():
+        return 0.0, -math.log((1.0 - CONFIDENCE) / 2.0) / total
+    return bootstrap(_ratios, (events, exposure), seed)
 
 
 def _means(samples: Sequence[Array]) -> Array:

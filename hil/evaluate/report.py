@@ -24,8 +24,8 @@ from onboard.errors import OnboardError
 from onboard.messages import Pose
 
 TEMPLATE = "report.html.j2"
-FAILURES, TOUCHES, ARRIVALS = 4, 2, 3
-"""Drives shown, at most: not arrived; arrived with a contact; arrived without."""
+FAILURES, TOUCHES, SHOWN = 4, 2, 6
+"""Drives shown: not arrived, arrived with a contact, at most; and others, so that there are so many."""
 LOOPS = {
     "fast": "policy and base stepped directly, with the constant delay",
     "runtime": "the whole runtime on the simulated clock, the same direct scan",
@@ -104,7 +104,8 @@ def choose(driven: Sequence[Driven]) -> list[Driven]:
     arrivals = sorted(
         (one for one in shown if one.row.success and one.row.contacts == 0), key=lambda one: -one.row.detour
     )
-    return [*_varied(failures, FAILURES), *_varied(touches, TOUCHES), *_varied(arrivals, ARRIVALS)]
+    telling = [*_varied(failures, FAILURES), *_varied(touches, TOUCHES)]
+    return [*telling, *_varied(arrivals, SHOWN - len(telling))]
 
 
 def _varied(driven: Sequence[Driven], count: int) -> list[Driven]:
