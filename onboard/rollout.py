@@ -1,4 +1,4 @@
-"""Many commands rolled forward at once with the motion model, and how near each path comes to obstacles.
+"""Commands rolled forward with the motion model, many at once.
 
 A state is a row of seven: x [m], y [m], yaw [rad], v [m/s], w [rad/s], dv [m/s^2], dw [rad/s^2]. The yaw of a path is
 not wrapped. Each kernel has its plain definition beside it; tests hold the two equal, and the benchmark their ratio.
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from numba import njit
 
 from onboard.messages import Pose, Twist
-from onboard.motion import MotionState, Plant, step, step_axis
+from onboard.motion import Axis, MotionState, Plant, step, step_axis
 
 Floats = npt.NDArray[np.float64]
 
@@ -60,31 +60,30 @@ def roll_out_definition(starts: Floats, commands: Floats, plant: Plant, ticks: i
 
 
 @njit(cache=True, nogil=True)
-def clearances(paths: Floats, points: Floats, stride: int) -> Floats:  # pragma: no cover - compiled
-    """Return (n,): the least distance from path i's centre to any point [m], inf without points.
+def roll_axis(
+    starts: Floats, commands: Floats, axis: Floats, ticks: int, dt_s: float
+) -> Floats:  # pragma: no cover - compiled
+    """Return (s, c, ticks, 2): speed and rate of one axis after every tick, each command held from each start.
 
-    paths: (n, ticks, 7); points: (k, 2) in the frame of the paths. Every `stride`-th state is looked at, and the last.
+    starts: (s, 2) speed and rate; commands: (c,) speeds; axis: as `Axis.as_array` gives it
     """
-    count, ticks = paths.shape[0], paths.shape[1]
-    nearest = np.full(count, np.inf)
-    for i in range(count):
-        least = np.inf
-        for k in range(ticks):
-            if k % stride != stride - 1 and k != ticks - 1:
-                continue
-            x, y = paths[i, k, 0], paths[i, k, 1]
-            for j in range(points.shape[0]):
-                dx, dy = points[j, 0] - x, points[j, 1] - y
-                least = min(least, dx * dx + dy * dy)
-        nearest[i] = math.sqrt(least)
-    return nearest
+    paths = np.empty((len(starts), len(commands), ticks, 2))
+    for i in range(len(starts)):
+        for j in range(len(commands)):
+            speed, rate = starts[i, 0], starts[i, 1]
+            for k in range(ticks):
+                speed, rate = step_axis(commands[j], speed, rate, axis, dt_s)
+                paths[i, j, k, 0], paths[i, j, k, 1] = speed, rate
+    return paths
 
 
-def clearances_definition(paths: Floats, points: Floats, stride: int) -> Floats:
-    """Define `clearances`, with the distances of all pairs at once."""
-    if len(points) == 0:
-        return np.full(len(paths), np.inf)
-    looked_at = np.union1d(np.arange(stride - 1, paths.shape[1], stride), [paths.shape[1] - 1])
-    offsets = paths[:, looked_at, None, :2] - points[None, None, :, :]
-    distances: Floats = np.linalg.norm(offsets, axis=-1).min(axis=(1, 2))
-    return distances
+def roll_axis_definition(starts: Floats, commands: Floats, axis: Axis, ticks: int, dt_s: float) -> Floats:
+    """Define `roll_axis` by the plain step of one axis."""
+    paths = np.empty((len(starts), len(commands), ticks, 2))
+    for i, start in enumerate(starts):
+        for j, command in enumerate(commands):
+            speed, rate = float(start[0]), float(start[1])
+            for k in range(ticks):
+                speed, rate = step_axis.py_func(float(command), speed, rate, axis.as_array(), dt_s)
+                paths[i, j, k] = speed, rate
+    return paths

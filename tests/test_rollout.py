@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onboard.config import DEFAULT_ROBOT
-from onboard.contract import ACTIONS
+from onboard.contract import ACTIONS, ANGULAR_RADPS, LINEAR_MPS
 from onboard.motion import load_plant
-from onboard.rollout import STATE, clearances, clearances_definition, roll_out, roll_out_definition
+from onboard.rollout import STATE, roll_axis, roll_axis_definition, roll_out, roll_out_definition
 
 PLANT = load_plant(DEFAULT_ROBOT / "plant.toml")
 LINEAR, ANGULAR = PLANT.linear.as_array(), PLANT.angular.as_array()
@@ -63,21 +63,23 @@ def test_a_roll_out_in_two_parts_is_the_roll_out_in_one():
 
 
 @given(
-    points=st.lists(st.tuples(st.floats(-3, 3), st.floats(-3, 3)), max_size=12),
-    stride=st.integers(1, 7),
+    starts=st.lists(st.tuples(st.floats(-1.0, 1.0), st.floats(-3.0, 3.0)), min_size=1, max_size=4),
+    commands=st.lists(st.floats(-1.0, 1.0), min_size=1, max_size=4),
     ticks=st.integers(1, 20),
 )
-@settings(max_examples=50, deadline=None)
-def test_clearances_equal_their_definition(points, stride, ticks):
-    obstacles = np.array(points, dtype=float).reshape(-1, 2)
-    paths = from_rest(ticks)
-    fast = clearances(paths, obstacles, stride)
-    np.testing.assert_allclose(fast, clearances_definition(paths, obstacles, stride), atol=1e-12)
+@settings(max_examples=30, deadline=None)
+def test_rolling_one_axis_equals_its_definition(starts, commands, ticks):
+    fast = roll_axis(np.array(starts), np.array(commands), LINEAR, ticks, DT_S)
+    plain = roll_axis_definition(np.array(starts), np.array(commands), PLANT.linear, ticks, DT_S)
+    np.testing.assert_allclose(fast, plain, atol=1e-12)
 
 
-def test_clearance_ahead_shrinks_with_the_way_driven():
-    wall = np.array([[2.0, 0.0]])
+def test_both_axes_rolled_alone_are_the_roll_out():
     paths = from_rest(30)
-    straight = clearances(paths, wall, 1)[[3, 10, 17, 24]]
-    np.testing.assert_allclose(straight, 2.0 - paths[[3, 10, 17, 24], -1, 0], atol=1e-12)
-    assert all(np.diff(straight) < 0)
+    rest = np.zeros((1, 2))
+    v = roll_axis(rest, np.array(LINEAR_MPS), LINEAR, 30, DT_S)[0]
+    w = roll_axis(rest, np.array(ANGULAR_RADPS), ANGULAR, 30, DT_S)[0]
+    for index, path in enumerate(paths):
+        a, b = divmod(index, len(ANGULAR_RADPS))
+        np.testing.assert_array_equal(path[:, [3, 5]], v[a])
+        np.testing.assert_array_equal(path[:, [4, 6]], w[b])
