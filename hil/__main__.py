@@ -12,7 +12,7 @@ import typer
 from hil.crowd_file import CrowdOptions, asked_crowd
 from hil.dashboard import preparing
 from hil.demo import DemoOptions, run_demo, summary
-from hil.depth_noise_command import depth_noise
+from hil.depth_noise_command import measure_depth_noise
 from hil.evaluate.baselines_command import baselines_command
 from hil.evaluate.command import evaluate_command
 from hil.maps import map_names
@@ -65,6 +65,10 @@ LookOption = Annotated[
     int | None, typer.Option("--look-seed", min=0, help="Colours, patterns and light are drawn by this; else plain.")
 ]
 
+NoiseOption = Annotated[
+    bool, typer.Option("--depth-noise/--no-depth-noise", help="Noise and holes of real depth images.")
+]
+
 
 def main() -> None:
     """Run the command line; a mistake of the user's is one line on standard error and exit code 2."""
@@ -92,6 +96,7 @@ def sim(
     robots: RobotsOption = 0,
     crowd: CrowdOption = None,
     look_seed: LookOption = None,
+    depth_noise: NoiseOption = True,
     seconds: SecondsOption = None,
     json_file: JsonOption = None,
 ) -> None:
@@ -101,7 +106,7 @@ def sim(
     mounts = load_mounts(loaded.robot.mounts)
     body = Body(loaded.robot.footprint_radius_m, loaded.robot.height_m)
     asked = None if start is None else _pose(start)
-    senses = Senses(seed=seed, drift_scale=drift, localization=localization)
+    senses = Senses(seed=seed, drift_scale=drift, localization=localization, depth_noise=depth_noise)
     domain_id(loaded.dds)
     with preparing(f"map {map_name}"):
         scenario = choose(map_name, seed, episode, body)
@@ -138,6 +143,7 @@ def demo(
     robots: RobotsOption = 0,
     crowd: CrowdOption = None,
     look_seed: LookOption = None,
+    depth_noise: NoiseOption = True,
     limit: Annotated[float, typer.Option(min=1.0, help="Longest drive, in s.", callback=finite)] = 100.0,
     out: Annotated[Path, typer.Option(help="Folder for pictures and logs.")] = Path("out/demo"),
     config: ConfigOption = None,
@@ -146,7 +152,9 @@ def demo(
     """Drive the simulated robot to a goal with the real runtime, over real DDS. Exit 0: reached without contact."""
     check_json_target(json_file)
     others = CrowdOptions(pedestrians, robots, crowd)
-    options = DemoOptions(map_name, seed, episode, policy, localization, drift, limit, out, config, others, look_seed)
+    options = DemoOptions(
+        map_name, seed, episode, policy, localization, drift, limit, out, config, others, look_seed, depth_noise
+    )
     result = run_demo(options)
     if json_file is not None:
         write_json(json_file, result)
@@ -160,7 +168,7 @@ app.command()(view)
 app.command("evaluate")(evaluate_command)
 app.command("baselines")(baselines_command)
 app.command()(twin)
-app.command("depth-noise")(depth_noise)
+app.command("depth-noise")(measure_depth_noise)
 app.command()(guard)
 app.command()(twin_robot)
 app.command()(twin_demo)

@@ -60,6 +60,7 @@ class DemoOptions:
     config: Path | None = None
     crowd: CrowdOptions = NOBODY
     look_seed: int | None = None
+    depth_noise: bool = True
 
 
 def run_demo(options: DemoOptions) -> dict[str, Any]:
@@ -113,6 +114,7 @@ def _processes(files: _Files, options: DemoOptions) -> Iterator[list[Child]]:
     sim += [] if options.localization else ["--no-localization"]
     sim += options.crowd.arguments()
     sim += [] if options.look_seed is None else ["--look-seed", str(options.look_seed)]
+    sim += [] if options.depth_noise else ["--no-depth-noise"]
     run = ["onboard", "run", "--config", str(files.config), "--json", str(files.run), "--no-status"]
     children = [Child("the simulated robot", sim, files.sim_log)]
     try:
@@ -136,6 +138,7 @@ class _Drive:
         self._children = children
         self._states = wire.reader("state")
         self._diagnostics = wire.reader("diagnostics")
+        self._odometry = wire.reader("odom")
         self._goal = wire.writer("goal_pose")
         self._view = View(f"{scenario.world.name}: {scenario.episode.geodesic_m:.1f} m to go")
 
@@ -164,11 +167,14 @@ class _Drive:
             self._look(dashboard, elapsed_s)
 
     def _wait_until_ready(self, dashboard: Dashboard) -> None:
+        """Wait until both processes are heard, the base too: its building may take longer than the runtime's start."""
         deadline_s = time.monotonic() + START_S
-        while not self._view.state or "x_m" not in self._view.values:
+        base_heard = False
+        while not base_heard or not self._view.state or "x_m" not in self._view.values:
             self._look(dashboard, 0.0)
+            base_heard = base_heard or bool(self._odometry.take())
             if time.monotonic() > deadline_s:
-                raise OnboardError(f"the runtime was not heard within {START_S:g} s")
+                raise OnboardError(f"the {'runtime' if base_heard else 'base'} was not heard within {START_S:g} s")
         settled_s = time.monotonic() + LOCALIZE_S
         while time.monotonic() < settled_s:
             self._look(dashboard, 0.0)

@@ -24,7 +24,7 @@ MOST_PLANES = 20
 """Frames of planes that are simulated, enough for every class of depth."""
 
 
-def depth_noise(
+def measure_depth_noise(
     frames: Annotated[Path, typer.Option("--frames", help="Folder of depth PNGs, 16 bit, in millimetres.")],
     picture: Annotated[Path | None, typer.Option(help="Write a PNG of real and simulated histograms.")] = None,
     write: Annotated[Path | None, typer.Option(help="Write the model's numbers as TOML.")] = None,
