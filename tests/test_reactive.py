@@ -11,22 +11,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from walls import NO_WALLS, Walls, box, distance_to, scan_from
 
-from hil.fast import drive, looked_at
+from hil.direct_scan import looked_at
+from hil.fast import drive_fast
 from hil.maps import load_map
+from hil.robot import Senses
 from hil.routes import free_space, pick_episode
+from hil.setting import Setting
 from hil.world import Body
-from onboard.config import DEFAULT_ROBOT, GoalSection, RobotSection
+from onboard.config import DEFAULT_ROBOT, Config, GoalSection, RobotSection, ScanSection
 from onboard.contract import ACTIONS, NO_ACTION, STOP_ACTION
 from onboard.geometry import apply
 from onboard.interfaces import Policy
 from onboard.messages import BINS, STOP, Memory, Motion, Observation, Pose, Scan, Twist
 from onboard.motion import MotionState, load_plant, step
 from onboard.mounts import load_mounts
-from onboard.reactive import BIN_CENTERS_RAD, ReactivePolicy
+from onboard.reactive import ReactivePolicy
+from onboard.scan_points import BIN_CENTERS_RAD
 
 PLANT = load_plant(DEFAULT_ROBOT / "plant.toml")
 POLICY = ReactivePolicy(PLANT)
-SEEN = looked_at(load_mounts(DEFAULT_ROBOT / "mounts.toml"))
+MOUNTS = load_mounts(DEFAULT_ROBOT / "mounts.toml")
+SEEN = looked_at(MOUNTS, ScanSection())
 RADIUS_M = 0.25
 DT_S = 1.0 / 30.0
 TICKS, DELAY_TICKS = 10, 3
@@ -271,17 +276,10 @@ def test_it_drives_through_a_real_floor_plan():
     world = load_map("gdc1")
     rng = np.random.default_rng(17)
     space = free_space(world, Body())
+    senses = Senses(drift_scale=0.0, localization_scale=0.0)
+    setting = Setting(world, PLANT, Body(), MOUNTS, Config(), senses, limits=False)
     for _ in range(3):
-        episode = pick_episode(space, rng, 5.0, 9.0)
-        memory, previous = POLICY.initial_memory(), NO_ACTION
-
-        def choose(scan: Scan, motion: Motion, goal: tuple[float, float]) -> int:
-            nonlocal memory, previous
-            decision, memory = POLICY.decide(observe(scan, goal, motion, previous), memory)
-            previous = decision.action
-            return decision.action
-
-        outcome = drive(world, episode, choose, PLANT, SEEN)
+        outcome = drive_fast(setting, pick_episode(space, rng, 5.0, 9.0), POLICY, seed=0)
         assert outcome.reached
         assert outcome.contacts == 0
 
