@@ -50,6 +50,8 @@ def test_all_at_once(tmp_path: Path) -> None:
     assert [(row.map, row.index) for row in done.rows] == [("gdc1", i) for i in range(5)] + [
         ("willow", i) for i in range(3)
     ]
+    assert (tmp_path / "run.jsonl").exists()  # until it has been told
+    done.forget()
     assert list(tmp_path.iterdir()) == []
 
 

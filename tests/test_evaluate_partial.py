@@ -32,14 +32,6 @@ def test_goes_on_where_it_stopped(tmp_path: Path) -> None:
         assert partial.driven == DRIVEN[:4]
 
 
-def test_is_removed_when_all_is_driven(tmp_path: Path) -> None:
-    path = written(tmp_path / "run.jsonl")
-    with Partial(path, CONFIGURATION) as partial:
-        partial.finish()
-        assert path.exists()
-    assert not path.exists()
-
-
 @pytest.mark.parametrize("lost", range(1, 60, 7))
 def test_a_torn_end_is_cut_off_and_written_anew(tmp_path: Path, lost: int) -> None:
     path = written(tmp_path / "run.jsonl")

@@ -64,7 +64,7 @@ def baselines_command(
     done: dict[str, Evaluation] = {}
     for name, run in BASELINES.items():
         row = plan.of(run)
-        done[name] = evaluate(row, partial_path(row, None), forget=False, title=name)
+        done[name] = evaluate(row, partial_path(row, None), title=name)
         if done[name].exit_code:
             sys.stderr.write("interrupted; the same command goes on where it stopped\n")
             raise typer.Exit(done[name].exit_code)
@@ -72,7 +72,7 @@ def baselines_command(
         write_json(json_file, {"baselines": {name: one.as_json() for name, one in done.items()}})
     _show(done, markdown_table, json_file == STANDARD_OUTPUT)
     for one in done.values():
-        one.partial.unlink(missing_ok=True)
+        one.forget()
 
 
 def _show(done: dict[str, Evaluation], as_markdown: bool, on_standard_error: bool) -> None:

@@ -97,6 +97,7 @@ def evaluate_command(
         with preparing(f"the report {report}"):
             write_report(done, report)
     show(done, json_file == STANDARD_OUTPUT)
+    done.forget()
     if done.exit_code:
         raise typer.Exit(done.exit_code)
 

@@ -105,6 +105,8 @@ class EpisodeDriver:
 
     def __init__(self, run: Run, robot: RobotFiles, sources: Mapping[str, Source]) -> None:
         self._run = run
+        # Absolute, since a worker may have another working folder.
+        self._policy = run.policy if run.policy in POLICIES else str(Path(run.policy).resolve())
         self._robot = robot
         self._sources = dict(sources)
         self._place: _Place | None = None
@@ -114,7 +116,7 @@ class EpisodeDriver:
         place = self._at(job.map)
         episode = place.known.episodes[job.index]
         setting = self._setting(place, episode, job.seed)
-        policy = make_policy(self._run.policy, setting, episode, place.planned_in)
+        policy = make_policy(self._policy, setting, episode, place.planned_in)
         with _unlogged():
             if self._run.loop == "fast":
                 outcome = drive_fast(setting, episode, policy, job.seed)

@@ -81,6 +81,7 @@ class Evaluation:
     exit_code: 0, or that of a command which a signal ended
     began, wall_s: when it was (last) started, and how long that took
     resumed:   episodes that were driven before
+    partial:   file that holds the rows until `forget`
     """
 
     plan: Plan
@@ -103,6 +104,11 @@ class Evaluation:
     def by(self, name: str) -> dict[str, Summary]:
         """Return the figures by "map" or "split"."""
         return summarise_by(name, self.rows, self.plan.seed)
+
+    def forget(self) -> None:
+        """Remove the partial file, once all has been driven and told."""
+        if self.exit_code == 0:
+            self.partial.unlink(missing_ok=True)
 
     def as_json(self) -> dict[str, Any]:
         """Return plain values. Those of `run` tell how it went; all others follow from the configuration alone."""
@@ -130,14 +136,11 @@ def partial_path(plan: Plan, json_file: str | None) -> Path:
     return PARTIAL_FOLDER / f"{_digest(plan.configuration())}{PARTIAL_SUFFIX}"
 
 
-def evaluate(
-    plan: Plan, partial_file: Path, forget: bool = True, title: str | None = None, drive: DriveJob | None = None
-) -> Evaluation:
+def evaluate(plan: Plan, partial_file: Path, title: str | None = None, drive: DriveJob | None = None) -> Evaluation:
     """Drive what is left of a plan and return what all of it came to, or a part of it after a signal.
 
-    forget: remove the partial file when all is driven
-    title:  what the progress is called; the policy when None
-    drive:  another way to drive, for tests
+    title: what the progress is called; the policy when None
+    drive: another way to drive, for tests
     Raises OnboardError; what was driven until then is in the partial file.
     """
     began_ns = wall_ns()
@@ -154,8 +157,6 @@ def evaluate(
 
         with CampaignProgress(title or plan.run.policy, plan.episodes) as progress:
             exit_code = _drive_all(plan, drive, left, list(driven.values()), keep, progress)
-        if exit_code == 0 and forget:
-            partial.finish()
     ordered = [driven[key] for job in jobs if (key := (job.map, job.index)) in driven]
     began = datetime.fromtimestamp(began_ns / 1e9, timezone.utc)
     wall_s = (wall_ns() - began_ns) / 1e9

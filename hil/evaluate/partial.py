@@ -35,7 +35,6 @@ class Partial:
     def __init__(self, path: Path, configuration: Configuration) -> None:
         """Open or begin a file. Raises InputError when it cannot be used, is in use, or is of another configuration."""
         self.path = path
-        self._finished = False
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = path.open("a+", encoding="utf-8", newline="\n")
@@ -54,17 +53,11 @@ class Partial:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._finished:
-            self.path.unlink(missing_ok=True)
         self._file.close()
 
     def append(self, driven: Driven) -> None:
         """Add a row; it is the system's when this returns."""
         self._write({"row": driven.row.as_json(), "path": driven.path})
-
-    def finish(self) -> None:
-        """Say that all has been driven: the file is removed at the end."""
-        self._finished = True
 
     def _write(self, table: Mapping[str, Any]) -> None:
         try:

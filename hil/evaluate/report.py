@@ -10,6 +10,7 @@ from pathlib import Path
 
 import jinja2
 import numpy as np
+import numpy.typing as npt
 
 from hil.evaluate.campaign import Driven
 from hil.evaluate.charts import action_chart, detour_chart, whisker
@@ -18,9 +19,11 @@ from hil.evaluate.metrics import HARD_DETOUR, RESAMPLES
 from hil.evaluate.result import Row
 from hil.evaluate.sets import load_set
 from hil.evaluate.tables import HEADINGS, between, cells, intervals, number, percent
+from hil.maps import World
 from hil.picture import Drawing, save_picture
-from hil.routes import free_space, shortest_path
-from onboard.errors import OnboardError
+from hil.routes import Episode, free_space, shortest_path
+from hil.world import Body
+from onboard.errors import InputError, OnboardError
 from onboard.messages import Pose
 
 TEMPLATE = "report.html.j2"
@@ -122,13 +125,21 @@ def _shown(evaluation: Evaluation, driven: Driven) -> Shown:
     source = next(source for source in evaluation.plan.sources if source.name == row.map)
     known, body = load_set(source), evaluation.plan.robot.body
     episode = known.episodes[row.index]
-    shortest = shortest_path(free_space(known.world, body), (episode.start.x_m, episode.start.y_m), episode.goal_xy_m)
+    shortest = _shortest(known.world, episode, body)
     drawing = Drawing(episode, np.array(driven.path), Pose(*driven.path[-1]), shortest, body=body)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "drive.png"
         save_picture(known.world, drawing, file)
         data = base64.b64encode(file.read_bytes()).decode()
     return Shown(row, _title(row), f"data:image/png;base64,{data}")
+
+
+def _shortest(world: World, episode: Episode, body: Body) -> npt.NDArray[np.float64] | None:
+    """Return the shortest way to draw, None for a body too wide for any."""
+    try:
+        return shortest_path(free_space(world, body), (episode.start.x_m, episode.start.y_m), episode.goal_xy_m)
+    except InputError:
+        return None
 
 
 def _title(row: Row) -> str:
