@@ -216,7 +216,7 @@ RESUMING = Guard(Phase.RESUMING, Cause.OBSTACLE, NOW_NS, SLOW)
 #   what                        guard      change                                               phase, order
 GOING_ON = [
     ("not fast yet", STARTING, {"measured": Twist(0.1, 0.0)}, Phase.STARTING, Order(SLOW)),
-    ("fast enough", STARTING, {"measured": Twist(0.27, 0.0)}, Phase.RESUMING, Order(SLOW, resume=True)),
+    ("fast enough", STARTING, {"measured": Twist(0.22, 0.0)}, Phase.RESUMING, Order(SLOW, resume=True)),
     (
         "never fast enough",
         replace(STARTING, since_ns=NOW_NS - NS_PER_S),

@@ -8,8 +8,9 @@ G3   a real scan that is missing or old is danger, so is a way into a sector whe
 G4   a virtual frame later than `deadline_s` is a safety stop as well
 G5   a safety stop commands zero, and pauses the twin, until both robot and twin stand
 G6   after danger the robot turns at `turn_radps` until `free_m` are free straight ahead, or `NEARLY` the most that the
-     room has to offer as seen from here, and the last velocity's arc is out of danger; to the side where that is
-     nearer. Where the most was behind a blind sector's edge, a whole turn shows how much there really is
+     room has to offer as seen from here, and the last velocity's arc is out of danger for as long as G7 may drive it;
+     to the side where that is nearer. A whole turn without that shows how much room there really is, and the robot
+     goes on from rest
 G7   then it commands the last velocity until the robot has it, or for `START_S`, then also resumes the twin, until
      frames come again, for `RESUME_S` at most. Meanwhile G2 and G3 hold, which leads back to G5
 G8   a twin that does not resume is asked again after `RETRY_S` at rest
@@ -29,7 +30,7 @@ from onboard.scheduler import NS_PER_S
 
 REST_MPS = 0.02
 REST_RADPS = 0.05
-REACHED_MPS = 0.05
+REACHED_MPS = 0.1
 """The last velocity is reached when the measured speed is this near."""
 START_S = 0.6
 RESUME_S = 0.5
@@ -147,15 +148,15 @@ def advance(guard: Guard, seen: Seen, rules: Rules) -> tuple[Guard, Order]:
     return _going_on(guard, seen, rules)
 
 
-def danger(seen: Seen, command: Twist, rules: Rules) -> Cause:
-    """Return why a command is dangerous in the real room, or Cause.NONE (G2, G3)."""
+def danger(seen: Seen, command: Twist, rules: Rules, ahead_s: float = 0.0) -> Cause:
+    """Return why a command is dangerous in the real room, now or within `ahead_s`, or Cause.NONE (G2, G3)."""
     scan = seen.scan
     if scan is None or abs(seen.now_ns - scan.stamp_ns) > rules.scan_stale_s * NS_PER_S:
         return Cause.SCAN
     if zones.look(scan, command, rules.radius_m) is zones.Look.AHEAD_BLIND:
         return Cause.SCAN
     speed_mps = max(abs(command.v_mps), abs(seen.measured.v_mps) if seen.measured else 0.0)
-    stop_m = zones.braking_m(speed_mps, rules.braking_mps2, rules.reaction_s) + rules.margin_m
+    stop_m = zones.braking_m(speed_mps, rules.braking_mps2, rules.reaction_s) + rules.margin_m + speed_mps * ahead_s
     free_m = zones.travel_m(zones.obstacles(scan), command, rules.radius_m)
     return Cause.OBSTACLE if free_m <= stop_m else Cause.NONE
 
@@ -251,8 +252,9 @@ def _turning(guard: Guard, seen: Seen, rules: Rules) -> tuple[Guard, Order]:
     free_m = free_ahead_m(seen.scan, 0.0, rules.radius_m)
     turned_rad = guard.turned_rad + abs(wrap(seen.yaw_rad - guard.yaw_rad))
     guard = replace(guard, yaw_rad=seen.yaw_rad, turned_rad=turned_rad, best_free_m=max(guard.best_free_m, free_m))
-    enough_m = guard.enough_m if turned_rad < 2.0 * math.pi else min(guard.enough_m, NEARLY * guard.best_free_m)
-    if free_m >= enough_m and danger(seen, guard.last, rules) is Cause.NONE:
+    if turned_rad >= 2.0 * math.pi:
+        guard = replace(guard, enough_m=min(guard.enough_m, NEARLY * guard.best_free_m), last=STOP)
+    if free_m >= guard.enough_m and danger(seen, guard.last, rules, START_S + RESUME_S) is Cause.NONE:
         return _enter(guard, Phase.STARTING, seen), Order(guard.last)
     return guard, Order(Twist(0.0, guard.side * rules.turn_radps))
 

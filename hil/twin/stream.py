@@ -16,6 +16,9 @@ LARGEST = 1e7
 SLACK_M = 0.05
 SLACK_RAD = 0.05
 """A pose may differ from the one before by this, however little time is between their stamps."""
+LATE_S = 0.4
+FASTER = 1.5
+"""Stamps may be wrong by so much, and the speed between two messages higher than that of the second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +35,9 @@ GOOD = Verdict("", True)
 def judge(message: OdometryMessage, before: Pose | None, elapsed_s: float, section: OdometrySection) -> Verdict:
     """Return what a message is worth, against the pose that was so long before it; None at the start.
 
-    Beyond `max_speed_mps` and `max_yaw_rate_radps` between the two it has jumped: the pose was set anew, or the robot
-    carried. What follows is then compared with where it jumped to.
+    It has jumped (was set anew, or the robot carried) when `max_speed_mps` and `max_yaw_rate_radps` since the one
+    before do not explain it, nor the speed that it states itself with a stamp that is wrong by `LATE_S`: a base that
+    was held up catches up. What follows is then compared with where it jumped to.
     """
     pose, twist = message.pose, message.twist
     if pose is None:
@@ -46,15 +50,17 @@ def judge(message: OdometryMessage, before: Pose | None, elapsed_s: float, secti
         return GOOD
     if elapsed_s < 0.0:
         return Verdict(f"odometry: its time went back by {-elapsed_s:.3g} s", True)
-    return Verdict(_jump(before, pose, elapsed_s, section), True)
+    return Verdict(_jump(before, message, pose, elapsed_s, section), True)
 
 
-def _jump(before: Pose, after: Pose, elapsed_s: float, section: OdometrySection) -> str:
+def _jump(before: Pose, message: OdometryMessage, after: Pose, elapsed_s: float, section: OdometrySection) -> str:
+    """Return by how much a pose lies beyond what speed and time explain, "" when it does not."""
     way_m, turned_rad = distance(before, after), abs(wrap(after.yaw_rad - before.yaw_rad))
-    limit_m = SLACK_M + section.max_speed_mps * elapsed_s
+    late_s = elapsed_s + LATE_S
+    limit_m = SLACK_M + max(section.max_speed_mps * elapsed_s, FASTER * abs(message.twist.v_mps) * late_s)
     if way_m > limit_m:
         return f"odometry: jumped by {way_m:.3g} m in {elapsed_s:.3g} s, limit {limit_m:.3g} m"
-    limit_rad = SLACK_RAD + section.max_yaw_rate_radps * elapsed_s
+    limit_rad = SLACK_RAD + max(section.max_yaw_rate_radps * elapsed_s, FASTER * abs(message.twist.w_radps) * late_s)
     if turned_rad > limit_rad:
         return f"odometry: jumped by {turned_rad:.3g} rad in {elapsed_s:.3g} s, limit {limit_rad:.3g} rad"
     return ""
