@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,8 +20,6 @@ from onboard.scheduler import NS_PER_S
 
 SETTLE_S = 2.5
 """Time before the goal, in which the first fixes come."""
-KEPT = 4
-"""Courses that are kept for the next drive; more would hold the worlds of a whole campaign in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,19 +70,23 @@ def make_course(setting: Setting) -> Course:
 
 
 def course_of(setting: Setting) -> Course:
-    """Return the setting made ready, the one made before where only senses, crowd or look differ."""
-    parts = (setting.world, setting.plant, setting.mounts, setting.config)
-    key = (*(id(part) for part in parts), setting.body, setting.scan, setting.limits)
-    if key not in _KEPT:
-        while len(_KEPT) >= KEPT:
-            _KEPT.popitem(last=False)
-        _KEPT[key] = make_course(setting), parts
-    _KEPT.move_to_end(key)
-    return _KEPT[key][0]
+    """Return the setting made ready: the last one again, where only senses, crowd or look differ from it.
+
+    One is kept, not more: each holds its building.
+    """
+    if not _LAST or not _same_course(_LAST[0][0], setting):
+        _LAST.clear()
+        _LAST.append((setting, make_course(setting)))
+    return _LAST[0][1]
 
 
-_KEPT: OrderedDict[tuple[object, ...], tuple[Course, tuple[object, ...]]] = OrderedDict()
-"""Each with the parts by whose identity it is found, so that no others can take their place."""
+_LAST: list[tuple[Setting, Course]] = []
+
+
+def _same_course(one: Setting, other: Setting) -> bool:
+    parts = ("world", "plant", "mounts", "config")
+    same = all(getattr(one, part) is getattr(other, part) for part in parts)
+    return same and (one.body, one.scan, one.limits) == (other.body, other.scan, other.limits)
 
 
 def goal_tick(ticks_per_decision: int) -> int:
