@@ -31,6 +31,8 @@ from onboard.scan_file import read_depth_png
 UNIT_M = 0.001
 FOCAL_PX = 384.0
 """Of the real frames: assumed, their intrinsics are not known (tests/data/realsense-office/README.md)."""
+MOST_FRAMES = 400
+"""A gigabyte of them."""
 NOISE_PX = (2.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 12.0, 16.0)
 DROPOUT_PX = (1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0)
 """Values tried for the numbers of the same names."""
@@ -50,22 +52,31 @@ def read_frames(folder: Path) -> tuple[list[str], Frames]:
     files = sorted(folder.glob("*.png"))
     if not files:
         raise InputError(f"{folder}: no .png with depth in it")
+    if len(files) > MOST_FRAMES:
+        raise InputError(f"{folder}: {len(files)} frames, the limit is {MOST_FRAMES}")
     frames = [read_depth_png(file) for file in files]
     for file, frame in zip(files, frames, strict=True):
         if frame.shape != frames[0].shape:
             raise InputError(f"{file}: {frame.shape} pixels, {files[0].name} has {frames[0].shape}")
+    if not any(frame.any() for frame in frames):
+        raise InputError(f"{folder}: no depth in any of {len(files)} frames")
     return [file.name for file in files], np.array(frames) * UNIT_M
 
 
 def fit(surfaces: SurfaceStatistics, holes: HoleStatistics, source: str, licence: str) -> NoiseTable:
-    """Return the numbers of a camera with these statistics."""
-    many = holes.shadow_px > 0.0
+    """Return the numbers of a camera with these statistics. Raises InputError when they leave one of them open."""
+    many, flat = holes.shadow_px > 0.0, np.isfinite(surfaces.sd_per_m)
+    if many.sum() < 2 or flat.sum() < 2 or not flat[FLOOR].any() or not np.isfinite(holes.band_px).any():
+        raise InputError(
+            f"the frames show planes in {flat.sum()} of {len(flat)} classes of depth and shadows at steps of "
+            f"{many.sum()} of {len(many)} classes; two of each are needed, with floor at 0.7 to 2 m and a left band"
+        )
     disparity_px_m = float(np.polyfit(holes.jump_per_m[many], holes.shadow_px[many], 1)[0])
     noise_px, gain = _noise_length(surfaces)
     fine_px, coarse_px, fine = _dropout_lengths(_sizes(holes))
     middle = np.sqrt(np.array(BAND_EDGES_M)[1:] * np.array(BAND_EDGES_M)[:-1])
     band_px = float(np.nanmean(holes.band_px - disparity_px_m / middle))
-    known = np.flatnonzero(np.isfinite(surfaces.sd_per_m))
+    known = np.flatnonzero(flat)
     depth_m = [math.sqrt(DEPTH_EDGES_M[k] * DEPTH_EDGES_M[k + 1]) for k in known]
     steps = UNIFORM_SD * surfaces.step_per_m
     sd = [math.sqrt(max(surfaces.sd_per_m[k] ** 2 - steps**2, 0.0)) / gain for k in known]

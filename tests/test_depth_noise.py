@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from PIL import Image
 
 from hil.depth_kernels import EDGE_PER_M
 from hil.depth_noise import DepthNoise, load_depth_noise
@@ -220,6 +221,18 @@ def test_the_picture_shows_what_is_not_known_as_nothing(real, tmp_path):
     assert (tmp_path / "both.png").stat().st_size > 0
 
 
-def test_a_folder_without_depth_is_refused(tmp_path):
-    with pytest.raises(InputError, match=r"no .png with depth"):
-        read_frames(tmp_path)
+#  name, frames of the folder, what the line says
+BAD_FOLDERS = [
+    ("nothing in it", [], "no .png with depth in it"),
+    ("no depth", [np.zeros((40, 40), np.uint16)], "no depth in any of 1 frames"),
+    ("two sizes", [np.ones((40, 40), np.uint16), np.ones((30, 40), np.uint16)], r"1.png: \(30, 40\) pixels, 0.png has"),
+    ("only a wall", [np.full((200, 200), 1500, np.uint16)] * 3, "planes in 1 of 9 classes .* shadows .* 0 of 6"),
+]
+
+
+@pytest.mark.parametrize(("name", "frames", "line"), BAD_FOLDERS)
+def test_a_folder_of_too_little_is_refused(name, frames, line, tmp_path):
+    for k, frame in enumerate(frames):
+        Image.fromarray(frame).save(tmp_path / f"{k}.png")
+    with pytest.raises(InputError, match=line):
+        compare(tmp_path)
