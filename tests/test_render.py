@@ -16,13 +16,10 @@ from hil.furniture import furnish
 from hil.grids import mark_segments
 from hil.maps import WALL_HEIGHT_M, World, load_map, world_of_walls
 from hil.render import MAX_RANGE_M, cast_scan, rays_of, render_color, render_depth
-from hil.routes import free_space
-from hil.world import Body
 from onboard.config import DEFAULT_ROBOT, ScanSection
-from onboard.geometry import IDENTITY
-from onboard.messages import BINS, DepthFrame, Pose
+from onboard.messages import BINS, Pose
 from onboard.mounts import Mount, load_mounts
-from onboard.scan import ScanMemory, build_rig, fuse
+from onboard.scan import build_rig
 
 MOUNTS = load_mounts(DEFAULT_ROBOT / "mounts.toml")
 RIG = build_rig(MOUNTS, ScanSection())
@@ -151,12 +148,14 @@ def test_colour_tells_floor_wall_and_ceiling_apart():
 @given(x=st.floats(0.5, 7.5), y=st.floats(0.5, 5.5), yaw=st.floats(-math.pi, math.pi))
 @settings(max_examples=30, deadline=None)
 def test_the_direct_scan_of_a_room_is_the_distance_to_its_walls(x, y, yaw):
-    """The least of five rays a sector, 0.4 deg apart."""
+    """Along a straight wall or at a corner the nearest point of a sector is on one of its edges, or at a foot."""
     ranges = cast_scan(ROOM, Pose(x, y, yaw))
-    azimuth = yaw + np.radians(-180 + (np.arange(BINS * 5) + 0.5) * 360 / BINS / 5)
+    azimuth = yaw + np.radians(-180 + np.arange(BINS * 50 + 1) * 360 / BINS / 50)
     dx, dy = np.cos(azimuth), np.sin(azimuth)
-    to_walls = np.minimum(np.where(dx > 0, 8 - x, x) / abs(dx), np.where(dy > 0, 6 - y, y) / abs(dy))
-    np.testing.assert_allclose(ranges, to_walls.reshape(BINS, 5).min(axis=1), atol=1e-4)
+    with np.errstate(divide="ignore", over="ignore"):
+        to_walls = np.minimum(np.where(dx > 0, 8 - x, x) / abs(dx), np.where(dy > 0, 6 - y, y) / abs(dy))
+    nearest = np.minimum(to_walls[:-1].reshape(BINS, 50).min(axis=1), to_walls[50::50])
+    np.testing.assert_allclose(ranges, nearest, atol=1e-4)
 
 
 # name, box's heights, whether the scan has it
@@ -187,31 +186,6 @@ def test_blind_sectors_are_towards_the_rear_on_both_sides():
     azimuth = np.abs(-180.0 + 2.0 * blind + 1.0)
     assert len(blind) in range(25, 40)
     assert ((azimuth > 100.0) & (azimuth < 140.0)).all()
-
-
-@pytest.mark.parametrize("name", ["gdc1", "willow"])
-def test_the_direct_scan_agrees_with_the_fused_images(name):
-    """The documented tolerance. In bins where cameras look and both see something within 10 m: 88 % within 5 cm.
-
-    The rest are edges: a camera's pixel is 1.2 deg wide and cameras stand 0.2 m from the base's centre.
-    """
-    world = furnish(load_map(name), seed=5)
-    standing = np.argwhere(free_space(world, Body()).standing)
-    rng = np.random.default_rng(0)
-    differences = []
-    for index in rng.integers(len(standing), size=40):
-        row, column = (int(part) for part in standing[index])
-        pose = Pose(*world.centre_of((row, column)), float(rng.uniform(-math.pi, math.pi)))
-        frames = {camera: DepthFrame(camera, 1, 0, render_depth(world, rays, pose)) for camera, rays in RAYS.items()}
-        fused, _ = fuse(frames, 0, IDENTITY, ScanMemory(), RIG)
-        direct = cast_scan(world, pose)
-        assert fused.seen[LOOKS].all()
-        both = LOOKS & np.isfinite(fused.ranges_m) & np.isfinite(direct)
-        differences.append(fused.ranges_m[both] - direct[both])
-    difference = np.concatenate(differences)
-    assert (np.abs(difference) < 0.05).mean() > 0.88
-    assert (np.abs(difference) < 0.30).mean() > 0.94
-    assert abs(np.median(difference)) < 0.01
 
 
 @pytest.mark.parametrize("name", ["ghc7", "willow"])
