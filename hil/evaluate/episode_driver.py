@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -136,7 +136,7 @@ class EpisodeDriver:
 
     def _setting(self, place: _Place, episode: Episode, seed: int) -> Setting:
         robot = self._robot
-        setting = Setting(
+        return Setting(
             place.known.world,
             robot.plant,
             robot.body,
@@ -144,8 +144,8 @@ class EpisodeDriver:
             robot.config,
             crowd=self._crowd(place, episode, seed),
             scan=self._run.scan,
+            look=draw_look(seed),
         )
-        return replace(setting, look=draw_look(seed)) if self._run.loop == "rendered" else setting
 
     def _crowd(self, place: _Place, episode: Episode, seed: int) -> Crowd | None:
         """Return pedestrians who walk where the robot is to drive, drawn anew for every episode."""

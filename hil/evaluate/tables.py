@@ -85,6 +85,8 @@ def rich_table(evaluation: Evaluation) -> Table:
 def caption(evaluation: Evaluation) -> str:
     """Return in one sentence how hard the set is."""
     summary = evaluation.summary()
+    if not summary.episodes:
+        return "nothing driven yet"
     return (
         f"hard: shortest way more than {HARD_DETOUR} times the straight line, "
         f"{percent(summary.hard_share)} % of {summary.episodes} episodes"
