@@ -8,60 +8,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from hil.furniture_floor import QUARTER_TURNS, TRIES, TURNS, Cells, Floor, below
 from hil.furniture_kinds import KINDS, Item, Kind
-from hil.intervals import put_parts
+from hil.furniture_skew import place_at_skewed_wall, places_at_skewed_walls
 from hil.maps import World, make_world
 from hil.routes import indoor_cells
-from hil.textures import MATERIALS
 
-PASSAGE_M = 0.9
-"""Free floor kept beside and between things; the default body is 0.5 m wide."""
 ITEMS_PER_M2 = 0.10
-"""Things tried for each m² of free indoor floor at density 1; fewer find room where rooms are small or walls skewed."""
-TRIES = 40
-"""Places tried for one thing."""
+"""Things tried for each m² of free indoor floor at density 1; fewer find room where rooms are small."""
 INTERVALS = 4
 """Vertical intervals per cell of a furnished world: the boards of a shelf."""
-WALL_GAP_M = 0.15
-"""A back or a side within this of something solid stands at it; scanned walls are not straight."""
-QUARTER_TURNS = 4
-TURNS = tuple((round(math.cos(k * math.pi / 12), 12), round(math.sin(k * math.pi / 12), 12)) for k in range(24))
-"""Cosine and sine of the angles of what stands free, in steps of 15 deg, rounded so that all machines agree."""
 SKEWED = 0.5
 """Part of what stands free that is not along the grid's axes."""
-
-Cells = npt.NDArray[np.bool_]
-
-
-@dataclass(frozen=True, slots=True)
-class _Floor:
-    """What is being furnished; the arrays are written to.
-
-    taken:  (rows, columns) bool; walls, and the rectangles of what was placed
-    inside: (rows, columns) bool; where things may stand
-    """
-
-    cell_m: float
-    taken: Cells
-    inside: Cells
-    low_m: npt.NDArray[np.float32]
-    high_m: npt.NDArray[np.float32]
-    material: npt.NDArray[np.uint8]
-
-    @property
-    def ring(self) -> int:
-        """Return `PASSAGE_M` in cells."""
-        return math.ceil(PASSAGE_M / self.cell_m)
-
-    @property
-    def near(self) -> int:
-        """Return `WALL_GAP_M` in cells."""
-        return math.ceil(WALL_GAP_M / self.cell_m)
 
 
 def furnish(world: World, seed: int, density: float = 1.0) -> World:
@@ -86,57 +49,66 @@ def furnish_cells(
     low = np.full((rows, columns, max(INTERVALS, had)), np.inf, np.float32)
     high = np.full(low.shape, -np.inf, np.float32)
     low[..., :had], high[..., :had] = world.low_m, world.high_m
-    floor = _Floor(world.cell_m, world.gap == 0, inside, low, high, world.material.copy())
-    backs = [_cells_at_wall(floor, quarter) for quarter in range(QUARTER_TURNS)]
+    floor = Floor(world.cell_m, world.gap == 0, inside, low, high, world.material.copy())
+    sides = [_side_of(floor, quarter) for quarter in range(QUARTER_TURNS)]
     roomy = np.argwhere(inside & (world.gap > floor.ring))
+    skewed, homeless = places_at_skewed_walls(floor), list[Item]()
     shares = np.cumsum([kind.share for kind in kinds])
     for _ in range(count):
         kind = kinds[int(np.searchsorted(shares, rng.random() * shares[-1], side="right"))]
         item = _draw(kind, rng)
-        if kind.at_wall:
-            _place_at_wall(floor, backs, item, rng)
-        else:
-            _place_free(floor, roomy, item, rng)
+        placed = _place_at_wall(floor, sides, item, rng) if kind.at_wall else _place_free(floor, roomy, item, rng)
+        if kind.at_wall and not placed:
+            homeless.append(item)
+    for item in homeless:
+        place_at_skewed_wall(floor, skewed, item, rng)
     return make_world(world.name, world.cell_m, world.map_from_grid, low, high, world.yard, floor.material)
 
 
 def _draw(kind: Kind, rng: np.random.Generator) -> Item:
     sizes = kind.sizes_m()
-    return kind.build(*sizes[_below(rng, len(sizes))], rng.random())
+    return kind.build(*sizes[below(rng, len(sizes))], rng.random())
 
 
-def _below(rng: np.random.Generator, count: int) -> int:
-    """Return a whole number in [0, count). Only `random()` is used: its numbers are the same in every release."""
-    return int(rng.random() * count)
+class _Side(NamedTuple):
+    """The floor as it is seen by what has its back to the south of it, after quarter turns.
+
+    taken, inside: views of the floor's
+    cells:         (n, 2) row, column: free cells with something just below them
+    """
+
+    taken: Cells
+    inside: Cells
+    cells: npt.NDArray[np.int64]
 
 
-def _cells_at_wall(floor: _Floor, quarter: int) -> npt.NDArray[np.int64]:
-    """Return (n, 2) row, column in the grid turned by quarter turns: free cells with something just below them."""
+def _side_of(floor: Floor, quarter: int) -> _Side:
     taken, inside = np.rot90(floor.taken, quarter), np.rot90(floor.inside, quarter)
     at_wall = inside & ~taken
     at_wall[1:] &= taken[:-1]
     at_wall[0] = False
-    return np.argwhere(at_wall)
+    return _Side(taken, inside, np.argwhere(at_wall))
 
 
-def _place_at_wall(floor: _Floor, backs: list[npt.NDArray[np.int64]], item: Item, rng: np.random.Generator) -> None:
-    """Place an item with its back to a wall, if one of `TRIES` places has room."""
+def _place_at_wall(floor: Floor, sides: list[_Side], item: Item, rng: np.random.Generator) -> bool:
+    """Place an item with its back to a wall along the grid, if one of `TRIES` places has room; return whether."""
     rows, columns = math.ceil(item.depth_m / floor.cell_m), math.ceil(item.width_m / floor.cell_m)
-    ends = np.cumsum([len(cells) for cells in backs])
+    ends = np.cumsum([len(side.cells) for side in sides])
     for _ in range(TRIES if ends[-1] else 0):
-        pick = _below(rng, int(ends[-1]))
+        pick = below(rng, int(ends[-1]))
         quarter = int(np.searchsorted(ends, pick, side="right"))
-        row, column = (int(part) for part in backs[quarter][pick - ends[quarter]])
-        taken, inside = np.rot90(floor.taken, quarter), np.rot90(floor.inside, quarter)
+        taken, inside, cells = sides[quarter]
+        row, column = (int(part) for part in cells[pick - ends[quarter]])
         area = np.s_[row : row + rows, column : column + columns]
         if _fits_at_wall(taken, row, column, rows, columns, floor) and inside[area].all():
             taken[area] = True
             x, y = column + columns / 2, row + item.depth_m / floor.cell_m / 2
-            _put(floor, item, _unturned(x, y, quarter, taken.shape), TURNS[quarter * len(TURNS) // QUARTER_TURNS])
-            return
+            floor.put(item, _unturned(x, y, quarter, taken.shape), TURNS[quarter * len(TURNS) // QUARTER_TURNS])
+            return True
+    return False
 
 
-def _fits_at_wall(taken: Cells, row: int, column: int, rows: int, columns: int, floor: _Floor) -> bool:
+def _fits_at_wall(taken: Cells, row: int, column: int, rows: int, columns: int, floor: Floor) -> bool:
     """Return whether a rectangle whose back is its first row stands at a wall and closes no way."""
     ring, near, last = floor.ring, floor.near, column + columns
     deep = slice(row, row + rows + ring)
@@ -160,40 +132,29 @@ def _side_is_fine(beside: Cells, rows: int, near: int) -> bool:
     return bool(closed.all() or (closed[:rows].all() and not beside[rows:].any()))
 
 
-def _place_free(floor: _Floor, roomy: npt.NDArray[np.int64], item: Item, rng: np.random.Generator) -> None:
-    """Place an item with a free ring around it, if one of `TRIES` places has room."""
+def _place_free(floor: Floor, roomy: npt.NDArray[np.int64], item: Item, rng: np.random.Generator) -> bool:
+    """Place an item with a free ring around it, if one of `TRIES` places has room; return whether."""
     ring = floor.ring
     for _ in range(TRIES if len(roomy) else 0):
         step = 1 if rng.random() < SKEWED else len(TURNS) // QUARTER_TURNS
-        cos, sin = turn = TURNS[_below(rng, len(TURNS)) // step * step]
+        cos, sin = turn = TURNS[below(rng, len(TURNS)) // step * step]
         width, depth = (
             abs(item.width_m * a) + abs(item.depth_m * b) + floor.cell_m for a, b in ((cos, sin), (sin, cos))
         )
         rows, columns = math.ceil(depth / floor.cell_m), math.ceil(width / floor.cell_m)
-        middle_row, middle_column = (int(part) for part in roomy[_below(rng, len(roomy))])
+        middle_row, middle_column = (int(part) for part in roomy[below(rng, len(roomy))])
         row, column = middle_row - rows // 2, middle_column - columns // 2
         area = np.s_[row : row + rows, column : column + columns]
         around = np.s_[row - ring : row + rows + ring, column - ring : column + columns + ring]
         if min(row, column) < ring or floor.taken[around].any() or not floor.inside[area].all():
             continue
         floor.taken[area] = True
-        _put(floor, item, (column + columns / 2, row + rows / 2), turn)
-        return
+        floor.put(item, (column + columns / 2, row + rows / 2), turn)
+        return True
+    return False
 
 
 def _unturned(x: float, y: float, quarter: int, shape: tuple[int, ...]) -> tuple[float, float]:
     """Return x, y in the grid of a point in the grid turned by `np.rot90(..., quarter)`, whose shape is given."""
     rows, columns = shape
     return ((x, y), (rows - y, x), (columns - x, rows - y), (y, columns - x))[quarter]
-
-
-def _put(floor: _Floor, item: Item, centre: tuple[float, float], turn: tuple[float, float]) -> None:
-    """Write an item's parts into the cells about a centre [cells]."""
-    cell = floor.cell_m
-    parts = np.array(
-        [
-            (p.u0 / cell, p.v0 / cell, p.u1 / cell, p.v1 / cell, p.low, p.high, MATERIALS.index(p.material))
-            for p in item.parts
-        ]
-    )
-    put_parts(floor.low_m, floor.high_m, floor.material, parts, centre, turn)
