@@ -1,4 +1,4 @@
-"""A picture of a drive on its map: walls, boxes, the way driven, the shortest way, start, goal and footprint."""
+"""A picture of a drive on its map: walls, furniture, the way driven, the shortest way, start, goal and footprint."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _view(world: World, drawing: Drawing) -> _View:
 
 
 def _cells(world: World, view: _View) -> Image.Image:
-    """Return the map's cells in whole pixels: walls dark, boxes on the floor brown, what only hangs over it light."""
+    """Return the map's cells in whole pixels: walls dark, furniture on the floor brown, what only hangs over it light."""
     part = np.s_[slice(*view.rows), slice(*view.columns)]
     low, high = world.low_m[part], world.high_m[part]
     used = high >= low
