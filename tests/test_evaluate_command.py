@@ -16,6 +16,9 @@ from waiting import until
 from hil.__main__ import app
 from onboard.errors import OnboardError
 
+# The first drive on a machine compiles the kernels.
+pytestmark = pytest.mark.timeout(600)
+
 EPISODES = 12
 DRIVE = ("evaluate", "--policy", "reactive", "--maps", "depot", "--episodes", str(EPISODES))
 INTERRUPTED = 130
