@@ -97,8 +97,8 @@ STYLES = {
 SECOND_VALUE: Range = (0.65, 0.9)
 """Brightness of the second colour, as a part of the first; geometry stays the stronger edge."""
 HUE_SHIFT = 0.06
-LEAST_CONTRAST = 0.15
-"""The floor's value is at least this far below the wall's."""
+FLOOR_PART = 0.55
+"""The floor's value is at most this part of the wall's, so that they differ where a wall is in the shade."""
 
 PLAIN_RGB = {
     "wall": (205.0, 200.0, 190.0), "wood": (150.0, 110.0, 70.0), "metal": (150.0, 155.0, 165.0),
@@ -110,7 +110,7 @@ PLAIN_RGB = {
 
 
 def _plain() -> Look:
-    """Return faces of one colour each, brighter across x than across y, under even light."""
+    """Return faces of one colour each under light that comes along x from above."""
     colours = np.array([[PLAIN_RGB[name]] * 2 for name in SURFACES])
     flat = np.zeros(len(SURFACES), np.int64)
     light = Light(0.80, 0.20, 0.8, 0.0, 0.6, 1.0, 1.0, 1.0, 12.0, 0.0, 4.0)
@@ -130,7 +130,7 @@ def draw_look(seed: int) -> Look:
         if name == "wall":
             wall_value = value
         elif name == "floor":
-            value = min(value, wall_value - LEAST_CONTRAST)
+            value = min(value, FLOOR_PART * wall_value)
         second_hue = (hue + float(rng.uniform(-HUE_SHIFT, HUE_SHIFT))) % 1.0
         second_value = value * float(rng.uniform(*SECOND_VALUE))
         colours[index] = [_rgb(hue, saturation, value), _rgb(second_hue, saturation, second_value)]
@@ -140,18 +140,18 @@ def draw_look(seed: int) -> Look:
 
 
 def _draw_light(rng: np.random.Generator) -> Light:
-    azimuth, height = float(rng.uniform(-math.pi, math.pi)), float(rng.uniform(0.3, 1.2))
+    azimuth, height = float(rng.uniform(-math.pi, math.pi)), float(rng.uniform(0.2, 0.8))
     warmth = float(rng.uniform(-0.15, 0.15))
     return Light(
-        ambient=float(rng.uniform(0.45, 0.75)),
-        direct=float(rng.uniform(0.25, 0.45)),
+        ambient=float(rng.uniform(0.55, 0.75)),
+        direct=float(rng.uniform(0.25, 0.35)),
         x=math.cos(azimuth) * math.cos(height),
         y=math.sin(azimuth) * math.cos(height),
         z=math.sin(height),
         red=1.0 + warmth,
         green=1.0,
         blue=1.0 - warmth,
-        fade_m=float(rng.uniform(6.0, 30.0)),
+        fade_m=float(rng.uniform(12.0, 40.0)),
         lamp=float(rng.uniform(0.0, 0.5)),
         lamp_every_m=float(rng.uniform(2.5, 6.0)),
     )
