@@ -58,6 +58,8 @@ class FastDrive:
         self._began = goal_tick(self._config.rates.ticks_per_decision)
         goal, recovering = self._config.goal, self._config.recovery
         self._timeout, self._progress_timeout = _ticks(goal.timeout_s), _ticks(goal.progress_timeout_s)
+        linear = setting.plant.linear
+        self._step_m = max(linear.speed_max, -linear.speed_min) * STEP_NS / NS
         self._blocked_ticks = _ticks(recovering.blocked_s)
         self._robot = FastRobot(setting, course, episode.start, seed, self._most)
         self._eyes = FastEyes(setting, course, policy, self._robot)
@@ -103,18 +105,29 @@ class FastDrive:
         backing = self._recovery.backing is not None
         if backing or self._mission.stops >= goal.rest_decisions or self._course.ramped:
             return tick + 1
+        sense = tick + rates.ticks_per_decision - tick % rates.ticks_per_decision
+        until = sense if self._pilot.pending is None else min(sense, self._pilot.pending.due_slot)
         due = [
-            tick + rates.ticks_per_decision - tick % rates.ticks_per_decision,
-            self._eyes.next_tick(tick),
+            until,
+            self._eyes.next_tick(tick, until, self._watches(until)),
             self._began + self._most,
             self._began + self._timeout,
             int(robot.state.best) + self._progress_timeout,
         ]
-        if self._pilot.pending is not None:
-            due.append(self._pilot.pending.due_slot)
         if robot.state.blocked != NEVER and self._course.gate is not None:
             due.append(int(robot.state.blocked) + self._blocked_ticks)
         return max(tick + 1, min(due))
+
+    def _watches(self, until: int) -> bool:
+        """Return whether the limits or the recovery may have to look at every scan until a tick."""
+        gate = self._course.gate
+        if gate is None:
+            return False
+        reach_m = gate.reach_m(self._pilot.set_point)
+        if reach_m is None or self._robot.state.blocked != NEVER:
+            return True
+        farthest_m = (until - self._eyes.tick) * self._step_m
+        return reach_m > 0.0 and self._eyes.room_m() - farthest_m < reach_m
 
     def _tick(self) -> None:
         """Live the runtime's stages in this tick, those that can change anything."""

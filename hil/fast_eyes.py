@@ -40,20 +40,24 @@ class FastEyes:
         self._tick, self._pose, self._bodies = 0, robot.pose, robot.bodies
         self._policy_ranges: Ranges | None = None
         self._near: tuple[float, Ranges] | None = None
+        self._room_m: float | None = None
 
     def ticks_before(self, tick: int) -> list[int]:
         """Return the ticks up to this one in which what is newest in it was taken."""
         senses = self._setting.senses
         return sorted({_last(tick, senses.depth_every), _last(tick, senses.color_every)})
 
-    def next_tick(self, tick: int) -> int:
-        """Return the next tick in which something must be taken; without limits only what the next decision sees."""
-        sense = tick + self._ticks_per_decision - tick % self._ticks_per_decision
-        every = self._setting.senses.depth_every
-        due = _last(sense, every) if self._course.gate is None else tick + every - (tick - FIRST_TICK) % every
-        if self._color_rays is not None and tick < _last(sense, self._setting.senses.color_every):
-            due = min(due, _last(sense, self._setting.senses.color_every))
-        return due if due > tick else sense
+    def next_tick(self, tick: int, until: int, every_scan: bool) -> int:
+        """Return the next tick in which something is taken: every scan, or what is newest in the tick `until`."""
+        senses = self._setting.senses
+        due = until
+        if every_scan:
+            due = tick + senses.depth_every - (tick - FIRST_TICK) % senses.depth_every
+        elif tick < _last(until, senses.depth_every):
+            due = _last(until, senses.depth_every)
+        if self._color_rays is not None and tick < _last(until, senses.color_every):
+            due = min(due, _last(until, senses.color_every))
+        return due
 
     def look(self) -> bool:
         """Take what is due in this tick; return whether that is a new scan."""
@@ -66,7 +70,7 @@ class FastEyes:
         if since_first % senses.depth_every != 0:
             return False
         self._tick, self._pose, self._bodies = robot.tick, robot.pose, robot.bodies
-        self._policy_ranges = self._near = None
+        self._policy_ranges = self._near = self._room_m = None
         return True
 
     def color(self) -> ColorFrame | None:
@@ -91,12 +95,21 @@ class FastEyes:
         return Scan(time_ns(self._tick), self._near[1], self._course.limits_scan.seen)
 
     def room_m(self) -> float:
-        """Return a distance within which nothing at all stands about the place of the newest scan [m], quickly."""
-        if len(self._bodies):
-            return 0.0
-        world = self._setting.world
-        x_m, y_m = apply(self._course.grid_from_map, (self._pose.x_m, self._pose.y_m))
-        return (int(world.gap[int(y_m / world.cell_m), int(x_m / world.cell_m)]) - 1) * world.cell_m
+        """Return a distance within which nothing at all stands about the place of the newest scan [m], quickly.
+
+        0 where somebody moves in the building.
+        """
+        if self._room_m is None:
+            world = self._setting.world
+            x_m, y_m = apply(self._course.grid_from_map, (self._pose.x_m, self._pose.y_m))
+            gap = int(world.gap[int(y_m / world.cell_m), int(x_m / world.cell_m)])
+            self._room_m = 0.0 if len(self._bodies) else (gap - 1) * world.cell_m
+        return self._room_m
+
+    @property
+    def tick(self) -> int:
+        """Tick of the newest scan."""
+        return self._tick
 
     def _serves_decision(self) -> bool:
         """Return whether the newest scan is what the next decision will see."""

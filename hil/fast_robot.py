@@ -58,13 +58,13 @@ class FastRobot:
         self.bodies: Bodies = NO_BODIES if setting.crowd is None else bodies_of(setting.crowd)
         self._fix_tick = 1 if setting.senses.localization else None
         self._delay = math.ceil(round(setting.plant.base.command_delay_s * NS) / STEP_NS)
-        self._commands = np.zeros((self._delay + MOST_TICKS, 2))
+        self._late = np.zeros((self._delay, 2))
         self._states = records_of(TickState(x_m=start.x_m, y_m=start.y_m, yaw=start.yaw_rad))
         self._table = records_of(_table(setting))
         self._covariance = np.zeros((STATES, STATES))
         self._filter = LocalizationState()
         self._trace = np.zeros((most_ticks + 1, 6))
-        self._wanted, self._skip = STOP, False
+        self._wanted, self._judged = STOP, False
         self._look_up()
 
     @property
@@ -106,8 +106,7 @@ class FastRobot:
     def judge_blocked(self, since_tick: int | None) -> None:
         """Tell since when the robot is blocked, where the recovery itself has judged this tick."""
         self._states["blocked"] = NEVER if since_tick is None else since_tick
-        self._table["skip"] = 1.0
-        self._skip = True
+        self._judged = True
 
     def wheels(self) -> OdometryState:
         """Return the odometry as the runtime has it in this tick; of its history the newest sample, no covariance."""
@@ -149,23 +148,22 @@ class FastRobot:
 
     def _live(self, ticks: int, command: Twist) -> None:
         """Live so many ticks, drawing what the drift needs."""
-        course, rows = self._course, self._commands
-        rows[self._delay : self._delay + ticks] = command.v_mps, command.w_radps
-        done = 0
+        course, late = self._course, self._late
+        left = ticks
         self._walk()
         while True:
-            done += run_ticks(
-                self._states, self._covariance, self._table, course.linear, course.angular, rows[done:ticks],
-                course.blocked, course.gap, self.bodies, self._trace,
+            left -= run_ticks(
+                self._states, self._covariance, self._table, course.linear, course.angular, left, command.v_mps,
+                command.w_radps, late[ticks - left :], self._judged, course.blocked, course.gap, self.bodies,
+                self._trace,
             )  # fmt: skip
             if not self._states["owing"][0]:
                 break
             self._draw_drift()
-        if self._skip:
-            self._skip = False
-            self._table["skip"] = 0.0
+        self._judged = False
         if self._delay:
-            rows[: self._delay] = rows[ticks : self._delay + ticks]
+            sent = np.full((ticks, 2), (command.v_mps, command.w_radps))
+            self._late = np.concatenate([late, sent])[ticks : ticks + self._delay]
         self._look_up()
 
     def _look_up(self) -> None:

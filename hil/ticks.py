@@ -91,7 +91,7 @@ class TickTable(NamedTuple):
     driven_s:   how long a message's twist is driven through; own_pose: whether the base's pose moves it instead
     max_v, max_w: beyond these the wheels are not believed
     moving_*, commanded_*: of `config.RecoverySection`
-    wanted_*:   the policy's set point in force; skip: the first tick's recovery was judged already
+    wanted_*:   the policy's set point in force
     goal_*:     in the start frame, which stands at start_* as seen from the map, from the odom frame while not anchored
     driving:    the goal's tick, `NEVER` before; before it neither clearance nor progress nor blocks count
     """
@@ -112,7 +112,6 @@ class TickTable(NamedTuple):
     commanded_radps: float
     wanted_v: float = 0.0
     wanted_w: float = 0.0
-    skip: float = 0.0
     goal_x_m: float = 0.0
     goal_y_m: float = 0.0
     start_x_m: float = 0.0
@@ -134,20 +133,26 @@ def state_of(records: Records) -> TickState:
 
 @njit(cache=True, nogil=True)
 def run_ticks(
-    states: Records, covariance: Floats, tables: Records, linear: Floats, angular: Floats, commands: Floats,
-    blocked: Bools, gap: Gaps, bodies: Floats, trace: Floats,
+    states: Records, covariance: Floats, tables: Records, linear: Floats, angular: Floats, ticks: int, v: float,
+    w: float, late: Floats, judged: bool, blocked: Bools, gap: Gaps, bodies: Floats, trace: Floats,
 ) -> int:  # fmt: skip
-    """Live one tick a row of `commands` (v, w) that the base follows; return how many were lived to their end.
+    """Live so many ticks with one command (v, w); return how many were lived to their end.
 
-    Fewer where a sample of the drift is needed: put it into drift_eps_*, drift_left, and call again with the commands
-    from there on. `states`, `covariance` (5, 5) and `trace` (a row a tick since the goal) are changed in place.
+    late:   (n, 2) commands still on their way, which the base follows in the first n ticks
+    judged: whether the recovery itself has judged the tick that is over
+
+    Fewer where a sample of the drift is needed (`owing`): put it into drift_eps_*, drift_left, and call again for the
+    rest. `states`, `covariance` (5, 5) and `trace` (a row a tick since the goal) are changed in place.
     """
     s, k = states[0], tables[0]
-    for i in range(len(commands)):
+    for i in range(ticks):
         if s.owing == 0.0:
             if k.driving != NEVER and s.tick >= k.driving:
-                _watch(s, k, i > 0 or k.skip == 0.0)
-            move(s, k, commands[i, 0], commands[i, 1], linear, angular, blocked, gap, bodies)
+                _watch(s, k, i > 0 or not judged)
+            if i < len(late):
+                move(s, k, late[i, 0], late[i, 1], linear, angular, blocked, gap, bodies)
+            else:
+                move(s, k, v, w, linear, angular, blocked, gap, bodies)
             s.tick += 1.0
             if k.driving != NEVER:
                 _note(s, k, blocked, gap, bodies, trace)
@@ -158,7 +163,7 @@ def run_ticks(
         if s.refused != 0.0:
             return i + 1
         roll_on(s, k, base_x, base_y, base_yaw, covariance)
-    return len(commands)
+    return ticks
 
 
 @njit(cache=True, nogil=True)
