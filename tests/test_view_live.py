@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from loopback import PATIENCE_S, SECTION
 
 from hil.twin.topics import POSE, twin_section
 from hil.view.heard import Heard
-from hil.view.live import PLAIN, Ears, listen, shown_topics
+from hil.view.live import IMAGE_PERIOD_S, PLAIN, Ears, listen, shown_topics
 from hil.view.pump import Pump
 from onboard.config import DEFAULT_ROBOT, DdsSection
 from onboard.drivers.dds_topics import ros_topic
@@ -135,3 +136,18 @@ def test_listening_ends_when(wires, name, asked, seconds, watched):
     listen(Ears(wires[0], MOUNTS, images=False), pump, over, seconds, lambda: watched)
     screen.close()
     assert pump.close().shown == 0
+
+
+def test_cameras_are_not_asked_more_often_than_is_shown(wires):
+    ears = Ears(wires[0], MOUNTS, images=True)
+    writer = wires[1].writer("front/depth/image")
+    count, began_s = 0, time.monotonic()
+
+    def shown() -> bool:
+        nonlocal count
+        writer.write(IMAGE)
+        count += sum(message.topic == "front/depth/image" for message in ears.take())
+        return count >= 4
+
+    assert wait_until(shown, PATIENCE_S)
+    assert time.monotonic() - began_s >= 3 * IMAGE_PERIOD_S

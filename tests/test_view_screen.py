@@ -83,12 +83,16 @@ def test_the_robot_is_where_it_was(view, drive):
 
 
 def test_the_odometry_frame_lies_at_the_given_start_until_there_is_a_fix(view, drive):
-    told = [tick.map_from_odom for tick in drive.ticks if tick.map_from_odom is not None]
+    told = {wall_ns(tick): tick.map_from_odom for tick in drive.ticks}
     places = view.rows["/map/odom"]["translation"]
     assert places[0][0] == drive.times_ns[0]  # with a time: what has none would hold for ever
-    expected = [(START.x_m, START.y_m), *((pose.x_m, pose.y_m) for pose in told)]
-    assert np.array([value[0][:2] for _, value in places]) == pytest.approx(np.array(expected), abs=FLOAT32)
-    last = compose(told[-1], drive.ticks[-1].odometry.pose)
+    for at_ns, map_from_odom in told.items():
+        shown = [value[0][:2] for since_ns, value in places if since_ns <= at_ns][-1]
+        expected = map_from_odom or START
+        assert shown == pytest.approx([expected.x_m, expected.y_m], abs=FLOAT32)
+    assert None in told.values()
+    assert told[drive.times_ns[-1]] is not None
+    last = compose(told[drive.times_ns[-1]], drive.ticks[-1].odometry.pose)
     assert view.values("/map/here", "translation")[-1][:2] == pytest.approx([last.x_m, last.y_m], abs=FLOAT32)
 
 

@@ -24,6 +24,8 @@ STREAM = Quality(depth=20, read_best_effort=True)
 """What the view asks for: what arrives. No acknowledgement of ours is ever waited for, not even by a runtime that ends;
 what was said before we came (a goal) is not heard."""
 IMAGES = Quality(depth=1, read_best_effort=True)
+IMAGE_PERIOD_S = 0.2
+"""No camera is shown more often; images between are overwritten in the middleware, and cost nothing here."""
 POLL_S = 0.05
 
 
@@ -61,6 +63,8 @@ class Ears:
         """Open the readers; without `images` no camera is asked to send any. Raises ConfigError, DriverError."""
         topics = shown_topics(wire.section, mounts, images)
         self._readers: dict[str, Reader] = {name: wire.reader(row) for name, row in topics.items()}
+        self._images = [name for name, row in topics.items() if row.quality == IMAGES]
+        self._images_due_s = 0.0
 
     def wait(self) -> None:
         """Return when there may be something new."""
@@ -68,8 +72,14 @@ class Ears:
 
     def take(self) -> list[Heard]:
         """Return what came since the last call. Raises DriverError when the link is gone."""
-        now_ns = wall_ns()
-        return [Heard(name, now_ns, one.sample) for name, reader in self._readers.items() for one in reader.take()]
+        now_ns, now_s = wall_ns(), time.monotonic()
+        wanted = dict(self._readers)
+        if now_s >= self._images_due_s:
+            self._images_due_s = now_s + IMAGE_PERIOD_S
+        else:
+            for name in self._images:
+                del wanted[name]
+        return [Heard(name, now_ns, one.sample) for name, reader in wanted.items() for one in reader.take()]
 
 
 def listen(ears: Ears, pump: Pump, over: threading.Event, seconds: float | None, watched: Callable[[], bool]) -> None:

@@ -92,6 +92,8 @@ class RobotPainter:
                 self._recording.log(f"{parent}/goal/flag", _flag(self._tolerance_m))
 
     def _place(self, map_from_odom: Pose) -> None:
+        if self._placed and map_from_odom == self._map_from_odom:
+            return
         self._placed = True
         self._map_from_odom = map_from_odom
         self._recording.log(ODOM, planar(map_from_odom))

@@ -36,14 +36,21 @@ class SensesPainter:
         self._base = base
         self._depth: Mapping[str, Mount] = mounts.depth
         self._color = next(iter(mounts.color), None)
+        self._blind: dict[str, bytes] = {}
 
     def scan(self, sample: ros.LaserScan, name: str) -> None:
         """Draw a scan: what was seen as points, where no camera looks as outlined sectors."""
         color, height_m = SCANS[name]
-        points = rr.Points3D(scan_points(sample, height_m), radii=POINT_M, colors=[color])
-        self._recording.log(f"{self._base}/{name}/seen", points)
-        blind = rr.LineStrips3D(blind_sectors(sample, BLIND_Z_M), radii=LINE_M, colors=[BLIND])
-        self._recording.log(f"{self._base}/{name}/blind", blind)
+        entity = f"{self._base}/{name}"
+        if name not in self._blind:
+            points = rr.Points3D.from_fields(colors=[color], radii=[POINT_M])
+            self._recording.log(f"{entity}/seen", points, static=True)
+        self._recording.log(f"{entity}/seen", rr.Points3D.from_fields(positions=scan_points(sample, height_m)))
+        blind = np.isnan(sample.ranges).tobytes()
+        if blind != self._blind.get(name):
+            self._blind[name] = blind
+            sectors = rr.LineStrips3D(blind_sectors(sample, BLIND_Z_M), radii=LINE_M, colors=[BLIND])
+            self._recording.log(f"{entity}/blind", sectors)
 
     def depth(self, sample: ros.Image, camera: str) -> None:
         """Hang up a depth image; in the world it is seen as points. Raises InputError when it is not the mount's."""
