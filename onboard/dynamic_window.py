@@ -19,7 +19,7 @@ from onboard.config import GoalSection, RatesSection, RobotSection
 from onboard.contract import NO_ACTION, STOP_ACTION
 from onboard.cost_field import CostField, sample
 from onboard.fan import COMMANDS, COUNT, Fan, Horizon, Margins, look_ahead
-from onboard.messages import Decision, Motion
+from onboard.messages import Decision, Memory, Motion
 from onboard.motion import Plant
 from onboard.rollout import roll_out
 
@@ -79,6 +79,19 @@ class Course:
 
     arrived: bool = False
     foretold: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
+
+    def numbers(self) -> tuple[float, ...]:
+        """Return it as `COURSE_NUMBERS` numbers, for a policy's memory."""
+        return (float(self.arrived), *self.foretold)
+
+
+COURSE_NUMBERS = 5
+
+
+def course_of(numbers: Memory) -> Course:
+    """Return the course in a policy's memory."""
+    arrived, v, w, dv, dw = numbers.tolist()
+    return Course(arrived > 0.0, (v, w, dv, dw))
 
 
 class DynamicWindow:

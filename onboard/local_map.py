@@ -14,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from onboard.cost_field import BORDER, CostField, Nearness, make_prices, refine, solve
+from onboard.cost_field import BORDER, CostField, make_prices, solve
 from onboard.messages import BINS, Pose, Scan
+from onboard.nearness import COARSE, coarse, empty_grid, enter, near_robot
 from onboard.scan_points import HIDDEN_M
 
 Floats = npt.NDArray[np.float64]
@@ -27,10 +28,6 @@ SIDE = 240
 """Cells along one side of the window: 24 m."""
 CAPACITY = 6000
 """Cells that are remembered at most; beyond them the longest known are forgotten first."""
-COARSE = 2
-"""The way is sought on cells so many times as wide."""
-EDGE_CELLS = 4
-"""The map's own cells are looked at so far around the places asked for."""
 LIFE_DECISIONS = 360
 """Two minutes at 3 Hz."""
 
@@ -79,78 +76,17 @@ class WayFinder:
         self._prices = make_prices(radius_m, CELL_M)
 
     def cost_to_go(self, known: LocalMap, pose: Pose, goal_xy_m: tuple[float, float], places_xy_m: Floats) -> CostField:
-        """Return the length of the cheapest way to the goal from where it is asked for, in metres of free space.
+        """Return the length of the cheapest way to the goal from the places (k, 2), in metres of free space.
 
-        The way is sought on coarse cells of the window about the pose, from a goal outside of it straight to its edge;
-        then the last of it, to the places (k, 2), on the map's own cells. A coarse cell costs what the best of its
-        cells does: so it shuts no passage that these leave open, and opens none in a wall.
+        A goal outside the window about the pose is reached from the window's edge in a straight line.
         """
         wide_m, half = COARSE * CELL_M, SIDE // COARSE // 2 + BORDER
         i, j = math.floor(pose.x_m / wide_m) - half, math.floor(pose.y_m / wide_m) - half
-        a, b, rows, columns = _cells_about(places_xy_m)
-        far, closed = self._prices.far, self._prices.closed
-        fine = _nearness(known.cells, (i * COARSE, j * COARSE), 2 * half * COARSE, far)
-        robot = pose.x_m, pose.y_m
-        window = solve(_best_of(fine, closed), self._prices, (i * wide_m, j * wide_m), wide_m, goal_xy_m, robot)
-        patch = _cut(fine, a - i * COARSE, b - j * COARSE, rows, columns, far, closed)
-        return refine(patch, self._prices, (a * CELL_M, b * CELL_M), CELL_M, goal_xy_m, window)
-
-
-@njit(cache=True, nogil=True)
-def _cells_about(places_m: Floats) -> tuple[int, int, int, int]:  # pragma: no cover - compiled
-    """Return the first cell (a, b) and the rows and columns of a patch about places."""
-    low_x, high_x, low_y, high_y = math.inf, -math.inf, math.inf, -math.inf
-    for k in range(len(places_m)):
-        low_x, high_x = min(low_x, places_m[k, 0]), max(high_x, places_m[k, 0])
-        low_y, high_y = min(low_y, places_m[k, 1]), max(high_y, places_m[k, 1])
-    a, b = math.floor(low_x / CELL_M) - EDGE_CELLS, math.floor(low_y / CELL_M) - EDGE_CELLS
-    return a, b, math.ceil(high_x / CELL_M) + EDGE_CELLS - a, math.ceil(high_y / CELL_M) + EDGE_CELLS - b
-
-
-@njit(cache=True, nogil=True)
-def _nearness(cells: Floats32, corner: tuple[int, int], side: int, far: int) -> Nearness:  # pragma: no cover - compiled
-    """Return (side, side) the nearness of the cells from a corner on, from centre to centre (`cost_field.Prices`)."""
-    near = np.full((side, side), np.int16(far))
-    reach = math.ceil(0.5 * math.sqrt(far))
-    halves = np.empty(2 * reach + 1, np.int64)
-    for n in range(2 * reach + 1):
-        halves[n] = int(math.sqrt(max(0.0, 0.25 * far - (n - reach) ** 2)))
-    for k in range(len(cells)):
-        a, b = int(cells[k, 0]) - corner[0], int(cells[k, 1]) - corner[1]
-        for i in range(max(0, a - reach), min(side, a + reach + 1)):
-            across, half = 4 * (i - a) * (i - a), halves[i - a + reach]
-            for j in range(max(0, b - half), min(side, b + half + 1)):
-                near[i, j] = min(near[i, j], np.int16(across + 4 * (j - b) * (j - b)))
-    return near
-
-
-@njit(cache=True, nogil=True)
-def _best_of(near: Nearness, closed: int) -> Nearness:  # pragma: no cover - compiled
-    """Return the nearness of coarse cells, that of their best cell, within a closed border."""
-    side = near.shape[0] // COARSE
-    best = np.full((side, side), np.int16(closed))
-    for i in range(BORDER, side - BORDER):
-        for j in range(BORDER, side - BORDER):
-            most = near[COARSE * i, COARSE * j]
-            for a in range(COARSE):
-                for b in range(COARSE):
-                    most = max(most, near[COARSE * i + a, COARSE * j + b])
-            best[i, j] = most
-    return best
-
-
-@njit(cache=True, nogil=True)
-def _cut(
-    near: Nearness, first_a: int, first_b: int, rows: int, columns: int, far: int, closed: int
-) -> Nearness:  # pragma: no cover - compiled
-    """Return a patch of a grid within a closed border; what lies outside of the grid is far from everything."""
-    patch = np.full((rows, columns), np.int16(closed))
-    for i in range(BORDER, rows - BORDER):
-        for j in range(BORDER, columns - BORDER):
-            a, b = i + first_a, j + first_b
-            inside = 0 <= a < near.shape[0] and 0 <= b < near.shape[1]
-            patch[i, j] = near[a, b] if inside else far
-    return patch
+        near = empty_grid((2 * half * COARSE, 2 * half * COARSE), self._prices)
+        enter(near, known.cells, i * COARSE, j * COARSE, self._prices.far)
+        corner_xy_m, robot = (i * wide_m, j * wide_m), (pose.x_m, pose.y_m)
+        window = solve(coarse(near, self._prices.closed), self._prices, corner_xy_m, wide_m, goal_xy_m, robot)
+        return near_robot(near, self._prices, corner_xy_m, goal_xy_m, window, places_xy_m)
 
 
 @njit(cache=True, nogil=True)

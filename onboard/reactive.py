@@ -12,19 +12,13 @@ obstacles stand still for it. The scan is taken as of now: 70 ms of its age are 
 
 from __future__ import annotations
 
-import numpy as np
-
 from onboard.config import GoalSection, RatesSection, RobotSection
 from onboard.dynamic_window import Course, DynamicWindow
-from onboard.local_map import CAPACITY, EMPTY, LocalMap, WayFinder, observed
+from onboard.local_map import EMPTY, WayFinder, observed
 from onboard.messages import Decision, Memory, Observation
 from onboard.motion import Plant
+from onboard.recollection import pack, unpack
 from onboard.scan_points import blind_ahead, obstacle_points
-
-HEADER = 6
-"""Numbers that the memory holds before the cells: how many these are, and the course."""
-CELL = 3
-"""Numbers of a cell: its place in the grid, and the evidence."""
 
 
 class ReactivePolicy:
@@ -48,35 +42,19 @@ class ReactivePolicy:
 
     def initial_memory(self) -> Memory:
         """Return the memory of one who has seen nothing."""
-        return _packed(EMPTY, Course())
+        return pack(EMPTY, Course())
 
     def decide(self, observation: Observation, memory: Memory) -> tuple[Decision, Memory]:
         """Return the best action and the memory with this scan in it. Logits are minus the time left [s], roughly."""
         window, motion, goal = self._window, observation.filtered, observation.goal_xy_m
         scan, pose = observation.scan, motion.pose
-        past, course = _unpacked(memory)
+        past, course = unpack(memory)
         known = observed(past, pose, scan, window.radius_m)
         seen, unseen = obstacle_points(scan, pose, known.centres(), window.look_m, window.radius_m)
         fan = window.look_ahead(motion, course, observation.previous_action, seen, unseen)
         field = self._way.cost_to_go(known, pose, goal, fan.places_m)
         decision, course = window.decide(fan, field, goal, motion, course, wait=blind_ahead(scan))
-        return decision, _packed(known, course)
+        return decision, pack(known, course)
 
     def close(self) -> None:
         """Nothing to release."""
-
-
-def _packed(known: LocalMap, course: Course) -> Memory:
-    """Return (HEADER + CELL * CAPACITY,) float32."""
-    memory = np.zeros(HEADER + CELL * CAPACITY, np.float32)
-    count = len(known.cells)
-    memory[:HEADER] = (count, course.arrived, *course.foretold)
-    memory[HEADER : HEADER + CELL * count] = known.cells.ravel()
-    return memory
-
-
-def _unpacked(memory: Memory) -> tuple[LocalMap, Course]:
-    """Return what `_packed` packed."""
-    count, arrived, v, w, dv, dw = memory[:HEADER].tolist()
-    cells = memory[HEADER : HEADER + CELL * int(count)].reshape(-1, CELL)
-    return LocalMap(cells), Course(arrived > 0.0, (v, w, dv, dw))

@@ -43,11 +43,32 @@ def make_policy(name: str, setting: Setting, episode: Episode, known_map: World 
     raise InputError(f"policy {name}: must be one of {', '.join(POLICIES)}, or the path of an {MODEL_SUFFIX} file")
 
 
+def _planner(setting: Setting, episode: Episode, known_map: World | None) -> Policy:
+    from hil.baselines.planner import MapPlanner
+    from hil.direct_scan import LIDAR_HEIGHT_M
+    from hil.world import GROUND_CLEARANCE_M
+
+    config, body = setting.config, setting.body
+    world = setting.world if known_map is None else known_map
+    # A map is made with the sensor that it is used with.
+    heights_m = (GROUND_CLEARANCE_M, body.height_m) if setting.scan == "fused" else (LIDAR_HEIGHT_M, LIDAR_HEIGHT_M)
+    return MapPlanner(
+        setting.plant, world, heights_m, episode.start, episode.goal_xy_m, config.robot, config.rates, config.goal
+    )
+
+
 def _reactive(setting: Setting, episode: Episode, known_map: World | None) -> Policy:
     from onboard.reactive import ReactivePolicy
 
     config = setting.config
     return ReactivePolicy(setting.plant, config.robot, config.rates, config.goal)
+
+
+def _blind(setting: Setting, episode: Episode, known_map: World | None) -> Policy:
+    from hil.baselines.blind import BlindPolicy
+
+    config = setting.config
+    return BlindPolicy(setting.plant, config.robot, config.rates, config.goal)
 
 
 def _network(model: Path, setting: Setting) -> Policy:
@@ -58,4 +79,4 @@ def _network(model: Path, setting: Setting) -> Policy:
     return load_policy(model, lambda path, manifest: OnnxEngine(path, MODEL_THREADS), reset_s)
 
 
-POLICIES: dict[str, Maker] = {"reactive": _reactive}
+POLICIES: dict[str, Maker] = {"planner": _planner, "reactive": _reactive, "blind": _blind}

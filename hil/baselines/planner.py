@@ -1,0 +1,111 @@
+"""`planner`: drives by a map: the shortest way on it, the scan's obstacles, and the dynamic window over the 28 actions.
+
+The stand-in for the ROS 2 navigation stack of paper 1, Table 4. The cost to go is that of the map it knows, inflated,
+and of a layer of obstacles that the scan has shown since and that are not in the map (`onboard/local_map.py`: marked
+where a ray ends, cleared where one passes, forgotten after two minutes). So a map with other furniture does not end the
+drive: what stands where it does not know it is driven around, what does not stand where it should is only avoided. What
+is hit or not is judged by the scan alone, never by the map.
+
+It also is the expert to learn from: its logits are minus the seconds left after each action (`dynamic_window`).
+"""
+
+from __future__ import annotations
+
+from hil.baselines.floor import Floor, floor_about
+from hil.maps import World
+from onboard.config import GoalSection, RatesSection, RobotSection
+from onboard.cost_field import CostField, make_prices, solve
+from onboard.dynamic_window import Course, DynamicWindow, Floats
+from onboard.geometry import apply, compose
+from onboard.local_map import CELL_M, EMPTY, LocalMap, observed
+from onboard.messages import Decision, Memory, Motion, Observation, Pose
+from onboard.motion import Plant
+from onboard.nearness import COARSE, near_robot
+from onboard.recollection import pack, unpack
+from onboard.scan_points import blind_ahead, obstacle_points
+
+KNOWN_M = 0.25
+KNOWN_NEARNESS = round((2.0 * KNOWN_M / CELL_M) ** 2)
+"""What the scan shows so near to something in the map is that; the same as `cost_field.Prices` count it."""
+SAME_GOAL_M = 0.01
+"""The way to a goal nearer than this to the last one is the same."""
+
+
+class MapPlanner:
+    """Implements `interfaces.Policy` and `baselines.KnowsMap`; all its geometry is in the frame of the map's grid.
+
+    What it keeps between calls, beside the start frame that it is told, is only the cost to go of the map alone.
+    """
+
+    name = "planner"
+    memory_reset_s: float | None = None
+
+    def __init__(
+        self,
+        plant: Plant,
+        known: World,
+        z_m: tuple[float, float],
+        start: Pose,
+        goal_xy_m: tuple[float, float],
+        robot: RobotSection | None = None,
+        rates: RatesSection | None = None,
+        goal: GoalSection | None = None,
+    ) -> None:
+        """Take a map.
+
+        z_m:         heights in which what the map holds is known, lowest and highest
+        start, goal: of the episode, in the map frame: the map is used about them; the start frame until it is told
+        """
+        self._window = DynamicWindow(plant, robot, rates, goal)
+        self._prices = make_prices(self._window.radius_m, CELL_M)
+        self._grid_from_map = known.grid_from_map
+        self._floor = floor_about(known, z_m, self._prices, [(start.x_m, start.y_m), goal_xy_m])
+        self._goal_xy_m = apply(self._grid_from_map, goal_xy_m)
+        self._by_map = self._solve(self._floor, self._goal_xy_m)
+        self.locate(start)
+
+    def locate(self, map_from_start: Pose) -> None:
+        """Take the pose of the start frame in the map."""
+        self._grid_from_start = compose(self._grid_from_map, map_from_start)
+
+    def initial_memory(self) -> Memory:
+        """Return the memory of one to whom the scan has shown nothing."""
+        return pack(EMPTY, Course())
+
+    def decide(self, observation: Observation, memory: Memory) -> tuple[Decision, Memory]:
+        """Return the best action, and the memory with this scan in it. Logits are minus the seconds left, roughly."""
+        window, scan = self._window, observation.scan
+        pose = compose(self._grid_from_start, observation.filtered.pose)
+        goal, motion = apply(self._grid_from_start, observation.goal_xy_m), Motion(pose, observation.filtered.twist)
+        past, course = unpack(memory)
+        layer = observed(past, pose, scan, window.radius_m)
+        seen, unseen = obstacle_points(scan, pose, layer.centres(), window.look_m, window.radius_m)
+        fan = window.look_ahead(motion, course, observation.previous_action, seen, unseen)
+        field = self._cost_to_go(layer, pose, goal, fan.places_m)
+        decision, course = window.decide(fan, field, goal, motion, course, wait=blind_ahead(scan))
+        return decision, pack(layer, course)
+
+    def close(self) -> None:
+        """Nothing to release."""
+
+    def _cost_to_go(self, layer: LocalMap, pose: Pose, goal_xy_m: tuple[float, float], places_m: Floats) -> CostField:
+        """Return the cost to go about places: by the map, and by what is not in it where there is such."""
+        new = self._floor.unknown(layer.cells, KNOWN_NEARNESS)
+        if len(new) == 0:
+            floor, around = self._floor, self._field_to(goal_xy_m)
+        else:
+            floor = self._floor.with_obstacles(new, self._prices)
+            around = self._solve(floor, goal_xy_m, (pose.x_m, pose.y_m))
+        return near_robot(floor.fine, self._prices, floor.corner_xy_m, goal_xy_m, around, places_m)
+
+    def _field_to(self, goal_xy_m: tuple[float, float]) -> CostField:
+        """Return the cost to go of the map alone."""
+        x, y = self._goal_xy_m
+        if max(abs(goal_xy_m[0] - x), abs(goal_xy_m[1] - y)) > SAME_GOAL_M:
+            self._goal_xy_m, self._by_map = goal_xy_m, self._solve(self._floor, goal_xy_m)
+        return self._by_map
+
+    def _solve(
+        self, floor: Floor, goal_xy_m: tuple[float, float], robot_xy_m: tuple[float, float] | None = None
+    ) -> CostField:
+        return solve(floor.coarse, self._prices, floor.corner_xy_m, COARSE * CELL_M, goal_xy_m, robot_xy_m)
