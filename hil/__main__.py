@@ -48,7 +48,9 @@ MOST = 200
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 
-MapOption = Annotated[str, typer.Option("--map", help=f"Map: {', '.join(map_names())}, or a file: .yaml, .json or a mesh.")]
+MapOption = Annotated[
+    str, typer.Option("--map", help=f"Map: {', '.join(map_names())}, or a .yaml, .json or mesh file.")
+]
 SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Start, goal and noise are drawn by this.")]
 EpisodeOption = Annotated[
     int | None, typer.Option("--episode", min=0, help="Committed start and goal of the map instead, from 0.")

@@ -102,7 +102,7 @@ def _view(world: World, drawing: Drawing) -> _View:
 
 
 def _cells(world: World, view: _View) -> Image.Image:
-    """Return the map's cells in whole pixels: walls dark, furniture on the floor brown, what only hangs over it light."""
+    """Return the cells in whole pixels: walls dark, what else stands on the floor brown, what only hangs light."""
     part = np.s_[slice(*view.rows), slice(*view.columns)]
     low, high = world.low_m[part], world.high_m[part]
     used = high >= low
