@@ -226,7 +226,7 @@ def test_a_twin_stands_beside_the_robot_once_it_is_heard(tmp_path):
     assert len(view.values("/map/twin/scan/seen", "positions")[0]) == BINS
     assert "/map/twin/color/image" in view.rows
     assert view.values("/states/twin", "state") == ["paused: safety stop"]
-    assert view.values("/states/twin\\ collision", "state") == ["true"]
+    assert view.values("/states/twin_collision", "state") == ["true"]
     assert "/map/odom/base/scan/seen" not in view.rows
 
 

@@ -60,10 +60,12 @@ class Viewer:
     def __init__(self, browser: bool) -> None:
         """Start it and return when it takes data. Raises DriverError when it does not start."""
         port = _free_port(PORT)
+        ports = [port]
         command = [str(_executable()), "--bind", HOST, "--port", str(port), "--server-memory-limit", SERVER_MEMORY]
         self.url, self.page = f"rerun+http://{HOST}:{port}/proxy", ""
         if browser:
             web_port = _free_port(WEB_PORT)
+            ports.append(web_port)
             command += ["--serve-web", "--web-viewer-port", str(web_port)]
             self.page = f"http://{HOST}:{web_port}/?url={quote(self.url, safe='')}"
         else:
@@ -72,7 +74,8 @@ class Viewer:
         self._process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=self._words
         )
-        if not wait_until(lambda: not self.is_there() or _answers(port), START_S) or not self.is_there():
+        wait_until(lambda: not self.is_there() or all(map(_answers, ports)), START_S)
+        if not (self.is_there() and all(map(_answers, ports))):
             raise DriverError(f"the Rerun viewer did not start: {self.end() or 'it does not answer'}")
 
     def is_there(self) -> bool:

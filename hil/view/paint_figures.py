@@ -17,12 +17,12 @@ LANES = "states"
 WORDS = "words"
 SUMMARY = "summary"
 FIGURES = "figures"
-#   series        colour, width; drawn in this order, so that what was wanted is seen on what was sent
+#   series        colour, width, how values are joined; drawn in this order: what was wanted is seen on what was sent
 SERIES = {
-    "measured": ((140, 200, 130), 1.5),
-    "operator": ((200, 120, 255), 1.5),
-    "sent": ((70, 150, 255), 4.0),
-    "wanted": ((255, 170, 50), 1.5),
+    "measured": ((140, 200, 130), 1.5, "Linear"),
+    "operator": ((200, 120, 255), 1.5, "StepAfter"),
+    "sent": ((70, 150, 255), 4.0, "StepAfter"),
+    "wanted": ((255, 170, 50), 1.5, "StepAfter"),
 }
 #   first word of the state   colour
 STATE_COLORS = {
@@ -44,9 +44,11 @@ class FigurePainter:
         self._levels: dict[str, tuple[int, str]] = {}
         self._summary: dict[str, str] = {}
         recording.log([LANES, "state"], _configured(STATE_COLORS), static=True)
-        for name, (color, width) in SERIES.items():
+        for name, (color, width, joined) in SERIES.items():
             for axis, unit in ((SPEEDS, "v"), (TURNS, "w")):
-                line = rr.SeriesLines(names=[f"{unit} {name}"], colors=[color], widths=[width])
+                line = rr.SeriesLines(
+                    names=[f"{unit} {name}"], colors=[color], widths=[width], interpolation_mode=joined
+                )
                 recording.log(f"{axis}/{name}", line, static=True)
 
     def twist(self, name: str, twist: Twist) -> None:

@@ -124,7 +124,7 @@ class TwinScreen:
             case "state":
                 self._figures.words("twin", sample.data)
             case "collision":
-                self._figures.word("twin collision", sample.data)
+                self._figures.word("twin_collision", sample.data)
 
 
 def show_sensed(senses: SensesPainter, topic: str, sample: Any) -> bool:
