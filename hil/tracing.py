@@ -46,9 +46,12 @@ def grid_of(world: World) -> Grid:
 
 @njit(cache=True, nogil=True)
 def bearing(dx: float, dy: float) -> int:
-    """Return the part of the circle of a direction, in [0, BEARINGS), ascending to the left; no angle is computed."""
+    """Return the part of the circle of a direction, in [0, BEARINGS), ascending to the left; no angle is computed.
+
+    0 for what is no direction: zero, infinite or not a number.
+    """
     length = abs(dx) + abs(dy)
-    if length == 0.0:
+    if not 0.0 < length < math.inf:
         return 0
     quarter = dy / length
     if dx < 0.0:

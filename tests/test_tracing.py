@@ -103,6 +103,18 @@ def test_bearings_ascend_to_the_left(angle, later, length):
     assert here <= there or there == 0
 
 
+@pytest.mark.parametrize("dx", [0.0, math.inf, math.nan])
+def test_what_is_no_direction_has_the_first_bearing(dx):
+    assert bearing(dx, 0.0) == 0
+
+
+def test_a_place_that_is_no_number_sees_nothing():
+    """Nor does it read or write beside an array."""
+    bodies = rows_of([(2.0, 0.0, 0.3, 0.0, 1.7)])
+    assert not render_depth(HALL, RAYS["front"], Pose(math.nan, CENTRE, 0.0), bodies=bodies).any()
+    assert render_depth(HALL, RAYS["front"], Pose(CENTRE, CENTRE, 0.0), bodies=bodies * math.nan).any()
+
+
 def test_a_body_around_the_camera_is_in_every_bearing():
     first, members = bodies_by_bearing(0.0, 0.0, np.array([[0.1, 0.0, 0.5, 0.0, 1.7, 0.0]]))
     assert list(np.diff(first)) == [1] * BEARINGS
