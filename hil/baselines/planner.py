@@ -24,6 +24,8 @@ from onboard.nearness import COARSE, near_robot
 from onboard.recollection import pack, unpack
 from onboard.scan_points import blind_ahead, obstacle_points
 
+ROOM_M = 0.05
+"""The way is sought for a footprint so much wider: the dynamic window does not enter passages that are narrower."""
 KNOWN_M = 0.25
 KNOWN_NEARNESS = round((2.0 * KNOWN_M / CELL_M) ** 2)
 """What the scan shows so near to something in the map is that; the same as `cost_field.Prices` count it."""
@@ -57,7 +59,7 @@ class MapPlanner:
         start, goal: of the episode, in the map frame: the map is used about them; the start frame until it is told
         """
         self._window = DynamicWindow(plant, robot, rates, goal)
-        self._prices = make_prices(self._window.radius_m, CELL_M)
+        self._prices = make_prices(self._window.radius_m + ROOM_M, CELL_M)
         self._grid_from_map = known.grid_from_map
         self._floor = floor_about(known, z_m, self._prices, [(start.x_m, start.y_m), goal_xy_m])
         self._goal_xy_m = apply(self._grid_from_map, goal_xy_m)
