@@ -21,7 +21,8 @@ from onboard.messages import Pose
 CELL_M = 0.05
 """Cell of a vector map, and the coarsest cell of any world; a coarser pgm is divided."""
 WALL_HEIGHT_M = 2.5
-MAX_CELLS = 40_000_000
+MAX_CELLS = 25_000_000
+"""Furnished, a cell takes 34 bytes: below 1 GB with all that is made of it."""
 MAPS_FOLDER = Path(__file__).parent / "maps_data"
 VECTOR_SUFFIX = ".json"
 ROS_SUFFIXES = (".yaml", ".yml")
