@@ -261,3 +261,11 @@ def test_transforms_of_other_robots_are_left_out(tmp_path, drive):
 def test_topics_without_a_picture_are_passed_over(tmp_path):
     view = saved(tmp_path / "a.rrd", [at(1, "tf_static", TFMessage()), at(1, "front/depth/camera_info", None)])
     assert view.timelines == set()
+
+
+def test_a_viewer_that_is_closed_while_it_is_shown_something_is_no_error(tmp_path):
+    with screen_at(Outlet(tmp_path / "a.rrd", True, False), Scene(Config(), MOUNTS)) as (screen, viewer):
+        viewer.end()
+        for i in range(50):
+            screen.show(at(i, "state", String(f"state {i}")))
+    assert len(Saved(tmp_path / "a.rrd").times("/states/state")) == 50

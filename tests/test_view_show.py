@@ -42,6 +42,8 @@ class Robot:
 
     def __init__(self) -> None:
         self.sent: list[float] = []
+        self._wire = Wire(SECTION)  # opened before the view is: cyclonedds does not open topics in two threads at once
+        self._writers = [self._wire.writer(name) for name in ("tf", "cmd_vel", "rear/depth/image")]
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run)
 
@@ -52,17 +54,16 @@ class Robot:
     def __exit__(self, *_: object) -> None:
         self._over.set()
         self._thread.join()
+        self._wire.close()
 
     def _run(self) -> None:
-        wire = Wire(SECTION)
-        tf, command, camera = (wire.writer(name) for name in ("tf", "cmd_vel", "rear/depth/image"))
+        tf, command, camera = self._writers
         while not self._over.wait(PERIOD_S):
             v = 0.01 * len(self.sent)
             self.sent.append(v)
             tf.write(TFMessage([ros_transform(wall_ns(), "odom", "base_link", Pose(v, 0.0, 0.0))]))
             command.write(ros_twist(Twist(v, 0.0)))
             camera.write(ros_image(wall_ns(), "rear", "16UC1", np.full((60, 80), 1234, np.uint16)))
-        wire.close()
 
 
 @pytest.mark.parametrize("building", [None, "gdc1"])

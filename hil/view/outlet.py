@@ -106,6 +106,7 @@ def _free_port(wanted: int) -> int:
     """Return the wanted port of loopback if it is free, else one that is."""
     for port in (wanted, 0):
         with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections that ended a moment ago are none
             try:
                 probe.bind((HOST, port))
             except OSError:

@@ -22,7 +22,7 @@ from hil.view.paint_senses import SCANS, SensesPainter
 from onboard.config import Config
 from onboard.drivers.ros_messages import twist_from_ros
 from onboard.drivers.ros_types import TwistStamped
-from onboard.errors import InputError
+from onboard.errors import DriverError, InputError
 from onboard.geometry import IDENTITY
 from onboard.messages import Pose
 from onboard.mounts import Mounts
@@ -74,8 +74,11 @@ class RerunScreen:
             self._show_told(heard.topic, heard.sample)
 
     def close(self) -> None:
-        """Hand over what is left. Safe to call twice."""
-        self._recording.flush(timeout_sec=FLUSH_S)
+        """Hand over what is left. Raises DriverError when it is not taken. Safe to call twice."""
+        try:
+            self._recording.flush(timeout_sec=FLUSH_S)
+        except RuntimeError as error:
+            raise DriverError(f"the view could not be handed over: {error}") from error
 
     def _show_told(self, topic: str, sample: Any) -> None:
         match topic:
@@ -160,7 +163,11 @@ def screen_at(outlet: Outlet, scene: Scene) -> Iterator[tuple[RerunScreen, Viewe
             raise InputError(f"{outlet.file}: cannot be written: {error}") from error
         screen = RerunScreen(recording, scene)
         yield screen, viewer
-        screen.close()
+        try:
+            screen.close()
+        except DriverError:
+            if viewer is None or viewer.is_there():
+                raise  # else it was closed by who looked: nothing is wrong
     finally:
         recording.disconnect()
         if viewer is not None:

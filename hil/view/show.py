@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -85,7 +86,7 @@ def _view_live(options: ViewOptions, outlet: Outlet, signals: Signals) -> Shown:
             signals.stop_with(over.set)
             ears = Ears(wire, scene.mounts, options.images)
             _say(f"listening on domain {wire.domain}{_where(outlet, viewer)}; end with Ctrl-C")
-            listen(ears, pump, over, options.seconds, lambda: viewer is None or viewer.is_there())
+            listen(ears, pump, over, options.seconds, _watched(viewer))
         finally:
             shown = pump.close()
     return shown
@@ -103,18 +104,23 @@ def _view_recording(options: ViewOptions, outlet: Outlet, recording: Recording, 
     with screen_at(outlet, scene) as (screen, viewer):
         signals.stop_with(over.set)
         _say(f"{recording.path}: {recording.messages} messages{_where(outlet, viewer)}; end with Ctrl-C")
-        shown = _replay(recording, screen, over, options.images)
+        watched = _watched(viewer)
+        shown = _replay(recording, screen, lambda: watched() and not over.is_set(), options.images)
         if viewer is not None:
-            screen.close()
             _linger(viewer, over, options.seconds)
     return shown
 
 
-def _replay(recording: Recording, screen: Screen, over: threading.Event, images: bool) -> Shown:
+def _watched(viewer: Viewer | None) -> Callable[[], bool]:
+    """Return what tells whether somebody still looks: nobody can turn away from a file."""
+    return lambda: viewer is None or viewer.is_there()
+
+
+def _replay(recording: Recording, screen: Screen, goes_on: Callable[[], bool], images: bool) -> Shown:
     """Show every message of a recording, as fast as the screen takes them; nothing is dropped."""
     shown = Shown(0, {}, 0, "", 0)
     for heard in recording.heard():
-        if over.is_set():
+        if not goes_on():
             break
         if not images and heard.topic.endswith("image"):
             continue
