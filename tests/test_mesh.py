@@ -187,7 +187,7 @@ BAD = [
     ("a folder", lambda f: f, ["mesh"]),
     ("NaN", lambda f: exported(f, "m.obj", [0, 0, 0], [1, 0, "nan"], [0, 1, 1]), ["m.obj"]),
     ("as large as a city", lambda f: exported(f, "m.obj", [0, 0, 0], [9000, 0, 1], [0, 9000, 1]),
-     ["m.obj", "the limit is 40000000"]),
+     ["m.obj", "the limit is 25000000"]),
     ("in millimetres", lambda f: exported(f, "m.obj", [0, 0, 3000], [40, 0, 3100], [0, 40, 3200]),
      ["m.obj", "between z = 3000.00 and 3200.00 m", "floor must be at z = 0"]),
     ("under the floor", lambda f: exported(f, "m.obj", [0, 0, -3], [4, 0, -2], [0, 4, -1]), ["z = -3.00 and -1.00 m"]),
