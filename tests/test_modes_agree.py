@@ -16,6 +16,7 @@ from runtime_bench import MOUNTS, PLANT, Puppet
 
 from hil.baselines import make_policy
 from hil.episode_files import load_episodes
+from hil.evaluate.metrics import wilson
 from hil.fast import drive_fast
 from hil.inprocess import drive_runtime
 from hil.outcome import Outcome
@@ -163,6 +164,8 @@ def both(setting: Setting, episode: Episode, name: str, seed: int) -> tuple[Outc
 
 
 LONG_MAPS = ("gdc1", "ghc7", "willow", "lgrc1", "apartment", "depot")
+RENDERED_MAPS = ("gdc1", "ghc7", "willow")
+RENDERED_EPISODES = 12
 ENOUGH = 0.99
 """Share of episodes that must end alike with the same sensor path."""
 
@@ -189,3 +192,27 @@ def test_committed_episodes_end_alike(policy):
         show(f"{policy}, up to {name}: {alike} of {total} end alike, {same} are the same tick for tick")
     assert total >= 100
     assert alike >= ENOUGH * total
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_rendered_cameras_reach_as_often():
+    """Of the two shares of goals reached, one lies in the 95 % interval of the other.
+
+    Wilson's interval of nearly all leaves all out, though not the other way round.
+    """
+    reached = rendered = total = 0
+    for name in RENDERED_MAPS:
+        known = load_episodes(name)
+        setting = replace(SETTING, world=known.world)
+        for number, episode in enumerate(known.episodes[:RENDERED_EPISODES]):
+            policies = [make_policy("reactive", setting, episode) for _ in range(2)]
+            total += 1
+            reached += drive_fast(setting, episode, policies[0], seed=number).reached
+            rendered += drive_runtime(setting, episode, policies[1], seed=number, rendered=True).reached
+        show(f"up to {name}: of {total} goals {reached} reached with the direct scan, {rendered} with rendered cameras")
+    assert any(within(one / total, wilson(other, total)) for one, other in ((reached, rendered), (rendered, reached)))
+
+
+def within(share: float, interval: tuple[float, float] | None) -> bool:
+    return interval is not None and interval[0] <= share <= interval[1]
