@@ -47,18 +47,28 @@ def near_robot(
 def enter(near: Nearness, cells: Floats32, first_a: int, first_b: int, far: int) -> None:  # pragma: no cover - compiled
     """Enter obstacles in place, cells (k, 2 or more) a, b, into a grid whose first cell is (first_a, first_b).
 
-    Nearness is from centre to centre; it never grows.
+    Nearness is from centre to centre; it never grows. What lies beyond another obstacle beside a cell is nearer to that
+    one and left to it.
     """
     rows, columns = near.shape
     reach = math.ceil(0.5 * math.sqrt(far))
     halves = np.empty(2 * reach + 1, np.int64)
     for n in range(2 * reach + 1):
         halves[n] = int(math.sqrt(max(0.0, 0.25 * far - (n - reach) ** 2)))
+    occupied = np.zeros((rows + 2, columns + 2), np.bool_)
     for k in range(len(cells)):
         a, b = int(cells[k, 0]) - first_a, int(cells[k, 1]) - first_b
-        for i in range(max(0, a - reach), min(rows, a + reach + 1)):
+        if 0 <= a < rows and 0 <= b < columns:
+            occupied[a + 1, b + 1] = True
+    for k in range(len(cells)):
+        a, b = int(cells[k, 0]) - first_a, int(cells[k, 1]) - first_b
+        up, down, left, right = reach, reach, reach, reach
+        if 0 <= a < rows and 0 <= b < columns:
+            up, down = (0 if occupied[a, b + 1] else reach), (0 if occupied[a + 2, b + 1] else reach)
+            left, right = (0 if occupied[a + 1, b] else reach), (0 if occupied[a + 1, b + 2] else reach)
+        for i in range(max(0, a - up), min(rows, a + down + 1)):
             across, half = 4 * (i - a) * (i - a), halves[i - a + reach]
-            for j in range(max(0, b - half), min(columns, b + half + 1)):
+            for j in range(max(0, b - min(half, left)), min(columns, b + min(half, right) + 1)):
                 near[i, j] = min(near[i, j], np.int16(across + 4 * (j - b) * (j - b)))
 
 
