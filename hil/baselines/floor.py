@@ -23,11 +23,13 @@ MARGIN_M = 12.0
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """Nearness to what stands on a floor, in the grid's frame of its map, on cells of CELL_M and on coarse ones.
+    """What stands on a floor, in the frame of its map's grid, on cells of CELL_M; nearness also on coarse ones.
 
-    first: the first fine cell (a, b), multiples of COARSE; cell (a, b) covers [a, a + 1) x [b, b + 1) times CELL_M
+    occupied: (n, m) bool; fine, coarse: nearness as of `cost_field.Prices`
+    first:    the first cell (a, b), multiples of COARSE; cell (a, b) covers [a, a + 1) x [b, b + 1) times CELL_M
     """
 
+    occupied: Flags
     fine: Nearness
     coarse: Nearness
     first: tuple[int, int]
@@ -37,11 +39,26 @@ class Floor:
         """Return the corner of the first cell [m]."""
         return self.first[0] * CELL_M, self.first[1] * CELL_M
 
-    def with_obstacles(self, cells: Floats32, prices: Prices) -> Floor:
-        """Return the floor with obstacles in further cells (k, 2 or more)."""
-        fine = self.fine.copy()
-        enter(fine, cells, *self.first, prices.far)
-        return Floor(fine, coarse(fine, prices.closed), self.first)
+    def changed(self, gone: Floats32, new: Floats32, prices: Prices) -> Floor:
+        """Return the floor without the obstacles in some cells and with others in further ones, both (k, 2 or more).
+
+        Those gone lie on the floor.
+        """
+        occupied, fine = self.occupied, self.fine.copy()
+        if len(gone):
+            at = gone[:, :2].astype(np.int64) - self.first
+            occupied = occupied.copy()
+            occupied[at[:, 0], at[:, 1]] = False
+            reach = math.ceil(0.5 * math.sqrt(prices.far))
+            first, last = np.maximum(at.min(axis=0) - reach, 0), at.max(axis=0) + reach + 1
+            part = fine[first[0] : last[0], first[1] : last[1]]
+            again = empty_grid(part.shape, prices)
+            begin = np.maximum(first - reach, 0)
+            around = occupied[begin[0] : last[0] + reach, begin[1] : last[1] + reach]
+            enter(again, (np.argwhere(around) + begin).astype(np.float32), int(first[0]), int(first[1]), prices.far)
+            part[:] = again
+        enter(fine, new, *self.first, prices.far)
+        return Floor(occupied, fine, coarse(fine, prices.closed), self.first)
 
     def unknown(self, cells: Floats32, beyond: int) -> Floats32:
         """Return those of some obstacles' cells (k, 2 or more) from which the nearest known one is farther."""
@@ -87,13 +104,5 @@ def _floor_of(solid: Flags, first: tuple[int, int], cell_m: float, prices: Price
     at = np.nonzero(solid)
     occupied[columns[at[0]], rows[at[1]]] = True
     fine = empty_grid((shape[0], shape[1]), prices)
-    fine[occupied] = 0
-    enter(fine, (np.argwhere(_edge(occupied)) + corner).astype(np.float32), corner[0], corner[1], prices.far)
-    return Floor(fine, coarse(fine, prices.closed), (corner[0], corner[1]))
-
-
-def _edge(occupied: Flags) -> Flags:
-    """Return the occupied cells beside a free one: only these are nearest to anything outside."""
-    padded = np.pad(occupied, 1, constant_values=True)
-    inner = padded[:-2, 1:-1] & padded[2:, 1:-1] & padded[1:-1, :-2] & padded[1:-1, 2:]
-    return np.asarray(occupied & ~inner)
+    enter(fine, (np.argwhere(occupied) + corner).astype(np.float32), corner[0], corner[1], prices.far)
+    return Floor(occupied, fine, coarse(fine, prices.closed), (corner[0], corner[1]))

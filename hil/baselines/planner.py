@@ -1,17 +1,19 @@
 """`planner`: drives by a map: the shortest way on it, the scan's obstacles, and the dynamic window over the 28 actions.
 
 The stand-in for the ROS 2 navigation stack of paper 1, Table 4. The cost to go is that of the map it knows, inflated,
-and of a layer of obstacles that the scan has shown since and that are not in the map (`onboard/local_map.py`: marked
-where a ray ends, cleared where one passes, forgotten after two minutes). So a map with other furniture does not end the
-drive: what stands where it does not know it is driven around, what does not stand where it should is only avoided. What
-is hit or not is judged by the scan alone, never by the map.
+less what the scan has seen through since (`refuted.py`), and of a layer of obstacles that the scan has shown and that
+are not in the map (`onboard/local_map.py`: marked where a ray ends, cleared where one passes, forgotten after two
+minutes). So a map with other furniture does not end the drive. What is hit or not is judged by the scan alone.
 
 It also is the expert to learn from: its logits are minus the seconds left after each action (`dynamic_window`).
 """
 
 from __future__ import annotations
 
-from hil.baselines.floor import Floor, floor_about
+import numpy as np
+
+from hil.baselines.floor import Floats32, Floor, floor_about
+from hil.baselines.refuted import CAPACITY, refuted
 from hil.maps import World
 from onboard.config import GoalSection, RatesSection, RobotSection
 from onboard.cost_field import CostField, make_prices, solve
@@ -29,6 +31,7 @@ ROOM_M = 0.05
 KNOWN_M = 0.25
 KNOWN_NEARNESS = round((2.0 * KNOWN_M / CELL_M) ** 2)
 """What the scan shows so near to something in the map is that; the same as `cost_field.Prices` count it."""
+NONE_GONE: Floats32 = np.empty((0, 2), np.float32)
 SAME_GOAL_M = 0.01
 """The way to a goal nearer than this to the last one is the same."""
 
@@ -72,31 +75,34 @@ class MapPlanner:
 
     def initial_memory(self) -> Memory:
         """Return the memory of one to whom the scan has shown nothing."""
-        return pack(EMPTY, Course())
+        return _pack(EMPTY, Course(), NONE_GONE)
 
     def decide(self, observation: Observation, memory: Memory) -> tuple[Decision, Memory]:
         """Return the best action, and the memory with this scan in it. Logits are minus the seconds left, roughly."""
         window, scan = self._window, observation.scan
         pose = compose(self._grid_from_start, observation.filtered.pose)
         goal, motion = apply(self._grid_from_start, observation.goal_xy_m), Motion(pose, observation.filtered.twist)
-        past, course = unpack(memory)
+        past, course, gone = _unpack(memory)
+        gone = refuted(self._floor, gone, pose, scan)
         layer = observed(past, pose, scan, window.radius_m)
         seen, unseen = obstacle_points(scan, pose, layer.centres(), window.look_m, window.radius_m)
         fan = window.look_ahead(motion, course, observation.previous_action, seen, unseen)
-        field = self._cost_to_go(layer, pose, goal, fan.places_m)
+        field = self._cost_to_go(layer, gone, pose, goal, fan.places_m)
         decision, course = window.decide(fan, field, goal, motion, course, wait=blind_ahead(scan))
-        return decision, pack(layer, course)
+        return decision, _pack(layer, course, gone)
 
     def close(self) -> None:
         """Nothing to release."""
 
-    def _cost_to_go(self, layer: LocalMap, pose: Pose, goal_xy_m: tuple[float, float], places_m: Floats) -> CostField:
-        """Return the cost to go about places: by the map, and by what is not in it where there is such."""
+    def _cost_to_go(
+        self, layer: LocalMap, gone: Floats32, pose: Pose, goal_xy_m: tuple[float, float], places_m: Floats
+    ) -> CostField:
+        """Return the cost to go about places: by the map, and by where it is wrong, if it is anywhere."""
         new = self._floor.unknown(layer.cells, KNOWN_NEARNESS)
-        if len(new) == 0:
+        if len(new) == 0 and len(gone) == 0:
             floor, around = self._floor, self._field_to(goal_xy_m)
         else:
-            floor = self._floor.with_obstacles(new, self._prices)
+            floor = self._floor.changed(gone, layer.cells if len(gone) else new, self._prices)
             around = self._solve(floor, goal_xy_m, (pose.x_m, pose.y_m))
         return near_robot(floor.fine, self._prices, floor.corner_xy_m, goal_xy_m, around, places_m)
 
@@ -111,3 +117,16 @@ class MapPlanner:
         self, floor: Floor, goal_xy_m: tuple[float, float], robot_xy_m: tuple[float, float] | None = None
     ) -> CostField:
         return solve(floor.coarse, self._prices, floor.corner_xy_m, COARSE * CELL_M, goal_xy_m, robot_xy_m)
+
+
+def _pack(layer: LocalMap, course: Course, gone: Floats32) -> Memory:
+    """Return the memory: how many cells are gone and which, then what `recollection.pack` makes of the rest."""
+    memory = np.zeros(1 + 2 * CAPACITY, np.float32)
+    memory[0], memory[1 : 1 + gone.size] = len(gone), gone.ravel()
+    return np.concatenate([memory, pack(layer, course)])
+
+
+def _unpack(memory: Memory) -> tuple[LocalMap, Course, Floats32]:
+    """Return what `_pack` packed."""
+    gone = memory[1 : 1 + 2 * int(memory[0])].reshape(-1, 2)
+    return *unpack(memory[1 + 2 * CAPACITY :]), gone
