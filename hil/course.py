@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from hil.contact import solid_between
 from hil.direct_scan import DirectScan, direct_scan
+from hil.fast_limits import FastLimits
 from hil.grids import chessboard_distance
-from hil.limit_gate import LimitGate
 from hil.robot import TICK_HZ
 from hil.setting import Setting
 from hil.world import blocked_cells
@@ -18,6 +19,8 @@ from onboard.limits import Bounds, bounds_of
 from onboard.messages import Pose
 from onboard.scheduler import NS_PER_S
 
+EDGE_M = 1e-6
+"""By so much the band of heights is widened in which a cell may be seen: more than rounding."""
 SETTLE_S = 2.5
 """Time before the goal, in which the first fixes come."""
 
@@ -29,7 +32,8 @@ class Course:
     blocked, gap:     (rows, columns) where the body cannot be, and how far that is, as `world.Simulation` has them
     linear, angular:  (7,) the plant's axes
     scan, limits_scan: what the policy sees, and what the limits look at
-    gate:             of the limits; None where they are not in force
+    limits:           compiled; None where they are not in force
+    solid, solid_gap: (rows, columns) where the limits' scan sees something, and a distance below which there is nothing
     ramped:           whether the limits ramp, so that every tick's command depends on the last
     """
 
@@ -40,21 +44,22 @@ class Course:
     scan: DirectScan
     limits_scan: DirectScan
     bounds: Bounds
-    gate: LimitGate | None
+    limits: FastLimits | None
+    solid: npt.NDArray[np.bool_]
+    solid_gap: npt.NDArray[np.uint8]
     ramped: bool
     grid_from_map: Pose
 
 
 def make_course(setting: Setting) -> Course:
-    """Return the setting made ready. Raises InputError where its rates do not fit the simulated robot."""
-    config, plant = setting.config, setting.plant
-    _check_rates(setting)
+    """Return the setting made ready."""
+    config, plant, world = setting.config, setting.plant, setting.world
     bounds = bounds_of(config.limits, plant, config.robot.footprint_radius_m, config.odometry.stale_ms)
-    seen = direct_scan(setting.world, setting.mounts, config.scan, setting.scan)
+    seen = direct_scan(world, setting.mounts, config.scan, setting.scan)
     guarded = seen
     if config.limits_scan is not None:
-        guarded = direct_scan(setting.world, setting.mounts, config.limits_scan, setting.scan)
-    blocked = blocked_cells(setting.world, setting.body)
+        guarded = direct_scan(world, setting.mounts, config.limits_scan, setting.scan)
+    blocked = blocked_cells(world, setting.body)
     return Course(
         blocked=blocked,
         gap=chessboard_distance(blocked),
@@ -63,17 +68,20 @@ def make_course(setting: Setting) -> Course:
         scan=seen,
         limits_scan=guarded,
         bounds=bounds,
-        gate=LimitGate(bounds, guarded.seen) if setting.limits else None,
+        limits=FastLimits(bounds, guarded.seen) if setting.limits else None,
+        solid=solid_between(world.low_m, world.high_m, guarded.z_min_m - EDGE_M, guarded.z_max_m + EDGE_M),
+        solid_gap=world.gap,
         ramped=setting.limits and not (bounds.ramp_mps2 is None and bounds.ramp_radps2 is None),
-        grid_from_map=setting.world.grid_from_map,
+        grid_from_map=world.grid_from_map,
     )
 
 
 def course_of(setting: Setting) -> Course:
     """Return the setting made ready: the last one again, where only senses, crowd or look differ from it.
 
-    One is kept, not more: each holds its building.
+    One is kept, not more: each holds its building. Raises InputError where the rates do not fit the simulated robot.
     """
+    _check_rates(setting)
     if not _LAST or not _same_course(_LAST[0][0], setting):
         _LAST.clear()
         _LAST.append((setting, make_course(setting)))

@@ -10,10 +10,12 @@ import math
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 
 from hil.baselines import KnowsMap
+from hil.cell_watch import NONE
 from hil.course import Course, course_of, goal_tick
-from hil.fast_eyes import FastEyes
+from hil.fast_eyes import FastEyes, last_image
 from hil.fast_robot import FastRobot, time_ns
 from hil.needs import goal_request, map_from_start
 from hil.outcome import MAX_S, REACHED_M, Outcome, how_ended
@@ -58,8 +60,6 @@ class FastDrive:
         self._began = goal_tick(self._config.rates.ticks_per_decision)
         goal, recovering = self._config.goal, self._config.recovery
         self._timeout, self._progress_timeout = _ticks(goal.timeout_s), _ticks(goal.progress_timeout_s)
-        linear = setting.plant.linear
-        self._step_m = max(linear.speed_max, -linear.speed_min) * STEP_NS / NS
         self._blocked_ticks = _ticks(recovering.blocked_s)
         self._robot = FastRobot(setting, course, episode.start, seed, self._most)
         self._eyes = FastEyes(setting, course, policy, self._robot)
@@ -73,13 +73,14 @@ class FastDrive:
     def run(self) -> Outcome:
         """Stand until the first fixes have come, take the goal, and drive until it has ended."""
         robot = self._robot
-        for tick in (*self._eyes.ticks_before(self._began), self._began):
+        color_tick = last_image(self._began, self._setting.senses.color_every)
+        for tick in (color_tick, self._began):
             robot.run_to(tick, STOP)
             self._eyes.look()
         self._take_goal()
         ended = self._ended()
         while not ended:
-            robot.run_to(self._next_tick(), self._command)
+            robot.run_to(self._next_tick(), self._command, self._ways())
             self._tick()
             ended = self._ended()
         return self._outcome(ended)
@@ -109,25 +110,34 @@ class FastDrive:
         until = sense if self._pilot.pending is None else min(sense, self._pilot.pending.due_slot)
         due = [
             until,
-            self._eyes.next_tick(tick, until, self._watches(until)),
+            self._eyes.next_tick(tick, until, self._watched()),
             self._began + self._most,
             self._began + self._timeout,
             int(robot.state.best) + self._progress_timeout,
         ]
-        if robot.state.blocked != NEVER and self._course.gate is not None:
+        if robot.state.blocked != NEVER and self._course.limits is not None:
             due.append(int(robot.state.blocked) + self._blocked_ticks)
         return max(tick + 1, min(due))
 
-    def _watches(self, until: int) -> bool:
-        """Return whether the limits or the recovery may have to look at every scan until a tick."""
-        gate = self._course.gate
-        if gate is None:
+    def _ways(self) -> npt.NDArray[np.float64]:
+        """Return what must stay free for the command in force."""
+        in_force = self._course.limits
+        return NONE if in_force is None else in_force.ways(self._command)
+
+    def _free(self) -> bool:
+        """Return whether the compiled ticks found that by the newest scan the limits let the command in force pass."""
+        return len(self._ways()) > 0 and self._setting.crowd is None and not self._robot.state.halt
+
+    def _watched(self) -> bool:
+        """Return whether every scan must be looked at: a command in force is bound, or none may be free.
+
+        Where it is free, and nobody moves in the building, the compiled ticks halt where that may end.
+        """
+        in_force, set_point = self._course.limits, self._pilot.set_point
+        if in_force is None:
             return False
-        reach_m = gate.reach_m(self._pilot.set_point)
-        if reach_m is None or self._robot.state.blocked != NEVER:
-            return True
-        farthest_m = (until - self._eyes.tick) * self._step_m
-        return reach_m > 0.0 and self._eyes.room_m() - farthest_m < reach_m
+        reach_m = in_force.reach_m(set_point)
+        return reach_m is None or self._command != set_point or (reach_m > 0.0 and self._setting.crowd is not None)
 
     def _tick(self) -> None:
         """Live the runtime's stages in this tick, those that can change anything."""
@@ -136,17 +146,17 @@ class FastDrive:
             self._mission = mission.stop(self._mission, robot.refusal())
             return
         if self._eyes.look():
-            self._limited = {}
+            self._limited = {self._command: self._command} if self._free() else {}
         self._act(slot)
         self._judge_mission()
         if not self._mission.driving or self._ended():
             return
         self._sense(slot)
-        override = self._recover() if self._course.gate is not None else None
+        override = self._recover() if self._course.limits is not None else None
         if not self._mission.driving:
             return
         wanted = self._pilot.set_point if override is None else override
-        self._command = wanted if self._course.gate is None else self._limit(wanted)
+        self._command = wanted if self._course.limits is None else self._limit(wanted)
         robot.want(self._pilot.set_point)
 
     def _act(self, slot: Slot) -> None:
@@ -230,20 +240,25 @@ class FastDrive:
 
     def _limit(self, wanted: Twist) -> Twist:
         """Return what the limits make of a command; they are asked only where they may change it."""
-        gate, eyes = self._course.gate, self._eyes
-        if gate is None or wanted in self._limited:
+        in_force, eyes = self._course.limits, self._eyes
+        if in_force is None or wanted in self._limited:
             return self._limited.get(wanted, wanted)
-        reach_m = gate.reach_m(wanted)
-        if reach_m is not None and (
-            eyes.room_m() >= reach_m or not gate.may_bind(eyes.limits_scan(reach_m).ranges_m, wanted)
-        ):
-            return wanted
-        seen = eyes.limits_scan(math.inf if reach_m is None else reach_m)
-        now_ns = time_ns(self._robot.tick)
-        situation = limits.Situation(now_ns, None, False, None, now_ns, seen)
-        self._limits, limited = limits.limit(self._limits, wanted, situation, self._course.bounds)
+        reach_m = in_force.reach_m(wanted)
+        if reach_m is None:
+            twist = self._asked(wanted)
+        elif eyes.room_m() >= reach_m:
+            twist = wanted
+        else:
+            twist = in_force.limited(eyes.limits_scan(reach_m).ranges_m, wanted)
         if not self._course.ramped:
-            self._limited[wanted] = limited.twist
+            self._limited[wanted] = twist
+        return twist
+
+    def _asked(self, wanted: Twist) -> Twist:
+        """Return what the limits themselves make of a command."""
+        now_ns = time_ns(self._robot.tick)
+        situation = limits.Situation(now_ns, None, False, None, now_ns, self._eyes.limits_scan())
+        self._limits, limited = limits.limit(self._limits, wanted, situation, self._course.bounds)
         return limited.twist
 
     def _ended(self) -> str:

@@ -13,14 +13,12 @@ from hil.needs import wants_color
 from hil.render import Rays, rays_of, render_color
 from hil.setting import Setting
 from hil.textures import PLAIN
+from hil.ticks import FIRST_TICK
 from onboard.geometry import apply
 from onboard.interfaces import Policy
-from onboard.messages import ColorFrame, Scan
+from onboard.messages import ColorFrame, Pose, Scan
 
 Ranges = npt.NDArray[np.float32]
-
-FIRST_TICK = 1
-"""In it the first images are taken."""
 
 
 class FastEyes:
@@ -42,34 +40,26 @@ class FastEyes:
         self._near: tuple[float, Ranges] | None = None
         self._room_m: float | None = None
 
-    def ticks_before(self, tick: int) -> list[int]:
-        """Return the ticks up to this one in which what is newest in it was taken."""
-        senses = self._setting.senses
-        return sorted({_last(tick, senses.depth_every), _last(tick, senses.color_every)})
-
     def next_tick(self, tick: int, until: int, every_scan: bool) -> int:
-        """Return the next tick in which something is taken: every scan, or what is newest in the tick `until`."""
+        """Return the next tick in which something must be taken: every scan, or what is in colour in tick `until`."""
         senses = self._setting.senses
-        due = until
-        if every_scan:
-            due = tick + senses.depth_every - (tick - FIRST_TICK) % senses.depth_every
-        elif tick < _last(until, senses.depth_every):
-            due = _last(until, senses.depth_every)
-        if self._color_rays is not None and tick < _last(until, senses.color_every):
-            due = min(due, _last(until, senses.color_every))
+        due = tick + senses.depth_every - (tick - FIRST_TICK) % senses.depth_every if every_scan else until
+        if self._color_rays is not None and tick < last_image(until, senses.color_every):
+            due = min(due, last_image(until, senses.color_every))
         return due
 
     def look(self) -> bool:
-        """Take what is due in this tick; return whether that is a new scan."""
+        """Take what is due in this tick; return whether there is a new scan since the last look."""
         robot, senses = self._robot, self._setting.senses
-        since_first = robot.tick - FIRST_TICK
-        if self._color_rays is not None and since_first % senses.color_every == 0:
+        if self._color_rays is not None and robot.tick == last_image(robot.tick, senses.color_every):
             look = PLAIN if self._setting.look is None else self._setting.look
             image = render_color(self._setting.world, self._color_rays, robot.pose, look, robot.bodies)
             self._color = ColorFrame(robot.tick, time_ns(robot.tick), image)
-        if since_first % senses.depth_every != 0:
+        s = robot.state
+        if s.seen_tick == self._tick:
             return False
-        self._tick, self._pose, self._bodies = robot.tick, robot.pose, robot.bodies
+        self._tick, self._pose = int(s.seen_tick), Pose(s.seen_x_m, s.seen_y_m, s.seen_yaw)
+        self._bodies = robot.seen_bodies
         self._policy_ranges = self._near = self._room_m = None
         return True
 
@@ -106,17 +96,12 @@ class FastEyes:
             self._room_m = 0.0 if len(self._bodies) else (gap - 1) * world.cell_m
         return self._room_m
 
-    @property
-    def tick(self) -> int:
-        """Tick of the newest scan."""
-        return self._tick
-
     def _serves_decision(self) -> bool:
         """Return whether the newest scan is what the next decision will see."""
         tick, every = self._tick, self._setting.senses.depth_every
         return (tick + every - 1) // self._ticks_per_decision > (tick - 1) // self._ticks_per_decision
 
 
-def _last(tick: int, every: int) -> int:
+def last_image(tick: int, every: int) -> int:
     """Return the last tick up to this one in which images are taken."""
     return tick - (tick - FIRST_TICK) % every

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hil.bodies import NO_BODIES, Bodies
+from hil.cell_watch import NONE
 from hil.course import Course
 from hil.grids import circle_overlaps
 from hil.noise import DRIFT_COVARIANCE, DRIFT_MEAN, TICKS_PER_ENVIRONMENT_STEP, next_fix_ns, noisy_fix
@@ -46,6 +47,7 @@ class FastRobot:
     """A robot in a building that is told a command and lives for some ticks. For one drive.
 
     tick: number of the newest tick; state: everything in it; bodies: who else was where then
+    seen_bodies: who else was where when the newest scan was taken
     """
 
     def __init__(self, setting: Setting, course: Course, start: Pose, seed: int, most_ticks: int) -> None:
@@ -64,7 +66,8 @@ class FastRobot:
         self._covariance = np.zeros((STATES, STATES))
         self._filter = LocalizationState()
         self._trace = np.zeros((most_ticks + 1, 6))
-        self._wanted, self._judged = STOP, False
+        self.seen_bodies = self.bodies
+        self._wanted, self._judged, self._ways = STOP, False, NONE
         self._look_up()
 
     @property
@@ -72,16 +75,20 @@ class FastRobot:
         """True pose in the map frame."""
         return Pose(self.state.x_m, self.state.y_m, self.state.yaw)
 
-    def run_to(self, tick: int, command: Twist) -> None:
+    def run_to(self, tick: int, command: Twist, ways: npt.NDArray[np.float64] = NONE) -> None:
         """Live until a tick, with a command that is sent anew in every tick from now on, the last one left out.
 
-        It ends earlier where the wheels report what cannot be believed (`state.refused`).
+        It ends earlier in a tick with a scan by which the limits may bind the command of `ways` (`state.halt`), and
+        where the wheels report what cannot be believed (`state.refused`).
         """
-        while self.tick < tick and not self.state.refused:
+        self._ways = ways
+        halted = False
+        while self.tick < tick and not halted:
             end = min(tick, self.tick + (MOST_TICKS if self._crowd is None else 1))
             if self._fix_tick is not None:
                 end = min(end, max(self._fix_tick, self.tick + 1))
             self._live(end - self.tick, command)
+            halted = bool(self.state.refused or self.state.halt)
             if self.tick == self._fix_tick:
                 self._take_fix()
 
@@ -155,7 +162,7 @@ class FastRobot:
             left -= run_ticks(
                 self._states, self._covariance, self._table, course.linear, course.angular, left, command.v_mps,
                 command.w_radps, late[ticks - left :], self._judged, course.blocked, course.gap, self.bodies,
-                self._trace,
+                self._trace, self._ways, course.solid, course.solid_gap,
             )  # fmt: skip
             if not self._states["owing"][0]:
                 break
@@ -169,6 +176,8 @@ class FastRobot:
     def _look_up(self) -> None:
         self.state = state_of(self._states)
         self.tick = int(self.state.tick)
+        if self.state.seen_tick == self.tick:
+            self.seen_bodies = self.bodies
 
     def _walk(self) -> None:
         """Let those around walk for a tick."""
@@ -240,4 +249,5 @@ def _table(setting: Setting) -> TickTable:
         moving_radps=recovery.moving_radps,
         commanded_mps=recovery.commanded_mps,
         commanded_radps=recovery.commanded_radps,
+        depth_every=setting.senses.depth_every,
     )

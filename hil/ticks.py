@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from hil.cell_watch import cells_may_bind
 from hil.contact import nearest_blocked, nearest_body
 from hil.plant import STEP_NS
 from hil.tick_stages import Bools, Floats, Gaps, composed, move, report, roll_on
@@ -23,6 +24,8 @@ from onboard.scheduler import NS_PER_S
 
 Records = npt.NDArray[np.void]
 
+FIRST_TICK = 1
+"""In it the first images are taken."""
 NEVER = -1.0
 """A tick that has not come."""
 
@@ -38,6 +41,7 @@ class TickState(NamedTuple):
     filter_*:   `LocalizationState`: pose in the map, systematic errors; filtering: whether there was a fix yet
     blocked:    tick since which the robot is blocked (`RecoveryState.blocked_ns`)
     best_m, best: the progress, and the tick since which it stands
+    seen_*:     tick and true pose of the newest scan; halt: whether by it the limits may bind the command
     clear_m:    least clearance so far; refused: whether a message of the wheels was beyond the limits
     """
 
@@ -82,6 +86,11 @@ class TickState(NamedTuple):
     best: float = NEVER
     clear_m: float = math.inf
     refused: float = 0.0
+    seen_tick: float = 0.0
+    seen_x_m: float = 0.0
+    seen_y_m: float = 0.0
+    seen_yaw: float = 0.0
+    halt: float = 0.0
 
 
 class TickTable(NamedTuple):
@@ -91,6 +100,7 @@ class TickTable(NamedTuple):
     driven_s:   how long a message's twist is driven through; own_pose: whether the base's pose moves it instead
     max_v, max_w: beyond these the wheels are not believed
     moving_*, commanded_*: of `config.RecoverySection`
+    depth_every: ticks between two scans
     wanted_*:   the policy's set point in force
     goal_*:     in the start frame, which stands at start_* as seen from the map, from the odom frame while not anchored
     driving:    the goal's tick, `NEVER` before; before it neither clearance nor progress nor blocks count
@@ -110,6 +120,7 @@ class TickTable(NamedTuple):
     moving_radps: float
     commanded_mps: float
     commanded_radps: float
+    depth_every: float
     wanted_v: float = 0.0
     wanted_w: float = 0.0
     goal_x_m: float = 0.0
@@ -134,7 +145,8 @@ def state_of(records: Records) -> TickState:
 @njit(cache=True, nogil=True)
 def run_ticks(
     states: Records, covariance: Floats, tables: Records, linear: Floats, angular: Floats, ticks: int, v: float,
-    w: float, late: Floats, judged: bool, blocked: Bools, gap: Gaps, bodies: Floats, trace: Floats,
+    w: float, late: Floats, judged: bool, blocked: Bools, gap: Gaps, bodies: Floats, trace: Floats, ways: Floats,
+    solid: Bools, solid_gap: Gaps,
 ) -> int:  # fmt: skip
     """Live so many ticks with one command (v, w); return how many were lived to their end.
 
@@ -142,9 +154,12 @@ def run_ticks(
     judged: whether the recovery itself has judged the tick that is over
 
     Fewer where a sample of the drift is needed (`owing`): put it into drift_eps_*, drift_left, and call again for the
-    rest. `states`, `covariance` (5, 5) and `trace` (a row a tick since the goal) are changed in place.
+    rest. Fewer also where a scan is taken (`seen_tick`) by which the limits may bind the command of `ways` (`halt`),
+    and where the wheels report what is beyond belief (`refused`). `states`, `covariance` (5, 5) and `trace` (a row a
+    tick since the goal) are changed in place.
     """
     s, k = states[0], tables[0]
+    s.halt = 0.0
     for i in range(ticks):
         if s.owing == 0.0:
             if k.driving != NEVER and s.tick >= k.driving:
@@ -163,6 +178,13 @@ def run_ticks(
         if s.refused != 0.0:
             return i + 1
         roll_on(s, k, base_x, base_y, base_yaw, covariance)
+        if (int(s.tick) - FIRST_TICK) % int(k.depth_every) == 0:
+            s.seen_tick, s.seen_x_m, s.seen_y_m, s.seen_yaw = s.tick, s.x_m, s.y_m, s.yaw
+            if len(ways) > 0:
+                x, y, yaw = composed(k.grid_x_m, k.grid_y_m, k.grid_yaw, s.x_m, s.y_m, s.yaw)
+                if cells_may_bind(x, y, yaw, ways, k.cell_m, solid, solid_gap):
+                    s.halt = 1.0
+                    return i + 1
     return ticks
 
 

@@ -43,7 +43,7 @@ def test_what_it_holds():
     np.testing.assert_array_equal(course.blocked, blocked_cells(SETTING.world, SETTING.body))
     assert course.limits_scan is course.scan
     assert not course.ramped
-    assert make_course(replace(SETTING, limits=False)).gate is None
+    assert make_course(replace(SETTING, limits=False)).limits is None
 
 
 def test_the_limits_may_look_elsewhere():
@@ -68,5 +68,6 @@ REFUSED = [
 
 @pytest.mark.parametrize(("setting", "message"), [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED])
 def test_rates_that_do_not_fit_are_refused_by_name(setting, message):
+    course_of(SETTING)
     with pytest.raises(InputError, match=message):
-        make_course(setting)
+        course_of(setting)
