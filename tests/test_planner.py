@@ -172,8 +172,11 @@ def test_a_floor_tells_how_near_the_walls_are(cell_m):
 def test_what_is_beside_known_walls_is_not_new():
     floor = floor_about(room(6.0, 4.0), (0.0, 1.0), PRICES, [(3.0, 2.0)])
     beside, amid, outside = (30.0, 1.0, 1.0), (30.0, 20.0, 1.0), (-500.0, 3.0, 1.0)
-    new = floor.unknown(np.array([beside, amid, outside], np.float32), 25)
+    new = floor.unknown(np.array([beside, amid, outside], np.float32), np.empty((0, 2), np.float32), 25)
     np.testing.assert_array_equal(new, np.array([amid], np.float32))
+    gone = np.array([(31.0, 0.0)], np.float32)
+    new = floor.unknown(np.array([beside, amid, outside], np.float32), gone, 25)
+    np.testing.assert_array_equal(new, np.array([beside, amid], np.float32))
 
 
 def test_only_what_has_a_height_is_known():
@@ -208,6 +211,9 @@ def test_a_floor_changed_is_the_floor_of_what_there_is():
     empty, full = (floor_about(known, (0.0, 1.0), PRICES, [(3.0, 2.0)]) for known in (world, boxed))
     box = (np.argwhere(full.occupied & ~empty.occupied) + full.first).astype(np.float32)
     none = np.empty((0, 2), np.float32)
-    for changed, there in ((full.changed(box, none, PRICES), empty), (empty.changed(none, box, PRICES), full)):
-        np.testing.assert_array_equal(changed.fine, there.fine)
+    for before, gone, new, there in ((full, box, none, empty), (empty, none, box, full), (full, none, none, full)):
+        changed = before.changed(gone, new, (1.0, 1.0), PRICES)
         np.testing.assert_array_equal(changed.coarse, there.coarse)
+        a, b = (first - whole for first, whole in zip(changed.first_fine, there.first, strict=True))
+        rows, columns = changed.fine.shape
+        np.testing.assert_array_equal(changed.fine, there.fine[a : a + rows, b : b + columns])

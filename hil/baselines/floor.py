@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from numba import njit
 
 from hil.maps import World
-from onboard.cost_field import Nearness, Prices
+from onboard.cost_field import BORDER, Nearness, Prices
 from onboard.geometry import apply
 from onboard.local_map import CELL_M
 from onboard.nearness import COARSE, coarse, empty_grid, enter
@@ -19,54 +20,121 @@ Flags = npt.NDArray[np.bool_]
 
 MARGIN_M = 12.0
 """The map is known so far around start and goal."""
+ABOUT = round(2.0 / CELL_M)
+"""Fine cells are told so far about the robot: farther than it gets in a decision and its sequel."""
 
 
 @dataclass(frozen=True, slots=True)
 class Floor:
     """What stands on a floor, in the frame of its map's grid, on cells of CELL_M; nearness also on coarse ones.
 
-    occupied: (n, m) bool; fine, coarse: nearness as of `cost_field.Prices`
-    first:    the first cell (a, b), multiples of COARSE; cell (a, b) covers [a, a + 1) x [b, b + 1) times CELL_M
+    occupied:   (n, m) bool; fine, coarse: nearness as of `cost_field.Prices`
+    first:      the first cell (a, b), multiples of COARSE; cell (a, b) covers [a, a + 1) x [b, b + 1) times CELL_M
+    first_fine: likewise of `fine`, which may be a part
     """
 
     occupied: Flags
     fine: Nearness
     coarse: Nearness
     first: tuple[int, int]
+    first_fine: tuple[int, int]
 
     @property
     def corner_xy_m(self) -> tuple[float, float]:
         """Return the corner of the first cell [m]."""
         return self.first[0] * CELL_M, self.first[1] * CELL_M
 
-    def changed(self, gone: Floats32, new: Floats32, prices: Prices) -> Floor:
+    @property
+    def fine_corner_xy_m(self) -> tuple[float, float]:
+        """Return the corner of the first fine cell [m]."""
+        return self.first_fine[0] * CELL_M, self.first_fine[1] * CELL_M
+
+    def changed(self, gone: Floats32, new: Floats32, about_xy_m: tuple[float, float], prices: Prices) -> Floor:
         """Return the floor without the obstacles in some cells and with others in further ones, both (k, 2 or more).
 
-        Those gone lie on the floor.
+        Its fine cells are only those about a place and about what has changed.
         """
-        occupied, fine = self.occupied, self.fine.copy()
-        if len(gone):
-            at = gone[:, :2].astype(np.int64) - self.first
-            occupied = occupied.copy()
-            occupied[at[:, 0], at[:, 1]] = False
-            reach = math.ceil(0.5 * math.sqrt(prices.far))
-            first, last = np.maximum(at.min(axis=0) - reach, 0), at.max(axis=0) + reach + 1
-            part = fine[first[0] : last[0], first[1] : last[1]]
-            again = empty_grid(part.shape, prices)
-            begin = np.maximum(first - reach, 0)
-            around = occupied[begin[0] : last[0] + reach, begin[1] : last[1] + reach]
-            enter(again, (np.argwhere(around) + begin).astype(np.float32), int(first[0]), int(first[1]), prices.far)
-            part[:] = again
-        enter(fine, new, *self.first, prices.far)
-        return Floor(occupied, fine, coarse(fine, prices.closed), self.first)
+        a, b = (math.floor(place / CELL_M) - first for place, first in zip(about_xy_m, self.first, strict=True))
+        fine, coarse_, first_a, first_b = _changed(
+            self.occupied, self.fine, self.coarse, gone, new, self.first, (a, b), prices.far
+        )
+        return Floor(self.occupied, fine, coarse_, self.first, (first_a + self.first[0], first_b + self.first[1]))
 
-    def unknown(self, cells: Floats32, beyond: int) -> Floats32:
-        """Return those of some obstacles' cells (k, 2 or more) from which the nearest known one is farther."""
-        at = cells[:, :2].astype(np.int64) - self.first
-        inside = ((at >= 0) & (at < self.fine.shape)).all(axis=1)
-        new = np.zeros(len(cells), np.bool_)
-        new[inside] = self.fine[at[inside, 0], at[inside, 1]] > beyond
-        return cells[new]
+    def unknown(self, cells: Floats32, gone: Floats32, beyond: int) -> Floats32:
+        """Return those of some obstacles' cells (k, 2 or more) that the floor does not explain.
+
+        The nearest one on it is at a nearness of more than `beyond`, or one so near is gone.
+        """
+        new: Floats32 = _unknown(self.fine, self.first, cells, gone, beyond)
+        return new
+
+
+@njit(cache=True, nogil=True)
+def _unknown(fine: Nearness, first: tuple[int, int], cells: Floats32, gone: Floats32, beyond: int) -> Floats32:
+    reach, (rows, columns) = math.ceil(0.5 * math.sqrt(beyond)), fine.shape
+    doubtful = np.zeros(fine.shape, np.bool_)
+    for k in range(len(gone)):
+        a, b = int(gone[k, 0]) - first[0], int(gone[k, 1]) - first[1]
+        doubtful[max(a - reach, 0) : a + reach + 1, max(b - reach, 0) : b + reach + 1] = True
+    new, count = np.empty(cells.shape, np.float32), 0
+    for k in range(len(cells)):
+        a, b = int(cells[k, 0]) - first[0], int(cells[k, 1]) - first[1]
+        if 0 <= a < rows and 0 <= b < columns and (fine[a, b] > beyond or doubtful[a, b]):
+            new[count] = cells[k]
+            count += 1
+    return new[:count]
+
+
+@njit(cache=True, nogil=True)
+def _box_of(
+    cells: Floats32, first: tuple[int, int], reach: int, box: tuple[int, int, int, int]
+) -> tuple[int, int, int, int]:
+    """Return a box (low a, high a, low b, high b) grown to hold cells and what is in their reach."""
+    low_a, high_a, low_b, high_b = box
+    for k in range(len(cells)):
+        a, b = int(cells[k, 0]) - first[0], int(cells[k, 1]) - first[1]
+        low_a, high_a = min(low_a, a - reach), max(high_a, a + reach)
+        low_b, high_b = min(low_b, b - reach), max(high_b, b + reach)
+    return low_a, high_a, low_b, high_b
+
+
+@njit(cache=True, nogil=True)
+def _changed(
+    occupied: Flags, fine: Nearness, coarse_: Nearness, gone: Floats32, new: Floats32, first: tuple[int, int],
+    about: tuple[int, int], far: int,
+) -> tuple[Nearness, Nearness, int, int]:  # fmt: skip
+    """Return the fine cells about a place and what has changed, all coarse ones, and which is the first fine one."""
+    reach = math.ceil(0.5 * math.sqrt(far))
+    box = about[0] - ABOUT, about[0] + ABOUT, about[1] - ABOUT, about[1] + ABOUT
+    low_a, high_a, low_b, high_b = _box_of(new, first, reach, _box_of(gone, first, reach, box))
+    low_a, low_b = max(low_a, 0) // COARSE * COARSE, max(low_b, 0) // COARSE * COARSE
+    high_a = min(high_a // COARSE * COARSE + COARSE, fine.shape[0])
+    high_b = min(high_b // COARSE * COARSE + COARSE, fine.shape[1])
+    part = fine[low_a:high_a, low_b:high_b].copy()
+    if len(gone):
+        part[:] = far
+        still = occupied.copy()
+        for k in range(len(gone)):
+            still[int(gone[k, 0]) - first[0], int(gone[k, 1]) - first[1]] = False
+        begin_a, begin_b = max(low_a - reach, 0), max(low_b - reach, 0)
+        around = still[begin_a : high_a + reach, begin_b : high_b + reach]
+        cells, count = np.empty((around.size, 2), np.float32), 0
+        for i in range(around.shape[0]):
+            for j in range(around.shape[1]):
+                if around[i, j]:
+                    cells[count, 0], cells[count, 1] = begin_a + i, begin_b + j
+                    count += 1
+        enter(part, cells[:count], low_a, low_b, far)
+    enter(part, new, low_a + first[0], low_b + first[1], far)
+    changed = coarse_.copy()
+    for i in range(max(low_a // COARSE, BORDER), min(high_a // COARSE, coarse_.shape[0] - BORDER)):
+        for j in range(max(low_b // COARSE, BORDER), min(high_b // COARSE, coarse_.shape[1] - BORDER)):
+            most = 0
+            for a in range(COARSE * i - low_a, COARSE * i - low_a + COARSE):
+                for b in range(COARSE * j - low_b, COARSE * j - low_b + COARSE):
+                    most = max(most, part[a, b])
+            changed[i, j] = most
+    return part, changed, low_a, low_b
 
 
 def floor_about(
@@ -105,4 +173,5 @@ def _floor_of(solid: Flags, first: tuple[int, int], cell_m: float, prices: Price
     occupied[columns[at[0]], rows[at[1]]] = True
     fine = empty_grid((shape[0], shape[1]), prices)
     enter(fine, (np.argwhere(occupied) + corner).astype(np.float32), corner[0], corner[1], prices.far)
-    return Floor(occupied, fine, coarse(fine, prices.closed), (corner[0], corner[1]))
+    first_cell = corner[0], corner[1]
+    return Floor(occupied, fine, coarse(fine, prices.closed), first_cell, first_cell)

@@ -28,7 +28,7 @@ from onboard.scan_points import blind_ahead, obstacle_points
 
 ROOM_M = 0.05
 """The way is sought for a footprint so much wider: the dynamic window does not enter passages that are narrower."""
-KNOWN_M = 0.25
+KNOWN_M = 0.4
 KNOWN_NEARNESS = round((2.0 * KNOWN_M / CELL_M) ** 2)
 """What the scan shows so near to something in the map is that; the same as `cost_field.Prices` count it."""
 NONE_GONE: Floats32 = np.empty((0, 2), np.float32)
@@ -98,13 +98,14 @@ class MapPlanner:
         self, layer: LocalMap, gone: Floats32, pose: Pose, goal_xy_m: tuple[float, float], places_m: Floats
     ) -> CostField:
         """Return the cost to go about places: by the map, and by where it is wrong, if it is anywhere."""
-        new = self._floor.unknown(layer.cells, KNOWN_NEARNESS)
+        new = self._floor.unknown(layer.cells, gone, KNOWN_NEARNESS)
         if len(new) == 0 and len(gone) == 0:
             floor, around = self._floor, self._field_to(goal_xy_m)
         else:
-            floor = self._floor.changed(gone, layer.cells if len(gone) else new, self._prices)
-            around = self._solve(floor, goal_xy_m, (pose.x_m, pose.y_m))
-        return near_robot(floor.fine, self._prices, floor.corner_xy_m, goal_xy_m, around, places_m)
+            robot = pose.x_m, pose.y_m
+            floor = self._floor.changed(gone, new, robot, self._prices)
+            around = self._solve(floor, goal_xy_m, robot)
+        return near_robot(floor.fine, self._prices, floor.fine_corner_xy_m, goal_xy_m, around, places_m)
 
     def _field_to(self, goal_xy_m: tuple[float, float]) -> CostField:
         """Return the cost to go of the map alone."""

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from numba import njit
 
 from hil.baselines.floor import Floor
-from onboard.local_map import CELL_M, CLEAR_BEFORE_M
+from onboard.local_map import CELL_M
 from onboard.messages import BINS, Pose, Scan
 from onboard.scan_points import HIDDEN_M
 
@@ -18,6 +18,8 @@ Flags = npt.NDArray[np.bool_]
 
 SURE_M = 4.0
 """Farther away the error of the heading moves a ray by more than an obstacle's width."""
+BEFORE_M, BESIDE = 0.35, 2
+"""A cell is seen through when it lies so much before the nearest return of its bin and of so many on both sides."""
 CAPACITY = 4000
 """Cells that are held to be gone at most."""
 
@@ -56,7 +58,9 @@ def _seen_through(
             dx, dy = i + 0.5 - x, j + 0.5 - y
             away_m = CELL_M * math.sqrt(dx * dx + dy * dy)
             k = math.floor((math.atan2(dy, dx) - yaw_rad + math.pi) / bin_rad) % BINS
-            seen_m = min(ranges[k - 1], ranges[k], ranges[(k + 1) % BINS]) - CLEAR_BEFORE_M
+            seen_m = ranges[k] - BEFORE_M
+            for beside in range(1, BESIDE + 1):
+                seen_m = min(seen_m, ranges[k - beside] - BEFORE_M, ranges[(k + beside) % BINS] - BEFORE_M)
             if HIDDEN_M < away_m < min(seen_m, SURE_M):
                 free[i, j], cells[count, 0], cells[count, 1] = True, i, j
                 count += 1
