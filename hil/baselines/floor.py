@@ -172,6 +172,14 @@ def _floor_of(solid: Flags, first: tuple[int, int], cell_m: float, prices: Price
     at = np.nonzero(solid)
     occupied[columns[at[0]], rows[at[1]]] = True
     fine = empty_grid((shape[0], shape[1]), prices)
-    enter(fine, (np.argwhere(occupied) + corner).astype(np.float32), corner[0], corner[1], prices.far)
+    fine[occupied] = 0
+    enter(fine, (np.argwhere(_edge(occupied)) + corner).astype(np.float32), corner[0], corner[1], prices.far)
     first_cell = corner[0], corner[1]
     return Floor(occupied, fine, coarse(fine, prices.closed), first_cell, first_cell)
+
+
+def _edge(occupied: Flags) -> Flags:
+    """Return the occupied cells beside a free one: only these are nearest to anything else."""
+    padded = np.pad(occupied, 1, constant_values=True)
+    inner = padded[:-2, 1:-1] & padded[2:, 1:-1] & padded[1:-1, :-2] & padded[1:-1, 2:]
+    return np.asarray(occupied & ~inner)
