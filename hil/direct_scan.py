@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from hil.bodies import NO_BODIES, Bodies
 from hil.maps import World
-from hil.render import cast_scan
+from hil.sectors import ScanCaster, caster_of
 from hil.setting import ScanKind
 from onboard import scan
 from onboard.config import ScanSection
@@ -24,11 +24,12 @@ LIDAR_HEIGHT_M = 0.2
 class DirectScan:
     """What is cast: from the base's centre, all that is solid in a height band, up to a range, where `seen`."""
 
-    world: World
     z_min_m: float
     z_max_m: float
     far_m: float
     seen: npt.NDArray[np.bool_]
+    blind: npt.NDArray[np.bool_]
+    caster: ScanCaster
 
     def ranges(self, pose: Pose, bodies: Bodies = NO_BODIES, within_m: float | None = None) -> npt.NDArray[np.float32]:
         """Return (180,) ranges from a pose of the map frame [m]; inf where nobody looks.
@@ -36,17 +37,18 @@ class DirectScan:
         What is farther than `within_m` may be left out, which takes less time.
         """
         radius_m = self.far_m if within_m is None else min(within_m, self.far_m)
-        ranges_m = cast_scan(self.world, pose, radius_m, self.z_min_m, self.z_max_m, bodies=bodies)
-        ranges_m[~self.seen] = np.inf
+        ranges_m = self.caster.cast(pose, radius_m, bodies)
+        np.copyto(ranges_m, np.inf, where=self.blind)
         return ranges_m
 
 
 def direct_scan(world: World, mounts: Mounts, section: ScanSection, kind: ScanKind) -> DirectScan:
     """Return what a configured scan becomes when it is cast: "fused" as its cameras look, "lidar" in one plane."""
     if kind == "lidar":
-        everywhere = np.ones(BINS, np.bool_)
-        return DirectScan(world, LIDAR_HEIGHT_M, LIDAR_HEIGHT_M, section.far_m, everywhere)
-    return DirectScan(world, section.z_min_m, section.z_max_m, section.far_m, looked_at(mounts, section))
+        band, seen = (LIDAR_HEIGHT_M, LIDAR_HEIGHT_M), np.ones(BINS, np.bool_)
+    else:
+        band, seen = (section.z_min_m, section.z_max_m), looked_at(mounts, section)
+    return DirectScan(*band, section.far_m, seen, ~seen, caster_of(world, *band))
 
 
 def looked_at(mounts: Mounts, section: ScanSection) -> npt.NDArray[np.bool_]:

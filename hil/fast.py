@@ -35,7 +35,6 @@ from onboard.pilot import Pilot, Recurrence
 from onboard.progress import Progress
 from onboard.recovery import RecoveryState
 from onboard.scheduler import Slot
-from onboard.start import Located
 
 
 def drive_fast(setting: Setting, episode: Episode, policy: Policy, seed: int, max_s: float = MAX_S) -> Outcome:
@@ -177,15 +176,10 @@ class FastDrive:
         nearing = tick < robot.state.best + self._progress_timeout
         if not self._mission.driving or (in_time and nearing and self._mission.stops < goal.rest_decisions):
             return
-        located = self._located()
+        located = self._robot.located(self._start)
         situation = mission.Situation(time_ns(tick), located.filtered.pose, located.filtered.twist)
         progress = Progress(robot.state.best_m, time_ns(int(robot.state.best)))
         self._mission = mission.judge(replace(self._mission, progress=progress), situation, goal)
-
-    def _located(self) -> Located:
-        """Return where the robot is in the start frame, as it believes itself."""
-        robot, section = self._robot, self._config.odometry
-        return start.locate(self._start, robot.wheels(), robot.localization(), section, time_ns(robot.tick))
 
     def _sense(self, slot: Slot) -> None:
         """Begin a decision when its slot has come."""
@@ -195,7 +189,7 @@ class FastDrive:
         rates, goal_xy_m = self._config.rates, self._mission.goal_xy_m
         if goal_xy_m is None or not pilot.is_due(self._pilot, slot, rates):
             return
-        located = self._located()
+        located = self._robot.located(self._start)
         observation = Observation(
             stamp_ns=slot.start_ns,
             color=self._eyes.color(),
@@ -246,10 +240,10 @@ class FastDrive:
         reach_m = in_force.reach_m(wanted)
         if reach_m is None:
             twist = self._asked(wanted)
-        elif eyes.room_m() >= reach_m:
-            twist = wanted
-        else:
+        elif reach_m > 0.0 and eyes.may_bind(in_force.ways(wanted)):
             twist = in_force.limited(eyes.limits_scan(reach_m).ranges_m, wanted)
+        else:
+            twist = wanted
         if not self._course.ramped:
             self._limited[wanted] = twist
         return twist

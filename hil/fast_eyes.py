@@ -7,6 +7,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from hil.cell_watch import cells_may_bind
 from hil.course import Course
 from hil.fast_robot import FastRobot, time_ns
 from hil.needs import wants_color
@@ -14,7 +15,7 @@ from hil.render import Rays, rays_of, render_color
 from hil.setting import Setting
 from hil.textures import PLAIN
 from hil.ticks import FIRST_TICK
-from onboard.geometry import apply
+from onboard.geometry import compose
 from onboard.interfaces import Policy
 from onboard.messages import ColorFrame, Pose, Scan
 
@@ -38,7 +39,6 @@ class FastEyes:
         self._tick, self._pose, self._bodies = 0, robot.pose, robot.bodies
         self._policy_ranges: Ranges | None = None
         self._near: tuple[float, Ranges] | None = None
-        self._room_m: float | None = None
 
     def next_tick(self, tick: int, until: int, every_scan: bool) -> int:
         """Return the next tick in which something must be taken: every scan, or what is in colour in tick `until`."""
@@ -60,7 +60,7 @@ class FastEyes:
             return False
         self._tick, self._pose = int(s.seen_tick), Pose(s.seen_x_m, s.seen_y_m, s.seen_yaw)
         self._bodies = robot.seen_bodies
-        self._policy_ranges = self._near = self._room_m = None
+        self._policy_ranges = self._near = None
         return True
 
     def color(self) -> ColorFrame | None:
@@ -84,17 +84,12 @@ class FastEyes:
             self._near = within_m, self._course.limits_scan.ranges(self._pose, self._bodies, within_m)
         return Scan(time_ns(self._tick), self._near[1], self._course.limits_scan.seen)
 
-    def room_m(self) -> float:
-        """Return a distance within which nothing at all stands about the place of the newest scan [m], quickly.
-
-        0 where somebody moves in the building.
-        """
-        if self._room_m is None:
-            world = self._setting.world
-            x_m, y_m = apply(self._course.grid_from_map, (self._pose.x_m, self._pose.y_m))
-            gap = int(world.gap[int(y_m / world.cell_m), int(x_m / world.cell_m)])
-            self._room_m = 0.0 if len(self._bodies) else (gap - 1) * world.cell_m
-        return self._room_m
+    def may_bind(self, ways: npt.NDArray[np.float64]) -> bool:
+        """Return whether by the newest scan, not yet cast, the limits may bind the command of `cell_watch.Ways`."""
+        course, world, placed = self._course, self._setting.world, compose(self._course.grid_from_map, self._pose)
+        return len(self._bodies) > 0 or bool(
+            cells_may_bind(placed.x_m, placed.y_m, placed.yaw_rad, ways, world.cell_m, course.solid, course.solid_gap)
+        )
 
     def _serves_decision(self) -> bool:
         """Return whether the newest scan is what the next decision will see."""

@@ -28,7 +28,7 @@ from onboard.localization import STATES, LocalizationState
 from onboard.messages import STOP, Fix, Motion, OdometryMessage, Pose, Twist
 from onboard.odometry import OdometryState, Sample
 from onboard.scheduler import NS_PER_S
-from onboard.start import Start
+from onboard.start import Located, Start, locate
 
 START_NS = NS_PER_S
 """Time of tick 0 on the simulated clock."""
@@ -142,6 +142,16 @@ class FastRobot:
             odom_from_base=Pose(s.wheel_x_m, s.wheel_y_m, s.wheel_yaw),
             moving_s=s.moving_s,
         )
+
+    def located(self, start: Start) -> Located:
+        """Return where the robot is in the start frame, as it believes itself."""
+        s = self.state
+        wheels = OdometryState(
+            Pose(s.wheel_x_m, s.wheel_y_m, s.wheel_yaw), Twist(s.wheel_v, s.wheel_w), covariance=NOT_KEPT
+        )
+        place = Pose(s.filter_x_m, s.filter_y_m, s.filter_yaw) if s.filtering else None
+        filtered = LocalizationState(place, received=self._filter.received)
+        return locate(start, wheels, filtered, self._section, time_ns(self.tick))
 
     def refusal(self) -> str:
         """Return why the newest message of the wheels was not believed."""
