@@ -58,8 +58,8 @@ def for_ros(value):
     return {"hex": value.hex()} if isinstance(value, bytes) else value
 
 
-#   tf2_msgs is not among the wheels; its bytes are checked against rosbags in test_ros_types
-KNOWN_TO_RCLPY = [sample for sample in SAMPLES if not isinstance(sample, ros.TFMessage)]
+#   tf2_msgs and nav2_msgs are not among the wheels; their bytes are checked against rosbags in test_ros_types
+KNOWN_TO_RCLPY = [sample for sample in SAMPLES if not isinstance(sample, ros.TFMessage | ros.SpeedLimit)]
 
 
 class Unwiped(Buffer):
