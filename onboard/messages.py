@@ -143,7 +143,7 @@ class Inputs:
     e_stop:    last state of `/e_stop`, None before the first
     teleop:    newest operator command so far, or None
     scans:     newest of each topic that a scan comes ready-made from, by its name in the configuration
-    speed_limit_mps: newest word of `/speed_limit`, 0 for no limit; None before the first
+    speed_limit_mps: least word of those who speak on `/speed_limit`, 0 for no limit; None before the first
     """
 
     now_ns: int

@@ -1,4 +1,4 @@
-"""Ready-made scans and speed limits over the wire."""
+"""Ready-made scans over the wire."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from loopback import SECTION, Sender
 
 from onboard.drivers.dds import DdsInputs
 from onboard.drivers.dds_topics import scan_source
-from onboard.drivers.ros_messages import header, ros_scan
-from onboard.drivers.ros_types import LaserScan, SpeedLimit
+from onboard.drivers.ros_messages import ros_scan
+from onboard.drivers.ros_types import LaserScan
 from onboard.drivers.wire import Wire
 from onboard.messages import BINS, Scan
 
@@ -66,22 +66,3 @@ def test_a_scan_that_is_none_is_counted_and_the_one_before_ages(wires, what, bad
     assert inputs.dropped()["refused /twin/scan"] == 1
     sender.send(scan_source(TOPIC), message(2.5, "/base_link"))
     assert inputs.take(3).scans[TOPIC].stamp_ns == 3
-
-
-#   percentage   said     taken [m/s], at most 0.8 m/s
-SPEED_LIMITS = [(False, 0.5, 0.5), (True, 50.0, 0.4), (False, 0.0, 0.0), (True, 0.0, 0.0), (False, -1.0, -1.0)]
-
-
-@pytest.mark.parametrize(("percentage", "said", "taken"), SPEED_LIMITS)
-def test_a_speed_limit_is_taken_in_metres_a_second_and_stays(wires, percentage, said, taken):
-    inputs, sender = DdsInputs(wires[0], v_max_mps=0.8), Sender(*wires)
-    assert inputs.take(1).speed_limit_mps is None
-    sender.send("speed_limit", SpeedLimit(header(STAMP_NS, ""), percentage, said))
-    assert inputs.take(2).speed_limit_mps == pytest.approx(taken)
-    assert inputs.take(3).speed_limit_mps == pytest.approx(taken)
-
-
-def test_a_speed_limit_that_is_not_a_number_reaches_the_limits(wires):
-    inputs, sender = DdsInputs(wires[0]), Sender(*wires)
-    sender.send("speed_limit", SpeedLimit(header(STAMP_NS, ""), False, math.nan))
-    assert math.isnan(inputs.take(1).speed_limit_mps)

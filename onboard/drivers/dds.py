@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 import structlog
 
 from onboard.config import DdsSection
+from onboard.drivers.dds_limit import SpeedLimits
 from onboard.drivers.dds_scan import DdsScans
 from onboard.drivers.dds_topics import ros_topic
 from onboard.drivers.ros_messages import (
@@ -24,7 +25,6 @@ from onboard.drivers.ros_messages import (
     ros_scan,
     ros_transform,
     ros_twist,
-    speed_limit_from_ros,
     twist_from_ros,
 )
 from onboard.drivers.ros_types import String, TFMessage, TwistStamped
@@ -120,7 +120,6 @@ class DdsInputs:
     def __init__(self, wire: Wire, scan_topics: Collection[str] = (), v_max_mps: float = 1.0) -> None:
         """Open the readers; percentages of speed limits are of `v_max_mps`. Raises ConfigError, DriverError."""
         self._map_frame = wire.section.map_frame
-        self._v_max_mps = v_max_mps
         self._odometry = wire.reader("odom")
         self._fixes = wire.reader("amcl_pose")
         self._goals = wire.reader("goal_pose")
@@ -129,8 +128,7 @@ class DdsInputs:
         self._obstacle = Alarm(wire, "obstacle")
         self._e_stop = Alarm(wire, "e_stop")
         self._scans = DdsScans(wire, scan_topics)
-        self._speed_limits = wire.reader("speed_limit")
-        self._speed_limit_mps: float | None = None
+        self._speed_limits = SpeedLimits(wire, v_max_mps)
         self._newest_teleop: Teleop | None = None
         self._taken_ns = 0
         self._foreign_fixes = 0
@@ -141,8 +139,6 @@ class DdsInputs:
         self._taken_ns = now_ns
         if teleop and not paused:
             self._newest_teleop = Teleop(now_ns, twist_from_ros(teleop[-1].sample))
-        for message in self._speed_limits.take():
-            self._speed_limit_mps = speed_limit_from_ros(message.sample, self._v_max_mps)
         return Inputs(
             now_ns=now_ns,
             odometry=tuple(odometry_from_ros(message.sample, now_ns) for message in self._odometry.take()),
@@ -155,7 +151,7 @@ class DdsInputs:
             e_stop=self._e_stop.take(),
             teleop=self._newest_teleop,
             scans=self._scans.take(now_ns),
-            speed_limit_mps=self._speed_limit_mps,
+            speed_limit_mps=self._speed_limits.take(),
         )
 
     def dropped(self) -> Mapping[str, int]:
