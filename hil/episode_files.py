@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -27,10 +28,10 @@ TARGETS, STARTS = 50, 40
 DEFAULT_BODY = Body()
 DENSITY = 1.0
 MADE_BY = (
-    "hil.episode_files.make_episodes(map, seed, count): the map with hil.furniture.furnish(map, seed); start uniform "
-    "over indoor cells with room to stand, heading uniform, a target length uniform in 2 to 15 m, the goal uniform "
-    "over the cells whose geodesic distance is within 0.5 m of it. In the order drawn; the seed was set before any "
-    "drive, and none was left out or replaced."
+    "hil.episode_files.make_episodes(map, seed, count): the map with hil.furniture.furnish(map, seed); drawn by seed "
+    "and name of the map: start uniform over indoor cells with room to stand, heading uniform, a target length uniform "
+    "in 2 to 15 m, the goal uniform over the cells whose geodesic distance is within 0.5 m of it. In the order drawn; "
+    "the seed was set before any drive, and none was left out or replaced."
 )
 DIGITS = 4
 """Decimals that a file keeps, 0.1 mm."""
@@ -112,7 +113,9 @@ def make_episodes(
 def make_set(map_name: str | Path, seed: int, count: int, body: Body = DEFAULT_BODY) -> EpisodeSet:
     """Return `count` episodes of any map with furniture, all drawn by seed. Raises InputError."""
     world = furnish(load_map(map_name), seed, DENSITY)
-    space, rng = free_space(world, body), np.random.default_rng(seed)
+    space = free_space(world, body)
+    # The name too, or the first episodes of all maps would be of one length and heading.
+    rng = np.random.default_rng([seed, zlib.crc32(world.name.encode())])
     episodes = tuple(_drawn(space, rng) for _ in range(count))
     return EpisodeSet(world.name, str(map_name), world.name, None, seed, world, episodes)
 
