@@ -8,6 +8,7 @@ from onboard.counters import Counters
 from onboard.interfaces import Diagnostic, Outputs
 from onboard.messages import CameraHealth
 from onboard.record import RecorderStats
+from onboard.scan import NOT_HEARD
 from onboard.scheduler import wall_ns
 from onboard.tick import TickRecord
 
@@ -21,11 +22,15 @@ EVERY_CAMERAS = 30
 
 
 class Publisher:
-    """Publishes ticks over `Outputs`: transforms each time, the state when it changes, the rest at the rates above."""
+    """Publishes ticks over `Outputs`: transforms each time, the state when it changes, the rest at the rates above.
+
+    A scan goes out only when it is another than the last: whoever listens sees by its silence that its source is dead.
+    """
 
     def __init__(self, outputs: Outputs) -> None:
         self._outputs = outputs
         self._state = ""
+        self._scan_ns = self._limits_scan_ns = NOT_HEARD.stamp_ns
 
     def publish(
         self,
@@ -38,9 +43,7 @@ class Publisher:
         stamp_ns, number = wall_ns(), counters.ticks - 1
         self._outputs.transforms(record.odometry.pose, record.map_from_odom, stamp_ns)
         if number % EVERY_SCAN == 0:
-            self._outputs.scan(record.scan, stamp_ns)
-            if record.limits_scan is not record.scan:
-                self._outputs.limits_scan(record.limits_scan, stamp_ns)
+            self._publish_scans(record, stamp_ns)
         if record.state != self._state or number % EVERY_STATE == 0:
             self._state = record.state
             self._outputs.state(record.state)
@@ -48,6 +51,14 @@ class Publisher:
             self._outputs.diagnostics(rows(record, counters, cameras(), recorder), stamp_ns)
         if number % EVERY_CAMERAS == 0:
             self._outputs.cameras(stamp_ns)
+
+    def _publish_scans(self, record: TickRecord, stamp_ns: int) -> None:
+        fused, guarded = record.scan, record.limits_scan
+        if fused.stamp_ns != self._scan_ns:
+            self._outputs.scan(fused, stamp_ns)
+        if guarded is not fused and guarded.stamp_ns != self._limits_scan_ns:
+            self._outputs.limits_scan(guarded, stamp_ns)
+        self._scan_ns, self._limits_scan_ns = fused.stamp_ns, guarded.stamp_ns
 
 
 def rows(

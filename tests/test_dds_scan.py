@@ -15,6 +15,7 @@ from onboard.drivers.ros_messages import ros_scan
 from onboard.drivers.ros_types import LaserScan
 from onboard.drivers.wire import Wire
 from onboard.messages import BINS, Scan
+from onboard.scheduler import NS_PER_S
 
 TOPIC = "twin/scan"
 STAMP_NS = 1_700_000_000 * 10**9
@@ -32,14 +33,14 @@ def scan(range_m: float) -> Scan:
     return Scan(0, np.full(BINS, range_m, np.float32), np.arange(BINS) % 3 > 0)
 
 
-def message(range_m: float, frame: str = "base_link") -> LaserScan:
-    return ros_scan(STAMP_NS, frame, scan(range_m), 10.0)
+def message(range_m: float, frame: str = "base_link", after_s: float = 0.0) -> LaserScan:
+    return ros_scan(STAMP_NS + round(after_s * NS_PER_S), frame, scan(range_m), 10.0)
 
 
 def test_the_newest_scan_stays_until_the_next_and_is_stamped_by_the_tick_that_took_it(wires):
     inputs, sender = DdsInputs(wires[0], [TOPIC]), Sender(*wires)
     assert inputs.take(1).scans == {}
-    sender.send(scan_source(TOPIC), message(2.0), message(3.0))
+    sender.send(scan_source(TOPIC), message(2.0), message(3.0, after_s=0.1))
     taken = inputs.take(2).scans[TOPIC]
     assert taken.stamp_ns == 2
     assert np.array_equal(taken.seen, scan(3.0).seen)
@@ -49,10 +50,12 @@ def test_the_newest_scan_stays_until_the_next_and_is_stamped_by_the_tick_that_to
 
 #   what             message                                                    refused
 BAD = [
-    ("frame", message(4.0, "laser"), "frame"),
-    ("no frame", message(4.0, ""), "frame"),
-    ("empty", replace(message(4.0), ranges=[]), "ranges"),
-    ("increment", replace(message(4.0), angle_increment=math.nan), "increment"),
+    ("frame", message(4.0, "laser", 0.1), "frame"),
+    ("no frame", message(4.0, "", 0.1), "frame"),
+    ("empty", replace(message(4.0, after_s=0.1), ranges=[]), "ranges"),
+    ("increment", replace(message(4.0, after_s=0.1), angle_increment=math.nan), "increment"),
+    ("frozen", message(4.0), "stamp"),
+    ("older", message(4.0, after_s=-10.0), "stamp"),
 ]
 
 
@@ -64,5 +67,13 @@ def test_a_scan_that_is_none_is_counted_and_the_one_before_ages(wires, what, bad
     sender.send(scan_source(TOPIC), bad)
     assert inputs.take(2).scans[TOPIC].stamp_ns == 1
     assert inputs.dropped()["refused /twin/scan"] == 1
-    sender.send(scan_source(TOPIC), message(2.5, "/base_link"))
+    sender.send(scan_source(TOPIC), message(2.5, "/base_link", 0.2))
     assert inputs.take(3).scans[TOPIC].stamp_ns == 3
+
+
+def test_a_sender_whose_clock_was_set_back_is_heard_again(wires):
+    inputs, sender = DdsInputs(wires[0], [TOPIC]), Sender(*wires)
+    for tick, (after_s, taken) in enumerate([(0.0, 0), (-10.1, 1), (-10.1, 1), (-10.0, 3)]):
+        sender.send(scan_source(TOPIC), message(2.0, after_s=after_s))
+        assert inputs.take(tick).scans[TOPIC].stamp_ns == taken
+    assert inputs.dropped()["refused /twin/scan"] == 1

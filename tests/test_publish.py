@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from runtime_bench import LEFT, Bench, Puppet
 
 from onboard.counters import Counters
 from onboard.interfaces import Diagnostic
-from onboard.messages import CameraHealth, Pose, Scan
+from onboard.messages import BINS, CameraHealth, Pose, Scan
 from onboard.publish import ERROR, OK, WARNING, Publisher, rows
 from onboard.record import RecorderStats
 
@@ -93,6 +95,21 @@ def test_both_scans_go_out_where_they_differ() -> None:
     told = Told()
     Bench(listeners=[told], limits_scan={"cameras": ["front"]}).seconds(1.0)
     assert (told.heard.times["scan"], told.heard.times["limits_scan"]) == (10, 10)
+
+
+@pytest.mark.parametrize(("table", "published"), [("scan", (5, 14)), ("limits_scan", (14, 5))])
+def test_a_scan_whose_source_is_silent_is_not_said_again(table: str, published: tuple[int, int]) -> None:
+    told = Told()
+    other = "limits_scan" if table == "scan" else "scan"
+    bench = Bench(listeners=[told], **{table: {"topic": "lidar"}, other: {"cameras": ["front"]}})
+    bench.ticks(2)
+    lidar: dict[str, Scan] = {}
+    bench.alter = lambda inputs: replace(inputs, scans=dict(lidar))
+    for tick in range(40):
+        if tick < 12:  # the last of these goes out two ticks late
+            lidar["lidar"] = Scan(bench.clock.now_ns(), np.full(BINS, 2.0, np.float32), np.ones(BINS, bool))
+        bench.tick()
+    assert (told.heard.times["scan"], told.heard.times["limits_scan"]) == published
 
 
 def test_a_new_state_goes_out_in_its_tick() -> None:
