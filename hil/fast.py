@@ -55,7 +55,7 @@ class FastDrive:
         self._with_map = policy if isinstance(policy, KnowsMap) else None
         self._inference = InlineInference(policy, lambda: 0)
         self._recurrence = Recurrence(policy.initial_memory(), policy.memory_reset_s)
-        self._most = math.ceil(max_s * NS / STEP_NS)
+        self._most = math.floor(max_s * NS / STEP_NS)
         self._began = goal_tick(self._config.rates.ticks_per_decision)
         goal, recovering = self._config.goal, self._config.recovery
         self._timeout, self._progress_timeout = _ticks(goal.timeout_s), _ticks(goal.progress_timeout_s)
@@ -114,8 +114,9 @@ class FastDrive:
             self._began + self._timeout,
             int(robot.state.best) + self._progress_timeout,
         ]
-        if robot.state.blocked != NEVER and self._course.limits is not None:
-            due.append(int(robot.state.blocked) + self._blocked_ticks)
+        if self._course.limits is not None:
+            blocked = tick if robot.state.blocked == NEVER else int(robot.state.blocked)
+            due.append(blocked + self._blocked_ticks)
         return max(tick + 1, min(due))
 
     def _ways(self) -> npt.NDArray[np.float64]:

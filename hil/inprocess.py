@@ -63,7 +63,7 @@ def drive_runtime(
     rig, limits_rig = build_rigs(config, setting.mounts)
     described = Robot(config, rig, limits_rig, setting.plant, policy.initial_memory(), policy.memory_reset_s)
     teller = _Teller(InlineInference(policy, clock.now_ns), policy, episode)
-    judge = _Judge(setting, episode, inbox, robot, math.ceil(max_s * NS_PER_S / STEP_NS))
+    judge = _Judge(setting, episode, inbox, robot, math.floor(max_s * NS_PER_S / STEP_NS))
     runtime = Runtime(described, clock, inbox, teller, inbox, (judge,))
     teller.runtime = judge.runtime = runtime
     asyncio.run(runtime.run())

@@ -69,6 +69,7 @@ SETTINGS = {
     "wheels beyond belief": configured(odometry={"max_speed_mps": 0.5}),
     "limits look elsewhere": configured(limits_scan={"z_max_m": 1.0, "cameras": ["front"]}),
     "blocked sooner": configured(recovery={"blocked_s": 0.5, "cool_down_s": 0.2}),
+    "blocked at once": configured(recovery={"blocked_s": 0.1, "cool_down_s": 0.2}, rates={"delay_ticks": 5}),
     "no patience": configured(goal={"progress_timeout_s": 3.0}),
     "little time": configured(goal={"timeout_s": 4.0}),
     "other rates": configured(rates={"ticks_per_decision": 7, "delay_ticks": 5}),
@@ -105,7 +106,14 @@ def differences(fast: Outcome, whole: Outcome) -> list[str]:
     return names
 
 
-PUSHED = ("as it is", "among others", "limits look elsewhere", "blocked sooner", "wheels beyond belief")
+PUSHED = (
+    "as it is",
+    "among others",
+    "limits look elsewhere",
+    "blocked sooner",
+    "blocked at once",
+    "wheels beyond belief",
+)
 DRIVES = [(name, "wandering") for name in SETTINGS] + [(name, "pushing") for name in PUSHED]
 
 
