@@ -22,6 +22,8 @@ CELL_M = 0.05
 """Cell of a vector map, and the coarsest cell of any world; a coarser pgm is divided."""
 WALL_HEIGHT_M = 2.5
 MAX_CELLS = 25_000_000
+MAX_COORDINATE_M = 1e6
+"""Further from the origin there is no building, only a file in another unit, or a damaged one."""
 """Furnished, a cell takes 34 bytes: below 1 GB with all that is made of it."""
 MAPS_FOLDER = Path(__file__).parent / "maps_data"
 VECTOR_SUFFIX = ".json"
@@ -129,6 +131,15 @@ def load_map(name_or_path: str | Path) -> World:
     raise InputError(
         f"{path}: a map is the .yaml of a pgm, the .json of a vector map, or a mesh ({', '.join(MESH_SUFFIXES)})"
     )
+
+
+def check_coordinates(where: str, coordinates_m: npt.NDArray[np.float64]) -> None:
+    """Raise InputError, beginning with `where`, when a coordinate is not finite or beyond `MAX_COORDINATE_M`."""
+    if not np.isfinite(coordinates_m).all():
+        raise InputError(f"{where}: coordinates must be finite")
+    furthest_m = np.abs(coordinates_m).max(initial=0.0)
+    if furthest_m > MAX_COORDINATE_M:
+        raise InputError(f"{where}: a coordinate of {furthest_m:.9g} m, the limit is {MAX_COORDINATE_M:.9g} m")
 
 
 def check_size(path: Path, rows: float, columns: float) -> None:

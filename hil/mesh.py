@@ -22,7 +22,7 @@ import numpy.typing as npt
 from numba import njit
 
 from hil.intervals import add_interval
-from hil.maps import CELL_M, WALL_HEIGHT_M, World, check_size, make_world
+from hil.maps import CELL_M, WALL_HEIGHT_M, World, check_coordinates, check_size, make_world
 from hil.textures import MATERIALS
 from onboard.errors import InputError, MissingExtraError
 from onboard.messages import Pose
@@ -104,8 +104,7 @@ def _triangles(path: Path) -> npt.NDArray[np.float64]:
     if count > MAX_FACES:
         raise InputError(f"{path}: {count} faces, the limit is {MAX_FACES}")
     triangles = np.concatenate(parts) @ rotation.T * unit_m
-    if not np.isfinite(triangles).all():
-        raise InputError(f"{path}: coordinates must be finite")
+    check_coordinates(str(path), triangles)
     return np.asarray(triangles)
 
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from PIL import Image, UnidentifiedImageError
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from hil.maps import CELL_M, MAX_CELLS, World, check_size, world_of_walls
+from hil.maps import CELL_M, MAX_CELLS, MAX_COORDINATE_M, World, check_size, world_of_walls
 from onboard.config import Finite, Fraction, Positive, Section, validation_line
 from onboard.errors import InputError, MissingExtraError
 from onboard.messages import Pose
@@ -34,6 +34,8 @@ FREE, OCCUPIED, UNKNOWN = 0, 100, -1
 """Values of an occupancy grid (nav_msgs/OccupancyGrid); those between are a percentage."""
 MIN_RESOLUTION_M, MAX_RESOLUTION_M = 0.005, 1.0
 
+Coordinate = Annotated[Finite, Field(ge=-MAX_COORDINATE_M, le=MAX_COORDINATE_M)]
+
 
 class RosMapTable(Section):
     """The yaml file. `origin` is the pose (x [m], y [m], yaw [rad]) of the image's lower left corner in the map."""
@@ -42,7 +44,7 @@ class RosMapTable(Section):
 
     image: Path
     resolution: Annotated[Positive, Field(ge=MIN_RESOLUTION_M, le=MAX_RESOLUTION_M)]
-    origin: tuple[Finite, Finite, Finite]
+    origin: tuple[Coordinate, Coordinate, Finite]
     negate: bool = False
     occupied_thresh: Fraction = 0.65
     free_thresh: Fraction = 0.196

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hil.grids import mark_segments
-from hil.maps import CELL_M, World, check_size, world_of_walls
+from hil.maps import CELL_M, World, check_coordinates, check_size, world_of_walls
 from onboard.errors import InputError
 from onboard.messages import Pose
 
@@ -58,8 +58,7 @@ def _read_segments(path: Path) -> npt.NDArray[np.float64]:
             raise InputError(
                 f"{path}: segment {index}: must be {{p0: {{x, y}}, p1: {{x, y}}}} or [x0, y0, x1, y1], in numbers"
             ) from error
-        if not np.isfinite(segments[index]).all():
-            raise InputError(f"{path}: segment {index}: coordinates must be finite")
+        check_coordinates(f"{path}: segment {index}", segments[index])
     lengths_m = np.hypot(segments[:, 2] - segments[:, 0], segments[:, 3] - segments[:, 1])
     if lengths_m.max() < SHORTEST_M:
         raise InputError(f"{path}: all {len(rows)} segments are points, there is no wall")

@@ -188,6 +188,8 @@ BAD = [
     ("NaN", lambda f: exported(f, "m.obj", [0, 0, 0], [1, 0, "nan"], [0, 1, 1]), ["m.obj"]),
     ("as large as a city", lambda f: exported(f, "m.obj", [0, 0, 0], [9000, 0, 1], [0, 9000, 1]),
      ["m.obj", "the limit is 25000000"]),
+    ("far away", lambda f: exported(f, "m.obj", [1e20, 0, 0], [1e20, 1, 1], [1e20, 0, 1]),
+     ["m.obj: a coordinate of 1e+20 m, the limit is 1000000 m"]),
     ("in millimetres", lambda f: exported(f, "m.obj", [0, 0, 3000], [40, 0, 3100], [0, 40, 3200]),
      ["m.obj", "between z = 3000.00 and 3200.00 m", "floor must be at z = 0"]),
     ("under the floor", lambda f: exported(f, "m.obj", [0, 0, -3], [4, 0, -2], [0, 4, -1]), ["z = -3.00 and -1.00 m"]),

@@ -176,6 +176,8 @@ BAD_YAML = [
     ("origin of two", YAML.replace("[1.0, 2.0, 0.0]", "[1.0, 2.0]"), "origin"),
     ("origin infinite", YAML.replace("[1.0, 2.0, 0.0]", "[.inf, 2.0, 0.0]"), "origin.0"),
     ("origin NaN", YAML.replace("[1.0, 2.0, 0.0]", "[1.0, .nan, 0.0]"), "origin.1: Input should be a finite number"),
+    ("origin far away", YAML.replace("[1.0, 2.0, 0.0]", "[1.0e+300, 0, 0]"), "origin.0: Input should be less than or"),
+    ("origin far below", YAML.replace("[1.0, 2.0, 0.0]", "[0, -1000001, 0]"), "origin.1: Input should be greater than"),
     ("yaw NaN", YAML.replace("[1.0, 2.0, 0.0]", "[1.0, 2.0, .NaN]"), "origin.2: Input should be a finite number"),
     ("negate of 2", YAML.replace("negate: 0", "negate: 2"), "negate"),
     ("thresholds crossed", YAML.replace("0.196", "0.7"), "free_thresh 0.7 must be below occupied_thresh 0.65"),
