@@ -73,6 +73,17 @@ def test_no_contact_is_not_taken_for_never() -> None:
     assert summarise(rows).ci95["contacts_per_m"] == pytest.approx((0.0, most / 200.0))
 
 
+def test_no_success_is_not_taken_for_never() -> None:
+    found = summarise([row(index, success=False, ended="time") for index in range(10)]).ci95
+    theirs = stats.binomtest(0, 10).proportion_ci(confidence_level=0.95, method="wilson")
+    assert found["spl"] == found["sct"] == found["success_rate"] == pytest.approx((0.0, theirs.high))
+
+
+def test_one_success_is_enough_for_a_bootstrap() -> None:
+    found = summarise([row(index, success=index == 0) for index in range(10)]).ci95
+    assert 0.0 == found["sct"][0] < found["sct"][1] < found["spl"][1] <= 0.5
+
+
 def test_actions_are_added_up() -> None:
     one, two = tuple(range(len(ACTIONS))), tuple([1] * len(ACTIONS))
     assert action_counts([row(actions=one), row(actions=two)]) == tuple(count + 1 for count in one)

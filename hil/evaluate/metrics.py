@@ -2,7 +2,8 @@
 
 Success rates carry Wilson's score interval, all else a percentile bootstrap over episodes, whose draws are fixed by a
 seed. Where there was no contact at all, a bootstrap would be sure that there never is one; the exact bound of a Poisson
-rate stands there instead. All take episodes as independent; those of one building are less so than that.
+rate stands there instead. Likewise where nobody arrived: SPL and SCT, which are no larger than the success rate, then
+end where its interval ends. All take episodes as independent; those of one building are less so than that.
 """
 
 from __future__ import annotations
@@ -85,8 +86,8 @@ def _summarise(rows: tuple[Row, ...], seed: int) -> Summary:
     spl, sct = (np.array([getattr(row, name) for row in rows], float) for name in ("spl", "sct"))
     intervals = {
         "success_rate": wilson(sum(row.success for row in rows), len(rows)),
-        "spl": bootstrap(_means, (spl,), seed),
-        "sct": bootstrap(_means, (sct,), seed),
+        "spl": _part_interval(spl, seed),
+        "sct": _part_interval(sct, seed),
         "contacts_per_episode": _rate_interval(contacts, np.ones(len(rows)), seed),
         "contacts_per_m": _rate_interval(contacts, path_m, seed),
         "hard_success_rate": wilson(sum(row.success for row in hard), len(hard)),
@@ -164,6 +165,11 @@ def bootstrap(
 def action_counts(rows: Sequence[Row]) -> tuple[int, ...]:
     """Return (28,) how often each action was chosen over all episodes (the paper's Fig. 8)."""
     return tuple(int(count) for count in np.sum([row.actions for row in rows] or [(0,) * len(ACTIONS)], axis=0))
+
+
+def _part_interval(parts: Array, seed: int) -> Interval | None:
+    """Return the interval of the mean of SPL or SCT; of nothing but failures, that of the success rate bounds it."""
+    return bootstrap(_means, (parts,), seed) if parts.any() else wilson(0, len(parts))
 
 
 def _rate_interval(events: Array, exposure: Array, seed: int) -> Interval | None:
