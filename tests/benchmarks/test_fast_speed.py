@@ -1,6 +1,6 @@
 """How much faster than real time a drive is: the fast loop, beside the whole runtime in the same run.
 
-`make benchmarks ARGS=tests/benchmarks/test_fast_speed.py` prints both, and what a decision costs besides the policy.
+`make bench ARGS=tests/benchmarks/test_fast_speed.py` prints both, and what a decision costs besides the policy.
 """
 
 from __future__ import annotations
