@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 from loopback import DOMAIN, PATIENCE_S
 
-from hil.twin.guard import GuardLink, GuardProcess, rules_of
+from hil.twin.danger import Seen
+from hil.twin.guard import GuardProcess, rules_of
+from hil.twin.guard_link import TWIN_SILENT_NS, GuardLink
 from hil.twin.guard_rules import Phase
-from hil.twin.topics import COLLISION, PAUSE, PAUSED, RESUME, RUNNING, STATE, robot_section, twin_section
+from hil.twin.topics import COLLISION, PAUSE, PAUSED, RESET, RESUME, RUNNING, STATE, robot_section, twin_section
 from onboard.config import Config, DdsSection, LimitsSection, ScanSection
-from onboard.drivers.ros_messages import ros_odometry, ros_scan, ros_twist
-from onboard.drivers.ros_types import Bool, LaserScan, String
+from onboard.drivers.ros_messages import header, ros_odometry, ros_scan, ros_twist
+from onboard.drivers.ros_types import Bool, Empty, LaserScan, String
 from onboard.drivers.wire import Wire, wait_until
 from onboard.messages import BINS, STOP, Pose, Scan, Twist
 from onboard.motion import load_plant
@@ -55,24 +57,40 @@ class Bench:
         self._heard = {
             getattr(name, "name", name): (theirs if isinstance(name, str) else virtual).reader(name) for name in WORDS
         }
+        self._reset, self._mission = virtual.writer(RESET), theirs.writer("state")
+        self.ticks = 0
         writers = [self._scan, self._command, self._odometry, self._frame, self._state, self._collision]
+        writers += [self._reset, self._mission]
         assert wait_until(
             lambda: all(w.readers() for w in writers) and all(r.writers() for r in self._heard.values()), PATIENCE_S
         )
         self._link = link
 
-    def tick(self, wall_m: float = 9.0, state: str = RUNNING, frame: bool = True, contact: bool = False) -> None:
+    def tick(
+        self,
+        wall_m: float = 9.0,
+        state: str | None = RUNNING,
+        frame: bool = True,
+        contact: bool = False,
+        frame_lag_ns: int = 0,
+        scan_frame: str = "base_link",
+        scan_lag_ns: int = 0,
+    ) -> None:
         """Let all the others speak once, wait until it is there, then let the guard look."""
+        self.ticks += 1
+        stamp_ns = STAMP_NS + self.ticks * TICK_NS
         ranges = np.full(BINS, np.inf, np.float32)
         ranges[89:91] = wall_m
         free = Scan(0, ranges, np.ones(BINS, bool))
-        self._scan.write(ros_scan(STAMP_NS, "base_link", free, 10.0))
+        self._scan.write(ros_scan(stamp_ns - scan_lag_ns, scan_frame, free, 10.0))
         self._command.write(ros_twist(AHEAD))
-        self._odometry.write(ros_odometry(STAMP_NS, "odom", "base_link", Pose(0.0, 0.0, 0.0), AHEAD))
-        self._state.write(String(state))
-        readers = [self._link._scans, self._link._commands, self._link._odometry, self._link._states]
+        self._odometry.write(ros_odometry(stamp_ns, "odom", "base_link", Pose(0.0, 0.0, 0.0), AHEAD))
+        readers = [self._link._scans.reader, self._link._commands, self._link._odometry]
+        if state is not None:
+            self._state.write(String(state))
+            readers.append(self._link._states)
         if frame:
-            self._frame.write(LaserScan())
+            self._frame.write(LaserScan(header(stamp_ns - frame_lag_ns, "base_link")))
             readers.append(self._link._frames)
         if contact:
             self._collision.write(Bool(True))
@@ -81,10 +99,21 @@ class Bench:
         self.clock.advance(TICK_NS)
         self.process.tick(self.clock.now_ns())
 
+    def look(self, **said: Any) -> Seen:
+        """Let one of the others say something, and return what the guard sees of it."""
+        readers = {"reset": self._link._resets, "mission": self._link._missions}
+        for name, sample in said.items():
+            getattr(self, f"_{name}").write(sample)
+            assert readers[name].wait(PATIENCE_S)
+        return self._link.look(self.clock.now_ns())
+
     def said(self, word: Any) -> list[Any]:
         reader = self._heard[getattr(word, "name", word)]
         reader.wait(PATIENCE_S)
         return [message.sample for message in reader.take()]
+
+    def take(self, word: str) -> list[Any]:
+        return [message.sample for message in self._heard[word].take()]
 
     def silent(self) -> bool:
         return not any(reader.take() for reader in self._heard.values())
@@ -148,3 +177,59 @@ def test_what_was_said_long_ago_is_not_taken_for_now(stack: contextlib.ExitStack
     seen = bench._link.look(bench.clock.now_ns() + NS_PER_S)
     assert seen.command == STOP
     assert seen.measured is None
+    assert seen.twin_running is True
+    assert bench._link.look(bench.clock.now_ns() + TWIN_SILENT_NS + 1).twin_running is None
+
+
+def test_g4_a_frame_of_an_old_pose_is_late_however_soon_it_comes(stack: contextlib.ExitStack) -> None:
+    bench = Bench(stack)
+    bench.tick(frame_lag_ns=NS_PER_S // 10)
+    assert bench.process.guard.phase is Phase.WATCHING
+    bench.tick(frame_lag_ns=NS_PER_S // 4)
+    assert bench.process.watch.result()["stops"]["virtual frame late"] == 1
+
+
+#   what                    how a scan differs                  why it is refused
+NO_SCANS = [
+    ("of a camera", {"scan_frame": "front"}, "front"),
+    ("frozen", {"scan_lag_ns": TICK_NS}, "stamp"),
+    ("older", {"scan_lag_ns": NS_PER_S}, "stamp"),
+]
+
+
+@pytest.mark.parametrize(("what", "change", "named"), NO_SCANS, ids=[row[0] for row in NO_SCANS])
+def test_g3_a_scan_that_cannot_be_believed_is_none(
+    stack: contextlib.ExitStack, what: str, change: dict[str, Any], named: str
+) -> None:
+    bench = Bench(stack)
+    bench.tick()
+    seen_ns = bench.look().scan.stamp_ns  # type: ignore[union-attr]
+    bench.tick(wall_m=0.8, **change)
+    scan = bench.look().scan
+    assert scan is not None
+    assert (scan.stamp_ns, bench._link._scans.refused) == (seen_ns, 1)
+    assert named in bench._link._scans._reason
+    bench.tick()
+    assert bench.look().scan.stamp_ns > seen_ns  # type: ignore[union-attr]
+
+
+def test_g7_it_hears_resets_and_whether_the_runtime_drives(stack: contextlib.ExitStack) -> None:
+    bench = Bench(stack)
+    seen = bench.look()
+    assert (seen.elsewhere, seen.driving) == (False, None)
+    assert bench.look(reset=Empty()).elsewhere
+    assert not bench.look().elsewhere
+    assert bench.look(mission=String("navigating (goal refused: far)")).driving is True
+    assert bench.look(mission=String("stopped: e_stop")).driving is False
+
+
+def test_g8_a_dead_twin_is_not_driven_for(stack: contextlib.ExitStack) -> None:
+    """It goes without a word: the robot is stopped, and never again told to move."""
+    bench = Bench(stack)
+    for _ in range(3):
+        bench.tick()
+    for _ in range(60):
+        bench.tick(state=None, frame=False)
+        assert all((said.linear.x, said.angular.z) == (0.0, 0.0) for said in bench.take("cmd_vel_teleop"))
+    assert bench.process.guard.phase is Phase.STOPPING
+    assert bench.process.watch.result()["stops"]["virtual frame late"] == 1

@@ -10,18 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hil.twin.danger import Cause, Rules, Seen, danger, free_ahead_m
 from hil.twin.guard_rules import (
+    GONE_S,
+    HOLD_S,
     RESUME_S,
     RETRY_S,
-    Cause,
+    STEADY_S,
+    TRIES,
     Guard,
     Order,
     Phase,
-    Rules,
-    Seen,
     advance,
-    danger,
-    free_ahead_m,
 )
 from onboard.geometry import wrap
 from onboard.messages import BINS, STOP, Pose, Scan, Twist
@@ -72,9 +72,54 @@ def test_g1_it_begins_once_the_twin_runs(running: bool | None, frame_ns: int | N
     assert order == Order()
 
 
-def test_g1_a_twin_that_somebody_else_paused_is_left_alone() -> None:
-    guard, order = after(WATCHING, twin_running=False, scan=scan_of((0.5, 0.0)))
-    assert (guard.phase, order) == (Phase.WAITING, Order())
+@pytest.mark.parametrize(("running", "cause"), [(False, Cause.PAUSED), (None, Cause.SILENT)])
+def test_g1_a_robot_whose_twin_is_gone_is_stopped_and_held_and_then_left_alone(
+    running: bool | None, cause: Cause
+) -> None:
+    gone = {"twin_running": running}
+    guard, order = after(WATCHING, **gone)
+    assert (guard.phase, guard.cause, order) == (Phase.STOPPING, cause, Order(STOP))
+    held_ns = NOW_NS + round(0.9 * HOLD_S * NS_PER_S)
+    guard, order = after(guard, **(STANDING | gone), now_ns=held_ns)
+    assert (guard.phase, order) == (Phase.STOPPING, Order(STOP)), "its runtime still believes the last frame"
+    later_ns = NOW_NS + round(1.1 * HOLD_S * NS_PER_S)
+    rolling, order = after(guard, **gone, now_ns=later_ns)
+    assert (rolling.phase, order) == (Phase.STOPPING, Order(STOP))
+    guard, order = after(guard, **(STANDING | gone), now_ns=later_ns)
+    assert (guard.phase, guard.cause, order) == (Phase.WAITING, cause, Order())
+
+
+def test_g1_a_robot_that_stands_when_its_twin_is_paused_is_left_alone() -> None:
+    guard, order = after(WATCHING, **STANDING, scan=scan_of((0.5, 0.0)))
+    assert (guard.phase, guard.cause, order) == (Phase.WAITING, Cause.PAUSED, Order())
+
+
+#   what                         change of a robot that moves while the guard waits                     cause
+WAITS = [
+    ("towards a wall", {"scan": scan_of((0.8, 0.0))}, Cause.OBSTACLE),
+    ("told to, unheard", {"scan": scan_of((0.8, 0.0)), "measured": None}, Cause.OBSTACLE),
+    ("without a scan", {"scan": None}, Cause.SCAN),
+    ("rolling without a scan", {"scan": None, "command": STOP}, Cause.SCAN),
+    ("where it is free", {}, Cause.NONE),
+    ("standing before a wall", {"scan": scan_of((0.5, 0.0)), "command": STOP, "measured": STOP}, Cause.NONE),
+    ("before anything is heard", {"scan": None, "command": STOP, "measured": None}, Cause.NONE),
+]
+
+
+@pytest.mark.parametrize(("what", "change", "cause"), WAITS, ids=[row[0] for row in WAITS])
+@pytest.mark.parametrize("running", [None, False])
+def test_g1_while_it_waits_danger_stops_a_robot_that_moves(
+    running: bool | None, what: str, change: dict[str, object], cause: Cause
+) -> None:
+    guard, order = after(Guard(), twin_running=running, **change)
+    expected = (Phase.WAITING, Order()) if cause is Cause.NONE else (Phase.STOPPING, Order(STOP))
+    assert (guard.phase, order) == expected
+    assert guard.cause is cause
+
+
+def test_g1_old_frames_are_no_reason_to_begin() -> None:
+    guard, _ = after(Guard(), frame_ns=NOW_NS - NS_PER_S)
+    assert guard.phase is Phase.WAITING
 
 
 # --- G2, G3, G4, G9: what stops ---------------------------------------------------------------------------------------
@@ -102,6 +147,9 @@ CAUSES = [
     ("nobody looks behind", {"scan": scan_of(blind_deg=(-180, -150))}, Cause.NONE),
     ("frame just in time", {"frame_ns": NOW_NS - 199 * MS}, Cause.NONE),
     ("frame late", {"frame_ns": NOW_NS - 201 * MS}, Cause.LATE),
+    ("frame of an old pose", {"frame_lag_ns": 201 * MS}, Cause.LATE),
+    ("frame of no pose of this robot", {"frame_lag_ns": -NS_PER_S}, Cause.LATE),
+    ("frame of a pose just in time", {"frame_lag_ns": 199 * MS}, Cause.NONE),
     ("contact", {"contact": True}, Cause.CONTACT),
 ]
 
@@ -254,7 +302,94 @@ def test_g8_a_twin_that_does_not_resume_is_asked_again_later() -> None:
     assert (waiting.phase, order) == (Phase.STOPPING, Order(STOP))
     then_ns = NOW_NS + round(RETRY_S * NS_PER_S)
     again, order = after(waiting, **STANDING, now_ns=then_ns, scan=scan_of(stamp_ns=then_ns))
-    assert (again.phase, order) == (Phase.STARTING, Order(SLOW))
+    assert (again.phase, order) == (Phase.STARTING, Order(STOP)), "from rest: the first try has had its way"
+
+
+def tried(guard: Guard, running: bool | None, seconds: float) -> tuple[Guard, list[Order]]:
+    """Return the guard, and its orders, after a time beside a robot that obeys and a twin that only says this."""
+    orders, measured = [], SLOW
+    for tick in range(round(seconds * NS_PER_S / TICK_NS)):
+        now_ns = NOW_NS + tick * TICK_NS
+        seen = {"now_ns": now_ns, "scan": scan_of(stamp_ns=now_ns), "command": measured, "measured": measured}
+        guard, order = after(guard, twin_running=running, frame_ns=NOW_NS, **seen)
+        measured = STOP if order.teleop is None else order.teleop
+        orders.append(order)
+    return guard, orders
+
+
+@pytest.mark.parametrize("phase", [Phase.TURNING, Phase.STARTING, Phase.RESUMING])
+def test_g8_a_twin_that_is_not_heard_gets_nothing_but_zero_and_is_given_up(phase: Phase) -> None:
+    guard, orders = tried(Guard(phase, Cause.OBSTACLE, NOW_NS, SLOW, enough_m=9.0), None, GONE_S + 1.0)
+    assert {order.teleop for order in orders} == {STOP, None}
+    assert not any(order.resume for order in orders)
+    assert (guard.phase, guard.cause) == (Phase.WAITING, Cause.SILENT)
+
+
+def test_g8_a_twin_that_stays_paused_is_asked_so_often_and_then_left_alone() -> None:
+    guard, orders = tried(RESUMING, False, (TRIES + 1) * (RESUME_S + RETRY_S + 0.2) + HOLD_S)
+    moving = [tick for tick, order in enumerate(orders) if order.teleop not in (STOP, None)]
+    assert max(moving) * TICK_NS <= (RESUME_S + 0.1) * NS_PER_S, "only on the first try does the robot move"
+    asked = [order.resume for order in orders]
+    assert sum(now and not before for before, now in zip([False, *asked], asked, strict=False)) == TRIES
+    assert (guard.phase, guard.cause, orders[-1]) == (Phase.WAITING, Cause.GAVE_UP, Order())
+    again, _ = after(guard)
+    assert (again.phase, again.tries) == (Phase.WATCHING, 0)
+
+
+def test_g8_frames_that_are_late_again_at_once_are_a_failed_try() -> None:
+    resumed, _ = after(RESUMING, measured=SLOW, command=SLOW, frame_ns=NOW_NS + MS)
+    guard, _ = after(resumed, frame_ns=NOW_NS - NS_PER_S, command=SLOW)
+    assert (guard.cause, guard.last, guard.tries) == (Cause.LATE, STOP, 1)
+    steady = replace(resumed, since_ns=NOW_NS - round(STEADY_S * NS_PER_S), tries=3)
+    guard, _ = after(steady, frame_ns=NOW_NS - NS_PER_S, command=SLOW)
+    assert (guard.cause, guard.last, guard.tries) == (Cause.LATE, SLOW, 0)
+
+
+def test_g6_a_twin_that_runs_while_the_robot_turns_is_paused_again() -> None:
+    wall = {"scan": scan_of((0.7, 0.0)), "measured": STOP, "command": STOP}
+    _, order = after(TURNING, **wall, twin_running=True)
+    assert order == Order(Twist(0.0, -0.5), pause=True)
+    _, order = after(TURNING, **wall, twin_running=False)
+    assert order == Order(Twist(0.0, -0.5))
+
+
+@pytest.mark.parametrize("phase", [Phase.STOPPING, Phase.TURNING, Phase.STARTING, Phase.RESUMING])
+@pytest.mark.parametrize("change", [{"elsewhere": True}, {"driving": False}])
+def test_g7_the_last_velocity_is_gone_with_its_place_or_its_goal(phase: Phase, change: dict[str, object]) -> None:
+    guard, order = after(Guard(phase, Cause.OBSTACLE, NOW_NS, SLOW, enough_m=9.0), measured=SLOW, **change)
+    assert guard.last == STOP
+    assert order.teleop is None or order.teleop.v_mps == 0.0
+
+
+#   what            of a watching guard          seconds before the stop    last
+KEPT = [
+    ("just now", {"elsewhere": True}, 0.0, STOP),
+    ("shortly before", {"elsewhere": True}, 0.5, STOP),
+    ("long before", {"elsewhere": True}, 1.5, FAST),
+    ("no goal", {"driving": False}, 0.0, STOP),
+    ("a goal", {"driving": True}, 0.0, FAST),
+]
+
+
+@pytest.mark.parametrize(("what", "change", "before_s", "last"), KEPT, ids=[row[0] for row in KEPT])
+def test_g7_what_is_kept_of_a_stop_while_watching(
+    what: str, change: dict[str, object], before_s: float, last: Twist
+) -> None:
+    wall = {"scan": scan_of((0.8, 0.0))}
+    if before_s == 0.0:
+        guard, _ = after(WATCHING, **wall, **change)
+    else:
+        before_ns = NOW_NS - round(before_s * NS_PER_S)
+        guard, _ = after(WATCHING, **change, now_ns=before_ns, scan=scan_of(stamp_ns=before_ns))
+        guard, _ = after(guard, **wall)
+    assert (guard.phase, guard.last) == (Phase.STOPPING, last)
+
+
+@pytest.mark.parametrize("phase", Phase)
+def test_g9_a_contact_stops_whatever_the_guard_is_doing(phase: Phase) -> None:
+    guard, order = after(Guard(phase, Cause.OBSTACLE, NOW_NS, SLOW, enough_m=9.0), contact=True)
+    assert (guard.phase, guard.cause, guard.last) == (Phase.STOPPING, Cause.CONTACT, STOP)
+    assert order == Order(STOP, pause=True, cancel=True)
 
 
 def test_a_late_frame_with_free_room_ahead_needs_no_turn() -> None:

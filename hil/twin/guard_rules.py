@@ -1,20 +1,26 @@
 """What keeps a robot safe that drives for its twin (paper 4). Pure: state and what is seen in; new state, command out.
 
-G1   before the twin runs for the first time, and while somebody else has paused it, the guard does nothing: without
-     virtual frames the robot's own limits stop it
+G1   before the twin runs, and while somebody else or the twin itself has paused it, the guard waits: it only stops the
+     robot when that moves into danger. A robot that moves when the twin is paused, or no longer heard, is stopped
+     first, and held for `HOLD_S`: then, without virtual frames, its own limits stop it
 G2   danger: the distance along the commanded arc to the nearest real obstacle is at most the braking distance (of
      the commanded or the measured speed, whichever is higher) and `margin_m`; paper 4: 1.5 m from 1 m/s
-G3   a real scan that is missing or old is danger, so is a way into a sector where nobody looks (onboard.zones)
-G4   a virtual frame later than `deadline_s` is a safety stop as well
+G3   a real scan that is missing, or came `scan_stale_s` ago, is danger, so is a way into a sector where nobody looks
+     (onboard.zones). One in another frame than the base's, or whose stamp stands still, is none (`guard_link.py`)
+G4   a virtual frame is late, and that a safety stop as well, when the last came `deadline_s` ago, or when the odometry
+     that it follows from is so much older than the newest, by the robot's own stamps
 G5   a safety stop commands zero, and pauses the twin, until both robot and twin stand
 G6   after danger the robot turns at `turn_radps` until `free_m` are free straight ahead, or `NEARLY` the most that the
      room has to offer as seen from here, and the last velocity's arc is out of danger for as long as G7 may drive it;
      to the side where that is nearer. A whole turn without that shows how much room there really is, and the robot
      goes on from rest
 G7   then it commands the last velocity until the robot has it, or for `START_S`, then also resumes the twin, until
-     frames come again, for `RESUME_S` at most. Meanwhile G2 and G3 hold, which leads back to G5
-G8   a twin that does not resume is asked again after `RETRY_S` at rest
-G9   a virtual contact stops the robot and cancels its goal: the twin stands elsewhere now
+     frames come again, for `RESUME_S` at most. Meanwhile G2 and G3 hold, which leads back to G5. The last velocity is
+     zero once the twin was put elsewhere, and while the runtime drives to no goal
+G8   nothing but zero is commanded while the twin is not heard. One that does not resume, or whose frames are late again
+     within `STEADY_S`, is asked again after `RETRY_S`, from rest; after `TRIES` in a row, or when it was not heard for
+     `GONE_S`, the guard waits (G1) until the twin runs
+G9   a virtual contact, whatever the guard is doing, stops the robot and cancels its goal: the twin stands elsewhere now
 """
 
 from __future__ import annotations
@@ -23,40 +29,26 @@ import math
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from hil.twin.danger import Cause, Rules, Seen, danger, free_ahead_m, late, moves, resting
 from onboard import zones
 from onboard.geometry import wrap
-from onboard.messages import STOP, Scan, Twist
+from onboard.messages import STOP, Twist
 from onboard.scheduler import NS_PER_S
 
-REST_MPS = 0.02
-REST_RADPS = 0.05
 REACHED_MPS = 0.1
 """The last velocity is reached when the measured speed is this near."""
 START_S = 0.6
 RESUME_S = 0.5
 RETRY_S = 1.0
+STEADY_S = 2.0
+TRIES = 5
+GONE_S = 3.0
+HOLD_S = 1.0
+"""Longer than the runtime believes its last virtual scan."""
+ELSEWHERE_S = 1.0
+"""So long after a reset, what is commanded may still be meant for the place before."""
 NEARLY = 0.9
 """Where nothing is free for `free_m`, this part of the most that is free is enough."""
-STRAIGHT = Twist(0.1, 0.0)
-"""Any speed straight ahead: how far that way is free does not depend on it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """The numbers of one robot and one room, in SI units.
-
-    radius_m:     footprint and stop margin, as the limits sweep it
-    braking_mps2: of the plant; reaction_s: from an obstacle in view to the wheels braking, the scan's period included
-    """
-
-    radius_m: float
-    braking_mps2: float
-    reaction_s: float = 0.3
-    margin_m: float = 0.3
-    deadline_s: float = 0.2
-    scan_stale_s: float = 0.5
-    turn_radps: float = 0.5
-    free_m: float = 2.5
 
 
 class Phase(str, Enum):
@@ -70,38 +62,6 @@ class Phase(str, Enum):
     RESUMING = "resuming"
 
 
-class Cause(str, Enum):
-    """Why the robot was stopped."""
-
-    NONE = ""
-    OBSTACLE = "obstacle"
-    SCAN = "real scan missing or old"
-    LATE = "virtual frame late"
-    CONTACT = "virtual contact"
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """What the guard looks at, now.
-
-    scan:         the newest real scan, None before the first
-    command:      the newest that went to the base, zero when that is long ago
-    measured:     the base's own speed, None while it is not heard; yaw_rad: its heading, in a frame that does not jump
-    twin_running: what the twin says of itself, None before its first word
-    frame_ns:     arrival of the newest virtual frame, None before the first
-    contact:      the twin told of a contact since the last time
-    """
-
-    now_ns: int
-    scan: Scan | None
-    command: Twist
-    measured: Twist | None
-    yaw_rad: float
-    twin_running: bool | None
-    frame_ns: int | None
-    contact: bool = False
-
-
 @dataclass(frozen=True, slots=True)
 class Guard:
     """What lives between two looks.
@@ -110,7 +70,9 @@ class Guard:
     last:        velocity before the stop, to go on with
     side:        1 turns left, -1 right; turned_rad: how far so far; yaw_rad: heading at the last look
     enough_m:    so much straight ahead ends this turn; best_free_m: the most that it has shown so far
-    failed_ns:   when the twin last did not resume
+    failed_ns:   when the twin last did not resume; tries: how often in a row
+    waits:       this stop ends in waiting, and leaves the twin alone
+    elsewhere_ns: when the twin was last asked to reset
     """
 
     phase: Phase = Phase.WAITING
@@ -123,6 +85,9 @@ class Guard:
     enough_m: float = 0.0
     best_free_m: float = 0.0
     failed_ns: int | None = None
+    tries: int = 0
+    waits: bool = False
+    elsewhere_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,39 +102,23 @@ class Order:
 
 def advance(guard: Guard, seen: Seen, rules: Rules) -> tuple[Guard, Order]:
     """Return the guard after one look, and what it orders."""
+    if seen.elsewhere:
+        guard = replace(guard, elsewhere_ns=seen.now_ns, last=STOP)
+    if seen.driving is False:
+        guard = replace(guard, last=STOP)
+    if seen.contact:
+        return _touched(guard, seen)
     if guard.phase is Phase.WAITING:
-        return _waiting(guard, seen)
+        return _waiting(guard, seen, rules)
     if guard.phase is Phase.WATCHING:
         return _watching(guard, seen, rules)
     if guard.phase is Phase.STOPPING:
         return _stopping(guard, seen, rules)
+    if seen.twin_running is None:
+        return _stop(_failed(guard, seen), Cause.SILENT, seen)
     if guard.phase is Phase.TURNING:
         return _turning(guard, seen, rules)
     return _going_on(guard, seen, rules)
-
-
-def danger(seen: Seen, command: Twist, rules: Rules, ahead_s: float = 0.0) -> Cause:
-    """Return why a command is dangerous in the real room, now or within `ahead_s`, or Cause.NONE (G2, G3)."""
-    scan = seen.scan
-    if scan is None or abs(seen.now_ns - scan.stamp_ns) > rules.scan_stale_s * NS_PER_S:
-        return Cause.SCAN
-    if zones.look(scan, command, rules.radius_m) is zones.Look.AHEAD_BLIND:
-        return Cause.SCAN
-    speed_mps = max(abs(command.v_mps), abs(seen.measured.v_mps) if seen.measured else 0.0)
-    stop_m = zones.braking_m(speed_mps, rules.braking_mps2, rules.reaction_s) + rules.margin_m + speed_mps * ahead_s
-    free_m = zones.travel_m(zones.obstacles(scan), command, rules.radius_m)
-    return Cause.OBSTACLE if free_m <= stop_m else Cause.NONE
-
-
-def free_ahead_m(scan: Scan, bearing_rad: float, radius_m: float) -> float:
-    """Return how far the way in a direction is free for the footprint; 0 where nobody looks."""
-    points = zones.obstacles(scan)
-    c, s = math.cos(bearing_rad), math.sin(bearing_rad)
-    bin_ = int((bearing_rad + math.pi) / (2.0 * math.pi) * len(scan.seen)) % len(scan.seen)
-    if not scan.seen[bin_]:
-        return 0.0
-    turned = points @ ((c, -s), (s, c))
-    return zones.travel_m(turned, STRAIGHT, radius_m)
 
 
 def _enter(guard: Guard, phase: Phase, seen: Seen) -> Guard:
@@ -180,58 +129,86 @@ def _elapsed_s(guard: Guard, seen: Seen) -> float:
     return (seen.now_ns - guard.since_ns) / NS_PER_S
 
 
-def _late(seen: Seen, rules: Rules) -> bool:
-    return seen.frame_ns is None or seen.now_ns - seen.frame_ns > rules.deadline_s * NS_PER_S
+def _touched(guard: Guard, seen: Seen) -> tuple[Guard, Order]:
+    """Stop and give the goal up, whatever was going on (G9)."""
+    at_rest = guard.phase in (Phase.WAITING, Phase.WATCHING)
+    waits = seen.twin_running is not True if at_rest else guard.waits
+    return _stop(replace(guard, last=STOP, waits=waits), Cause.CONTACT, seen)
 
 
-def _waiting(guard: Guard, seen: Seen) -> tuple[Guard, Order]:
+def _waiting(guard: Guard, seen: Seen, rules: Rules) -> tuple[Guard, Order]:
     """Begin to watch once the twin runs and shows something (G1)."""
-    if seen.twin_running and seen.frame_ns is not None:
-        return _enter(guard, Phase.WATCHING, seen), Order()
+    if seen.twin_running and not late(seen, rules):
+        fresh = replace(guard, cause=Cause.NONE, failed_ns=None, tries=0, waits=False)
+        return _enter(fresh, Phase.WATCHING, seen), Order()
+    known = seen.command != STOP or seen.measured is not None
+    cause = danger(seen, seen.command, rules) if known and moves(seen) else Cause.NONE
+    if cause is not Cause.NONE:
+        return _stop(replace(guard, last=STOP, waits=True), cause, seen)
     return guard, Order()
 
 
 def _watching(guard: Guard, seen: Seen, rules: Rules) -> tuple[Guard, Order]:
     """Look for what asks for a safety stop."""
-    if seen.twin_running is False:
-        return _enter(guard, Phase.WAITING, seen), Order()
-    cause = Cause.CONTACT if seen.contact else danger(seen, seen.command, rules)
-    if cause is Cause.NONE and _late(seen, rules):
+    if not seen.twin_running:
+        return _left_alone(guard, Cause.SILENT if seen.twin_running is None else Cause.PAUSED, seen)
+    cause, steady = danger(seen, seen.command, rules), _elapsed_s(guard, seen) >= STEADY_S
+    if cause is Cause.NONE and late(seen, rules):
         cause = Cause.LATE
+    guard = replace(guard, tries=0 if steady else guard.tries)
     if cause is Cause.NONE:
         return guard, Order()
-    return _stop(replace(guard, last=_worth_keeping(seen.command)), cause, seen)
+    if cause is Cause.LATE and not steady:
+        return _not_resumed(guard, seen)
+    return _stop(replace(guard, last=_worth_keeping(guard, seen)), cause, seen)
 
 
-def _worth_keeping(command: Twist) -> Twist:
-    """Return the velocity to go on with: none after a stop or while backing."""
-    return command if command.v_mps > 0.0 else STOP
+def _left_alone(guard: Guard, cause: Cause, seen: Seen) -> tuple[Guard, Order]:
+    """Wait, after a stop where the robot moves: the twin is no longer there to drive for (G1)."""
+    guard = replace(guard, last=STOP, waits=True)
+    if moves(seen):
+        return _stop(guard, cause, seen)
+    return replace(_enter(guard, Phase.WAITING, seen), cause=cause), Order()
+
+
+def _worth_keeping(guard: Guard, seen: Seen) -> Twist:
+    """Return the velocity to go on with: none after a stop, while backing, or when it is meant for another place."""
+    moved = guard.elsewhere_ns is not None and seen.now_ns - guard.elsewhere_ns < ELSEWHERE_S * NS_PER_S
+    return seen.command if seen.command.v_mps > 0.0 and not moved and seen.driving is not False else STOP
 
 
 def _stop(guard: Guard, cause: Cause, seen: Seen) -> tuple[Guard, Order]:
     """Begin a safety stop (G5, G9)."""
     stopped = replace(_enter(guard, Phase.STOPPING, seen), cause=cause)
-    return stopped, Order(STOP, pause=True, cancel=cause is Cause.CONTACT)
+    return stopped, Order(STOP, pause=not guard.waits, cancel=cause is Cause.CONTACT)
+
+
+def _failed(guard: Guard, seen: Seen) -> Guard:
+    """Return the guard after the twin did not resume: on from rest, and not too often (G8)."""
+    tries = guard.tries + 1
+    return replace(guard, last=STOP, failed_ns=seen.now_ns, tries=tries, waits=tries >= TRIES)
+
+
+def _not_resumed(guard: Guard, seen: Seen) -> tuple[Guard, Order]:
+    guard = _failed(guard, seen)
+    return _stop(guard, Cause.GAVE_UP if guard.waits else Cause.LATE, seen)
 
 
 def _stopping(guard: Guard, seen: Seen, rules: Rules) -> tuple[Guard, Order]:
-    """Stand until robot and twin do; then turn, or go on where nothing is in the way."""
-    if seen.contact and guard.cause is not Cause.CONTACT:
-        return _stop(guard, Cause.CONTACT, seen)
-    waits = guard.failed_ns is not None and seen.now_ns - guard.failed_ns < RETRY_S * NS_PER_S
-    standing = _resting(seen.measured) and seen.twin_running is False
-    if not standing or waits or danger(seen, STOP, rules) is Cause.SCAN:
-        return guard, Order(STOP, pause=seen.twin_running is not False)
+    """Stand until robot and twin do; then turn, or go on where nothing is in the way; or wait."""
+    gone = seen.twin_running is None and _elapsed_s(guard, seen) >= GONE_S
+    if resting(seen.measured) and (gone or (guard.waits and _elapsed_s(guard, seen) >= HOLD_S)):
+        cause = Cause.SILENT if gone else guard.cause
+        return replace(_enter(guard, Phase.WAITING, seen), cause=cause, last=STOP), Order()
+    early = guard.failed_ns is not None and seen.now_ns - guard.failed_ns < RETRY_S * NS_PER_S
+    standing = resting(seen.measured) and seen.twin_running is False
+    if guard.waits or not standing or early or danger(seen, STOP, rules) is Cause.SCAN:
+        return guard, Order(STOP, pause=not guard.waits and seen.twin_running is not False)
     if guard.cause is Cause.CONTACT:
         return _enter(replace(guard, last=STOP), Phase.RESUMING, seen), Order(STOP, resume=True)
-    if danger(seen, guard.last, rules) is Cause.NONE and guard.cause is Cause.LATE:
+    if danger(seen, guard.last, rules) is Cause.NONE and guard.cause in (Cause.LATE, Cause.SILENT):
         return _enter(guard, Phase.STARTING, seen), Order(guard.last)
     return _begin_turn(guard, seen, rules)
-
-
-def _resting(measured: Twist | None) -> bool:
-    """Return whether the robot is known to stand."""
-    return measured is not None and abs(measured.v_mps) <= REST_MPS and abs(measured.w_radps) <= REST_RADPS
 
 
 def _begin_turn(guard: Guard, seen: Seen, rules: Rules) -> tuple[Guard, Order]:
@@ -246,7 +223,7 @@ def _begin_turn(guard: Guard, seen: Seen, rules: Rules) -> tuple[Guard, Order]:
 
 
 def _turning(guard: Guard, seen: Seen, rules: Rules) -> tuple[Guard, Order]:
-    """Turn until there is room (G6)."""
+    """Turn until there is room (G6), and the twin stands meanwhile."""
     if danger(seen, STOP, rules) is Cause.SCAN or seen.scan is None:
         return _stop(guard, Cause.SCAN, seen)
     free_m = free_ahead_m(seen.scan, 0.0, rules.radius_m)
@@ -256,7 +233,7 @@ def _turning(guard: Guard, seen: Seen, rules: Rules) -> tuple[Guard, Order]:
         guard = replace(guard, enough_m=min(guard.enough_m, NEARLY * guard.best_free_m), last=STOP)
     if free_m >= guard.enough_m and danger(seen, guard.last, rules, START_S + RESUME_S) is Cause.NONE:
         return _enter(guard, Phase.STARTING, seen), Order(guard.last)
-    return guard, Order(Twist(0.0, guard.side * rules.turn_radps))
+    return guard, Order(Twist(0.0, guard.side * rules.turn_radps), pause=seen.twin_running is not False)
 
 
 def _going_on(guard: Guard, seen: Seen, rules: Rules) -> tuple[Guard, Order]:
@@ -269,8 +246,9 @@ def _going_on(guard: Guard, seen: Seen, rules: Rules) -> tuple[Guard, Order]:
         if not reached and _elapsed_s(guard, seen) < START_S:
             return guard, Order(guard.last)
         return _enter(guard, Phase.RESUMING, seen), Order(guard.last, resume=True)
-    if seen.twin_running and seen.frame_ns is not None and seen.frame_ns >= guard.since_ns:
+    shown = seen.frame_ns is not None and seen.frame_ns >= guard.since_ns and not late(seen, rules)
+    if seen.twin_running and shown:
         return replace(_enter(guard, Phase.WATCHING, seen), cause=Cause.NONE, failed_ns=None), Order()
     if _elapsed_s(guard, seen) < RESUME_S:
         return guard, Order(guard.last, resume=not seen.twin_running)
-    return _stop(replace(guard, failed_ns=seen.now_ns), Cause.LATE, seen)
+    return _not_resumed(guard, seen)
