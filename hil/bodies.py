@@ -10,10 +10,3 @@ Bodies = npt.NDArray[np.float64]
 
 NO_BODIES: Bodies = np.empty((0, 6))
 NO_BODIES.setflags(write=False)
-
-
-def body_row(
-    xy_map_m: tuple[float, float], radius_m: float, high_m: float, material: int, low_m: float = 0.0
-) -> Bodies:
-    """Return (6,) one row of `Bodies`."""
-    return np.array([xy_map_m[0], xy_map_m[1], radius_m, low_m, high_m, float(material)])

@@ -6,8 +6,9 @@ import hashlib
 import sys
 
 import numpy as np
+from body_rows import body_row
 
-from hil.bodies import NO_BODIES, Bodies, body_row
+from hil.bodies import NO_BODIES, Bodies
 from hil.furniture import furnish
 from hil.maps import World, load_map
 from hil.render import cast_scan, rays_of, render_color, render_depth

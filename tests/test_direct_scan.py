@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from body_rows import body_row
 from rooms import room, with_box
 from runtime_bench import MOUNTS
 
-from hil.bodies import body_row
 from hil.direct_scan import LIDAR_HEIGHT_M, direct_scan, looked_at
 from onboard.config import ScanSection
 from onboard.messages import BINS, Pose

@@ -20,8 +20,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+from body_rows import body_row
 
-from hil.bodies import Bodies, body_row
+from hil.bodies import Bodies
 from hil.direct_scan import looked_at
 from hil.furniture import furnish
 from hil.maps import World, load_map

@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from body_rows import body_row
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rooms import drawn, room, with_box
 
 from hil import sectors
-from hil.bodies import body_row
 from hil.maps import World, make_world
 from hil.sectors import ScanCaster, cast_scan, caster_of, scan_plain
 from onboard.messages import BINS, Pose

@@ -7,12 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from body_rows import body_row
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rooms import room, with_box
 from runtime_bench import MOUNTS, PLANT
 
-from hil.bodies import NO_BODIES, body_row
+from hil.bodies import NO_BODIES
 from hil.course import Course, course_of
 from hil.fast_robot import FastRobot, time_ns
 from hil.maps import World

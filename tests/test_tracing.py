@@ -6,11 +6,12 @@ import math
 
 import numpy as np
 import pytest
+from body_rows import body_row
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rooms import room
 
-from hil.bodies import NO_BODIES, Bodies, body_row
+from hil.bodies import NO_BODIES, Bodies
 from hil.render import MAX_RANGE_M, Rays, rays_of, render_color, render_depth
 from hil.tracing import BEARINGS, bearing, bodies_by_bearing
 from onboard.config import DEFAULT_ROBOT

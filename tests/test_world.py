@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from body_rows import body_row
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rooms import room, with_box
 
-from hil.bodies import NO_BODIES, Bodies, body_row
+from hil.bodies import NO_BODIES, Bodies
 from hil.plant import base_at
 from hil.world import GROUND_CLEARANCE_M, RELEASE_M, Body, SimState, Simulation, blocked_cells
 from onboard.config import DEFAULT_ROBOT

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from body_rows import body_row
 from numba import njit
 
-from hil.bodies import Bodies, body_row
+from hil.bodies import Bodies
 from hil.furniture import furnish
 from hil.maps import World, load_map, map_names
 from hil.render import cast_scan, rays_of, render_color, render_depth
