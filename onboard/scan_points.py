@@ -9,11 +9,9 @@ import numpy.typing as npt
 from numba import njit
 
 from onboard.messages import BINS, Pose, Scan
+from onboard.zones import BIN_CENTERS_RAD, UNIT
 
 Floats = npt.NDArray[np.float64]
-
-BIN_CENTERS_RAD: Floats = np.deg2rad(-180.0 + (np.arange(BINS) + 0.5) * 360.0 / BINS)
-BIN_DIRECTIONS: Floats = np.stack([np.cos(BIN_CENTERS_RAD), np.sin(BIN_CENTERS_RAD)], axis=1)
 
 HIDDEN_M = 1.6
 """A low camera does not see what hangs at the height of the robot's head when it is nearer than this."""
@@ -51,7 +49,7 @@ def _points(
     seen, unseen = np.empty((BINS, 2)), np.empty((BINS + len(remembered), 2))
     n, m = 0, 0
     for k in range(BINS):
-        dx, dy = BIN_DIRECTIONS[k, 0], BIN_DIRECTIONS[k, 1]
+        dx, dy = UNIT[k, 0], UNIT[k, 1]
         dx, dy = c * dx - s * dy, s * dx + c * dy
         if not looked[k]:
             unseen[m, 0], unseen[m, 1] = x_m + guard_m * dx, y_m + guard_m * dy

@@ -26,7 +26,7 @@ from onboard.messages import BINS, STOP, Memory, Motion, Observation, Pose, Scan
 from onboard.motion import MotionState, load_plant, step
 from onboard.mounts import load_mounts
 from onboard.reactive import ReactivePolicy
-from onboard.scan_points import BIN_CENTERS_RAD
+from onboard.zones import BIN_CENTERS_RAD
 
 PLANT = load_plant(DEFAULT_ROBOT / "plant.toml")
 POLICY = ReactivePolicy(PLANT)

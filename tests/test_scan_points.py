@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onboard.messages import BINS, Pose, Scan
-from onboard.scan_points import BIN_CENTERS_RAD, BLIND_M, HIDDEN_M, blind_ahead, obstacle_points
+from onboard.scan_points import BLIND_M, HIDDEN_M, blind_ahead, obstacle_points
+from onboard.zones import BIN_CENTERS_RAD
 
 RADIUS_M, LOOK_M = 0.25, 2.0
 NOTHING = np.empty((0, 2))

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from onboard.messages import BINS, Pose, Scan
-from onboard.scan_points import BIN_CENTERS_RAD
+from onboard.zones import BIN_CENTERS_RAD
 
 Walls = np.ndarray
 """(n, 4) segments x0, y0, x1, y1 in the start frame [m]."""
