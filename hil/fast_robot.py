@@ -1,7 +1,7 @@
 """The simulated robot and its odometry and filter, for loops that need them only now and then: many ticks in one call.
 
 What it goes through is what `robot.SimulatedRobot` and the runtime's first stages go through tick by tick, with the
-same draws in the same order. tests/test_fast_robot.py drives both side by side.
+same draws in the same order. tests/test_ticks.py drives both side by side.
 """
 
 from __future__ import annotations
