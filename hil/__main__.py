@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from hil.crowd_file import CrowdOptions, asked_crowd
+from hil.crowd_file import MOST_CHARACTERS, CrowdOptions, asked_crowd
 from hil.dashboard import preparing
 from hil.demo import DemoOptions, run_demo, summary
 from hil.depth_noise_command import measure_depth_noise
@@ -43,8 +43,6 @@ from onboard.mounts import load_mounts
 
 FARTHEST_M = 1e5
 """No map reaches farther."""
-MOST = 200
-"""Characters that can be asked for."""
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 
@@ -60,8 +58,12 @@ DriftOption = Annotated[
     float, typer.Option("--drift", min=0.0, help="Times the paper's odometry drift.", callback=finite)
 ]
 
-PedestriansOption = Annotated[int, typer.Option("--pedestrians", min=0, max=MOST, help="People who walk about.")]
-RobotsOption = Annotated[int, typer.Option("--robots", min=0, max=MOST, help="Other robots that drive about.")]
+PedestriansOption = Annotated[
+    int, typer.Option("--pedestrians", min=0, max=MOST_CHARACTERS, help="People who walk about.")
+]
+RobotsOption = Annotated[
+    int, typer.Option("--robots", min=0, max=MOST_CHARACTERS, help="Other robots that drive about.")
+]
 CrowdOption = Annotated[Path | None, typer.Option("--crowd", help="A .toml of characters and their waypoints instead.")]
 LookOption = Annotated[
     int | None, typer.Option("--look-seed", min=0, help="Colours, patterns and light are drawn by this; else plain.")

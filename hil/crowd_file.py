@@ -26,6 +26,9 @@ from hil.walkers import CLEAR_M, KINDS, Crowd, Point, crowd_of, make_crowd, walk
 from onboard.config import Finite, Positive, Section, read_toml, validation_line
 from onboard.errors import InputError
 
+MOST_CHARACTERS = 200
+"""Of each kind, drawn by seed."""
+
 
 @dataclass(frozen=True, slots=True)
 class CrowdOptions:

@@ -132,6 +132,8 @@ BAD = [
     ("known map", ["--policy", "reactive", "--known-map", "rearranged"], "only the planner knows a map"),
     ("no such known map", ["--policy", "planner", "--known-map", "old"], "--known-map old"),
     ("pedestrians", ["--policy", "reactive", "--pedestrians", "-1"], "--pedestrians -1"),
+    ("a city of them", ["--policy", "reactive", "--pedestrians", "100000"], "must be 0 to 200"),
+    ("partial", ["--policy", "reactive", "--partial", "nowhere/rows"], "there is no folder nowhere"),
     ("json", ["--policy", "reactive", "--json", "no/such/folder.json"], "no/such/folder.json: cannot be written"),
     ("report", ["--policy", "reactive", "--report", "no/such/page.html"], "no/such/page.html: cannot be written"),
     ("episodes", ["--policy", "reactive", "--episodes", "0"], "--episodes 0"),

@@ -84,7 +84,8 @@ def evaluate_command(
     Ctrl-C leaves a valid partial result (exit 130); the same command goes on where it stopped.
     """
     check_json_target(json_file)
-    check_json_target(None if report is None else str(report))
+    for target in (report, partial):
+        check_json_target(None if target is None else str(target))
     hands = checked_hands(jobs, ray)
     run = Run(policy, _loop(runtime, rendered), _scan(scan), _known_map(known_map), pedestrians)
     check_run(run)

@@ -12,6 +12,7 @@ from typing import Literal
 import structlog
 
 from hil.baselines import MODEL_SUFFIX, POLICIES, make_policy
+from hil.crowd_file import MOST_CHARACTERS
 from hil.episode_files import EpisodeSet, straight_m
 from hil.evaluate.campaign import Driven, Job, noise_seed
 from hil.evaluate.result import Row, fastest_time_s
@@ -86,8 +87,8 @@ def check_run(run: Run) -> None:
         load_manifest(model)
     if run.known_map != "true" and run.policy != PLANNER:
         raise InputError(f"--known-map {run.known_map}: only the {PLANNER} knows a map, not {run.policy}")
-    if run.pedestrians < 0:
-        raise InputError(f"--pedestrians {run.pedestrians}: must not be negative")
+    if not 0 <= run.pedestrians <= MOST_CHARACTERS:
+        raise InputError(f"--pedestrians {run.pedestrians}: must be 0 to {MOST_CHARACTERS}")
 
 
 @dataclass(frozen=True, slots=True)

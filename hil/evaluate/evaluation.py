@@ -190,8 +190,7 @@ def _drive_all(
         with Signals():
             if unheard:
                 signal.signal(signal.SIGHUP, signal.SIG_IGN)  # under nohup, a campaign outlives its terminal
-            for one in before:
-                progress.add(one.row)
+            progress.resume([one.row for one in before])
             with contextlib.closing(executor(plan)(drive, left)) as coming:
                 for one in coming:
                     keep(one)

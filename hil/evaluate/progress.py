@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from types import TracebackType
 
 from rich.console import Console
@@ -44,15 +45,29 @@ class CampaignProgress:
         if self._console.is_terminal:
             self._progress.stop()
 
+    def resume(self, rows: Sequence[Row]) -> None:
+        """Count rows that were driven before."""
+        if rows:
+            self._console.print(f"{self._title}: going on after {len(rows)} of {self._total} episodes", highlight=False)
+        for row in rows:
+            self._count(row)
+        if self._done:
+            self._progress.update(self._task, completed=self._done, figures=self._figures())
+
     def add(self, row: Row) -> None:
         """Count one more row."""
+        self._count(row)
+        if self._console.is_terminal:
+            self._progress.update(self._task, completed=self._done, figures=self._figures())
+        elif time.monotonic() >= self._line_due_s or self._done == self._total:
+            self._line_due_s = time.monotonic() + LINE_EVERY_S
+            line = f"{self._title}: {self._done} of {self._total} episodes, {self._figures()}"
+            self._console.print(line, highlight=False, soft_wrap=True)
+
+    def _count(self, row: Row) -> None:
         self._done += 1
         self._arrived += row.success
         self._contacts += row.contacts
-        figures = f"SR {100.0 * self._arrived / self._done:.0f} %, {self._contacts} contacts"
-        if self._console.is_terminal:
-            self._progress.update(self._task, completed=self._done, figures=figures)
-        elif time.monotonic() >= self._line_due_s or self._done == self._total:
-            self._line_due_s = time.monotonic() + LINE_EVERY_S
-            line = f"{self._title}: {self._done} of {self._total} episodes, {figures}"
-            self._console.print(line, highlight=False, soft_wrap=True)
+
+    def _figures(self) -> str:
+        return f"SR {100.0 * self._arrived / self._done:.0f} %, {self._contacts} contacts"

@@ -15,6 +15,7 @@ from hil.evaluate.code import file_digest
 from hil.furniture import furnish
 from hil.maps import ROS_SUFFIXES, World, load_map, map_names
 from hil.routes import Episode, free_space, shortest_path
+from hil.vector_map import MAX_BYTES
 from hil.world import Body
 from onboard.errors import InputError
 
@@ -140,6 +141,8 @@ def _episodes_in(file: Path) -> list[Any]:
 def _digest(file: Path) -> str:
     """Return a digest of a file and of those beside it that it names: a map's image, an episode file's map."""
     try:
+        if file.suffix == EPISODES_SUFFIX and file.stat().st_size > MAX_BYTES:
+            raise InputError(f"{file}: {file.stat().st_size} bytes, the limit is {MAX_BYTES}")
         digests = [file_digest(file)]
         text = file.read_text(encoding="utf-8") if file.suffix in (*ROS_SUFFIXES, EPISODES_SUFFIX) else ""
     except (OSError, UnicodeDecodeError) as error:

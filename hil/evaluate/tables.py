@@ -12,8 +12,25 @@ from hil.evaluate.metrics import HARD_DETOUR, Summary
 
 NOTHING = "-"
 TO = " to "
-HEADINGS = ("episodes", "SR %", "SPL %", "SCT %", "contacts", "in 100 m", "time-outs", "clear m", "hard SR %")
-"""Contacts are those of an episode, and those of 100 m driven; clearance is the median of the episodes' least."""
+HEADINGS = (
+    "episodes",
+    "SR %",
+    "SPL %",
+    "SCT %",
+    "contacts",
+    "in 100 m",
+    "time-outs",
+    "gave up",
+    "clear m",
+    "hard SR %",
+)
+"""Contacts are those of an episode, and those of 100 m driven; gave up: the runtime ended it (blocked, no progress);
+clearance is the median of the episodes' least."""
+COMPARED = (
+    "policy", "SR %", "SPL %", "SCT %", "contacts / episode", "contacts / 100 m", "time-outs", "gave up",
+    "SR % on hard ones",
+)  # fmt: skip
+ENDS_IN_TIME = ("stop", "time")
 
 
 def percent(value: float | None) -> str:
@@ -32,6 +49,11 @@ def between(summary: Summary, name: str, digits: int = 1, scale: float = 100.0) 
     return "" if interval is None else f"{scale * interval[0]:.{digits}f}{TO}{scale * interval[1]:.{digits}f}"
 
 
+def gave_up(summary: Summary) -> str:
+    """Return how many episodes the runtime ended itself."""
+    return str(sum(count for reason, count in summary.ends.items() if reason not in ENDS_IN_TIME))
+
+
 def cells(summary: Summary) -> list[str]:
     """Return the cells under `HEADINGS`."""
     clearance = summary.min_clearance_m
@@ -43,6 +65,7 @@ def cells(summary: Summary) -> list[str]:
         number(summary.contacts_per_episode),
         number(summary.contacts_per_m, scale=100.0),
         str(summary.time_outs),
+        gave_up(summary),
         NOTHING if clearance is None else number(clearance["median"]),
         f"{percent(summary.hard_success_rate)} of {summary.hard_episodes}",
     ]
@@ -57,6 +80,7 @@ def intervals(summary: Summary) -> list[str]:
         between(summary, "sct"),
         between(summary, "contacts_per_episode", 2, 1.0),
         between(summary, "contacts_per_m", 2),
+        "",
         "",
         "",
         between(summary, "hard_success_rate"),
@@ -95,10 +119,7 @@ def caption(evaluation: Evaluation) -> str:
 
 def markdown(rows: Sequence[tuple[str, Summary]]) -> str:
     """Return a table of several policies, with the intervals of SR, SPL and SCT, and how hard the set is."""
-    lines = [
-        "| policy | SR % | SPL % | SCT % | contacts / episode | contacts / 100 m | time-outs | SR % on hard ones |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
+    lines = [f"| {' | '.join(COMPARED)} |", f"|{'---|' * len(COMPARED)}"]
     for name, summary in rows:
         figures = [
             _with(percent(summary.success_rate), between(summary, "success_rate")),
@@ -107,6 +128,7 @@ def markdown(rows: Sequence[tuple[str, Summary]]) -> str:
             _with(number(summary.contacts_per_episode), between(summary, "contacts_per_episode", 2, 1.0)),
             number(summary.contacts_per_m, scale=100.0),
             str(summary.time_outs),
+            gave_up(summary),
             _with(percent(summary.hard_success_rate), between(summary, "hard_success_rate")),
         ]
         lines.append(f"| {name} | {' | '.join(figures)} |")

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from hil.crowd_file import CrowdOptions
+from hil.crowd_file import MOST_CHARACTERS, CrowdOptions
 from hil.dashboard import preparing
 from hil.textures import PLAIN, draw_look
 from hil.twin.demo import TwinDemoOptions, run_twin_demo
@@ -39,13 +39,12 @@ from onboard.mounts import load_mounts
 ROBOT = Path(__file__).parent / "robot.toml"
 """The default robot, driving for its twin."""
 PAPER_MOUNTS = Path(__file__).parent / "paper_mounts.toml"
-MOST_PEOPLE = 200
 
 OdometryOption = Annotated[str, typer.Option("--odometry", help="Topic of the real base's odometry.")]
 SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Start, furniture, people and noise are drawn by this.")]
 MapOption = Annotated[str, typer.Option("--map", help="Map of the twin, by name or file.")]
 EpisodeOption = Annotated[int | None, typer.Option("--episode", min=0, help="Committed start of the map instead.")]
-PeopleOption = Annotated[int, typer.Option("--pedestrians", min=0, max=MOST_PEOPLE, help="People who walk about.")]
+PeopleOption = Annotated[int, typer.Option("--pedestrians", min=0, max=MOST_CHARACTERS, help="People who walk about.")]
 FreeOption = Annotated[
     float,
     typer.Option("--free", min=0.5, help="The recovery turn ends with so much room ahead, in m.", callback=finite),
