@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from twin_places import START, TICK_NS, boxed, life, said, standing
 
 from hil.twin.site import person_in_view, touches
-from hil.twin.twin import ASKED, WAITING, Twin, hear, pause, reset, resume, watch
+from hil.twin.twin import ASKED, WAITING, Twin, hear, pause, reset, resume, stick, watch
 from hil.walkers import KINDS, crowd_of
 from onboard.config import OdometrySection
 from onboard.errors import InputError
@@ -114,6 +114,19 @@ def test_it_touches_the_box_where_the_footprint_reaches_it() -> None:
     assert twin.pose.x_m == pytest.approx(5.0 - 0.25, abs=0.03)
 
 
+def test_where_there_is_no_new_start_it_is_stuck_until_a_reset() -> None:
+    twin, robot = driven(begun(life(start=Pose(4.7, 1.0, 0.0))), ROBOT, AHEAD, 10)
+    assert twin.contact
+    twin = stick(twin, "no room")
+    assert (twin.why, twin.contact, twin.twist) == ("contact: no room", False, STOP)
+    at = twin.pose
+    with pytest.raises(InputError, match="contact: no room; it needs a reset"):
+        resume(twin, 10 * TICK_NS)
+    twin, _ = driven(pause(twin), robot, AHEAD, 30, 11)
+    assert (twin.pose, twin.why) == (at, "contact: no room")
+    assert reset(twin, LIFE).why == ""
+
+
 #   what             where                 touches a person at (3, 2)?
 PERSONS = [("apart", Pose(2.4, 2.0, 0.0), False), ("near", Pose(2.52, 2.0, 0.0), True), ("in", Pose(3, 2, 0), True)]
 
@@ -199,6 +212,13 @@ def test_after_a_fault_a_reset_goes_on_as_well() -> None:
     twin = hear(begun(), said(1, Pose(40.0, 7.0, 1.0)), LIFE, SECTION)
     twin = hear(twin, said(2, Pose(40.0, 7.0, 1.0)), LIFE, SECTION)
     assert reset(twin, LIFE).why == ""
+
+
+def test_a_clock_that_runs_ahead_does_not_explain_a_jump() -> None:
+    twin, robot = driven(begun(), ROBOT, AHEAD, 30)
+    far = Pose(robot.x_m + 5.0, robot.y_m, robot.yaw_rad)
+    twin = hear(twin, replace(said(31 + 30 * 3600, far), arrival_ns=31 * TICK_NS), LIFE, SECTION)
+    assert twin.why.startswith("odometry: jumped by 5 m in 0.433 s")
 
 
 def test_silence_freezes_it_and_resume_waits_for_the_robot() -> None:

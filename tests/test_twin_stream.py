@@ -62,6 +62,23 @@ def test_nothing_that_a_robot_can_do_is_a_jump(v_mps: float, w_radps: float, ela
     assert judge(message(after, Twist(v_mps, w_radps)), HERE, elapsed_s, SECTION) == Verdict("", True)
 
 
+#   what                             moved [m]   by the stamps [s]   between the arrivals [s]   is a jump
+CLOCKS = [
+    ("an honest gap", 1.9, 2.0, 2.0, False),
+    ("held up on the way", 0.5, 0.5, 0.4, False),
+    ("a clock that ran ahead", 5.0, 3600.0, 0.033, True),
+    ("a gap that was none", 1.9, 2.0, 0.033, True),
+]
+
+
+@pytest.mark.parametrize(("what", "moved_m", "elapsed_s", "gap_s", "jump"), CLOCKS, ids=[row[0] for row in CLOCKS])
+def test_the_robots_clock_explains_no_more_than_ours(
+    what: str, moved_m: float, elapsed_s: float, gap_s: float, jump: bool
+) -> None:
+    verdict = judge(message(Pose(1.0 + moved_m, 2.0, 0.5)), HERE, elapsed_s, SECTION, gap_s)
+    assert verdict.fault.startswith("odometry: jumped") == jump
+
+
 def test_silence_is_told_once_it_lasts() -> None:
     assert silence(None, 10**12) == ""
     assert silence(5, 5 + SILENT_NS) == ""

@@ -18,7 +18,7 @@ from hil.twin.link import TwinLink
 from hil.twin.process import TwinOptions, TwinProcess
 from hil.twin.site import Life
 from hil.twin.topics import COLLISION, PAUSE, PAUSED, POSE, RESET, RESUME, RUNNING, STATE, robot_section, twin_section
-from hil.twin.twin import Twin
+from hil.twin.twin import ASKED, Twin
 from hil.twin.views import Views
 from hil.walkers import Crowd
 from onboard.config import Config, DdsSection
@@ -27,6 +27,7 @@ from onboard.drivers.dds_topics import ros_topic
 from onboard.drivers.ros_messages import odometry_from_ros, pose_from_ros, rays_from_ros, ros_odometry
 from onboard.drivers.ros_types import Empty
 from onboard.drivers.wire import Wire, wait_until
+from onboard.errors import InputError
 from onboard.geometry import IDENTITY, between, distance
 from onboard.laser import scan_of_rays
 from onboard.messages import STOP, Pose, Twist
@@ -42,14 +43,16 @@ AHEAD = Twist(0.6, 0.0)
 
 
 class Place:
-    """Stands in for `Site`: the same room again and again, the second life elsewhere."""
+    """Stands in for `Site`: the same room again and again, the second life elsewhere; of some there are none."""
 
     label = "room"
 
-    def __init__(self, start: Pose = START, crowd: Crowd | None = None) -> None:
-        self._start, self._crowd = start, crowd
+    def __init__(self, start: Pose = START, crowd: Crowd | None = None, full: frozenset[int] = frozenset()) -> None:
+        self._start, self._crowd, self.full = start, crowd, full
 
     def life(self, number: int) -> Life:
+        if number in self.full:
+            raise InputError("map room: no room for a start")
         start = self._start if number == 0 else Pose(8.0, 1.0, 1.5)
         return life(number, start, self._crowd, boxed())
 
@@ -95,12 +98,12 @@ class Bench:
         for name, reader in self._readers.items():
             self.heard.setdefault(name, []).extend(message.sample for message in reader.take())
 
-    def ask(self, word) -> None:
+    def ask(self, word, twist: Twist = STOP) -> None:
         """Say a word to the twin, and let it live until it has heard it."""
         reader = self.process._link._words[word.name]
         self._words[word].write(Empty())
         assert reader.wait(PATIENCE_S)
-        self.say(self.robot)
+        self.say(twist=twist)
 
     def newest(self, name: str) -> Any:
         assert wait_until(lambda: self._drain(name), PATIENCE_S)
@@ -195,6 +198,32 @@ def test_a_contact_is_told_and_begins_another_life(stack: contextlib.ExitStack) 
     json.dumps(result)
 
 
+def test_where_there_is_no_new_start_a_contact_is_one_contact_and_the_twin_stands(stack: contextlib.ExitStack) -> None:
+    bench = Bench(stack, Place(Pose(4.6, 1.0, 0.0), full=frozenset({1})))
+    bench.say(bench.robot)
+    bench.say(twist=AHEAD, ticks=30)
+    bench.ask(RESUME, AHEAD)
+    bench.say(twist=AHEAD, ticks=10)
+    bench.settle()
+    assert [message.data for message in bench.heard[COLLISION.name]].count(True) == 1
+    assert bench.newest(STATE.name).data == "paused: contact: map room: no room for a start"
+    assert bench.process.twin.pose.x_m == pytest.approx(5.0 - 0.25, abs=0.03), "before the box, not in it"
+    assert (bench.process.result()["contacts"], bench.process.result()["lives"]) == (1, 1)
+    bench.ask(RESET)
+    assert (bench.process.twin.pose, bench.process.twin.why) == (Pose(8.0, 1.0, 1.5), ""), "the life after"
+
+
+@pytest.mark.parametrize("word", [PAUSE, RESET], ids=["pause", "reset"])
+def test_a_contact_is_told_whatever_is_asked_at_the_same_time(stack: contextlib.ExitStack, word) -> None:
+    bench = Bench(stack, Place(Pose(4.71, 1.0, 0.0)))
+    bench.say(bench.robot)
+    bench.ask(word, Twist(2.0, 0.0))
+    bench.settle()
+    assert [message.data for message in bench.heard[COLLISION.name]] == [False, True]
+    assert (bench.process.result()["contacts"], bench.process.result()["lives"]) == (1, 2)
+    assert bench.process.twin.why == (ASKED if word is PAUSE else "")
+
+
 def test_a_reset_that_is_asked_for(stack: contextlib.ExitStack) -> None:
     bench = Bench(stack, Place())
     bench.say(bench.robot)
@@ -211,9 +240,21 @@ def test_the_speed_limit_comes_and_goes_with_people(stack: contextlib.ExitStack)
     bench.say(bench.robot)
     bench.settle()
     assert bench.newest("speed_limit").speed_limit == 0.5
-    bench.say(twist=Twist(0.0, -2.0), ticks=30)
+    bench.say(twist=Twist(0.0, -2.0), ticks=60)
     bench.settle()
-    assert bench.newest("speed_limit").speed_limit == 0.0
+    said = [message.speed_limit for message in bench.heard["speed_limit"]]
+    assert said.count(0.0) == 1, "said again it would end the limit of somebody else"
+    assert said[-1] == 0.0
+
+
+def test_without_people_the_speed_limit_is_somebody_elses(stack: contextlib.ExitStack) -> None:
+    bench = Bench(stack, Place())
+    bench.say(bench.robot)
+    bench.say(twist=AHEAD, ticks=40)
+    bench.process.stop()
+    bench.process.run(None)
+    bench.settle()
+    assert bench.heard["speed_limit"] == []
 
 
 #   what        what the robot says                       state that is told

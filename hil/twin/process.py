@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from hil.noise import next_fix_ns, noisy_fix
 from hil.twin.link import Heard, TwinLink
 from hil.twin.site import Life, Site, person_in_view, touches
 from hil.twin.topics import NAMESPACE, robot_section, twin_section
-from hil.twin.twin import WAITING, Twin, hear, pause, reset, resume, watch
+from hil.twin.twin import WAITING, Twin, hear, pause, reset, resume, stick, watch
 from hil.twin.views import Views
 from hil.walkers import walk
 from onboard.config import Config
@@ -31,7 +31,7 @@ log = structlog.get_logger()
 
 WAIT_S = 0.05
 AGAIN_NS = NS_PER_S // 2
-"""State and speed limit are told when they change, and this often besides."""
+"""The state is told when it changes, and this often besides; so is a speed limit, its end only once."""
 TRACE_NS = NS_PER_S // 10
 
 
@@ -83,7 +83,7 @@ class TwinProcess:
         self._fix_due_ns = self._row_due_ns = self._told_ns = 0
         self._limit_mps = 0.0
         self._state = ""
-        self._poses = 0
+        self._poses = self._number = self._lives = 0
         self.twin = Twin()
         self.log = Log()
 
@@ -106,10 +106,11 @@ class TwinProcess:
         end_ns = None if seconds is None else self._clock.now_ns() + round(seconds * NS_PER_S)
         while not self._stopping and (end_ns is None or self._clock.now_ns() < end_ns):
             self.turn(self._link.take(self._clock, WAIT_S))
-        self._link.tell_speed_limit(0.0)
+        if self._limit_mps:
+            self._link.tell_speed_limit(0.0)
 
     def turn(self, heard: Heard) -> None:
-        """Do what came of one wait: what is asked first, then the robot's poses, then tell."""
+        """Do what came of one wait: move, do what is asked, tell. A contact is told before anything ends it."""
         began_ns = self._clock.now_ns()
         newest: OdometryMessage | None = None
         for message in heard.odometry:
@@ -117,17 +118,26 @@ class TwinProcess:
             self.twin = hear(self.twin, message, self._life, self._section)
             if self.twin.contact:
                 break
-        self.twin = watch(self.twin, began_ns)
-        if self.twin.coupling is None and self.twin.robot is not None and not self.twin.fault:
-            self._reset("the robot was heard", first=True)
-        self._ask(heard)
+        touched = self.twin.contact
+        if not touched:
+            self.twin = watch(self.twin, began_ns)
+            if self.twin.coupling is None and self.twin.robot is not None and not self.twin.fault:
+                self._reset("the robot was heard", first=True)
+            self._ask(heard)
         if newest is not None and self.twin.robot is not None:
             self._tell(newest)
             self.log.busy.add(self._clock.now_ns() - began_ns)
+        if touched:
+            self._touched()
+            self._ask(replace(heard, reset=False))
         self._tell_state()
-        if self.twin.contact:
-            self.log.contacts.append((self._life.number, self.twin.pose.x_m, self.twin.pose.y_m))
-            self._reset("contact")
+
+    def _touched(self) -> None:
+        """Begin anew elsewhere. Where that cannot be, stand: the twin never goes on through something solid."""
+        self.log.contacts.append((self._life.number, self.twin.pose.x_m, self.twin.pose.y_m))
+        refused = self._reset("contact")
+        if refused:
+            self.twin = stick(self.twin, refused)
 
     def _ask(self, heard: Heard) -> None:
         """Do what is asked; of words that came together, pause has the last."""
@@ -141,18 +151,26 @@ class TwinProcess:
         if heard.pause:
             self.twin = pause(self.twin)
 
-    def _reset(self, why: str, first: bool = False) -> None:
-        """Set the place up anew, put the twin at its start. Not while the robot's pose is not known: told, and left."""
-        number = 0 if first else self._life.number + 1
+    def _reset(self, why: str, first: bool = False) -> str:
+        """Set the place up anew, put the twin at its start; return why not, "" when it is done.
+
+        Not while the robot's pose is not known. Where there is no room for a life, the next reset tries the one after.
+        """
         try:
             reset(self.twin, self._life)  # raises before a place is set up for nothing
-            life = self._life if first else self._site.life(number)
+            life = self._life if first else self._next_life()
             self.twin, self._life = reset(self.twin, life), life
         except InputError as error:
             log.warning("not_reset", reason=str(error))
-            return
-        log.info("reset", why=why, life=number, x_m=round(life.start.x_m, 2), y_m=round(life.start.y_m, 2))
+            return str(error)
+        self._lives += 1
+        log.info("reset", why=why, life=life.number, x_m=round(life.start.x_m, 2), y_m=round(life.start.y_m, 2))
         self._note(f"reset: {why}")
+        return ""
+
+    def _next_life(self) -> Life:
+        self._number += 1
+        return self._site.life(self._number)
 
     def _tell(self, message: OdometryMessage) -> None:
         twin, stamp_ns = self.twin, message.stamp_ns
@@ -180,7 +198,7 @@ class TwinProcess:
         due = now_ns - self._told_ns > AGAIN_NS
         if twin.why != self._state or due:
             self._link.tell_state(twin)
-        if limit_mps != self._limit_mps or due:
+        if limit_mps != self._limit_mps or (due and limit_mps):  # an end said again would end another sender's limit
             self._link.tell_speed_limit(limit_mps)
         if twin.why != self._state:
             (log.warning if twin.why.startswith("odometry") else log.info)("twin", state=twin.why or "follows")
@@ -208,7 +226,7 @@ class TwinProcess:
         return {
             "map": self._site.label,
             "state": self.twin.why or "follows",
-            "lives": self._life.number + 1,
+            "lives": max(1, self._lives),
             "contacts": len(self.log.contacts),
             "contact_points": self.log.contacts,
             "pose": [pose.x_m, pose.y_m, pose.yaw_rad],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 
 from onboard.config import OdometrySection
 from onboard.geometry import distance, wrap
@@ -32,12 +33,15 @@ class Verdict:
 GOOD = Verdict("", True)
 
 
-def judge(message: OdometryMessage, before: Pose | None, elapsed_s: float, section: OdometrySection) -> Verdict:
+def judge(
+    message: OdometryMessage, before: Pose | None, elapsed_s: float, section: OdometrySection, gap_s: float = inf
+) -> Verdict:
     """Return what a message is worth, against the pose that was so long before it; None at the start.
 
     It has jumped (was set anew, or the robot carried) when `max_speed_mps` and `max_yaw_rate_radps` since the one
     before do not explain it, nor the speed that it states itself with a stamp that is wrong by `LATE_S`: a base that
-    was held up catches up. What follows is then compared with where it jumped to.
+    was held up catches up. What follows is then compared with where it jumped to. The robot's clock may say what it
+    likes: no more time is believed to have gone by than `gap_s` between the arrivals, and `LATE_S`.
     """
     pose, twist = message.pose, message.twist
     if pose is None:
@@ -50,7 +54,7 @@ def judge(message: OdometryMessage, before: Pose | None, elapsed_s: float, secti
         return GOOD
     if elapsed_s < 0.0:
         return Verdict(f"odometry: its time went back by {-elapsed_s:.3g} s", True)
-    return Verdict(_jump(before, message, pose, elapsed_s, section), True)
+    return Verdict(_jump(before, message, pose, min(elapsed_s, gap_s + LATE_S), section), True)
 
 
 def _jump(before: Pose, message: OdometryMessage, after: Pose, elapsed_s: float, section: OdometrySection) -> str:

@@ -2,7 +2,7 @@
 
 It waits for the robot's first pose, and follows from then on. It pauses when it is asked to, and by itself when the
 robot's poses cannot be believed (`stream.py`). Then it stands still until resume, which works only once the newest pose
-is good again; after a pause of its own a reset ends that as well.
+is good again; after a pause of its own a reset ends that as well. One that is stuck in something solid needs a reset.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ LONGEST_STEP_S = 0.2
 """The most that people walk between two of the robot's poses."""
 WAITING = "waiting for the robot's odometry"
 ASKED = "asked to"
+STUCK = "contact"
+"""Begins the reason of a twin that touches something and has no new start: nothing but a reset ends that pause."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,8 @@ def hear(twin: Twin, message: OdometryMessage, life: Life, section: OdometrySect
     """Return the twin after one message of the robot's odometry: moved, judged, or paused with what was wrong."""
     before = twin.robot
     elapsed_s = 0.0 if before is None else (message.stamp_ns - before.stamp_ns) / NS_PER_S
-    verdict = judge(message, before.pose if before else None, elapsed_s, section)
+    gap_s = 0.0 if before is None else (message.arrival_ns - before.arrival_ns) / NS_PER_S
+    verdict = judge(message, before.pose if before else None, elapsed_s, section, gap_s)
     known = replace(twin, fault=verdict.fault, robot=message if verdict.is_pose else before)
     if verdict.fault and not twin.why:
         return _stand(known, before, verdict.fault)
@@ -109,13 +112,23 @@ def pause(twin: Twin, why: str = ASKED) -> Twin:
 
 
 def resume(twin: Twin, now_ns: int) -> Twin:
-    """Return the twin following from where it stood. Raises InputError while the robot's pose is not known."""
+    """Return the twin following from where it stood.
+
+    Raises InputError while the robot's pose is not known, and for a twin that is stuck.
+    """
     if not twin.why or twin.coupling is None:
         return twin
+    if twin.why.startswith(STUCK):
+        raise InputError(f"resume: {twin.why}; it needs a reset")
     quiet = silence(twin.robot.arrival_ns if twin.robot else None, now_ns)
     if quiet:
         raise InputError(f"resume: {quiet}")
     return replace(twin, coupling=resumed(twin.coupling, _robot_pose(twin, "resume")), why="")
+
+
+def stick(twin: Twin, reason: str) -> Twin:
+    """Return a twin that touches something at rest, the contact dealt with: there is no new start for it."""
+    return replace(_stand(twin, twin.robot, f"{STUCK}: {reason}"), contact=False)
 
 
 def watch(twin: Twin, now_ns: int) -> Twin:
