@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hil.plant import base_at, send_command, step_base
 from hil.twin.danger import Cause, Rules, Seen, danger, free_ahead_m
 from hil.twin.guard_rules import (
     GONE_S,
@@ -23,9 +24,10 @@ from hil.twin.guard_rules import (
     Phase,
     advance,
 )
+from onboard.config import Config
 from onboard.geometry import wrap
 from onboard.messages import BINS, STOP, Pose, Scan, Twist
-from onboard.odometry import integrate
+from onboard.motion import load_plant
 from onboard.scheduler import NS_PER_S
 from onboard.zones import BIN_CENTERS_RAD, braking_m
 
@@ -33,6 +35,7 @@ MS = 1_000_000
 NOW_NS = 1000 * NS_PER_S
 TICK_NS = round(NS_PER_S / 30)
 RULES = Rules(radius_m=0.3, braking_mps2=2.5)
+PLANT = load_plant(Config().robot.plant)
 FAST, SLOW = Twist(1.0, 0.0), Twist(0.3, 0.0)
 
 
@@ -423,37 +426,56 @@ def test_free_ahead_does_not_depend_on_where_ahead_is(bearing: float, range_m: f
     assert (a == b == inf) or abs(a - b) < 0.35 or abs(abs(range_m * sin(off_rad)) - 0.3) < 0.02 * range_m + 0.02
 
 
+DELAY_TICKS = 3
+"""From a look to the base hearing what came of it: the guard's own tick, the runtime's, the wire."""
+EVERY_SCAN = 3
+"""The runtime publishes its scan at 10 Hz."""
+
+
 class Room:
-    """A robot that follows commands exactly in an empty room, and a twin that does as it is told."""
+    """The plant in an empty room, its scan at 10 Hz, orders that arrive late, and a twin that does as it is told."""
 
     def __init__(self, length_m: float, width_m: float, pose: Pose) -> None:
         self.half = length_m / 2, width_m / 2
-        self.pose, self.running, self.now_ns, self.frame_ns = pose, True, NOW_NS, NOW_NS
+        self.base, self.running, self.now_ns, self.frame_ns = base_at(pose), True, NOW_NS, NOW_NS
         self.pauses = 0
+        self._orders = [Order()] * DELAY_TICKS
+        self._scan = self.scan()
 
     def scan(self) -> Scan:
-        azimuth = BIN_CENTERS_RAD + self.pose.yaw_rad
-        (a, b), x, y = self.half, self.pose.x_m, self.pose.y_m
+        pose = self.base.motion.pose
+        azimuth = BIN_CENTERS_RAD + pose.yaw_rad
+        (a, b), x, y = self.half, pose.x_m, pose.y_m
         with np.errstate(divide="ignore"):
             along_x = np.where(np.cos(azimuth) > 0, a - x, -a - x) / np.cos(azimuth)
             along_y = np.where(np.sin(azimuth) > 0, b - y, -b - y) / np.sin(azimuth)
         return Scan(self.now_ns, np.minimum(along_x, along_y).astype(np.float32), np.ones(BINS, bool))
 
     def drive(self, guard: Guard, rules: Rules, policy: Twist, ticks: int) -> tuple[Guard, set[Phase]]:
-        seen_phases, measured = set(), STOP
-        for _ in range(ticks):
-            command = policy if guard.phase is Phase.WATCHING and self.running else measured
-            seen = Seen(self.now_ns, self.scan(), command, measured, self.pose.yaw_rad, self.running, self.frame_ns)
+        seen_phases, command = set(), STOP
+        for tick in range(ticks):
+            self._scan = self.scan() if tick % EVERY_SCAN == 0 else self._scan
+            motion = self.base.motion
+            seen = Seen(
+                self.now_ns, self._scan, command, motion.twist, motion.pose.yaw_rad, self.running, self.frame_ns
+            )
             guard, order = advance(guard, seen, rules)
-            self.pauses += order.pause and self.running
-            self.running = (self.running or order.resume) and not order.pause
-            measured = order.teleop or (policy if self.running else STOP)
-            self.pose = integrate(self.pose, measured, TICK_NS / NS_PER_S)
+            self._orders.append(order)
+            command = self._heed(self._orders.pop(0), policy)
+            self.base = step_base(send_command(self.base, command, self.now_ns, PLANT), self.now_ns, PLANT)
             self.now_ns += TICK_NS
             self.frame_ns = self.now_ns if self.running else self.frame_ns
             seen_phases.add(guard.phase)
-            assert min(self.half[0] - abs(self.pose.x_m), self.half[1] - abs(self.pose.y_m)) > rules.radius_m
+            pose = self.base.motion.pose
+            clear_m = min(self.half[0] - abs(pose.x_m), self.half[1] - abs(pose.y_m))
+            assert clear_m > rules.radius_m, f"{clear_m:.3f} m from a wall, {guard}"
         return guard, seen_phases
+
+    def _heed(self, order: Order, policy: Twist) -> Twist:
+        """Let the twin do as it is told; return what the base is told."""
+        self.pauses += order.pause and self.running
+        self.running = (self.running or order.resume) and not order.pause
+        return order.teleop or (policy if self.running else STOP)
 
 
 #   length, width, free_m, policy
