@@ -147,6 +147,19 @@ def test_before_a_wall_it_stops_the_robot_and_pauses_the_twin(stack: contextlib.
     assert [phase for _, phase, _ in result["phases"]] == ["watching", "stopping"]
 
 
+def test_g1_a_pause_of_somebody_else_is_told_once_and_the_twin_left_alone(stack: contextlib.ExitStack) -> None:
+    bench = Bench(stack)
+    bench.tick()
+    for _ in range(3):
+        bench.tick(state=f"{PAUSED}: odometry: x is nan")
+    teleop = bench.said("cmd_vel_teleop")[-1]
+    assert (teleop.linear.x, teleop.angular.z) == (0.0, 0.0)
+    assert not bench.take(PAUSE.name)
+    result = bench.process.watch.result()
+    assert [phase for _, phase, _ in result["phases"]] == ["watching", "stopping"]
+    assert result["stops"]["twin paused by somebody else or by itself"] == 1
+
+
 def test_a_late_virtual_frame_stops_too(stack: contextlib.ExitStack) -> None:
     bench = Bench(stack)
     bench.tick()

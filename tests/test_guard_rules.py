@@ -25,7 +25,7 @@ from hil.twin.guard_rules import (
     advance,
 )
 from onboard.config import Config
-from onboard.geometry import wrap
+from onboard.geometry import distance, wrap
 from onboard.messages import BINS, STOP, Pose, Scan, Twist
 from onboard.motion import load_plant
 from onboard.scheduler import NS_PER_S
@@ -438,7 +438,7 @@ class Room:
     def __init__(self, length_m: float, width_m: float, pose: Pose) -> None:
         self.half = length_m / 2, width_m / 2
         self.base, self.running, self.now_ns, self.frame_ns = base_at(pose), True, NOW_NS, NOW_NS
-        self.pauses = 0
+        self.pauses, self.died_ns = 0, inf
         self._orders = [Order()] * DELAY_TICKS
         self._scan = self.scan()
 
@@ -456,15 +456,14 @@ class Room:
         for tick in range(ticks):
             self._scan = self.scan() if tick % EVERY_SCAN == 0 else self._scan
             motion = self.base.motion
-            seen = Seen(
-                self.now_ns, self._scan, command, motion.twist, motion.pose.yaw_rad, self.running, self.frame_ns
-            )
+            said = self.running if self.now_ns - self.died_ns <= NS_PER_S else None
+            seen = Seen(self.now_ns, self._scan, command, motion.twist, motion.pose.yaw_rad, said, self.frame_ns)
             guard, order = advance(guard, seen, rules)
             self._orders.append(order)
             command = self._heed(self._orders.pop(0), policy)
             self.base = step_base(send_command(self.base, command, self.now_ns, PLANT), self.now_ns, PLANT)
             self.now_ns += TICK_NS
-            self.frame_ns = self.now_ns if self.running else self.frame_ns
+            self.frame_ns = self.now_ns if self.running and self.now_ns < self.died_ns else self.frame_ns
             seen_phases.add(guard.phase)
             pose = self.base.motion.pose
             clear_m = min(self.half[0] - abs(pose.x_m), self.half[1] - abs(pose.y_m))
@@ -473,9 +472,11 @@ class Room:
 
     def _heed(self, order: Order, policy: Twist) -> Twist:
         """Let the twin do as it is told; return what the base is told."""
-        self.pauses += order.pause and self.running
-        self.running = (self.running or order.resume) and not order.pause
-        return order.teleop or (policy if self.running else STOP)
+        shows = self.running and self.now_ns < self.died_ns
+        self.pauses += order.pause and shows
+        if self.now_ns < self.died_ns:
+            self.running = (self.running or order.resume) and not order.pause
+        return order.teleop or (policy if shows else STOP)
 
 
 #   length, width, free_m, policy
@@ -491,6 +492,20 @@ def test_a_policy_that_only_drives_on_is_kept_in_the_room(
     _, phases = room.drive(WATCHING, replace(RULES, free_m=free_m), policy, 30 * 60)
     assert room.pauses >= 2, "it came to the wall again and again, and got away from it"
     assert phases == set(Phase) - {Phase.WAITING}
+
+
+@pytest.mark.parametrize("seconds", [1.0, 3.0, 5.0, 7.0, 9.0])
+def test_g8_when_the_twin_dies_the_robot_comes_to_rest_and_stays(seconds: float) -> None:
+    """Whatever the guard was doing; a recovery under way goes on for as long as the twin's last word counts."""
+    room = Room(5.0, 3.0, Pose(0.0, 0.0, 0.0))
+    guard, _ = room.drive(WATCHING, RULES, FAST, round(30 * seconds))
+    room.died_ns = room.now_ns
+    guard, _ = room.drive(guard, RULES, FAST, 30 * 3)
+    rested = room.base.motion.pose
+    guard, phases = room.drive(guard, RULES, FAST, 30 * 20)
+    assert distance(room.base.motion.pose, rested) < 1e-4
+    assert guard.phase is Phase.WAITING
+    assert phases <= {Phase.STOPPING, Phase.WAITING}
 
 
 def test_danger_of_standing_is_none_however_near_the_wall() -> None:
