@@ -67,12 +67,18 @@ def cells_may_bind(
     reach = math.ceil(far_m / cell_m)
     c, s = math.cos(yaw), math.sin(yaw)
     for r in range(max(row - reach, 0), min(row + reach + 1, rows)):
-        for k in range(max(column - reach, 0), min(column + reach + 1, columns)):
+        k, last = max(column - reach, 0), min(column + reach + 1, columns)
+        while k < last:
+            free = int(gap[r, k])
+            if free > 0:
+                k += free  # so far there is nothing
+                continue
             if solid[r, k]:
                 dx, dy = (k + 0.5) * cell_m - x_m, (r + 0.5) * cell_m - y_m
-                distance_m = math.hypot(dx, dy)
+                distance_m = math.sqrt(dx * dx + dy * dy)
                 if distance_m <= far_m and _may_bind(c * dx + s * dy, c * dy - s * dx, distance_m, half_m, ways):
                     return True
+            k += 1
     return False
 
 

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from hil.bodies import NO_BODIES, Bodies
 from hil.cell_watch import NONE
 from hil.course import Course
+from hil.fast_fix import correct_fast
 from hil.grids import circle_overlaps
 from hil.noise import DRIFT_COVARIANCE, DRIFT_MEAN, TICKS_PER_ENVIRONMENT_STEP, next_fix_ns, noisy_fix
 from hil.plant import NS, STEP_NS, STEP_S
@@ -24,7 +25,7 @@ from hil.walkers import bodies_of, walk
 from onboard import localization, odometry
 from onboard.errors import InputError
 from onboard.geometry import apply
-from onboard.localization import STATES, LocalizationState
+from onboard.localization import STATES, LocalizationState, Received
 from onboard.messages import STOP, Fix, Motion, OdometryMessage, Pose, Twist
 from onboard.odometry import OdometryState, Sample
 from onboard.scheduler import NS_PER_S
@@ -65,6 +66,7 @@ class FastRobot:
         self._table = records_of(_table(setting))
         self._covariance = np.zeros((STATES, STATES))
         self._filter = LocalizationState()
+        self._fix_variance = np.square(np.array(self._section.localization_sd))
         self._trace = np.zeros((most_ticks + 1, 6))
         self.seen_bodies = self.bodies
         self._wanted, self._judged, self._ways = STOP, False, NONE
@@ -137,6 +139,7 @@ class FastRobot:
             return self._filter
         return replace(
             self._filter,
+            systematic=(s.scale, s.creep),
             map_from_base=Pose(s.filter_x_m, s.filter_y_m, s.filter_yaw),
             covariance=self._covariance.copy(),
             odom_from_base=Pose(s.wheel_x_m, s.wheel_y_m, s.wheel_yaw),
@@ -207,8 +210,20 @@ class FastRobot:
         senses, now_ns = self._senses, time_ns(self.tick)
         due_ns = next_fix_ns(self.tick * STEP_NS, self._rng, senses.fix_period_s)
         self._fix_tick = -(-due_ns // STEP_NS)
-        fix = Fix(now_ns, now_ns, noisy_fix(self.pose, senses.localization_scale, self._rng, senses.fix_sd))
-        self.put_in(localization.correct(self.localization(), fix, self.wheels(), self._section))
+        pose = noisy_fix(self.pose, senses.localization_scale, self._rng, senses.fix_sd)
+        if not self.state.filtering or not self._correct(pose):
+            fix = Fix(now_ns, now_ns, pose)
+            self.put_in(localization.correct(self.localization(), fix, self.wheels(), self._section))
+
+    def _correct(self, pose: Pose) -> bool:
+        """Let the filter take in a fix that comes now; False where it cannot be believed, and nothing is changed."""
+        if not correct_fast(self._states, self._covariance, pose.x_m, pose.y_m, pose.yaw_rad, self._fix_variance):
+            return False
+        s, now_ns = self.state, time_ns(self.tick)
+        received = Received(pose, Twist(s.wheel_v, s.wheel_w), now_ns, now_ns)
+        self._filter = replace(self._filter, received=received, outliers=(), fixes=self._filter.fixes + 1)
+        self._look_up()
+        return True
 
     def put_in(self, after: LocalizationState) -> None:
         """Go on with another state of the filter, one that has taken in the newest odometry."""

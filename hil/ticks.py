@@ -24,6 +24,9 @@ from onboard.scheduler import NS_PER_S
 
 Records = npt.NDArray[np.void]
 
+LOOKED_AHEAD_M = 0.2
+"""So much farther than the least clearance so far is looked for something, so that the next ticks need not look."""
+ROUNDING_M = 1e-9
 FIRST_TICK = 1
 """In it the first images are taken."""
 NEVER = -1.0
@@ -42,7 +45,8 @@ class TickState(NamedTuple):
     blocked:    tick since which the robot is blocked (`RecoveryState.blocked_ns`)
     best_m, best: the progress, and the tick since which it stands
     seen_*:     tick and true pose of the newest scan; halt: whether by it the limits may bind the command
-    clear_m:    least clearance so far; refused: whether a message of the wheels was beyond the limits
+    clear_m:    least clearance so far; when near_path_m of the way were driven, the building was at least near_m away
+    refused:    whether a message of the wheels was beyond the limits
     """
 
     tick: float = 0.0
@@ -85,6 +89,8 @@ class TickState(NamedTuple):
     best_m: float = math.inf
     best: float = NEVER
     clear_m: float = math.inf
+    near_m: float = NEVER
+    near_path_m: float = 0.0
     refused: float = 0.0
     seen_tick: float = 0.0
     seen_x_m: float = 0.0
@@ -217,11 +223,16 @@ def _watch(s: Any, k: Any, judge_block: bool) -> None:
 def _note(s: Any, k: Any, blocked: Bools, gap: Gaps, bodies: Floats, trace: Floats) -> None:
     """Keep the least of `Simulation.clearance_m`, and the row of the tick."""
     column, row, _ = composed(k.grid_x_m, k.grid_y_m, k.grid_yaw, s.x_m, s.y_m, 0.0)
-    reach = (s.clear_m + k.radius_m) / k.cell_m
-    nearest_m = nearest_blocked(column / k.cell_m, row / k.cell_m, reach, blocked, gap) * k.cell_m
-    if len(bodies) > 0:
-        nearest_m = nearest_body(s.x_m, s.y_m, GROUND_CLEARANCE_M, k.height_m, nearest_m, bodies)
-    s.clear_m = min(max(nearest_m - k.radius_m, 0.0), s.clear_m)
+    # What was nearest cannot have come nearer than by the way since: mostly there is nothing to look for.
+    s.near_m -= s.path_m - s.near_path_m
+    s.near_path_m = s.path_m
+    if len(bodies) > 0 or s.near_m <= s.clear_m:
+        reach_m = s.clear_m + k.radius_m + LOOKED_AHEAD_M
+        nearest_m = nearest_blocked(column / k.cell_m, row / k.cell_m, reach_m / k.cell_m, blocked, gap) * k.cell_m
+        s.near_m = nearest_m - k.radius_m - ROUNDING_M
+        if len(bodies) > 0:
+            nearest_m = nearest_body(s.x_m, s.y_m, GROUND_CLEARANCE_M, k.height_m, nearest_m, bodies)
+        s.clear_m = min(max(nearest_m - k.radius_m, 0.0), s.clear_m)
     i = int(s.tick - k.driving)
     trace[i, 0], trace[i, 1], trace[i, 2], trace[i, 3] = i * STEP_NS / NS_PER_S, s.x_m, s.y_m, s.yaw
     trace[i, 4], trace[i, 5] = s.v, s.w
