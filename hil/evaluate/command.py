@@ -21,7 +21,7 @@ from onboard.__main__ import STANDARD_OUTPUT, ConfigOption, JsonOption, check_js
 from onboard.config import DEFAULT_ROBOT, load_config
 from onboard.errors import InputError
 
-WIDTH = 110
+WIDTH = 122
 """Columns of the table where no terminal says how many there are."""
 
 MapsOption = Annotated[
