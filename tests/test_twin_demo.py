@@ -70,6 +70,7 @@ MISTAKES = [
     (["twin", "--map", "nowhere"], "nowhere"),
     (["twin", "--areas", "none.toml"], "none.toml"),
     (["twin-demo", "--episode", "999"], "--episode 999"),
+    (["twin-demo", "--policy", "nowhere.onnx"], "nowhere.onnx.manifest.json"),
     (["guard", "--config", "none.toml"], "none.toml"),
     (["twin-robot", "--room", "none.json"], "none.json"),
     (["twin-latency", "--config", "none.toml"], "none.toml"),

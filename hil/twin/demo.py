@@ -26,6 +26,7 @@ from hil.demo_config import as_toml, demo_config
 from hil.twin.picture import TwinDrawing, save_twin_picture
 from hil.twin.site import Site, SiteOptions
 from hil.world import Body
+from onboard.assembly import check_files
 from onboard.config import Config
 from onboard.drivers.ros_messages import ros_goal
 from onboard.drivers.wire import Wire
@@ -66,6 +67,7 @@ class TwinDemoOptions:
 def run_twin_demo(given: Config, options: TwinDemoOptions) -> dict[str, Any]:
     """Drive once and return the result. Raises OnboardError when one of the processes cannot start or dies."""
     config = demo_config(given, options.policy)
+    check_files(config)
     body = Body(config.robot.footprint_radius_m, config.robot.height_m)
     with preparing(f"map {options.map_name}"):
         wanted = SiteOptions(options.map_name, options.seed, options.episode, None, options.crowd)
