@@ -7,19 +7,23 @@ concatenation as its last Linear gives it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import torch
 from torch import Tensor, nn
 
 from engines.resnet import ResNet18
 from onboard.contract import ACTIONS, INPUTS, NO_ACTION
+from onboard.errors import InputError
 
 GOAL_COMPASS = 3
 """What the auxiliary head predicts: rho, cos(phi), sin(phi) of the goal in the robot's present frame."""
 
 ENCODED_INPUTS = ("rgb", "scan", "odom", "loc", "goal", "prev_action")
+RGB_FEATURES = "rgb_features"
+"""What the colour encoder made of an image, where that is computed apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,38 @@ class Widths:
     memory: int = 1024
 
 
+GoalFrom = Literal["start", "odom", "loc", "pose"]
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """Which inputs the network has, and how it sees the goal; the defaults are the paper's.
+
+    goal_from: "start" gives the goal's encoder the static goal as it is; any other names the input by whose pose a
+               fixed layer turns it into the goal seen from the robot (`goal_seen_from`)
+    auxiliary: whether training asks the memory for the goal compass
+    """
+
+    rgb: bool = True
+    scan: bool = True
+    loc: bool = True
+    goal_from: GoalFrom = "start"
+    auxiliary: bool = True
+
+    def __post_init__(self) -> None:
+        if self.goal_from not in get_args(GoalFrom):
+            raise InputError(f"goal_from {self.goal_from!r}: must be one of {', '.join(get_args(GoalFrom))}")
+        if self.goal_from == "loc" and not self.loc:
+            raise InputError("goal_from 'loc': the network has no input loc")
+
+    @property
+    def encoded(self) -> tuple[str, ...]:
+        """Return the inputs that have an encoder, in the contract's order."""
+        left_out = {name for name in ("rgb", "scan", "loc") if not getattr(self, name)}
+        return tuple(name for name in ENCODED_INPUTS if name not in left_out)
+
+
+PAPER_VARIANT = Variant()
 PAPER = Widths()
 TINY = Widths(planes=4, rgb=16, scan_channels=(4, 8, 8), scan=16, hidden=16, vector=8, action=4, memory=32)
 """The same inputs and outputs at a hundredth of the work, for tests and for trying things out."""
@@ -91,25 +127,57 @@ class ScanEncoder(nn.Module):
         return features
 
 
+def goal_seen_from(pose: Tensor, goal: Tensor) -> Tensor:
+    """Return (N, 3) rho [m], cos(phi), sin(phi) of a static goal (N, 3) seen from a pose (N, 5 or 3), start frame.
+
+    Without parameters. At the goal itself the direction is 0, 0.
+    """
+    x = goal[:, 0] * goal[:, 1] - pose[:, 0]
+    y = goal[:, 0] * goal[:, 2] - pose[:, 1]
+    cos, sin = torch.cos(pose[:, 2]), torch.sin(pose[:, 2])
+    ahead, left = cos * x + sin * y, cos * y - sin * x
+    rho = torch.sqrt(ahead * ahead + left * left + NEAREST_M**2)
+    return torch.stack([rho, ahead / rho, left / rho], dim=1)
+
+
+NEAREST_M = 1e-3
+"""Keeps the direction of a goal finite that the robot stands on."""
+
+
 def _mlp(name: str, widths: Widths) -> nn.Sequential:
     size = INPUTS[name].type.shape[-1]
     return nn.Sequential(nn.Linear(size, widths.hidden), nn.ReLU(), nn.Linear(widths.hidden, widths.vector))
 
 
-class PolicyNetwork(nn.Module):
-    """Encoders -> concatenation (1248 in the paper) -> GRU -> actor, critic, auxiliary goal head."""
+def _encoders(widths: Widths) -> dict[str, nn.Module]:
+    resnet = ResNet18(widths.planes)
+    return {
+        "rgb": nn.Sequential(resnet, nn.Linear(resnet.features, widths.rgb)),
+        "scan": ScanEncoder(widths.scan_channels, widths.scan),
+        "odom": _mlp("odom", widths),
+        "loc": _mlp("loc", widths),
+        "goal": _mlp("goal", widths),
+        "prev_action": nn.Embedding(NO_ACTION + 1, widths.action),
+    }
 
-    def __init__(self, widths: Widths = PAPER) -> None:
+
+def _width_of(name: str, widths: Widths) -> int:
+    return {"rgb": widths.rgb, "scan": widths.scan, "prev_action": widths.action}.get(name, widths.vector)
+
+
+class PolicyNetwork(nn.Module):
+    """Encoders -> concatenation (1248 in the paper) -> GRU -> actor, critic, auxiliary goal head.
+
+    Its weights are named as the inputs are: `scan.*` encodes the scan.
+    """
+
+    def __init__(self, widths: Widths = PAPER, variant: Variant = PAPER_VARIANT) -> None:
         super().__init__()
-        self.widths = widths
-        resnet = ResNet18(widths.planes)
-        self.rgb = nn.Sequential(resnet, nn.Linear(resnet.features, widths.rgb))
-        self.scan = ScanEncoder(widths.scan_channels, widths.scan)
-        self.odom = _mlp("odom", widths)
-        self.loc = _mlp("loc", widths)
-        self.goal = _mlp("goal", widths)
-        self.prev_action = nn.Embedding(NO_ACTION + 1, widths.action)
-        encoded = widths.rgb + widths.scan + 3 * widths.vector + widths.action
+        self.widths, self.variant = widths, variant
+        encoders = _encoders(widths)
+        for name in variant.encoded:
+            self.add_module(name, encoders[name])
+        encoded = sum(_width_of(name, widths) for name in variant.encoded)
         self.gru = nn.GRU(encoded, widths.memory, num_layers=widths.memory_layers)
         self.actor = nn.Linear(widths.memory, len(ACTIONS))
         self.critic = nn.Linear(widths.memory, 1)
@@ -120,32 +188,40 @@ class PolicyNetwork(nn.Module):
         """Return (layers, width) of the recurrent state."""
         return self.widths.memory_layers, self.widths.memory
 
-    def encode(self, rgb: Tensor, scan: Tensor, odom: Tensor, loc: Tensor, goal: Tensor, prev_action: Tensor) -> Tensor:
-        """Return (N, encoded) of inputs shaped as in the contract, N for their batch of 1."""
-        parts = [
-            self.rgb(rgb),
-            self.scan(scan),
-            self.odom(odom),
-            self.loc(loc),
-            self.goal(goal),
-            self.prev_action(prev_action),
-        ]
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Return the names of all inputs, in the contract's order; of the recurrent state, `memory_in`, last."""
+        taken = {*self.variant.encoded, self.variant.goal_from, "memory_in"}
+        return tuple(name for name in INPUTS if name in taken)
+
+    def encode(self, tensors: Mapping[str, Tensor]) -> Tensor:
+        """Return (N, encoded) of inputs by name, shaped as in the contract, N for their batch of 1.
+
+        `rgb_features` (N, 512), what the encoder of colour makes of an image, may stand for `rgb`.
+        """
+        parts = [self._encoded(name, tensors) for name in self.variant.encoded]
         return torch.cat(parts, dim=1)
 
-    def forward(
-        self,
-        rgb: Tensor,
-        scan: Tensor,
-        odom: Tensor,
-        loc: Tensor,
-        goal: Tensor,
-        prev_action: Tensor,
-        memory: Tensor,
-    ) -> Step:
-        """Take one decision step; memory (layers, N, width) goes in and comes out."""
-        encoded = self.encode(rgb, scan, odom, loc, goal, prev_action)
-        hidden, memory = self.gru(encoded[None], memory)
-        state = hidden[0]
+    def _encoded(self, name: str, tensors: Mapping[str, Tensor]) -> Tensor:
+        if name == "rgb" and RGB_FEATURES in tensors:
+            return tensors[RGB_FEATURES]
+        values = tensors[name]
+        if name == "goal" and self.variant.goal_from != "start":
+            values = goal_seen_from(tensors[self.variant.goal_from], values)
+        encoded: Tensor = self.get_submodule(name)(values)
+        return encoded
+
+    def forward(self, *inputs: Tensor) -> Step:
+        """Take one decision step of tensors in the order of `inputs`."""
+        return self.step(dict(zip(self.inputs, inputs, strict=True)))
+
+    def step(self, tensors: Mapping[str, Tensor]) -> Step:
+        """Take one decision step of tensors by name; memory (layers, N, width) goes in and comes out."""
+        hidden, memory = self.gru(self.encode(tensors)[None], tensors["memory_in"])
+        return self.heads(hidden[0], memory)
+
+    def heads(self, state: Tensor, memory: Tensor) -> Step:
+        """Return what is read from the top of the memory, (N, width)."""
         return Step(self.actor(state), self.critic(state), memory, self.auxiliary(state))
 
 
@@ -154,8 +230,8 @@ def parameter_count(module: nn.Module) -> int:
     return sum(parameter.numel() for parameter in module.parameters() if parameter.requires_grad)
 
 
-def untrained(seed: int, widths: Widths = PAPER) -> PolicyNetwork:
+def untrained(seed: int, widths: Widths = PAPER, variant: Variant = PAPER_VARIANT) -> PolicyNetwork:
     """Return a network with PyTorch's default initial weights by `seed`, in evaluation mode; global state is kept."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return PolicyNetwork(widths).eval()
+        return PolicyNetwork(widths, variant).eval()

@@ -5,9 +5,19 @@ from __future__ import annotations
 import pytest
 import torch
 
-from engines.network import PAPER, TINY, CircularConv, PolicyNetwork, parameter_count, untrained
+from engines.network import (
+    PAPER,
+    TINY,
+    CircularConv,
+    PolicyNetwork,
+    Variant,
+    goal_seen_from,
+    parameter_count,
+    untrained,
+)
 from engines.resnet import ResNet18
 from onboard.contract import INPUTS
+from onboard.errors import InputError
 
 REPORTED = 25_589_541
 """Trainable parameters in the paper; which small difference makes its count is not stated."""
@@ -61,7 +71,7 @@ def test_shapes_of_the_parts(paper_network):
     given = inputs()
     with torch.inference_mode():
         encoded = paper_network.encode(**given)
-        step = paper_network(**given, memory=torch.zeros(2, 1, 1024))
+        step = paper_network.step({**given, "memory_in": torch.zeros(2, 1, 1024)})
     assert encoded.shape == (1, 1248)
     assert [tuple(value.shape) for value in step] == [(1, 28), (1, 1), (2, 1, 1024), (1, 3)]
 
@@ -100,12 +110,12 @@ def test_memory_makes_steps_a_sequence():
     first, second = inputs(seed=1), inputs(seed=2)
     memory = torch.zeros(2, 1, TINY.memory)
     with torch.inference_mode():
-        sequence, last = network.gru(torch.stack([network.encode(**first), network.encode(**second)]), memory)
-        one = network(**first, memory=memory)
-        two = network(**second, memory=one.memory)
+        sequence, last = network.gru(torch.stack([network.encode(first), network.encode(second)]), memory)
+        one = network.step({**first, "memory_in": memory})
+        two = network.step({**second, "memory_in": one.memory})
         torch.testing.assert_close(two.memory, last)
         torch.testing.assert_close(two.logits, network.actor(sequence[-1]))
-        assert not torch.equal(two.logits, network(**second, memory=memory).logits)
+        assert not torch.equal(two.logits, network.step({**second, "memory_in": memory}).logits)
 
 
 def test_a_batch_is_its_samples():
@@ -113,18 +123,20 @@ def test_a_batch_is_its_samples():
     given = inputs(batch=3)
     memory = torch.randn(2, 3, TINY.memory)
     with torch.inference_mode():
-        together = network(**given, memory=memory)
-        alone = network(**{name: value[1:2] for name, value in given.items()}, memory=memory[:, 1:2].contiguous())
+        together = network.step({**given, "memory_in": memory})
+        alone = network.step(
+            {name: value[1:2] for name, value in given.items()} | {"memory_in": memory[:, 1:2].contiguous()}
+        )
     torch.testing.assert_close(together.logits[1:2], alone.logits)
 
 
-@pytest.mark.parametrize("name", [name for name in INPUTS if name not in ("memory_in", "prev_action")])
+@pytest.mark.parametrize("name", [name for name in INPUTS if name not in ("memory_in", "prev_action", "pose")])
 def test_every_input_matters(name):
     network = untrained(0, TINY)
     given, memory = inputs(), torch.zeros(2, 1, TINY.memory)
     with torch.inference_mode():
-        before = network(**given, memory=memory).logits
-        after = network(**(given | {name: given[name] + 1.0}), memory=memory).logits
+        before = network.step({**given, "memory_in": memory}).logits
+        after = network.step({**given, name: given[name] + 1.0, "memory_in": memory}).logits
     assert not torch.equal(before, after)
 
 
@@ -141,3 +153,38 @@ def test_the_seed_decides_the_weights_and_the_global_state_is_kept():
 def test_widths_of_the_paper_are_the_default():
     assert PolicyNetwork(TINY).widths != PAPER
     assert PAPER.memory_layers == 2
+
+
+def test_the_goal_seen_from_a_pose():
+    """The goal 2 m to the left of the start, from 1 m to the left, looking left: 1 m ahead."""
+    pose, goal = torch.tensor([[0.0, 1.0, torch.pi / 2, 0.0, 0.0]]), torch.tensor([[2.0, 0.0, 1.0]])
+    torch.testing.assert_close(goal_seen_from(pose, goal), torch.tensor([[1.0, 1.0, 0.0]]), atol=1e-5, rtol=0.0)
+
+
+def test_a_goal_layer_makes_the_logits_the_same_wherever_the_robot_stands():
+    """Goal and pose moved together leave the goal as it is seen; the static goal alone does not."""
+    network = untrained(0, TINY, Variant(goal_from="odom"))
+    near, far = torch.tensor([[1.0, 1.0, 0.0]]), torch.tensor([[3.0, 1.0, 0.0]])
+    here, there = torch.zeros(1, 5), torch.tensor([[2.0, 0.0, 0.0, 0.0, 0.0]])
+    seen = [network._encoded("goal", {"odom": pose, "goal": goal}) for pose, goal in ((here, near), (there, far))]
+    torch.testing.assert_close(*seen)
+    assert not torch.allclose(seen[0], network._encoded("goal", {"odom": here, "goal": far}))
+
+
+#   variant                                      inputs left out
+VARIANTS = [
+    (Variant(), ()),
+    (Variant(rgb=False), ("rgb",)),
+    (Variant(scan=False, loc=False), ("scan", "loc")),
+]
+
+
+@pytest.mark.parametrize(("variant", "without"), VARIANTS)
+def test_a_variant_takes_what_it_names(variant, without):
+    network = untrained(0, TINY, variant)
+    assert network.inputs == tuple(name for name in INPUTS if name not in (*without, "pose"))
+
+
+def test_a_goal_from_a_missing_localisation_is_refused():
+    with pytest.raises(InputError, match="no input loc"):
+        Variant(loc=False, goal_from="loc")
