@@ -1,6 +1,7 @@
 """What goes into a policy and what comes out: names, shapes, units and meaning (paper 1, sections 1.1 to 1.3).
 
-A model's manifest (`onboard/manifest.py`) says which of these tensors it uses and how their values are normalised.
+A model's manifest (`onboard/manifest.py`) says which of these tensors it uses and how their values are normalised; a
+tensor that it does not list is not made, so a new one leaves the models before it as they are.
 Another policy's tensor is one more row in `INPUTS` and one more line in `tensors`.
 """
 
@@ -90,6 +91,12 @@ INPUTS: dict[str, Tensor] = {
         "x, y, theta of the newest external fix in the start frame with the wheels' v, w at its time; the manifest's "
         "absent value before the first fix and when it is too old",
     ),
+    "pose": _row(
+        (1, 5),
+        "float32",
+        "m, m, rad, m/s, rad/s",
+        "x, y, theta, v, w of the runtime's filter (odometry and localisation together) in the start frame",
+    ),
     "goal": _row(
         (1, 3),
         "float32",
@@ -119,6 +126,7 @@ def tensors(observation: Observation, memory: Memory, manifest: Manifest) -> dic
         "scan": lambda: scan_tensor(observation.scan, manifest.scan),
         "odom": lambda: motion_tensor(observation.odometry),
         "loc": lambda: _loc_tensor(observation.localization, manifest),
+        "pose": lambda: motion_tensor(observation.filtered),
         "goal": lambda: goal_tensor(observation.goal_xy_m),
         "prev_action": lambda: action_tensor(observation.previous_action),
         "memory_in": lambda: np.ascontiguousarray(memory[:, None, :], dtype=np.float32),

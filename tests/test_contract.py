@@ -65,6 +65,7 @@ PAPER = [
     ("scan", (1, 1, 180), "float32"),
     ("odom", (1, 5), "float32"),
     ("loc", (1, 5), "float32"),
+    ("pose", (1, 5), "float32"),  # not the paper's: what the runtime's filter makes of odom and loc
     ("goal", (1, 3), "float32"),
     ("prev_action", (1,), "int64"),
     ("memory_in", (2, 1, 1024), "float32"),
@@ -128,15 +129,17 @@ def test_rgb_absent_is_the_manifests_value():
     assert (rgb_tensor(None, RgbScale(absent=-2.0)) == -2.0).all()
 
 
-def test_odom_and_loc_are_x_y_theta_v_w():
+def test_odom_loc_and_pose_are_x_y_theta_v_w():
     seen = replace(
         blank_observation(),
         odometry=Motion(Pose(1.0, 2.0, 0.5), Twist(0.3, -1.0)),
         localization=Motion(Pose(3.0, 4.0, -0.5), Twist(0.6, 2.0)),
+        filtered=Motion(Pose(1.5, 2.5, 0.25), Twist(0.3, -0.5)),
     )
     values = tensors(seen, MEMORY, full_manifest(loc_absent=[9, 9, 9, 9, 9]))
     np.testing.assert_allclose(values["odom"], [[1.0, 2.0, 0.5, 0.3, -1.0]])
     np.testing.assert_allclose(values["loc"], [[3.0, 4.0, -0.5, 0.6, 2.0]])
+    np.testing.assert_allclose(values["pose"], [[1.5, 2.5, 0.25, 0.3, -0.5]])
     absent = tensors(replace(seen, localization=None), MEMORY, full_manifest(loc_absent=[9, 8, 7, 6, 5]))
     np.testing.assert_allclose(absent["loc"], [[9, 8, 7, 6, 5]])
 
