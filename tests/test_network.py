@@ -70,7 +70,7 @@ def test_parameters_in_all(paper_network):
 def test_shapes_of_the_parts(paper_network):
     given = inputs()
     with torch.inference_mode():
-        encoded = paper_network.encode(**given)
+        encoded = paper_network.encode(given)
         step = paper_network.step({**given, "memory_in": torch.zeros(2, 1, 1024)})
     assert encoded.shape == (1, 1248)
     assert [tuple(value.shape) for value in step] == [(1, 28), (1, 1), (2, 1, 1024), (1, 3)]
