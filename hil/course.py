@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from hil.contact import solid_between
-from hil.direct_scan import DirectScan, direct_scan
+from hil.direct_scan import DirectScan, direct_scan, looked_at
 from hil.fast_limits import FastLimits
 from hil.grids import chessboard_distance
 from hil.robot import TICK_HZ
@@ -73,6 +73,34 @@ def make_course(setting: Setting) -> Course:
         solid_gap=world.gap,
         ramped=setting.limits and not (bounds.ramp_mps2 is None and bounds.ramp_radps2 is None),
         grid_from_map=world.grid_from_map,
+    )
+
+
+def varied(course: Course, setting: Setting) -> Course:
+    """Return a course in the same building for another plant, configuration or mounts; the building is kept as it is.
+
+    For training, where every drive has another robot. Raises InputError for another footprint band of heights, or rates
+    that do not fit the simulated robot, and for a scan of the limits' own.
+    """
+    _check_rates(setting)
+    config, plant = setting.config, setting.plant
+    if config.limits_scan is not None or (config.scan.z_min_m, config.scan.z_max_m) != (
+        course.scan.z_min_m,
+        course.scan.z_max_m,
+    ):
+        raise InputError("scan: another robot in the same building must have one scan, of the same heights")
+    bounds = bounds_of(config.limits, plant, config.robot.footprint_radius_m, config.odometry.stale_ms)
+    seen = looked_at(setting.mounts, config.scan)
+    scan = replace(course.scan, far_m=config.scan.far_m, seen=seen, blind=~seen)
+    return replace(
+        course,
+        linear=plant.linear.as_array(),
+        angular=plant.angular.as_array(),
+        scan=scan,
+        limits_scan=scan,
+        bounds=bounds,
+        limits=FastLimits(bounds, seen) if setting.limits else None,
+        ramped=setting.limits and not (bounds.ramp_mps2 is None and bounds.ramp_radps2 is None),
     )
 
 

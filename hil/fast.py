@@ -26,7 +26,7 @@ from hil.ticks import NEVER
 from onboard import limits, mission, pilot, recovery, start, zones
 from onboard.contract import ACTIONS
 from onboard.errors import InputError
-from onboard.inference import InlineInference
+from onboard.inference import Inference, InlineInference
 from onboard.interfaces import Policy
 from onboard.limits import LimitsState
 from onboard.messages import STOP, Observation, Pose, Twist
@@ -49,11 +49,22 @@ class FastDrive:
     """One drive. Its stages are those of `onboard.runtime.Runtime`, by name and order."""
 
     def __init__(
-        self, setting: Setting, course: Course, episode: Episode, policy: Policy, seed: int, max_s: float
+        self,
+        setting: Setting,
+        course: Course,
+        episode: Episode,
+        policy: Policy,
+        seed: int,
+        max_s: float,
+        inference: Inference | None = None,
     ) -> None:
+        """Take what is driven and how. inference: where the policy decides; None is in place.
+
+        Raises InputError where the start is not free.
+        """
         self._setting, self._config, self._course, self._episode = setting, setting.config, course, episode
         self._with_map = policy if isinstance(policy, KnowsMap) else None
-        self._inference = InlineInference(policy, lambda: 0)
+        self._inference = inference or InlineInference(policy, lambda: 0)
         self._recurrence = Recurrence(policy.initial_memory(), policy.memory_reset_s)
         self._most = math.floor(max_s * NS / STEP_NS)
         self._began = goal_tick(self._config.rates.ticks_per_decision)
@@ -69,20 +80,31 @@ class FastDrive:
         self._command = STOP
         self._actions = np.zeros(len(ACTIONS), np.int64)
 
+    @property
+    def robot(self) -> FastRobot:
+        """What is driven."""
+        return self._robot
+
     def run(self) -> Outcome:
         """Stand until the first fixes have come, take the goal, and drive until it has ended."""
+        self.begin()
+        while not self.ended():
+            self.advance()
+        return self.outcome()
+
+    def begin(self) -> None:
+        """Stand until the first fixes have come, and take the goal."""
         robot = self._robot
         color_tick = last_image(self._began, self._setting.senses.color_every)
         for tick in (color_tick, self._began):
             robot.run_to(tick, STOP)
             self._eyes.look()
         self._take_goal()
-        ended = self._ended()
-        while not ended:
-            robot.run_to(self._next_tick(), self._command, self._ways())
-            self._tick()
-            ended = self._ended()
-        return self._outcome(ended)
+
+    def advance(self) -> None:
+        """Go on to the next tick in which something beside the robot's own motion can change, and through it."""
+        self._robot.run_to(self._next_tick(), self._command, self._ways())
+        self._tick()
 
     def _take_goal(self) -> None:
         """Fix the start frame and the goal in it, as the runtime does."""
@@ -149,7 +171,7 @@ class FastDrive:
             self._limited = {self._command: self._command} if self._free() else {}
         self._act(slot)
         self._judge_mission()
-        if not self._mission.driving or self._ended():
+        if not self._mission.driving or self.ended():
             return
         self._sense(slot)
         override = self._recover() if self._course.limits is not None else None
@@ -256,12 +278,13 @@ class FastDrive:
         self._limits, limited = limits.limit(self._limits, wanted, situation, self._course.bounds)
         return limited.twist
 
-    def _ended(self) -> str:
+    def ended(self) -> str:
         """Return how the drive has ended, "" while it goes on."""
         return how_ended(self._mission) or ("time" if self._robot.tick >= self._began + self._most else "")
 
-    def _outcome(self, ended: str) -> Outcome:
-        robot, goal = self._robot, self._episode.goal_xy_m
+    def outcome(self) -> Outcome:
+        """Return how the drive has gone so far."""
+        robot, goal, ended = self._robot, self._episode.goal_xy_m, self.ended()
         s, ticks = robot.state, robot.tick - self._began
         distance_m = math.hypot(s.x_m - goal[0], s.y_m - goal[1])
         return Outcome(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol, runtime_checkable
+
 from hil.routes import Episode
 from hil.setting import Setting
 from onboard.geometry import between, inverse
@@ -13,8 +15,19 @@ from onboard.start import Start
 COLOR_INPUT = "rgb"
 
 
+@runtime_checkable
+class SaysWhatItLooksAt(Protocol):
+    """A policy that says itself whether it looks at the colour image."""
+
+    @property
+    def wants_color(self) -> bool:
+        """Return whether it does."""
+
+
 def wants_color(policy: Policy) -> bool:
-    """Return whether a policy looks at the colour image: a network whose manifest lists it."""
+    """Return whether a policy looks at the colour image: one that says so, or a network whose manifest lists it."""
+    if isinstance(policy, SaysWhatItLooksAt):
+        return policy.wants_color
     return isinstance(policy, NetworkPolicy) and any(entry.name == COLOR_INPUT for entry in policy.manifest.inputs)
 
 
