@@ -5,13 +5,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
 from onboard.config import Positive, Section, validation_line
 from onboard.contract import CONTRACT_VERSION, INPUTS, MEMORY_TENSORS, OUTPUTS, REQUIRED_OUTPUTS, Tensor, TensorType
 from onboard.errors import ConfigError, EngineError
+from onboard.onnx_file import weight_types
+
+Weights = Literal["float32", "float16"]
 
 MANIFEST_SUFFIX = ".manifest.json"
 _READ_BYTES = 1 << 20
@@ -52,6 +55,7 @@ class Manifest(Section):
     memory_shape:         (layers, width) of the recurrent state; None for a policy without one
     memory_reset_s:       how often the memory is reset [s]; None leaves it to the configuration
     training_delay_ticks: sense-to-act delay in training, in ticks at `control_hz`
+    weights:              how the file stores the weights; "float16" halves it, computing stays in single precision
     half_precision_nodes: an engine may compute the model's nodes whose names begin with one of these in half precision;
                           all others, the recurrent ones above all, stay in single
     """
@@ -69,6 +73,7 @@ class Manifest(Section):
     decision_hz: Positive
     memory_shape: tuple[int, int] | None
     memory_reset_s: Positive | None = None
+    weights: Weights = "float32"
     half_precision_nodes: tuple[str, ...] = ()
     extra: dict[str, Any] = Field(default_factory=dict)
 
@@ -126,7 +131,7 @@ def load_manifest(model: Path) -> Manifest:
     """Return the checked manifest that stands beside `model`. Raises ConfigError with one line: file, field, why.
 
     Refused: no manifest, one that does not parse or has unknown keys, another contract version, a tensor that the
-    contract does not know or that has another shape or dtype, a model file with another hash.
+    contract does not know or that has another shape or dtype, a model file with another hash or other weights.
     """
     path = manifest_path(model)
     try:
@@ -140,7 +145,18 @@ def load_manifest(model: Path) -> Manifest:
     found = sha256_of(model)
     if found != manifest.sha256:
         raise ConfigError(f"{path}: sha256: expected {manifest.sha256}, found {found} of {model.name}")
+    _check_weights(path, manifest, model)
     return manifest
+
+
+def _check_weights(path: Path, manifest: Manifest, model: Path) -> None:
+    """Raise ConfigError when the file stores its weights otherwise than its manifest says."""
+    kinds = weight_types(model)
+    found = "float16" if "float16" in kinds else "float32"
+    if found != manifest.weights or not kinds <= {"float32", "float16"}:
+        raise ConfigError(
+            f"{path}: weights: expected {manifest.weights}, found {', '.join(sorted(kinds)) or 'none'} of {model.name}"
+        )
 
 
 def save_manifest(model: Path, manifest: Manifest) -> Path:

@@ -71,6 +71,7 @@ class Machine:
         self.layers: list[Layer] = []
         self.parse_errors: list[tuple[int, str]] = []
         self.builds = 0
+        self.parsed = b""
         self.flags: set[Any] = {BuilderFlag.TF32}
         self.plan: bytes | None = b"plan"
         self.log: list[str] = []
@@ -117,8 +118,15 @@ class Machine:
             for node, what in self.parse_errors
         ]
         return SimpleNamespace(
-            parse_from_file=lambda path: not errors, num_errors=len(errors), get_error=lambda index: errors[index]
+            parse=self._parse_with(errors), num_errors=len(errors), get_error=lambda index: errors[index]
         )
+
+    def _parse_with(self, errors: list[Any]) -> Any:
+        def parse(content: bytes) -> bool:
+            self.parsed = content
+            return not errors
+
+        return parse
 
     def _deserialize(self, content: bytes) -> SimpleNamespace | None:
         if content != b"plan":

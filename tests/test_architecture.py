@@ -17,7 +17,7 @@ ALLOWED = {
     "engines": {"engines", "onboard", "hil"},
     "calib": {"calib", "onboard", "hil"},
 }
-VENDORS = {"pyrealsense2", "cyclonedds", "tensorrt", "pycuda", "onnxruntime", "serial"}
+VENDORS = {"pyrealsense2", "cyclonedds", "tensorrt", "pycuda", "onnx", "onnxruntime", "serial"}
 TOGETHER = {"tensorrt", "pycuda"}
 SOURCES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 

@@ -55,6 +55,8 @@ REFUSED = [
     ({"control_hz": 0}, ["control_hz"]),
     ({"training_delay_ticks": -1}, ["training_delay_ticks"]),
     ({"memory_reset_s": 0}, ["memory_reset_s"]),
+    ({"weights": "int8"}, ["weights", "int8"]),
+    ({"weights": "float16"}, ["weights: expected float16, found float32 of small.onnx"]),
     ({"rgb": {"std": [1.0, 0.0, 1.0]}}, ["rgb.std"]),
     ({"scan": {"max_range_m": "far"}}, ["scan.max_range_m", "far"]),
     ({"inputs": [SCAN | {"name": "lidar"}]}, ["inputs", "lidar", "scan"]),

@@ -15,7 +15,9 @@ from pathlib import Path
 
 import structlog
 
+from onboard.drivers.onnx_weights import widened_model
 from onboard.errors import EngineError, MissingExtraError
+from onboard.manifest import Weights
 
 try:
     import tensorrt as trt
@@ -65,12 +67,17 @@ def require_tensorrt() -> None:
         raise MissingExtraError(JETPACK, "jetson")
 
 
-def build_engine(model: Path, target: Path, half_precision_nodes: tuple[str, ...]) -> None:
+def build_engine(
+    model: Path, target: Path, half_precision_nodes: tuple[str, ...], weights: Weights = "float32"
+) -> None:
     """Build an engine of `model` and write it to `target` in one step. Takes minutes.
 
     Nodes whose names begin with one of `half_precision_nodes` may run in half precision, all others run in true single
     precision: TensorRT obeys or fails, and TF32, whose mantissa is as short as half precision's, is off.
-    Raises MissingExtraError without TensorRT, EngineError in one line when it cannot parse or build the model.
+    weights: how the model stores them; those in half precision are widened first, since the parser wants the weights of
+             a convolution or a GRU as they are and not by way of a node
+    Raises MissingExtraError without TensorRT, or without onnx for weights in half precision, EngineError in one line
+    when it cannot parse or build the model.
     """
     require_tensorrt()
     logger = trt.Logger(trt.Logger.WARNING)
@@ -79,7 +86,7 @@ def build_engine(model: Path, target: Path, half_precision_nodes: tuple[str, ...
     except (RuntimeError, TypeError) as error:  # TypeError is how its binding says "null"
         raise EngineError(f"TensorRT finds no usable GPU: {error}") from error
     network = builder.create_network(_network_flags())
-    _parse(trt.OnnxParser(network, logger), model)
+    _parse(trt.OnnxParser(network, logger), model, _content(model, weights))
     config = builder.create_builder_config()
     config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, WORKSPACE_BYTES)
     config.clear_flag(trt.BuilderFlag.TF32)
@@ -98,8 +105,18 @@ def _network_flags() -> int:
     return 0 if explicit is None else 1 << int(explicit)
 
 
-def _parse(parser: trt.OnnxParser, model: Path) -> None:
-    if parser.parse_from_file(str(model)):
+def _content(model: Path, weights: Weights) -> bytes:
+    """Return the model as the parser takes it. Raises EngineError."""
+    if weights == "float16":
+        return widened_model(model)
+    try:
+        return model.read_bytes()
+    except OSError as error:
+        raise EngineError(f"{model}: cannot be read: {error.strerror}") from error
+
+
+def _parse(parser: trt.OnnxParser, model: Path, content: bytes) -> None:
+    if parser.parse(content):
         return
     errors = [parser.get_error(index) for index in range(parser.num_errors)]
     for error in errors:

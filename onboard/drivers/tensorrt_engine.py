@@ -20,7 +20,7 @@ import structlog
 from onboard.contract import TensorType, check_tensors
 from onboard.drivers.tensorrt_build import EngineKey, build_engine, engine_path, require_tensorrt, tensorrt_version
 from onboard.errors import EngineError, MissingExtraError, OnboardError
-from onboard.manifest import Manifest
+from onboard.manifest import Manifest, Weights
 
 with contextlib.suppress(ImportError):  # `require_tensorrt` says so
     import tensorrt as trt
@@ -81,7 +81,7 @@ class TensorRtEngine:
                 manifest.sha256,
             )
             self.name = f"tensorrt {key.tensorrt} on {key.device}"
-            self._load(model, engine_path(cache, key), key)
+            self._load(model, engine_path(cache, key), key, manifest.weights)
         except cuda.Error as error:
             self.close()
             raise EngineError(f"{model}: CUDA failed: {error}") from error
@@ -89,12 +89,12 @@ class TensorRtEngine:
             self.close()
             raise
 
-    def _load(self, model: Path, path: Path, key: EngineKey) -> None:
+    def _load(self, model: Path, path: Path, key: EngineKey, weights: Weights) -> None:
         """Make execution context, stream and buffers."""
         runtime = trt.Runtime(trt.Logger(trt.Logger.WARNING))
         engine = _deserialized(runtime, path) if path.exists() else None
         if engine is None:
-            build_engine(model, path, key.half_precision_nodes)
+            build_engine(model, path, key.half_precision_nodes, weights)
             engine = _deserialized(runtime, path)
         if engine is None:
             raise EngineError(f"{path}: TensorRT does not load the engine that it has just built")
