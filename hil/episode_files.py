@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -27,12 +28,21 @@ TARGETS, STARTS = 50, 40
 """Target lengths drawn for one episode, and starts for one length: a small building has none that are long."""
 DEFAULT_BODY = Body()
 DENSITY = 1.0
-MADE_BY = (
+DRAWN_BY = (
     "hil.episode_files.make_episodes(map, seed, count): the map with hil.furniture.furnish(map, seed); drawn by seed "
     "and name of the map: start uniform over indoor cells with room to stand, heading uniform, a target length uniform "
     "in 2 to 15 m, the goal uniform over the cells whose geodesic distance is within 0.5 m of it. In the order drawn; "
-    "the seed was set before any drive, and none was left out or replaced."
+    "the seed was set before any drive"
 )
+ALL_KEPT = ", and none was left out or replaced."
+WITH_DETOURS = (
+    "; ordinary ones were left out once no more of them had room beside {detours} detours, whose shortest way is more "
+    "than {detour:g} times the straight line, and no others."
+)
+DETOUR = 1.15
+"""An episode is a detour when its shortest way is more than so many times the straight line."""
+MOST_DRAWN = 100
+"""Episodes drawn for one that is kept, at most: in an open hall there are hardly any detours."""
 DIGITS = 4
 """Decimals that a file keeps, 0.1 mm."""
 
@@ -61,13 +71,14 @@ class EpisodeSet:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One row of `COMMITTED`: how many episodes of a shipped map are drawn, by which seed."""
+    """One row of `COMMITTED`: how many episodes of a shipped map are drawn, by which seed, so many detours at least."""
 
     map_name: str
     building: str
     split: Split
     seed: int
     count: int = 25
+    detours: int = 0
 
 
 COMMITTED = (
@@ -85,10 +96,10 @@ COMMITTED = (
 """What `episodes/` holds: no building is in both splits. All were drawn once, by `make_committed`."""
 
 
-def make_committed(folder: Path = EPISODES_FOLDER) -> None:
+def make_committed(folder: Path = EPISODES_FOLDER, plans: Sequence[Plan] = COMMITTED) -> None:
     """Write all committed sets. Raises InputError."""
-    for plan in COMMITTED:
-        make_episodes(plan.map_name, plan.seed, plan.count, folder, plan.building, plan.split)
+    for plan in plans:
+        make_episodes(plan.map_name, plan.seed, plan.count, folder, plan.building, plan.split, plan.detours)
 
 
 def make_episodes(
@@ -98,11 +109,13 @@ def make_episodes(
     folder: Path = EPISODES_FOLDER,
     building: str | None = None,
     split: Split | None = None,
+    detours: int = 0,
 ) -> Path:
     """Write `count` episodes of a map, drawn by seed, as `folder/<map>.json` and return the file. Raises InputError."""
-    drawn = make_set(map_name, seed, count)
+    drawn = make_set(map_name, seed, count, detours=detours)
     file = folder / f"{drawn.name}.json"
-    head: dict[str, Any] = {"made_by": MADE_BY, "map": str(map_name), "building": building or drawn.building}
+    made_by = DRAWN_BY + (WITH_DETOURS.format(detours=detours, detour=DETOUR) if detours else ALL_KEPT)
+    head: dict[str, Any] = {"made_by": made_by, "map": str(map_name), "building": building or drawn.building}
     head |= {"split": split, "seed": seed, "furniture": {"seed": seed, "density": DENSITY}}
     lines = [f"  {json.dumps(key)}: {json.dumps(value)}," for key, value in head.items()]
     body = ",\n".join(f"    {json.dumps(_row(episode))}" for episode in drawn.episodes)
@@ -110,13 +123,16 @@ def make_episodes(
     return file
 
 
-def make_set(map_name: str | Path, seed: int, count: int, body: Body = DEFAULT_BODY) -> EpisodeSet:
-    """Return `count` episodes of any map with furniture, all drawn by seed. Raises InputError."""
+def make_set(map_name: str | Path, seed: int, count: int, body: Body = DEFAULT_BODY, detours: int = 0) -> EpisodeSet:
+    """Return `count` episodes of any map with furniture, all drawn by seed, at least so many of them detours.
+
+    Raises InputError, also where so many detours are not found.
+    """
     world = furnish(load_map(map_name), seed, DENSITY)
     space = free_space(world, body)
     # The name too, or the first episodes of all maps would be of one length and heading.
     rng = np.random.default_rng([seed, zlib.crc32(world.name.encode())])
-    episodes = tuple(_drawn(space, rng) for _ in range(count))
+    episodes = _with_detours(space, rng, count, detours)
     return EpisodeSet(world.name, str(map_name), world.name, None, seed, world, episodes)
 
 
@@ -147,6 +163,32 @@ def load_episodes(file_or_map: str | Path, folder: Path = EPISODES_FOLDER) -> Ep
 def straight_m(episode: Episode) -> float:
     """Return the distance from start to goal through whatever is between [m]."""
     return math.dist((episode.start.x_m, episode.start.y_m), episode.goal_xy_m)
+
+
+def is_detour(episode: Episode) -> bool:
+    """Return whether the way is much longer than the straight line."""
+    return episode.geodesic_m > DETOUR * straight_m(episode)
+
+
+def _with_detours(space: FreeSpace, rng: np.random.Generator, count: int, detours: int) -> tuple[Episode, ...]:
+    """Return the episodes drawn, in their order, less the ordinary ones for which there is no more room."""
+    kept: list[Episode] = []
+    ordinary = 0
+    for _ in range(MOST_DRAWN * count):
+        if len(kept) == count:
+            break
+        episode = _drawn(space, rng)
+        if is_detour(episode):
+            kept.append(episode)
+        elif ordinary < count - detours:
+            kept.append(episode)
+            ordinary += 1
+    if len(kept) < count:
+        raise InputError(
+            f"map {space.world.name}: of {MOST_DRAWN * count} episodes {len(kept) - ordinary} are detours, "
+            f"{detours} were asked for"
+        )
+    return tuple(kept)
 
 
 def _drawn(space: FreeSpace, rng: np.random.Generator) -> Episode:

@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from hil.dashboard import preparing
+from hil.episode_sets import COMMITTED_SET, SETS
 from hil.evaluate.episode_driver import KnownMap, Loop, RobotFiles, Run, check_run, robot_files
 from hil.evaluate.evaluation import Evaluation, Plan, evaluate, partial_path
 from hil.evaluate.report import write_report
@@ -29,10 +30,13 @@ MapsOption = Annotated[
     typer.Option(
         "--maps",
         metavar="NAME|FILE|DIR...",
-        help="Maps by name, episode files, map files, or folders of these. All committed sets when not given.",
+        help="Maps by name, episode files, map files, or folders of these. All of the set when not given.",
     ),
 ]
 MoreMapsArgument = Annotated[list[str] | None, typer.Argument(hidden=True, help="The second and further --maps.")]
+SetOption = Annotated[
+    str, typer.Option("--set", metavar="NAME", help=f"Whose episodes a map's name means: {', '.join(SETS)}.")
+]
 EpisodesOption = Annotated[
     int | None, typer.Option("--episodes", help="So many of each map, the first ones. All when not given.")
 ]
@@ -60,6 +64,7 @@ def evaluate_command(
     ],
     maps: MapsOption = None,
     more_maps: MoreMapsArgument = None,
+    set_name: SetOption = COMMITTED_SET,
     episodes: EpisodesOption = None,
     seed: SeedOption = 1,
     jobs: JobsOption = 1,
@@ -90,7 +95,7 @@ def evaluate_command(
     run = Run(policy, _loop(runtime, rendered), _scan(scan), _known_map(known_map), pedestrians)
     check_run(run)
     robot = load_robot(config)
-    plan = plan_of(run, robot, [*(maps or []), *(more_maps or [])], episodes, seed, hands)
+    plan = plan_of(run, robot, [*(maps or []), *(more_maps or [])], episodes, seed, hands, set_name)
     done = evaluate(plan, partial or partial_path(plan, None if json_file == STANDARD_OUTPUT else json_file))
     if json_file is not None:
         write_json(json_file, done.as_json())
@@ -123,10 +128,18 @@ def load_robot(config: Path | None) -> RobotFiles:
     return robot_files(load_config(config or DEFAULT_ROBOT / "onboard.toml"))
 
 
-def plan_of(run: Run, robot: RobotFiles, maps: list[str], episodes: int | None, seed: int, hands: Hands) -> Plan:
+def plan_of(
+    run: Run,
+    robot: RobotFiles,
+    maps: list[str],
+    episodes: int | None,
+    seed: int,
+    hands: Hands,
+    set_name: str = COMMITTED_SET,
+) -> Plan:
     """Return what is to be evaluated. Raises InputError."""
     with preparing("the episodes"):
-        sources = find_sets(maps, episodes, seed, robot.body)
+        sources = find_sets(maps, episodes, seed, robot.body, set_name)
     return Plan(run, robot, sources, seed, hands.jobs, hands.ray)
 
 

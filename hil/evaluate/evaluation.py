@@ -69,7 +69,7 @@ class Plan:
             "model": file_digest(model) if model.is_file() else None,
             "robot": _digest(robot),
             "seed": self.seed,
-            "sets": [[source.name, source.count, source.digest, source.seed] for source in self.sources],
+            "sets": [[source.name, source.count, source.digest, source.seed, source.set] for source in self.sources],
         }
 
 

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hil.episode_files import DETOUR
 from hil.evaluate.result import Row
 from onboard.contract import ACTIONS
 
@@ -28,7 +29,7 @@ KEPT = 64
 """Figures kept, since table, JSON and report ask for the same ones."""
 BLOCK = 500
 """Resamples drawn at a time, which bounds memory."""
-HARD_DETOUR = 1.15
+HARD_DETOUR = DETOUR
 """An episode is hard when its shortest way is this much longer than the straight line."""
 LOW_PERCENT = 5.0
 

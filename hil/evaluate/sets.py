@@ -10,7 +10,8 @@ from typing import Any
 
 import yaml
 
-from hil.episode_files import DENSITY, EPISODES_FOLDER, EpisodeSet, load_episodes, make_set
+from hil.episode_files import DENSITY, EpisodeSet, load_episodes, make_set
+from hil.episode_sets import COMMITTED_SET, SETS, NamedSet
 from hil.evaluate.code import file_digest
 from hil.furniture import furnish
 from hil.maps import ROS_SUFFIXES, World, load_map, map_names
@@ -31,11 +32,12 @@ MAP_SUFFIXES = (*ROS_SUFFIXES, EPISODES_SUFFIX, ".glb", ".gltf", ".obj", ".dae")
 class Source:
     """Where the episodes of one set come from: what a worker needs to load them.
 
-    place:  name of a committed set, or path of an episode file; with a seed, name or path of a map
+    place:  name of a map of a committed set, or path of an episode file; with a seed, name or path of a map
     count:  episodes to drive, the first ones
     digest: of the files of one's own, "" for what ships with the package
     seed:   of furniture, starts and goals in a map that brings no episodes; None for a set
     drawn:  the episodes drawn by that seed
+    set:    name of the committed set in `episode_sets.SETS`; "" for episodes of one's own
     """
 
     name: str
@@ -44,20 +46,25 @@ class Source:
     digest: str = ""
     seed: int | None = None
     drawn: tuple[Episode, ...] = ()
+    set: str = ""
 
 
-def find_sets(places: Sequence[str], episodes: int | None, seed: int, body: Body) -> list[Source]:
-    """Return the sets of names, files and folders, without their worlds; all committed ones of nothing.
+def find_sets(
+    places: Sequence[str], episodes: int | None, seed: int, body: Body, set_name: str = COMMITTED_SET
+) -> list[Source]:
+    """Return the sets of names, files and folders, without their worlds; all maps of a committed set of nothing.
 
     Files of one's own are loaded once, so that a start or goal that cannot be reached is said before anything drives.
-    Raises InputError.
+    Raises InputError, also for a map that another set than the ordinary one does not hold.
     """
+    if set_name not in SETS:
+        raise InputError(f"--set {set_name}: must be one of {', '.join(SETS)}")
     if episodes is not None and episodes < 1:
         raise InputError(f"--episodes {episodes}: must be at least 1")
-    named = list(places) or sorted(file.stem for file in EPISODES_FOLDER.glob(f"*{EPISODES_SUFFIX}"))
+    named = list(places) or SETS[set_name].maps
     sources: dict[str, Source] = {}
     for place in [one for name in named for one in _files_in(name)]:
-        source = _source(place, episodes, seed, body)
+        source = _source(place, episodes, seed, body, set_name)
         if source.name in sources:
             raise InputError(
                 f"--maps {place}: a set named {source.name} is there already, {sources[source.name].place}"
@@ -71,7 +78,7 @@ def load_set(source: Source) -> EpisodeSet:
     if source.digest and source.digest != _digest(Path(source.place)):
         raise InputError(f"{source.place}: has changed since the evaluation began")
     if source.seed is None:
-        return load_episodes(source.place)
+        return load_episodes(source.place, SETS[source.set or COMMITTED_SET].folder)
     world = furnish(load_map(source.place), source.seed, DENSITY)
     return EpisodeSet(source.name, source.place, world.name, None, source.seed, world, source.drawn)
 
@@ -91,11 +98,13 @@ def _files_in(place: str) -> list[str]:
     return [str(file) for file in files]
 
 
-def _source(place: str, episodes: int | None, seed: int, body: Body) -> Source:
-    path = Path(place)
-    if path.suffix == "" and (committed := EPISODES_FOLDER / f"{path.name}{EPISODES_SUFFIX}").exists():
-        return _first(Source(path.name, path.name, len(_episodes_in(committed))), episodes)
+def _source(place: str, episodes: int | None, seed: int, body: Body, set_name: str) -> Source:
+    path, chosen = Path(place), SETS[set_name]
+    if path.suffix == "" and path.name in chosen.maps:
+        return _first(_committed(path.name, set_name, chosen), episodes)
     if path.suffix == "":
+        if set_name != COMMITTED_SET:
+            raise InputError(f"--maps {place}: not in the set {set_name}, which has {', '.join(chosen.maps)}")
         if path.name not in map_names():
             raise InputError(f"--maps {place}: no such file or folder, and no map, which are {', '.join(map_names())}")
         return _drawn(Source(path.name, path.name, episodes or DRAWN, seed=seed), body)
@@ -106,6 +115,11 @@ def _source(place: str, episodes: int | None, seed: int, body: Body) -> Source:
     source = _first(Source(path.stem, str(path), len(listed), digest), episodes)
     _check_reachable(load_set(source), source, body)
     return source
+
+
+def _committed(map_name: str, set_name: str, chosen: NamedSet) -> Source:
+    rows = _episodes_in(chosen.folder / f"{map_name}{EPISODES_SUFFIX}")
+    return Source(map_name, map_name, len(rows), set=set_name)
 
 
 def _first(source: Source, episodes: int | None) -> Source:
