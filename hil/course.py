@@ -63,8 +63,8 @@ def make_course(setting: Setting) -> Course:
     return Course(
         blocked=blocked,
         gap=chessboard_distance(blocked),
-        linear=plant.linear.as_array(),
-        angular=plant.angular.as_array(),
+        linear=setting.base_plant.linear.as_array(),
+        angular=setting.base_plant.angular.as_array(),
         scan=seen,
         limits_scan=guarded,
         bounds=bounds,
@@ -94,8 +94,8 @@ def varied(course: Course, setting: Setting) -> Course:
     scan = replace(course.scan, far_m=config.scan.far_m, seen=seen, blind=~seen)
     return replace(
         course,
-        linear=plant.linear.as_array(),
-        angular=plant.angular.as_array(),
+        linear=setting.base_plant.linear.as_array(),
+        angular=setting.base_plant.angular.as_array(),
         scan=scan,
         limits_scan=scan,
         bounds=bounds,
@@ -120,7 +120,7 @@ _LAST: list[tuple[Setting, Course]] = []
 
 
 def _same_course(one: Setting, other: Setting) -> bool:
-    parts = ("world", "plant", "mounts", "config")
+    parts = ("world", "plant", "true_plant", "mounts", "config")
     same = all(getattr(one, part) is getattr(other, part) for part in parts)
     return same and (one.body, one.scan, one.limits) == (other.body, other.scan, other.limits)
 

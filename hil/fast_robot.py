@@ -7,6 +7,8 @@ same draws in the same order. tests/test_ticks.py drives both side by side.
 from __future__ import annotations
 
 import math
+from collections import deque
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -16,15 +18,13 @@ from hil.bodies import NO_BODIES, Bodies
 from hil.cell_watch import NONE
 from hil.course import Course
 from hil.fast_fix import correct_fast
-from hil.grids import circle_overlaps
-from hil.noise import DRIFT_COVARIANCE, DRIFT_MEAN, TICKS_PER_ENVIRONMENT_STEP, next_fix_ns, noisy_fix
+from hil.fast_table import DRIFT_FACTOR, check_start, table_of
+from hil.noise import DRIFT_MEAN, TICKS_PER_ENVIRONMENT_STEP, next_fix_ns, noisy_fix
 from hil.plant import NS, STEP_NS, STEP_S
 from hil.setting import Setting
-from hil.ticks import NEVER, TickState, TickTable, note_tick, records_of, run_ticks, state_of
+from hil.ticks import NEVER, TickState, note_tick, records_of, run_ticks, state_of
 from hil.walkers import bodies_of, walk
 from onboard import localization, odometry
-from onboard.errors import InputError
-from onboard.geometry import apply
 from onboard.localization import STATES, LocalizationState, Received
 from onboard.messages import STOP, Fix, Motion, OdometryMessage, Pose, Twist
 from onboard.odometry import OdometryState, Sample
@@ -60,10 +60,11 @@ class FastRobot:
         self._crowd = setting.crowd
         self.bodies: Bodies = NO_BODIES if setting.crowd is None else bodies_of(setting.crowd)
         self._fix_tick = 1 if setting.senses.localization else None
-        self._delay = math.ceil(round(setting.plant.base.command_delay_s * NS) / STEP_NS)
+        self._coming: deque[tuple[int, Fix, Sample]] = deque()
+        self._delay = math.ceil(round(setting.base_plant.base.command_delay_s * NS) / STEP_NS)
         self._late = np.zeros((self._delay, 2))
         self._states = records_of(TickState(x_m=start.x_m, y_m=start.y_m, yaw=start.yaw_rad))
-        self._table = records_of(_table(setting))
+        self._table = records_of(table_of(setting))
         self._covariance = np.zeros((STATES, STATES))
         self._filter = LocalizationState()
         self._fix_variance = np.square(np.array(self._section.localization_sd))
@@ -87,12 +88,15 @@ class FastRobot:
         halted = False
         while self.tick < tick and not halted:
             end = min(tick, self.tick + (MOST_TICKS if self._crowd is None else 1))
-            if self._fix_tick is not None:
-                end = min(end, max(self._fix_tick, self.tick + 1))
+            for due in self._fixes_due():
+                end = min(end, max(due, self.tick + 1))
             self._live(end - self.tick, command)
             halted = bool(self.state.refused or self.state.halt)
             if self.tick == self._fix_tick:
                 self._take_fix()
+            if self._coming and self.tick == self._coming[0][0]:
+                _, fix, then = self._coming.popleft()
+                self._put_fix(fix, then)
 
     def begin(self, start: Start, goal_xy_m: tuple[float, float]) -> None:
         """Count clearance, progress, blocks and trace from this tick on, for a goal in the start frame."""
@@ -117,20 +121,27 @@ class FastRobot:
         self._states["blocked"] = NEVER if since_tick is None else since_tick
         self._judged = True
 
-    def wheels(self) -> OdometryState:
-        """Return the odometry as the runtime has it in this tick; of its history the newest sample, no covariance."""
-        s, now_ns = self.state, time_ns(self.tick)
-        motion = Motion(Pose(s.wheel_x_m, s.wheel_y_m, s.wheel_yaw), Twist(s.wheel_v, s.wheel_w))
+    def wheels(self, then: Sample | None = None) -> OdometryState:
+        """Return the odometry as the runtime has it in this tick; no covariance.
+
+        Of its history the newest sample, and before it another one that matters.
+        """
+        s, newest = self.state, self._sample()
         return OdometryState(
-            pose=motion.pose,
-            twist=motion.twist,
-            stamp_ns=now_ns,
-            arrival_ns=now_ns,
+            pose=newest.motion.pose,
+            twist=newest.motion.twist,
+            stamp_ns=newest.stamp_ns,
+            arrival_ns=newest.stamp_ns,
             covariance=NOT_KEPT,
             travelled_m=s.travelled_m,
             moving_s=s.moving_s,
-            history=(Sample(now_ns, motion, s.moving_s),),
+            history=(newest,) if then is None else (then, newest),
         )
+
+    def _sample(self) -> Sample:
+        s = self.state
+        motion = Motion(Pose(s.wheel_x_m, s.wheel_y_m, s.wheel_yaw), Twist(s.wheel_v, s.wheel_w))
+        return Sample(time_ns(self.tick), motion, s.moving_s)
 
     def localization(self) -> LocalizationState:
         """Return the filter as the runtime has it in this tick."""
@@ -205,15 +216,29 @@ class FastRobot:
         self._states["drift_eps_m"], self._states["drift_eps_rad"] = eps_m * part, eps_rad * part
         self._states["drift_left"] = TICKS_PER_ENVIRONMENT_STEP
 
+    def _fixes_due(self) -> Iterator[int]:
+        """Return the ticks in which the next fix is taken, and the next one comes."""
+        if self._fix_tick is not None:
+            yield self._fix_tick
+        if self._coming:
+            yield self._coming[0][0]
+
     def _take_fix(self) -> None:
-        """Let an external localisation report, and the filter take it in."""
+        """Let an external localisation look where the robot is; it reports at once, or later."""
         senses, now_ns = self._senses, time_ns(self.tick)
         due_ns = next_fix_ns(self.tick * STEP_NS, self._rng, senses.fix_period_s)
         self._fix_tick = -(-due_ns // STEP_NS)
         pose = noisy_fix(self.pose, senses.localization_scale, self._rng, senses.fix_sd)
-        if not self.state.filtering or not self._correct(pose):
-            fix = Fix(now_ns, now_ns, pose)
-            self.put_in(localization.correct(self.localization(), fix, self.wheels(), self._section))
+        if senses.fix_delay_ticks:
+            comes = self.tick + senses.fix_delay_ticks
+            self._coming.append((comes, Fix(now_ns, time_ns(comes), pose), self._sample()))
+        else:
+            self._put_fix(Fix(now_ns, now_ns, pose))
+
+    def _put_fix(self, fix: Fix, then: Sample | None = None) -> None:
+        """Let the filter take in a fix that comes now. then: where the wheels were when it was taken, if not now."""
+        if then is not None or not self.state.filtering or not self._correct(fix.pose):
+            self.put_in(localization.correct(self.localization(), fix, self.wheels(then), self._section))
 
     def _correct(self, pose: Pose) -> bool:
         """Let the filter take in a fix that comes now; False where it cannot be believed, and nothing is changed."""
@@ -235,44 +260,3 @@ class FastRobot:
             self._covariance[:] = after.covariance
         self._filter = after
         self._look_up()
-
-
-def check_start(setting: Setting, course: Course, start: Pose) -> None:
-    """Raise InputError where a body would overlap something, as `world.Simulation.start` does."""
-    x_m, y_m = apply(course.grid_from_map, (start.x_m, start.y_m))
-    cell_m, radius_m = setting.world.cell_m, setting.body.radius_m
-    if circle_overlaps(x_m / cell_m, y_m / cell_m, radius_m / cell_m, course.blocked, course.gap):
-        raise InputError(
-            f"map {setting.world.name}: start ({start.x_m:.2f}, {start.y_m:.2f}): "
-            f"a body of radius {radius_m} m does not fit there"
-        )
-
-
-def _drift_factor() -> npt.NDArray[np.float64]:
-    """Return (2, 2): what numpy's `multivariate_normal` multiplies its standard normal numbers by."""
-    directions, singular, _ = np.linalg.svd(np.array(DRIFT_COVARIANCE))
-    return np.asarray((directions * np.sqrt(singular)).T)
-
-
-DRIFT_FACTOR = _drift_factor()
-
-
-def _table(setting: Setting) -> TickTable:
-    section, recovery, grid = setting.config.odometry, setting.config.recovery, setting.world.grid_from_map
-    return TickTable(
-        grid_x_m=grid.x_m,
-        grid_y_m=grid.y_m,
-        grid_yaw=grid.yaw_rad,
-        cell_m=setting.world.cell_m,
-        radius_m=setting.body.radius_m,
-        height_m=setting.body.height_m,
-        driven_s=min(STEP_NS / NS_PER_S, section.max_gap_ms / 1e3),
-        own_pose=float(section.source == "pose"),
-        max_v=section.max_speed_mps,
-        max_w=section.max_yaw_rate_radps,
-        moving_mps=recovery.moving_mps,
-        moving_radps=recovery.moving_radps,
-        commanded_mps=recovery.commanded_mps,
-        commanded_radps=recovery.commanded_radps,
-        depth_every=setting.senses.depth_every,
-    )

@@ -49,6 +49,6 @@ class SimulatedInbox:
         sensed = robot.step(images=False)
         odometry.append(OdometryMessage(stamp_ns, stamp_ns, sensed.odometry.pose, sensed.odometry.twist))
         if sensed.fix is not None:
-            fixes.append(Fix(stamp_ns, stamp_ns, sensed.fix))
+            fixes.append(Fix(stamp_ns - sensed.fix_age_ns, stamp_ns, sensed.fix))
         seen = self._eyes.look(self._newest, robot.glance(), stamp_ns, *due)
         self._newest = replace(seen, obstacle=sensed.touching)

@@ -54,9 +54,10 @@ def drive_runtime(
     if rendered and setting.scan == "lidar":
         raise InputError("a lidar's scan is cast, not rendered: it takes no rendered cameras")
     config = setting.config if rendered else without_cameras(setting.config)
+    look = PLAIN if setting.look is None else setting.look
     robot = SimulatedRobot(
-        setting.world, setting.plant, setting.body, setting.mounts, episode.start, replace(setting.senses, seed=seed),
-        setting.crowd, PLAIN if setting.look is None else setting.look,
+        setting.world, setting.base_plant, setting.body, setting.mounts, episode.start,
+        replace(setting.senses, seed=seed), setting.crowd, look,
     )  # fmt: skip
     clock = SimulatedClock()
     inbox = SimulatedInbox(robot, clock.now_ns(), _eyes(setting, robot, policy, rendered))
@@ -114,7 +115,7 @@ class _Judge:
         self, setting: Setting, episode: Episode, inbox: SimulatedInbox, robot: SimulatedRobot, most_ticks: int
     ) -> None:
         self._setting, self._episode, self._inbox, self._robot = setting, episode, inbox, robot
-        self._simulation = Simulation(setting.world, setting.plant, setting.body)
+        self._simulation = Simulation(setting.world, setting.base_plant, setting.body)
         self._began = goal_tick(setting.config.rates.ticks_per_decision)
         self._most = most_ticks
         self._rows: list[tuple[float, ...]] = []

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -15,7 +16,7 @@ from hil.bodies import NO_BODIES, Bodies
 from hil.depth_noise import DepthNoise, load_depth_noise
 from hil.maps import World
 from hil.noise import FIX_PERIOD_S, FIX_SD, Drift, drift_step, next_fix_ns, noisy_fix
-from hil.plant import STEP_S
+from hil.plant import STEP_NS, STEP_S
 from hil.render import rays_of, render_color, render_depth
 from hil.textures import PLAIN, Look
 from hil.walkers import Crowd, bodies_of, walk
@@ -39,6 +40,7 @@ class Senses:
     localization_scale: times the noise of a fix
     fix_sd:             standard deviations of a fix, x, y [m], yaw [rad]; `FIX_SD` or `PRINTED_FIX_SD`
     fix_period_s:       least and largest time between fixes; the robot's, or `TRAINING_FIX_PERIOD_S`
+    fix_delay_s:        by so much a fix comes after it was taken, which its stamp says
     depth_noise:        whether depth images have the noise and holes of real ones
     depth_every, color_every: ticks between two images (15 Hz and 6 Hz)
     """
@@ -49,9 +51,15 @@ class Senses:
     localization_scale: float = 1.0
     fix_sd: tuple[float, float, float] = FIX_SD
     fix_period_s: tuple[float, float] = FIX_PERIOD_S
+    fix_delay_s: float = 0.0
     depth_noise: bool = False
     depth_every: int = 2
     color_every: int = 5
+
+    @property
+    def fix_delay_ticks(self) -> int:
+        """Return the ticks between a fix and its coming."""
+        return round(self.fix_delay_s * TICK_HZ)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +71,7 @@ class Sensed:
     depth:    camera -> (height, width) uint16; empty in ticks without images
     color:    (144, 256, 3) uint8 RGB or None
     touching: whether the body is in contact
+    fix_age_ns: how long ago the fix was taken
     """
 
     odometry: Motion
@@ -70,6 +79,7 @@ class Sensed:
     depth: Mapping[str, npt.NDArray[np.uint16]]
     color: npt.NDArray[np.uint8] | None
     touching: bool
+    fix_age_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +135,7 @@ class SimulatedRobot:
         self._rng = np.random.default_rng(self._senses.seed)
         self._drift = Drift(IDENTITY)
         self._fix_due_ns = 0
+        self._coming: deque[tuple[int, Pose]] = deque()
         self._ticks = 0
         self._crowd = crowd
         self._look = look
@@ -152,6 +163,7 @@ class SimulatedRobot:
             depth=self.depth(self.glance()) if images and self.depth_due else {},
             color=self.color(self.glance()) if images and self.color_due else None,
             touching=self.state.touched_at is not None,
+            fix_age_ns=self._senses.fix_delay_ticks * STEP_NS,
         )
         self._ticks += 1
         return sensed
@@ -195,6 +207,13 @@ class SimulatedRobot:
         return spoilt
 
     def _fix(self) -> Pose | None:
+        """Return the fix that comes in this tick, which may have been taken before."""
+        taken = self._take_fix()
+        if taken is not None:
+            self._coming.append((self._ticks + self._senses.fix_delay_ticks, taken))
+        return self._coming.popleft()[1] if self._coming and self._coming[0][0] <= self._ticks else None
+
+    def _take_fix(self) -> Pose | None:
         if not self._senses.localization or self.state.time_ns < self._fix_due_ns:
             return None
         senses = self._senses

@@ -24,13 +24,14 @@ ORDINARY_SENSES = Senses()
 class Setting:
     """A building, a robot and its configuration.
 
-    plant:  both what the base does and what the robot believes of it
+    plant:  what the robot believes of its base, and what the base does unless `true_plant` says otherwise
     senses: how well wheels, localisation and cameras work; their seed is each drive's own
     crowd:  who else moves there, at the beginning of a drive; None is nobody
     scan:   "fused" is what the depth cameras see, "lidar" one plane seen all around; for policy and limits alike
     look:   colours and light for the colour camera; None is plain
     limits: whether the last word over commands (`onboard.limits`) and the recovery are in force; without them the
             policy drives alone
+    true_plant: what the base does, where the robot is wrong about it
     """
 
     world: World
@@ -43,3 +44,9 @@ class Setting:
     scan: ScanKind = "fused"
     look: Look | None = None
     limits: bool = True
+    true_plant: Plant | None = None
+
+    @property
+    def base_plant(self) -> Plant:
+        """What the base does."""
+        return self.plant if self.true_plant is None else self.true_plant

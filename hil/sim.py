@@ -52,7 +52,7 @@ class Link:
         motion = sensed.odometry
         self._odometry.write(ros_odometry(stamp_ns, frames.odom_frame, frames.base_frame, motion.pose, motion.twist))
         if sensed.fix is not None:
-            self._fixes.write(ros_fix(stamp_ns, frames.map_frame, sensed.fix, FIX_SD))
+            self._fixes.write(ros_fix(stamp_ns - sensed.fix_age_ns, frames.map_frame, sensed.fix, FIX_SD))
         if sensed.touching != self._told or number % NOTICE_TICKS == 0:
             self._told = sensed.touching
             self._obstacle.write(Bool(sensed.touching))

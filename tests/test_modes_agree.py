@@ -30,6 +30,7 @@ from onboard.contract import ACTIONS
 from onboard.errors import InputError
 from onboard.interfaces import Policy
 from onboard.messages import Observation, Pose, Twist
+from onboard.motion import Plant
 
 WORLD = with_box(with_box(room(7.0, 5.0), (3.0, 3.3), (1.0, 3.0), (0.0, 0.5)), (5.0, 6.0), (3.5, 4.0), (0.5, 0.9))
 EPISODE = Episode(Pose(1.0, 2.0, 0.3), (5.5, 2.0), 5.0)
@@ -49,6 +50,11 @@ def delayed(command_delay_s: float) -> Setting:
     return replace(SETTING, plant=PLANT.model_copy(update={"base": base}))
 
 
+def weaker(plant: Plant) -> Plant:
+    scaled = {name: 0.7 * getattr(plant.linear, name) for name in ("f_up", "f_down", "acceleration_max")}
+    return plant.model_copy(update={"linear": plant.linear.model_copy(update=scaled)})
+
+
 def configured(**tables: dict[str, object]) -> Setting:
     return replace(SETTING, config=Config.model_validate(tables))
 
@@ -58,6 +64,9 @@ SETTINGS = {
     "among others": replace(SETTING, crowd=CROWD),
     "lidar": replace(SETTING, scan="lidar"),
     "no localisation": replace(SETTING, senses=Senses(localization=False)),
+    "fixes that come late": replace(SETTING, senses=Senses(fix_delay_s=1.0)),
+    "fixes that come late and often": replace(SETTING, senses=Senses(fix_delay_s=1.5, fix_period_s=(0.2, 1.0))),
+    "another base than believed": replace(SETTING, true_plant=weaker(PLANT)),
     "perfect senses": replace(SETTING, senses=Senses(drift_scale=0.0, localization_scale=0.0)),
     "three times the drift": replace(SETTING, senses=Senses(drift_scale=3.0)),
     "a scan every tick": replace(SETTING, senses=Senses(depth_every=1)),
