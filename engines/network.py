@@ -140,6 +140,11 @@ def goal_seen_from(pose: Tensor, goal: Tensor) -> Tensor:
     return torch.stack([rho, ahead / rho, left / rho], dim=1)
 
 
+def _present(image: Tensor) -> Tensor:
+    """Return (N, 1): 0 for no image, which the contract gives as zeros everywhere; without it the branch is silent."""
+    return (image.abs().amax(dim=(1, 2, 3)) > 0.0).to(image.dtype)[:, None]
+
+
 NEAREST_M = 1e-3
 """Keeps the direction of a goal finite that the robot stands on."""
 
@@ -209,7 +214,7 @@ class PolicyNetwork(nn.Module):
         if name == "goal" and self.variant.goal_from != "start":
             values = goal_seen_from(tensors[self.variant.goal_from], values)
         encoded: Tensor = self.get_submodule(name)(values)
-        return encoded
+        return encoded * _present(values) if name == "rgb" else encoded
 
     def forward(self, *inputs: Tensor) -> Step:
         """Take one decision step of tensors in the order of `inputs`."""

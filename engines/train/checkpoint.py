@@ -1,0 +1,87 @@
+"""Files that a training goes on from, and the policy that it makes: written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import zipfile
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from engines.network import PolicyNetwork, Variant, Widths
+from onboard.errors import InputError
+
+TRAINING, POLICY = "onboard-training", "onboard-policy"
+VERSION = 1
+
+
+def save(file: Path, content: Mapping[str, Any]) -> None:
+    """Write a file by `torch.save` beside the old one, then in its place. Raises InputError."""
+    beside = file.with_name(file.name + ".part")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with beside.open("wb") as out:
+            torch.save(dict(content), out)
+            out.flush()
+            os.fsync(out.fileno())
+        os.replace(beside, file)
+    except OSError as error:
+        raise InputError(f"{file}: cannot be written: {error.strerror}") from error
+
+
+def load(file: Path, form: str) -> dict[str, Any]:
+    """Return what `save` wrote. Raises InputError for a file of another form, a damaged one, or none."""
+    if not file.is_file():
+        raise InputError(f"{file}: there is no such file")
+    if not zipfile.is_zipfile(file):
+        raise InputError(f"{file}: not a file by torch.save, or a truncated one")
+    try:
+        content = torch.load(file, map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, EOFError, KeyError, RuntimeError, TypeError, ValueError) as error:
+        raise InputError(f"{file}: cannot be read: {str(error).strip().splitlines()[0]}") from error
+    if not isinstance(content, dict) or content.get("format") != form or content.get("version") != VERSION:
+        raise InputError(f"{file}: not an {form} file of version {VERSION}")
+    return content
+
+
+def load_training(file: Path, digest: str) -> dict[str, Any] | None:
+    """Return the checkpoint to go on from, None when there is none. Raises InputError for another configuration's."""
+    if not file.exists():
+        return None
+    content = load(file, TRAINING)
+    if content.get("digest") != digest:
+        raise InputError(
+            f"{file}: made with another configuration (digest {str(content.get('digest'))[:12]}, this one has "
+            f"{digest[:12]}); give another --out, or remove it"
+        )
+    return content
+
+
+def save_policy(file: Path, network: PolicyNetwork, meta: Mapping[str, Any]) -> None:
+    """Write a network with what it is, for `onboard-engines export`. Raises InputError."""
+    content = {
+        "format": POLICY,
+        "version": VERSION,
+        "widths": asdict(network.widths),
+        "variant": asdict(network.variant),
+        "state": {name: value.detach().cpu() for name, value in network.state_dict().items()},
+        "meta": dict(meta),
+    }
+    save(file, content)
+
+
+def load_policy(file: Path) -> tuple[PolicyNetwork, dict[str, Any]]:
+    """Return the network that `save_policy` wrote, in evaluation mode, and its meta. Raises InputError."""
+    content = load(file, POLICY)
+    try:
+        sizes = dict(content["widths"])
+        widths = Widths(**{**sizes, "scan_channels": tuple(sizes["scan_channels"])})
+        network = PolicyNetwork(widths, Variant(**content["variant"]))
+        network.load_state_dict(content["state"])
+    except (KeyError, TypeError, RuntimeError) as error:
+        raise InputError(f"{file}: not the weights that it says: {str(error).strip().splitlines()[0]}") from error
+    return network.eval(), dict(content["meta"])

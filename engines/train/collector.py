@@ -1,0 +1,174 @@
+"""Driving and labelling: the student drives, the expert says what it would have done (DAgger)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from pydantic import Field
+
+from engines.network import PolicyNetwork
+from engines.train.domain import DomainSection
+from engines.train.expert import soft_targets
+from engines.train.lanes import Ended, Glimpse, Lane, LaneRules
+from engines.train.places import Building, PlacesSection, make_building
+from engines.train.sequences import COMPASS, TARGETS, WEIGHT, Recorder, Run
+from engines.train.student import Student
+from hil.setting import Setting
+from onboard.config import Fraction, Positive, Section
+
+Weights = Mapping[str, npt.NDArray[np.float32]]
+
+
+class DrivingSection(Section):
+    """How the student drives while it learns.
+
+    lanes:          drives side by side
+    decisions:      of each lane in a round
+    most_run:       decisions in a row that are learned from together
+    memory_reset_s: how often the memory is reset; none leaves it alone
+    max_s:          a drive is ended after so long
+    expert:         share of decisions that the expert drives, in spells of `expert_spell`
+    greedy:         share of drives in which the student takes its best action; in the others it draws one
+    temperature_s:  of the expert's soft targets: so many seconds lost are e times less likely
+    """
+
+    lanes: int = Field(32, ge=1)
+    decisions: int = Field(48, ge=1)
+    most_run: int = Field(48, ge=1)
+    memory_reset_s: Positive | None = 10.0
+    max_s: Positive = 60.0
+    expert: Fraction = 0.15
+    expert_spell: int = Field(8, ge=1)
+    greedy: Fraction = 0.5
+    temperature_s: Positive = 0.08
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """All that a collector needs to know."""
+
+    places: PlacesSection
+    domain: DomainSection
+    driving: DrivingSection
+    colour: float
+    robot: Setting
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What came of a round: runs to learn from, and how many drives ended how."""
+
+    runs: list[Run]
+    decisions: int
+    drives: int
+    reached: int
+    contacts: int
+
+
+class Collector:
+    """Lanes with one student, for one chapter of the training. `number` tells collectors of one training apart."""
+
+    def __init__(
+        self, rules: Rules, network: PolicyNetwork, seed: Sequence[int], number: int, device: torch.device
+    ) -> None:
+        driving = rules.driving
+        lane_rules = LaneRules(rules.places, rules.domain, driving.memory_reset_s, driving.max_s, rules.colour)
+        buildings = make_buildings(rules, seed)
+        streams = [np.random.default_rng([*seed, number, lane]) for lane in range(driving.lanes)]
+        self._lanes = [Lane(lane_rules, buildings, rng) for rng in streams]
+        self._rng = np.random.default_rng([*seed, number, driving.lanes])
+        self._driving, self._network = driving, network
+        self._student = Student(network, driving.lanes, device)
+        self._recorders = [Recorder(driving.most_run) for _ in self._lanes]
+        self._greedy = self._rng.random(driving.lanes) < driving.greedy
+        self._spell = np.zeros(driving.lanes, np.int64)
+
+    def collect(self, weights: Weights) -> Round:
+        """Drive a round with some weights, by name; those that are not named stay as they are."""
+        state = {name: torch.from_numpy(np.array(values)) for name, values in weights.items()}
+        self._network.load_state_dict(state, strict=False)
+        ended: list[Ended] = []
+        for _ in range(self._driving.decisions):
+            glimpses = [lane.wait() for lane in self._lanes]
+            ended += [glimpse.ended for glimpse in glimpses if glimpse.ended is not None]
+            self._decide(glimpses)
+        return Round(
+            runs=[run for recorder in self._recorders for run in recorder.take()],
+            decisions=self._driving.decisions * len(self._lanes),
+            drives=len(ended),
+            reached=sum(one.outcome.reached for one in ended),
+            contacts=sum(one.outcome.contacts for one in ended),
+        )
+
+    def _decide(self, glimpses: Sequence[Glimpse]) -> None:
+        student, rows = self._student, self._student.rows(glimpses)
+        student.refresh(glimpses)
+        memories = [student.memory(lane) for lane in range(len(glimpses))]
+        logits, _ = student.decide(rows)
+        for lane, glimpse in enumerate(glimpses):
+            if glimpse.scores is None:
+                raise ValueError("the lanes of a collector have an expert")
+            targets, weight = soft_targets(glimpse.scores, self._driving.temperature_s)
+            row = {
+                **rows[lane],
+                TARGETS: targets[None],
+                WEIGHT: np.array([weight], np.float32),
+                COMPASS: glimpse.compass[None],
+            }
+            self._recorders[lane].add(row, glimpse.fresh, memories[lane])
+            if glimpse.ended is not None:
+                self._greedy[lane] = self._rng.random() < self._driving.greedy
+            self._lanes[lane].answer(self._action(lane, logits[lane], targets))
+
+    def _action(self, lane: int, logits: npt.NDArray[np.float32], targets: npt.NDArray[np.float32]) -> int:
+        """Return who decides: the expert for a spell now and then, else the student, greedy or by chance."""
+        driving, rng = self._driving, self._rng
+        if self._spell[lane] == 0 and rng.random() < _spells(driving):
+            self._spell[lane] = driving.expert_spell
+        if self._spell[lane] > 0:
+            self._spell[lane] -= 1
+            return int(np.argmax(targets))
+        if self._greedy[lane]:
+            return int(np.argmax(logits))
+        return sampled(logits, rng)
+
+
+def sampled(logits: npt.NDArray[np.float32], rng: np.random.Generator) -> int:
+    """Return an action drawn by its probability."""
+    odds = np.exp(logits.astype(np.float64) - logits.max())
+    return int(rng.choice(len(odds), p=odds / odds.sum()))
+
+
+def _spells(driving: DrivingSection) -> float:
+    """Return how likely a spell of the expert begins, so that it drives its share of all decisions."""
+    if driving.expert >= 1.0:
+        return 1.0
+    return min(1.0, driving.expert / ((1.0 - driving.expert) * driving.expert_spell))
+
+
+def make_buildings(rules: Rules, seed: Sequence[int]) -> list[Building]:
+    """Return every map with furniture by seed. Raises InputError."""
+    furniture = np.random.default_rng(seed).integers(2**31, size=len(rules.places.maps))
+    return [
+        make_building(rules.places, place, int(number), rules.robot)
+        for place, number in zip(rules.places.maps, furniture, strict=True)
+    ]
+
+
+def plain_robot(rules: Rules) -> Rules:
+    """Return the rules for looking how good the student is: the configured robot, always greedy, never the expert."""
+    domain = DomainSection(
+        plant_spread=0.0, delay_ticks=_delay(rules), drift_scale=(1.0, 1.0), drift_paper=1.0, no_localization=0.0,
+        often_localized=0.0, camera_gone=0.0, scan_noise=0.0, scan_holes=0.0, pedestrians=0.0, limits=1.0,
+    )  # fmt: skip
+    driving = rules.driving.model_copy(update={"expert": 0.0, "greedy": 1.0})
+    return replace(rules, domain=domain, driving=driving)
+
+
+def _delay(rules: Rules) -> tuple[int, int]:
+    ticks = rules.robot.config.rates.delay_ticks
+    return ticks, ticks

@@ -1,0 +1,142 @@
+"""`engines/train/*.toml`: everything that a training depends on, checked at load, unknown keys refused."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from pydantic import Field, ValidationError
+
+from engines.network import PAPER, TINY, GoalFrom, Variant, Widths
+from engines.train.collector import DrivingSection, Rules
+from engines.train.domain import DomainSection
+from engines.train.places import PlacesSection
+from hil.evaluate.episode_driver import robot_files
+from hil.maps import world_of_walls
+from hil.setting import Setting
+from onboard.config import Config, Fraction, Positive, Section, load_config, read_toml, validation_line
+from onboard.errors import ConfigError, InputError
+from onboard.geometry import IDENTITY
+
+DEFAULT = Path(__file__).parent / "default.toml"
+SIZES: dict[str, Widths] = {"paper": PAPER, "small": replace(PAPER, memory_layers=1, memory=512), "tiny": TINY}
+
+
+class NetworkSection(Section):
+    """Which network. size "small" has one layer of 512 in place of the paper's two of 1024, for comparisons."""
+
+    size: Literal["paper", "small", "tiny"] = "paper"
+    rgb: bool = True
+    scan: bool = True
+    loc: bool = True
+    goal_from: GoalFrom = "pose"
+    auxiliary: bool = True
+
+    @property
+    def widths(self) -> Widths:
+        """Return the sizes."""
+        return SIZES[self.size]
+
+    @property
+    def variant(self) -> Variant:
+        """Return the inputs."""
+        return Variant(self.rgb, self.scan, self.loc, self.goal_from, self.auxiliary)
+
+
+class RobotFilesSection(Section):
+    """The robot that learns: an onboard.toml, and its plant in place of that file's; None is the default robot."""
+
+    config: Path | None = None
+    plant: Path | None = None
+
+
+class ImitationSection(Section):
+    """How the student learns from the expert.
+
+    chapters, rounds: a chapter has newly furnished buildings and ends with a checkpoint
+    updates:          of a round
+    batch:            decisions in an update, at least
+    fresh:            share of a batch from the newest round, the rest from the chapter so far
+    rate, warm_up:    largest learning rate, falling as a cosine to a twentieth, and updates until it is reached
+    auxiliary:        weight of the goal compass' error
+    colour:           share of drives with rendered images in the last `coloured` part of the chapters
+    collectors:       processes that drive; 0 drives in the trainer's own
+    validate:         drives by which a chapter is judged
+    """
+
+    chapters: int = Field(24, ge=1)
+    rounds: int = Field(32, ge=1)
+    updates: int = Field(4, ge=1)
+    batch: int = Field(640, ge=1)
+    fresh: Fraction = 0.5
+    rate: Positive = 6e-4
+    warm_up: int = Field(100, ge=0)
+    clip: Positive = 1.0
+    auxiliary: float = Field(0.5, ge=0.0)
+    colour: Fraction = 0.1
+    coloured: Fraction = 0.3
+    collectors: int = Field(1, ge=0)
+    validate_drives: int = Field(48, ge=0)
+
+
+class TrainConfig(Section):
+    """One training."""
+
+    name: str = Field("onboard", min_length=1)
+    seed: int = Field(0, ge=0)
+    robot: RobotFilesSection = RobotFilesSection()
+    network: NetworkSection = NetworkSection()
+    places: PlacesSection = PlacesSection()
+    domain: DomainSection = DomainSection()
+    driving: DrivingSection = DrivingSection()
+    imitation: ImitationSection = ImitationSection()
+
+    @property
+    def digest(self) -> str:
+        """Return a digest of everything in it, by which checkpoints are told apart."""
+        return hashlib.sha256(json.dumps(self.model_dump(mode="json"), sort_keys=True).encode()).hexdigest()
+
+
+def load_train_config(path: Path, changes: dict[str, object] | None = None) -> TrainConfig:
+    """Return the configuration in a file, with some values of it changed, given as "table.key".
+
+    Raises ConfigError naming file, field and limit.
+    """
+    table = read_toml(path)
+    for key, value in (changes or {}).items():
+        *tables, last = key.split(".")
+        inner = table
+        for name in tables:
+            inner = inner.setdefault(name, {})
+        inner[last] = value
+    try:
+        return TrainConfig.model_validate(table)
+    except ValidationError as error:
+        raise ConfigError(validation_line(path, error)) from error
+    except InputError as error:
+        raise ConfigError(f"{path}: {error}") from error
+
+
+def rules_of(config: TrainConfig, colour: float = 0.0) -> Rules:
+    """Return what the collectors need to know. Raises ConfigError for the robot's files."""
+    robot = Config() if config.robot.config is None else load_config(config.robot.config)
+    if config.robot.plant is not None:
+        section = robot.robot.model_copy(update={"plant": config.robot.plant})
+        robot = robot.model_copy(update={"robot": section})
+    files = robot_files(robot)
+    setting = Setting(_NOWHERE, files.plant, files.body, files.mounts, files.config)
+    return Rules(config.places, config.domain, config.driving, colour, setting)
+
+
+def described(config: TrainConfig) -> dict[str, object]:
+    """Return what a manifest and a model card say of a training."""
+    sizes = asdict(config.network.widths)
+    return {"name": config.name, "seed": config.seed, "digest": config.digest, "widths": sizes}
+
+
+_NOWHERE = world_of_walls("nowhere", 1.0, IDENTITY, np.ones((1, 1), np.bool_))
+"""In place of a building, until one is furnished."""

@@ -1,0 +1,153 @@
+"""Collectors in processes of their own: while the trainer learns from one round, the next one is driven.
+
+What is learned from is therefore driven with the weights of the round before, always, whether a collector has a
+process of its own or not: the result depends on the number of collectors, not on how fast they are.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Sequence
+from multiprocessing.connection import Connection
+from typing import Protocol
+
+import torch
+
+from engines.network import PolicyNetwork, Variant, Widths
+from engines.train.collector import Collector, Round, Rules, Weights
+from engines.train.sequences import is_learned
+from onboard.errors import OnboardError
+
+CLOSE_S = 10.0
+
+
+class Crew(Protocol):
+    """Whoever drives for the trainer."""
+
+    def open(self, seed: Sequence[int]) -> None:
+        """Furnish the buildings of a chapter and put the robots down."""
+
+    def request(self, weights: Weights) -> None:
+        """Begin a round."""
+
+    def result(self) -> list[Round]:
+        """Return the round begun last, one of each collector. Raises OnboardError when one has failed."""
+
+    def close(self) -> None:
+        """Send everybody home. Safe to call twice."""
+
+
+class LocalCrew:
+    """One collector, in place."""
+
+    def __init__(self, rules: Rules, network: PolicyNetwork, device: torch.device) -> None:
+        self._rules, self._device = rules, device
+        self._network = PolicyNetwork(network.widths, network.variant).to(device)
+        self._network.load_state_dict(network.state_dict())
+        self._collector: Collector | None = None
+        self._round: Round | None = None
+
+    def open(self, seed: Sequence[int]) -> None:
+        """Furnish."""
+        self._collector = Collector(self._rules, self._network, seed, 0, self._device)
+
+    def request(self, weights: Weights) -> None:
+        """Drive a round now."""
+        if self._collector is None:
+            raise OnboardError("the crew has not been opened")
+        self._round = self._collector.collect(weights)
+
+    def result(self) -> list[Round]:
+        """Return it."""
+        if self._round is None:
+            raise OnboardError("no round was requested")
+        return [self._round]
+
+    def close(self) -> None:
+        """Nothing to do."""
+
+
+class ProcessCrew:
+    """Collectors in processes of their own, on the CPU, one thread each."""
+
+    def __init__(self, rules: Rules, network: PolicyNetwork, collectors: int) -> None:
+        context = multiprocessing.get_context("spawn")
+        frozen = {name: value.cpu().numpy() for name, value in network.state_dict().items() if not is_learned(name)}
+        self._ends: list[Connection] = []
+        self._processes = []
+        for number in range(collectors):
+            here, there = context.Pipe()
+            given = (there, rules, network.widths, network.variant, frozen, number)
+            process = context.Process(target=_work, args=given, daemon=True)
+            process.start()
+            there.close()
+            self._ends.append(here)
+            self._processes.append(process)
+
+    def open(self, seed: Sequence[int]) -> None:
+        """Let all furnish; the first result waits for it."""
+        self._send(("open", list(seed)))
+
+    def request(self, weights: Weights) -> None:
+        """Let all begin a round."""
+        self._send(("round", dict(weights)))
+
+    def result(self) -> list[Round]:
+        """Wait for all and return what they bring, in their order."""
+        rounds = []
+        for end in self._ends:
+            try:
+                answer = end.recv()
+            except EOFError as error:
+                raise OnboardError("a collector's process ended: most likely the machine ran out of memory") from error
+            if isinstance(answer, str):
+                raise OnboardError(f"a collector failed: {answer}")
+            rounds.append(answer)
+        return rounds
+
+    def close(self) -> None:
+        """End the processes."""
+        for end in self._ends:
+            end.close()
+        for process in self._processes:
+            process.join(CLOSE_S)
+            if process.is_alive():
+                process.terminate()
+        self._ends, self._processes = [], []
+
+    def _send(self, order: tuple[str, object]) -> None:
+        for end in self._ends:
+            try:
+                end.send(order)
+            except OSError as error:
+                raise OnboardError("a collector's process ended: most likely the machine ran out of memory") from error
+
+
+def weights_of(network: PolicyNetwork) -> Weights:
+    """Return what training changes, by name, as arrays of their own."""
+    return {
+        name: value.detach().cpu().numpy().copy() for name, value in network.state_dict().items() if is_learned(name)
+    }
+
+
+def _work(end: Connection, rules: Rules, widths: Widths, variant: Variant, frozen: Weights, number: int) -> None:
+    """Take orders until the other end is closed; an error that the user can mend goes back as its line."""
+    torch.set_num_threads(1)
+    network = PolicyNetwork(widths, variant)
+    network.load_state_dict({name: torch.from_numpy(value) for name, value in frozen.items()}, strict=False)
+    collector: Collector | None = None
+    while True:
+        try:
+            order, what = end.recv()
+        except (EOFError, KeyboardInterrupt):
+            return
+        try:
+            if order == "open":
+                collector = Collector(rules, network, what, number, torch.device("cpu"))
+            elif collector is not None:
+                end.send(collector.collect(what))
+        except (OnboardError, MemoryError) as error:
+            end.send(str(error) or type(error).__name__)
+            return
+        except KeyboardInterrupt:
+            return

@@ -1,0 +1,147 @@
+"""What differs from drive to drive in training: the robot, its senses, who else is about. Drawn by a generator.
+
+Everything is drawn about the configured robot. The limits are in force in part of the drives, so that the policy knows
+both how they bind it and that it must not lean on them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from hil.direct_scan import looked_at
+from hil.noise import FIX_PERIOD_S, TRAINING_FIX_PERIOD_S
+from hil.robot import Senses
+from hil.setting import Setting
+from hil.textures import draw_look
+from hil.walkers import make_crowd, walking_space
+from onboard.config import Fraction, NonNegative, ScanSection, Section
+from onboard.motion import Axis, Plant
+from onboard.mounts import Mounts
+from onboard.scan_points import AHEAD_BINS
+
+Range = tuple[float, float]
+Spread = Annotated[float, Field(ge=0.0, lt=1.0)]
+MOST_SEED = 2**31
+
+
+class DomainSection(Section):
+    """How far the robots of the training differ. The defaults are the issue's: plant, delay, drift, lost senses.
+
+    plant_spread:      each axis' frequencies and acceleration times a factor, log-uniform within 1 -+ this
+    delay_ticks:       least and most sense-to-act delay, at 30 Hz
+    drift_scale:       least and most times the paper's odometry drift; `drift_paper` is the share of drives with 1
+    no_localization:   share of drives without fixes; `often_localized`: with one every 1 to 2 s, not the paper's 3 to 4
+    camera_gone:       share of drives with one depth camera missing
+    scan_noise:        most relative standard deviation of ranges; `scan_holes`: most share of bins that see nothing
+    pedestrians:       share of drives with one to three people about
+    limits:            share of drives in which the runtime's limits have the last word
+    """
+
+    plant_spread: Spread = 0.3
+    delay_ticks: tuple[int, int] = (2, 4)
+    drift_scale: Range = (0.0, 3.0)
+    drift_paper: Fraction = 0.5
+    no_localization: Fraction = 0.05
+    often_localized: Fraction = 0.15
+    camera_gone: Fraction = 0.15
+    scan_noise: NonNegative = 0.02
+    scan_holes: Fraction = 0.02
+    pedestrians: Fraction = 0.05
+    limits: Fraction = 0.5
+
+    @model_validator(mode="after")
+    def _ordered(self) -> DomainSection:
+        for name, (least, most) in (("delay_ticks", self.delay_ticks), ("drift_scale", self.drift_scale)):
+            if not 0 <= least <= most:
+                raise ValueError(f"{name}: expected 0 <= least <= most, found {least}, {most}")
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Flaws:
+    """What is wrong with the scan that the policy is given in one drive."""
+
+    noise: float = 0.0
+    holes: float = 0.0
+
+
+FLAWLESS = Flaws()
+
+
+@dataclass(frozen=True, slots=True)
+class Drill:
+    """The robot of one drive."""
+
+    setting: Setting
+    flaws: Flaws
+
+
+def draw_drill(section: DomainSection, base: Setting, rng: np.random.Generator) -> Drill:
+    """Return a robot for one drive in the building of `base`, about the robot of `base`."""
+    plant = _draw_plant(section, base.plant, rng)
+    delay = int(rng.integers(section.delay_ticks[0], section.delay_ticks[1] + 1))
+    rates = base.config.rates.model_copy(update={"delay_ticks": delay})
+    mounts = base.mounts
+    if rng.random() < section.camera_gone:
+        gone = str(rng.choice(sorted(mounts.depth)))
+        mounts = replace(mounts, depth={name: mount for name, mount in mounts.depth.items() if name != gone})
+    # The limits do not let a robot drive where nobody looks; alone, the policy is to do what it can.
+    limits = rng.random() < section.limits and _looks_ahead(mounts, base.config.scan)
+    setting = replace(
+        base,
+        plant=plant,
+        mounts=mounts,
+        config=base.config.model_copy(update={"rates": rates}),
+        senses=_draw_senses(section, base.senses, rng),
+        limits=limits,
+        look=draw_look(int(rng.integers(MOST_SEED))),
+    )
+    flaws = Flaws(section.scan_noise * float(rng.random()), section.scan_holes * float(rng.random()))
+    if rng.random() < section.pedestrians:
+        setting = replace(
+            setting, crowd=make_crowd(walking_space(base.world), int(rng.integers(MOST_SEED)), int(rng.integers(1, 4)))
+        )
+    return Drill(setting, flaws)
+
+
+def flawed(ranges_m: np.ndarray, flaws: Flaws, rng: np.random.Generator) -> np.ndarray:
+    """Return (180,) float32 ranges with noise and holes; a hole sees nothing (inf)."""
+    if flaws == FLAWLESS:
+        return ranges_m
+    noisy = ranges_m * (1.0 + flaws.noise * rng.standard_normal(len(ranges_m)))
+    holes = rng.random(len(ranges_m)) < flaws.holes
+    return np.asarray(np.where(holes, np.inf, noisy), np.float32)
+
+
+def _looks_ahead(mounts: Mounts, section: ScanSection) -> bool:
+    return bool(looked_at(mounts, section)[AHEAD_BINS].any())
+
+
+def _draw_plant(section: DomainSection, plant: Plant, rng: np.random.Generator) -> Plant:
+    return plant.model_copy(update={name: _draw_axis(section, getattr(plant, name), rng) for name in _AXES})
+
+
+_AXES = ("linear", "angular")
+_DRAWN = ("f_up", "f_down", "acceleration_max")
+
+
+def _draw_axis(section: DomainSection, axis: Axis, rng: np.random.Generator) -> Axis:
+    widest = np.log1p(section.plant_spread)
+    factors = np.exp(rng.uniform(-widest, widest, len(_DRAWN)))
+    drawn = {name: getattr(axis, name) * float(factor) for name, factor in zip(_DRAWN, factors, strict=True)}
+    return axis.model_copy(update=drawn)
+
+
+def _draw_senses(section: DomainSection, senses: Senses, rng: np.random.Generator) -> Senses:
+    paper, often = rng.random() < section.drift_paper, rng.random() < section.often_localized
+    drawn = float(rng.uniform(*section.drift_scale))
+    return replace(
+        senses,
+        drift_scale=1.0 if paper else drawn,
+        localization=bool(rng.random() >= section.no_localization),
+        fix_period_s=FIX_PERIOD_S if often else TRAINING_FIX_PERIOD_S,
+    )

@@ -1,0 +1,209 @@
+"""Imitation with DAgger: the student drives, the expert labels, the student learns in runs of its memory.
+
+Chapters end with a checkpoint and begin anew, with other furniture and other drives, so that a training that was
+stopped and goes on at the last checkpoint is the same training.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from engines.network import PolicyNetwork
+from engines.train import checkpoint
+from engines.train.collector import Round, plain_robot
+from engines.train.config import ImitationSection, TrainConfig, rules_of
+from engines.train.crew import Crew, LocalCrew, ProcessCrew, weights_of
+from engines.train.journal import Journal
+from engines.train.sequences import COMPASS, TARGETS, WEIGHT, Batch, Run, batch_of, is_learned, trainable, unroll
+from engines.train.validation import validated
+from onboard.errors import OnboardError
+
+STAGE = "imitation"
+LAST_RATE = 0.05
+"""The learning rate falls to so much of its largest."""
+RHO_SCALE_M = 5.0
+"""An error of the compass' distance counts as one of its direction when it is so large."""
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """What one update found. agreement: weighted share of decisions whose best action is the expert's."""
+
+    action: float
+    compass: float
+    agreement: float
+
+
+class Imitation:
+    """The trainer. network: what learns, in place."""
+
+    def __init__(self, config: TrainConfig, network: PolicyNetwork, folder: Path, device: torch.device) -> None:
+        self._config, self._section = config, config.imitation
+        self._network, self._device, self._folder = network.to(device), device, folder
+        begin_silent(self._network)
+        self._learning = trainable(network)
+        self._optimizer = torch.optim.AdamW(self._learning, lr=self._section.rate, weight_decay=0.0)
+        self._updates = 0
+        self.chapter = self._resume()
+
+    @property
+    def checkpoint(self) -> Path:
+        """Where the training goes on from."""
+        return self._folder / f"{STAGE}.ckpt"
+
+    def run(self, until: int | None = None) -> None:
+        """Train to the last chapter, or to that one. Raises OnboardError; the last checkpoint stays."""
+        chapters = self._section.chapters if until is None else min(until, self._section.chapters)
+        rounds = self._section.rounds
+        if self.chapter >= chapters:
+            return
+        with Journal(self._folder, STAGE, chapters * rounds, self.chapter * rounds) as journal:
+            while self.chapter < chapters:
+                self._live_chapter(journal)
+
+    def _live_chapter(self, journal: Journal) -> None:
+        config, section, chapter = self._config, self._section, self.chapter
+        seed = [config.seed, _STREAM, chapter]
+        rng = np.random.default_rng([*seed, _DRAWS])
+        begun = chapter >= math.ceil(section.chapters * (1.0 - section.coloured))
+        crew = self._crew(section.colour if begun and config.network.rgb else 0.0)
+        known: list[Run] = []
+        try:
+            crew.open(seed)
+            crew.request(weights_of(self._network))
+            for number in range(section.rounds):
+                rounds = crew.result()
+                if number + 1 < section.rounds:
+                    crew.request(weights_of(self._network))
+                self._learn(rounds, known, rng, journal, chapter * section.rounds + number)
+        finally:
+            crew.close()
+        self.chapter += 1
+        numbers = validated(plain_robot(rules_of(config)), self._network, section.validate_drives, config.seed)
+        journal.note(self.chapter, numbers, say=True)
+        self._save()
+
+    def _learn(
+        self, rounds: Sequence[Round], known: list[Run], rng: np.random.Generator, journal: Journal, step: int
+    ) -> None:
+        """Make the updates of a round."""
+        section = self._section
+        fresh = [run for one in rounds for run in one.runs]
+        known += fresh
+        losses = [self._update(self._draw(fresh, known, rng), f"round {step}") for _ in range(section.updates)]
+        numbers = {
+            "loss": float(np.mean([one.action for one in losses])),
+            "compass": float(np.mean([one.compass for one in losses])),
+            "agreement": float(np.mean([one.agreement for one in losses])),
+            "rate": self._rate(),
+            "decisions": float(sum(one.decisions for one in rounds)),
+            "drives": float(sum(one.drives for one in rounds)),
+            "reached": float(sum(one.reached for one in rounds)),
+            "contacts": float(sum(one.contacts for one in rounds)),
+        }
+        journal.note(step, numbers)
+        journal.advance(f"loss {numbers['loss']:.3f} agreement {numbers['agreement']:.3f}")
+
+    def _draw(self, fresh: Sequence[Run], known: Sequence[Run], rng: np.random.Generator) -> Batch:
+        """Return runs of at least `batch` decisions, some of the newest, some of the whole chapter."""
+        section = self._section
+        chosen: list[Run] = []
+        count = 0
+        while count < section.batch:
+            source = fresh if rng.random() < section.fresh else known
+            run = source[int(rng.integers(len(source)))]
+            chosen.append(run)
+            count += len(run)
+        return batch_of(chosen, self._network.memory_shape, self._device)
+
+    def _update(self, batch: Batch, where: str) -> Losses:
+        """Make one step. Raises OnboardError for a loss that is not a number; nothing is changed then."""
+        for group in self._optimizer.param_groups:
+            group["lr"] = self._rate()
+        states = unroll(self._network, batch)
+        logits, weight, targets = self._network.actor(states), batch.rows[WEIGHT], batch.rows[TARGETS]
+        total = weight.sum().clamp(min=1.0)
+        action = -((targets * torch.log_softmax(logits, dim=1)).sum(dim=1) * weight).sum() / total
+        compass = compass_error(self._network.auxiliary(states), batch.rows[COMPASS])
+        auxiliary = self._section.auxiliary if self._network.variant.auxiliary else 0.0
+        loss = action + auxiliary * compass
+        if not torch.isfinite(loss):
+            raise OnboardError(
+                f"{STAGE}: the loss is {float(loss)} in update {self._updates} ({where}, {len(batch)} decisions); "
+                f"the last good checkpoint is {self.checkpoint if self.checkpoint.exists() else 'none yet'}"
+            )
+        self._optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(self._learning, self._section.clip)
+        self._optimizer.step()
+        self._updates += 1
+        same = (logits.argmax(dim=1) == targets.argmax(dim=1)).float()
+        return Losses(float(action.detach()), float(compass.detach()), float((same * weight).sum() / total))
+
+    def _rate(self) -> float:
+        return learning_rate(self._section, self._updates)
+
+    def _crew(self, colour: float) -> Crew:
+        rules, collectors = rules_of(self._config, colour), self._section.collectors
+        if collectors == 0:
+            return LocalCrew(rules, self._network, self._device)
+        return ProcessCrew(rules, self._network, collectors)
+
+    def _save(self) -> None:
+        content: dict[str, Any] = {
+            "format": checkpoint.TRAINING,
+            "version": checkpoint.VERSION,
+            "stage": STAGE,
+            "digest": self._config.digest,
+            "chapter": self.chapter,
+            "updates": self._updates,
+            "network": {name: value for name, value in self._network.state_dict().items() if is_learned(name)},
+            "optimizer": self._optimizer.state_dict(),
+        }
+        checkpoint.save(self.checkpoint, content)
+
+    def _resume(self) -> int:
+        """Take up the last checkpoint; return the chapter to live next."""
+        content = checkpoint.load_training(self.checkpoint, self._config.digest)
+        if content is None:
+            return 0
+        self._network.load_state_dict(content["network"], strict=False)
+        self._optimizer.load_state_dict(content["optimizer"])
+        self._updates = int(content["updates"])
+        return int(content["chapter"])
+
+
+_STREAM, _DRAWS = 1, 7
+"""Tell the random streams of one seed apart."""
+
+
+def begin_silent(network: PolicyNetwork) -> None:
+    """Let the recurrent layer begin without weight on what the colour encoder says, which comes late in training."""
+    encoded, column = network.variant.encoded, 0
+    if encoded and encoded[0] == "rgb":
+        column = network.widths.rgb
+    with torch.no_grad():
+        network.gru.weight_ih_l0[:, :column] = 0.0
+
+
+def learning_rate(section: ImitationSection, update: int) -> float:
+    """Return the rate of an update: up in a line, then down in a cosine."""
+    total = section.chapters * section.rounds * section.updates
+    if update < section.warm_up:
+        return section.rate * (update + 1) / section.warm_up
+    left = 0.5 * (1.0 + math.cos(math.pi * min(1.0, update / total)))
+    return section.rate * (LAST_RATE + (1.0 - LAST_RATE) * left)
+
+
+def compass_error(told: Tensor, truth: Tensor) -> Tensor:
+    """Return the mean error of a goal compass (N, 3), distance and direction together."""
+    scale = told.new_tensor([1.0 / RHO_SCALE_M, 1.0, 1.0])
+    return torch.nn.functional.smooth_l1_loss(told * scale, truth * scale)

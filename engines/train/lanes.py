@@ -1,0 +1,211 @@
+"""Many fast drives side by side that wait for one another at every decision, so that a network decides for all at once.
+
+A lane is one seat: it drives one episode after another with `hil.fast`, the loop that also evaluates, and stops
+wherever the robot asks for a decision. Which lane is stepped when does not depend on time: a seed gives one training.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from engines.train.domain import DomainSection, Drill, draw_drill, flawed
+from engines.train.expert import Expert, Truth
+from engines.train.places import Building, Goal, PlacesSection, draw_drives, geodesic_m
+from hil.course import varied
+from hil.fast import FastDrive
+from hil.outcome import Outcome
+from hil.routes import Episode
+from onboard.contract import action_tensor, goal_tensor, motion_tensor, scan_tensor
+from onboard.errors import OnboardError
+from onboard.inference import Result
+from onboard.manifest import ScanScale
+from onboard.messages import Decision, Memory, Motion, Observation, Scan, Twist
+
+Array = npt.NDArray[np.generic]
+Tensors = dict[str, Array]
+
+FRESH: Memory = np.zeros((1, 1), np.float32)
+CARRIED: Memory = np.ones((1, 1), np.float32)
+"""The pilot's side of a recurrent state that the trainer keeps: whether it has just been reset or goes on."""
+SCAN_SCALE = ScanScale()
+LOC_ABSENT = np.zeros((1, 5), np.float32)
+
+
+class Seat:
+    """Stands for the policy in a drive whose decisions are made outside of it."""
+
+    name = "student"
+
+    def __init__(self, memory_reset_s: float | None, wants_color: bool) -> None:
+        self.memory_reset_s, self.wants_color = memory_reset_s, wants_color
+
+    def initial_memory(self) -> Memory:
+        """Return the mark of a fresh memory."""
+        return FRESH
+
+    def decide(self, observation: Observation, memory: Memory) -> tuple[Decision, Memory]:
+        """Refuse: who sits here is asked through `Held`."""
+        raise OnboardError("a lane's decisions are made outside of its drive")
+
+    def close(self) -> None:
+        """Nothing to release."""
+
+
+class Held:
+    """An inference that waits for its answer from outside; implements `onboard.inference.Inference`."""
+
+    def __init__(self) -> None:
+        self.asked: tuple[int, Observation, Memory] | None = None
+        self._result: Result | None = None
+
+    def submit(self, number: int, observation: Observation, memory: Memory) -> bool:
+        """Hold the question."""
+        self.asked = number, observation, memory
+        return True
+
+    def answer(self, action: int) -> None:
+        """Decide what is held."""
+        if self.asked is None:
+            raise OnboardError("nothing was asked")
+        decision = Decision(action, _NO_LOGITS)
+        self._result, self.asked = Result(self.asked[0], decision, CARRIED, 0), None
+
+    def poll(self) -> Result | None:
+        """Return the answer once."""
+        result, self._result = self._result, None
+        return result
+
+    def close(self) -> None:
+        """Nothing to release."""
+
+
+_NO_LOGITS = np.zeros(1, np.float32)
+
+
+class Ended(NamedTuple):
+    """A drive that has ended in a lane. left_m: length of the way that was left; best_m: of the whole way."""
+
+    outcome: Outcome
+    best_m: float
+    left_m: float
+
+
+@dataclass(frozen=True, slots=True)
+class Glimpse:
+    """What a lane waits with.
+
+    tensors:    of the contract by name, (1, ...), without the colour image and the memory
+    image:      (144, 256, 3) uint8, None where this drive has no colour
+    fresh:      whether the memory is reset before this decision
+    scores:     (28,) the expert's; None where nobody asked for it
+    compass:    (3,) the goal as it really lies
+    geodesic_m: length of the way left; contacts: so far in this drive
+    ended:      the drive that ended in this lane since its last decision
+    """
+
+    tensors: Tensors
+    image: npt.NDArray[np.uint8] | None
+    fresh: bool
+    scores: npt.NDArray[np.float32] | None
+    compass: npt.NDArray[np.float32]
+    geodesic_m: float
+    contacts: int
+    ended: Ended | None
+
+
+@dataclass(frozen=True, slots=True)
+class LaneRules:
+    """What all lanes share. colour: share of drives with rendered images; expert: whether decisions are labelled."""
+
+    places: PlacesSection
+    domain: DomainSection
+    memory_reset_s: float | None
+    max_s: float
+    colour: float = 0.0
+    expert: bool = True
+
+
+class Lane:
+    """One drive after another, in turn in each building, all drawn by the lane's own generator."""
+
+    def __init__(self, rules: LaneRules, buildings: Sequence[Building], rng: np.random.Generator) -> None:
+        self._rules, self._buildings, self._rng = rules, buildings, rng
+        self._next = int(rng.integers(len(buildings)))
+        self._drawn: list[tuple[Episode, Goal]] = []
+        self._begin()
+
+    def wait(self) -> Glimpse:
+        """Drive until a decision is wanted, in this drive or in the next one, and return what there is to decide on."""
+        ended: Ended | None = None
+        while self._held.asked is None:
+            if self._drive.ended():
+                ended = Ended(self._drive.outcome(), self._episode.geodesic_m, self._left_m())
+                self._begin()
+            else:
+                self._drive.advance()
+        return self._glimpse(*self._held.asked[1:], ended)
+
+    def answer(self, action: int) -> None:
+        """Decide."""
+        self._held.answer(action)
+
+    def _begin(self) -> None:
+        rules, rng = self._rules, self._rng
+        if not self._drawn:
+            self._next = (self._next + 1) % len(self._buildings)
+            self._building = self._buildings[self._next]
+            self._drawn = draw_drives(rules.places, self._building, rng)
+        self._episode, self._goal = self._drawn.pop()
+        self._drill: Drill = draw_drill(rules.domain, self._building.setting, rng)
+        course = varied(self._building.course, self._drill.setting)
+        self._coloured = bool(rng.random() < rules.colour)
+        self._held, seat = Held(), Seat(rules.memory_reset_s, self._coloured)
+        seed = int(rng.integers(2**31))
+        self._drive = FastDrive(self._drill.setting, course, self._episode, seat, seed, rules.max_s, self._held)
+        self._whole = len(self._drill.setting.mounts.depth) == len(self._building.setting.mounts.depth)
+        self._expert = Expert(self._drill.setting, self._episode)
+        self._drive.begin()
+
+    def _glimpse(self, observation: Observation, memory: Memory, ended: Ended | None) -> Glimpse:
+        truth = self._truth(observation)
+        color = observation.color if self._coloured else None
+        return Glimpse(
+            tensors=self._tensors(observation),
+            image=None if color is None else color.image,
+            fresh=memory is FRESH,
+            scores=self._expert.scores(observation, truth) if self._rules.expert else None,
+            compass=self._expert.compass(truth),
+            geodesic_m=self._left_m(),
+            contacts=int(self._drive.robot.state.contacts),
+            ended=ended,
+        )
+
+    def _truth(self, observation: Observation) -> Truth:
+        robot = self._drive.robot
+        scan = observation.scan
+        if not self._whole:
+            whole = self._building.course.scan
+            scan = Scan(scan.stamp_ns, whole.ranges(robot.pose, robot.bodies), whole.seen)
+        return Truth(robot.pose, Twist(robot.state.v, robot.state.w), scan)
+
+    def _tensors(self, observation: Observation) -> Tensors:
+        """Return what the contract makes of an observation, of a scan with the drive's flaws."""
+        ranges = flawed(observation.scan.ranges_m, self._drill.flaws, self._rng)
+        localization: Motion | None = observation.localization
+        return {
+            "scan": scan_tensor(replace(observation.scan, ranges_m=ranges), SCAN_SCALE),
+            "odom": motion_tensor(observation.odometry),
+            "loc": LOC_ABSENT if localization is None else motion_tensor(localization),
+            "pose": motion_tensor(observation.filtered),
+            "goal": goal_tensor(observation.goal_xy_m),
+            "prev_action": action_tensor(observation.previous_action),
+        }
+
+    def _left_m(self) -> float:
+        pose = self._drive.robot.pose
+        return geodesic_m(self._building, self._goal, (pose.x_m, pose.y_m))

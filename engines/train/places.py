@@ -1,0 +1,145 @@
+"""Where the training drives: furnished buildings, and starts and goals in them, more of them behind corners.
+
+One field of distances serves several drives to the same goal, and is what the reward's geodesic distance is read from.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field
+
+from hil.course import Course, make_course
+from hil.furniture import furnish
+from hil.maps import load_map
+from hil.routes import Episode, FreeSpace, distance_field, free_space, is_indoors
+from hil.setting import Setting
+from onboard.config import Fraction, Positive, Section
+from onboard.errors import InputError
+from onboard.geometry import compose, wrap
+from onboard.messages import Pose
+
+DETOUR = 1.15
+"""A way longer than the straight line by this factor leads around something."""
+GOALS, STARTS = 40, 200
+"""Goals tried for one batch of drives, and starts tried for one drive."""
+
+
+class PlacesSection(Section):
+    """Where to drive.
+
+    maps:      names of shipped maps or files of one's own
+    least_m, most_m: geodesic length of a drive
+    detours:   share of drives whose way is longer than `DETOUR` times the straight line, where there are any
+    sharing:   drives to one goal
+    furniture: density of the furniture placed by seed; 0 leaves a map as it is
+    """
+
+    maps: tuple[str, ...] = ("gdc1", "gdc3", "ghc7", "ase4", "depot")
+    least_m: Positive = 1.0
+    most_m: Positive = 15.0
+    detours: Fraction = 0.5
+    sharing: int = Field(6, ge=1)
+    furniture: float = Field(1.0, ge=0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """A goal and the way to it: field [m], float32, of the cells from `corner` (row, column) on; inf where none."""
+
+    xy_m: tuple[float, float]
+    field_m: npt.NDArray[np.float32]
+    corner: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Building:
+    """One furnished building made ready for many drives. setting: the configured robot in it."""
+
+    setting: Setting
+    course: Course
+    space: FreeSpace
+
+
+def make_building(section: PlacesSection, place: str, seed: int, robot: Setting) -> Building:
+    """Return a map furnished by seed. Raises InputError for one without room to stand."""
+    world = load_map(Path(place) if Path(place).suffix else place)
+    if section.furniture > 0.0:
+        world = furnish(world, seed, section.furniture)
+    setting = replace(robot, world=world)
+    space = free_space(world, setting.body)
+    if not space.standing.any():
+        raise InputError(f"map {place}: no free space for a body of radius {setting.body.radius_m} m")
+    return Building(setting, make_course(setting), space)
+
+
+def draw_drives(section: PlacesSection, building: Building, rng: np.random.Generator) -> list[tuple[Episode, Goal]]:
+    """Return `sharing` drives to one goal. Raises InputError where the map has no two places so far apart."""
+    space, candidates = building.space, np.argwhere(building.space.standing)
+    for _ in range(GOALS):
+        row, column = (int(index) for index in candidates[rng.integers(len(candidates))])
+        if not is_indoors(space.world, (row, column)):
+            continue
+        goal, near = _goal_at(section, space, (row, column))
+        starts = np.argwhere(near)
+        if len(starts):
+            return [(_draw_start(section, building, goal, starts, rng), goal) for _ in range(section.sharing)]
+    raise InputError(
+        f"map {space.world.name}: found no start and goal {section.least_m:g} to {section.most_m:g} m apart"
+    )
+
+
+def geodesic_m(building: Building, goal: Goal, xy_m: Sequence[float]) -> float:
+    """Return the length of the way from a place in the map to the goal [m], inf where none is known."""
+    row, column = building.space.world.cell_of((xy_m[0], xy_m[1]))
+    i, j = row - goal.corner[0], column - goal.corner[1]
+    rows, columns = goal.field_m.shape
+    return float(goal.field_m[i, j]) if 0 <= i < rows and 0 <= j < columns else math.inf
+
+
+def _goal_at(section: PlacesSection, space: FreeSpace, cell: tuple[int, int]) -> tuple[Goal, npt.NDArray[np.bool_]]:
+    """Return a goal, and (rows, columns) of its field where drives may start."""
+    xy_m, reach = space.world.centre_of(cell), math.ceil(section.most_m / space.world.cell_m)
+    low = [max(0, index - reach) for index in cell]
+    part = np.s_[low[0] : cell[0] + reach + 1, low[1] : cell[1] + reach + 1]
+    window = _window(space, part, low)
+    field = distance_field(window, xy_m, section.most_m).astype(np.float32)
+    near = window.standing & (field >= section.least_m) & (field <= section.most_m)
+    return Goal(xy_m, field, (low[0], low[1])), near
+
+
+def _window(space: FreeSpace, part: tuple[slice, slice], low: Sequence[int]) -> FreeSpace:
+    """Return a part of the free space as one of its own, in the same map frame."""
+    world = space.world
+    corner = Pose(low[1] * world.cell_m, low[0] * world.cell_m, 0.0)
+    small = replace(
+        world,
+        low_m=world.low_m[part],
+        high_m=world.high_m[part],
+        gap=world.gap[part],
+        material=world.material[part],
+        map_from_grid=compose(world.map_from_grid, corner),
+    )
+    return FreeSpace(small, space.passable[part], space.standing[part])
+
+
+def _draw_start(
+    section: PlacesSection, building: Building, goal: Goal, starts: npt.NDArray[np.int64], rng: np.random.Generator
+) -> Episode:
+    """Return a drive to the goal, of a length that is uniform rather than of a start that is, if one can be found."""
+    world = building.space.world
+    lengths = goal.field_m[starts[:, 0], starts[:, 1]]
+    detour, target_m = rng.random() < section.detours, rng.uniform(section.least_m, section.most_m)
+    by_length = np.argsort(np.abs(lengths - target_m))[:STARTS]
+    places = starts[by_length] + np.array(goal.corner)
+    xy = np.array([world.centre_of((int(row), int(column))) for row, column in places])
+    straight_m = np.hypot(xy[:, 0] - goal.xy_m[0], xy[:, 1] - goal.xy_m[1])
+    behind = np.flatnonzero(lengths[by_length] > DETOUR * straight_m)
+    chosen = int(rng.choice(behind)) if detour and len(behind) else int(rng.integers(len(places)))
+    yaw = wrap(float(rng.uniform(-math.pi, math.pi)))
+    return Episode(Pose(float(xy[chosen, 0]), float(xy[chosen, 1]), yaw), goal.xy_m, float(lengths[by_length[chosen]]))

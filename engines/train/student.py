@@ -1,0 +1,78 @@
+"""The network in the lanes' seats: one forward pass for all of them, each with its own memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from engines.network import RGB_FEATURES, PolicyNetwork
+from engines.train.lanes import Glimpse, Tensors
+from onboard.manifest import RgbScale
+
+Floats32 = npt.NDArray[np.float32]
+SCALE = RgbScale()
+IMAGES_AT_ONCE = 8
+
+
+class Student:
+    """A network that drives in lanes. Its memory is kept here, (layers, lanes, width)."""
+
+    def __init__(self, network: PolicyNetwork, lanes: int, device: torch.device) -> None:
+        self._network, self._device = network.eval(), device
+        layers, width = network.memory_shape
+        self._memory = torch.zeros(layers, lanes, width, device=device)
+
+    def rows(self, glimpses: Sequence[Glimpse]) -> list[Tensors]:
+        """Return what each lane's network is given, by name, (1, ...); features stand for the colour image."""
+        names = [name for name in self._network.inputs if name not in ("rgb", "memory_in")]
+        rows = [{name: glimpse.tensors[name] for name in names} for glimpse in glimpses]
+        if self._network.variant.rgb:
+            for row, features in zip(rows, self._features(glimpses), strict=True):
+                row[RGB_FEATURES] = features.astype(np.float16)
+        return rows
+
+    def refresh(self, glimpses: Sequence[Glimpse]) -> None:
+        """Forget where the memory is reset before this decision."""
+        kept = torch.tensor([0.0 if glimpse.fresh else 1.0 for glimpse in glimpses], device=self._device)
+        self._memory = self._memory * kept[None, :, None]
+
+    def memory(self, lane: int) -> Floats32:
+        """Return (layers, width) of one lane, before the next decision."""
+        return np.asarray(self._memory[:, lane].cpu().numpy())
+
+    def decide(self, rows: Sequence[Tensors]) -> tuple[Floats32, Floats32]:
+        """Return (lanes, 28) logits and (lanes,) values, and remember."""
+        given = {
+            name: torch.from_numpy(np.concatenate([row[name] for row in rows])).to(self._device) for name in rows[0]
+        }
+        given = {name: values.float() if values.dtype == torch.float16 else values for name, values in given.items()}
+        with torch.no_grad():
+            step = self._network.step({**given, "memory_in": self._memory})
+        self._memory = step.memory
+        return step.logits.cpu().numpy(), step.value[:, 0].cpu().numpy()
+
+    def _features(self, glimpses: Sequence[Glimpse]) -> list[Floats32]:
+        """Return what the colour encoder makes of each image; zeros of none, as in the network."""
+        features = [np.zeros((1, self._network.widths.rgb), np.float32)] * len(glimpses)
+        seeing = [lane for lane, glimpse in enumerate(glimpses) if glimpse.image is not None]
+        for begin in range(0, len(seeing), IMAGES_AT_ONCE):
+            some = seeing[begin : begin + IMAGES_AT_ONCE]
+            images = np.stack([image for lane in some if (image := glimpses[lane].image) is not None])
+            for lane, row in zip(some, self._encode(normalised(images)), strict=True):
+                features[lane] = row[None]
+        return features
+
+    def _encode(self, planes: Floats32) -> Floats32:
+        images = torch.from_numpy(planes).to(self._device, memory_format=torch.channels_last)
+        with torch.no_grad():
+            return np.asarray(self._network.get_submodule("rgb")(images).cpu().numpy())
+
+
+def normalised(images: npt.NDArray[np.uint8]) -> Floats32:
+    """Return (N, 3, height, width) float32 of images (N, height, width, 3), as `onboard.contract.rgb_tensor` does."""
+    gain = np.asarray(1.0 / (255.0 * np.asarray(SCALE.std)), np.float32)
+    offset = np.asarray(-np.asarray(SCALE.mean) / np.asarray(SCALE.std), np.float32)
+    return np.ascontiguousarray((images.astype(np.float32) * gain + offset).transpose(0, 3, 1, 2))
