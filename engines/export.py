@@ -1,13 +1,13 @@
-"""Writes the network as one ONNX file with its manifest, and checks that both say the same."""
+"""Writes the network as one ONNX file with its manifest, and checks that both say and do the same."""
 
 from __future__ import annotations
 
-import pickle
+import io
 import warnings
-import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,22 +15,37 @@ import onnx
 import torch
 from torch import Tensor, nn
 
-from engines.network import ENCODED_INPUTS, PolicyNetwork, Widths, untrained
+from engines.half import MIN_AGREEMENT, Agreement, compare_policies, halve
+from engines.model_files import staged
+from engines.network import PAPER_VARIANT, PolicyNetwork, Variant, Widths, untrained
+from engines.policy_file import DELAY_TICKS, MEMORY_RESET_S, PolicyFile
+from onboard import __version__
 from onboard.config import RatesSection
 from onboard.contract import CONTRACT_VERSION, INPUTS, OUTPUTS, TensorType
 from onboard.drivers.onnx_engine import OnnxEngine
-from onboard.errors import InputError
-from onboard.manifest import Manifest, TensorEntry, save_manifest, sha256_of
+from onboard.errors import DisagreementError
+from onboard.manifest import Manifest, TensorEntry, Weights, check_engine, load_manifest, save_manifest, sha256_of
+from onboard.messages import Observation
 from onboard.parity import PARITY_STEPS, Parity, compare
+from onboard.policy import NetworkPolicy
 
 OPSET = 17
 """Known to TensorRT 8.6 and 10 and to every ONNX Runtime since 1.12."""
 
-INPUT_NAMES = (*ENCODED_INPUTS, "memory_in")
 OUTPUT_NAMES = ("logits", "value", "memory_out")
 
 HALF_PRECISION_NODES = ("/network/rgb/",)
 """Most of the work is in the ResNet, which half precision does not harm; the GRU would drift."""
+HALF_SEQUENCES = 10
+"""Random sequences over which half weights are compared."""
+
+
+class Exported(NamedTuple):
+    """What was written: its manifest, how far random sequences agree, and the agreement by which it was judged."""
+
+    manifest: Manifest
+    parity: Parity
+    agreement: Agreement
 
 
 class _Exported(nn.Module):
@@ -51,6 +66,7 @@ class TorchEngine:
     name = "torch"
 
     def __init__(self, network: PolicyNetwork) -> None:
+        self._names = network.inputs
         self._network = _Exported(network.eval())
 
     def warm_up(self) -> None:
@@ -59,46 +75,53 @@ class TorchEngine:
     def run(self, tensors: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[np.float32]]:
         """Return the outputs by name."""
         with torch.inference_mode():
-            outputs = self._network(*(torch.from_numpy(tensors[name]) for name in INPUT_NAMES))
+            outputs = self._network(*(torch.from_numpy(tensors[name]) for name in self._names))
         return {name: output.numpy() for name, output in zip(OUTPUT_NAMES, outputs, strict=True)}
 
     def close(self) -> None:
         """Nothing to release."""
 
 
-def tensor_types(memory_shape: tuple[int, int]) -> dict[str, TensorType]:
-    """Return the type of every tensor of the exported model, by name."""
+def tensor_types(network: PolicyNetwork) -> dict[str, TensorType]:
+    """Return the type of every tensor of the exported model, by name, the inputs in their order first."""
     table = {**INPUTS, **OUTPUTS}
-    types = {name: table[name].type for name in (*INPUT_NAMES, *OUTPUT_NAMES)}
-    layers, width = memory_shape
-    for name in ("memory_in", "memory_out"):
-        types[name] = TensorType((layers, 1, width), "float32")
-    return types
+    types = {name: table[name].type for name in (*network.inputs, *OUTPUT_NAMES)}
+    layers, width = network.memory_shape
+    return types | {name: TensorType((layers, 1, width), "float32") for name in ("memory_in", "memory_out")}
 
 
-def write_onnx(model: Path, network: PolicyNetwork) -> None:
-    """Write the ONNX model of one decision step for a batch of 1, all weights inside; the memory in and out."""
-    types = tensor_types(network.memory_shape)
-    zeros = tuple(torch.from_numpy(np.zeros(types[name].shape, types[name].dtype)) for name in INPUT_NAMES)
+def onnx_model(network: PolicyNetwork, weights: Weights = "float32") -> onnx.ModelProto:
+    """Return the model of one decision step for a batch of 1, all weights inside; the memory in and out.
+
+    Raises InputError for weights that half precision does not hold.
+    """
+    types = tensor_types(network)
+    zeros = tuple(torch.from_numpy(np.zeros(types[name].shape, types[name].dtype)) for name in network.inputs)
+    content = io.BytesIO()
     with warnings.catch_warnings():
         # The TorchScript exporter keeps the GRU as one node; it warns of its age and of batches other than 1.
         warnings.simplefilter("ignore")
         torch.onnx.export(
             _Exported(network.eval()),
             zeros,
-            str(model),
+            content,
             dynamo=False,
             opset_version=OPSET,
-            input_names=list(INPUT_NAMES),
+            input_names=list(network.inputs),
             output_names=list(OUTPUT_NAMES),
         )
+    proto = onnx.load_from_string(content.getvalue())
+    _inline_shared_weights(proto)
+    if weights == "float16":
+        halve(proto)
+    onnx.checker.check_model(proto)
+    return proto
 
 
-def _inline_shared_weights(model: Path) -> None:
+def _inline_shared_weights(proto: onnx.ModelProto) -> None:
     """Give every node its own weights. The exporter lets equal ones share an initializer through Identity nodes, which
-    TensorRT's parser does not take for weights; untrained biases are all equal. Checks the model on the way.
+    TensorRT's parser does not take for weights; untrained biases are all equal.
     """
-    proto = onnx.load(model)
     graph = proto.graph
     weights = {weight.name: weight for weight in graph.initializer}
     aliases = [node for node in graph.node if node.op_type == "Identity" and node.input[0] in weights]
@@ -107,71 +130,98 @@ def _inline_shared_weights(model: Path) -> None:
         copy.CopyFrom(weights[node.input[0]])
         copy.name = node.output[0]
         graph.node.remove(node)
-    onnx.checker.check_model(proto)
-    onnx.save(proto, model)
 
 
-def manifest_of(network: PolicyNetwork, sha256: str, policy: str, extra: Mapping[str, Any]) -> Manifest:
-    """Return the manifest of an exported network, trained at the default rates and normalisation."""
+def manifest_of(
+    network: PolicyNetwork, sha256: str, policy: str, extra: Mapping[str, Any], weights: Weights = "float32"
+) -> Manifest:
+    """Return the manifest of an exported network, trained at the default rates and normalisation.
+
+    extra: what it says of the weights; `training_delay_ticks` and `memory_reset_s` in it become the manifest's own
+    """
     rates = RatesSection()
-    types = tensor_types(network.memory_shape)
+    said = {DELAY_TICKS: rates.delay_ticks, MEMORY_RESET_S: None, **extra}
+    types = tensor_types(network)
 
     def entries(names: tuple[str, ...]) -> tuple[TensorEntry, ...]:
         return tuple(TensorEntry(name=name, shape=types[name].shape, dtype=types[name].dtype) for name in names)
 
+    network_says = {"onboard": __version__, "widths": asdict(network.widths), "variant": asdict(network.variant)}
     return Manifest(
         contract_version=CONTRACT_VERSION,
         sha256=sha256,
         policy=policy,
-        inputs=entries(INPUT_NAMES),
+        inputs=entries(network.inputs),
         outputs=entries(OUTPUT_NAMES),
-        training_delay_ticks=rates.delay_ticks,
+        training_delay_ticks=said.pop(DELAY_TICKS),
         control_hz=rates.control_hz,
         decision_hz=rates.control_hz / rates.ticks_per_decision,
         memory_shape=network.memory_shape,
-        half_precision_nodes=HALF_PRECISION_NODES,
-        extra=dict(extra),
+        memory_reset_s=said.pop(MEMORY_RESET_S),
+        weights=weights,
+        half_precision_nodes=HALF_PRECISION_NODES if network.variant.rgb else (),
+        extra={**said, **network_says},
     )
 
 
-def trained_network(checkpoint: Path, widths: Widths) -> tuple[PolicyNetwork, dict[str, Any]]:
-    """Return the network with the weights of a state dict saved by `torch.save`, and what its manifest says of them.
+def told_by(trained: PolicyFile) -> dict[str, Any]:
+    """Return what the manifest says of trained weights (`export`, `extra`)."""
+    meta = dict(trained.meta)
+    own = {name: meta.pop(name) for name in (DELAY_TICKS, MEMORY_RESET_S) if name in meta}
+    return {"origin": trained.origin, "training": meta, **own}
 
-    Raises ConfigError when the file cannot be read, InputError when it does not hold the weights of this network.
-    """
-    network = PolicyNetwork(widths)
-    digest = sha256_of(checkpoint)
-    if not zipfile.is_zipfile(checkpoint):
-        raise InputError(f"{checkpoint}: not a file by torch.save, or a truncated one")
-    try:
-        network.load_state_dict(torch.load(checkpoint, map_location="cpu", weights_only=True))
-    except (pickle.UnpicklingError, EOFError, KeyError, RuntimeError, TypeError) as error:
-        reason = str(error).strip().splitlines()[-1].strip()
-        raise InputError(f"{checkpoint}: not the weights of this network: {reason}") from error
-    return network.eval(), {"weights": f"checkpoint {checkpoint.name}, sha256 {digest}"}
+
+def untrained_network(
+    seed: int, widths: Widths, variant: Variant = PAPER_VARIANT
+) -> tuple[PolicyNetwork, dict[str, Any]]:
+    """Return a network without training, and what its manifest says of that."""
+    return untrained(seed, widths, variant), {"origin": f"untrained, initial weights by seed {seed}"}
 
 
 def export(
-    model: Path, network: PolicyNetwork, policy: str, extra: Mapping[str, Any], *, steps: int = PARITY_STEPS
-) -> tuple[Manifest, Parity]:
-    """Write `model` and its manifest; return the manifest and how far ONNX Runtime agrees with PyTorch.
+    model: Path,
+    network: PolicyNetwork,
+    policy: str,
+    extra: Mapping[str, Any],
+    *,
+    weights: Weights = "float32",
+    recorded: Sequence[Sequence[Observation]] = (),
+    steps: int = PARITY_STEPS,
+) -> Exported:
+    """Write `model` and its manifest; return how far ONNX Runtime agrees with PyTorch.
 
-    Raises InputError when the file cannot be written, EngineError when ONNX Runtime does not take the model.
+    extra:    how the weights came to be (`manifest_of`)
+    recorded: sequences of decisions of real drives; where there are any, half weights are judged by these alone
+    Nothing is replaced before all of it is written and checked. Raises InputError when the files cannot be written,
+    EngineError when ONNX Runtime does not take the model, DisagreementError when that decides otherwise than the
+    network: in single precision anywhere in one random sequence, in half in more than 0.5 % of the decisions.
     """
+    content = onnx_model(network, weights).SerializeToString()
+    with staged(model) as part:
+        part.write_bytes(content)
+        save_manifest(part, manifest_of(network, sha256_of(part), policy, extra, weights))
+        manifest = load_manifest(part)
+        return Exported(manifest, *_checked(part, manifest, network, recorded, steps))
+
+
+def _checked(
+    model: Path, manifest: Manifest, network: PolicyNetwork, recorded: Sequence[Sequence[Observation]], steps: int
+) -> tuple[Parity, Agreement]:
+    half = manifest.weights == "float16"
+    reference = TorchEngine(network)
+    engine = OnnxEngine(model, threads=1)
     try:
-        write_onnx(model, network)
-        _inline_shared_weights(model)
-        manifest = manifest_of(network, sha256_of(model), policy, extra)
-        save_manifest(model, manifest)
-    except OSError as error:
-        raise InputError(f"{model}: cannot be written: {error.strerror}") from error
-    engine = OnnxEngine(model)
-    try:
-        return manifest, compare(engine, TorchEngine(network), manifest, steps=steps)
+        check_engine(model, manifest, engine.inputs, engine.outputs)
+        parity = compare(engine, reference, manifest, steps=steps, sequences=HALF_SEQUENCES if half else 1)
+        found = Agreement(parity.steps, parity.same_action)
+        if recorded:
+            found = compare_policies(NetworkPolicy(engine, manifest), NetworkPolicy(reference, manifest), recorded)
     finally:
         engine.close()
-
-
-def untrained_network(seed: int, widths: Widths) -> tuple[PolicyNetwork, dict[str, Any]]:
-    """Return a network without training, and what its manifest says of that."""
-    return untrained(seed, widths), {"weights": f"untrained, initial weights by seed {seed}"}
+    wanted = MIN_AGREEMENT if half else 1.0
+    if found.fraction < wanted:
+        raise DisagreementError(
+            f"{model.name}: not written: with weights in {manifest.weights} it chooses {found} as the network in "
+            f"float32, expected {wanted:.1%}"
+        )
+    return parity, found

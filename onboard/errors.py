@@ -21,6 +21,10 @@ class EngineError(OnboardError):
     """The policy's engine could not be built, does not fit its manifest, or failed."""
 
 
+class DisagreementError(OnboardError):
+    """A model does not decide as the one that it was made from."""
+
+
 class MissingExtraError(OnboardError):
     """An optional library is not installed; the message names the extra that brings it."""
 

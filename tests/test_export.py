@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+from dataclasses import asdict
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -13,19 +16,23 @@ from typer.testing import CliRunner
 
 import onboard
 from calib.__main__ import main as calib_main
+from engines import export as exporting
 from engines.__main__ import main as engines_main
 from engines.export import HALF_PRECISION_NODES, OPSET, TorchEngine
-from engines.network import PAPER, TINY, untrained
+from engines.network import PAPER, PAPER_VARIANT, TINY, Variant, untrained
+from engines.policy_file import DELAY_TICKS, MEMORY_RESET_S
+from engines.train.checkpoint import save_policy
 from onboard.contract import INPUTS, OUTPUTS
 from onboard.drivers.onnx_engine import OnnxEngine
+from onboard.errors import ConfigError, EngineError, InputError
 from onboard.inference import blank_observation
 from onboard.manifest import load_manifest
 from onboard.parity import compare
 from onboard.policy import load_policy
 
 KNOWN_TO_TENSORRT = {
-    "Add", "Concat", "Constant", "Conv", "Flatten", "GRU", "Gather", "Gemm", "MaxPool", "ReduceMean", "Relu", "Slice",
-    "Squeeze", "Unsqueeze",
+    "Abs", "Add", "Cast", "Concat", "Constant", "Conv", "Cos", "Div", "Flatten", "GRU", "Gather", "Gemm", "Greater",
+    "MaxPool", "Mul", "ReduceMax", "ReduceMean", "Relu", "Sin", "Slice", "Sqrt", "Squeeze", "Sub", "Unsqueeze",
 }  # fmt: skip
 
 
@@ -53,9 +60,12 @@ def test_the_report_tells_parity_over_thirty_steps(exported):
 
 def test_the_manifest_says_that_nobody_trained_it(exported):
     manifest = load_manifest(exported[0])
-    assert manifest.extra["weights"] == "untrained, initial weights by seed 3"
+    assert manifest.extra["origin"] == "untrained, initial weights by seed 3"
+    assert manifest.extra["onboard"] == onboard.__version__
+    assert manifest.extra["variant"]["goal_from"] == "start"
+    assert manifest.weights == "float32"
     assert manifest.memory_shape == (2, TINY.memory)
-    assert {entry.name for entry in manifest.inputs} == set(INPUTS)
+    assert [entry.name for entry in manifest.inputs] == [name for name in INPUTS if name != "pose"]
     assert {entry.name for entry in manifest.outputs} == set(OUTPUTS)
 
 
@@ -100,11 +110,43 @@ def test_a_checkpoint_is_exported(tmp_path):
     torch.save(untrained(9, TINY).state_dict(), weights)
     result = run("export", "--out", tmp_path / "a.onnx", "--tiny", "--checkpoint", weights, "--json", "-")
     assert result.exit_code == 0, result.output
-    assert json.loads(result.output)["weights"].startswith("checkpoint trained.pt, sha256 ")
+    assert json.loads(result.output)["origin"].startswith("checkpoint trained.pt, sha256 ")
     engine = OnnxEngine(tmp_path / "a.onnx", threads=1)
     parity = compare(engine, TorchEngine(untrained(9, TINY)), load_manifest(tmp_path / "a.onnx"), steps=3)
     engine.close()
     assert parity.max_logit_difference < 1e-4
+
+
+BARE = Variant(rgb=False, loc=False, goal_from="odom", auxiliary=False)
+"""Without the colour encoder it is written in no time."""
+VARIANTS = {
+    "paper": (PAPER_VARIANT, ["rgb", "scan", "odom", "loc", "goal", "prev_action", "memory_in"]),
+    "pose": (Variant(goal_from="pose"), ["rgb", "scan", "odom", "loc", "pose", "goal", "prev_action", "memory_in"]),
+    "bare": (BARE, ["scan", "odom", "goal", "prev_action", "memory_in"]),
+}
+
+
+@pytest.mark.parametrize(("name", "weights"), [("paper", "fp32"), ("pose", "fp16"), ("bare", "fp16")])
+def test_the_trainers_file_is_exported_with_the_inputs_that_it_has(tmp_path, monkeypatch, name, weights):
+    monkeypatch.setattr(exporting, "HALF_SEQUENCES", 2)
+    variant, inputs = VARIANTS[name]
+    meta = {"seed": 3, "stages": ["imitation"], "digest": "ab" * 32, DELAY_TICKS: 5, MEMORY_RESET_S: 8.0}
+    save_policy(tmp_path / "a.pt", untrained(9, TINY, variant), meta)
+    out = tmp_path / "a.onnx"
+    result = run("export", "--out", out, "--checkpoint", tmp_path / "a.pt", "--weights", weights, "--json", "-")
+    assert result.exit_code == 0, result.output
+    assert "the same action in " in json.loads(result.output)["agreement"]
+    manifest = load_manifest(out)
+    assert [entry.name for entry in manifest.inputs] == inputs
+    assert (manifest.training_delay_ticks, manifest.memory_reset_s) == (5, 8.0)
+    assert manifest.weights == {"fp32": "float32", "fp16": "float16"}[weights]
+    assert manifest.half_precision_nodes == (HALF_PRECISION_NODES if variant.rgb else ())
+    assert manifest.extra["training"] == {"seed": 3, "stages": ["imitation"], "digest": "ab" * 32}
+    assert manifest.extra["variant"] == asdict(variant)
+    assert manifest.extra["origin"].startswith("checkpoint a.pt, sha256 ")
+    policy = load_policy(out, lambda path, _: OnnxEngine(path, threads=1))
+    assert policy.decide(blank_observation(), policy.initial_memory())[0].logits.shape == (28,)
+    policy.close()
 
 
 def damaged(kind: str, path) -> None:
@@ -122,9 +164,21 @@ def damaged(kind: str, path) -> None:
         state = untrained(0, TINY).state_dict()
         state["actor.bias"][0] = float("nan")
         torch.save(state, path)
+    elif kind == "another form":
+        torch.save({"format": "onboard-training", "version": 1}, path)
+    elif kind == "a later version":
+        torch.save({"format": "onboard-policy", "version": 2}, path)
+    elif kind == "no state":
+        torch.save({"format": "onboard-policy", "version": 1, "widths": asdict(TINY)}, path)
+    elif kind == "strange meta":
+        save_policy(path, untrained(0, TINY), {"loss": float("nan")})
 
 
-@pytest.mark.parametrize("kind", ["other widths", "no weights", "truncated", "junk", "missing", "not finite"])
+DAMAGES = ["other widths", "no weights", "truncated", "junk", "missing", "not finite"]
+DAMAGES += ["another form", "a later version", "no state", "strange meta"]
+
+
+@pytest.mark.parametrize("kind", DAMAGES)
 def test_a_checkpoint_that_does_not_fit_is_refused_with_one_line(tmp_path, kind):
     weights = tmp_path / "weights.pt"
     damaged(kind, weights)
@@ -132,6 +186,66 @@ def test_a_checkpoint_that_does_not_fit_is_refused_with_one_line(tmp_path, kind)
     assert result.exit_code == 2
     assert result.output.startswith("error: ")
     assert len(result.output.strip().splitlines()) == 1
+
+
+def files_in(folder) -> dict[str, bytes]:
+    """Return the content of every file below a folder by name."""
+    return {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+#    what fails                           how
+INTERRUPTIONS = [
+    ("the disk", exporting, "save_manifest", OSError(28, "No space left on device"), InputError),
+    ("the check", exporting, "compare", EngineError("an engine returned numbers that are not finite"), EngineError),
+    ("the person", exporting, "compare", KeyboardInterrupt(), KeyboardInterrupt),
+    ("putting it in place", os, "replace", OSError(30, "Read-only file system"), InputError),
+]
+
+
+@pytest.mark.parametrize(
+    ("what", "module", "name", "error", "seen"), INTERRUPTIONS, ids=[row[0] for row in INTERRUPTIONS]
+)
+def test_an_interrupted_export_leaves_the_old_pair_and_nothing_else(
+    tmp_path, monkeypatch, what, module, name, error, seen
+):
+    out = tmp_path / "a.onnx"
+    exporting.export(out, untrained(0, TINY, BARE), "old", {}, steps=1)
+    before = files_in(tmp_path)
+
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(module, name, fail)
+    with pytest.raises(seen):
+        exporting.export(out, untrained(1, TINY, BARE), "new", {}, steps=1)
+    assert files_in(tmp_path) == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(before)
+    assert load_manifest(out).policy == "old"
+
+
+def test_what_a_killed_export_left_is_cleared_by_the_next(tmp_path):
+    (tmp_path / ".a.onnx.part").mkdir()
+    (tmp_path / ".a.onnx.part" / "a.onnx").write_bytes(b"half")
+    exporting.export(tmp_path / "a.onnx", untrained(1, TINY, BARE), "new", {}, steps=1)
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_between_model_and_manifest_a_reader_is_told_by_the_hash(tmp_path, monkeypatch):
+    out = tmp_path / "a.onnx"
+    exporting.export(out, untrained(0, TINY, BARE), "old", {}, steps=1)
+    put, seen = os.replace, []
+
+    def watched(source, target) -> None:
+        put(source, target)
+        seen.append(Path(target).name)
+        if len(seen) == 1:
+            with pytest.raises(ConfigError, match="sha256: expected"):
+                load_manifest(out)
+
+    monkeypatch.setattr(os, "replace", watched)
+    exporting.export(out, untrained(1, TINY, BARE), "new", {}, steps=1)
+    assert seen == ["a.onnx", "a.onnx.manifest.json"]
+    assert load_manifest(out).policy == "new"
 
 
 def test_a_folder_that_is_not_there_is_refused(tmp_path):
@@ -160,7 +274,8 @@ def test_the_full_network_decides_alike_and_fits_the_contract_exactly(tmp_path):
     result = run("export", "--out", tmp_path / "full.onnx", "--json", "-")
     assert result.exit_code == 0, result.output
     manifest = load_manifest(tmp_path / "full.onnx")
-    assert {entry.name: entry.type for entry in manifest.inputs} == {n: row.type for n, row in INPUTS.items()}
+    listed = {name: row.type for name, row in INPUTS.items() if name != "pose"}
+    assert {entry.name: entry.type for entry in manifest.inputs} == listed
     assert {entry.name: entry.type for entry in manifest.outputs} == {n: row.type for n, row in OUTPUTS.items()}
     assert manifest.memory_shape == (PAPER.memory_layers, PAPER.memory)
     assert np.isclose(json.loads(result.output)["megabytes"], 102.4, atol=1.0)

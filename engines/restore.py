@@ -1,0 +1,136 @@
+"""Weights back out of an exported model, so that training can begin with what ships (`--init onboard-v1`).
+
+What the export folded stays folded: a convolution of the colour encoder comes back with its normalisation inside,
+beside a normalisation that changes nothing. Decisions are the same up to rounding. The auxiliary head was not exported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import torch
+from google.protobuf.message import DecodeError
+from onnx import numpy_helper
+from torch import Tensor, nn
+
+from engines.network import PolicyNetwork, Variant, Widths, untrained
+from engines.policy_file import PolicyFile, load_policy_file
+from engines.resnet import BasicBlock, ResNet18
+from onboard.drivers.onnx_weights import widen
+from onboard.errors import InputError
+from onboard.manifest import Manifest, load_manifest
+from onboard.pretrained import MODEL_SUFFIX, model_path
+
+PREFIX = "network."
+MADE_ANEW = ("rgb.0.", "gru.", "auxiliary.")
+AUXILIARY_SEED = 0
+"""Initial weights of the auxiliary head, which no model holds."""
+
+
+def initial_weights(name: str) -> PolicyFile:
+    """Return the network to begin with: a policy that ships, by name, an exported .onnx, or a file of the trainer.
+
+    Raises InputError or ConfigError in one line.
+    """
+    path = model_path(name)
+    if path.suffix != MODEL_SUFFIX:
+        return load_policy_file(path)
+    manifest = load_manifest(path)
+    return PolicyFile(restored(path, manifest), f"{manifest.policy}, sha256 {manifest.sha256}", manifest.extra)
+
+
+def restored(model: Path, manifest: Manifest) -> PolicyNetwork:
+    """Return the network of a model that `onboard-engines export` wrote. Raises InputError for another one."""
+    try:
+        widths = Widths(**_with_tuples(manifest.extra["widths"]))
+        variant = Variant(**_with_tuples(manifest.extra["variant"]))
+    except (KeyError, TypeError) as error:
+        raise InputError(f"{model}: its manifest does not say what network it is: {error}") from error
+    try:
+        proto = onnx.load(model)
+    except (OSError, DecodeError) as error:
+        raise InputError(f"{model}: cannot be read: {' '.join(str(error).split())}") from error
+    widen(proto)
+    network = untrained(AUXILIARY_SEED, widths, variant)
+    try:
+        with torch.no_grad():
+            _fill(network, proto.graph)
+    except (KeyError, RuntimeError) as error:
+        reason = str(error).strip("' \n").splitlines()[-1].strip()
+        raise InputError(f"{model}: not the model of the network that its manifest states: {reason}") from error
+    return network
+
+
+def _with_tuples(table: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in table.items()}
+
+
+def _fill(network: PolicyNetwork, graph: onnx.GraphProto) -> None:
+    """Copy all weights. Most have kept their names; those of the ResNet and the GRU the exporter makes anew."""
+    weights = {weight.name: _tensor(weight) for weight in graph.initializer}
+    state = network.state_dict()
+    kept = {name: weights[PREFIX + name] for name in state if not name.startswith(MADE_ANEW)}
+    network.load_state_dict(state | kept)
+    if network.variant.rgb:
+        _fill_resnet(network.get_submodule("rgb.0"), graph, weights)
+    _fill_gru(network.gru, graph, weights)
+
+
+def _tensor(weight: onnx.TensorProto) -> Tensor:
+    return torch.from_numpy(np.array(numpy_helper.to_array(weight)))
+
+
+def _fill_resnet(resnet: nn.Module, graph: onnx.GraphProto, weights: dict[str, Tensor]) -> None:
+    """Give every convolution its folded weights, and its normalisation nothing but their offset."""
+    convolutions = {_path(node.name): node for node in graph.node if node.op_type == "Conv" and "/rgb/" in node.name}
+    for path, convolution, normalisation in _folded(resnet):
+        node = convolutions[f"rgb.0.{path}"]
+        _copy(convolution.weight, weights[node.input[1]])
+        normalisation.reset_parameters()
+        normalisation.weight.fill_(float(np.sqrt(1.0 + normalisation.eps)))
+        _copy(normalisation.bias, weights[node.input[2]])
+
+
+def _path(node_name: str) -> str:
+    """Return the module of a node: `/network/rgb/rgb.0/blocks/blocks.3/conv1/Conv` -> `rgb.0.blocks.3.conv1`."""
+    parts = node_name.strip("/").split("/")[1:-1]
+    return ".".join(part.rpartition(".")[2] for part in parts)
+
+
+def _folded(resnet: nn.Module) -> list[tuple[str, Any, Any]]:
+    """Return path, convolution and normalisation of every pair that the export makes one."""
+    pairs: list[tuple[str, Any, Any]] = []
+    for path, module in resnet.named_modules():
+        dot = f"{path}." if path else ""
+        if isinstance(module, (ResNet18, BasicBlock)):
+            pairs.append((f"{dot}conv1", module.conv1, module.bn1))
+        if isinstance(module, BasicBlock):
+            pairs.append((f"{dot}conv2", module.conv2, module.bn2))
+            if isinstance(module.past, nn.Sequential):
+                pairs.append((f"{dot}past.0", module.past[0], module.past[1]))
+    return pairs
+
+
+def _fill_gru(gru: nn.GRU, graph: onnx.GraphProto, weights: dict[str, Tensor]) -> None:
+    """ONNX stacks the gates as update, reset, new; PyTorch as reset, update, new."""
+    nodes = [node for node in graph.node if node.op_type == "GRU"]
+    if len(nodes) != gru.num_layers:
+        raise KeyError(f"{len(nodes)} recurrent layers, expected {gru.num_layers}")
+    for layer, node in enumerate(nodes):
+        inputs, hidden, biases = (weights[name][0] for name in node.input[1:4])
+        bias_inputs, bias_hidden = biases.chunk(2)
+        found = {"weight_ih": inputs, "weight_hh": hidden, "bias_ih": bias_inputs, "bias_hh": bias_hidden}
+        for name, values in found.items():
+            update, reset, new = values.chunk(3)
+            _copy(getattr(gru, f"{name}_l{layer}"), torch.cat([reset, update, new]))
+
+
+def _copy(target: Tensor, values: Tensor) -> None:
+    """Raise RuntimeError when the shapes differ, where `copy_` would spread one over the other."""
+    if target.shape != values.shape:
+        raise RuntimeError(f"expected a weight of shape {tuple(target.shape)}, found {tuple(values.shape)}")
+    target.copy_(values)
