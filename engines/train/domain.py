@@ -12,16 +12,13 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field, model_validator
 
-from hil.direct_scan import looked_at
 from hil.noise import FIX_PERIOD_S, TRAINING_FIX_PERIOD_S
 from hil.robot import Senses
 from hil.setting import Setting
 from hil.textures import draw_look
 from hil.walkers import make_crowd, walking_space
-from onboard.config import Fraction, NonNegative, ScanSection, Section
+from onboard.config import Fraction, NonNegative, Section
 from onboard.motion import Axis, Plant
-from onboard.mounts import Mounts
-from onboard.scan_points import AHEAD_BINS
 
 Range = tuple[float, float]
 Spread = Annotated[float, Field(ge=0.0, lt=1.0)]
@@ -38,7 +35,7 @@ class DomainSection(Section):
     camera_gone:       share of drives with one depth camera missing
     scan_noise:        most relative standard deviation of ranges; `scan_holes`: most share of bins that see nothing
     pedestrians:       share of drives with one to three people about
-    limits:            share of drives in which the runtime's limits have the last word
+    limits:            share of the drives with all cameras in which the runtime's limits have the last word
     """
 
     plant_spread: Spread = 0.3
@@ -89,8 +86,8 @@ def draw_drill(section: DomainSection, base: Setting, rng: np.random.Generator) 
     if rng.random() < section.camera_gone:
         gone = str(rng.choice(sorted(mounts.depth)))
         mounts = replace(mounts, depth={name: mount for name, mount in mounts.depth.items() if name != gone})
-    # The limits do not let a robot drive where nobody looks; alone, the policy is to do what it can.
-    limits = rng.random() < section.limits and _looks_ahead(mounts, base.config.scan)
+    # The limits hardly let a robot drive where nobody looks; alone, the policy is to do what it can.
+    limits = bool(rng.random() < section.limits) and mounts is base.mounts
     setting = replace(
         base,
         plant=plant,
@@ -115,10 +112,6 @@ def flawed(ranges_m: np.ndarray, flaws: Flaws, rng: np.random.Generator) -> np.n
     noisy = ranges_m * (1.0 + flaws.noise * rng.standard_normal(len(ranges_m)))
     holes = rng.random(len(ranges_m)) < flaws.holes
     return np.asarray(np.where(holes, np.inf, noisy), np.float32)
-
-
-def _looks_ahead(mounts: Mounts, section: ScanSection) -> bool:
-    return bool(looked_at(mounts, section)[AHEAD_BINS].any())
 
 
 def _draw_plant(section: DomainSection, plant: Plant, rng: np.random.Generator) -> Plant:
