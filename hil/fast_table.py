@@ -1,4 +1,4 @@
-"""What a fast robot is given at the beginning: a start that is free, the table of its compiled ticks, the drift's form."""
+"""What a fast robot is given at the beginning: a free start, the table of its compiled ticks, the form of its drift."""
 
 from __future__ import annotations
 

@@ -139,6 +139,18 @@ BAD = [
     ("episodes", ["--policy", "reactive", "--episodes", "0"], "--episodes 0"),
     ("maps", ["--policy", "reactive", "--maps", "depot", "nowhere"], "--maps nowhere"),
     ("config", ["--policy", "reactive", "--config", "none.toml"], "none.toml: cannot be read"),
+    ("set", ["--policy", "reactive", "--set", "seen"], "--set seen: must be one of committed, unseen, validation"),
+    ("condition", ["--policy", "reactive", "--condition", "fog"], "--condition fog: must be all, or one of"),
+    (
+        "no limits in the runtime",
+        ["--policy", "reactive", "--runtime", "--condition", "paper", "--condition", "no_limits"],
+        "--condition no_limits: with --runtime",
+    ),
+    (
+        "a page of several",
+        ["--policy", "reactive", "--condition", "paper", "--condition", "robot", "--report", "page.html"],
+        "--report page.html: a page is about one condition, not 2",
+    ),
 ]
 
 

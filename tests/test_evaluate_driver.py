@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,12 @@ from hil.evaluate.campaign import Job, jobs_of
 from hil.evaluate.command import load_robot
 from hil.evaluate.episode_driver import EpisodeDriver, Run, check_run
 from hil.evaluate.sets import Source
+from hil.noise import TRAINING_FIX_PERIOD_S
 from hil.outcome import Outcome
 from hil.setting import Setting
 from onboard.contract import ACTIONS
 from onboard.errors import InputError
+from onboard.policy import NetworkPolicy
 
 SOURCES = {name: Source(name, name, 5) for name in ("depot", "apartment")}
 ROBOT = load_robot(None)
@@ -87,6 +90,44 @@ def test_pedestrians_are_of_the_job_alone(loops: Loops) -> None:
     assert len(first.state) == 3
     np.testing.assert_array_equal(first.corners_m, again.corners_m)
     assert not np.array_equal(first.state, second.state)
+
+
+def test_a_condition_is_the_same_robot_in_every_drive(loops: Loops) -> None:
+    """What drives share goes by identity (`course_of`)."""
+    drive = EpisodeDriver(Run("reactive", condition="plant_minus_30"), ROBOT, SOURCES)
+    rows = [drive(job).row for job in JOBS[:2]]
+    first, second = (setting for _, setting, _, _ in loops.drives)
+    assert first.plant is ROBOT.plant
+    assert first.true_plant is second.true_plant is not None
+    assert first.senses.fix_period_s == TRAINING_FIX_PERIOD_S
+    ordinary = EpisodeDriver(Run("reactive"), ROBOT, SOURCES)(JOBS[0]).row
+    assert rows[0].fastest_s > ordinary.fastest_s
+    assert replace(rows[0], fastest_s=0.0) == replace(ordinary, fastest_s=0.0)
+
+
+def test_a_network_is_loaded_once_and_keeps_its_memory_as_the_condition_says(
+    loops: Loops, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[NetworkPolicy] = []
+
+    def load(*_: object) -> NetworkPolicy:
+        made.append(NetworkPolicy.__new__(NetworkPolicy))
+        made[-1].memory_reset_s = 10.0
+        return made[-1]
+
+    monkeypatch.setattr(episode_driver, "make_policy", load)
+    drive = EpisodeDriver(Run("some.onnx"), ROBOT, SOURCES)
+    for job in JOBS[:3]:
+        drive(job)
+    assert [policy.memory_reset_s for policy in made] == [10.0]
+
+
+def test_conditions_are_checked_before_anything_drives() -> None:
+    with pytest.raises(InputError, match="--condition no_limits: with --runtime the limits cannot be left out"):
+        check_run(Run("reactive", "runtime", condition="no_limits"))
+    config = ROBOT.config.model_copy(update={"scan": ROBOT.config.scan.model_copy(update={"cameras": ["front"]})})
+    with pytest.raises(InputError, match=r"--condition no_front: cameras_gone: scan\.cameras has none but front"):
+        check_run(Run("reactive", condition="no_front"), replace(ROBOT, config=config))
 
 
 def test_only_a_rearranged_map_differs_from_the_true_one(loops: Loops) -> None:

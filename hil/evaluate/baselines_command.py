@@ -6,9 +6,7 @@ import sys
 from typing import Annotated
 
 import typer
-from rich.box import SIMPLE
 from rich.console import Console
-from rich.table import Table
 
 from hil.evaluate.command import (
     WIDTH,
@@ -24,7 +22,7 @@ from hil.evaluate.command import (
 )
 from hil.evaluate.episode_driver import Run, check_run
 from hil.evaluate.evaluation import Evaluation, evaluate, partial_path
-from hil.evaluate.tables import HEADINGS, caption, cells, markdown
+from hil.evaluate.tables import comparison, markdown
 from onboard.__main__ import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, write_json
 
 BASELINES: dict[str, Run] = {
@@ -83,10 +81,4 @@ def _show(done: dict[str, Evaluation], as_markdown: bool, on_standard_error: boo
     console = Console(stderr=on_standard_error)
     if not console.is_terminal:
         console = Console(stderr=on_standard_error, width=WIDTH + WIDTH // 2)
-    table = Table(title="baselines", caption=caption(next(iter(done.values()))), box=SIMPLE, pad_edge=False)
-    table.add_column("policy")
-    for heading in HEADINGS:
-        table.add_column(heading, justify="right", no_wrap=True)
-    for name, one in done.items():
-        table.add_row(name, *cells(one.summary()))
-    console.print(table)
+    console.print(comparison("baselines", "policy", done))

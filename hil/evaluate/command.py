@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
+from hil.conditions import ALL, ORDINARY, chosen
 from hil.dashboard import preparing
 from hil.episode_sets import COMMITTED_SET, SETS
 from hil.evaluate.episode_driver import KnownMap, Loop, RobotFiles, Run, check_run, robot_files
-from hil.evaluate.evaluation import Evaluation, Plan, evaluate, partial_path
+from hil.evaluate.evaluation import Evaluation, Plan
 from hil.evaluate.report import write_report
 from hil.evaluate.sets import find_sets
-from hil.evaluate.tables import rich_table
+from hil.evaluate.several import as_json, evaluate_each
+from hil.evaluate.tables import comparison, rich_table
 from hil.setting import ScanKind
 from onboard.__main__ import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, write_json
 from onboard.config import DEFAULT_ROBOT, load_config
@@ -24,6 +27,8 @@ from onboard.errors import InputError
 
 WIDTH = 122
 """Columns of the table where no terminal says how many there are."""
+WIDE = WIDTH + WIDTH // 4
+"""The same of a table whose rows have long names."""
 
 MapsOption = Annotated[
     list[str] | None,
@@ -36,6 +41,14 @@ MapsOption = Annotated[
 MoreMapsArgument = Annotated[list[str] | None, typer.Argument(hidden=True, help="The second and further --maps.")]
 SetOption = Annotated[
     str, typer.Option("--set", metavar="NAME", help=f"Whose episodes a map's name means: {', '.join(SETS)}.")
+]
+ConditionOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--condition",
+        metavar="NAME",
+        help=f"Row of hil/conditions.toml, or {ALL}; may be given several times. {ORDINARY} when not given.",
+    ),
 ]
 EpisodesOption = Annotated[
     int | None, typer.Option("--episodes", help="So many of each map, the first ones. All when not given.")
@@ -76,6 +89,7 @@ def evaluate_command(
         str, typer.Option("--known-map", help="The planner's map: true, or rearranged furniture.")
     ] = "true",
     pedestrians: Annotated[int, typer.Option("--pedestrians", help="People walking about in each episode.")] = 0,
+    condition: ConditionOption = None,
     config: ConfigOption = None,
     partial: Annotated[
         Path | None,
@@ -93,19 +107,28 @@ def evaluate_command(
         check_json_target(None if target is None else str(target))
     hands = checked_hands(jobs, ray)
     run = Run(policy, _loop(runtime, rendered), _scan(scan), _known_map(known_map), pedestrians)
+    conditions = chosen(condition or [])
+    if report is not None and len(conditions) > 1:
+        raise InputError(f"--report {report}: a page is about one condition, not {len(conditions)}")
     check_run(run)
     robot = load_robot(config)
+    runs = {name: replace(run, condition=name) for name in conditions}
+    for one in runs.values():
+        check_run(one, robot)
     plan = plan_of(run, robot, [*(maps or []), *(more_maps or [])], episodes, seed, hands, set_name)
-    done = evaluate(plan, partial or partial_path(plan, None if json_file == STANDARD_OUTPUT else json_file))
+    plans = {name: plan.of(one) for name, one in runs.items()}
+    done = evaluate_each(plans, partial, None if json_file == STANDARD_OUTPUT else json_file)
     if json_file is not None:
-        write_json(json_file, done.as_json())
+        write_json(json_file, as_json(done))
     if report is not None:
         with preparing(f"the report {report}"):
-            write_report(done, report)
+            write_report(done[conditions[0]], report)
     show(done, json_file == STANDARD_OUTPUT)
-    done.forget()
-    if done.exit_code:
-        raise typer.Exit(done.exit_code)
+    exit_code = max(one.exit_code for one in done.values())
+    if exit_code:
+        raise typer.Exit(exit_code)
+    for evaluation in done.values():
+        evaluation.forget()
 
 
 def checked_hands(jobs: int, ray: str | None) -> Hands:
@@ -143,15 +166,16 @@ def plan_of(
     return Plan(run, robot, sources, seed, hands.jobs, hands.ray)
 
 
-def show(done: Evaluation, on_standard_error: bool) -> None:
-    """Print the table, and after a signal how to go on."""
+def show(done: Mapping[str, Evaluation], on_standard_error: bool) -> None:
+    """Print the table, of several conditions a row each, and after a signal how to go on."""
     console = Console(stderr=on_standard_error)
     if not console.is_terminal:
-        console = Console(stderr=on_standard_error, width=WIDTH)
-    console.print(rich_table(done))
-    if done.exit_code:
-        count = f"{len(done.driven)} of {done.plan.episodes} episodes"
-        sys.stderr.write(f"interrupted after {count}; the same command goes on from {done.partial}\n")
+        console = Console(stderr=on_standard_error, width=WIDTH if len(done) == 1 else WIDE)
+    last = list(done.values())[-1]
+    console.print(rich_table(last) if len(done) == 1 else comparison(last.plan.run.policy, "condition", done))
+    if last.exit_code:
+        count = f"{len(last.driven)} of {last.plan.episodes} episodes"
+        sys.stderr.write(f"interrupted after {count}; the same command goes on from {last.partial}\n")
 
 
 def _loop(runtime: bool, rendered: bool) -> Loop:

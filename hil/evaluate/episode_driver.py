@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 import structlog
 
 from hil.baselines import MODEL_SUFFIX, POLICIES, make_policy
+from hil.conditions import ORDINARY, chosen, load_conditions
 from hil.crowd_file import MOST_CHARACTERS
 from hil.episode_files import EpisodeSet, straight_m
 from hil.evaluate.campaign import Driven, Job, noise_seed
@@ -31,6 +32,7 @@ from onboard.errors import InputError
 from onboard.manifest import load_manifest
 from onboard.motion import Plant, load_plant
 from onboard.mounts import Mounts, load_mounts
+from onboard.policy import NetworkPolicy
 
 Loop = Literal["fast", "runtime", "rendered"]
 """Policy and plant directly; the whole runtime with the same direct scan; the whole runtime with rendered cameras."""
@@ -47,6 +49,8 @@ class Run:
 
     scan:      what policy and limits see
     known_map: what the planner believes the building to look like
+    pedestrians: people who walk about, beside those of the condition
+    condition: row of conditions.toml
     """
 
     policy: str
@@ -54,6 +58,7 @@ class Run:
     scan: ScanKind = "fused"
     known_map: KnownMap = "true"
     pedestrians: int = 0
+    condition: str = ORDINARY
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +80,11 @@ def robot_files(config: Config) -> RobotFiles:
     return RobotFiles(config, load_mounts(config.robot.mounts), load_plant(config.robot.plant))
 
 
-def check_run(run: Run) -> None:
-    """Raise InputError or ConfigError for a policy that does not exist, or options that do not go together."""
+def check_run(run: Run, robot: RobotFiles | None = None) -> None:
+    """Raise InputError or ConfigError for a policy that does not exist, or options that do not go together.
+
+    robot: whose cameras and rates a condition must fit
+    """
     model = Path(run.policy)
     if run.policy not in POLICIES:
         if model.suffix != MODEL_SUFFIX:
@@ -89,6 +97,15 @@ def check_run(run: Run) -> None:
         raise InputError(f"--known-map {run.known_map}: only the {PLANNER} knows a map, not {run.policy}")
     if not 0 <= run.pedestrians <= MOST_CHARACTERS:
         raise InputError(f"--pedestrians {run.pedestrians}: must be 0 to {MOST_CHARACTERS}")
+    (name,) = chosen([run.condition])
+    condition = load_conditions()[name]
+    if run.loop != "fast" and not condition.limits:
+        raise InputError(f"--condition {name}: with --runtime the limits cannot be left out")
+    if robot is not None:
+        try:
+            condition.check(robot.mounts, robot.config)
+        except InputError as error:
+            raise InputError(f"--condition {name}: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,31 +116,38 @@ class _Place:
     known: EpisodeSet
     planned_in: World | None
     walkable: FreeSpace | None
+    setting: Setting
 
 
 class EpisodeDriver:
-    """Drives jobs of some sets; keeps the world of the last one. Goes to every worker."""
+    """Drives jobs of some sets; keeps the world of the last one, and a network once loaded. Goes to every worker."""
 
     def __init__(self, run: Run, robot: RobotFiles, sources: Mapping[str, Source]) -> None:
         self._run = run
         # Absolute, since a worker may have another working folder.
         self._policy = run.policy if run.policy in POLICIES else str(Path(run.policy).resolve())
         self._robot = robot
+        self._condition = load_conditions()[run.condition]
+        self._pedestrians = run.pedestrians + self._condition.pedestrians
         self._sources = dict(sources)
         self._place: _Place | None = None
+        self._network: NetworkPolicy | None = None
 
     def __call__(self, job: Job) -> Driven:
         """Return what came of a job; it depends on nothing else. Raises OnboardError."""
         place = self._at(job.map)
         episode = place.known.episodes[job.index]
         setting = self._setting(place, episode, job.seed)
-        policy = make_policy(self._policy, setting, episode, place.planned_in)
+        policy = self._network or make_policy(self._policy, setting, episode, place.planned_in)
+        if isinstance(policy, NetworkPolicy) and self._network is None:
+            policy.memory_reset_s = self._condition.resets_every_s(policy.memory_reset_s)
+            self._network = policy
         with _unlogged():
             if self._run.loop == "fast":
                 outcome = drive_fast(setting, episode, policy, job.seed)
             else:
                 outcome = drive_runtime(setting, episode, policy, job.seed, rendered=self._run.loop == "rendered")
-        return Driven(self._row(job, place.known, episode, outcome), _path_of(outcome))
+        return Driven(self._row(job, place, episode, outcome), _path_of(outcome))
 
     def _at(self, map_name: str) -> _Place:
         if self._place is None or self._place.source.name != map_name:
@@ -131,22 +155,18 @@ class EpisodeDriver:
             source = self._sources[map_name]
             known = load_set(source)
             planned_in = rearranged(source, known) if self._run.known_map == "rearranged" else None
-            walkable = walking_space(known.world) if self._run.pedestrians else None
-            self._place = _Place(source, known, planned_in, walkable)
+            walkable = walking_space(known.world) if self._pedestrians else None
+            self._place = _Place(source, known, planned_in, walkable, self._robot_in(known.world))
         return self._place
 
-    def _setting(self, place: _Place, episode: Episode, seed: int) -> Setting:
+    def _robot_in(self, world: World) -> Setting:
+        """Return the robot under the run's condition; made once, since what drives share goes by identity."""
         robot = self._robot
-        return Setting(
-            place.known.world,
-            robot.plant,
-            robot.body,
-            robot.mounts,
-            robot.config,
-            crowd=self._crowd(place, episode, seed),
-            scan=self._run.scan,
-            look=draw_look(seed),
-        )
+        ordinary = Setting(world, robot.plant, robot.body, robot.mounts, robot.config, scan=self._run.scan)
+        return self._condition.of(ordinary)
+
+    def _setting(self, place: _Place, episode: Episode, seed: int) -> Setting:
+        return replace(place.setting, crowd=self._crowd(place, episode, seed), look=draw_look(seed))
 
     def _crowd(self, place: _Place, episode: Episode, seed: int) -> Crowd | None:
         """Return pedestrians who walk where the robot is to drive, drawn anew for every episode."""
@@ -155,14 +175,14 @@ class EpisodeDriver:
         start = (episode.start.x_m, episode.start.y_m)
         ends = (start, episode.goal_xy_m)
         return make_crowd(
-            place.walkable, noise_seed(seed, "crowd", 0), self._run.pedestrians, keep_clear=(start,), near=ends
+            place.walkable, noise_seed(seed, "crowd", 0), self._pedestrians, keep_clear=(start,), near=ends
         )
 
-    def _row(self, job: Job, known: EpisodeSet, episode: Episode, outcome: Outcome) -> Row:
+    def _row(self, job: Job, place: _Place, episode: Episode, outcome: Outcome) -> Row:
         return Row(
             map=job.map,
-            building=known.building,
-            split=known.split or OWN_SPLIT,
+            building=place.known.building,
+            split=place.known.split or OWN_SPLIT,
             index=job.index,
             policy=self._run.policy,
             seed=job.seed,
@@ -172,7 +192,7 @@ class EpisodeDriver:
             path_m=outcome.path_m,
             shortest_m=episode.geodesic_m,
             straight_m=straight_m(episode),
-            fastest_s=fastest_time_s(episode.geodesic_m, self._robot.plant.linear),
+            fastest_s=fastest_time_s(episode.geodesic_m, place.setting.base_plant.linear),
             contacts=outcome.contacts,
             bumps=outcome.bumps,
             min_clearance_m=outcome.min_clearance_m,

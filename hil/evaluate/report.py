@@ -12,6 +12,7 @@ import jinja2
 import numpy as np
 import numpy.typing as npt
 
+from hil.conditions import load_conditions
 from hil.evaluate.campaign import Driven
 from hil.evaluate.charts import action_chart, detour_chart, whisker
 from hil.evaluate.evaluation import Evaluation
@@ -83,6 +84,7 @@ def render(evaluation: Evaluation, gallery: Sequence[Shown]) -> str:
         evaluation=evaluation,
         plan=evaluation.plan,
         configuration=evaluation.plan.configuration(),
+        condition=load_conditions()[evaluation.plan.run.condition],
         loop=LOOPS[evaluation.plan.run.loop],
         summary=summary,
         tiles=tiles,

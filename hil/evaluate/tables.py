@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.box import SIMPLE
 from rich.table import Table
@@ -90,7 +90,7 @@ def intervals(summary: Summary) -> list[str]:
 def rich_table(evaluation: Evaluation) -> Table:
     """Return the figures by map, by split and of all episodes with their intervals."""
     run = evaluation.plan.run
-    title = f"{run.policy}, {run.loop}, scan {run.scan}"
+    title = f"{run.policy}, {run.loop}, scan {run.scan}, condition {run.condition}"
     table = Table(title=title, caption=caption(evaluation), box=SIMPLE, pad_edge=False)
     table.add_column("map", no_wrap=True)
     for heading in HEADINGS:
@@ -103,6 +103,17 @@ def rich_table(evaluation: Evaluation) -> Table:
     table.add_row("all", *cells(summary), style="bold")
     for name, end in (("95 % from", 0), ("95 % to", -1)):
         table.add_row(name, *(interval.split(TO)[end] for interval in intervals(summary)), style="dim")
+    return table
+
+
+def comparison(title: str, heading: str, done: Mapping[str, Evaluation]) -> Table:
+    """Return the figures of several evaluations, one row each under a heading for their names."""
+    table = Table(title=title, caption=caption(next(iter(done.values()))), box=SIMPLE, pad_edge=False)
+    table.add_column(heading, no_wrap=True)
+    for column in HEADINGS:
+        table.add_column(column, justify="right", no_wrap=True)
+    for name, one in done.items():
+        table.add_row(name, *cells(one.summary()))
     return table
 
 
