@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import onboard
+from engines.train.command import train
 from onboard.errors import DisagreementError, InputError, MissingExtraError, OnboardError
 from onboard.manifest import Weights
 
@@ -43,6 +44,9 @@ def _version(version: Annotated[bool, typer.Option("--version", help="Print the 
     if version:
         typer.echo(onboard.__version__)
         raise typer.Exit
+
+
+main.command()(train)
 
 
 @main.command()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field, ValidationError
@@ -14,6 +14,7 @@ from pydantic import Field, ValidationError
 from engines.network import PAPER, TINY, GoalFrom, Variant, Widths
 from engines.train.collector import DrivingSection, Rules
 from engines.train.domain import DomainSection
+from engines.train.encoder_config import EncoderSection
 from engines.train.places import PlacesSection
 from hil.evaluate.episode_driver import robot_files
 from hil.maps import world_of_walls
@@ -93,12 +94,18 @@ class TrainConfig(Section):
     places: PlacesSection = PlacesSection()
     domain: DomainSection = DomainSection()
     driving: DrivingSection = DrivingSection()
+    encoder: EncoderSection = EncoderSection()
     imitation: ImitationSection = ImitationSection()
 
-    @property
-    def digest(self) -> str:
-        """Return a digest of everything in it, by which checkpoints are told apart."""
-        return hashlib.sha256(json.dumps(self.model_dump(mode="json"), sort_keys=True).encode()).hexdigest()
+    def digest(self, stage: str) -> str:
+        """Return a digest of all that a stage's checkpoint depends on, by which trainings are told apart."""
+        tables = self.model_dump(mode="json", include=set(DEPENDS[stage]))
+        return hashlib.sha256(json.dumps(tables, sort_keys=True).encode()).hexdigest()
+
+
+DRIVES = ("seed", "robot", "network", "places", "domain", "driving")
+DEPENDS: dict[str, tuple[str, ...]] = {"imitation": (*DRIVES, "imitation")}
+"""What a stage depends on, beside the files of the stages before it, which have digests of their own."""
 
 
 def load_train_config(path: Path, changes: dict[str, object] | None = None) -> TrainConfig:
@@ -132,10 +139,16 @@ def rules_of(config: TrainConfig, colour: float = 0.0) -> Rules:
     return Rules(config.places, config.domain, config.driving, colour, setting)
 
 
-def described(config: TrainConfig) -> dict[str, object]:
+def described(config: TrainConfig) -> dict[str, Any]:
     """Return what a manifest and a model card say of a training."""
-    sizes = asdict(config.network.widths)
-    return {"name": config.name, "seed": config.seed, "digest": config.digest, "widths": sizes}
+    return {
+        "policy": config.name,
+        "seed": config.seed,
+        "digest": config.digest("imitation"),
+        "training_delay_ticks": Config().rates.delay_ticks,
+        "memory_reset_s": config.driving.memory_reset_s,
+        "config": config.model_dump(mode="json", exclude={"encoder"}),
+    }
 
 
 _NOWHERE = world_of_walls("nowhere", 1.0, IDENTITY, np.ones((1, 1), np.bool_))

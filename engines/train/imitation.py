@@ -162,7 +162,7 @@ class Imitation:
             "format": checkpoint.TRAINING,
             "version": checkpoint.VERSION,
             "stage": STAGE,
-            "digest": self._config.digest,
+            "digest": self._config.digest(STAGE),
             "chapter": self.chapter,
             "updates": self._updates,
             "network": {name: value for name, value in self._network.state_dict().items() if is_learned(name)},
@@ -172,7 +172,7 @@ class Imitation:
 
     def _resume(self) -> int:
         """Take up the last checkpoint; return the chapter to live next."""
-        content = checkpoint.load_training(self.checkpoint, self._config.digest)
+        content = checkpoint.load_training(self.checkpoint, self._config.digest(STAGE))
         if content is None:
             return 0
         self._network.load_state_dict(content["network"], strict=False)

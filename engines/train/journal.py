@@ -53,6 +53,11 @@ class Journal:
         """Show that another step has been made."""
         self._bar.update(self._task, advance=1, note=note)
 
+    def show(self, step: int, total: int, numbers: Mapping[str, float]) -> None:
+        """Show how far it is, where that is counted elsewhere."""
+        told = "  ".join(f"{name} {value:.4g}" for name, value in numbers.items())
+        self._bar.update(self._task, completed=step, total=total, note=told)
+
     def note(self, step: int, numbers: Mapping[str, float], *, say: bool = False) -> None:
         """Keep numbers of a step by name; `say` also prints them as one line."""
         for name, value in numbers.items():

@@ -1,0 +1,101 @@
+"""`onboard-engines train`: from a configuration to a policy, going on where an earlier call ended."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from onboard.errors import InputError, MissingExtraError, OnboardError
+
+REFUSED, INTERRUPTED = 2, 130
+DEFAULT_CONFIG = Path(__file__).parent / "default.toml"
+FINE_CONFIG = Path(__file__).parent / "finetune.toml"
+
+
+def train(
+    config: Annotated[
+        Path | None, typer.Option(help="The recipe; engines/train/default.toml, or finetune.toml with --init.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder of this training; the same call goes on where it ended.")] = Path(
+        "training"
+    ),
+    seed: Annotated[int | None, typer.Option(min=0, help="In place of the recipe's.")] = None,
+    init: Annotated[
+        str | None, typer.Option(help="Begin with a policy: a name that ships, a model, or a file of the trainer.")
+    ] = None,
+    maps: Annotated[list[str] | None, typer.Option(help="Map by name or file, in place of the recipe's.")] = None,
+    plant: Annotated[Path | None, typer.Option(help="plant.toml of the base, in place of the robot's.")] = None,
+    until: Annotated[str, typer.Option(help="Last stage: encoder, imitation or reinforce.")] = "reinforce",
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    threads: Annotated[int, typer.Option(min=1, help="PyTorch's threads in the learning process.")] = 1,
+    change: Annotated[
+        list[str] | None, typer.Option("--set", metavar="TABLE.KEY=VALUE", help="Change a value of the recipe.")
+    ] = None,
+) -> None:
+    """Train a policy in resumable stages; the result is OUT/policy.pt, for `onboard-engines export --checkpoint`."""
+    try:
+        changes = {**_changes(change or []), **_given(seed, maps, plant)}
+        recipe = config or (DEFAULT_CONFIG if init is None else FINE_CONFIG)
+        file = _train(recipe, changes, out, init, until, device, threads)
+    except OnboardError as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(REFUSED) from error
+    except MemoryError as error:
+        typer.echo("error: out of memory: lower driving.lanes, imitation.batch or imitation.collectors", err=True)
+        raise typer.Exit(REFUSED) from error
+    except KeyboardInterrupt as error:
+        typer.echo(f"stopped; the same command goes on at the last checkpoint in {out}", err=True)
+        raise typer.Exit(INTERRUPTED) from error
+    typer.echo(str(file))
+
+
+def _train(
+    recipe: Path, changes: dict[str, Any], out: Path, init: str | None, until: str, device: str, threads: int
+) -> Path:
+    try:
+        import torch
+
+        from engines.train import stages
+        from engines.train.config import load_train_config
+        from engines.train.init import initial_network
+    except ModuleNotFoundError as error:
+        if error.name not in ("torch", "onnx", "tensorboard"):
+            raise
+        raise MissingExtraError(error.name, "train") from error
+    if device not in ("cpu", "cuda"):
+        raise InputError(f"--device {device}: must be cpu or cuda")
+    torch.set_num_threads(threads)
+    loaded = load_train_config(recipe, changes)
+    initial = None if init is None else lambda wanted: initial_network(init, wanted)
+    try:
+        return stages.train(loaded, out, torch.device(device), until, initial)
+    except torch.OutOfMemoryError as error:
+        raise MemoryError from error
+
+
+def _changes(texts: list[str]) -> dict[str, Any]:
+    """Return changes by key. A value is JSON, or else text. Raises InputError."""
+    changes = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not key or not equals:
+            raise InputError(f"--set {text}: must be TABLE.KEY=VALUE")
+        try:
+            changes[key] = json.loads(value)
+        except ValueError:
+            changes[key] = value
+    return changes
+
+
+def _given(seed: int | None, maps: list[str] | None, plant: Path | None) -> dict[str, Any]:
+    given: dict[str, Any] = {}
+    if seed is not None:
+        given["seed"] = seed
+    if maps:
+        given["places.maps"] = maps
+    if plant is not None:
+        given["robot.plant"] = str(plant)
+    return given
