@@ -1,0 +1,177 @@
+"""Views for the colour encoder: an image from somewhere in a furnished building, and what is how far ahead.
+
+View i is a function of (section, split, seed, i) alone, whoever draws it and in which order.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from engines.train.encoder_config import ViewsSection
+from engines.train.views_blur import Frame, blurred
+from engines.train.views_way import free_way_m
+from hil.bodies import NO_BODIES, Bodies
+from hil.furniture import furnish
+from hil.maps import World, load_map
+from hil.render import rays_of, render_color
+from hil.routes import FreeSpace, free_space, indoor_cells
+from hil.sectors import SCAN_RADIUS_M, ScanCaster
+from hil.textures import PLAIN, draw_look
+from hil.walkers import KINDS
+from hil.world import Body, blocked_cells
+from onboard.contract import RGB_HEIGHT, RGB_WIDTH
+from onboard.errors import ConfigError, InputError
+from onboard.messages import BINS, Pose
+from onboard.mounts import Mount, load_mounts
+
+BIN_RAD = 2.0 * math.pi / BINS
+FORWARD_BINS = 44
+"""Bins of the scan that lie wholly in the colour camera's 90 deg, symmetric about straight ahead."""
+FORWARD = slice(BINS // 2 - FORWARD_BINS // 2, BINS // 2 + FORWARD_BINS // 2)
+LABELS = FORWARD_BINS + 1
+"""What is known of a view: the forward ranges from right to left, then the free way."""
+FARTHEST_M = SCAN_RADIUS_M
+"""Nothing in sight within this counts as something at this distance."""
+LEAST_WAY_M = 0.05
+"""A shorter free way counts as this long."""
+PEOPLE = 3
+PEOPLE_M = (0.7, 6.0)
+"""How far from the robot people stand."""
+TRIES = 30
+MOST_SEED = 2**31
+BUILDING_STREAM, VIEW_STREAM = 1, 2
+
+Split = Literal["train", "test"]
+SPLITS: tuple[Split, ...] = ("train", "test")
+Labels = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """image: (144, 256, 3) uint8 RGB; labels: (45,) float32 forward ranges and free way [m], see `labels_of`."""
+
+    image: Frame
+    labels: Labels
+
+
+@dataclass(frozen=True, slots=True)
+class Viewpoints:
+    """One furnished building to look around in.
+
+    cells:   (n, 2) row, column indoors where the body can pass; blocked: (rows, columns) bool, what is in its way
+    """
+
+    space: FreeSpace
+    body: Body
+    blocked: npt.NDArray[np.bool_]
+    cells: npt.NDArray[np.int64]
+    caster: ScanCaster
+    mount: Mount
+
+    @property
+    def world(self) -> World:
+        """The building."""
+        return self.space.world
+
+
+def building_count(section: ViewsSection) -> int:
+    """Return how many furnished buildings the views come from."""
+    return math.ceil(section.count / section.per_building)
+
+
+def color_mount(section: ViewsSection) -> Mount:
+    """Return the mount of the robot's colour camera. Raises ConfigError without one of the policy's size."""
+    mounts = load_mounts(section.mounts)
+    if not mounts.color:
+        raise ConfigError(f"{section.mounts}: color_cameras: expected one, found none")
+    mount = next(iter(mounts.color.values()))
+    if (mount.height, mount.width) != (RGB_HEIGHT, RGB_WIDTH):
+        raise ConfigError(
+            f"{section.mounts}: color_cameras.{mount.name}: {mount.width}x{mount.height} px, "
+            f"the policy wants {RGB_WIDTH}x{RGB_HEIGHT}"
+        )
+    return mount
+
+
+def make_viewpoints(section: ViewsSection, split: Split, seed: int, building: int) -> Viewpoints:
+    """Return furnished building number `building`. Raises InputError for a map without free space."""
+    place = section.maps[building % len(section.maps)]
+    rng = np.random.default_rng([seed, SPLITS.index(split), BUILDING_STREAM, building])
+    bare = load_map(Path(place) if Path(place).suffix else place)
+    world = furnish(bare, int(rng.integers(MOST_SEED)), section.furniture)
+    body = Body(section.footprint_m, section.body_m)
+    space = free_space(world, body)
+    cells = np.argwhere(space.passable & indoor_cells(bare))
+    if not len(cells):
+        raise InputError(f"map {place}: no free space for a body of radius {section.footprint_m} m")
+    return Viewpoints(space, body, blocked_cells(world, body), cells, ScanCaster(world), color_mount(section))
+
+
+def draw_view(section: ViewsSection, split: Split, seed: int, index: int, viewpoints: Viewpoints) -> View:
+    """Return view `index`, which is one of building `index // per_building`."""
+    rng = np.random.default_rng([seed, SPLITS.index(split), VIEW_STREAM, index])
+    for _ in range(TRIES):
+        pose = _draw_pose(viewpoints, rng)
+        bodies = _draw_people(viewpoints.space, pose, rng) if rng.random() < section.people else NO_BODIES
+        labels = labels_of(viewpoints, pose, bodies)
+        if labels[-1] >= section.facing_m or rng.random() < section.facing:
+            break
+    look = PLAIN if rng.random() < section.plain else draw_look(int(rng.integers(MOST_SEED)))
+    rays = rays_of(jittered(viewpoints.mount, section, rng))
+    image = render_color(viewpoints.world, rays, pose, look, bodies)
+    return View(image if section.blur is None else blurred(image, section.blur, rng), labels)
+
+
+def labels_of(viewpoints: Viewpoints, pose: Pose, bodies: Bodies = NO_BODIES) -> Labels:
+    """Return (45,) seen from the base: the forward bins' ranges up to 10 m, and the free way, 0.05 to 10 m."""
+    ranges_m = viewpoints.caster.cast(pose, FARTHEST_M, bodies)[FORWARD]
+    way_m = free_way_m(viewpoints.world, viewpoints.blocked, viewpoints.body, pose, bodies, FARTHEST_M)
+    return np.append(np.minimum(ranges_m, FARTHEST_M), max(way_m, LEAST_WAY_M)).astype(np.float32)
+
+
+def jittered(mount: Mount, section: ViewsSection, rng: np.random.Generator) -> Mount:
+    """Return the camera turned, tilted, lifted and zoomed a little, as no mount is exact and no base stands still."""
+    tilt, turn = math.radians(section.tilt_deg), math.radians(section.turn_deg)
+    roll, pitch, yaw = (float(rng.uniform(-most, most)) for most in (tilt, tilt, turn))
+    zoom = float(rng.uniform(1.0 - section.zoom, 1.0 + section.zoom))
+    base_from_camera = mount.base_from_camera.copy()
+    base_from_camera[:3, :3] = _rotation(roll, pitch, yaw) @ base_from_camera[:3, :3]
+    base_from_camera[2, 3] += rng.uniform(-section.height_m, section.height_m)
+    return replace(mount, fx=zoom * mount.fx, fy=zoom * mount.fy, base_from_camera=base_from_camera)
+
+
+def _rotation(roll: float, pitch: float, yaw: float) -> npt.NDArray[np.float64]:
+    """Return the rotation about the base's x, then y, then z."""
+    about_x = np.array([[1, 0, 0], [0, math.cos(roll), -math.sin(roll)], [0, math.sin(roll), math.cos(roll)]])
+    about_y = np.array([[math.cos(pitch), 0, math.sin(pitch)], [0, 1, 0], [-math.sin(pitch), 0, math.cos(pitch)]])
+    about_z = np.array([[math.cos(yaw), -math.sin(yaw), 0], [math.sin(yaw), math.cos(yaw), 0], [0, 0, 1]])
+    return np.asarray(about_z @ about_y @ about_x)
+
+
+def _draw_pose(viewpoints: Viewpoints, rng: np.random.Generator) -> Pose:
+    row, column = (int(part) for part in viewpoints.cells[rng.integers(len(viewpoints.cells))])
+    x_m, y_m = viewpoints.world.centre_of((row, column))
+    return Pose(x_m, y_m, float(rng.uniform(-math.pi, math.pi)))
+
+
+def _draw_people(space: FreeSpace, pose: Pose, rng: np.random.Generator) -> Bodies:
+    """Return (n, 6) one to three people or robots on free floor in the camera's field, fewer where there is none."""
+    kinds, rows = list(KINDS.values()), list[tuple[float, ...]]()
+    wanted, half = int(rng.integers(1, PEOPLE + 1)), BIN_RAD * FORWARD_BINS / 2
+    for _ in range(TRIES):
+        if len(rows) == wanted:
+            break
+        kind = kinds[int(rng.integers(len(kinds)))]
+        away_m, bearing = float(rng.uniform(*PEOPLE_M)), pose.yaw_rad + float(rng.uniform(-half, half))
+        x_m, y_m = pose.x_m + away_m * math.cos(bearing), pose.y_m + away_m * math.sin(bearing)
+        row, column = space.world.cell_of((x_m, y_m))
+        inside = 0 <= row < space.passable.shape[0] and 0 <= column < space.passable.shape[1]
+        if inside and space.passable[row, column]:
+            rows.append((x_m, y_m, kind.radius_m, 0.0, kind.height_m, float(kind.material)))
+    return np.array(rows, np.float64).reshape(-1, 6)

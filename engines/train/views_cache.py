@@ -1,0 +1,203 @@
+"""Views on disk, so that later epochs and later runs do not render them again: two .npy files a building.
+
+A building's frames are written before its labels, each under another name first: where labels stand, all is there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from engines.train.encoder_config import ViewsSection
+from engines.train.views import (
+    LABELS,
+    Labels,
+    Split,
+    building_count,
+    color_mount,
+    draw_view,
+    make_viewpoints,
+)
+from engines.train.views_blur import Frame
+from hil.episode_files import COMMITTED
+from onboard.contract import RGB_HEIGHT, RGB_WIDTH
+from onboard.errors import InputError, OnboardError
+
+IDENTITY_FILE = "views.json"
+LAYOUT = 1
+"""Goes up when the same section and seed give other views."""
+
+Rendered = Callable[[int, int], None]
+"""Told (views so far, views in all)."""
+
+
+def _silent(done: int, total: int) -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Views:
+    """Views of one split. frames: a memory map (n, 144, 256, 3) uint8 a building; labels: (views, 45) float32 [m]."""
+
+    frames: tuple[Frame, ...]
+    labels: Labels
+    per_building: int
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def images(self, indices: Sequence[int] | npt.NDArray[np.int64]) -> Frame:
+        """Return (k, 144, 256, 3) uint8 RGB of some views, a copy."""
+        return np.stack([self.frames[i // self.per_building][i % self.per_building] for i in indices])
+
+
+@dataclass(frozen=True, slots=True)
+class _Order:
+    section: ViewsSection
+    split: Split
+    seed: int
+    folder: Path
+    building: int
+
+
+def identity_of(section: ViewsSection, split: Split, seed: int) -> str:
+    """Return a line that is the same for the same views: the section, its camera's numbers, split and seed."""
+    mount = color_mount(section)
+    lens = [mount.width, mount.height, mount.fx, mount.fy, mount.cx, mount.cy, mount.base_from_camera.round(9).tolist()]
+    table = {"layout": LAYOUT, "split": split, "seed": seed, "camera": lens}
+    table["section"] = section.model_dump(mode="json", exclude={"mounts"})
+    return json.dumps(table, sort_keys=True)
+
+
+def render_views(
+    section: ViewsSection, split: Split, seed: int, folder: Path, jobs: int = 1, report: Rendered = _silent
+) -> Views:
+    """Return the views of a split, rendering in `jobs` processes those that `folder` does not hold yet.
+
+    Raises InputError for a folder with other views or that cannot be written, and for a map of the other split.
+    """
+    _check_split(section, split)
+    _claim(folder, identity_of(section, split, seed))
+    orders = [_Order(section, split, seed, folder, number) for number in range(building_count(section))]
+    missing = [order for order in orders if not _labels_file(order).exists()]
+    done = section.count - sum(_size(order) for order in missing)
+    report(done, section.count)
+    for order in _render_all(missing, jobs):
+        done += _size(order)
+        report(done, section.count)
+    return _load(section, orders)
+
+
+def _render_all(orders: Sequence[_Order], jobs: int) -> Iterator[_Order]:
+    """Yield the orders as they are done."""
+    if jobs <= 1 or len(orders) <= 1:
+        for order in orders:
+            _render(order)
+            yield order
+        return
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(min(jobs, len(orders)), context, initializer=_ignore_interrupts)
+    try:
+        coming = {pool.submit(_render, order): order for order in orders}
+        for future in as_completed(coming):
+            future.result()
+            yield coming[future]
+    except BrokenProcessPool as error:
+        raise OnboardError("rendering views: a worker process died, perhaps for want of memory: try fewer") from error
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _ignore_interrupts() -> None:
+    """Leave Ctrl-C to the process that started this one."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _render(order: _Order) -> None:
+    section, first = order.section, order.building * order.section.per_building
+    viewpoints = make_viewpoints(section, order.split, order.seed, order.building)
+    images = np.empty((_size(order), RGB_HEIGHT, RGB_WIDTH, 3), np.uint8)
+    labels = np.empty((_size(order), LABELS), np.float32)
+    for place in range(_size(order)):
+        view = draw_view(section, order.split, order.seed, first + place, viewpoints)
+        images[place], labels[place] = view.image, view.labels
+    _save(_frames_file(order), images)
+    _save(_labels_file(order), labels)
+
+
+def _load(section: ViewsSection, orders: Sequence[_Order]) -> Views:
+    frames, labels = list[Frame](), list[Labels]()
+    for order in orders:
+        frames.append(_read(_frames_file(order), (_size(order), RGB_HEIGHT, RGB_WIDTH, 3), mapped=True))
+        labels.append(_read(_labels_file(order), (_size(order), LABELS), mapped=False))
+    return Views(tuple(frames), np.concatenate(labels), section.per_building)
+
+
+def _read(file: Path, shape: tuple[int, ...], mapped: bool) -> npt.NDArray[Any]:
+    try:
+        array = np.load(file, mmap_mode="r" if mapped else None, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise InputError(f"{file}: not views: {error}; delete the folder to render them again") from error
+    if array.shape != shape:
+        raise InputError(f"{file}: holds {array.shape}, expected {shape}; delete the folder to render them again")
+    return array
+
+
+def _save(file: Path, array: npt.NDArray[np.generic]) -> None:
+    """Write an array under another name first. Raises InputError."""
+    part = file.with_name(file.name + ".part")
+    try:
+        with part.open("wb") as target:
+            np.save(target, array)
+        os.replace(part, file)
+    except OSError as error:
+        raise InputError(f"{file}: cannot be written: {error.strerror}") from error
+
+
+def _claim(folder: Path, identity: str) -> None:
+    """Make the folder one of these views. Raises InputError where it is one of others."""
+    file, digest = folder / IDENTITY_FILE, hashlib.sha256(identity.encode()).hexdigest()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not file.exists():
+            file.write_text(json.dumps({"sha256": digest, "views": json.loads(identity)}, indent=1), encoding="utf-8")
+        found = json.loads(file.read_text(encoding="utf-8")).get("sha256")
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be written: {error.strerror}") from error
+    except (ValueError, AttributeError) as error:
+        raise InputError(f"{file}: not the note of a folder of views: {error}") from error
+    if found != digest:
+        raise InputError(f"{folder}: holds views of another configuration or seed: delete it or name another folder")
+
+
+def _check_split(section: ViewsSection, split: Split) -> None:
+    """Raise InputError for a shipped map that belongs to the other split."""
+    of_map = {plan.map_name: plan.split for plan in COMMITTED}
+    for name in section.maps:
+        if of_map.get(name, split) != split:
+            raise InputError(f"encoder.views.maps: {name} belongs to the {of_map[name]} split, not to {split}")
+
+
+def _size(order: _Order) -> int:
+    """Return how many views come from a building; the last may have fewer."""
+    return min(order.section.per_building, order.section.count - order.building * order.section.per_building)
+
+
+def _frames_file(order: _Order) -> Path:
+    return order.folder / f"{order.building:05d}-frames.npy"
+
+
+def _labels_file(order: _Order) -> Path:
+    return order.folder / f"{order.building:05d}-labels.npy"
