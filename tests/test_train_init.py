@@ -1,0 +1,75 @@
+"""A training begins with a policy that exists, if that is of its network."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from engines.export import export
+from engines.network import TINY, Variant, untrained
+from engines.train import config as configuration
+from engines.train.checkpoint import save_policy
+from engines.train.config import load_train_config
+from engines.train.init import initial_network
+from onboard.errors import InputError
+from onboard.manifest import manifest_path
+
+FINE = Path(configuration.__file__).parent / "finetune.toml"
+BLIND = {"network.size": "tiny", "network.rgb": False}
+VARIANT = Variant(rgb=False, goal_from="pose")
+
+
+def test_a_file_of_the_trainer(tmp_path):
+    network = untrained(3, TINY, VARIANT)
+    save_policy(tmp_path / "a.pt", network, {})
+    found = initial_network(tmp_path / "a.pt", load_train_config(FINE, BLIND))
+    assert (found.widths, found.variant) == (TINY, VARIANT)
+    assert all(torch.equal(found.state_dict()[name], value) for name, value in network.state_dict().items())
+
+
+def test_an_exported_model_whose_auxiliary_head_is_learned_or_not(tmp_path):
+    network = untrained(3, TINY, VARIANT)
+    export(tmp_path / "a.onnx", network, "a", {}, steps=2)
+    for auxiliary in (True, False):
+        found = initial_network(tmp_path / "a.onnx", load_train_config(FINE, {**BLIND, "network.auxiliary": auxiliary}))
+        assert found.variant.auxiliary is auxiliary
+        assert torch.equal(found.actor.weight, network.actor.weight)
+
+
+#    what the recipe has          what is said of it
+OTHERS = [
+    ({"network.size": "small"}, "sizes.planes: the recipe has 64, this policy was made with 4"),
+    ({"network.loc": False}, "network.loc: the recipe has False, this policy was made with True"),
+    ({"network.goal_from": "odom"}, "network.goal_from: the recipe has odom, this policy was made with pose"),
+    ({"network.rgb": True}, "network.rgb: the recipe has True, this policy was made with False"),
+]
+
+
+@pytest.mark.parametrize(("changes", "said"), OTHERS)
+def test_another_network_is_refused_in_one_line(tmp_path, changes, said):
+    save_policy(tmp_path / "a.pt", untrained(3, TINY, VARIANT), {})
+    with pytest.raises(InputError) as refused:
+        initial_network(str(tmp_path / "a.pt"), load_train_config(FINE, {**BLIND, **changes}))
+    assert str(refused.value) == f"--init {tmp_path / 'a.pt'}: {said}"
+
+
+def test_names_that_do_not_ship_and_models_without_a_network_are_refused(tmp_path):
+    with pytest.raises(InputError, match="no policy of that name ships"):
+        initial_network("onboard-v0", load_train_config(FINE, BLIND))
+    export(tmp_path / "a.onnx", untrained(3, TINY, VARIANT), "a", {}, steps=2)
+    manifest = json.loads(manifest_path(tmp_path / "a.onnx").read_text())
+    manifest["extra"] = {}
+    manifest_path(tmp_path / "a.onnx").write_text(json.dumps(manifest))
+    with pytest.raises(InputError, match="does not say what network it is"):
+        initial_network(tmp_path / "a.onnx", load_train_config(FINE, BLIND))
+
+
+def test_the_fine_recipe_adds_no_furniture_and_fits_the_shipped_recipe():
+    fine, full = load_train_config(FINE), load_train_config(configuration.DEFAULT)
+    assert fine.places.furniture == 0.0
+    assert fine.network == full.network
+    assert fine.imitation.rate < full.imitation.rate
+    assert fine.imitation.chapters * fine.imitation.rounds < full.imitation.chapters * full.imitation.rounds
