@@ -16,6 +16,7 @@ import onboard
 from engines.train.command import train
 from onboard.errors import DisagreementError, InputError, MissingExtraError, OnboardError
 from onboard.manifest import Weights
+from onboard.pretrained import model_path
 
 if TYPE_CHECKING:
     from engines.network import PolicyNetwork
@@ -81,7 +82,7 @@ def export(
 
 @main.command()
 def build(
-    model: Annotated[Path, typer.Argument(help="The .onnx file, its manifest beside it.")],
+    model: Annotated[str, typer.Argument(help="A policy that ships, or an .onnx file with its manifest beside it.")],
     cache: Annotated[Path, typer.Option(help="Folder of engines, as policy.engine_cache in onboard.toml.")] = Path(
         "engine-cache"
     ),
@@ -93,7 +94,7 @@ def build(
     from engines.build import build_and_check
 
     try:
-        result = build_and_check(model, cache, fp16=fp16, sequences=sequences)
+        result = build_and_check(model_path(model), cache, fp16=fp16, sequences=sequences)
     except OnboardError as error:
         raise _refused(error) from error
     _report(result, json_target)

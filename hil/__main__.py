@@ -139,7 +139,7 @@ def demo(
     episode: EpisodeOption = None,
     policy: Annotated[
         str | None,
-        typer.Option(help="reactive, or an .onnx file with its manifest; else the configuration's."),
+        typer.Option(help="reactive, a policy that ships, or an .onnx with its manifest; else the configuration's."),
     ] = None,
     localization: LocalizationOption = True,
     drift: DriftOption = 1.0,

@@ -21,7 +21,7 @@ from hil.picture import Drawing, save_picture
 from hil.routes import free_space, shortest_path
 from hil.scenario import Scenario, choose
 from hil.world import Body
-from onboard.assembly import check_files
+from onboard.assembly import check_files, require_engine
 from onboard.config import DEFAULT_ROBOT, Config, load_config
 from onboard.drivers.ros_messages import ros_goal
 from onboard.drivers.wire import Wire
@@ -67,6 +67,7 @@ def run_demo(options: DemoOptions) -> dict[str, Any]:
     """Drive once and return the result. Raises OnboardError when one of the processes cannot start or dies."""
     base = demo_config(_given(options.config), options.policy)
     check_files(base)
+    require_engine(base)
     body = Body(base.robot.footprint_radius_m, base.robot.height_m)
     with preparing(f"map {options.map_name}"):
         scenario = choose(options.map_name, options.seed, options.episode, body)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from onboard.config import Config
+from onboard.pretrained import is_name
 
 BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 HEAD = "# Written by `onboard-hil demo`: everything that is in effect.\n"
@@ -19,7 +20,7 @@ def demo_config(given: Config, model: str | None) -> Config:
     Paths are absolute: those that the configuration does not state are taken from where the command was typed.
     """
     chosen = given.policy.model if model is None else model
-    policy = {"model": chosen if chosen == "reactive" else str(Path(chosen).resolve())}
+    policy = {"model": chosen if is_name(chosen) else str(Path(chosen).resolve())}
     robot = {"mounts": given.robot.mounts.resolve(), "plant": given.robot.plant.resolve()}
     cameras: dict[str, Any] = {"source": "dds", "sources": {}, "recordings": {}, "color": "dds"}
     return given.model_copy(

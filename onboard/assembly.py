@@ -38,6 +38,7 @@ from onboard.messages import DepthFrame
 from onboard.motion import Plant, load_plant
 from onboard.mounts import Mounts, load_mounts
 from onboard.policy import ModelEngine, load_policy
+from onboard.pretrained import model_path
 from onboard.publish import Publisher
 from onboard.reactive import ReactivePolicy
 from onboard.record import Recorder
@@ -72,12 +73,13 @@ def check_files(config: Config) -> None:
         if source.recording:
             read_intrinsics(source)
     if config.policy.model != REACTIVE:
-        _check_timing(config, load_manifest(Path(config.policy.model)))
+        _check_timing(config, load_manifest(model_path(config.policy.model)))
 
 
 def run_robot(config: Config, seconds: float | None, terminal: Terminal | None) -> dict[str, Any]:
     """Drive until a signal, or for so long; return the counts of the run. Raises OnboardError where it cannot start."""
     check_files(config)
+    require_engine(config)
     mounts, plant = load_mounts(config.robot.mounts), load_plant(config.robot.plant)
     rig, limits_rig = build_rigs(config, mounts)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
@@ -200,10 +202,24 @@ def policy_maker(config: Config, plant: Plant) -> Callable[[], Policy]:
     """Return what makes the configured policy, to be called in the inference thread. Raises ConfigError at once."""
     if config.policy.model == REACTIVE:
         return functools.partial(ReactivePolicy, plant, config.robot, config.rates, config.goal)
-    model = Path(config.policy.model)
+    model = model_path(config.policy.model)
     _check_timing(config, load_manifest(model))
     engine = functools.partial(_make_engine, config)
     return functools.partial(load_policy, model, engine, config.policy.memory_reset_s)
+
+
+def require_engine(config: Config) -> None:
+    """Raise MissingExtraError when the configured policy needs a library that is not installed here."""
+    if config.policy.model == REACTIVE:
+        return
+    if config.policy.engine == "tensorrt":
+        from onboard.drivers.tensorrt_engine import require_libraries
+
+        require_libraries()
+        return
+    from onboard.drivers.onnx_engine import require_onnxruntime
+
+    require_onnxruntime()
 
 
 def _make_engine(config: Config, model: Path, manifest: Manifest) -> ModelEngine:
@@ -249,7 +265,9 @@ def _open_recorder(config: Config, now_ns: int) -> Recorder | None:
         "configuration": json.dumps(config.model_dump(mode="json")),
         "mounts": config.robot.mounts.read_text(),
         "plant": config.robot.plant.read_text(),
-        "model_sha256": "" if config.policy.model == REACTIVE else load_manifest(Path(config.policy.model)).sha256,
+        "model_sha256": ""
+        if config.policy.model == REACTIVE
+        else load_manifest(model_path(config.policy.model)).sha256,
         "machine": f"{platform.node()} {platform.machine()} {platform.platform()} Python {platform.python_version()}",
     }
     recorder = Recorder(config.record, config.robot.name, session, wall_ns=wall_ns(), now_ns=now_ns)

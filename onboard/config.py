@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from onboard.errors import ConfigError
+from onboard.pretrained import is_name
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -128,7 +129,8 @@ class OdometrySection(Section):
 
 
 class PolicySection(Section):
-    """`model` is "reactive" or the path of an .onnx file with its manifest beside it.
+    """`model` is "reactive", the name of a policy that ships (`pretrained.py`), or the path of an .onnx file with its
+    manifest beside it.
 
     threads: of onnxruntime. With one a decision of the full network is slower than with two, but as fast in the worst
              case as in the best: on a busy machine two wait for each other (`onboard-hil demo --policy` prints both)
@@ -290,7 +292,7 @@ def _absolute_paths(config: Config, folder: Path) -> Config:
             update={"recordings": {name: folder / file for name, file in cameras.recordings.items()}}
         ),
     }
-    if policy.model != "reactive":
+    if not is_name(policy.model):
         changes["policy"] = policy.model_copy(update={"model": str(folder / policy.model)})
     if "directory" in record.model_fields_set:
         changes["record"] = record.model_copy(update={"directory": folder / record.directory})

@@ -17,6 +17,7 @@ from hil.robot import Senses
 from hil.routes import Episode
 from hil.setting import Setting
 from hil.world import Body
+from onboard import pretrained
 from onboard.config import DEFAULT_ROBOT, Config
 from onboard.cost_field import sample
 from onboard.errors import ConfigError, InputError
@@ -71,13 +72,23 @@ def test_the_straight_way_is_as_long_as_it_is(x, y):
 
 
 def test_an_unknown_name_is_one_line_that_lists_the_known_ones():
-    with pytest.raises(InputError, match=r"^policy rective: must be one of planner, reactive, blind, or the path of"):
+    with pytest.raises(InputError, match=r"^policy rective: must be one of planner, reactive, blind, .*or the path of"):
         make_policy("rective", EMPTY, ACROSS)
 
 
 def test_a_model_that_is_not_there_is_refused():
     with pytest.raises(ConfigError, match=r"nowhere"):
         make_policy("nowhere.onnx", EMPTY, ACROSS)
+
+
+def test_a_policy_that_ships_is_known_by_its_name(tmp_path, monkeypatch):
+    small_policy_files(tmp_path)
+    monkeypatch.setattr(pretrained, "PRETRAINED", tmp_path)
+    policy = make_policy("small", EMPTY, ACROSS)
+    assert policy.name == "small"
+    policy.close()
+    with pytest.raises(InputError, match="one of planner, reactive, blind, small, or the path"):
+        make_policy("smal", EMPTY, ACROSS)
 
 
 def test_a_model_with_its_manifest_is_a_policy(tmp_path):

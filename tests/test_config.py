@@ -70,3 +70,18 @@ def test_relative_paths_start_at_the_file(tmp_path: Path) -> None:
     assert config.cameras.recordings == {"front": tmp_path / "a.db3"}
     assert config.record.directory == tmp_path / "runs"
     assert config.robot.plant == DEFAULT_ROBOT / "plant.toml"
+
+
+#    as stated         in effect, where the file is in FOLDER
+MODELS = [
+    ("reactive", "reactive"),
+    ("onboard-v1", "onboard-v1"),
+    ("models/a.onnx", "FOLDER/models/a.onnx"),
+    ("./onboard-v1", "FOLDER/onboard-v1"),
+]
+
+
+@pytest.mark.parametrize(("stated", "in_effect"), MODELS)
+def test_a_policys_name_stays_a_name_and_a_path_starts_at_the_file(stated: str, in_effect: str, tmp_path: Path) -> None:
+    config = load_config(write(tmp_path, f'[policy]\nmodel = "{stated}"\n'))
+    assert config.policy.model == in_effect.replace("FOLDER", str(tmp_path))

@@ -11,10 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from processes import START_S, Command, done, free_domain, running, toml
+from small_model import small_policy_files
 from waiting import alive, until
 
+from hil.demo import DemoOptions, run_demo
 from hil.demo_config import as_toml, demo_config
+from onboard import pretrained
 from onboard.config import CamerasSection, Config, DdsSection, ScanSection, load_config
+from onboard.drivers import onnx_engine
+from onboard.errors import InputError, MissingExtraError
 
 RESULT = {
     "reached",
@@ -158,3 +163,23 @@ def test_only_what_is_simulated_is_changed(tmp_path: Path, monkeypatch: pytest.M
     same = {"rates", "scan", "limits_scan", "recovery", "limits", "goal", "dds"}
     assert all(getattr(whole, name) == getattr(asked, name) for name in same)
     assert demo_config(asked, None).policy.model == "reactive"
+    assert demo_config(asked, "onboard-v1").policy.model == "onboard-v1"
+
+
+def test_a_network_without_its_library_is_told_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(onnx_engine, "onnxruntime", None)
+    options = DemoOptions(policy=str(small_policy_files(tmp_path)), out=tmp_path / "out")
+    with pytest.raises(MissingExtraError, match=r"^onnxruntime is not installed: pip install 'onboard\[cpu\]'$"):
+        run_demo(options)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_policy_that_does_not_ship_is_one_line_that_lists_those_that_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_policy_files(tmp_path)
+    monkeypatch.setattr(pretrained, "PRETRAINED", tmp_path)
+    with pytest.raises(InputError, match=r"^policy onboard-v0: no policy of that name ships \(there is: small\)$"):
+        run_demo(DemoOptions(policy="onboard-v0", out=tmp_path / "out"))

@@ -11,11 +11,11 @@ from hil.routes import Episode
 from onboard.errors import InputError
 from onboard.interfaces import Policy
 from onboard.messages import Pose
+from onboard.pretrained import MODEL_SUFFIX, pretrained, pretrained_names
 
 if TYPE_CHECKING:
     from hil.setting import Setting
 
-MODEL_SUFFIX = ".onnx"
 MODEL_THREADS = 1
 
 
@@ -31,16 +31,27 @@ Maker = Callable[["Setting", Episode, "World | None"], Policy]
 
 
 def make_policy(name: str, setting: Setting, episode: Episode, known_map: World | None = None) -> Policy:
-    """Return the policy of one drive: a name of `POLICIES`, or the path of an .onnx with its manifest beside it.
+    """Return the policy of one drive: one of `POLICIES`, one that ships, by name, or an .onnx with its manifest.
 
     known_map: what the `planner` believes the building to be; None is the setting's true, furnished world
     Raises InputError for an unknown name, and what `onboard.policy.load_policy` raises for a model.
     """
     if name in POLICIES:
         return POLICIES[name](setting, episode, known_map)
+    return _network(model_of(name), setting)
+
+
+def model_of(name: str) -> Path:
+    """Return the model of a policy that is none of `POLICIES`: of one that ships, or the path of an .onnx file itself.
+
+    Raises InputError for neither, with one line that lists all names.
+    """
+    if name in pretrained_names():
+        return pretrained(name)
     if Path(name).suffix == MODEL_SUFFIX:
-        return _network(Path(name), setting)
-    raise InputError(f"policy {name}: must be one of {', '.join(POLICIES)}, or the path of an {MODEL_SUFFIX} file")
+        return Path(name)
+    known = ", ".join([*POLICIES, *pretrained_names()])
+    raise InputError(f"policy {name}: must be one of {known}, or the path of an {MODEL_SUFFIX} file")
 
 
 def _planner(setting: Setting, episode: Episode, known_map: World | None) -> Policy:

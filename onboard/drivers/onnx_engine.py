@@ -38,8 +38,7 @@ class OnnxEngine:
 
     def __init__(self, model: Path, threads: int = 2, *, spinning: bool = False) -> None:
         """Raises MissingExtraError without onnxruntime, EngineError in one line when the model cannot be loaded."""
-        if onnxruntime is None:
-            raise MissingExtraError("onnxruntime", "cpu")
+        require_onnxruntime()
         self.name = f"onnxruntime {onnxruntime.__version__}, {threads} threads"
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
@@ -74,6 +73,12 @@ class OnnxEngine:
     def close(self) -> None:
         """Drop the session. Safe to call twice."""
         self._session = None
+
+
+def require_onnxruntime() -> None:
+    """Raise MissingExtraError when ONNX Runtime is not installed."""
+    if onnxruntime is None:
+        raise MissingExtraError("onnxruntime", "cpu")
 
 
 def _type_of(model: Path, item: Any) -> TensorType:

@@ -56,9 +56,7 @@ class TensorRtEngine:
         Raises MissingExtraError without tensorrt or pycuda, EngineError in one line when the engine cannot be built,
         loaded or fitted with buffers.
         """
-        require_tensorrt()
-        if not HAS_PYCUDA:
-            raise MissingExtraError("pycuda", "jetson")
+        require_libraries()
         self._thread = threading.get_ident()
         self._context: trt.IExecutionContext | None = None
         self._engine: trt.ICudaEngine | None = None
@@ -163,6 +161,13 @@ class TensorRtEngine:
             self._cuda_context.pop()
             self._cuda_context.detach()
             self._cuda_context = None
+
+
+def require_libraries() -> None:
+    """Raise MissingExtraError when TensorRT or pycuda is not installed."""
+    require_tensorrt()
+    if not HAS_PYCUDA:
+        raise MissingExtraError("pycuda", "jetson")
 
 
 def _deserialized(runtime: trt.Runtime, path: Path) -> trt.ICudaEngine | None:
