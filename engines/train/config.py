@@ -16,6 +16,7 @@ from engines.train.collector import DrivingSection, Rules
 from engines.train.domain import DomainSection
 from engines.train.encoder_config import EncoderSection
 from engines.train.places import PlacesSection
+from engines.train.reinforce_config import ReinforceSection
 from hil.evaluate.episode_driver import robot_files
 from hil.maps import world_of_walls
 from hil.setting import Setting
@@ -96,6 +97,7 @@ class TrainConfig(Section):
     driving: DrivingSection = DrivingSection()
     encoder: EncoderSection = EncoderSection()
     imitation: ImitationSection = ImitationSection()
+    reinforce: ReinforceSection = ReinforceSection()
 
     def digest(self, stage: str) -> str:
         """Return a digest of all that a stage's checkpoint depends on, by which trainings are told apart."""
@@ -104,7 +106,10 @@ class TrainConfig(Section):
 
 
 DRIVES = ("seed", "robot", "network", "places", "domain", "driving")
-DEPENDS: dict[str, tuple[str, ...]] = {"imitation": (*DRIVES, "imitation")}
+DEPENDS: dict[str, tuple[str, ...]] = {
+    "imitation": (*DRIVES, "imitation"),
+    "reinforce": (*DRIVES, "imitation", "reinforce"),
+}
 """What a stage depends on, beside the files of the stages before it, which have digests of their own."""
 
 

@@ -1,0 +1,66 @@
+"""The numbers of the reinforcement: the paper's reward, and how carefully the policy is changed by it."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from onboard.config import Fraction, NonNegative, Positive, Section
+
+
+class RewardSection(Section):
+    """The reward of a decision (paper 1, section 1.9): success - metres lost to the goal - step - contact x contacts.
+
+    success: for the drive that ends at the goal by its own stop
+    step:    what every decision costs
+    contact: what every contact costs, counted once however long it lasts
+    """
+
+    success: NonNegative = 2.5
+    step: NonNegative = 0.01
+    contact: NonNegative = 0.1
+
+
+class ReinforceSection(Section):
+    """PPO after the imitation. Lanes, runs and memory resets are those of `[driving]`; every action is drawn.
+
+    chapters, rounds: as in the imitation; no chapters skip the stage
+    decisions:        of each lane in a round
+    critic_rounds:    rounds at the very beginning in which only the critic's head learns, which imitation leaves alone
+    epochs:           how often a round is learned from at most; batch: decisions in an update, at least
+    rate:             learning rate, falling in a line to a tenth; critic_rate: that of the critic's head
+    discount, trace:  gamma and lambda of the generalised advantage estimation
+    clip:             an action's probability gains nothing by changing by more than this factor 1 -+ clip
+    target_kl:        a round is left when the policy is further [nats] from the one that drove it
+    imitation:        weight of the divergence from the policy that the reinforcement began with
+    entropy, value, auxiliary: weights of the policy's entropy, the critic's error and the goal compass' error
+    value_m:          where the critic's loss turns from square to linear, in units of the reward
+    gradient:         longer gradients are shortened to this
+    colour:           share of drives with rendered images
+    collectors:       processes that drive; 0 drives in the trainer's own
+    validate_drives:  drives by which a chapter is watched
+    choose_drives:    drives by which before and after are compared at the end; none keeps what came after
+    """
+
+    chapters: int = Field(6, ge=0)
+    rounds: int = Field(16, ge=1)
+    decisions: int = Field(64, ge=2)
+    critic_rounds: int = Field(8, ge=0)
+    epochs: int = Field(2, ge=1)
+    batch: int = Field(512, ge=1)
+    rate: Positive = 3e-5
+    critic_rate: Positive = 1e-3
+    discount: Fraction = 0.99
+    trace: Fraction = 0.95
+    clip: Positive = 0.2
+    target_kl: Positive = 0.02
+    imitation: NonNegative = 0.2
+    entropy: NonNegative = 0.001
+    value: NonNegative = 0.25
+    value_m: Positive = 1.0
+    auxiliary: NonNegative = 0.25
+    gradient: Positive = 0.5
+    colour: Fraction = 0.1
+    collectors: int = Field(1, ge=0)
+    validate_drives: int = Field(48, ge=0)
+    choose_drives: int = Field(144, ge=0)
+    reward: RewardSection = RewardSection()
