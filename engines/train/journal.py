@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from onboard.errors import InputError, MissingExtraError
+from onboard.scheduler import NS_PER_S
 
 ROWS = "journal.jsonl"
 
@@ -27,7 +29,7 @@ class Journal:
             from torch.utils.tensorboard import SummaryWriter
         except ModuleNotFoundError as error:
             raise MissingExtraError(error.name or "tensorboard", "train") from error
-        self._stage, self._file = stage, folder / ROWS
+        self._stage, self._file, self._began_ns = stage, folder / ROWS, time.monotonic_ns()
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._curves = SummaryWriter(str(folder / "tensorboard"), purge_step=done)
@@ -59,10 +61,11 @@ class Journal:
         self._bar.update(self._task, completed=step, total=total, note=told)
 
     def note(self, step: int, numbers: Mapping[str, float], *, say: bool = False) -> None:
-        """Keep numbers of a step by name; `say` also prints them as one line."""
+        """Keep numbers of a step by name, with the time since this journal was opened; `say` also prints them."""
         for name, value in numbers.items():
             self._curves.add_scalar(f"{self._stage}/{name}", value, step)
-        row: dict[str, Any] = {"stage": self._stage, "step": step, **numbers}
+        at_s = round((time.monotonic_ns() - self._began_ns) / NS_PER_S, 3)
+        row: dict[str, Any] = {"stage": self._stage, "step": step, "at_s": at_s, **numbers}
         with self._file.open("a", encoding="utf-8") as rows:
             rows.write(json.dumps(row) + "\n")
         if say:
