@@ -1,4 +1,4 @@
-"""The commands `onboard-hil sim | demo | evaluate | baselines | view | depth-noise`."""
+"""The commands `onboard-hil sim | demo | evaluate | baselines | ceiling | view | depth-noise`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from hil.ceiling_command import ceiling
 from hil.crowd_file import MOST_CHARACTERS, CrowdOptions, asked_crowd
 from hil.dashboard import preparing
 from hil.demo import DemoOptions, run_demo, summary
@@ -171,6 +172,7 @@ def demo(
 app.command()(view)
 app.command("evaluate")(evaluate_command)
 app.command("baselines")(baselines_command)
+app.command()(ceiling)
 app.command()(twin)
 app.command("depth-noise")(measure_depth_noise)
 app.command()(guard)

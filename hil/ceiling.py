@@ -1,0 +1,149 @@
+"""How well a place can be known at best: the share of drives at whose end an ideal estimator is within 0.2 m.
+
+The ideal estimator knows the noise as `hil/noise.py` draws it: mean and covariance of the odometry's drift, when a new
+sample of it begins, the scatter of a fix and the motion model. It is the Kalman filter of that model (extended, since
+headings turn), with the drift in force among its states. It gets what the robot gets: the wheels' reports and the
+fixes. It is ideal for these alone. Whoever also foretells the wheels from the commands could know more, and whoever
+waits at the goal for more fixes, too; what a drive is worth is judged where and when it ended.
+
+Beside it goes the runtime's own filter (`onboard/localization.py`), which does not know the drift's mean and scale but
+learns them. Both go along drives that are known: those of the planner with perfect senses.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from hil.baselines import make_policy
+from hil.ceiling_kernels import IDEAL_STATES, correct_ideal, replay_ticks
+from hil.conditions import load_conditions
+from hil.course import Course, course_of, goal_tick
+from hil.fast import drive_fast
+from hil.fast_robot import FastRobot
+from hil.noise import DRIFT_COVARIANCE, DRIFT_MEAN, TICKS_PER_ENVIRONMENT_STEP
+from hil.outcome import REACHED_M, Outcome
+from hil.routes import Episode
+from hil.setting import Setting
+from onboard.geometry import compose
+from onboard.messages import STOP, Fix, Pose, Twist
+from onboard.odometry import Sample
+
+Floats = npt.NDArray[np.float64]
+
+CASES = (
+    "drift_0", "paper", "drift_2", "drift_3",
+    "printed_noise_drift_0", "printed_noise", "printed_noise_drift_2", "printed_noise_drift_3",
+    "no_localization_drift_0", "no_localization", "no_localization_drift_2", "no_localization_drift_3",
+)  # fmt: skip
+"""Conditions for which the ceiling is told: both readings of the noise of fixes, and no fix; at 0 to 3 times the drift."""
+PERFECT = {"drift_scale": 0.0, "localization_scale": 0.0}
+PLANNER = "planner"
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How far the two estimates were from the truth at the end of a drive [m]."""
+
+    ideal_m: float
+    own_m: float
+
+    @property
+    def ideal(self) -> bool:
+        """Whether the ideal estimator is within `REACHED_M`."""
+        return self.ideal_m <= REACHED_M
+
+    @property
+    def own(self) -> bool:
+        """Whether the runtime's own filter is."""
+        return self.own_m <= REACHED_M
+
+
+class Replay(FastRobot):
+    """The senses and the filter of a robot on a drive that is known, with the ideal estimator beside the filter.
+
+    Noise is drawn as in the drive of a `FastRobot` with this seed. mean, spread: of the ideal estimator, see
+    `ceiling_kernels.IDEAL_STATES`
+    """
+
+    def __init__(self, setting: Setting, course: Course, start: Pose, seed: int, known: Floats) -> None:
+        """Take a known drive (n, 5), see `known_drive`. Raises InputError where the start is not free."""
+        super().__init__(setting, course, start, seed, 0)
+        senses, part = setting.senses, 1.0 / TICKS_PER_ENVIRONMENT_STEP
+        self._known = known
+        self._drift_mean = np.array(DRIFT_MEAN) * senses.drift_scale * part
+        self._drift_covariance = np.array(DRIFT_COVARIANCE) * (senses.drift_scale * part) ** 2
+        self._ideal_variance = np.square(np.array(senses.fix_sd) * senses.localization_scale)
+        self.mean, self.spread = np.zeros(IDEAL_STATES), np.zeros((IDEAL_STATES, IDEAL_STATES))
+        self._fixed = not senses.localization
+        if self._fixed:  # a robot without localisation is told its goal from where it starts
+            self.mean[:3] = start.x_m, start.y_m, start.yaw_rad
+
+    def to_the_end(self) -> None:
+        """Live the whole drive."""
+        self.run_to(len(self._known) - 1, STOP)
+
+    def _live(self, ticks: int, command: Twist) -> None:
+        left = ticks
+        while True:
+            left -= replay_ticks(
+                self._states, self._covariance, self._table, self._known, left, self.mean, self.spread,
+                self._drift_mean, self._drift_covariance,
+            )  # fmt: skip
+            if not self._states["owing"][0]:
+                break
+            self._draw_drift()
+        self._look_up()
+
+    def _put_fix(self, fix: Fix, then: Sample | None = None) -> None:
+        super()._put_fix(fix, then)
+        pose = fix.pose
+        if self._fixed:
+            correct_ideal(self.mean, self.spread, pose.x_m, pose.y_m, pose.yaw_rad, self._ideal_variance)
+            return
+        self._fixed = True
+        self.mean[:3], self.spread[:3, :3] = (pose.x_m, pose.y_m, pose.yaw_rad), np.diag(self._ideal_variance)
+
+
+def known_drive(outcome: Outcome, start: Pose, began: int) -> Floats:
+    """Return (n, 5) what `ceiling_kernels.replay_ticks` takes: standing until the goal came, then the drive."""
+    standing = np.tile((start.x_m, start.y_m, start.yaw_rad, 0.0, 0.0), (began, 1))
+    return np.ascontiguousarray(np.concatenate([standing, outcome.trace[:, 1:]]))
+
+
+def drive_known(setting: Setting, episode: Episode) -> Floats:
+    """Return the planner's drive of an episode with perfect senses. Raises InputError where the start is not free."""
+    perfect = replace(setting, senses=replace(setting.senses, **PERFECT))
+    outcome = drive_fast(perfect, episode, make_policy(PLANNER, perfect, episode), 0)
+    return known_drive(outcome, episode.start, goal_tick(setting.config.rates.ticks_per_decision))
+
+
+def replay(setting: Setting, episode: Episode, known: Floats, seed: int) -> Ended:
+    """Return where the two estimates end for one draw of the noise. Raises InputError where the start is not free."""
+    robot = Replay(setting, course_of(setting), episode.start, seed, known)
+    robot.to_the_end()
+    x_m, y_m = known[-1, 0], known[-1, 1]
+    own = own_pose(robot, episode.start)
+    return Ended(math.hypot(robot.mean[0] - x_m, robot.mean[1] - y_m), math.hypot(own.x_m - x_m, own.y_m - y_m))
+
+
+def own_pose(robot: FastRobot, start: Pose) -> Pose:
+    """Return where the runtime believes to be in the map; without localisation by the wheels from the start."""
+    s = robot.state
+    if s.filtering:
+        return Pose(s.filter_x_m, s.filter_y_m, s.filter_yaw)
+    return compose(start, Pose(s.wheel_x_m, s.wheel_y_m, s.wheel_yaw))
+
+
+def ends_of(
+    setting: Setting, episode: Episode, cases: Sequence[str], seeds: Sequence[int]
+) -> Iterator[tuple[str, list[Ended]]]:
+    """Return for each case how its drives of one episode end, one for each seed. Raises InputError."""
+    known = drive_known(setting, episode)
+    for name in cases:
+        under = load_conditions()[name].of(setting)
+        yield name, [replay(under, episode, known, seed) for seed in seeds]

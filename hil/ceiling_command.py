@@ -1,0 +1,158 @@
+"""The command `onboard-hil ceiling`: how often the best that can be known of the place is within 0.2 m at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any
+
+import numpy as np
+import numpy.typing as npt
+import typer
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from hil.ceiling import CASES, Ended, ends_of
+from hil.conditions import load_conditions
+from hil.episode_sets import COMMITTED_SET
+from hil.evaluate.campaign import noise_seed
+from hil.evaluate.command import (
+    WIDTH,
+    EpisodesOption,
+    MapsOption,
+    MoreMapsArgument,
+    SeedOption,
+    SetOption,
+    load_robot,
+)
+from hil.evaluate.episode_driver import RobotFiles
+from hil.evaluate.metrics import Interval, bootstrap
+from hil.evaluate.sets import Source, find_sets, load_set
+from hil.outcome import REACHED_M
+from hil.setting import Setting
+from onboard import __version__
+from onboard.__main__ import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, write_json
+from onboard.errors import InputError
+
+MADE_BY = "onboard-hil ceiling"
+DRAWS = 4
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    """What the two estimators come to under one condition, over all episodes and draws of the noise.
+
+    ideal, own:          share of drives at whose end the estimate is within 0.2 m: the ideal one, the runtime's filter
+    *_ci95:              their intervals, by bootstrap over episodes
+    *_median_m:          median of their errors at the end [m]
+    """
+
+    ideal: float
+    ideal_ci95: Interval | None
+    ideal_median_m: float
+    own: float
+    own_ci95: Interval | None
+    own_median_m: float
+
+
+def ceiling(
+    maps: MapsOption = None,
+    more_maps: MoreMapsArgument = None,
+    set_name: SetOption = COMMITTED_SET,
+    episodes: EpisodesOption = None,
+    draws: Annotated[int, typer.Option("--draws", help="Draws of the noise for each episode.")] = DRAWS,
+    seed: SeedOption = 1,
+    config: ConfigOption = None,
+    json_file: JsonOption = None,
+) -> None:
+    """Print how often an ideal estimator of the pose is within 0.2 m at the end of the planner's drives."""
+    check_json_target(json_file)
+    if draws < 1:
+        raise InputError(f"--draws {draws}: must be at least 1")
+    robot = load_robot(config)
+    sources = find_sets([*(maps or []), *(more_maps or [])], episodes, seed, robot.body, set_name)
+    ends = _ends(robot, sources, draws, seed)
+    ceilings = {name: _ceiling(rows, seed) for name, rows in ends.items()}
+    if json_file is not None:
+        write_json(json_file, _as_json(ceilings, sources, draws, seed))
+    console = Console(stderr=json_file == STANDARD_OUTPUT)
+    if not console.is_terminal:
+        console = Console(stderr=json_file == STANDARD_OUTPUT, width=WIDTH)
+    console.print(_table(ceilings, sum(source.count for source in sources), draws))
+
+
+def _ends(robot: RobotFiles, sources: Sequence[Source], draws: int, seed: int) -> dict[str, list[list[Ended]]]:
+    """Return for each condition and episode how the drives of all draws end."""
+    ends: dict[str, list[list[Ended]]] = {name: [] for name in CASES}
+    for source in sources:
+        known = load_set(source)
+        setting = Setting(known.world, robot.plant, robot.body, robot.mounts, robot.config)
+        numbers = track(range(source.count), f"{source.name:10}", console=Console(stderr=True))
+        for index in numbers:
+            seeds = [noise_seed(seed, f"ceiling/{source.name}/{index}", draw) for draw in range(draws)]
+            for name, ended in ends_of(setting, known.episodes[index], CASES, seeds):
+                ends[name].append(ended)
+    return ends
+
+
+def _ceiling(rows: Sequence[Sequence[Ended]], seed: int) -> Ceiling:
+    """Return the figures of one condition; `rows` are the episodes."""
+    ideal, own = (_shares(rows, name) for name in ("ideal", "own"))
+    return Ceiling(
+        ideal=float(ideal.mean()),
+        ideal_ci95=bootstrap(_means, (ideal,), seed),
+        ideal_median_m=float(np.median([one.ideal_m for row in rows for one in row])),
+        own=float(own.mean()),
+        own_ci95=bootstrap(_means, (own,), seed),
+        own_median_m=float(np.median([one.own_m for row in rows for one in row])),
+    )
+
+
+def _shares(rows: Sequence[Sequence[Ended]], name: str) -> Array:
+    """Return (episodes,) share of each episode's draws that are within the limit."""
+    return np.array([np.mean([getattr(one, name) for one in row]) for row in rows])
+
+
+def _means(samples: Sequence[Array]) -> Array:
+    return np.asarray(samples[0].mean(axis=1))
+
+
+def _as_json(ceilings: Mapping[str, Ceiling], sources: Sequence[Source], draws: int, seed: int) -> dict[str, Any]:
+    return {
+        "made_by": MADE_BY,
+        "version": __version__,
+        "within_m": REACHED_M,
+        "sets": [[source.name, source.count, source.digest, source.seed, source.set] for source in sources],
+        "draws": draws,
+        "seed": seed,
+        "conditions": {name: asdict(one) for name, one in ceilings.items()},
+    }
+
+
+def _table(ceilings: Mapping[str, Ceiling], episodes: int, draws: int) -> Table:
+    caption = f"{episodes} episodes, {draws} draws of the noise each; along the planner's drives with perfect senses"
+    table = Table(title=f"within {REACHED_M} m at the end", caption=caption, box=SIMPLE, pad_edge=False)
+    table.add_column("condition", no_wrap=True)
+    for heading in ("drift", "ideal %", "95 %", "median cm", "own filter %", "95 %", "median cm"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for name, one in ceilings.items():
+        figures = [_percent(one.ideal), _between(one.ideal_ci95), _cm(one.ideal_median_m)]
+        figures += [_percent(one.own), _between(one.own_ci95), _cm(one.own_median_m)]
+        table.add_row(name, f"{load_conditions()[name].drift_scale:g}", *figures)
+    return table
+
+
+def _percent(share: float) -> str:
+    return f"{100.0 * share:.1f}"
+
+
+def _between(interval: Interval | None) -> str:
+    return "" if interval is None else f"{_percent(interval[0])} to {_percent(interval[1])}"
+
+
+def _cm(metres: float) -> str:
+    return f"{100.0 * metres:.1f}"
