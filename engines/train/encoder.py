@@ -1,0 +1,179 @@
+"""Stage (b): the colour encoder learns to tell from rendered images how far it is to what stands ahead.
+
+A head on top of the encoder predicts the logarithms of the forward ranges and of the free way; it is dropped when the
+policy takes the encoder over. Images are small at first: the network is fully convolutional, and a quarter of the
+pixels is a quarter of the work.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from engines.network import PAPER, Widths, untrained
+from engines.train.encoder_checkpoint import Checkpoint, load_checkpoint, save_checkpoint, write_torch
+from engines.train.encoder_config import EncoderSection
+from engines.train.encoder_features import memory_format_of, save_encoder
+from engines.train.encoder_schedule import Batch, batch_of, images_of, learning_rate, steps_of
+from engines.train.views import FORWARD_BINS, LABELS, Labels
+from engines.train.views_cache import Views, identity_of, render_views
+from onboard.errors import OnboardError
+
+VIEWS_FOLDER, CHECKPOINT_FILE, ENCODER_FILE, HEAD_FILE = "views", "checkpoint.pt", "encoder.pt", "head.pt"
+SMOOTHING = 0.98
+"""Of the reported loss: the share of what it was before this step."""
+
+Metrics = Mapping[str, float]
+Report = Callable[[int, int, Metrics], None]
+"""Told (steps so far, steps in all, figures by name)."""
+
+
+class LossError(OnboardError):
+    """A loss or a gradient is not finite; the message names the batch and the last good checkpoint."""
+
+
+def _silent(step: int, total: int, metrics: Metrics) -> None:
+    pass
+
+
+class Predictor(nn.Module):
+    """The encoder with its head: (N, 3, H, W) -> (N, 45) logarithms of the forward ranges and of the free way [m]."""
+
+    def __init__(self, widths: Widths, seed: int, usual: Labels) -> None:
+        """Begin at the logarithms that are usual: (45,)."""
+        super().__init__()
+        self.rgb = untrained(seed, widths).rgb
+        self.head = nn.Linear(widths.rgb, LABELS)
+        with torch.no_grad():
+            self.head.weight.zero_()
+            self.head.bias.copy_(torch.from_numpy(usual))
+
+    def forward(self, image: Tensor) -> Tensor:
+        """Predict."""
+        layout = memory_format_of(self.rgb)
+        logarithms: Tensor = self.head(torch.relu(self.rgb(image.contiguous(memory_format=layout))))
+        return logarithms
+
+
+def train_encoder(
+    section: EncoderSection,
+    seed: int,
+    folder: Path,
+    widths: Widths = PAPER,
+    *,
+    device: str = "cpu",
+    jobs: int = 1,
+    report: Report = _silent,
+) -> Path:
+    """Train, going on where an earlier call ended, and return the file of the encoder's weights, `rgb.*`.
+
+    folder: gets views, checkpoint, `encoder.pt` and `head.pt`; all of it but the weights may be deleted at the end
+    jobs:   processes that render; PyTorch's own threads are left as they are
+    report: called after each building rendered and each step
+
+    The same call gives the same bytes, however often it was interrupted, on one device with one thread. Raises
+    InputError where the folder is another training's, LossError where the loss or a gradient is not finite.
+    """
+    total, identity = steps_of(section), training_identity(section, seed, widths)
+    found = load_checkpoint(folder / CHECKPOINT_FILE, identity)
+    if found is not None and found.step == total and (folder / ENCODER_FILE).exists():
+        return folder / ENCODER_FILE
+    views = render_views(
+        section.views, "train", seed, folder / VIEWS_FOLDER, jobs,
+        lambda done, count: report(0, total, {"views": done, "views_wanted": count}),
+    )  # fmt: skip
+    predictor = Predictor(widths, seed, np.log(views.labels).mean(axis=0))
+    training = _Training(section, seed, folder / CHECKPOINT_FILE, identity, predictor.to(device), views, found)
+    while training.step < total:
+        metrics = training.advance()
+        report(training.step, total, metrics)
+        if training.step % section.checkpoint_every == 0 or training.step == total:
+            training.save()
+    save_predictor(folder, predictor, views.labels)
+    return folder / ENCODER_FILE
+
+
+def save_predictor(folder: Path, predictor: Predictor, labels: Labels) -> None:
+    """Write the encoder, and beside it the head with what the views tell without a look at them, for the report."""
+    plain = {"mean_m": labels.mean(axis=0), "median_m": np.median(labels, axis=0).astype(np.float32)}
+    table = {name: torch.from_numpy(values) for name, values in plain.items()}
+    head = {name: value.cpu() for name, value in predictor.head.state_dict().items()}
+    write_torch(folder / HEAD_FILE, head | table)
+    save_encoder(folder / ENCODER_FILE, predictor.rgb)
+
+
+def loss_of(section: EncoderSection, predicted: Tensor, labels_m: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the loss of the ranges and that of the free way: smooth L1 of the error of the logarithms."""
+    errors = functional.smooth_l1_loss(predicted, labels_m.log(), beta=section.huber, reduction="none")
+    return errors[:, :FORWARD_BINS].mean(), errors[:, FORWARD_BINS:].mean()
+
+
+class _Training:
+    """The model, its optimiser and the step that comes next."""
+
+    def __init__(
+        self, section: EncoderSection, seed: int, file: Path, identity: str, predictor: Predictor, views: Views,
+        found: Checkpoint | None,
+    ) -> None:  # fmt: skip
+        self.section, self.seed, self.file, self.identity, self.views = section, seed, file, identity, views
+        self.predictor = predictor.to(memory_format=memory_format_of(predictor.rgb))
+        parameters = self.predictor.parameters()
+        self.optimizer = torch.optim.AdamW(parameters, section.learning_rate, weight_decay=section.weight_decay)
+        self.step, self.saved, self._loss = 0, 0, math.nan
+        if found is not None:
+            self.predictor.load_state_dict(found.model)
+            self.optimizer.load_state_dict(found.optimizer)
+            self.step = self.saved = found.step
+
+    def advance(self) -> Metrics:
+        """Take one step and return its figures. Raises LossError, before any weight has changed."""
+        batch = batch_of(self.section, self.seed, self.step)
+        images, labels = images_of(self.views, batch, self.predictor.head.weight.device)
+        self.predictor.train()
+        of_ranges, of_way = loss_of(self.section, self.predictor(images), labels)
+        loss = of_ranges + self.section.way_weight * of_way
+        self.optimizer.zero_grad()
+        loss.backward()
+        norm = nn.utils.clip_grad_norm_(self.predictor.parameters(), self.section.gradient_norm)
+        if not (math.isfinite(loss.item()) and math.isfinite(norm.item())):
+            raise LossError(self._not_finite(batch, loss.item(), norm.item()))
+        rate = learning_rate(self.section, self.step)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.optimizer.step()
+        self.step += 1
+        before = loss.item() if math.isnan(self._loss) else self._loss
+        self._loss = SMOOTHING * before + (1.0 - SMOOTHING) * loss.item()
+        return {
+            "loss": self._loss, "loss_ranges": of_ranges.item(), "loss_way": of_way.item(),
+            "learning_rate": rate, "gradient_norm": norm.item(), "shrink": batch.shrink,
+        }  # fmt: skip
+
+    def save(self) -> None:
+        """Write a checkpoint."""
+        model, optimizer = self.predictor.state_dict(), self.optimizer.state_dict()
+        save_checkpoint(self.file, Checkpoint(self.identity, self.step, model, optimizer))
+        self.saved = self.step
+
+    def _not_finite(self, batch: Batch, loss: float, norm: float) -> str:
+        views = ", ".join(str(index) for index in batch.indices)
+        kept = f"{self.file} of step {self.saved}" if self.saved else "none yet"
+        return (
+            f"encoder: loss {loss:g}, gradient {norm:g} in batch {self.step} (views {views}); "
+            f"last good checkpoint: {kept}"
+        )
+
+
+def training_identity(section: EncoderSection, seed: int, widths: Widths) -> str:
+    """Return a line that is the same for the same training; what only the report or the disk sees is left out."""
+    own = section.model_dump(mode="json", exclude={"views", "checkpoint_every", "test_maps", "test_count"})
+    views = json.loads(identity_of(section.views, "train", seed))
+    return json.dumps({"training": own, "views": views, "widths": asdict(widths)}, sort_keys=True)

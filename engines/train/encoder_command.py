@@ -1,0 +1,102 @@
+"""`python -m engines.train.encoder_command`: train the colour encoder alone and say how well it tells distances."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from pydantic import ValidationError
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from engines.network import PAPER, TINY
+from engines.train.encoder import Report, train_encoder
+from engines.train.encoder_config import EncoderSection
+from engines.train.encoder_picture import save_sheet
+from engines.train.encoder_report import evaluate_encoder, load_predictor, predict, report_views
+from onboard.config import read_toml, validation_line
+from onboard.errors import ConfigError, InputError, OnboardError
+
+REFUSED = 2
+SHEET_SORT, SHEET_VIEWS = "unseen", 24
+LINE_EVERY = 25
+"""Steps between lines where there is no terminal."""
+main = typer.Typer(add_completion=False, pretty_exceptions_enable=False, help=__doc__)
+
+
+@main.command()
+def train(
+    out: Annotated[Path, typer.Option(help="Folder of this training; the same call goes on where it ended.")],
+    seed: Annotated[int, typer.Option(min=0, help="Of views, weights and batches.")] = 0,
+    config: Annotated[Path | None, typer.Option(help="A .toml with an [encoder] table.")] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes that render.")] = 2,
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    tiny: Annotated[bool, typer.Option("--tiny", help="Small widths, for trying out.")] = False,
+) -> None:
+    """Render, train, and write encoder.pt, report.json and sheet.png into the folder."""
+    widths = TINY if tiny else PAPER
+    try:
+        section = EncoderSection() if config is None else _section(config)
+        with _shown() as report:
+            train_encoder(section, seed, out, widths, device=device, jobs=jobs, report=report)
+        result = evaluate_encoder(section, seed, out, widths, device=device, jobs=jobs)
+        views = report_views(section, seed, out)[SHEET_SORT]
+        chosen = np.linspace(0, len(views) - 1, min(SHEET_VIEWS, len(views))).astype(int)
+        predicted = predict(load_predictor(out, seed, widths)[0], views)
+        save_sheet(views.images(chosen), views.labels[chosen], predicted[chosen], out / "sheet.png")
+        (out / "report.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    except OnboardError as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(REFUSED) from error
+    except OSError as error:
+        typer.echo(f"error: {out}: cannot be written: {error.strerror}", err=True)
+        raise typer.Exit(REFUSED) from error
+    for line in summary(result):
+        typer.echo(line)
+
+
+def summary(result: Mapping[str, Any]) -> list[str]:
+    """Return a table: views, predictor, median and mean relative error of ranges, mean error of the free way."""
+    lines = [f"{'views':14}{'predictor':16}{'median rel.':>12}{'mean rel.':>12}{'way rel.':>12}{'way [m]':>10}"]
+    for sort, table in result.items():
+        for name in ("encoder", "mean_of_bin", "median_of_bin"):
+            ranges, way = table[name]["ranges"], table[name]["free_way"]
+            figures = f"{ranges['median_relative']:12.3f}{ranges['mean_relative']:12.3f}"
+            lines.append(f"{sort:14}{name:16}{figures}{way['median_relative']:12.3f}{way['mean_m']:10.2f}")
+    return lines
+
+
+def _section(config: Path) -> EncoderSection:
+    try:
+        return EncoderSection.model_validate(read_toml(config).get("encoder", {}))
+    except ValidationError as error:
+        raise ConfigError(validation_line(config, error)) from error
+    except AttributeError as error:
+        raise InputError(f"{config}: not a table") from error
+
+
+@contextmanager
+def _shown() -> Iterator[Report]:
+    """Show a bar on a terminal, a line now and then elsewhere, on standard error."""
+    console = Console(stderr=True)
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[figures]}"), TimeElapsedColumn())
+    with Progress(TextColumn("encoder"), *columns, TimeRemainingColumn(), console=console,
+                  disable=not console.is_terminal) as progress:  # fmt: skip
+        task = progress.add_task("encoder", total=None, figures="")
+
+        def report(step: int, total: int, metrics: Mapping[str, float]) -> None:
+            figures = ", ".join(f"{name} {value:.4g}" for name, value in metrics.items())
+            progress.update(task, total=total, completed=step, figures=figures)
+            if not console.is_terminal and step % LINE_EVERY == 0:
+                console.print(f"encoder: step {step} of {total}, {figures}", highlight=False, soft_wrap=True)
+
+        yield report
+
+
+if __name__ == "__main__":
+    main()

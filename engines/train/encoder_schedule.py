@@ -1,0 +1,77 @@
+"""What each step of the encoder's training does: functions of (section, seed, step), so that it can stop anywhere."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from engines.train.encoder_config import EncoderSection
+from engines.train.encoder_features import planes_of
+from engines.train.views import FORWARD_BINS
+from engines.train.views_cache import Views
+from onboard.manifest import RgbScale
+
+ORDER_STREAM, MIRROR_STREAM = 3, 4
+MIRRORED = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One step's work. mirrored: (k,) bool, views that are seen left to right; shrink: by how much images are."""
+
+    indices: npt.NDArray[np.int64]
+    mirrored: npt.NDArray[np.bool_]
+    shrink: int
+
+
+def steps_of(section: EncoderSection) -> int:
+    """Return how many steps the training takes."""
+    return sum(_phase_steps(section))
+
+
+def batch_of(section: EncoderSection, seed: int, step: int) -> Batch:
+    """Return the work of a step: a function of its arguments alone. Within an epoch each view comes once."""
+    phase = int(np.searchsorted(np.cumsum(_phase_steps(section)), step, side="right"))
+    epochs, places = np.divmod(np.arange(step * section.batch, (step + 1) * section.batch), section.views.count)
+    indices = np.concatenate(
+        [_order(section, seed, int(epoch))[places[epochs == epoch]] for epoch in np.unique(epochs)]
+    )
+    mirrored = np.random.default_rng([seed, MIRROR_STREAM, step]).random(section.batch) < MIRRORED
+    return Batch(indices, mirrored, section.phases[phase].shrink)
+
+
+def learning_rate(section: EncoderSection, step: int) -> float:
+    """Return the learning rate of a step: linear up, then half a cosine down."""
+    total = steps_of(section)
+    warm_up = section.warm_up * total
+    if step < warm_up:
+        return section.learning_rate * (step + 1) / (warm_up + 1)
+    share = (step - warm_up) / max(total - warm_up, 1)
+    return section.learning_rate * (section.final + (1.0 - section.final) * 0.5 * (1.0 + math.cos(math.pi * share)))
+
+
+def images_of(views: Views, batch: Batch, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Return (k, 3, H, W) normalised images, mirrored and shrunk, and (k, 45) labels [m]."""
+    images = torch.from_numpy(views.images(batch.indices)).to(device)
+    labels = torch.from_numpy(views.labels[batch.indices]).to(device)
+    mirrored = torch.from_numpy(batch.mirrored).to(device)
+    images = torch.where(mirrored[:, None, None, None], images.flip(2), images)
+    ranges = torch.where(mirrored[:, None], labels[:, :FORWARD_BINS].flip(1), labels[:, :FORWARD_BINS])
+    planes = planes_of(images, RgbScale())
+    if batch.shrink > 1:
+        planes = functional.avg_pool2d(planes, batch.shrink)
+    return planes, torch.cat([ranges, labels[:, FORWARD_BINS:]], dim=1)
+
+
+def _phase_steps(section: EncoderSection) -> list[int]:
+    return [max(1, round(phase.epochs * section.views.count / section.batch)) for phase in section.phases]
+
+
+def _order(section: EncoderSection, seed: int, epoch: int) -> npt.NDArray[np.int64]:
+    return np.random.default_rng([seed, ORDER_STREAM, epoch]).permutation(section.views.count)

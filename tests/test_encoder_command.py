@@ -1,0 +1,73 @@
+"""`python -m engines.train.encoder_command`: a whole small training, repeated, and refused."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from engines.train.encoder_command import main
+
+CONFIG = """
+[encoder]
+batch = 2
+phases = [{shrink = 4, epochs = 1.0}, {shrink = 1, epochs = 0.5}]
+test_maps = ["apartment"]
+test_count = 2
+[encoder.views]
+maps = ["depot"]
+count = 4
+"""
+
+
+def run(*arguments: object):
+    """Return click's result."""
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def config(tmp_path):
+    file = tmp_path / "train.toml"
+    file.write_text(CONFIG)
+    return file
+
+
+def test_a_training_leaves_weights_report_and_sheet_and_can_be_repeated(tmp_path, config):
+    arguments = ("--out", tmp_path / "out", "--config", config, "--jobs", 1, "--tiny")
+    first = run(*arguments)
+    assert first.exit_code == 0, first.output
+    for name in ("encoder.pt", "head.pt", "sheet.png"):
+        assert (tmp_path / "out" / name).stat().st_size > 0
+    assert set(json.loads((tmp_path / "out" / "report.json").read_text())) == {"unseen", "unseen_plain", "known"}
+    rows = [line.split()[:2] for line in first.stdout.splitlines()]
+    assert ["unseen", "encoder"] in rows
+    assert ["known", "median_of_bin"] in rows
+    weights = (tmp_path / "out" / "encoder.pt").read_bytes()
+    again = run(*arguments)
+    assert again.exit_code == 0
+    assert again.stdout == first.stdout
+    assert (tmp_path / "out" / "encoder.pt").read_bytes() == weights
+
+
+#    name                  arguments                                      complaint
+REFUSED = [
+    ("no such file", {}, "nowhere.toml: cannot be read"),
+    ("unknown key", {"text": "[encoder]\nepochs = 3\n"}, "encoder.toml: unknown key epochs"),
+    ("not a table", {"text": "encoder = 3\n"}, "encoder.toml: "),
+    ("a test map", {"text": '[encoder.views]\nmaps = ["willow"]\n'}, "willow belongs to the test split"),
+    ("no such map", {"text": '[encoder.views]\nmaps = ["atlantis"]\n'}, "map atlantis: no such map"),
+]
+
+
+@pytest.mark.parametrize(("name", "given", "complaint"), REFUSED, ids=[row[0] for row in REFUSED])
+def test_what_cannot_be_trained_is_refused_in_one_line(tmp_path, name, given, complaint):
+    file = tmp_path / "nowhere.toml"
+    if "text" in given:
+        file = tmp_path / "encoder.toml"
+        file.write_text(given["text"])
+    result = run("--out", tmp_path / "out", "--config", file, "--jobs", 1, "--tiny")
+    assert result.exit_code == 2
+    errors = [line for line in result.stderr.splitlines() if line.startswith("error: ")]
+    assert len(errors) == 1
+    assert complaint in errors[0]
