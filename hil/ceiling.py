@@ -40,7 +40,7 @@ CASES = (
     "printed_noise_drift_0", "printed_noise", "printed_noise_drift_2", "printed_noise_drift_3",
     "no_localization_drift_0", "no_localization", "no_localization_drift_2", "no_localization_drift_3",
 )  # fmt: skip
-"""Conditions for which the ceiling is told: both readings of the noise of fixes, and no fix; at 0 to 3 times the drift."""
+"""Conditions for which the ceiling is told: both readings of the noise of fixes, and no fix; 0 to 3 times the drift."""
 PERFECT = {"drift_scale": 0.0, "localization_scale": 0.0}
 PLANNER = "planner"
 
