@@ -122,8 +122,8 @@ def test_json_alone_goes_to_standard_output(tmp_path: Path) -> None:
 
 #   what                   arguments                                        said
 BAD = [
-    ("policy", ["--policy", "foo"], "--policy foo: must be one of"),
-    ("model", ["--policy", "foo.onnx"], "--policy foo.onnx: no such file"),
+    ("policy", ["--policy", "foo"], "policy foo: must be one of"),
+    ("model", ["--policy", "foo.onnx"], "policy foo.onnx: no such file"),
     ("no jobs", ["--policy", "reactive", "--jobs", "0"], "--jobs 0"),
     ("jobs and ray", ["--policy", "reactive", "--jobs", "2", "--ray", "local"], "--jobs 2 with --ray"),
     ("ray", ["--policy", "reactive", "--ray", "nonsense"], "--ray nonsense"),

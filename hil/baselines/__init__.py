@@ -10,6 +10,7 @@ from hil.maps import World
 from hil.routes import Episode
 from onboard.errors import InputError
 from onboard.interfaces import Policy
+from onboard.manifest import load_manifest
 from onboard.messages import Pose
 from onboard.pretrained import MODEL_SUFFIX, pretrained, pretrained_names
 
@@ -39,6 +40,19 @@ def make_policy(name: str, setting: Setting, episode: Episode, known_map: World 
     if name in POLICIES:
         return POLICIES[name](setting, episode, known_map)
     return _network(model_of(name), setting)
+
+
+def check_policy(name: str) -> None:
+    """Raise InputError, ConfigError or MissingExtraError in one line when `make_policy` could not make a policy."""
+    from onboard.drivers.onnx_engine import require_onnxruntime
+
+    if name in POLICIES:
+        return
+    model = model_of(name)
+    if not model.is_file():
+        raise InputError(f"policy {name}: no such file")
+    load_manifest(model)
+    require_onnxruntime()
 
 
 def model_of(name: str) -> Path:

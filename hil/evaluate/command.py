@@ -73,7 +73,7 @@ class Hands:
 
 def evaluate_command(
     policy: Annotated[
-        str, typer.Option("--policy", help="planner, reactive, blind, or an .onnx file with its manifest.")
+        str, typer.Option("--policy", help="planner, reactive, blind, one that ships, or an .onnx with its manifest.")
     ],
     maps: MapsOption = None,
     more_maps: MoreMapsArgument = None,

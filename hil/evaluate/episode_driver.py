@@ -6,12 +6,11 @@ import contextlib
 import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Literal
 
 import structlog
 
-from hil.baselines import MODEL_SUFFIX, POLICIES, make_policy
+from hil.baselines import POLICIES, check_policy, make_policy, model_of
 from hil.conditions import ORDINARY, chosen, load_conditions
 from hil.crowd_file import MOST_CHARACTERS
 from hil.episode_files import EpisodeSet, straight_m
@@ -29,7 +28,6 @@ from hil.walkers import Crowd, make_crowd, walking_space
 from hil.world import Body
 from onboard.config import Config
 from onboard.errors import InputError
-from onboard.manifest import load_manifest
 from onboard.motion import Plant, load_plant
 from onboard.mounts import Mounts, load_mounts
 from onboard.policy import NetworkPolicy
@@ -85,14 +83,7 @@ def check_run(run: Run, robot: RobotFiles | None = None) -> None:
 
     robot: whose cameras and rates a condition must fit
     """
-    model = Path(run.policy)
-    if run.policy not in POLICIES:
-        if model.suffix != MODEL_SUFFIX:
-            known = ", ".join(POLICIES)
-            raise InputError(f"--policy {run.policy}: must be one of {known}, or the path of an {MODEL_SUFFIX} file")
-        if not model.is_file():
-            raise InputError(f"--policy {run.policy}: no such file")
-        load_manifest(model)
+    check_policy(run.policy)
     if run.known_map != "true" and run.policy != PLANNER:
         raise InputError(f"--known-map {run.known_map}: only the {PLANNER} knows a map, not {run.policy}")
     if not 0 <= run.pedestrians <= MOST_CHARACTERS:
@@ -125,7 +116,7 @@ class EpisodeDriver:
     def __init__(self, run: Run, robot: RobotFiles, sources: Mapping[str, Source]) -> None:
         self._run = run
         # Absolute, since a worker may have another working folder.
-        self._policy = run.policy if run.policy in POLICIES else str(Path(run.policy).resolve())
+        self._policy = run.policy if run.policy in POLICIES else str(model_of(run.policy).resolve())
         self._robot = robot
         self._condition = load_conditions()[run.condition]
         self._pedestrians = run.pedestrians + self._condition.pedestrians

@@ -12,6 +12,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from hil.baselines import POLICIES, model_of
 from hil.evaluate.campaign import DriveJob, Driven, Execute, Job, in_this_process, jobs_of
 from hil.evaluate.code import DIGEST_BYTES, code_digest, file_digest
 from hil.evaluate.episode_driver import EpisodeDriver, RobotFiles, Run
@@ -56,7 +57,7 @@ class Plan:
 
     def configuration(self) -> dict[str, Any]:
         """Return all that a row depends on, as plain values."""
-        model = Path(self.run.policy)
+        model = None if self.run.policy in POLICIES else model_of(self.run.policy)
         robot = {
             "config": self.robot.config.model_dump(mode="json", exclude={"robot": {"mounts", "plant"}}),
             "plant": self.robot.plant.model_dump(mode="json"),
@@ -66,7 +67,7 @@ class Plan:
             "version": __version__,
             "code": code_digest(),
             **asdict(self.run),
-            "model": file_digest(model) if model.is_file() else None,
+            "model": None if model is None else file_digest(model),
             "robot": _digest(robot),
             "seed": self.seed,
             "sets": [[source.name, source.count, source.digest, source.seed, source.set] for source in self.sources],
