@@ -47,6 +47,7 @@ class Condition(Section):
     plant_scale:     times the believed frequencies and accelerations of both axes [1]
     delay_ticks:     from an observation to its action [control ticks of 1/30 s]
     pedestrians:     people who walk about
+    blocked_s:       how long a door on the shortest way is closed when the robot comes [s]; 0 is no door
     memory_reset_s:  how often the runtime resets a policy's memory [s], or "never"
     limits:          whether the last word over commands and the recovery are in force
     """
@@ -64,6 +65,7 @@ class Condition(Section):
     plant_scale: Positive = 1.0
     delay_ticks: Annotated[int, Field(ge=1)] | None = None
     pedestrians: Annotated[int, Field(ge=0, le=MOST_CHARACTERS)] = 0
+    blocked_s: NonNegative = 0.0
     memory_reset_s: Positive | Literal["never"] | None = None
     limits: bool = True
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from hil.blockings import Blocking, advance, bodies_of_door
 from hil.bodies import Bodies
 from hil.maps import World
 from hil.routes import FreeSpace, distance_field, free_space, is_indoors, shortest_path
@@ -62,6 +63,7 @@ class Crowd:
     first:     (n + 1,) int64; the corners of character i are first[i] to first[i + 1]
     shape:     (n, 4) radius, height, material, speed [m/s]
     state:     (n, 5) x, y, length of the way behind it, direction on it (1 or -1), time that it has waited [s]
+    blocking:  a door that closes before the robot; the characters do not see it
     """
 
     corners_m: npt.NDArray[np.float64]
@@ -69,6 +71,7 @@ class Crowd:
     first: npt.NDArray[np.int64]
     shape: npt.NDArray[np.float64]
     state: npt.NDArray[np.float64]
+    blocking: Blocking | None = None
 
 
 def walking_space(world: World) -> FreeSpace:
@@ -124,15 +127,16 @@ def walk(crowd: Crowd, dt_s: float, robot_xy_m: Point | None = None, robot_radiu
     state = crowd.state.copy()
     x, y = (math.inf, math.inf) if robot_xy_m is None else robot_xy_m
     stride(state, crowd.corners_m, crowd.along_m, crowd.first, crowd.shape, dt_s, x, y, robot_radius_m)
-    return replace(crowd, state=state)
+    door = crowd.blocking
+    return replace(crowd, state=state, blocking=door and advance(door, dt_s, robot_xy_m, robot_radius_m))
 
 
 def bodies_of(crowd: Crowd) -> Bodies:
-    """Return (n, 6) the cylinders of a crowd, standing on the floor."""
+    """Return (n, 6) the cylinders of a crowd, standing on the floor, and of the door while that is closed."""
     bodies = np.zeros((len(crowd.state), 6))
     bodies[:, :2] = crowd.state[:, :ALONG]
     bodies[:, 2], bodies[:, 4], bodies[:, 5] = crowd.shape[:, 0], crowd.shape[:, 1], crowd.shape[:, 2]
-    return bodies
+    return bodies if crowd.blocking is None else np.concatenate([bodies, bodies_of_door(crowd.blocking)])
 
 
 def _draw_way(

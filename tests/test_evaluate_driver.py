@@ -130,6 +130,18 @@ def test_conditions_are_checked_before_anything_drives() -> None:
         check_run(Run("reactive", condition="no_front"), replace(ROBOT, config=config))
 
 
+def test_a_blocked_way_has_a_door(loops: Loops) -> None:
+    for run in (Run("reactive", condition="blocked"), Run("reactive", condition="blocked", pedestrians=1)):
+        EpisodeDriver(run, ROBOT, SOURCES)(JOBS[0])
+    alone, among = (setting.crowd for _, setting, _, _ in loops.drives)
+    assert alone is not None
+    assert among is not None
+    assert (len(alone.state), len(among.state)) == (0, 1)
+    assert alone.blocking is not None
+    assert alone.blocking.shut_s == 20.0
+    assert among.blocking is not None
+
+
 def test_only_a_rearranged_map_differs_from_the_true_one(loops: Loops) -> None:
     for known_map in ("true", "rearranged"):
         EpisodeDriver(Run("planner", known_map=known_map), ROBOT, SOURCES)(JOBS[0])

@@ -15,6 +15,7 @@ from rooms import room, with_box
 from runtime_bench import MOUNTS, PLANT, Puppet
 
 from hil.baselines import make_policy
+from hil.blockings import Blocking
 from hil.episode_files import load_episodes
 from hil.evaluate.metrics import wilson
 from hil.fast import drive_fast
@@ -40,6 +41,7 @@ CROWD = crowd_of(
     [1.0, 0.6],
     [np.array([[2.0, 4.0], [2.0, 1.0]]), np.array([[4.0, 0.6], [4.0, 4.0]])],
 )
+DOOR = Blocking(np.array([[2.4, y, 0.1, 0.0, 2.0, 0.0] for y in np.arange(1.0, 3.0, 0.2)]), 2.0)
 MAX_S = 10.0
 AS_FAR_AS = 1e-9
 """Poses of the two ways may differ by rounding [m, rad, m/s, rad/s]."""
@@ -62,6 +64,7 @@ def configured(**tables: dict[str, object]) -> Setting:
 SETTINGS = {
     "as it is": SETTING,
     "among others": replace(SETTING, crowd=CROWD),
+    "before a door": replace(SETTING, crowd=replace(crowd_of([], [], []), blocking=DOOR)),
     "lidar": replace(SETTING, scan="lidar"),
     "no localisation": replace(SETTING, senses=Senses(localization=False)),
     "fixes that come late": replace(SETTING, senses=Senses(fix_delay_s=1.0)),
@@ -118,6 +121,7 @@ def differences(fast: Outcome, whole: Outcome) -> list[str]:
 PUSHED = (
     "as it is",
     "among others",
+    "before a door",
     "limits look elsewhere",
     "blocked sooner",
     "blocked at once",

@@ -14,17 +14,17 @@ from hil.baselines import POLICIES, check_policy, make_policy, model_of
 from hil.conditions import ORDINARY, chosen, load_conditions
 from hil.crowd_file import MOST_CHARACTERS
 from hil.episode_files import EpisodeSet, straight_m
-from hil.evaluate.campaign import Driven, Job, noise_seed
+from hil.evaluate.campaign import Driven, Job
+from hil.evaluate.others import Others, others_in
 from hil.evaluate.result import Row, fastest_time_s
 from hil.evaluate.sets import OWN_SPLIT, Source, load_set, rearranged
 from hil.fast import drive_fast
 from hil.inprocess import drive_runtime
 from hil.maps import World
 from hil.outcome import Outcome
-from hil.routes import Episode, FreeSpace
+from hil.routes import Episode
 from hil.setting import ScanKind, Setting
 from hil.textures import draw_look
-from hil.walkers import Crowd, make_crowd, walking_space
 from hil.world import Body
 from onboard.config import Config
 from onboard.errors import InputError
@@ -106,7 +106,7 @@ class _Place:
     source: Source
     known: EpisodeSet
     planned_in: World | None
-    walkable: FreeSpace | None
+    others: Others
     setting: Setting
 
 
@@ -119,7 +119,6 @@ class EpisodeDriver:
         self._policy = run.policy if run.policy in POLICIES else str(model_of(run.policy).resolve())
         self._robot = robot
         self._condition = load_conditions()[run.condition]
-        self._pedestrians = run.pedestrians + self._condition.pedestrians
         self._sources = dict(sources)
         self._place: _Place | None = None
         self._network: NetworkPolicy | None = None
@@ -146,8 +145,9 @@ class EpisodeDriver:
             source = self._sources[map_name]
             known = load_set(source)
             planned_in = rearranged(source, known) if self._run.known_map == "rearranged" else None
-            walkable = walking_space(known.world) if self._pedestrians else None
-            self._place = _Place(source, known, planned_in, walkable, self._robot_in(known.world))
+            pedestrians = self._run.pedestrians + self._condition.pedestrians
+            others = others_in(known.world, self._robot.body, pedestrians, self._condition.blocked_s)
+            self._place = _Place(source, known, planned_in, others, self._robot_in(known.world))
         return self._place
 
     def _robot_in(self, world: World) -> Setting:
@@ -157,17 +157,7 @@ class EpisodeDriver:
         return self._condition.of(ordinary)
 
     def _setting(self, place: _Place, episode: Episode, seed: int) -> Setting:
-        return replace(place.setting, crowd=self._crowd(place, episode, seed), look=draw_look(seed))
-
-    def _crowd(self, place: _Place, episode: Episode, seed: int) -> Crowd | None:
-        """Return pedestrians who walk where the robot is to drive, drawn anew for every episode."""
-        if place.walkable is None:
-            return None
-        start = (episode.start.x_m, episode.start.y_m)
-        ends = (start, episode.goal_xy_m)
-        return make_crowd(
-            place.walkable, noise_seed(seed, "crowd", 0), self._pedestrians, keep_clear=(start,), near=ends
-        )
+        return replace(place.setting, crowd=place.others.crowd(episode, seed), look=draw_look(seed))
 
     def _row(self, job: Job, place: _Place, episode: Episode, outcome: Outcome) -> Row:
         return Row(

@@ -1,0 +1,101 @@
+"""The door on the shortest way: where it stands, when it closes, and that nobody gets through until it opens."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from rooms import drawn, room, with_box
+from runtime_bench import MOUNTS, PLANT
+
+from hil.baselines import make_policy
+from hil.blockings import LEAF_RADIUS_M, NEAR_M, WIDEST_M, Blocking, advance, bodies_of_door, door_on
+from hil.fast import drive_fast
+from hil.maps import World
+from hil.routes import Episode, free_space
+from hil.setting import Setting
+from hil.walkers import bodies_of, crowd_of, walk
+from hil.world import Body, blocked_cells
+from onboard.config import Config
+from onboard.errors import InputError
+from onboard.messages import Pose
+
+BODY = Body()
+TWO_ROOMS = with_box(with_box(room(8.0, 4.0), (3.5, 4.0), (0.0, 1.5), (0.0, 2.5)), (3.5, 4.0), (2.5, 4.0), (0.0, 2.5))
+"""A door of 1 m between x = 3.5 and 4.0 m, about y = 2.0 m."""
+EPISODE = Episode(Pose(1.0, 2.0, 0.0), (7.0, 2.0), 6.0)
+EVERY_S = 1.0 / 30.0
+
+
+def door(world: World = TWO_ROOMS, episode: Episode = EPISODE, shut_s: float = 3.0) -> Blocking:
+    return door_on(free_space(world, BODY), blocked_cells(world, BODY), episode, shut_s)
+
+
+def test_it_closes_the_narrowest_place_from_wall_to_wall() -> None:
+    leaves = door().leaves
+    assert 3.4 <= leaves[:, 0].min() <= leaves[:, 0].max() <= 4.1
+    ends = np.sort(leaves[:, 1])
+    assert (ends[0] - LEAF_RADIUS_M, ends[-1] + LEAF_RADIUS_M) == pytest.approx((1.5, 2.5), abs=0.16)
+    assert np.diff(ends).max() <= 2.0 * LEAF_RADIUS_M + 1e-9
+
+
+def test_in_a_hall_it_is_no_wider_than_it_may_be() -> None:
+    leaves = door(room(12.0, 12.0), Episode(Pose(2.0, 6.0, 0.0), (10.0, 6.0), 8.0)).leaves
+    assert np.ptp(leaves[:, 1]) <= WIDEST_M
+    assert np.ptp(leaves[:, 1]) > WIDEST_M - 0.3
+
+
+def test_it_closes_once_when_the_robot_comes_and_opens_again() -> None:
+    one = door(shut_s=2.0)
+    middle = one.leaves[:, :2].mean(axis=0)
+    far, near = (middle[0] - NEAR_M - 0.1, middle[1]), (middle[0] - NEAR_M + 0.1, middle[1])
+    closed = []
+    for place in [far] * 10 + [near] * 100 + [far] * 10 + [near] * 10:
+        one = advance(one, EVERY_S, place, BODY.radius_m)
+        closed.append(one.closed)
+    assert not any(closed[:10])
+    assert closed[10:70] == [True] * 60
+    assert not any(closed[72:])
+
+
+def test_it_does_not_close_on_the_robot() -> None:
+    one = door()
+    x, y = one.leaves[0, :2]
+    assert not advance(one, EVERY_S, (x - 0.5, y), BODY.radius_m).closed
+    assert not advance(one, EVERY_S, None, BODY.radius_m).closed
+    assert advance(one, EVERY_S, (x - 0.8, y), BODY.radius_m).closed
+
+
+def test_among_others_it_is_one_more_body() -> None:
+    crowd = replace(crowd_of([], [], []), blocking=door())
+    assert len(bodies_of(crowd)) == 0
+    walked = walk(crowd, EVERY_S, (2.6, 2.0))
+    np.testing.assert_array_equal(bodies_of(walked), door().leaves)
+    assert walked.blocking is not None
+    np.testing.assert_array_equal(bodies_of_door(walked.blocking), door().leaves)
+
+
+def test_who_drives_through_waits_until_it_opens() -> None:
+    setting = Setting(TWO_ROOMS, PLANT, BODY, MOUNTS, Config())
+    shut = replace(setting, crowd=replace(crowd_of([], [], []), blocking=door(shut_s=8.0)))
+    free, held = (drive_fast(one, EPISODE, make_policy("planner", one, EPISODE), 1) for one in (setting, shut))
+    assert free.reached
+    assert held.reached
+    assert held.time_s > max(8.0, free.time_s + 3.0)
+    assert held.contacts == 0
+    through = held.trace[held.trace[:, 1] > 3.75]
+    assert through[0, 0] > 8.0
+
+
+@pytest.mark.parametrize("length_m", [0.6, 1.5, 2.4])
+def test_on_a_short_way_it_is_in_the_middle_part(length_m: float) -> None:
+    leaves = door(room(8.0, 3.0), Episode(Pose(2.0, 1.5, 0.0), (2.0 + length_m, 1.5), length_m)).leaves
+    assert 2.0 < leaves[:, 0].mean() < 2.0 + length_m
+
+
+def test_without_a_way_there_is_no_door() -> None:
+    walled = drawn("#######\n#..#..#\n#..#..#\n#######", 1.0)
+    with pytest.raises(InputError, match="there is no way to close"):
+        door(walled, Episode(Pose(2.0, 2.0, 0.0), (5.0, 2.0), math.inf))
