@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +31,7 @@ class DrivingSection(Section):
     decisions:      of each lane in a round
     most_run:       decisions in a row that are learned from together
     memory_reset_s: how often the memory is reset; none leaves it alone
-    max_s:          a drive is ended after so long
+    max_s, stuck_s: a drive is ended after so long, and when it has come no nearer to its goal for so long
     expert:         share of decisions that the expert drives, in spells of `expert_spell`
     greedy:         share of drives in which the student takes its best action; in the others it draws one
     temperature_s:  of the expert's soft targets: so many seconds lost are e times less likely
@@ -41,10 +42,11 @@ class DrivingSection(Section):
     most_run: int = Field(48, ge=1)
     memory_reset_s: Positive | None = 10.0
     max_s: Positive = 60.0
+    stuck_s: Positive = 20.0
     expert: Fraction = 0.15
     expert_spell: int = Field(8, ge=1)
     greedy: Fraction = 0.5
-    temperature_s: Positive = 0.08
+    temperature_s: Positive = 0.04
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,12 @@ class Rules:
     driving: DrivingSection
     colour: float
     robot: Setting
+
+    def lanes(self, *, expert: bool = True) -> LaneRules:
+        """Return what every lane must know."""
+        driving = self.driving
+        times = (driving.memory_reset_s, driving.max_s, driving.stuck_s)
+        return LaneRules(self.places, self.domain, *times, self.colour, expert)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,17 +77,33 @@ class Round:
     contacts: int
 
 
+class Waiting(Protocol):
+    """A lane: one drive after another that waits at every decision."""
+
+    def wait(self) -> Glimpse:
+        """Drive until a decision is wanted, and return what there is to decide on."""
+
+    def answer(self, action: int) -> None:
+        """Decide."""
+
+
 class Collector:
-    """Lanes with one student, for one chapter of the training. `number` tells collectors of one training apart."""
+    """Lanes with one student, for one chapter of the training. `number` tells collectors of one training apart.
+
+    lane: what it drives in; another training may have lanes of its own
+    """
+
+    lane: Callable[[LaneRules, Sequence[Building], np.random.Generator], Waiting] = Lane
 
     def __init__(
         self, rules: Rules, network: PolicyNetwork, seed: Sequence[int], number: int, device: torch.device
     ) -> None:
         driving = rules.driving
-        lane_rules = LaneRules(rules.places, rules.domain, driving.memory_reset_s, driving.max_s, rules.colour)
+        lane_rules = rules.lanes()
         buildings = make_buildings(rules, seed)
         streams = [np.random.default_rng([*seed, number, lane]) for lane in range(driving.lanes)]
-        self._lanes = [Lane(lane_rules, buildings, rng) for rng in streams]
+        make_lane = type(self).lane
+        self._lanes = [make_lane(lane_rules, buildings, rng) for rng in streams]
         self._rng = np.random.default_rng([*seed, number, driving.lanes])
         self._driving, self._network = driving, network
         self._student = Student(network, driving.lanes, device)

@@ -7,21 +7,34 @@ process of its own or not: the result depends on the number of collectors, not o
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 import torch
 
 from engines.network import PolicyNetwork, Variant, Widths
-from engines.train.collector import Collector, Round, Rules, Weights
+from engines.train.collector import Rules, Weights
 from engines.train.sequences import is_learned
 from onboard.errors import OnboardError
 
 CLOSE_S = 10.0
+Brought = TypeVar("Brought")
+Brings = TypeVar("Brings", covariant=True)
 
 
-class Crew(Protocol):
+class Drives(Protocol[Brings]):
+    """One who drives rounds, such as `engines.train.collector.Collector`."""
+
+    def collect(self, weights: Weights) -> Brings:
+        """Drive a round with some weights and return what came of it."""
+
+
+Make = Callable[[Rules, PolicyNetwork, Sequence[int], int, torch.device], Drives[Brought]]
+"""Makes one for a chapter: rules, network, seed, its number among all, device. Can be pickled."""
+
+
+class Crew(Protocol[Brings]):
     """Whoever drives for the trainer."""
 
     def open(self, seed: Sequence[int]) -> None:
@@ -30,54 +43,54 @@ class Crew(Protocol):
     def request(self, weights: Weights) -> None:
         """Begin a round."""
 
-    def result(self) -> list[Round]:
+    def result(self) -> list[Brings]:
         """Return the round begun last, one of each collector. Raises OnboardError when one has failed."""
 
     def close(self) -> None:
         """Send everybody home. Safe to call twice."""
 
 
-class LocalCrew:
+class LocalCrew(Generic[Brought]):
     """One collector, in place."""
 
-    def __init__(self, rules: Rules, network: PolicyNetwork, device: torch.device) -> None:
-        self._rules, self._device = rules, device
+    def __init__(self, make: Make[Brought], rules: Rules, network: PolicyNetwork, device: torch.device) -> None:
+        self._make, self._rules, self._device = make, rules, device
         self._network = PolicyNetwork(network.widths, network.variant).to(device)
         self._network.load_state_dict(network.state_dict())
-        self._collector: Collector | None = None
-        self._round: Round | None = None
+        self._collector: Drives[Brought] | None = None
+        self._round: list[Brought] = []
 
     def open(self, seed: Sequence[int]) -> None:
         """Furnish."""
-        self._collector = Collector(self._rules, self._network, seed, 0, self._device)
+        self._collector = self._make(self._rules, self._network, seed, 0, self._device)
 
     def request(self, weights: Weights) -> None:
         """Drive a round now."""
         if self._collector is None:
             raise OnboardError("the crew has not been opened")
-        self._round = self._collector.collect(weights)
+        self._round = [self._collector.collect(weights)]
 
-    def result(self) -> list[Round]:
+    def result(self) -> list[Brought]:
         """Return it."""
-        if self._round is None:
+        if not self._round:
             raise OnboardError("no round was requested")
-        return [self._round]
+        return self._round
 
     def close(self) -> None:
         """Nothing to do."""
 
 
-class ProcessCrew:
+class ProcessCrew(Generic[Brought]):
     """Collectors in processes of their own, on the CPU, one thread each."""
 
-    def __init__(self, rules: Rules, network: PolicyNetwork, collectors: int) -> None:
+    def __init__(self, make: Make[Brought], rules: Rules, network: PolicyNetwork, collectors: int) -> None:
         context = multiprocessing.get_context("spawn")
         frozen = {name: value.cpu().numpy() for name, value in network.state_dict().items() if not is_learned(name)}
         self._ends: list[Connection] = []
         self._processes = []
         for number in range(collectors):
             here, there = context.Pipe()
-            given = (there, rules, network.widths, network.variant, frozen, number)
+            given = (there, make, rules, network.widths, network.variant, frozen, number)
             process = context.Process(target=_work, args=given, daemon=True)
             process.start()
             there.close()
@@ -92,7 +105,7 @@ class ProcessCrew:
         """Let all begin a round."""
         self._send(("round", dict(weights)))
 
-    def result(self) -> list[Round]:
+    def result(self) -> list[Brought]:
         """Wait for all and return what they bring, in their order."""
         rounds = []
         for end in self._ends:
@@ -130,12 +143,20 @@ def weights_of(network: PolicyNetwork) -> Weights:
     }
 
 
-def _work(end: Connection, rules: Rules, widths: Widths, variant: Variant, frozen: Weights, number: int) -> None:
+def _work(
+    end: Connection,
+    make: Make[Brought],
+    rules: Rules,
+    widths: Widths,
+    variant: Variant,
+    frozen: Weights,
+    number: int,
+) -> None:
     """Take orders until the other end is closed; an error that the user can mend goes back as its line."""
     torch.set_num_threads(1)
     network = PolicyNetwork(widths, variant)
     network.load_state_dict({name: torch.from_numpy(value) for name, value in frozen.items()}, strict=False)
-    collector: Collector | None = None
+    collector: Drives[Brought] | None = None
     while True:
         try:
             order, what = end.recv()
@@ -143,11 +164,11 @@ def _work(end: Connection, rules: Rules, widths: Widths, variant: Variant, froze
             return
         try:
             if order == "open":
-                collector = Collector(rules, network, what, number, torch.device("cpu"))
+                collector = make(rules, network, what, number, torch.device("cpu"))
             elif collector is not None:
                 end.send(collector.collect(what))
         except (OnboardError, MemoryError) as error:
             end.send(str(error) or type(error).__name__)
             return
-        except KeyboardInterrupt:
+        except (BrokenPipeError, KeyboardInterrupt):
             return

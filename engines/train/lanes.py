@@ -20,6 +20,7 @@ from hil.course import varied
 from hil.fast import FastDrive
 from hil.outcome import Outcome
 from hil.routes import Episode
+from hil.setting import Setting
 from onboard.contract import action_tensor, goal_tensor, motion_tensor, scan_tensor
 from onboard.errors import OnboardError
 from onboard.inference import Result
@@ -120,12 +121,17 @@ class Glimpse:
 
 @dataclass(frozen=True, slots=True)
 class LaneRules:
-    """What all lanes share. colour: share of drives with rendered images; expert: whether decisions are labelled."""
+    """What all lanes share.
+
+    max_s, stuck_s: a drive is ended after so long, and when it has come no nearer to its goal for so long
+    colour:         share of drives with rendered images; expert: whether decisions are labelled
+    """
 
     places: PlacesSection
     domain: DomainSection
     memory_reset_s: float | None
     max_s: float
+    stuck_s: float
     colour: float = 0.0
     expert: bool = True
 
@@ -161,7 +167,7 @@ class Lane:
             self._building = self._buildings[self._next]
             self._drawn = draw_drives(rules.places, self._building, rng)
         self._episode, self._goal = self._drawn.pop()
-        self._drill: Drill = draw_drill(rules.domain, self._building.setting, rng)
+        self._drill: Drill = draw_drill(rules.domain, self._setting(), rng)
         course = varied(self._building.course, self._drill.setting)
         self._coloured = bool(rng.random() < rules.colour)
         self._held, seat = Held(), Seat(rules.memory_reset_s, self._coloured)
@@ -170,6 +176,12 @@ class Lane:
         self._whole = len(self._drill.setting.mounts.depth) == len(self._building.setting.mounts.depth)
         self._expert = Expert(self._drill.setting, self._episode)
         self._drive.begin()
+
+    def _setting(self) -> Setting:
+        """Return the robot in the building, with the training's patience."""
+        setting = self._building.setting
+        goal = setting.config.goal.model_copy(update={"progress_timeout_s": self._rules.stuck_s})
+        return replace(setting, config=setting.config.model_copy(update={"goal": goal}))
 
     def _glimpse(self, observation: Observation, memory: Memory, ended: Ended | None) -> Glimpse:
         truth = self._truth(observation)

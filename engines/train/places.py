@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,8 +27,10 @@ from onboard.messages import Pose
 
 DETOUR = 1.15
 """A way longer than the straight line by this factor leads around something."""
-GOALS, STARTS = 40, 200
-"""Goals tried for one batch of drives, and starts tried for one drive."""
+GOALS = 40
+"""Goals tried for one batch of drives."""
+CANDIDATES, STARTS = 4000, 50
+"""Places from which a batch of drives may start, and those of about the right length among which one is drawn."""
 
 
 class PlacesSection(Section):
@@ -86,9 +89,9 @@ def draw_drives(section: PlacesSection, building: Building, rng: np.random.Gener
         if not is_indoors(space.world, (row, column)):
             continue
         goal, near = _goal_at(section, space, (row, column))
-        starts = np.argwhere(near)
-        if len(starts):
-            return [(_draw_start(section, building, goal, starts, rng), goal) for _ in range(section.sharing)]
+        if near.any():
+            starts = _starts_of(building, goal, near, rng)
+            return [(_draw_start(section, goal, starts, rng), goal) for _ in range(section.sharing)]
     raise InputError(
         f"map {space.world.name}: found no start and goal {section.least_m:g} to {section.most_m:g} m apart"
     )
@@ -128,18 +131,34 @@ def _window(space: FreeSpace, part: tuple[slice, slice], low: Sequence[int]) -> 
     return FreeSpace(small, space.passable[part], space.standing[part])
 
 
-def _draw_start(
-    section: PlacesSection, building: Building, goal: Goal, starts: npt.NDArray[np.int64], rng: np.random.Generator
-) -> Episode:
-    """Return a drive to the goal, of a length that is uniform rather than of a start that is, if one can be found."""
-    world = building.space.world
-    lengths = goal.field_m[starts[:, 0], starts[:, 1]]
+class Starts(NamedTuple):
+    """Where drives to a goal may begin: (n, 2) places in the map, (n,) lengths of the way and of the straight line."""
+
+    xy_m: npt.NDArray[np.float64]
+    length_m: npt.NDArray[np.float32]
+    straight_m: npt.NDArray[np.float64]
+
+
+def _draw_start(section: PlacesSection, goal: Goal, starts: Starts, rng: np.random.Generator) -> Episode:
+    """Return a drive to the goal of about a length drawn evenly, around something if that is wanted and can be had."""
     detour, target_m = rng.random() < section.detours, rng.uniform(section.least_m, section.most_m)
-    by_length = np.argsort(np.abs(lengths - target_m))[:STARTS]
-    places = starts[by_length] + np.array(goal.corner)
-    xy = np.array([world.centre_of((int(row), int(column))) for row, column in places])
-    straight_m = np.hypot(xy[:, 0] - goal.xy_m[0], xy[:, 1] - goal.xy_m[1])
-    behind = np.flatnonzero(lengths[by_length] > DETOUR * straight_m)
-    chosen = int(rng.choice(behind)) if detour and len(behind) else int(rng.integers(len(places)))
     yaw = wrap(float(rng.uniform(-math.pi, math.pi)))
-    return Episode(Pose(float(xy[chosen, 0]), float(xy[chosen, 1]), yaw), goal.xy_m, float(lengths[by_length[chosen]]))
+    those = np.flatnonzero(starts.length_m > DETOUR * starts.straight_m) if detour else np.arange(len(starts.length_m))
+    those = those if len(those) else np.arange(len(starts.length_m))
+    by_length = those[np.argsort(np.abs(starts.length_m[those] - target_m))[:STARTS]]
+    chosen = int(by_length[rng.integers(len(by_length))])
+    x_m, y_m = (float(value) for value in starts.xy_m[chosen])
+    return Episode(Pose(x_m, y_m, yaw), goal.xy_m, float(starts.length_m[chosen]))
+
+
+def _starts_of(building: Building, goal: Goal, near: npt.NDArray[np.bool_], rng: np.random.Generator) -> Starts:
+    """Return some of the cells of the goal's field where drives may start."""
+    cells = np.argwhere(near)
+    cells = cells[rng.permutation(len(cells))[:CANDIDATES]]
+    world = building.space.world
+    in_grid = (cells[:, ::-1] + np.array(goal.corner)[::-1] + 0.5) * world.cell_m
+    frame = world.map_from_grid
+    cos, sin = math.cos(frame.yaw_rad), math.sin(frame.yaw_rad)
+    xy = in_grid @ np.array([[cos, sin], [-sin, cos]]) + np.array([frame.x_m, frame.y_m])
+    straight = np.hypot(xy[:, 0] - goal.xy_m[0], xy[:, 1] - goal.xy_m[1])
+    return Starts(xy, goal.field_m[cells[:, 0], cells[:, 1]], straight)

@@ -10,7 +10,7 @@ import torch
 
 from engines.network import PolicyNetwork
 from engines.train.collector import Rules, make_buildings
-from engines.train.lanes import Ended, Lane, LaneRules
+from engines.train.lanes import Ended, Lane
 from engines.train.student import Student
 
 LANES = 24
@@ -23,9 +23,7 @@ def validated(rules: Rules, network: PolicyNetwork, drives: int, seed: int) -> d
     if drives == 0:
         return {}
     device = next(network.parameters()).device
-    lane_rules = LaneRules(
-        rules.places, rules.domain, rules.driving.memory_reset_s, rules.driving.max_s, rules.colour, expert=False
-    )
+    lane_rules = rules.lanes(expert=False)
     buildings = make_buildings(rules, [seed, FURNITURE])
     count = min(LANES, drives)
     lanes = [Lane(lane_rules, buildings, np.random.default_rng([seed, DRIVES, lane])) for lane in range(count)]
