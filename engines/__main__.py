@@ -30,6 +30,10 @@ DISAGREES = 1
 """Exit code when it did, and the two engines do not decide alike."""
 
 
+UNNAMED = "paper1"
+"""Name of a policy whose weights bring none."""
+
+
 class Stored(str, Enum):
     """How a model stores its weights."""
 
@@ -60,7 +64,9 @@ def export(
     tiny: Annotated[
         bool, typer.Option("--tiny", help="Small widths behind the same contract, for trying out.")
     ] = False,
-    name: Annotated[str, typer.Option(help="Name of the policy in the manifest.")] = "paper1",
+    name: Annotated[
+        str | None, typer.Option(help="Name of the policy in the manifest; the training's, or paper1, when not given.")
+    ] = None,
     weights: Annotated[
         Stored, typer.Option(help="fp16 halves the file and is refused below 99.5 % the same actions as in fp32.")
     ] = Stored.fp32,
@@ -123,7 +129,7 @@ def _weights(seed: int, checkpoint: Path | None, tiny: bool) -> tuple[PolicyNetw
 
 
 def _export(
-    out: Path, told: tuple[PolicyNetwork, dict[str, Any]], name: str, weights: Weights, drives: int
+    out: Path, told: tuple[PolicyNetwork, dict[str, Any]], name: str | None, weights: Weights, drives: int
 ) -> dict[str, Any]:
     """Export and return what is reported. Raises InputError, DisagreementError."""
     from engines import export as exporting
@@ -132,7 +138,8 @@ def _export(
 
     network, extra = told
     recorded = recorded_drives(network, drives) if weights == "float16" and drives else []
-    done = exporting.export(out, network, name, extra, weights=weights, recorded=recorded)
+    called = name or str(extra.get("training", {}).get("policy", UNNAMED))
+    done = exporting.export(out, network, called, extra, weights=weights, recorded=recorded)
     return {
         "model": str(out),
         "megabytes": round(out.stat().st_size / 1e6, 1),

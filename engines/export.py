@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 import torch
+from pydantic import ValidationError
 from torch import Tensor, nn
 
 from engines.half import MIN_AGREEMENT, Agreement, compare_policies, halve
@@ -20,11 +21,20 @@ from engines.model_files import staged
 from engines.network import PAPER_VARIANT, PolicyNetwork, Variant, Widths, untrained
 from engines.policy_file import DELAY_TICKS, MEMORY_RESET_S, PolicyFile
 from onboard import __version__
-from onboard.config import RatesSection
+from onboard.config import RatesSection, validation_line
 from onboard.contract import CONTRACT_VERSION, INPUTS, OUTPUTS, TensorType
 from onboard.drivers.onnx_engine import OnnxEngine
-from onboard.errors import DisagreementError
-from onboard.manifest import Manifest, TensorEntry, Weights, check_engine, load_manifest, save_manifest, sha256_of
+from onboard.errors import DisagreementError, InputError
+from onboard.manifest import (
+    MANIFEST_SUFFIX,
+    Manifest,
+    TensorEntry,
+    Weights,
+    check_engine,
+    load_manifest,
+    save_manifest,
+    sha256_of,
+)
 from onboard.messages import Observation
 from onboard.parity import PARITY_STEPS, Parity, compare
 from onboard.policy import NetworkPolicy
@@ -138,6 +148,7 @@ def manifest_of(
     """Return the manifest of an exported network, trained at the default rates and normalisation.
 
     extra: what it says of the weights; `training_delay_ticks` and `memory_reset_s` in it become the manifest's own
+    Raises InputError in one line for values that a manifest does not allow.
     """
     rates = RatesSection()
     said = {DELAY_TICKS: rates.delay_ticks, MEMORY_RESET_S: None, **extra}
@@ -147,21 +158,24 @@ def manifest_of(
         return tuple(TensorEntry(name=name, shape=types[name].shape, dtype=types[name].dtype) for name in names)
 
     network_says = {"onboard": __version__, "widths": asdict(network.widths), "variant": asdict(network.variant)}
-    return Manifest(
-        contract_version=CONTRACT_VERSION,
-        sha256=sha256,
-        policy=policy,
-        inputs=entries(network.inputs),
-        outputs=entries(OUTPUT_NAMES),
-        training_delay_ticks=said.pop(DELAY_TICKS),
-        control_hz=rates.control_hz,
-        decision_hz=rates.control_hz / rates.ticks_per_decision,
-        memory_shape=network.memory_shape,
-        memory_reset_s=said.pop(MEMORY_RESET_S),
-        weights=weights,
-        half_precision_nodes=HALF_PRECISION_NODES if network.variant.rgb else (),
-        extra={**said, **network_says},
-    )
+    try:
+        return Manifest(
+            contract_version=CONTRACT_VERSION,
+            sha256=sha256,
+            policy=policy,
+            inputs=entries(network.inputs),
+            outputs=entries(OUTPUT_NAMES),
+            training_delay_ticks=said.pop(DELAY_TICKS),
+            control_hz=rates.control_hz,
+            decision_hz=rates.control_hz / rates.ticks_per_decision,
+            memory_shape=network.memory_shape,
+            memory_reset_s=said.pop(MEMORY_RESET_S),
+            weights=weights,
+            half_precision_nodes=HALF_PRECISION_NODES if network.variant.rgb else (),
+            extra={**said, **network_says},
+        )
+    except ValidationError as error:
+        raise InputError(validation_line(Path(f"{policy}{MANIFEST_SUFFIX}"), error)) from error
 
 
 def told_by(trained: PolicyFile) -> dict[str, Any]:

@@ -130,7 +130,14 @@ VARIANTS = {
 def test_the_trainers_file_is_exported_with_the_inputs_that_it_has(tmp_path, monkeypatch, name, weights):
     monkeypatch.setattr(exporting, "HALF_SEQUENCES", 2)
     variant, inputs = VARIANTS[name]
-    meta = {"seed": 3, "stages": ["imitation"], "digest": "ab" * 32, DELAY_TICKS: 5, MEMORY_RESET_S: 8.0}
+    meta = {
+        "seed": 3,
+        "stages": ["imitation"],
+        "digest": "ab" * 32,
+        "policy": "third",
+        DELAY_TICKS: 5,
+        MEMORY_RESET_S: 8.0,
+    }
     save_policy(tmp_path / "a.pt", untrained(9, TINY, variant), meta)
     out = tmp_path / "a.onnx"
     result = run("export", "--out", out, "--checkpoint", tmp_path / "a.pt", "--weights", weights, "--json", "-")
@@ -141,7 +148,8 @@ def test_the_trainers_file_is_exported_with_the_inputs_that_it_has(tmp_path, mon
     assert (manifest.training_delay_ticks, manifest.memory_reset_s) == (5, 8.0)
     assert manifest.weights == {"fp32": "float32", "fp16": "float16"}[weights]
     assert manifest.half_precision_nodes == (HALF_PRECISION_NODES if variant.rgb else ())
-    assert manifest.extra["training"] == {"seed": 3, "stages": ["imitation"], "digest": "ab" * 32}
+    assert manifest.extra["training"] == {name: meta[name] for name in ("seed", "stages", "digest", "policy")}
+    assert manifest.policy == "third"
     assert manifest.extra["variant"] == asdict(variant)
     assert manifest.extra["origin"].startswith("checkpoint a.pt, sha256 ")
     policy = load_policy(out, lambda path, _: OnnxEngine(path, threads=1))
@@ -170,12 +178,14 @@ def damaged(kind: str, path) -> None:
         torch.save({"format": "onboard-policy", "version": 2}, path)
     elif kind == "no state":
         torch.save({"format": "onboard-policy", "version": 1, "widths": asdict(TINY)}, path)
+    elif kind == "no time at all":
+        save_policy(path, untrained(0, TINY), {MEMORY_RESET_S: 0.0})
     elif kind == "strange meta":
         save_policy(path, untrained(0, TINY), {"loss": float("nan")})
 
 
 DAMAGES = ["other widths", "no weights", "truncated", "junk", "missing", "not finite"]
-DAMAGES += ["another form", "a later version", "no state", "strange meta"]
+DAMAGES += ["another form", "a later version", "no state", "strange meta", "no time at all"]
 
 
 @pytest.mark.parametrize("kind", DAMAGES)
