@@ -18,7 +18,7 @@ from torch import Tensor
 
 from engines.network import PolicyNetwork
 from engines.train import checkpoint
-from engines.train.collector import Round, plain_robot
+from engines.train.collector import Collector, Round, plain_robot
 from engines.train.config import ImitationSection, TrainConfig, rules_of
 from engines.train.crew import Crew, LocalCrew, ProcessCrew, weights_of
 from engines.train.journal import Journal
@@ -151,11 +151,11 @@ class Imitation:
     def _rate(self) -> float:
         return learning_rate(self._section, self._updates)
 
-    def _crew(self, colour: float) -> Crew:
+    def _crew(self, colour: float) -> Crew[Round]:
         rules, collectors = rules_of(self._config, colour), self._section.collectors
         if collectors == 0:
-            return LocalCrew(rules, self._network, self._device)
-        return ProcessCrew(rules, self._network, collectors)
+            return LocalCrew(Collector, rules, self._network, self._device)
+        return ProcessCrew(Collector, rules, self._network, collectors)
 
     def _save(self) -> None:
         content: dict[str, Any] = {
