@@ -1,7 +1,7 @@
-"""Collectors in processes of their own: while the trainer learns from one round, the next one is driven.
+"""Collectors in processes of their own, so that a trainer may learn from one round while the next one is driven.
 
-What is learned from is therefore driven with the weights of the round before, always, whether a collector has a
-process of its own or not: the result depends on the number of collectors, not on how fast they are.
+With which weights a round is driven depends on when it is requested, not on whether a collector has a process of its
+own: the result depends on the number of collectors, not on how fast they are.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Make = Callable[[Rules, PolicyNetwork, Sequence[int], int, torch.device], Drives
 """Makes one for a chapter: rules, network, seed, its number among all, device. Can be pickled."""
 
 
-class Crew(Protocol[Brings]):
+class Crew(Protocol[Brought]):
     """Whoever drives for the trainer."""
 
     def open(self, seed: Sequence[int]) -> None:
@@ -43,7 +43,7 @@ class Crew(Protocol[Brings]):
     def request(self, weights: Weights) -> None:
         """Begin a round."""
 
-    def result(self) -> list[Brings]:
+    def result(self) -> list[Brought]:
         """Return the round begun last, one of each collector. Raises OnboardError when one has failed."""
 
     def close(self) -> None:
