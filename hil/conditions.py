@@ -46,6 +46,7 @@ class Condition(Section):
     cameras_gone:    depth cameras that are not there: their sectors are blind
     plant_scale:     times the believed frequencies and accelerations of both axes [1]
     delay_ticks:     from an observation to its action [control ticks of 1/30 s]
+    depth_noise:     whether scans are as noisy as those of real depth cameras
     pedestrians:     people who walk about
     blocked_s:       how long a door on the shortest way is closed when the robot comes [s]; 0 is no door
     memory_reset_s:  how often the runtime resets a policy's memory [s], or "never"
@@ -64,6 +65,7 @@ class Condition(Section):
     cameras_gone: list[str] = Field(default_factory=list)
     plant_scale: Positive = 1.0
     delay_ticks: Annotated[int, Field(ge=1)] | None = None
+    depth_noise: bool = False
     pedestrians: Annotated[int, Field(ge=0, le=MOST_CHARACTERS)] = 0
     blocked_s: NonNegative = 0.0
     memory_reset_s: Positive | Literal["never"] | None = None
@@ -79,6 +81,7 @@ class Condition(Section):
             fix_sd=FIX_SDS[self.fix_noise],
             fix_period_s=FIX_PERIOD_S if steps is None else (steps[0] * DECISION_S, steps[1] * DECISION_S),
             fix_delay_s=self.fix_delay_s,
+            depth_noise=ordinary.depth_noise or self.depth_noise,
         )
 
     def resets_every_s(self, ordinary_s: float | None) -> float | None:

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from hil.direct_scan import DirectScan
 from hil.robot import Glance, SimulatedRobot
+from hil.scan_noise import Ranges, noisy_scan
 from onboard.config import Config
 from onboard.messages import ColorFrame, DepthFrame, Inputs, Scan
 
@@ -45,19 +46,22 @@ class Cameras:
 class Caster:
     """Scans cast directly, by topic, at the rate of the depth cameras; colour is rendered where anybody looks at it."""
 
-    def __init__(self, scans: Mapping[str, DirectScan], cameras: Cameras) -> None:
+    def __init__(self, scans: Mapping[str, DirectScan], cameras: Cameras, noise_seed: int | None = None) -> None:
+        """Take the scans. noise_seed: of the noise of real depth images in them; None is without."""
         self._scans = scans
         self._cameras = cameras
+        self._noise_seed = noise_seed
 
     def look(self, newest: Inputs, glance: Glance, stamp_ns: int, depth_due: bool, color_due: bool) -> Inputs:
         """Return the newest scans."""
         if depth_due:
-            scans = {
-                topic: Scan(stamp_ns, scan.ranges(glance.pose, glance.bodies), scan.seen)
-                for topic, scan in self._scans.items()
-            }
+            scans = {topic: Scan(stamp_ns, self._seen(scan, glance), scan.seen) for topic, scan in self._scans.items()}
             newest = replace(newest, scans=scans)
         return self._cameras.look_for_color(newest, glance, stamp_ns) if color_due else newest
+
+    def _seen(self, scan: DirectScan, glance: Glance) -> Ranges:
+        ranges_m = scan.ranges(glance.pose, glance.bodies)
+        return ranges_m if self._noise_seed is None else noisy_scan(ranges_m, self._noise_seed, glance.tick)
 
 
 def without_cameras(config: Config) -> Config:

@@ -12,6 +12,7 @@ from hil.course import Course
 from hil.fast_robot import FastRobot, time_ns
 from hil.needs import wants_color
 from hil.render import Rays, rays_of, render_color
+from hil.scan_noise import noisy_scan
 from hil.setting import Setting
 from hil.textures import PLAIN
 from hil.ticks import FIRST_TICK
@@ -31,6 +32,7 @@ class FastEyes:
 
     def __init__(self, setting: Setting, course: Course, policy: Policy, robot: FastRobot) -> None:
         self._setting, self._course, self._robot = setting, course, robot
+        self._noisy = setting.senses.depth_noise
         self._ticks_per_decision = setting.config.rates.ticks_per_decision
         self._color_rays: Rays | None = None
         if wants_color(policy) and setting.mounts.color:
@@ -70,7 +72,7 @@ class FastEyes:
     def policy_scan(self) -> Scan:
         """Return what the policy sees."""
         if self._policy_ranges is None:
-            self._policy_ranges = self._course.scan.ranges(self._pose, self._bodies)
+            self._policy_ranges = self._spoilt(self._course.scan.ranges(self._pose, self._bodies))
         return Scan(time_ns(self._tick), self._policy_ranges, self._course.scan.seen)
 
     def limits_scan(self, within_m: float = math.inf) -> Scan:
@@ -80,16 +82,29 @@ class FastEyes:
             self.policy_scan()
         if shared and self._policy_ranges is not None:
             return self.policy_scan()
+        if self._noisy:
+            within_m = math.inf  # noise brings nearer what is farther away
         if self._near is None or self._near[0] < within_m:
-            self._near = within_m, self._course.limits_scan.ranges(self._pose, self._bodies, within_m)
+            ranges_m = self._course.limits_scan.ranges(self._pose, self._bodies, within_m)
+            self._near = within_m, self._spoilt(ranges_m)
         return Scan(time_ns(self._tick), self._near[1], self._course.limits_scan.seen)
 
     def may_bind(self, ways: npt.NDArray[np.float64]) -> bool:
         """Return whether by the newest scan, not yet cast, the limits may bind the command of `cell_watch.Ways`."""
         course, world, placed = self._course, self._setting.world, compose(self._course.grid_from_map, self._pose)
-        return len(self._bodies) > 0 or bool(
-            cells_may_bind(placed.x_m, placed.y_m, placed.yaw_rad, ways, world.cell_m, course.solid, course.solid_gap)
+        return (
+            self._noisy
+            or len(self._bodies) > 0
+            or bool(
+                cells_may_bind(
+                    placed.x_m, placed.y_m, placed.yaw_rad, ways, world.cell_m, course.solid, course.solid_gap
+                )
+            )
         )
+
+    def _spoilt(self, ranges_m: Ranges) -> Ranges:
+        """Return the newest scan as it is seen."""
+        return noisy_scan(ranges_m, self._robot.seed, self._tick) if self._noisy else ranges_m
 
     def _serves_decision(self) -> bool:
         """Return whether the newest scan is what the next decision will see."""

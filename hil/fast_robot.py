@@ -22,7 +22,7 @@ from hil.fast_table import DRIFT_FACTOR, check_start, table_of
 from hil.noise import DRIFT_MEAN, TICKS_PER_ENVIRONMENT_STEP, next_fix_ns, noisy_fix
 from hil.plant import NS, STEP_NS, STEP_S
 from hil.setting import Setting
-from hil.ticks import NEVER, TickState, note_tick, records_of, run_ticks, state_of
+from hil.ticks import FIRST_TICK, NEVER, TickState, note_tick, records_of, run_ticks, state_of
 from hil.walkers import bodies_of, walk
 from onboard import localization, odometry
 from onboard.localization import STATES, LocalizationState, Received
@@ -48,7 +48,7 @@ class FastRobot:
     """A robot in a building that is told a command and lives for some ticks. For one drive.
 
     tick: number of the newest tick; state: everything in it; bodies: who else was where then
-    seen_bodies: who else was where when the newest scan was taken
+    seen_bodies: who else was where when the newest scan was taken; seed: of all noise
     """
 
     def __init__(self, setting: Setting, course: Course, start: Pose, seed: int, most_ticks: int) -> None:
@@ -57,6 +57,7 @@ class FastRobot:
         self._senses, self._course, self._section = setting.senses, course, setting.config.odometry
         self._radius_m = setting.body.radius_m
         self._rng = np.random.default_rng(seed)
+        self.seed = seed
         self._crowd = setting.crowd
         self.bodies: Bodies = NO_BODIES if setting.crowd is None else bodies_of(setting.crowd)
         self._fix_tick = 1 if setting.senses.localization else None
@@ -90,7 +91,12 @@ class FastRobot:
             end = min(tick, self.tick + (MOST_TICKS if self._crowd is None else 1))
             for due in self._fixes_due():
                 end = min(end, max(due, self.tick + 1))
+            if self._senses.depth_noise and len(ways):
+                end = min(end, self.tick + 1 + (FIRST_TICK - self.tick - 1) % self._senses.depth_every)
             self._live(end - self.tick, command)
+            if self._senses.depth_noise and len(ways) and self.state.seen_tick == self.tick:
+                self._states["halt"] = 1.0  # by a noisy scan anything may bind
+                self._look_up()
             halted = bool(self.state.refused or self.state.halt)
             if self.tick == self._fix_tick:
                 self._take_fix()

@@ -60,7 +60,7 @@ def drive_runtime(
         replace(setting.senses, seed=seed), setting.crowd, look,
     )  # fmt: skip
     clock = SimulatedClock()
-    inbox = SimulatedInbox(robot, clock.now_ns(), _eyes(setting, robot, policy, rendered))
+    inbox = SimulatedInbox(robot, clock.now_ns(), _eyes(setting, robot, policy, rendered, seed))
     rig, limits_rig = build_rigs(config, setting.mounts)
     described = Robot(config, rig, limits_rig, setting.plant, policy.initial_memory(), policy.memory_reset_s)
     teller = _Teller(InlineInference(policy, clock.now_ns), policy, episode)
@@ -71,7 +71,7 @@ def drive_runtime(
     return judge.outcome()
 
 
-def _eyes(setting: Setting, robot: SimulatedRobot, policy: Policy, rendered: bool) -> Eyes:
+def _eyes(setting: Setting, robot: SimulatedRobot, policy: Policy, rendered: bool, seed: int) -> Eyes:
     """Return what sees for the runtime."""
     cameras = Cameras(robot, wants_color(policy))
     if rendered:
@@ -80,7 +80,7 @@ def _eyes(setting: Setting, robot: SimulatedRobot, policy: Policy, rendered: boo
     scans = {POLICY_TOPIC: direct_scan(setting.world, setting.mounts, config.scan, setting.scan)}
     if config.limits_scan is not None:
         scans[LIMITS_TOPIC] = direct_scan(setting.world, setting.mounts, config.limits_scan, setting.scan)
-    return Caster(scans, cameras)
+    return Caster(scans, cameras, seed if setting.senses.depth_noise else None)
 
 
 class _Teller:

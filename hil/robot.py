@@ -41,7 +41,7 @@ class Senses:
     fix_sd:             standard deviations of a fix, x, y [m], yaw [rad]; `FIX_SD` or `PRINTED_FIX_SD`
     fix_period_s:       least and largest time between fixes; the robot's, or `TRAINING_FIX_PERIOD_S`
     fix_delay_s:        by so much a fix comes after it was taken, which its stamp says
-    depth_noise:        whether depth images have the noise and holes of real ones
+    depth_noise:        whether depth images have the noise and holes of real ones, and scans that are cast as well
     depth_every, color_every: ticks between two images (15 Hz and 6 Hz)
     """
 

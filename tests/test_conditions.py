@@ -58,6 +58,11 @@ MEANT: list[tuple[str, Callable[[], object], object]] = [
     ("plant_plus_30", lambda: base_over_belief("plant_plus_30"), pytest.approx(1.3)),
     ("delay_67ms", lambda: under("delay_67ms").config.rates.delay_ticks, 2),
     ("delay_133ms", lambda: under("delay_133ms").config.rates.delay_ticks, 4),
+    (
+        "depth_noise",
+        lambda: (under("depth_noise").senses.depth_noise, under("paper").senses.depth_noise),
+        (True, False),
+    ),
     ("blocked", lambda: (SHIPPED["blocked"].blocked_s, SHIPPED["blocked"].resets_every_s(5.0)), (20.0, 10.0)),
     ("blocked_no_reset", lambda: SHIPPED["blocked_no_reset"].resets_every_s(5.0), None),
     ("no_limits", lambda: under("no_limits").limits, False),

@@ -72,6 +72,10 @@ SETTINGS = {
     "another base than believed": replace(SETTING, true_plant=weaker(PLANT)),
     "perfect senses": replace(SETTING, senses=Senses(drift_scale=0.0, localization_scale=0.0)),
     "three times the drift": replace(SETTING, senses=Senses(drift_scale=3.0)),
+    "noisy scans": replace(SETTING, senses=Senses(depth_noise=True)),
+    "noisy scans, elsewhere": replace(
+        configured(limits_scan={"z_max_m": 1.0, "cameras": ["front"]}), senses=Senses(depth_noise=True, depth_every=3)
+    ),
     "a scan every tick": replace(SETTING, senses=Senses(depth_every=1)),
     "a scan every third tick": replace(SETTING, senses=Senses(depth_every=3)),
     "delay on the wire": delayed(0.08),
@@ -122,6 +126,7 @@ PUSHED = (
     "as it is",
     "among others",
     "before a door",
+    "noisy scans",
     "limits look elsewhere",
     "blocked sooner",
     "blocked at once",
