@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import onboard
+from engines.ablations.command import ablations
 from engines.train.command import train
 from onboard.errors import DisagreementError, InputError, MissingExtraError, OnboardError
 from onboard.manifest import Weights
@@ -52,6 +53,7 @@ def _version(version: Annotated[bool, typer.Option("--version", help="Print the 
 
 
 main.command()(train)
+main.command()(ablations)
 
 
 @main.command()

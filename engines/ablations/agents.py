@@ -1,0 +1,158 @@
+"""`agents.toml`: which agents the ablations compare, each a few changes of one recipe, and where each is driven."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ValidationError
+
+from engines.train.config import TrainConfig, load_train_config
+from hil.conditions import load_conditions
+from hil.evaluate.episode_driver import RobotFiles, robot_files
+from onboard.config import DEFAULT_ROBOT, Section, load_config, read_toml, validation_line
+from onboard.errors import ConfigError, InputError
+from onboard.motion import load_plant
+
+AGENTS_FILE = Path(__file__).parent / "agents.toml"
+OWN = "own"
+"""In place of a condition's name: the agent's own training domain (the paper's Table 2)."""
+PLAIN, NO_RESET = "paper", "no_reset"
+"""Conditions of that domain: with the memory reset every 10 s, and without."""
+NEVER = "never"
+"""No reset of the memory, in a file of changes."""
+FILES = ("robot.plant", "robot.config")
+RESET = "driving.memory_reset_s"
+
+Figures = Annotated[list[float], Field(min_length=3, max_length=3)]
+
+
+class AgentSection(Section):
+    """One agent.
+
+    what:       in words, for the table
+    kind:       "velocity" has the 28 actions, "position" the four of `position_actions.py`
+    changes:    of the recipe, by "table.key"
+    conditions: rows of hil/conditions.toml to drive in, in place of the common ones
+    paper, paper_own: SR, SPL, SCT [%] that the paper reports of its agent, with the motion model and in its own domain
+    """
+
+    what: Annotated[str, Field(min_length=1)]
+    kind: Literal["velocity", "position"] = "velocity"
+    changes: dict[str, Any] = Field(default_factory=dict)
+    conditions: list[str] | None = None
+    paper: Figures | None = None
+    paper_own: Figures | None = None
+
+
+class AgentsFile(Section):
+    """All of them.
+
+    recipe:     a training's file, from the folder of this one
+    set, maps, episodes, seed: of `onboard-hil evaluate`: the same for all; all maps of the set when none is named
+    conditions: where an agent is driven that does not say
+    """
+
+    recipe: Path
+    set: str
+    maps: list[str] = Field(default_factory=list)
+    episodes: Annotated[int, Field(ge=1)] | None = None
+    conditions: list[str]
+    seed: Annotated[int, Field(ge=0)] = 1
+    agents: Annotated[dict[str, AgentSection], Field(min_length=1)]
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """One agent with its training, and where it is driven."""
+
+    name: str
+    section: AgentSection
+    config: TrainConfig
+    conditions: tuple[str, ...]
+
+    @property
+    def sees_colour(self) -> bool:
+        """Return whether it needs a trained colour encoder."""
+        return self.config.network.rgb
+
+    @property
+    def is_randomised(self) -> bool:
+        """Return whether the robots of its training differ, so that no single one is its domain."""
+        domain = self.config.domain
+        return domain.plant_spread > 0.0 or domain.delay_ticks[0] != domain.delay_ticks[1]
+
+    @property
+    def delay_ticks(self) -> int:
+        """Return the runtime's sense-to-act delay in its training, in the middle where there are several."""
+        least, most = self.config.domain.delay_ticks
+        return (least + most) // 2
+
+    @property
+    def own_condition(self) -> str:
+        """Return the condition of its training domain; the plant and the delay of that are the robot's."""
+        return PLAIN if self.config.driving.memory_reset_s is not None else NO_RESET
+
+    def robot(self) -> RobotFiles:
+        """Return the robot on which all agents are compared."""
+        return robot_files(load_config(self.config.robot.config or DEFAULT_ROBOT / "onboard.toml"))
+
+    def own_robot(self) -> RobotFiles | None:
+        """Return the robot of its training, None where that is the one on which all are compared."""
+        robot = self.robot()
+        same_delay = robot.config.rates.delay_ticks == self.delay_ticks
+        if self.config.robot.plant is None and (same_delay or self.is_randomised):
+            return None
+        rates = robot.config.rates.model_copy(update={"delay_ticks": self.delay_ticks})
+        plant = robot.plant if self.config.robot.plant is None else load_plant(self.config.robot.plant)
+        return replace(robot, config=robot.config.model_copy(update={"rates": rates}), plant=plant)
+
+
+@dataclass(frozen=True, slots=True)
+class Agents:
+    """The agents of a file by name, and the episodes that all drive."""
+
+    agents: Mapping[str, Agent]
+    set_name: str
+    maps: tuple[str, ...]
+    episodes: int | None
+    seed: int
+
+    def only(self, names: Sequence[str]) -> list[Agent]:
+        """Return those of some names, all of none, in the order of the file. Raises InputError."""
+        for name in names:
+            if name not in self.agents:
+                raise InputError(f"--only {name}: must be one of {', '.join(self.agents)}")
+        return [agent for name, agent in self.agents.items() if not names or name in names]
+
+
+def load_agents(path: Path = AGENTS_FILE) -> Agents:
+    """Return the agents of a file, all trainings and conditions checked. Raises ConfigError with one line."""
+    try:
+        file = AgentsFile.model_validate(read_toml(path))
+    except ValidationError as error:
+        raise ConfigError(validation_line(path, error)) from error
+    agents = {name: _agent(path, file, name, section) for name, section in file.agents.items()}
+    return Agents(agents, file.set, tuple(file.maps), file.episodes, file.seed)
+
+
+def _agent(path: Path, file: AgentsFile, name: str, section: AgentSection) -> Agent:
+    conditions = file.conditions if section.conditions is None else section.conditions
+    for condition in conditions:
+        if condition not in load_conditions():
+            raise ConfigError(f"{path}: {name}: conditions: there is no {condition} in hil/conditions.toml")
+    changes = {key: _changed(path, key, value) for key, value in section.changes.items()}
+    try:
+        config = load_train_config(path.parent / file.recipe, {**changes, "name": f"ablation-{name}"})
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {name}: {error}") from error
+    return Agent(name, section, config, tuple(conditions))
+
+
+def _changed(path: Path, key: str, value: Any) -> Any:
+    """Return a value as the training's configuration wants it."""
+    if key in FILES:
+        return path.parent / str(value)
+    return None if key == RESET and value == NEVER else value

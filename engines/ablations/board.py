@@ -1,0 +1,50 @@
+"""The one table of the ablations, as plain values: what the folder of `onboard-engines ablations` holds so far."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from engines.ablations.agents import OWN, Agent, Agents
+from engines.ablations.trials import TRAINING, is_made, trials
+from engines.report.journals import training_of
+from hil.evaluate.metrics import Summary
+
+MADE_BY = "onboard-engines ablations"
+
+
+def board(agents: Agents, chosen: Sequence[Agent], folder: Path) -> dict[str, Any]:
+    """Return one row for each agent and place where it was driven, those not driven yet without figures.
+
+    Raises OnboardError for files that are not what they should be.
+    """
+    rows = [row for agent in chosen for row in _rows(agents, agent, folder / agent.name)]
+    return {
+        "made_by": MADE_BY,
+        "set": agents.set_name,
+        "maps": list(agents.maps),
+        "episodes_of_each_map": agents.episodes,
+        "seed": agents.seed,
+        "training": {agent.name: training_of(folder / agent.name / TRAINING) for agent in chosen},
+        "rows": rows,
+    }
+
+
+def _rows(agents: Agents, agent: Agent, folder: Path) -> list[dict[str, Any]]:
+    if not is_made(agent, folder):
+        places = [*agent.conditions, *([] if agent.own_robot() is None else [OWN])]
+        return [_row(agent, where, None) for where in places]
+    return [_row(agent, trial.where, trial.done()) for trial in trials(agents, agent, folder)]
+
+
+def _row(agent: Agent, where: str, result: dict[str, Any] | None) -> dict[str, Any]:
+    return {
+        "agent": agent.name,
+        "what": agent.section.what,
+        "where": where,
+        "same_domain": where == agent.own_condition and agent.own_robot() is None and not agent.is_randomised,
+        "paper": agent.section.paper_own if where == OWN else agent.section.paper,
+        "summary": None if result is None else {name: result[name] for name in Summary.__slots__},
+        "code": None if result is None else result["configuration"]["code"],
+    }

@@ -1,0 +1,57 @@
+"""Episodes of a campaign driven by position actions, where `hil.evaluate` knows only velocities."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from engines.ablations.position_drive import PositionDrive, chosen_action
+from hil.baselines import make_policy
+from hil.course import course_of
+from hil.evaluate.campaign import Driven, Job
+from hil.evaluate.episode_driver import EpisodeDriver, RobotFiles, Run
+from hil.evaluate.sets import Source
+from hil.outcome import MAX_S
+from hil.routes import Episode
+from hil.setting import Setting
+from onboard.errors import InputError
+from onboard.policy import NetworkPolicy
+
+SLOW_MAX_S = 3.0 * MAX_S
+"""By velocities a step takes about three times as long as when it is executed exactly: as many steps for both."""
+
+
+class PositionEpisodes(EpisodeDriver):
+    """Drives jobs as `EpisodeDriver` does. exact: steps are executed exactly, within the same time as all others."""
+
+    def __init__(self, run: Run, robot: RobotFiles, sources: Mapping[str, Source], *, exact: bool) -> None:
+        super().__init__(run, robot, sources)
+        self._exact = exact
+        self._steps: NetworkPolicy | None = None
+
+    def __call__(self, job: Job) -> Driven:
+        """Return what came of a job. Raises OnboardError."""
+        place = self._at(job.map)
+        episode = place.known.episodes[job.index]
+        setting = self._setting(place, episode, job.seed)
+        drive = self._drive(setting, episode, job.seed)
+        return Driven(self._row(job, place, episode, drive.outcome()), ())
+
+    def _drive(self, setting: Setting, episode: Episode, seed: int) -> PositionDrive:
+        policy = self._policy_for(setting, episode)
+        max_s = MAX_S if self._exact else SLOW_MAX_S
+        drive = PositionDrive(setting, course_of(setting), episode, policy, seed, max_s, self._exact)
+        memory = policy.initial_memory()
+        while not drive.ended:
+            observation, fresh = drive.observe()
+            decision, memory = policy.decide(observation, policy.initial_memory() if fresh else memory)
+            drive.act(chosen_action(decision.logits))
+        return drive
+
+    def _policy_for(self, setting: Setting, episode: Episode) -> NetworkPolicy:
+        if self._steps is None:
+            policy = make_policy(self._policy, setting, episode)
+            if not isinstance(policy, NetworkPolicy):
+                raise InputError(f"{self._policy}: position actions need a network")
+            policy.memory_reset_s = self._condition.resets_every_s(policy.memory_reset_s)
+            self._steps = policy
+        return self._steps

@@ -1,0 +1,126 @@
+"""One agent of the ablations: trained, exported, and driven wherever it is to be. What is done is not done again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from engines.ablations.agents import OWN, Agent, Agents
+from engines.ablations.position_episodes import PositionEpisodes
+from engines.ablations.position_training import train_position
+from engines.ablations.results import is_of, read_result, write_whole
+from engines.export import export, told_by
+from engines.network import PolicyNetwork, untrained
+from engines.policy_file import DELAY_TICKS, load_policy_file
+from engines.train import stages
+from engines.train.config import TrainConfig
+from engines.train.encoder_features import load_encoder
+from engines.train.imitation import STAGE
+from hil.evaluate.campaign import DriveJob
+from hil.evaluate.episode_driver import RobotFiles, Run, check_run
+from hil.evaluate.evaluation import Plan, evaluate
+from hil.evaluate.sets import find_sets
+from onboard.errors import InputError
+from onboard.manifest import load_manifest, manifest_path
+
+MODEL, TRAINING = "policy.onnx", "training"
+DEVICE = torch.device("cpu")
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One evaluation of one agent.
+
+    where: name of a condition, or `OWN`; file: of the result
+    drive: how to drive what `hil.evaluate` cannot; None is its own way
+    """
+
+    where: str
+    plan: Plan
+    file: Path
+    drive: DriveJob | None
+
+    def done(self) -> dict[str, Any] | None:
+        """Return the result, None where it is not there, or not of this model and these episodes."""
+        result = read_result(self.file)
+        return result if is_of(result, self.plan.configuration()) else None
+
+
+def make_agent(agent: Agent, folder: Path, encoder: Path | None) -> Path:
+    """Train and export an agent in its folder, as far as that is not done; return the model.
+
+    encoder: weights of the colour encoder, for an agent that sees colour
+    Raises OnboardError; the same call goes on at the last checkpoint.
+    """
+    model = folder / MODEL
+    if is_made(agent, folder):
+        return model
+    trained = load_policy_file(_train(agent, folder / TRAINING, encoder))
+    export(model, trained.network, agent.config.name, {**told_by(trained), DELAY_TICKS: agent.delay_ticks})
+    return model
+
+
+def is_made(agent: Agent, folder: Path) -> bool:
+    """Return whether the model of this training is there. Raises ConfigError for one that its manifest does not fit."""
+    model = folder / MODEL
+    if not (model.is_file() and manifest_path(model).is_file()):
+        return False
+    told = load_manifest(model).extra.get("training", {})
+    return isinstance(told, Mapping) and told.get("digest") == agent.config.digest(STAGE)
+
+
+def trials(agents: Agents, agent: Agent, folder: Path) -> list[Trial]:
+    """Return where an agent is to be driven: its conditions, and its own domain where that is another.
+
+    Raises InputError or ConfigError, also for a model that is not there.
+    """
+    robot, own = agent.robot(), agent.own_robot()
+    made = [_trial(agents, agent, folder, name, robot) for name in agent.conditions]
+    return made if own is None else [*made, _trial(agents, agent, folder, OWN, own)]
+
+
+def run_trial(trial: Trial) -> int:
+    """Drive what is left of a trial and write its result; return 0, or the exit code of a signal that ended it.
+
+    Raises OnboardError; what was driven until then is kept.
+    """
+    if trial.done() is not None:
+        return 0
+    partial = trial.file.with_name(f"{trial.file.name}.partial.jsonl")
+    found = evaluate(trial.plan, partial, f"{trial.file.parent.name}, {trial.where}", trial.drive)
+    if found.exit_code == 0:
+        write_whole(trial.file, json.dumps(found.as_json()) + "\n")
+        found.forget()
+    return found.exit_code
+
+
+def _trial(agents: Agents, agent: Agent, folder: Path, where: str, robot: RobotFiles) -> Trial:
+    sources = find_sets(list(agents.maps), agents.episodes, agents.seed, robot.body, agents.set_name)
+    run = Run(str(folder / MODEL), condition=agent.own_condition if where == OWN else where)
+    check_run(run, robot)
+    plan, drive = Plan(run, robot, sources, agents.seed), None
+    if agent.section.kind == "position":
+        drive = PositionEpisodes(run, robot, {source.name: source for source in sources}, exact=where == OWN)
+    return Trial(where, plan, folder / f"{where}.json", drive)
+
+
+def _train(agent: Agent, folder: Path, encoder: Path | None) -> Path:
+    """Return the trainer's file of an agent."""
+    if agent.section.kind == "position":
+        return train_position(agent.config, folder, DEVICE)
+    if not agent.sees_colour:
+        return stages.train(agent.config, folder, DEVICE, STAGE)
+    if encoder is None:
+        raise InputError(f"agent {agent.name} sees colour: give --encoder FILE, the weights of a trained encoder")
+
+    def initial(config: TrainConfig) -> PolicyNetwork:
+        network = untrained(config.seed, config.network.widths, config.network.variant)
+        load_encoder(network.get_submodule("rgb"), encoder)
+        return network
+
+    return stages.train(agent.config, folder, DEVICE, STAGE, initial)

@@ -1,0 +1,1 @@
+"""What is known of a policy, from the files that measured it: tables, pictures, the model card."""

@@ -1,0 +1,42 @@
+"""The table of the ablations, from the plain values of `engines.ablations.board`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from engines.report.markdown import FIGURES, figures, hours, quoted, summary_of_json, table
+from hil.evaluate.tables import NOTHING
+
+OWN = "own"
+NAMES = {OWN: "its own training domain"}
+HEADINGS = ("agent", "driven in", *FIGURES, "paper: SR / SPL / SCT", "decisions learned from", "time")
+
+
+def ablation_table(board: Mapping[str, Any]) -> str:
+    """Return the table in Markdown, with what stands for what below it."""
+    rows = []
+    for row in board["rows"]:
+        training = board["training"].get(row["agent"], {}).get("imitation", {})
+        summary = None if row["summary"] is None else summary_of_json(row["summary"])
+        where = NAMES.get(row["where"], row["where"]) + (" (and its own domain)" if row["same_domain"] else "")
+        decisions = f"{training['decisions']:,}" if training else NOTHING
+        cells = [*figures(summary), quoted(row["paper"]), decisions, hours(training.get("hours"))]
+        rows.append([f"`{row['agent']}`", where, *cells])
+    return "\n".join([table(HEADINGS, rows), *_notes(board)]) + "\n"
+
+
+def _notes(board: Mapping[str, Any]) -> list[str]:
+    words = {row["agent"]: row["what"] for row in board["rows"]}
+    count = {row["summary"]["episodes"] for row in board["rows"] if row["summary"] is not None}
+    notes = [f"* `{name}`: {what}." for name, what in words.items()]
+    notes.append("")
+    episodes = " or ".join(str(number) for number in sorted(count)) or "no"
+    notes.append(
+        f"{episodes} episodes of the set {board['set']} each, seed {board['seed']}; in brackets 95 % intervals. "
+        "The paper's figures are its own, of its agents in its simulator: quoted, not the same work."
+    )
+    codes = {row["code"] for row in board["rows"] if row["code"] is not None}
+    if len(codes) > 1:
+        notes.append(f"Driven by {len(codes)} different states of the code: {', '.join(sorted(codes))}.")
+    return notes

@@ -1,0 +1,196 @@
+"""The ablations: agents of a table, trained and driven alike, resumed anywhere, in one table."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from ablation_rig import write_agents
+from typer.testing import CliRunner
+
+from engines.__main__ import main
+from engines.ablations import trials as trials_module
+from engines.ablations.agents import AGENTS_FILE, OWN, load_agents
+from engines.ablations.trials import is_made, trials
+from engines.report.ablations import ablation_table
+from hil.conditions import load_conditions
+from onboard.config import RatesSection
+from onboard.errors import ConfigError, InputError
+from onboard.manifest import load_manifest
+from onboard.messages import Pose, Twist
+from onboard.motion import MotionState, load_plant, step
+
+DT_S = 1.0 / 30.0
+SHIPPED = load_agents()
+
+
+def run(*arguments: str | Path):
+    return CliRunner().invoke(main, ["ablations", *map(str, arguments)], catch_exceptions=False)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
+    """Return a folder with a table of two tiny agents and their results in `out`."""
+    folder = tmp_path_factory.mktemp("ablations")
+    done = run("--out", folder / "out", "--agents", write_agents(folder))
+    assert done.exit_code == 0, done.output
+    return folder
+
+
+def test_every_agent_is_trained_and_driven_where_it_is_to_be(made):
+    board = json.loads((made / "out" / "ablations.json").read_text())
+    places = [(row["agent"], row["where"], row["same_domain"]) for row in board["rows"]]
+    assert places == [("plain", "paper", True), ("other", "paper", False), ("other", OWN, False)]
+    assert all(row["summary"]["episodes"] == 1 for row in board["rows"])
+    assert board["training"]["plain"]["imitation"]["decisions"] == 2 * 4 * 2
+    manifests = {name: load_manifest(made / "out" / name / "policy.onnx") for name in ("plain", "other")}
+    assert manifests["plain"].training_delay_ticks == 3
+    assert manifests["other"].training_delay_ticks == 1
+    assert "pose" in [entry.name for entry in manifests["plain"].inputs]
+    assert "pose" not in [entry.name for entry in manifests["other"].inputs]
+
+
+def test_what_is_done_is_not_done_again_and_what_is_missing_is(made, monkeypatch):
+    files = {file: file.stat().st_mtime_ns for file in (made / "out").glob("*/*.json")}
+    (made / "out" / "other" / "own.json").unlink()
+    driven = []
+    real = trials_module.evaluate
+
+    def counted(plan, *rest):
+        driven.append(plan.robot.config.rates.delay_ticks)
+        return real(plan, *rest)
+
+    monkeypatch.setattr(trials_module, "evaluate", counted)
+    monkeypatch.setattr(trials_module.stages, "train", None)
+    assert run("--out", made / "out", "--agents", made / "agents.toml").exit_code == 0
+    assert driven == [1]
+    kept = {file: file.stat().st_mtime_ns for file in files if file.name != "own.json"}
+    assert kept == {file: time for file, time in files.items() if file.name != "own.json"}
+
+
+def test_a_result_of_another_model_is_driven_again(made):
+    agents = load_agents(made / "agents.toml")
+    trial = trials(agents, agents.agents["plain"], made / "out" / "plain")[0]
+    result = trial.done()
+    assert result is not None
+    for key, value, done in (("model", "0" * 16, False), ("seed", 2, False), ("code", "0" * 16, True)):
+        other = {**result, "configuration": {**result["configuration"], key: value}}
+        trial.file.write_text(json.dumps(other))
+        assert (trial.done() is not None) is done
+    trial.file.write_text(json.dumps({**result, "complete": False}))
+    assert trial.done() is None
+    trial.file.write_text(json.dumps(result))
+
+
+def test_a_training_that_changed_is_made_again(made, tmp_path):
+    write_agents(tmp_path, after="\n")
+    (tmp_path / "recipe.toml").write_text((tmp_path / "recipe.toml").read_text().replace("updates = 1", "updates = 2"))
+    before, after = load_agents(made / "agents.toml"), load_agents(tmp_path / "agents.toml")
+    assert is_made(before.agents["plain"], made / "out" / "plain")
+    assert not is_made(after.agents["plain"], made / "out" / "plain")
+
+
+def test_only_some_and_the_table_alone(made):
+    shown = run("--out", made / "out", "--agents", made / "agents.toml", "--only", "plain", "--show")
+    assert shown.exit_code == 0
+    assert "`plain`" in shown.stdout
+    assert "`other`" not in shown.stdout
+    assert "97.4 / 82.2 / 51" in shown.stdout
+    assert {row["agent"] for row in json.loads((made / "out" / "ablations.json").read_text())["rows"]} == {
+        "plain",
+        "other",
+    }
+
+
+def test_a_table_without_results_has_no_figures(made, tmp_path):
+    shown = run("--out", tmp_path / "none", "--agents", made / "agents.toml", "--show")
+    assert shown.exit_code == 0
+    assert "| `plain` | paper (and its own domain) | - | - | - | - | 97.4 / 82.2 / 51 | - | - |" in shown.stdout
+    assert "no episodes" in shown.stdout
+
+
+def test_agents_that_see_colour_need_an_encoder(tmp_path):
+    colour = '\n[agents.colour]\nwhat = "colour"\nchanges = { "network.rgb" = true }\n'
+    file = write_agents(tmp_path, after=colour)
+    shown = run("--out", tmp_path / "out", "--agents", file, "--only", "colour")
+    assert shown.exit_code == 0
+    assert "left out, since they see colour and there is no --encoder: colour" in shown.output
+    refused = run("--out", tmp_path / "out", "--agents", file, "--encoder", tmp_path / "none.pt")
+    assert refused.exit_code == 2
+    assert refused.stderr == f"error: --encoder {tmp_path / 'none.pt'}: no such file\n"
+
+
+#    more of the file                                     what is said
+WRONG = [
+    ('[agents.x]\nwhat = ""\n', "agents.x.what"),
+    ('[agents.x]\nwhat = "x"\nconditions = ["none"]\n', "x: conditions: there is no none in hil/conditions.toml"),
+    ('[agents.x]\nwhat = "x"\nchanges = { "network.sizes" = 1 }\n', "x: .*network.sizes"),
+    ('[agents.x]\nwhat = "x"\nkind = "walking"\n', "agents.x.kind"),
+]
+
+
+@pytest.mark.parametrize(("after", "said"), WRONG)
+def test_a_wrong_table_is_refused_in_one_line(tmp_path, after, said):
+    with pytest.raises(ConfigError, match=said) as refused:
+        load_agents(write_agents(tmp_path, after="\n" + after))
+    assert "\n" not in str(refused.value)
+
+
+def test_an_agent_that_is_not_in_the_table_is_refused():
+    with pytest.raises(InputError, match="--only nobody: must be one of reference, "):
+        SHIPPED.only(["nobody"])
+
+
+def test_the_shipped_table_covers_the_papers_comparisons():
+    agents = SHIPPED.agents
+    reference = agents["reference"]
+    assert reference.own_robot() is None
+    assert not reference.config.network.rgb
+    never = agents["never_reset"]
+    assert never.config.driving.memory_reset_s is None
+    assert {load_conditions()[name].memory_reset_s for name in (never.own_condition, *never.conditions)} == {"never"}
+    assert load_conditions()[reference.own_condition].memory_reset_s is None
+    assert agents["static_goal_no_auxiliary"].config.network.variant.auxiliary is False
+    assert {agents[name].config.network.goal_from for name in ("static_goal", "static_goal_no_auxiliary")} == {"start"}
+    assert agents["goal_loc"].config.network.goal_from == "loc"
+    assert not agents["no_localization"].config.network.loc
+    assert not agents["colour_only"].config.network.scan
+    quarter = {(agents[name].config.driving, agents[name].config.imitation.rounds) for name in ("scan_only",)}
+    assert all((agents[n].config.driving, agents[n].config.imitation.rounds) in quarter
+               for n in ("colour_only", "colour_and_scan"))  # fmt: skip
+    assert AGENTS_FILE.is_file()
+    assert all(condition in load_conditions() for agent in agents.values() for condition in agent.conditions)
+
+
+#    agent               ticks from an observation to what the base follows
+DELAYS = [("reference", 3), ("delay_0", 1), ("delay_10", 10)]
+
+
+@pytest.mark.parametrize(("name", "ticks"), DELAYS)
+def test_the_delays_of_the_training_are_those_that_are_said(name, ticks):
+    robot = SHIPPED.agents[name].own_robot() or SHIPPED.agents[name].robot()
+    hz = RatesSection().control_hz
+    wire = robot.plant.base.command_delay_s * hz
+    assert robot.config.rates.delay_ticks + round(wire) == ticks  # as the expert counts
+    assert robot.config.rates.delay_ticks + int(np.ceil(wire - 1e-6)) == ticks  # as the base does
+    ordinary = SHIPPED.agents["reference"].robot().plant
+    assert (robot.plant.linear, robot.plant.angular) == (ordinary.linear, ordinary.angular)
+
+
+@pytest.mark.parametrize("began", [0.0, 0.6, 1.0, -0.3])
+@pytest.mark.parametrize("wanted", [-0.3, 0.0, 0.3, 1.0])
+def test_without_the_motion_model_the_base_has_every_speed_at_once(began, wanted):
+    plant = load_plant(AGENTS_FILE.parent / "instant.toml")
+    state = MotionState(Pose(0.0, 0.0, 0.0))
+    for v, w in ((began, -3.0), (wanted, 3.0), (wanted, 3.0), (0.0, 0.0)):
+        state = step(state, Twist(v, w), plant, DT_S)
+        assert (state.twist.v_mps, state.twist.w_radps) == pytest.approx((v, w), abs=1e-9)
+
+
+def test_results_of_different_code_are_told(made):
+    board = json.loads((made / "out" / "ablations.json").read_text())
+    assert "states of the code" not in ablation_table(board)
+    board["rows"][0]["code"] = "other"
+    assert "Driven by 2 different states of the code" in ablation_table(board)

@@ -1,0 +1,188 @@
+"""Position actions: steps that are exact or driven by a controller, their teacher, their training and evaluation."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from ablation_rig import write_agents
+
+from engines.ablations.agents import AGENTS_FILE, OWN, load_agents
+from engines.ablations.position_drive import (
+    AHEAD, COUNT, HALT, LEFT, MOST_STEP_S, RIGHT, STEP_M, TURN_RAD, PositionDrive, chosen_action,
+)  # fmt: skip
+from engines.ablations.position_expert import position_scores
+from engines.ablations.position_training import PositionCollector, train_position
+from engines.ablations.trials import make_agent, run_trial, trials
+from engines.network import untrained
+from engines.train.collector import make_buildings
+from engines.train.config import rules_of
+from engines.train.crew import weights_of
+from engines.train.expert import soft_targets
+from engines.train.lanes import Seat
+from engines.train.places import draw_drives
+from engines.train.sequences import TARGETS
+from hil.course import varied
+from onboard.contract import ACTIONS, NO_ACTION
+from onboard.errors import InputError
+from onboard.geometry import between
+
+POSITION = """
+[agents.position]
+what = "steps"
+kind = "position"
+conditions = ["no_limits"]
+changes = {{ "robot.plant" = "{plant}", "domain.delay_ticks" = [1, 1], "domain.limits" = 0.0 }}
+"""
+INSTANT = AGENTS_FILE.parent / "instant.toml"
+
+
+@pytest.fixture(scope="module")
+def agents(tmp_path_factory):
+    """Return the tiny table with a position agent."""
+    return load_agents(write_agents(tmp_path_factory.mktemp("position"), after=POSITION.format(plant=INSTANT)))
+
+
+@pytest.fixture(scope="module")
+def rules(agents):
+    """Return what the position agent's collector knows."""
+    return rules_of(agents.agents["position"].config)
+
+
+@pytest.fixture(scope="module")
+def building(rules):
+    """Return the depot without furniture."""
+    return make_buildings(rules, [1])[0]
+
+
+@pytest.fixture(scope="module")
+def drawn(rules, building):
+    """Return an episode with its goal."""
+    return draw_drives(rules.places, building, np.random.default_rng(3))[0]
+
+
+def begin(building, episode, *, exact, drift=0.0, max_s=100.0, reset_s=10.0):
+    setting = replace(building.setting, senses=replace(building.setting.senses, drift_scale=drift), limits=False)
+    if not exact:
+        ordinary = load_agents().agents["reference"].robot()
+        setting = replace(setting, plant=ordinary.plant, config=ordinary.config)
+    return PositionDrive(setting, varied(building.course, setting), episode, Seat(reset_s, False), 1, max_s, exact)
+
+
+#    action  by how far it goes ahead and turns
+STEPS = [(AHEAD, STEP_M, 0.0), (LEFT, 0.0, TURN_RAD), (RIGHT, 0.0, -TURN_RAD)]
+
+
+@pytest.mark.parametrize(("action", "ahead_m", "turn_rad"), STEPS)
+def test_an_exact_step_is_exact_and_ends_at_rest_after_one_decision(building, drawn, action, ahead_m, turn_rad):
+    drive = begin(building, drawn[0], exact=True)
+    before, tick = drive.robot.pose, drive.robot.tick
+    drive.act(action)
+    moved = between(before, drive.robot.pose)
+    assert (moved.x_m, moved.y_m, moved.yaw_rad) == pytest.approx((ahead_m, 0.0, turn_rad), abs=1e-6)
+    assert drive.robot.tick - tick == building.setting.config.rates.ticks_per_decision
+    assert abs(drive.robot.state.v) < 1e-6
+    assert abs(drive.robot.state.w) < 1e-6
+
+
+@pytest.mark.parametrize(("action", "ahead_m", "turn_rad"), STEPS)
+def test_a_driven_step_comes_near_after_the_delay(building, drawn, action, ahead_m, turn_rad):
+    drive = begin(building, drawn[0], exact=False)
+    before, tick = drive.robot.pose, drive.robot.tick
+    drive.act(action)
+    moved = between(before, drive.robot.pose)
+    assert (moved.x_m, moved.y_m, moved.yaw_rad) == pytest.approx((ahead_m, 0.0, turn_rad), abs=0.06)
+    delay = drive.robot.tick - tick - building.setting.config.rates.ticks_per_decision
+    assert 0 < delay < MOST_STEP_S * 30
+
+
+def test_a_step_that_is_blocked_is_given_up_after_its_time(building, drawn):
+    drive = begin(building, drawn[0], exact=False, max_s=60.0)
+    contacts = []
+    while not drive.ended:
+        tick = drive.robot.tick
+        drive.act(AHEAD)
+        contacts.append(drive.robot.state.contacts)
+        assert drive.robot.tick - tick <= MOST_STEP_S * 30 + building.setting.config.rates.ticks_per_decision
+    assert drive.ended == "time"
+    assert contacts[-1] == 1.0  # one, however long it pushes
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_the_teacher_arrives(rules, building, exact):
+    for number in range(3):
+        episode, goal = draw_drives(rules.places, building, np.random.default_rng([number, 7]))[0]
+        drive = begin(building, episode, exact=exact, drift=1.0)
+        while not drive.ended:
+            drive.observe()
+            drive.act(int(np.argmax(position_scores(building, goal, drive.robot.pose))))
+        outcome = drive.outcome()
+        assert outcome.reached
+        assert outcome.actions.sum() == outcome.actions[:COUNT].sum()
+        assert outcome.path_m < 1.5 * episode.geodesic_m + STEP_M
+
+
+def test_the_teacher_stops_at_the_goal_and_knows_nothing_in_a_wall(building, drawn):
+    _, goal = drawn
+    there = replace(drawn[0].start, x_m=goal.xy_m[0] + 0.1, y_m=goal.xy_m[1])
+    assert int(np.argmax(position_scores(building, goal, there))) == HALT
+    outside = replace(there, x_m=-50.0)
+    assert soft_targets(position_scores(building, goal, outside), 0.08)[1] == 0.0
+
+
+def test_only_four_of_the_logits_decide():
+    logits = np.zeros(len(ACTIONS), np.float32)
+    logits[[LEFT, 20]] = 1.0, 9.0
+    assert chosen_action(logits) == LEFT
+
+
+def test_the_memory_is_reset_at_the_beginning_and_every_ten_seconds(building, drawn):
+    drive = begin(building, drawn[0], exact=True, reset_s=1.0)
+    fresh = []
+    for _ in range(7):
+        observation, new = drive.observe()
+        fresh.append(new)
+        drive.act(LEFT)
+    assert fresh == [True, False, False, True, False, False, True]
+    assert observation.previous_action == LEFT
+    first, _ = begin(building, drawn[0], exact=True).observe()
+    assert first.previous_action == NO_ACTION
+
+
+def test_the_collector_learns_from_the_teacher_and_takes_one_of_four_actions(rules):
+    torch.manual_seed(0)
+    network = untrained(0, *_network())
+    found = PositionCollector(rules, network, [1], 0, torch.device("cpu")).collect(weights_of(network))
+    assert found.decisions == rules.driving.lanes * rules.driving.decisions
+    targets = np.concatenate([run.rows[TARGETS] for run in found.runs])
+    assert np.allclose(targets[:, COUNT:], 0.0)
+    assert np.allclose(targets.sum(axis=1), 1.0)
+    actions = np.concatenate([run.rows["prev_action"] for run in found.runs]).ravel()
+    assert set(actions.tolist()) <= {AHEAD, LEFT, RIGHT, HALT, NO_ACTION}
+
+
+def _network():
+    found = load_agents().agents["position"].config.network
+    return found.model_copy(update={"size": "tiny"}).widths, found.variant
+
+
+def test_it_is_trained_and_driven_in_both_domains(agents, tmp_path):
+    agent = agents.agents["position"]
+    make_agent(agent, tmp_path, None)
+    found = trials(agents, agent, tmp_path)
+    assert [trial.where for trial in found] == ["no_limits", OWN]
+    for trial in found:
+        assert run_trial(trial) == 0
+        result = trial.done()
+        assert result is not None
+        assert sum(result["actions"]) == sum(result["actions"][:COUNT])
+        assert result["episodes"] == 1
+
+
+def test_a_position_agent_with_colour_is_refused(agents, tmp_path):
+    config = agents.agents["position"].config
+    coloured = config.model_copy(update={"network": config.network.model_copy(update={"rgb": True})})
+    with pytest.raises(InputError, match="the position agent has no colour"):
+        train_position(coloured, tmp_path, torch.device("cpu"))
