@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from hil.child import Child
+from hil.child import END_S, Child
 from hil.crowd_file import CrowdOptions, asked_crowd
 from hil.dashboard import Dashboard, View, preparing
 from hil.demo_config import as_toml, demo_config
@@ -205,7 +205,7 @@ class _Drive:
 
 def _result(scenario: Scenario, body: Body, files: _Files, state: str, time_s: float) -> dict[str, Any]:
     """Return the demo's result from what both processes wrote, and draw the picture."""
-    sim, run = (json.loads(file.read_text()) for file in (files.sim, files.run))
+    sim, run = _told(files.sim), _told(files.run)
     goal, end = scenario.episode.goal_xy_m, Pose(*sim["pose"])
     distance_m = math.hypot(end.x_m - goal[0], end.y_m - goal[1])
     resting = abs(sim["twist"][0]) <= REST_MPS and abs(sim["twist"][1]) <= REST_RADPS
@@ -234,6 +234,17 @@ def _result(scenario: Scenario, body: Body, files: _Files, state: str, time_s: f
         "recording": run["recording"],
         "picture": str(files.picture),
     }
+
+
+def _told(file: Path) -> dict[str, Any]:
+    """Return what a process wrote at its end. Raises OnboardError when it was killed before it could."""
+    try:
+        told: dict[str, Any] = json.loads(file.read_text())
+    except (OSError, ValueError) as error:
+        raise OnboardError(
+            f"{file}: not written: the process did not end within {END_S:g} s, see {file.with_suffix('.log').name}"
+        ) from error
+    return told
 
 
 def summary(result: dict[str, Any]) -> str:

@@ -14,12 +14,12 @@ from processes import START_S, Command, done, free_domain, running, toml
 from small_model import small_policy_files
 from waiting import alive, until
 
-from hil.demo import DemoOptions, run_demo
+from hil.demo import DemoOptions, _told, run_demo
 from hil.demo_config import as_toml, demo_config
 from onboard import pretrained
 from onboard.config import CamerasSection, Config, DdsSection, ScanSection, load_config
 from onboard.drivers import onnx_engine
-from onboard.errors import InputError, MissingExtraError
+from onboard.errors import InputError, MissingExtraError, OnboardError
 
 RESULT = {
     "reached",
@@ -174,6 +174,15 @@ def test_a_network_without_its_library_is_told_before_anything_starts(
     with pytest.raises(MissingExtraError, match=r"^onnxruntime is not installed: pip install 'onboard\[cpu\]'$"):
         run_demo(options)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("content", [None, "", '{"pose": [1.0'])
+def test_a_process_that_was_killed_before_its_last_words_is_one_line(tmp_path: Path, content: str | None) -> None:
+    file = tmp_path / "gdc1-seed1.run.json"
+    if content is not None:
+        file.write_text(content)
+    with pytest.raises(OnboardError, match=r"run\.json: not written: .* within 15 s, see gdc1-seed1\.run\.log$"):
+        _told(file)
 
 
 def test_a_policy_that_does_not_ship_is_one_line_that_lists_those_that_do(
