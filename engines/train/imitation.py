@@ -125,7 +125,7 @@ class Imitation:
         return batch_of(chosen, self._network.memory_shape, self._device)
 
     def _update(self, batch: Batch, where: str) -> Losses:
-        """Make one step. Raises OnboardError for a loss that is not a number; nothing is changed then."""
+        """Make one step. Raises OnboardError for a loss or gradient that is no number; nothing is changed then."""
         for group in self._optimizer.param_groups:
             group["lr"] = self._rate()
         states = unroll(self._network, batch)
@@ -135,14 +135,15 @@ class Imitation:
         compass = compass_error(self._network.auxiliary(states), batch.rows[COMPASS])
         auxiliary = self._section.auxiliary if self._network.variant.auxiliary else 0.0
         loss = action + auxiliary * compass
-        if not torch.isfinite(loss):
-            raise OnboardError(
-                f"{STAGE}: the loss is {float(loss)} in update {self._updates} ({where}, {len(batch)} decisions); "
-                f"the last good checkpoint is {self.checkpoint if self.checkpoint.exists() else 'none yet'}"
-            )
         self._optimizer.zero_grad(set_to_none=True)
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(self._learning, self._section.clip)
+        norm = torch.nn.utils.clip_grad_norm_(self._learning, self._section.clip)
+        if not (torch.isfinite(loss) and torch.isfinite(norm)):
+            raise OnboardError(
+                f"{STAGE}: the loss is {float(loss.detach())}, its gradient {float(norm)} in update {self._updates} "
+                f"({where}, {len(batch)} decisions); the last good checkpoint is "
+                f"{self.checkpoint if self.checkpoint.exists() else 'none yet'}"
+            )
         self._optimizer.step()
         self._updates += 1
         same = (logits.argmax(dim=1) == targets.argmax(dim=1)).float()

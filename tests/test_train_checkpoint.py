@@ -1,0 +1,75 @@
+"""Files of a training: whole, of the right form, of the same configuration."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from engines.network import TINY, Variant, untrained
+from engines.train import checkpoint
+from onboard.errors import InputError
+
+
+def test_a_policy_comes_back_with_what_it_is(tmp_path):
+    network, file = untrained(3, TINY, Variant(rgb=False, goal_from="pose")), tmp_path / "policy.pt"
+    checkpoint.save_policy(file, network, {"seed": 3})
+    again, meta = checkpoint.load_policy(file)
+    assert (again.widths, again.variant, meta) == (network.widths, network.variant, {"seed": 3})
+    assert all(torch.equal(one, other) for one, other in zip(network.parameters(), again.parameters(), strict=True))
+    assert [path.name for path in tmp_path.iterdir()] == ["policy.pt"]
+
+
+def damaged(file):
+    file.write_bytes(file.read_bytes()[:-200])
+
+
+def of_another_form(file):
+    torch.save({"format": "something"}, file)
+
+
+def of_other_sizes(file):
+    content = torch.load(file, weights_only=True)
+    content["widths"]["memory"] = 8
+    torch.save(content, file)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "line"),
+    [
+        (damaged, "truncated|cannot be read"),
+        (of_another_form, "not an onboard-policy file of version 1"),
+        (of_other_sizes, "not the weights that it says"),
+        (lambda file: file.unlink(), "there is no such file"),
+    ],
+)
+def test_other_files_are_refused_in_one_line(tmp_path, spoil, line):
+    file = tmp_path / "policy.pt"
+    checkpoint.save_policy(file, untrained(0, TINY), {})
+    spoil(file)
+    with pytest.raises(InputError, match=line) as caught:
+        checkpoint.load_policy(file)
+    assert str(file) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_checkpoint_of_another_configuration_is_refused(tmp_path):
+    file = tmp_path / "imitation.ckpt"
+    assert checkpoint.load_training(file, "a" * 64) is None
+    checkpoint.save(file, {"format": checkpoint.TRAINING, "version": 1, "digest": "a" * 64})
+    assert checkpoint.load_training(file, "a" * 64) is not None
+    with pytest.raises(InputError, match=r"made with another configuration .*give another --out"):
+        checkpoint.load_training(file, "b" * 64)
+
+
+def test_a_file_that_cannot_be_written_leaves_the_old_one(tmp_path, monkeypatch):
+    file = tmp_path / "policy.pt"
+    checkpoint.save_policy(file, untrained(0, TINY), {"seed": 0})
+    before = file.read_bytes()
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(checkpoint.os, "fsync", full)
+    with pytest.raises(InputError, match="cannot be written: No space left on device"):
+        checkpoint.save_policy(file, untrained(1, TINY), {"seed": 1})
+    assert file.read_bytes() == before

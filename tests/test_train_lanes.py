@@ -1,0 +1,123 @@
+"""A lane is the evaluation's drive, stopped at every decision."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from engines.train.collector import plain_robot
+from engines.train.lanes import Held, Lane
+from engines.train.places import PlacesSection, draw_drives
+from hil.baselines import make_policy
+from hil.fast import FastDrive
+from onboard.contract import INPUTS
+from onboard.errors import OnboardError
+from onboard.interfaces import Policy
+from onboard.messages import Decision, Memory, Observation
+from tests.train_rig import depot
+
+
+def lane(seed: int = 0, **changes) -> Lane:
+    rules, building = depot()
+    plain = replace(plain_robot(rules), places=PlacesSection(maps=("depot",), most_m=6.0, detours=0.0))
+    return Lane(replace(plain.lanes(), **changes), [building], np.random.default_rng(seed))
+
+
+def drive_by_expert(one: Lane, drives: int):
+    """Return the glimpses up to the end of some drives, and how these ended."""
+    glimpses, ended = [], []
+    while len(ended) < drives:
+        glimpses.append(one.wait())
+        if glimpses[-1].ended is not None:
+            ended.append(glimpses[-1].ended)
+        one.answer(int(np.argmax(glimpses[-1].scores)))
+    return glimpses, ended
+
+
+def test_the_expert_arrives_in_a_lane():
+    glimpses, ended = drive_by_expert(lane(), 3)
+    assert [one.outcome.ended for one in ended] == ["stop"] * 3
+    assert all(one.outcome.reached and one.outcome.contacts == 0 for one in ended)
+    assert all(one.left_m < 0.35 < one.best_m for one in ended)
+    # Nearer all the time, but for the corners of the field.
+    first = [glimpse.geodesic_m for glimpse in glimpses][:10]
+    assert all(later < earlier + 0.2 for earlier, later in pairwise(first))
+
+
+def test_what_a_lane_waits_with_is_the_contract():
+    glimpse = lane().wait()
+    for name, values in glimpse.tensors.items():
+        assert (values.shape, values.dtype.name) == (INPUTS[name].type.shape, INPUTS[name].type.dtype)
+    assert set(glimpse.tensors) == set(INPUTS) - {"rgb", "memory_in"}
+    assert glimpse.fresh
+    rho, cos, sin = glimpse.compass
+    assert rho == pytest.approx(glimpse.tensors["goal"][0, 0], abs=0.3)
+    assert np.hypot(cos, sin) == pytest.approx(1.0, abs=1e-5)
+
+
+def test_the_memory_is_fresh_at_the_start_and_every_ten_seconds():
+    one, fresh = lane(stuck_s=60.0), []
+    for _ in range(65):
+        glimpse = one.wait()
+        assert glimpse.ended is None
+        fresh.append(glimpse.fresh)
+        one.answer(6)  # turning on the spot
+    assert [step for step, value in enumerate(fresh) if value] == [0, 30, 60]
+
+
+def test_images_come_when_asked_for():
+    assert lane().wait().image is None
+    image = lane(colour=1.0).wait().image
+    assert (image.shape, image.dtype) == ((144, 256, 3), np.uint8)
+    assert image.std() > 0
+
+
+class Recorded:
+    """A policy that notes what it sees and turns."""
+
+    name, memory_reset_s = "recorded", 10.0
+
+    def __init__(self, policy: Policy) -> None:
+        self.policy, self.seen = policy, []
+
+    def initial_memory(self) -> Memory:
+        return self.policy.initial_memory()
+
+    def decide(self, observation: Observation, memory: Memory) -> tuple[Decision, Memory]:
+        self.seen.append(observation)
+        return self.policy.decide(observation, memory)
+
+    def close(self) -> None:
+        self.policy.close()
+
+
+def test_a_held_drive_is_the_same_drive():
+    """The same decisions, made outside, give the same outcome to the last bit."""
+    rules, building = depot()
+    episode, _ = draw_drives(rules.places, building, np.random.default_rng(5))[0]
+    setting = replace(building.setting, limits=True)
+    plain = Recorded(make_policy("reactive", setting, episode))
+    expected = FastDrive(setting, building.course, episode, plain, 7, 60.0).run()
+
+    held, judge = Held(), make_policy("reactive", setting, episode)
+    drive = FastDrive(setting, building.course, episode, judge, 7, 60.0, held)
+    memory, seen = judge.initial_memory(), []
+    drive.begin()
+    while not drive.ended():
+        drive.advance()
+        if held.asked is not None:
+            seen.append(held.asked[1])
+            decision, memory = judge.decide(held.asked[1], memory)
+            held.answer(decision.action)
+    outcome = drive.outcome()
+    np.testing.assert_array_equal(outcome.trace, expected.trace)
+    assert [one.odometry for one in seen] == [one.odometry for one in plain.seen]
+    assert len(seen) > 5
+
+
+def test_an_answer_without_a_question_is_refused():
+    with pytest.raises(OnboardError, match="nothing was asked"):
+        Held().answer(0)

@@ -1,0 +1,48 @@
+"""A small training for tests: one map, few lanes, the tiny network."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from engines.network import PolicyNetwork, untrained
+from engines.train.collector import Rules
+from engines.train.config import DEFAULT, TrainConfig, load_train_config, rules_of
+from engines.train.places import Building, make_building
+
+SMALL: dict[str, Any] = {
+    "network.size": "tiny",
+    "places.maps": ["depot"],
+    "driving.lanes": 3,
+    "driving.decisions": 12,
+    "imitation.chapters": 2,
+    "imitation.rounds": 2,
+    "imitation.updates": 1,
+    "imitation.batch": 16,
+    "imitation.collectors": 0,
+    "imitation.validate_drives": 0,
+    "imitation.colour": 0.0,
+}
+
+
+def small(**changes: Any) -> TrainConfig:
+    """Return the small training with further changes; `__` stands for the dot between table and key."""
+    return load_train_config(DEFAULT, SMALL | {key.replace("__", "."): value for key, value in changes.items()})
+
+
+def network_of(config: TrainConfig) -> PolicyNetwork:
+    """Return its network before training."""
+    return untrained(config.seed, config.network.widths, config.network.variant)
+
+
+@cache
+def depot() -> tuple[Rules, Building]:
+    """Return the small training's rules, and its building furnished by seed 1."""
+    rules = rules_of(small())
+    return rules, make_building(rules.places, "depot", 1, rules.robot)
+
+
+def journal_rows(folder: Path) -> list[str]:
+    """Return the lines of a training's journal."""
+    return (folder / "journal.jsonl").read_text(encoding="utf-8").splitlines()
