@@ -54,14 +54,16 @@ def test_a_step_is_a_function_of_seed_and_number():
     assert (first.indices != other.indices).any()
 
 
-def test_the_rate_rises_then_falls_to_its_end():
-    section = EncoderSection(phases=(PhaseSection(shrink=1, epochs=1.0),), warm_up=0.1, final=0.05)
+def test_in_each_phase_the_rate_rises_then_falls_to_its_end():
+    phases = (PhaseSection(shrink=2, epochs=2.0), PhaseSection(shrink=1, epochs=1.0, rate=0.4))
+    section = EncoderSection(views=ViewsSection(count=1600), phases=phases, warm_up=0.1, final=0.05)
     rates = np.array([learning_rate(section, step) for step in range(steps_of(section))])
-    top = int(rates.argmax())
-    assert (np.diff(rates[: top + 1]) > 0).all()
-    assert (np.diff(rates[top:]) < 0).all()
-    assert rates.max() == pytest.approx(section.learning_rate, rel=1e-3)
-    assert rates[-1] == pytest.approx(0.05 * section.learning_rate, rel=0.02)
+    for part, highest in ((rates[:200], section.learning_rate), (rates[200:], 0.4 * section.learning_rate)):
+        top = int(part.argmax())
+        assert (np.diff(part[: top + 1]) > 0).all()
+        assert (np.diff(part[top:]) < 0).all()
+        assert part.max() == pytest.approx(highest, rel=1e-2)
+        assert part[-1] == pytest.approx(0.05 * highest, rel=0.02)
 
 
 def test_images_are_what_the_contract_makes_of_them(views):

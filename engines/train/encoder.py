@@ -50,7 +50,7 @@ class Predictor(nn.Module):
     def __init__(self, widths: Widths, seed: int, usual: Labels) -> None:
         """Begin at the logarithms that are usual: (45,)."""
         super().__init__()
-        self.rgb = untrained(seed, widths).rgb
+        self.rgb: nn.Module = untrained(seed, widths).rgb
         self.head = nn.Linear(widths.rgb, LABELS)
         with torch.no_grad():
             self.head.weight.zero_()

@@ -78,17 +78,20 @@ class PhaseSection(Section):
 
     shrink: images are averaged down by this along both axes
     epochs: how often each view is seen, not necessarily a whole number
+    rate:   its highest learning rate, as a part of the training's
     """
 
     shrink: Literal[1, 2, 4]
     epochs: Positive
+    rate: Positive = 1.0
 
 
 class EncoderSection(Section):
     """Pre-training of the colour encoder.
 
     phases:          one after the other; the last must be at full size
-    learning_rate:   the highest, reached after `warm_up` of all steps; a cosine takes it down to `final` of it
+    learning_rate:   the highest; each phase reaches its own after `warm_up` of its steps, and a cosine takes it down
+                     to `final` of that: a new size of images needs steps that are not small
     way_weight:      weight of the free way's loss beside the mean of the ranges' losses
     huber:           where the loss of a logarithm's error turns from square to linear
     gradient_norm:   longer gradients are shortened to this
@@ -98,17 +101,17 @@ class EncoderSection(Section):
 
     views: ViewsSection = ViewsSection()
     phases: tuple[PhaseSection, ...] = Field(
-        (PhaseSection(shrink=2, epochs=8.0), PhaseSection(shrink=1, epochs=1.25)), min_length=1
+        (PhaseSection(shrink=2, epochs=6.0), PhaseSection(shrink=1, epochs=2.0, rate=0.5)), min_length=1
     )
-    batch: Count = 32
+    batch: Count = 16
     learning_rate: Positive = 1e-3
     warm_up: Fraction = 0.05
     final: Fraction = 0.01
     weight_decay: NonNegative = 1e-2
     way_weight: NonNegative = 0.5
     huber: Positive = 0.1
-    gradient_norm: Positive = 1.0
-    checkpoint_every: Count = 100
+    gradient_norm: Positive = 5.0
+    checkpoint_every: Count = 200
     test_maps: tuple[str, ...] = Field(("ahg2", "apartment", "lgrc1", "warehouse", "willow"), min_length=1)
     test_count: Count = 600
 

@@ -94,7 +94,7 @@ def predict(predictor: Predictor, views: Views) -> Labels:
         for first in range(0, len(views), BATCH):
             images = views.images(range(first, min(first + BATCH, len(views))))
             parts.append(predictor(planes_of(torch.from_numpy(images).to(device), RgbScale())).exp().cpu())
-    return np.minimum(torch.cat(parts).numpy(), np.float32(FARTHEST_M))
+    return np.asarray(np.minimum(torch.cat(parts).numpy(), np.float32(FARTHEST_M)))
 
 
 def errors_of(predicted_m: npt.NDArray[np.floating[Any]], true_m: Labels) -> dict[str, Any]:

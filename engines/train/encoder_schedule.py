@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from engines.train.encoder_config import EncoderSection
+from engines.train.encoder_config import EncoderSection, PhaseSection
 from engines.train.encoder_features import planes_of
 from engines.train.views import FORWARD_BINS
 from engines.train.views_cache import Views
@@ -37,23 +37,22 @@ def steps_of(section: EncoderSection) -> int:
 
 def batch_of(section: EncoderSection, seed: int, step: int) -> Batch:
     """Return the work of a step: a function of its arguments alone. Within an epoch each view comes once."""
-    phase = int(np.searchsorted(np.cumsum(_phase_steps(section)), step, side="right"))
     epochs, places = np.divmod(np.arange(step * section.batch, (step + 1) * section.batch), section.views.count)
     indices = np.concatenate(
         [_order(section, seed, int(epoch))[places[epochs == epoch]] for epoch in np.unique(epochs)]
     )
     mirrored = np.random.default_rng([seed, MIRROR_STREAM, step]).random(section.batch) < MIRRORED
-    return Batch(indices, mirrored, section.phases[phase].shrink)
+    return Batch(indices, mirrored, _phase_of(section, step)[0].shrink)
 
 
 def learning_rate(section: EncoderSection, step: int) -> float:
-    """Return the learning rate of a step: linear up, then half a cosine down."""
-    total = steps_of(section)
-    warm_up = section.warm_up * total
-    if step < warm_up:
-        return section.learning_rate * (step + 1) / (warm_up + 1)
-    share = (step - warm_up) / max(total - warm_up, 1)
-    return section.learning_rate * (section.final + (1.0 - section.final) * 0.5 * (1.0 + math.cos(math.pi * share)))
+    """Return the learning rate of a step: in each phase linear up, then half a cosine down."""
+    phase, place, steps = _phase_of(section, step)
+    highest, warm_up = phase.rate * section.learning_rate, section.warm_up * steps
+    if place < warm_up:
+        return highest * (place + 1) / (warm_up + 1)
+    share = (place - warm_up) / max(steps - warm_up, 1)
+    return highest * (section.final + (1.0 - section.final) * 0.5 * (1.0 + math.cos(math.pi * share)))
 
 
 def images_of(views: Views, batch: Batch, device: torch.device) -> tuple[Tensor, Tensor]:
@@ -71,6 +70,14 @@ def images_of(views: Views, batch: Batch, device: torch.device) -> tuple[Tensor,
 
 def _phase_steps(section: EncoderSection) -> list[int]:
     return [max(1, round(phase.epochs * section.views.count / section.batch)) for phase in section.phases]
+
+
+def _phase_of(section: EncoderSection, step: int) -> tuple[PhaseSection, int, int]:
+    """Return the phase of a step, how many of the phase's steps come before it, and how many the phase has."""
+    steps = _phase_steps(section)
+    ends = np.cumsum(steps)
+    number = int(np.searchsorted(ends, step, side="right"))
+    return section.phases[number], step - int(ends[number]) + steps[number], steps[number]
 
 
 def _order(section: EncoderSection, seed: int, epoch: int) -> npt.NDArray[np.int64]:

@@ -40,8 +40,8 @@ def blurred(image: Frame, section: BlurSection, rng: np.random.Generator) -> Fra
     taken = (planes + 0.5).astype(np.uint8)
     if rng.random() < section.jpeg:
         quality = int(rng.integers(section.jpeg_quality, BEST_JPEG + 1))
-        taken = compressed(taken, quality)
-    return taken
+        return compressed(taken, quality)
+    return np.asarray(taken)
 
 
 def smeared(planes: Planes, pixels: int) -> Planes:
@@ -52,7 +52,7 @@ def smeared(planes: Planes, pixels: int) -> Planes:
     total = wide[:, :columns].copy()
     for shift in range(1, pixels):
         total += wide[:, shift : shift + columns]
-    return total / np.float32(pixels)
+    return np.asarray(total / np.float32(pixels))
 
 
 def compressed(image: Frame, quality: int) -> Frame:

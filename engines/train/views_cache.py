@@ -76,7 +76,7 @@ def identity_of(section: ViewsSection, split: Split, seed: int) -> str:
     """Return a line that is the same for the same views: the section, its camera's numbers, split and seed."""
     mount = color_mount(section)
     lens = [mount.width, mount.height, mount.fx, mount.fy, mount.cx, mount.cy, mount.base_from_camera.round(9).tolist()]
-    table = {"layout": LAYOUT, "split": split, "seed": seed, "camera": lens}
+    table: dict[str, Any] = {"layout": LAYOUT, "split": split, "seed": seed, "camera": lens}
     table["section"] = section.model_dump(mode="json", exclude={"mounts"})
     return json.dumps(table, sort_keys=True)
 
@@ -147,7 +147,7 @@ def _load(section: ViewsSection, orders: Sequence[_Order]) -> Views:
 
 def _read(file: Path, shape: tuple[int, ...], mapped: bool) -> npt.NDArray[Any]:
     try:
-        array = np.load(file, mmap_mode="r" if mapped else None, allow_pickle=False)
+        array: npt.NDArray[Any] = np.load(file, mmap_mode="r" if mapped else None, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         raise InputError(f"{file}: not views: {error}; delete the folder to render them again") from error
     if array.shape != shape:
