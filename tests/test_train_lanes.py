@@ -41,8 +41,8 @@ def test_the_expert_arrives_in_a_lane():
     assert [one.outcome.ended for one in ended] == ["stop"] * 3
     assert all(one.outcome.reached and one.outcome.contacts == 0 for one in ended)
     assert all(one.left_m < 0.35 < one.best_m for one in ended)
-    ways = [glimpse.geodesic_m for glimpse in glimpses if np.isfinite(glimpse.geodesic_m)][:8]
-    assert ways[-1] < ways[0]
+    ways = [glimpse.geodesic_m for glimpse in glimpses if np.isfinite(glimpse.geodesic_m)]
+    assert min(ways) < 0.2 < 1.0 < ways[0]
 
 
 def test_what_a_lane_waits_with_is_the_contract():
