@@ -26,16 +26,18 @@ class ReinforceSection(Section):
     chapters, rounds: as in the imitation; no chapters skip the stage
     decisions:        of each lane in a round
     critic_rounds:    rounds at the very beginning in which only the critic's head learns, which imitation leaves alone
-    epochs:           how often a round is learned from at most; batch: decisions in an update, at least
+    epochs:           how often a round is learned from at most, by the critic's head alone `critic_epochs`
+    batch:            decisions in an update, about
     rate:             learning rate, falling in a line to a tenth; critic_rate: that of the critic's head
     discount, trace:  gamma and lambda of the generalised advantage estimation
     clip:             an action's probability gains nothing by changing by more than this factor 1 -+ clip
     target_kl:        a round is left when the policy is further [nats] from the one that drove it
     imitation:        weight of the divergence from the policy that the reinforcement began with
-    entropy, value, auxiliary: weights of the policy's entropy, the critic's error and the goal compass' error
+    entropy, auxiliary: weights of the policy's entropy and of the goal compass' error
+    value:            share of the critic's error that reaches what is below its head; the head always learns from all
     value_m:          where the critic's loss turns from square to linear, in units of the reward
     gradient:         longer gradients are shortened to this
-    colour:           share of drives with rendered images
+    colour:           share of drives with rendered images, where the imitation had any
     collectors:       processes that drive; 0 drives in the trainer's own
     validate_drives:  drives by which a chapter is watched
     choose_drives:    drives by which before and after are compared at the end; none keeps what came after
@@ -46,6 +48,7 @@ class ReinforceSection(Section):
     decisions: int = Field(64, ge=2)
     critic_rounds: int = Field(8, ge=0)
     epochs: int = Field(2, ge=1)
+    critic_epochs: int = Field(8, ge=1)
     batch: int = Field(512, ge=1)
     rate: Positive = 3e-5
     critic_rate: Positive = 1e-3

@@ -1,0 +1,172 @@
+"""Reinforcement by PPO after the imitation: the policy drives by chance, and what went well becomes more likely.
+
+A round is driven with the weights of now, never while it is learned from. Chapters are those of the imitation: each
+ends with a checkpoint and begins anew, so that a training that was stopped goes on as if it had not been. At the end
+greedy drives decide whether what came of it is kept or what it began with.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from engines.network import PolicyNetwork
+from engines.train import checkpoint
+from engines.train.collector import Weights, plain_robot
+from engines.train.config import TrainConfig, rules_of
+from engines.train.crew import Crew, LocalCrew, ProcessCrew, weights_of
+from engines.train.journal import Journal
+from engines.train.reinforce_learner import Learner
+from engines.train.rollouts import Rollout, RolloutCollector
+from engines.train.sequences import is_learned
+from engines.train.validation import validated
+from onboard.errors import InputError
+
+STAGE = "reinforce"
+BEFORE, AFTER = "before", "after"
+
+
+class Reinforce:
+    """The trainer. network: what learns, in place; to go on, it must again be the one that the stage began with.
+
+    kept: which was better in the end, "before" or "after" the stage; "" until that is known
+    """
+
+    def __init__(self, config: TrainConfig, network: PolicyNetwork, folder: Path, device: torch.device) -> None:
+        self._config, self._section = config, config.reinforce
+        self._network, self._device, self._folder = network.to(device), device, folder
+        self._began = weights_of(network)
+        self._learner = Learner(self._section, network, device, self.checkpoint)
+        self.kept = ""
+        self.chapter = self._resume()
+
+    @property
+    def checkpoint(self) -> Path:
+        """Where the training goes on from."""
+        return self._folder / f"{STAGE}.ckpt"
+
+    def run(self, until: int | None = None) -> None:
+        """Train to the last chapter, or to that one; after the last one keep the better of before and after.
+
+        Raises OnboardError; the last checkpoint stays.
+        """
+        section = self._section
+        chapters = section.chapters if until is None else min(until, section.chapters)
+        choosing = chapters == section.chapters > 0 and not self.kept
+        if self.chapter >= chapters and not choosing:
+            return
+        with Journal(self._folder, STAGE, chapters * section.rounds, self.chapter * section.rounds) as journal:
+            while self.chapter < chapters:
+                self._live_chapter(journal)
+            if choosing:
+                self._choose(journal)
+
+    def _live_chapter(self, journal: Journal) -> None:
+        section, chapter = self._section, self.chapter
+        seed = [self._config.seed, _STREAM, chapter]
+        rng = np.random.default_rng([*seed, _DRAWS])
+        crew = self._crew()
+        try:
+            crew.open(seed)
+            for number in range(section.rounds):
+                crew.request(weights_of(self._network))
+                step = chapter * section.rounds + number
+                numbers = self._learner.learn(crew.result(), rng, step)
+                journal.note(step, numbers)
+                journal.advance(f"reward {numbers['reward']:.3f} moved {numbers['moved']:.4f}")
+        finally:
+            crew.close()
+        self.chapter += 1
+        journal.note(self.chapter, self._validated(section.validate_drives), say=True)
+        self._save()
+
+    def _choose(self, journal: Journal) -> None:
+        """Keep what drives better, before or after, over the same greedy drives."""
+        drives, learned = self._section.choose_drives, weights_of(self._network)
+        after = self._validated(drives)
+        self._take(self._began)
+        before = self._validated(drives)
+        self._take(learned)
+        self.kept = better(before, after)
+        told = {f"{name}_{BEFORE}": value for name, value in before.items()}
+        told |= {f"{name}_{AFTER}": value for name, value in after.items()}
+        journal.note(self.chapter, {**told, "kept_after": float(self.kept == AFTER)}, say=True)
+        self._save()
+        if self.kept == BEFORE:
+            self._take(self._began)
+
+    def _validated(self, drives: int) -> dict[str, float]:
+        return validated(plain_robot(rules_of(self._config)), self._network, drives, self._config.seed)
+
+    def _crew(self) -> Crew[Rollout]:
+        section, imitation = self._section, self._config.imitation
+        sees = self._config.network.rgb and imitation.colour > 0.0 and imitation.coloured > 0.0
+        rules = rules_of(self._config, section.colour if sees else 0.0)
+        make = partial(RolloutCollector, section, self._began)
+        if section.collectors == 0:
+            return LocalCrew(make, rules, self._network, self._device)
+        return ProcessCrew(make, rules, self._network, section.collectors)
+
+    def _take(self, weights: Weights) -> None:
+        state = {name: torch.from_numpy(np.array(values)) for name, values in weights.items()}
+        self._network.load_state_dict(state, strict=False)
+
+    def _save(self) -> None:
+        content: dict[str, Any] = {
+            "format": checkpoint.TRAINING,
+            "version": checkpoint.VERSION,
+            "stage": STAGE,
+            "digest": self._config.digest(STAGE),
+            "began": digest_of(self._began),
+            "chapter": self.chapter,
+            "kept": self.kept,
+            "network": {name: value for name, value in self._network.state_dict().items() if is_learned(name)},
+            "learner": self._learner.state(),
+        }
+        checkpoint.save(self.checkpoint, content)
+
+    def _resume(self) -> int:
+        """Take up the last checkpoint; return the chapter to live next. Raises InputError for that of other weights."""
+        content = checkpoint.load_training(self.checkpoint, self._config.digest(STAGE))
+        if content is None:
+            return 0
+        if content["began"] != digest_of(self._began):
+            raise InputError(
+                f"{self.checkpoint}: began with other weights (digest {content['began'][:12]}, these have "
+                f"{digest_of(self._began)[:12]}); give another --out, or remove it"
+            )
+        self.kept = str(content["kept"])
+        self._learner.resume(content["learner"])
+        if self.kept != BEFORE:
+            self._network.load_state_dict(content["network"], strict=False)
+        return int(content["chapter"])
+
+
+_STREAM, _DRAWS = 2, 7
+"""Tell the random streams of one seed apart."""
+
+
+def better(before: Mapping[str, float], after: Mapping[str, float]) -> str:
+    """Return "before" or "after", by success, then contacts, then path length; after where nothing tells them apart."""
+    if not before or not after:
+        return AFTER
+    return AFTER if _merit(after) >= _merit(before) else BEFORE
+
+
+def _merit(numbers: Mapping[str, float]) -> tuple[float, float, float]:
+    return numbers["SR"], -numbers["contacts"], numbers["SPL"]
+
+
+def digest_of(weights: Weights) -> str:
+    """Return a digest of weights by name."""
+    digest = hashlib.sha256()
+    for name in sorted(weights):
+        digest.update(name.encode())
+        digest.update(np.ascontiguousarray(weights[name]).tobytes())
+    return digest.hexdigest()

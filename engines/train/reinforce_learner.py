@@ -1,0 +1,163 @@
+"""How a policy learns from a round of drives: some steps of PPO, fewer when it moves too far from who drove them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from engines.network import PolicyNetwork
+from engines.train.imitation import compass_error
+from engines.train.reinforce_config import ReinforceSection
+from engines.train.reinforce_loss import leaned, policy_terms, value_loss
+from engines.train.rollouts import ADVANTAGE, RETURN, Rollout
+from engines.train.sequences import COMPASS, Batch, Run, batch_of, decisions_in, trainable, unroll
+from onboard.errors import OnboardError
+
+LAST_RATE = 0.1
+"""The learning rate falls to so much of its first."""
+PATIENCE = 1.5
+"""A round is left when the estimated divergence exceeds its target by this factor, for the estimate is noisy."""
+LEAST_SPREAD = 1e-6
+"""Of the advantages of a round, by which they are divided."""
+
+
+class Update(NamedTuple):
+    """What one update found; of one that only the critic learned from, the policy's terms are 0."""
+
+    value: float
+    policy: float = 0.0
+    entropy: float = 0.0
+    imitation: float = 0.0
+    moved: float = 0.0
+    clipped: float = 0.0
+    compass: float = 0.0
+
+
+class Learner:
+    """A network, its optimizer, and the rules of learning. checkpoint: named where the loss is not a number."""
+
+    def __init__(
+        self, section: ReinforceSection, network: PolicyNetwork, device: torch.device, checkpoint: Path
+    ) -> None:
+        self._section, self._network, self._device, self._checkpoint = section, network, device, checkpoint
+        self._critic = list(network.critic.parameters())
+        heads = {id(parameter) for parameter in self._critic}
+        self._others = [parameter for parameter in trainable(network) if id(parameter) not in heads]
+        groups = [
+            {"params": self._others, "lr": section.rate},
+            {"params": self._critic, "lr": section.critic_rate},
+        ]
+        self._optimizer = torch.optim.AdamW(groups, weight_decay=0.0)
+        self._updates = 0
+
+    def state(self) -> dict[str, Any]:
+        """Return what a checkpoint keeps beside the network."""
+        return {"updates": self._updates, "optimizer": self._optimizer.state_dict()}
+
+    def resume(self, state: Mapping[str, Any]) -> None:
+        """Go on from what `state` returned."""
+        self._updates = int(state["updates"])
+        self._optimizer.load_state_dict(state["optimizer"])
+
+    def learn(self, rollouts: Sequence[Rollout], rng: np.random.Generator, step: int) -> dict[str, float]:
+        """Make the updates of a round, the `step`th of the whole stage; return numbers for the journal.
+
+        Raises OnboardError for a loss that is not a number; the update is not made.
+        """
+        section = self._section
+        runs = normalised([run for one in rollouts for run in one.runs])
+        warming = step < section.critic_rounds
+        updates: list[Update] = []
+        for lot in lots(runs, section.critic_epochs if warming else section.epochs, section.batch, rng):
+            batch = batch_of(lot, self._network.memory_shape, self._device)
+            where = f"round {step}, batch {len(updates)}"
+            update = self._update_critic(batch, where) if warming else self._update(batch, where, step)
+            updates.append(update)
+            if self._too_far(update.moved):
+                break
+        return _numbers(rollouts, updates)
+
+    def _update_critic(self, batch: Batch, where: str) -> Update:
+        """Let the critic's head alone make a step."""
+        with torch.no_grad():
+            states = unroll(self._network, batch)
+        value = value_loss(self._network.critic(states)[:, 0], batch.rows[RETURN], self._section)
+        self._step(value, batch, where)
+        return Update(float(value.detach()))
+
+    def _update(self, batch: Batch, where: str, step: int) -> Update:
+        """Make a step, or none where the policy has moved too far already."""
+        section, network = self._section, self._network
+        states = unroll(network, batch)
+        terms = policy_terms(network.actor(states), batch.rows, section.clip)
+        value = value_loss(network.critic(leaned(states, section.value))[:, 0], batch.rows[RETURN], section)
+        compass = compass_error(network.auxiliary(states), batch.rows[COMPASS])
+        auxiliary = section.auxiliary if network.variant.auxiliary else 0.0
+        if not self._too_far(float(terms.moved)):
+            self._optimizer.param_groups[0]["lr"] = learning_rate(section, step)
+            self._step(terms.loss(section) + value + auxiliary * compass, batch, where)
+        told = (value, terms.policy, terms.entropy, terms.imitation, terms.moved, terms.clipped, compass)
+        return Update(*(float(one.detach()) for one in told))
+
+    def _too_far(self, moved: float) -> bool:
+        return moved > PATIENCE * self._section.target_kl
+
+    def _step(self, loss: Tensor, batch: Batch, where: str) -> None:
+        if not torch.isfinite(loss):
+            last = self._checkpoint if self._checkpoint.exists() else "none yet"
+            raise OnboardError(
+                f"reinforce: the loss is {float(loss)} in update {self._updates} ({where}, {len(batch)} decisions); "
+                f"the last good checkpoint is {last}"
+            )
+        self._optimizer.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        for some in (self._others, self._critic):
+            torch.nn.utils.clip_grad_norm_(some, self._section.gradient)
+        self._optimizer.step()
+        self._updates += 1
+
+
+def learning_rate(section: ReinforceSection, step: int) -> float:
+    """Return the rate of a round: it falls in a line."""
+    gone = min(1.0, step / (section.chapters * section.rounds))
+    return section.rate * (1.0 - (1.0 - LAST_RATE) * gone)
+
+
+def normalised(runs: Sequence[Run]) -> list[Run]:
+    """Return runs whose advantages have mean 0 and standard deviation 1 over all of them."""
+    gains = np.concatenate([run.rows[ADVANTAGE] for run in runs]).astype(np.float64)
+    mean, spread = gains.mean(), gains.std() + LEAST_SPREAD
+    return [
+        Run({**run.rows, ADVANTAGE: np.asarray((run.rows[ADVANTAGE] - mean) / spread, np.float32)}, run.memory)
+        for run in runs
+    ]
+
+
+def lots(runs: Sequence[Run], epochs: int, size: int, rng: np.random.Generator) -> Iterator[list[Run]]:
+    """Yield all runs, `epochs` times, each time in another order, in lots of much the same number of decisions.
+
+    A lot has at least `size` of them, to the length of a run, where there are as many.
+    """
+    count = max(1, decisions_in(runs) // size)
+    for _ in range(epochs):
+        order = rng.permutation(len(runs))
+        ends = np.cumsum([len(runs[index]) for index in order])
+        which = (ends - 1) * count // ends[-1]
+        for number in range(count):
+            lot = [runs[index] for index in order[which == number]]
+            if lot:
+                yield lot
+
+
+def _numbers(rollouts: Sequence[Rollout], updates: Sequence[Update]) -> dict[str, float]:
+    """Return what the journal keeps of a round."""
+    means = {name: float(np.mean([getattr(one, name) for one in updates])) for name in Update._fields}
+    counted = ("decisions", "drives", "reached", "false_stops", "contacts")
+    sums = {name: float(sum(getattr(one, name) for one in rollouts)) for name in counted}
+    earned = sum(one.reward * one.decisions for one in rollouts) / sums["decisions"]
+    return {"reward": earned, **means, "updates": float(len(updates)), **sums}

@@ -1,0 +1,181 @@
+"""Driving for the reinforcement: every action is drawn by its probability, and what it earned is written beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from engines.network import PolicyNetwork
+from engines.train.collector import Rules, Weights, make_buildings
+from engines.train.lanes import Glimpse, Lane, Tensors
+from engines.train.reinforce_config import ReinforceSection
+from engines.train.rewards import Standing, advantages, reward, standing
+from engines.train.sequences import COMPASS, SMALL, Recorder, Run
+from engines.train.student import Student
+
+Floats32 = npt.NDArray[np.float32]
+
+ACTION, LOG_PROBABILITY, REFERENCE = "action", "log_probability", "reference"
+ADVANTAGE, RETURN = "advantage", "return"
+"""What is learned from, beside the tensors: REFERENCE are the logits of the policy that the stage began with."""
+
+
+class Decided(NamedTuple):
+    """A decision. row: tensors by name, (1, ...); memory: (layers, width) before it; value: what it expected."""
+
+    row: Tensors
+    fresh: bool
+    memory: Floats32
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """What came of a round: runs to learn from, and how many drives ended how. reward: the mean of a decision."""
+
+    runs: list[Run]
+    decisions: int
+    reward: float
+    drives: int
+    reached: int
+    false_stops: int
+    contacts: int
+
+
+@dataclass(slots=True)
+class Tape:
+    """One lane's decisions with what they earned. The last one waits for the next glimpse to know what it earned."""
+
+    section: ReinforceSection
+    most_run: int
+    _decided: list[Decided] = field(default_factory=list)
+    _rewards: list[float] = field(default_factory=list)
+    _last: list[bool] = field(default_factory=list)
+    _stands: Standing | None = None
+
+    def see(self, glimpse: Glimpse) -> None:
+        """Take what has become of the last decision."""
+        if self._stands is not None:
+            ended = glimpse.ended
+            if ended is None:
+                after = standing(glimpse.geodesic_m, glimpse.contacts, self._stands)
+            else:
+                after = standing(ended.left_m, ended.outcome.contacts, self._stands)
+            reached = ended is not None and ended.outcome.reached
+            self._rewards.append(reward(self.section.reward, self._stands, after, reached))
+            self._last.append(ended is not None)
+        before = self._stands if glimpse.ended is None else None
+        self._stands = standing(glimpse.geodesic_m, glimpse.contacts, before)
+
+    def add(self, decided: Decided) -> None:
+        """Take a decision on what was seen last."""
+        self._decided.append(decided)
+
+    def take(self) -> tuple[list[Run], list[float]]:
+        """Return runs of the decisions whose reward is known, and the rewards; the others stay for the next round."""
+        count = len(self._rewards)
+        values = np.array([one.value for one in self._decided[: count + 1]])
+        section, rewards = self.section, np.array(self._rewards)
+        gains = advantages(rewards, values, np.array(self._last, bool), section.discount, section.trace)
+        recorder = Recorder(self.most_run)
+        for one, gain in zip(self._decided[:count], gains, strict=True):
+            learned = {ADVANTAGE: _row(gain), RETURN: _row(gain + one.value)}
+            recorder.add({**one.row, **learned}, one.fresh, one.memory)
+        earned, self._rewards, self._last = self._rewards, [], []
+        self._decided = self._decided[count:]
+        return recorder.take(), earned
+
+
+class RolloutCollector:
+    """Lanes with one policy that learns, and beside it the one it began as, which is asked but never obeyed.
+
+    For one chapter, as `engines.train.collector.Collector` is. reference: the weights that the stage began with.
+    """
+
+    def __init__(
+        self,
+        section: ReinforceSection,
+        reference: Weights,
+        rules: Rules,
+        network: PolicyNetwork,
+        seed: Sequence[int],
+        number: int,
+        device: torch.device,
+    ) -> None:
+        lane_rules, count = rules.lanes(expert=False), rules.driving.lanes
+        buildings = make_buildings(rules, seed)
+        streams = [np.random.default_rng([*seed, number, lane]) for lane in range(count)]
+        self._lanes = [Lane(lane_rules, buildings, rng) for rng in streams]
+        self._rng = np.random.default_rng([*seed, number, count])
+        self._section, self._network = section, network
+        self._student = Student(network, count, device)
+        self._reference = Student(_began_as(network, reference, device), count, device)
+        self._tapes = [Tape(section, rules.driving.most_run) for _ in self._lanes]
+
+    def collect(self, weights: Weights) -> Rollout:
+        """Drive a round with some weights, by name; those that are not named stay as they are.
+
+        The last decision of a round is learned from in the next one, and tells in this one what was still expected.
+        """
+        state = {name: torch.from_numpy(np.array(values)) for name, values in weights.items()}
+        self._network.load_state_dict(state, strict=False)
+        ended = []
+        for _ in range(self._section.decisions):
+            glimpses = [lane.wait() for lane in self._lanes]
+            ended += [glimpse.ended.outcome for glimpse in glimpses if glimpse.ended is not None]
+            self._decide(glimpses)
+        taken = [tape.take() for tape in self._tapes]
+        rewards = [one for _, earned in taken for one in earned]
+        return Rollout(
+            runs=[run for runs, _ in taken for run in runs],
+            decisions=len(rewards),
+            reward=float(np.mean(rewards)),
+            drives=len(ended),
+            reached=sum(one.reached for one in ended),
+            false_stops=sum(one.ended == "stop" and not one.reached for one in ended),
+            contacts=sum(one.contacts for one in ended),
+        )
+
+    def _decide(self, glimpses: Sequence[Glimpse]) -> None:
+        student, rows = self._student, self._student.rows(glimpses)
+        for one in (student, self._reference):
+            one.refresh(glimpses)
+        memories = [student.memory(lane) for lane in range(len(glimpses))]
+        logits, values = student.decide(rows)
+        began, _ = self._reference.decide(rows)
+        for lane, glimpse in enumerate(glimpses):
+            action, log_probability = drawn(logits[lane], self._rng)
+            row = {
+                **rows[lane],
+                COMPASS: glimpse.compass[None],
+                ACTION: np.array([action], np.int64),
+                LOG_PROBABILITY: _row(log_probability),
+                REFERENCE: began[lane][None].astype(SMALL),
+            }
+            self._tapes[lane].see(glimpse)
+            self._tapes[lane].add(Decided(row, glimpse.fresh, memories[lane], float(values[lane])))
+            self._lanes[lane].answer(action)
+
+
+def drawn(logits: Floats32, rng: np.random.Generator) -> tuple[int, float]:
+    """Return an action drawn by its probability, and the logarithm of that."""
+    odds = np.exp(logits.astype(np.float64) - logits.max())
+    probabilities = odds / odds.sum()
+    action = int(rng.choice(len(odds), p=probabilities))
+    return action, float(np.log(probabilities[action]))
+
+
+def _began_as(network: PolicyNetwork, weights: Weights, device: torch.device) -> PolicyNetwork:
+    """Return a network of the same kind with other weights; its colour encoder is never asked."""
+    began = PolicyNetwork(network.widths, network.variant)
+    began.load_state_dict({name: torch.from_numpy(np.array(values)) for name, values in weights.items()}, strict=False)
+    return began.to(device)
+
+
+def _row(value: float) -> Floats32:
+    return np.array([value], np.float32)
