@@ -44,7 +44,9 @@ def test_a_collector_of_its_own_changes_nothing(tmp_path):
 
 
 def test_the_loss_falls(tmp_path):
-    config = small(imitation__chapters=1, imitation__rounds=4, imitation__updates=8, imitation__rate=3e-3)
+    config = small(
+        imitation__chapters=1, imitation__rounds=4, imitation__updates=8, imitation__rate=3e-3, imitation__warm_up=0
+    )
     trained(config, tmp_path)
     losses = [row["loss"] for row in map(json.loads, journal_rows(tmp_path)) if "loss" in row]
     assert losses[-1] < losses[0] - 0.1

@@ -6,10 +6,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from engines.network import PolicyNetwork, untrained
+from engines.network import PolicyNetwork
 from engines.train.collector import Rules
 from engines.train.config import DEFAULT, TrainConfig, load_train_config, rules_of
 from engines.train.places import Building, make_building
+from engines.train.stages import beginning
 
 SMALL: dict[str, Any] = {
     "network.size": "tiny",
@@ -33,7 +34,7 @@ def small(**changes: Any) -> TrainConfig:
 
 def network_of(config: TrainConfig) -> PolicyNetwork:
     """Return its network before training."""
-    return untrained(config.seed, config.network.widths, config.network.variant)
+    return beginning(config)
 
 
 @cache

@@ -11,6 +11,8 @@ import typer
 from onboard.errors import InputError, MissingExtraError, OnboardError
 
 REFUSED, INTERRUPTED = 2, 130
+CPU_REFUSES = "DefaultCPUAllocator: "
+"""How PyTorch's RuntimeError tells that there is no memory left."""
 DEFAULT_CONFIG = Path(__file__).parent / "default.toml"
 FINE_CONFIG = Path(__file__).parent / "finetune.toml"
 
@@ -73,6 +75,10 @@ def _train(
     try:
         return stages.train(loaded, out, torch.device(device), until, initial)
     except torch.OutOfMemoryError as error:
+        raise MemoryError from error
+    except RuntimeError as error:
+        if CPU_REFUSES not in str(error):
+            raise
         raise MemoryError from error
 
 

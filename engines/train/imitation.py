@@ -48,7 +48,6 @@ class Imitation:
     def __init__(self, config: TrainConfig, network: PolicyNetwork, folder: Path, device: torch.device) -> None:
         self._config, self._section = config, config.imitation
         self._network, self._device, self._folder = network.to(device), device, folder
-        begin_silent(self._network)
         self._learning = trainable(network)
         self._optimizer = torch.optim.AdamW(self._learning, lr=self._section.rate, weight_decay=0.0)
         self._updates = 0
@@ -184,15 +183,6 @@ class Imitation:
 
 _STREAM, _DRAWS = 1, 7
 """Tell the random streams of one seed apart."""
-
-
-def begin_silent(network: PolicyNetwork) -> None:
-    """Let the recurrent layer begin without weight on what the colour encoder says, which comes late in training."""
-    encoded, column = network.variant.encoded, 0
-    if encoded and encoded[0] == "rgb":
-        column = network.widths.rgb
-    with torch.no_grad():
-        network.gru.weight_ih_l0[:, :column] = 0.0
 
 
 def learning_rate(section: ImitationSection, update: int) -> float:

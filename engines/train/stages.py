@@ -34,7 +34,7 @@ def train(config: TrainConfig, folder: Path, device: torch.device, until: str, i
         raise InputError(f"--until {until}: must be one of {', '.join(STAGES)}")
     check(config, device)
     torch.manual_seed(config.seed)
-    network = _network(config) if initial is None else initial(config)
+    network = beginning(config) if initial is None else initial(config)
     made: dict[str, Any] = {"stages": []}
     if sees_colour(config) and initial is None:
         load_encoder(network.get_submodule("rgb"), _encoder(config, folder, device))
@@ -60,8 +60,16 @@ def check(config: TrainConfig, device: torch.device) -> None:
     rules_of(config)
 
 
-def _network(config: TrainConfig) -> PolicyNetwork:
-    return untrained(config.seed, config.network.widths, config.network.variant)
+def beginning(config: TrainConfig) -> PolicyNetwork:
+    """Return an untrained network whose recurrent layer puts no weight yet on what the colour encoder says.
+
+    Colour comes late in the training; until then the encoder's features are zeros, and nothing would hold the weights.
+    """
+    network = untrained(config.seed, config.network.widths, config.network.variant)
+    silent = network.widths.rgb if network.variant.rgb else 0
+    with torch.no_grad():
+        network.gru.weight_ih_l0[:, :silent] = 0.0
+    return network
 
 
 def _encoder(config: TrainConfig, folder: Path, device: torch.device) -> Path:

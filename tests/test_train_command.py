@@ -1,0 +1,105 @@
+"""`onboard-engines train`: one command from a recipe to a policy, one line for what is wrong."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from engines.__main__ import main
+from engines.policy_file import load_policy_file
+from engines.train import stages
+from tests.train_rig import SMALL
+
+CHANGES = [part for key, value in SMALL.items() for part in ("--set", f"{key}={json.dumps(value)}")]
+QUICK = [*CHANGES, "--set", "imitation.chapters=1", "--until", "imitation"]
+
+
+def run(*arguments: str):
+    return CliRunner().invoke(main, ["train", *arguments])
+
+
+def test_it_makes_a_policy_that_the_export_reads_and_goes_on_without_work(tmp_path):
+    out = tmp_path / "run"
+    first = run("--out", str(out), *QUICK)
+    assert first.exit_code == 0, first.output
+    file = out / "policy.pt"
+    made = load_policy_file(file)
+    assert made.meta["stages"] == ["imitation"]
+    assert made.meta["training_delay_ticks"] == 3
+    assert made.network.variant.goal_from == "pose"
+    before = (out / "imitation.ckpt").read_bytes()
+    assert run("--out", str(out), *QUICK).exit_code == 0
+    assert (out / "imitation.ckpt").read_bytes() == before
+
+
+#   arguments                                                    what the line says
+WRONG = [
+    (["--set", "imitation.ratee=1"], "imitation.ratee"),
+    (["--set", "imitation.rate=-1"], "imitation.rate"),
+    (["--set", "imitation"], "--set imitation: must be TABLE.KEY=VALUE"),
+    (["--set", "network.goal_from=north"], "network.goal_from"),
+    (["--set", 'network={"goal_from": "loc", "loc": false}'], "no input loc"),
+    (["--until", "tomorrow"], "--until tomorrow: must be one of encoder, imitation, reinforce"),
+    (["--device", "abacus"], "--device abacus: must be cpu or cuda"),
+    (["--plant", "no_such.toml"], "no_such.toml"),
+    (["--maps", "atlantis"], "atlantis"),
+    (["--config", "no_such_recipe.toml"], "no_such_recipe.toml"),
+    (["--init", "onboard-v0"], "onboard-v0"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "line"), WRONG)
+def test_what_is_wrong_is_said_in_one_line(tmp_path, arguments, line):
+    result = run("--out", str(tmp_path / "run"), *QUICK, *arguments)
+    assert result.exit_code == 2
+    told = result.stderr.strip().splitlines()
+    assert told[-1].startswith("error: ")
+    assert line in told[-1]
+    assert "Traceback" not in result.output
+
+
+def test_a_resume_with_another_recipe_is_refused_and_loses_nothing(tmp_path):
+    out = tmp_path / "run"
+    run("--out", str(out), *QUICK)
+    before = (out / "imitation.ckpt").read_bytes()
+    result = run("--out", str(out), *QUICK, "--seed", "7")
+    assert result.exit_code == 2
+    assert "made with another configuration" in result.stderr
+    assert (out / "imitation.ckpt").read_bytes() == before
+
+
+def test_cuda_where_there_is_none(tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    result = run("--out", str(tmp_path), *QUICK, "--device", "cuda")
+    assert (result.exit_code, result.stderr.strip()) == (2, "error: --device cuda: PyTorch finds no CUDA device here")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        torch.OutOfMemoryError("CUDA out of memory"),
+        RuntimeError("[...] DefaultCPUAllocator: can't allocate memory"),
+    ],
+)
+def test_out_of_memory_says_what_to_lower(tmp_path, monkeypatch, error):
+    def full(*_):
+        raise error
+
+    monkeypatch.setattr(stages, "train", full)
+    result = run("--out", str(tmp_path), *QUICK)
+    assert result.exit_code == 2
+    assert "out of memory: lower driving.lanes, imitation.batch" in result.stderr
+
+
+def test_interrupted_it_says_where_to_go_on(tmp_path, monkeypatch):
+    def stopped(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(stages, "train", stopped)
+    result = run("--out", str(tmp_path), *QUICK)
+    assert result.exit_code == 130
+    assert "the same command goes on at the last checkpoint" in result.stderr

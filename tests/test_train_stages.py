@@ -1,0 +1,66 @@
+"""The stages of a training follow each other, and none is made twice."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from engines.network import untrained
+from engines.train import stages
+from engines.train.checkpoint import load_policy
+from engines.train.encoder_features import save_encoder
+from onboard.errors import InputError
+from tests.train_rig import small
+
+CPU = torch.device("cpu")
+COLOURED = {"imitation__chapters": 1, "imitation__colour": 0.5, "imitation__coloured": 1.0}
+
+
+@pytest.fixture
+def encoder(monkeypatch):
+    """In place of the training of the encoder, which has tests of its own: its file, and how often it was asked for."""
+    asked = []
+
+    def made(section, seed, folder, widths, **_):
+        asked.append(seed)
+        folder.mkdir(parents=True, exist_ok=True)
+        save_encoder(folder / "encoder.pt", untrained(99, widths).rgb)
+        return folder / "encoder.pt"
+
+    monkeypatch.setattr(stages, "train_encoder", made)
+    return asked
+
+
+def test_the_policy_holds_the_encoder_as_it_was_trained(tmp_path, encoder):
+    config = small(**COLOURED)
+    network, meta = load_policy(stages.train(config, tmp_path, CPU, "imitation"))
+    expected = untrained(99, config.network.widths).rgb
+    assert all(torch.equal(a, b) for a, b in zip(network.rgb.parameters(), expected.parameters(), strict=True))
+    assert (meta["stages"], encoder) == (["encoder", "imitation"], [0])
+    # What the encoder says has been learned from.
+    assert network.gru.weight_ih_l0[:, : network.widths.rgb].abs().max() > 0.0
+
+
+def test_without_colour_no_encoder_is_trained(tmp_path, encoder):
+    stages.train(small(imitation__chapters=1), tmp_path, CPU, "imitation")
+    assert encoder == []
+
+
+def test_a_network_begins_without_weight_on_colour():
+    network = stages.beginning(small())
+    assert network.gru.weight_ih_l0[:, : network.widths.rgb].abs().max() == 0.0
+    assert network.gru.weight_ih_l0[:, network.widths.rgb :].abs().min() > 0.0
+
+
+def test_an_initial_network_is_gone_on_with(tmp_path, encoder):
+    config = small(**COLOURED, imitation__rate=1e-12)
+    first = untrained(5, config.network.widths, config.network.variant)
+    network, _ = load_policy(stages.train(config, tmp_path, CPU, "imitation", lambda wanted: first))
+    torch.testing.assert_close(network.actor.weight, untrained(5, config.network.widths).actor.weight)
+    assert encoder == []
+
+
+def test_an_unknown_stage_is_refused(tmp_path):
+    with pytest.raises(InputError, match="--until never: must be one of encoder, imitation, reinforce"):
+        stages.train(small(), tmp_path, CPU, "never")
+    assert not list(tmp_path.iterdir())
