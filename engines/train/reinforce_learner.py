@@ -67,7 +67,7 @@ class Learner:
     def learn(self, rollouts: Sequence[Rollout], rng: np.random.Generator, step: int) -> dict[str, float]:
         """Make the updates of a round, the `step`th of the whole stage; return numbers for the journal.
 
-        Raises OnboardError for a loss that is not a number; the update is not made.
+        Raises OnboardError for a loss or gradient that is no number; that update is not made.
         """
         section = self._section
         runs = normalised([run for one in rollouts for run in one.runs])
@@ -108,16 +108,16 @@ class Learner:
         return moved > PATIENCE * self._section.target_kl
 
     def _step(self, loss: Tensor, batch: Batch, where: str) -> None:
-        if not torch.isfinite(loss):
-            last = self._checkpoint if self._checkpoint.exists() else "none yet"
-            raise OnboardError(
-                f"reinforce: the loss is {float(loss)} in update {self._updates} ({where}, {len(batch)} decisions); "
-                f"the last good checkpoint is {last}"
-            )
         self._optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
-        for some in (self._others, self._critic):
-            torch.nn.utils.clip_grad_norm_(some, self._section.gradient)
+        norms = [torch.nn.utils.clip_grad_norm_(some, self._section.gradient) for some in (self._others, self._critic)]
+        norm = torch.stack(norms).sum()
+        if not (torch.isfinite(loss) and torch.isfinite(norm)):
+            last = self._checkpoint if self._checkpoint.exists() else "none yet"
+            raise OnboardError(
+                f"reinforce: the loss is {float(loss.detach())}, its gradient {float(norm)} in update {self._updates} "
+                f"({where}, {len(batch)} decisions); the last good checkpoint is {last}"
+            )
         self._optimizer.step()
         self._updates += 1
 
