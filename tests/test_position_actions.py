@@ -11,8 +11,17 @@ from ablation_rig import write_agents
 
 from engines.ablations.agents import AGENTS_FILE, OWN, load_agents
 from engines.ablations.position_drive import (
-    AHEAD, COUNT, HALT, LEFT, MOST_STEP_S, RIGHT, STEP_M, TURN_RAD, PositionDrive, chosen_action,
-)  # fmt: skip
+    AHEAD,
+    COUNT,
+    HALT,
+    LEFT,
+    MOST_STEP_S,
+    RIGHT,
+    STEP_M,
+    TURN_RAD,
+    PositionDrive,
+    chosen_action,
+)
 from engines.ablations.position_expert import position_scores
 from engines.ablations.position_training import PositionCollector, train_position
 from engines.ablations.trials import make_agent, run_trial, trials

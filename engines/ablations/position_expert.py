@@ -55,8 +55,9 @@ def _greedy(building: Building, goal: Goal, pose: Pose) -> int | None:
     cell_m, placed = world.cell_m, compose(world.grid_from_map, pose)
     radius = (building.setting.body.radius_m + ROOM_M) / cell_m
     looks = np.asarray(np.minimum(LOOKS_M, max(away_m, STEP_M)) / cell_m, np.float64)
+    yaws = np.asarray(placed.yaw_rad + TURNS * TURN_RAD, np.float64)
     left_m = cell_m * ways_left(
-        placed.x_m / cell_m, placed.y_m / cell_m, placed.yaw_rad + TURNS * TURN_RAD, STEP_M / cell_m, looks, radius,
+        placed.x_m / cell_m, placed.y_m / cell_m, yaws, STEP_M / cell_m, looks, radius,
         course.blocked, course.gap, building.space.passable, goal.field_m, goal.corner[0], goal.corner[1], cell_m,
     )  # fmt: skip
     if not np.isfinite(left_m).any():

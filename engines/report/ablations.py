@@ -23,7 +23,7 @@ def ablation_table(board: Mapping[str, Any]) -> str:
         decisions = f"{training['decisions']:,}" if training else NOTHING
         cells = [*figures(summary), quoted(row["paper"]), decisions, hours(training.get("hours"))]
         rows.append([f"`{row['agent']}`", where, *cells])
-    return "\n".join([table(HEADINGS, rows), *_notes(board)]) + "\n"
+    return "\n".join([table(HEADINGS, rows, words=2), *_notes(board)]) + "\n"
 
 
 def _notes(board: Mapping[str, Any]) -> list[str]:

@@ -14,9 +14,9 @@ FIGURES = ("SR %", "SPL %", "SCT %", "contacts / episode")
 SHORT_H, MINUTES = 2.0, 60.0
 
 
-def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table; all columns but the first are set to the right."""
-    lines = [f"| {' | '.join(headings)} |", f"|---|{'---:|' * (len(headings) - 1)}"]
+def table(headings: Sequence[str], rows: Sequence[Sequence[str]], words: int = 1) -> str:
+    """Return a table whose first columns, so many, are words; the others are set to the right."""
+    lines = [f"| {' | '.join(headings)} |", f"|{'---|' * words}{'---:|' * (len(headings) - words)}"]
     return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)]) + "\n"
 
 
@@ -47,3 +47,8 @@ def hours(value: float | None) -> str:
     if value is None:
         return NOTHING
     return f"{value:.1f} h" if value >= SHORT_H else f"{MINUTES * value:.0f} min"
+
+
+def signed(value: float) -> str:
+    """Return a number with its sign, none of zero."""
+    return f"{value:+g}" if value else "0"

@@ -1,0 +1,65 @@
+"""The model card: `card.md.j2` filled with a model's manifest and the parts of a report. No number of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from engines.report.gathered import Gathered
+from engines.report.parts import Part
+from hil.episode_files import COMMITTED
+from hil.evaluate.code import file_digest
+from onboard.errors import InputError
+from onboard.manifest import load_manifest
+
+TEMPLATE = "card.md.j2"
+MEGA = 1e6
+SHOWN = ("network", "places", "domain", "driving", "imitation", "reinforce")
+"""Tables of the recipe that a card shows."""
+
+
+def make_card(found: Gathered, parts: Sequence[Part], model: Path) -> str:
+    """Return the card. Raises ConfigError for a model without its manifest, InputError for results of another model."""
+    manifest = load_manifest(model)
+    _require_same(found, model)
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,  # Markdown
+    )
+    training = manifest.extra.get("training", {})
+    return environment.get_template(TEMPLATE).render(
+        model=model,
+        megabytes=model.stat().st_size / MEGA,
+        manifest=manifest,
+        training=training,
+        recipe=_recipe(training.get("config", {})),
+        parts={part.name: part for part in parts},
+        hardware=found.hardware,
+        codes=sorted({str(one.configuration["code"]) for one in found.evaluations}),
+        splits={split: [plan for plan in COMMITTED if plan.split == split] for split in ("train", "test")},
+    )
+
+
+def _recipe(config: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """Return table, key and value of what the training's configuration says."""
+    return [(table, key, _told(value)) for table in SHOWN for key, value in (config.get(table) or {}).items()]
+
+
+def _told(value: Any) -> str:
+    if value is None:
+        return "none"
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _require_same(found: Gathered, model: Path) -> None:
+    digest = file_digest(model)
+    for one in found.evaluations:
+        if one.configuration["model"] != digest:
+            raise InputError(f"{one.file}: is not of {model} (digest {one.configuration['model']}, expected {digest})")

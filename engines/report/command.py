@@ -1,0 +1,83 @@
+"""`onboard-engines report`: every table and picture that tells how good a policy is, from what measured it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from onboard.errors import InputError, OnboardError
+
+REFUSED = 2
+STANDARD_OUTPUT = "-"
+MAP = "ahg2"
+
+
+def report(
+    folder: Annotated[Path, typer.Argument(help="Folder of results, as engines/report/gathered.py describes it.")],
+    json_target: Annotated[
+        str | None, typer.Option("--json", metavar="FILE|-", help="Write the same figures as JSON.")
+    ] = None,
+    pictures: Annotated[Path | None, typer.Option(help="Write the pictures into this folder.")] = None,
+    drive: Annotated[
+        Path | None, typer.Option(help="Model to drive 20 episodes with, into FOLDER/trajectories.json, for a picture.")
+    ] = None,
+    map_name: Annotated[str, typer.Option("--map", help="Unseen map of --drive.")] = MAP,
+    card: Annotated[Path | None, typer.Option(help="Write the model card of --model there.")] = None,
+    model: Annotated[Path | None, typer.Option(help="The .onnx file that the card is about.")] = None,
+) -> None:
+    """Print every table in Markdown, only from files; what was not measured yet is said at the end."""
+    try:
+        text, data = _report(folder, pictures, drive, map_name, card, model)
+        if json_target not in (None, STANDARD_OUTPUT):
+            _write(Path(json_target), json.dumps(data, indent=1) + "\n")
+    except OnboardError as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(REFUSED) from error
+    sys.stdout.write(json.dumps(data, indent=1) + "\n" if json_target == STANDARD_OUTPUT else text)
+
+
+def _report(
+    folder: Path, pictures: Path | None, drive: Path | None, map_name: str, card: Path | None, model: Path | None
+) -> tuple[str, dict[str, Any]]:
+    from engines.report.card import make_card
+    from engines.report.gathered import TRAJECTORIES, gather
+    from engines.report.parts import PARTS
+
+    if (card is None) != (model is None):
+        raise InputError("--card and --model: give both or none")
+    gather(folder)  # so that nothing is driven for a folder that is refused
+    if drive is not None:
+        from engines.report.trajectories import drive_trajectories
+
+        _write(folder / TRAJECTORIES, json.dumps(drive_trajectories(drive, map_name)) + "\n")
+    found = gather(folder)
+    parts = [part(found) for part in PARTS]
+    if pictures is not None:
+        _draw(found.headline, found.trajectories, pictures)
+    if card is not None and model is not None:
+        _write(card, make_card(found, parts, model))
+    texts = [f"## {part.title}\n\n{part.markdown}" for part in parts if not part.missing]
+    missing = [f"* {part.title}: {part.missing}" for part in parts if part.missing]
+    if missing:
+        texts.append("\n".join([f"## Not measured yet, as far as {folder} tells", "", *missing, ""]))
+    return "\n".join(texts), {part.name: None if part.missing else part.data for part in parts}
+
+
+def _draw(headline: Any, trajectories: Any, pictures: Path) -> None:
+    from engines.report.pictures import ACTIONS_FILE, TRAJECTORIES_FILE, save_actions, save_trajectories
+
+    if headline is not None:
+        save_actions(headline.summary.actions, pictures / ACTIONS_FILE)
+    if trajectories is not None:
+        save_trajectories(trajectories, pictures / TRAJECTORIES_FILE)
+
+
+def _write(file: Path, text: str) -> None:
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{file}: cannot be written: {error.strerror}") from error

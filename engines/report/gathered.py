@@ -1,0 +1,168 @@
+"""The result files of one policy in a folder: which are there, and what they hold.
+
+    evaluate/*.json       `onboard-hil evaluate --policy MODEL --set unseen --condition ... --json`, of one model
+    seeds/NAME.json       the same of trainings by other seeds
+    finetune/NAME.json    the same before and after fine-tuning, on its building
+    others/NAME.json      the same of what it is compared with
+    ceiling.json          `onboard-hil ceiling --set unseen --json`
+    ablations.json        `onboard-engines ablations`
+    encoder.json          `report.json` of the colour encoder's training
+    training/             the folder of the training: journal.jsonl, of this or of folders in it
+    trajectories.json     `onboard-engines report --drive MODEL`
+    hardware.txt          one line: what the training ran on
+
+What is missing is left out of a report and said to be missing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from engines.report.journals import ROWS, training_of
+from engines.report.markdown import summary_of_json
+from hil.evaluate.metrics import Summary
+from hil.evaluate.result import Row, row_of_json
+from onboard.errors import InputError
+
+EVALUATE, SEEDS, FINE, OTHERS = "evaluate", "seeds", "finetune", "others"
+CEILING, ABLATIONS, ENCODER, TRAJECTORIES = "ceiling.json", "ablations.json", "encoder.json", "trajectories.json"
+TRAINING, HARDWARE = "training", "hardware.txt"
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """One evaluation. name: of the file, and of the condition where the file holds several."""
+
+    name: str
+    file: Path
+    configuration: Mapping[str, Any]
+    summary: Summary
+    rows: tuple[Row, ...]
+    per_map: Mapping[str, Summary]
+
+    @property
+    def condition(self) -> str:
+        """Return the row of hil/conditions.toml."""
+        return str(self.configuration["condition"])
+
+    @property
+    def loop(self) -> str:
+        """Return "fast", "runtime" or "rendered"."""
+        return str(self.configuration["loop"])
+
+    @property
+    def sets(self) -> list[str]:
+        """Return the committed sets that were driven; "" is of one's own."""
+        return list(dict.fromkeys(str(one[4]) for one in self.configuration["sets"]))
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """All of a folder. What is not there is empty or None."""
+
+    folder: Path
+    evaluations: tuple[Evaluated, ...]
+    seeds: tuple[Evaluated, ...]
+    fine: tuple[Evaluated, ...]
+    others: tuple[Evaluated, ...]
+    ceiling: Mapping[str, Any] | None
+    ablations: Mapping[str, Any] | None
+    encoder: Mapping[str, Any] | None
+    trainings: Mapping[str, Mapping[str, Any]]
+    trajectories: Mapping[str, Any] | None
+    hardware: str
+
+    @property
+    def headline(self) -> Evaluated | None:
+        """Return the evaluation whose figures are quoted: of the unseen set, as the paper trains, in the fast loop."""
+        wanted = ("paper", "fast", ["unseen"])
+        return next((one for one in self.evaluations if (one.condition, one.loop, one.sets) == wanted), None)
+
+
+def gather(folder: Path) -> Gathered:
+    """Return what a folder holds. Raises InputError for a file that is not what its place says, or is incomplete."""
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such folder")
+    evaluations = _evaluations(folder / EVALUATE)
+    _require_one_model(evaluations)
+    return Gathered(
+        folder=folder,
+        evaluations=evaluations,
+        seeds=_evaluations(folder / SEEDS),
+        fine=_evaluations(folder / FINE),
+        others=_evaluations(folder / OTHERS),
+        ceiling=_table(folder / CEILING, "conditions"),
+        ablations=_table(folder / ABLATIONS, "rows"),
+        encoder=_table(folder / ENCODER, ""),
+        trainings=_trainings(folder / TRAINING),
+        trajectories=_table(folder / TRAJECTORIES, "drives"),
+        hardware=_line(folder / HARDWARE),
+    )
+
+
+def _evaluations(folder: Path) -> tuple[Evaluated, ...]:
+    return tuple(one for file in sorted(folder.glob("*.json")) for one in evaluations_of(file))
+
+
+def evaluations_of(file: Path) -> list[Evaluated]:
+    """Return the evaluations in a file of `onboard-hil evaluate --json`, one or several. Raises InputError."""
+    table = read_table(file)
+    if "baselines" in table:
+        return [_evaluated(file, name, one) for name, one in table["baselines"].items()]
+    if "conditions" not in table:
+        return [_evaluated(file, file.stem, table)]
+    return [_evaluated(file, f"{file.stem}, {name}", one) for name, one in table["conditions"].items()]
+
+
+def _evaluated(file: Path, name: str, table: Mapping[str, Any]) -> Evaluated:
+    try:
+        if not table["complete"]:
+            raise InputError(f"{file}: {name}: the evaluation was interrupted; let the same command finish it")
+        per_map = {place: summary_of_json(one) for place, one in table["per_map"].items()}
+        rows = tuple(row_of_json(row) for row in table["per_episode"])
+        return Evaluated(name, file, table["configuration"], summary_of_json(table), rows, per_map)
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"{file}: {name}: not the result of onboard-hil evaluate: {error!r}") from error
+
+
+def _require_one_model(evaluations: tuple[Evaluated, ...]) -> None:
+    for one in evaluations[1:]:
+        if one.configuration["model"] != evaluations[0].configuration["model"]:
+            raise InputError(f"{one.file}: is of another model than {evaluations[0].file}: {EVALUATE}/ is of one model")
+
+
+def _table(file: Path, key: str) -> dict[str, Any] | None:
+    """Return a file's table, None where there is no file. Raises InputError for one without a key."""
+    if not file.exists():
+        return None
+    table = read_table(file)
+    if key and key not in table:
+        raise InputError(f"{file}: has no {key}")
+    return table
+
+
+def read_table(file: Path) -> dict[str, Any]:
+    """Return the object in a JSON file. Raises InputError."""
+    try:
+        table = json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{file}: cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise InputError(f"{file}: not valid JSON: {error}") from error
+    if not isinstance(table, dict):
+        raise InputError(f"{file}: not a JSON object")
+    return table
+
+
+def _line(file: Path) -> str:
+    return " ".join(file.read_text(encoding="utf-8").split()) if file.is_file() else ""
+
+
+def _trainings(folder: Path) -> dict[str, dict[str, Any]]:
+    """Return the figures of every journal in a folder, by its place."""
+    files = sorted(folder.rglob(ROWS)) if folder.is_dir() else []
+    return {str(file.parent.relative_to(folder.parent)): training_of(file.parent) for file in files}

@@ -1,0 +1,223 @@
+"""The parts of a report, each from the gathered files alone: a title, Markdown, and the same figures as values."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from engines.report.ablations import ablation_table
+from engines.report.gathered import ABLATIONS, CEILING, ENCODER, EVALUATE, FINE, SEEDS, TRAINING, Evaluated, Gathered
+from engines.report.markdown import FIGURES, figures, hours, signed, table
+from hil.conditions import load_conditions
+from hil.evaluate.charts import DETOURS
+from hil.evaluate.metrics import HARD_DETOUR, Summary, wilson
+from hil.evaluate.tables import NOTHING, between, number, percent
+from onboard.contract import ANGULAR_RADPS, LINEAR_MPS
+
+PAPER_SIMULATED, PAPER_OFFICE, PAPER_REAL = (97.4, 82.2, 51.0), (100.0, 78.8, 59.9), (40.0, 28.9, 10.1)
+"""SR, SPL, SCT of paper 1, section 1.9: with the motion model in HM3D, in its office simulated, and there for real."""
+LOOPS = {
+    "fast": "policy and base stepped directly",
+    "runtime": "through the whole runtime, the scan cast directly",
+    "rendered": "through the whole runtime, cameras rendered",
+}
+REFERENCE = "paper"
+ABOVE_NONE = 1.0 + 1e-9
+"""A way that is no detour, rounded up, belongs to the first class; each class holds its upper edge."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part; `data` is for JSON. missing: what file there would have to be, "" where it is there."""
+
+    name: str
+    title: str
+    markdown: str
+    data: Any
+    missing: str = ""
+
+
+def headline(found: Gathered) -> Part:
+    """Return the figures that are quoted, through each loop that was driven, beside the paper's own."""
+    chosen = [one for one in found.evaluations if one.condition == REFERENCE]
+    rows = [[f"{_of_sets(one)}, {LOOPS[one.loop]}", _count(one.summary), *figures(one.summary)] for one in chosen]
+    rows += [[f"for comparison: {one.name}", _count(one.summary), *figures(one.summary)] for one in found.others]
+    rows += [
+        ["paper 1, its own simulator with the motion model (quoted)", "2500", *_quoted(PAPER_SIMULATED)],
+        ["paper 1, its own office, simulated (quoted)", NOTHING, *_quoted(PAPER_OFFICE)],
+        ["paper 1, the real robot in that office (quoted)", NOTHING, *_quoted(PAPER_REAL)],
+    ]
+    note = (
+        "\nIn brackets 95 % intervals: Wilson's for rates, a bootstrap over episodes for the others. Actions are "
+        "greedy, the first stop at rest ends an episode. The paper's figures are of its own agent in its own "
+        "simulator: they are quoted, they are not the same work.\n"
+    )
+    data = {"ours": [_plain(one) for one in chosen], "others": [_plain(one) for one in found.others],
+            "paper": {"simulated": PAPER_SIMULATED, "office": PAPER_OFFICE, "real": PAPER_REAL}}  # fmt: skip
+    missing = "" if found.headline else f"{EVALUATE}/*.json of condition {REFERENCE} on the set unseen"
+    return Part("headline", "How good", table(("", "episodes", *FIGURES), rows) + note, data, missing)
+
+
+def robustness(found: Gathered) -> Part:
+    """Return one row for every condition that was driven."""
+    known = load_conditions()
+    rows = [
+        [f"`{one.condition}`", known[one.condition].what if one.condition in known else "", LOOPS[one.loop],
+         *figures(one.summary), percent(one.summary.hard_success_rate)]
+        for one in found.evaluations
+    ]  # fmt: skip
+    text = table(("condition", "what it is", "driven", *FIGURES, "SR % on detours"), rows, words=3)
+    return Part("robustness", "Robustness", text, [_plain(one) for one in found.evaluations], _lacks(rows, EVALUATE))
+
+
+def ceilings(found: Gathered) -> Part:
+    """Return how often a place can be known at all, with the success rate under the same condition beside it."""
+    told = {} if found.ceiling is None else found.ceiling["conditions"]
+    driven = {one.condition: one.summary for one in reversed(found.evaluations) if one.loop == "fast"}
+    rows, data = [], []
+    for name, one in told.items():
+        summary = driven.get(name)
+        ours = NOTHING if summary is None else f"{percent(summary.success_rate)} ({between(summary, 'success_rate')})"
+        rows.append([f"`{name}`", percent(one["ideal"]), number(one["ideal_median_m"], 1, 100.0), percent(one["own"]),
+                     ours])  # fmt: skip
+        data.append({"condition": name, **one, "success_rate": None if summary is None else summary.success_rate})
+    headings = ("condition", "ideal estimator within 0.2 m %", "its median error cm", "the runtime's filter %", "SR %")
+    return Part("ceilings", "What can be known", table(headings, rows), data, _lacks(rows, CEILING))
+
+
+def seeds(found: Gathered) -> Part:
+    """Return one row for every training that was evaluated under the condition of the headline."""
+    others = [one for one in found.seeds if one.condition == REFERENCE]
+    named = [*([] if found.headline is None else [("this policy", found.headline)]), *((o.name, o) for o in others)]
+    rows = [[name, _count(one.summary), *figures(one.summary)] for name, one in named]
+    text = table(("training", "episodes", *FIGURES), rows)
+    plain = [{**_plain(one), "name": name} for name, one in named]
+    return Part("seeds", "Seeds", text, plain, _lacks(others, SEEDS))
+
+
+def detours(found: Gathered) -> Part:
+    """Return the success rate by how much longer the way is than the straight line, and by map."""
+    one = found.headline
+    rows, data = [], []
+    edges = [*DETOURS, float("inf")]
+    for low, high in itertools.pairwise(edges):
+        chosen = [] if one is None else [row for row in one.rows if low < max(row.detour, ABOVE_NONE) <= high]
+        successes = sum(row.success for row in chosen)
+        interval = wilson(successes, len(chosen))
+        rate = successes / len(chosen) if chosen else None
+        told = "" if interval is None else f" ({100 * interval[0]:.1f} to {100 * interval[1]:.1f})"
+        label = f"{low:g} to {high:g}" if high < float("inf") else f"over {low:g}"
+        rows.append([label + (" (hard)" if low >= HARD_DETOUR else ""), str(len(chosen)), percent(rate) + told])
+        data.append({"from": low, "to": None if high == float("inf") else high, "episodes": len(chosen), "SR": rate})
+    text = table(("shortest way / straight line", "episodes", "SR %"), rows)
+    per_map = {} if one is None else one.per_map
+    text += "\n" + table(("map", "episodes", *FIGURES), [[m, _count(s), *figures(s)] for m, s in per_map.items()])
+    plain = {"classes": data, "maps": {name: _rates(summary) for name, summary in per_map.items()}}
+    return Part("detours", "Detours and maps", text, plain, "" if one else f"{EVALUATE}/*.json")
+
+
+def failures(found: Gathered) -> Part:
+    """Return how episodes ended that did not arrive, and how far from the goal."""
+    one = found.headline
+    lost = [] if one is None else [row for row in one.rows if not row.success]
+    reasons = {row.ended for row in lost}
+    rows, data = [], []
+    for reason in sorted(reasons):
+        of_it = sorted(row.distance_m for row in lost if row.ended == reason)
+        rows.append([_reason(reason), str(len(of_it)), f"{of_it[0]:.2f} to {of_it[-1]:.2f}"])
+        data.append({"ended": reason, "episodes": len(of_it), "distance_m": [of_it[0], of_it[-1]]})
+    text = table(("how it ended", "episodes", "m from the goal"), rows) if rows else "None of the episodes failed.\n"
+    if one is not None:
+        text = f"{len(lost)} of {len(one.rows)} episodes did not arrive.\n\n" + text
+    return Part("failures", "How it fails", text, data, "" if one else f"{EVALUATE}/*.json")
+
+
+def actions(found: Gathered) -> Part:
+    """Return how often each action was chosen (paper 1, its Fig. 8)."""
+    one = found.headline
+    counts = (0,) * (len(LINEAR_MPS) * len(ANGULAR_RADPS)) if one is None else one.summary.actions
+    total = max(1, sum(counts))
+    width = len(ANGULAR_RADPS)
+    rows = [
+        [f"{v:g} m/s", *(f"{100 * count / total:.1f}" for count in counts[i * width : (i + 1) * width])]
+        for i, v in enumerate(LINEAR_MPS)
+    ]
+    text = table(("% of decisions", *(f"{signed(w)} rad/s" for w in ANGULAR_RADPS)), rows)
+    return Part("actions", "Actions", text, list(counts), "" if one else f"{EVALUATE}/*.json")
+
+
+def ablations(found: Gathered) -> Part:
+    """Return the table of the ablations."""
+    text = "" if found.ablations is None else ablation_table(found.ablations)
+    return Part("ablations", "Ablations", text, found.ablations, "" if text else ABLATIONS)
+
+
+def encoder(found: Gathered) -> Part:
+    """Return how well the colour encoder tells distances, beside predictors that do not look."""
+    names = {"encoder": "encoder", "mean_of_bin": "mean of each bearing", "median_of_bin": "median of each bearing"}
+    rows = [
+        [views, words, str(one["views"]), percent(one[name]["ranges"]["median_relative"]),
+         percent(one[name]["ranges"]["mean_relative"]), number(one[name]["free_way"]["mean_m"])]
+        for views, one in (found.encoder or {}).items() for name, words in names.items()
+    ]  # fmt: skip
+    headings = ("views", "predictor", "count", "ranges: median error %", "ranges: mean error %", "free way: error m")
+    return Part("encoder", "What colour tells", table(headings, rows, words=2), found.encoder, _lacks(rows, ENCODER))
+
+
+def fine_tuning(found: Gathered) -> Part:
+    """Return the figures before and after fine-tuning."""
+    rows = [[one.name, _count(one.summary), *figures(one.summary)] for one in found.fine]
+    text = table(("", "episodes", *FIGURES), rows)
+    plain = [_plain(one) for one in found.fine]
+    return Part("finetune", "Fine-tuning to one building", text, plain, _lacks(rows, FINE))
+
+
+def throughput(found: Gathered) -> Part:
+    """Return how much each training drove, and how fast."""
+    rows, data = [], []
+    for place, stages in found.trainings.items():
+        for stage, one in stages.items():
+            rate = NOTHING if one["decisions_per_s"] is None else f"{one['decisions_per_s']:.0f}"
+            rows.append([place, stage, str(one["rounds"]), f"{one['decisions']:,}", f"{one['drives']:,}", rate,
+                         hours(one["hours"])])  # fmt: skip
+            data.append({"training": place, "stage": stage, **one})
+    headings = ("training", "stage", "rounds", "decisions", "drives ended", "decisions / s", "wall time")
+    return Part("throughput", "Training", table(headings, rows, words=2), data, _lacks(rows, TRAINING))
+
+
+PARTS: tuple[Callable[[Gathered], Part], ...] = (
+    headline, robustness, ceilings, seeds, detours, failures, actions, ablations, fine_tuning, encoder, throughput,
+)  # fmt: skip
+"""In the order of a report."""
+
+
+def _plain(one: Evaluated) -> dict[str, Any]:
+    return {"name": one.name, "condition": one.condition, "loop": one.loop, "sets": one.sets, **_rates(one.summary)}
+
+
+def _rates(summary: Summary) -> dict[str, Any]:
+    names = ("episodes", "success_rate", "spl", "sct", "contacts_per_episode", "hard_success_rate", "ci95")
+    told = summary.as_json()
+    return {name: told[name] for name in names}
+
+
+def _quoted(paper: Sequence[float]) -> list[str]:
+    return [*(f"{value:g}" for value in paper), NOTHING]
+
+
+def _of_sets(one: Evaluated) -> str:
+    return " and ".join(f"set {name}" if name else "episodes of one's own" for name in one.sets)
+
+
+def _count(summary: Summary) -> str:
+    return str(summary.episodes)
+
+
+def _reason(ended: str) -> str:
+    return {"stop": "stopped elsewhere", "time": "did not stop in time"}.get(ended, ended)
+
+
+def _lacks(there: Sequence[Any], place: str) -> str:
+    return "" if there else place
