@@ -12,10 +12,10 @@ from engines.train.lanes import Held, Lane
 from engines.train.places import PlacesSection, draw_drives
 from hil.baselines import make_policy
 from hil.fast import FastDrive
-from onboard.contract import INPUTS
+from onboard.contract import ACTIONS, INPUTS
 from onboard.errors import OnboardError
 from onboard.interfaces import Policy
-from onboard.messages import Decision, Memory, Observation
+from onboard.messages import Decision, Memory, Observation, Twist
 from tests.train_rig import depot
 
 
@@ -119,3 +119,15 @@ def test_a_held_drive_is_the_same_drive():
 def test_an_answer_without_a_question_is_refused():
     with pytest.raises(OnboardError, match="nothing was asked"):
         Held().answer(0)
+
+
+def test_the_expert_waits_for_news_of_its_place_before_it_stops():
+    """Turning on the spot, and no longer than the longest time between two fixes."""
+    turn = ACTIONS.index(Twist(0.0, 1.0))
+    best = {}
+    for news_s in (None, 1.5):
+        glimpses, ended = drive_by_expert(lane(news_s=news_s), 3)
+        assert all(one.outcome.reached for one in ended)
+        best[news_s] = [int(np.argmax(glimpse.scores)) for glimpse in glimpses if glimpse.geodesic_m < 0.1]
+    assert turn not in best[None]
+    assert 1 <= best[1.5].count(turn) <= 3 * 12

@@ -2,6 +2,10 @@
 
 It knows the building, its own pose, the plant and the delay of the drive exactly, and sees what no flawed or missing
 camera hides. So what it would do is what the student should have done, not what the student could have known.
+
+But for one thing: the student only believes to be at the goal, and between two fixes of the localisation it may believe
+wrongly. So where the expert would stop for good, it turns on the spot until a fix is newer than `news_s`, and the
+student learns to look once more before it stops. Without localisation there is nothing to wait for.
 """
 
 from __future__ import annotations
@@ -16,10 +20,12 @@ from hil.baselines import make_policy
 from hil.baselines.planner import MapPlanner
 from hil.routes import Episode
 from hil.setting import Setting
-from onboard.dynamic_window import UNSAFE
+from onboard.contract import ACTIONS, STOP_ACTION
+from onboard.dynamic_window import STAND, UNSAFE
 from onboard.errors import InputError
 from onboard.geometry import apply, between, inverse
 from onboard.messages import Motion, Observation, Pose, Scan, Twist
+from onboard.scheduler import NS_PER_S
 
 Floats32 = npt.NDArray[np.float32]
 
@@ -35,7 +41,7 @@ class Truth(NamedTuple):
 class Expert:
     """The teacher of one drive; what it has seen on the way is kept, so it must be asked at every decision."""
 
-    def __init__(self, setting: Setting, episode: Episode) -> None:
+    def __init__(self, setting: Setting, episode: Episode, news_s: float | None = None) -> None:
         planner = make_policy("planner", setting, episode)
         if not isinstance(planner, MapPlanner):
             raise InputError("the expert must be the map planner")
@@ -43,19 +49,37 @@ class Expert:
         self._planner, self._start = planner, episode.start
         self._goal_xy_m = apply(inverse(episode.start), episode.goal_xy_m)
         self._memory = planner.initial_memory()
+        self._news_s = news_s if setting.senses.localization else None
 
     def scores(self, observation: Observation, truth: Truth) -> Floats32:
         """Return (28,) minus the seconds that would be left after each action, as `DynamicWindow.decide` gives them."""
         motion = Motion(between(self._start, truth.pose), truth.twist)
         seen = replace(observation, filtered=motion, goal_xy_m=self._goal_xy_m, scan=truth.scan)
         decision, self._memory = self._planner.decide(seen, self._memory)
-        return decision.logits
+        return WAITING if self._waits(observation, decision.logits) else decision.logits
+
+    def _waits(self, observation: Observation, scores: Floats32) -> bool:
+        """Return whether it stands at the goal, but the student has had no news of its place for long."""
+        if self._news_s is None or scores[STOP_ACTION] < STAND:
+            return False
+        age_ns = observation.localization_age_ns
+        return age_ns is None or age_ns > self._news_s * NS_PER_S
 
     def compass(self, truth: Truth) -> Floats32:
         """Return (3,) rho [m], cos(phi), sin(phi) of the goal as it really lies from the robot."""
         x, y = apply(inverse(between(self._start, truth.pose)), self._goal_xy_m)
         rho = float(np.hypot(x, y))
         return np.array([rho, x / rho, y / rho] if rho > 0.0 else [0.0, 1.0, 0.0], np.float32)
+
+
+def _waiting() -> Floats32:
+    scores = np.full(len(ACTIONS), UNSAFE, np.float32)
+    scores[ACTIONS.index(Twist(0.0, 1.0))] = 0.0
+    return scores
+
+
+WAITING = _waiting()
+"""The scores of one who waits for news: a slow turn on the spot, which a round footprint may always make."""
 
 
 def soft_targets(scores: Floats32, temperature_s: float) -> tuple[Floats32, float]:

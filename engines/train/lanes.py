@@ -124,6 +124,7 @@ class LaneRules:
     """What all lanes share.
 
     max_s, stuck_s: a drive is ended after so long, and when it has come no nearer to its goal for so long
+    news_s:         the expert stops for good only with a fix newer than this (`expert.py`)
     colour:         share of drives with rendered images; expert: whether decisions are labelled
     """
 
@@ -132,6 +133,7 @@ class LaneRules:
     memory_reset_s: float | None
     max_s: float
     stuck_s: float
+    news_s: float | None = None
     colour: float = 0.0
     expert: bool = True
 
@@ -174,7 +176,7 @@ class Lane:
         seed = int(rng.integers(2**31))
         self._drive = FastDrive(self._drill.setting, course, self._episode, seat, seed, rules.max_s, self._held)
         self._whole = len(self._drill.setting.mounts.depth) == len(self._building.setting.mounts.depth)
-        self._expert = Expert(self._drill.setting, self._episode)
+        self._expert = Expert(self._drill.setting, self._episode, rules.news_s)
         self._drive.begin()
 
     def _setting(self) -> Setting:
