@@ -24,24 +24,19 @@ def recorded(logits, actions, gains, reference=None):
     }
 
 
-def plays(section, rounds=60, rate=0.05, seed=0):
-    """Return how likely the one rewarded action of many is after rounds of drawing and learning, none in sight."""
+def plays(section, rounds=25, rate=0.15, seed=0):
+    """Return how likely the one rewarded action of many is after rounds of drawing and learning."""
     logits = torch.zeros(ACTIONS, requires_grad=True)
     optimizer = torch.optim.Adam([logits], lr=rate)
     rng = np.random.default_rng(seed)
     for _ in range(rounds):
-        pairs = [drawn(logits.detach().numpy(), rng) for _ in range(256)]
-        actions = torch.tensor([action for action, _ in pairs])
-        gains = (actions == GOOD).float()
-        rows = {
-            ACTION: actions,
-            LOG_PROBABILITY: torch.tensor([chance for _, chance in pairs], dtype=torch.float32),
-            ADVANTAGE: (gains - gains.mean()) / (gains.std() + 1e-6),
-            REFERENCE: torch.zeros(len(pairs), ACTIONS),
-        }
+        actions, chances = zip(*(drawn(logits.detach().numpy(), rng) for _ in range(64)), strict=True)
+        rows = recorded(logits.expand(64, -1), torch.tensor(actions), torch.tensor(actions).eq(GOOD).float())
+        torch.testing.assert_close(rows[LOG_PROBABILITY], torch.tensor(chances, dtype=torch.float32))
+        rows[ADVANTAGE] -= rows[ADVANTAGE].mean()
         for _ in range(2):
             optimizer.zero_grad()
-            policy_terms(logits.expand(len(pairs), -1), rows, section.clip).loss(section).backward()
+            policy_terms(logits.expand(64, -1), rows, section.clip).loss(section).backward()
             optimizer.step()
     return float(torch.softmax(logits.detach(), dim=0)[GOOD])
 
