@@ -194,3 +194,14 @@ def test_results_of_different_code_are_told(made):
     assert "states of the code" not in ablation_table(board)
     board["rows"][0]["code"] = "other"
     assert "Driven by 2 different states of the code" in ablation_table(board)
+
+
+def test_a_table_keeps_the_rows_of_other_agents_unless_they_drove_another_set(made, tmp_path):
+    whole = json.loads((made / "out" / "ablations.json").read_text())
+    for another_set, kept in ((False, ["plain", "other", "other"]), (True, ["plain"])):
+        told = {**whole, "set": "committed"} if another_set else whole
+        (tmp_path / "ablations.json").write_text(json.dumps(told))
+        run("--out", tmp_path, "--agents", made / "agents.toml", "--only", "plain", "--show")
+        rows = json.loads((tmp_path / "ablations.json").read_text())["rows"]
+        assert [row["agent"] for row in rows] == kept
+        assert rows[0]["summary"] is None  # there is no model in this folder

@@ -19,6 +19,8 @@ REFUSED, INTERRUPTED = 2, 130
 BOARD_FILE, LOG_FILE = "ablations.json", "log.txt"
 AGENTS_FILE = Path(__file__).parent / "agents.toml"
 POLL_S = 1.0
+ALIKE = ("made_by", "set", "maps", "episodes_of_each_map", "seed")
+"""Of a board: what must be the same for rows to stand in one table."""
 
 
 def ablations(
@@ -66,14 +68,30 @@ def _ablations(out: Path, only: list[str], jobs: int, encoder: Path | None, file
     table = load_agents(file)
     chosen = table.only(only)
     code = 0 if show else _make(table, _seeing(chosen, encoder), out, jobs, encoder, file)
-    found = board(table, table.only([]), out)
-    write_whole(out / BOARD_FILE, json.dumps(found, indent=1) + "\n")
-    typer.echo(ablation_table({**found, "rows": _of(found["rows"], [agent.name for agent in chosen])}))
+    found = board(table, chosen, out)
+    write_whole(
+        out / BOARD_FILE, json.dumps(_with_others(found, out / BOARD_FILE, list(table.agents)), indent=1) + "\n"
+    )
+    typer.echo(ablation_table(found))
     return code
 
 
-def _of(rows: list[dict[str, Any]], names: list[str]) -> list[dict[str, Any]]:
-    return [row for row in rows if row["agent"] in names]
+def _with_others(found: dict[str, Any], file: Path, order: list[str]) -> dict[str, Any]:
+    """Return a board with the rows that the one in a file has of other agents, driven alike, in the order of the table.
+
+    Others may be in the making, by calls beside this one, so they are not looked at here.
+    """
+    try:
+        before = json.loads(file.read_text(encoding="utf-8"))
+        alike = all(before[key] == found[key] for key in ALIKE)
+        others = [row for row in before["rows"] if row["agent"] in order and row["agent"] not in found["training"]]
+        trainings = {name: before["training"][name] for name in {row["agent"] for row in others}}
+    except (OSError, ValueError, KeyError, TypeError):
+        return found
+    if not alike:
+        return found
+    rows = sorted([*found["rows"], *others], key=lambda row: order.index(row["agent"]))
+    return {**found, "rows": rows, "training": {**trainings, **found["training"]}}
 
 
 def _seeing(chosen: list[Agent], encoder: Path | None) -> list[Agent]:
