@@ -72,8 +72,8 @@ class ImitationSection(Section):
 
     chapters: int = Field(24, ge=1)
     rounds: int = Field(32, ge=1)
-    updates: int = Field(6, ge=1)
-    batch: int = Field(420, ge=1)
+    updates: int = Field(9, ge=1)
+    batch: int = Field(256, ge=1)
     fresh: Fraction = 0.5
     rate: Positive = 6e-4
     warm_up: int = Field(100, ge=0)
