@@ -26,6 +26,8 @@ REFUSED = 2
 SHEET_SORT, SHEET_VIEWS = "unseen", 24
 LINE_EVERY = 25
 """Steps between lines where there is no terminal."""
+SMOOTHING = 0.98
+"""Of the figures shown: the share of what they were before this step."""
 main = typer.Typer(add_completion=False, pretty_exceptions_enable=False, help=__doc__)
 
 
@@ -88,9 +90,13 @@ def _shown() -> Iterator[Report]:
     with Progress(TextColumn("encoder"), *columns, TimeRemainingColumn(), console=console,
                   disable=not console.is_terminal) as progress:  # fmt: skip
         task = progress.add_task("encoder", total=None, figures="")
+        smooth: dict[str, float] = {}
 
         def report(step: int, total: int, metrics: Mapping[str, float]) -> None:
-            figures = ", ".join(f"{name} {value:.4g}" for name, value in metrics.items())
+            for name, value in metrics.items():
+                smooth[name] = SMOOTHING * smooth.get(name, value) + (1.0 - SMOOTHING) * value
+            shown = {name: smooth[name] if name.startswith("loss") else value for name, value in metrics.items()}
+            figures = ", ".join(f"{name} {value:.4g}" for name, value in shown.items())
             progress.update(task, total=total, completed=step, figures=figures)
             if not console.is_terminal and step % LINE_EVERY == 0:
                 console.print(f"encoder: step {step} of {total}, {figures}", highlight=False, soft_wrap=True)
