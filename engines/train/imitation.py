@@ -7,6 +7,7 @@ stopped and goes on at the last checkpoint is the same training.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,7 @@ from engines.train.journal import Journal
 from engines.train.sequences import COMPASS, TARGETS, WEIGHT, Batch, Run, batch_of, is_learned, trainable, unroll
 from engines.train.validation import validated
 from onboard.errors import OnboardError
+from onboard.scheduler import NS_PER_S
 
 STAGE = "imitation"
 LAST_RATE = 0.05
@@ -49,7 +51,7 @@ class Imitation:
         self._config, self._section = config, config.imitation
         self._network, self._device, self._folder = network.to(device), device, folder
         self._learning = trainable(network)
-        self._optimizer = torch.optim.AdamW(self._learning, lr=self._section.rate, weight_decay=0.0)
+        self._optimizer = torch.optim.AdamW(self._learning, lr=self._section.rate, weight_decay=0.0, fused=True)
         self._updates = 0
         self.chapter = self._resume()
 
@@ -97,8 +99,12 @@ class Imitation:
         section = self._section
         fresh = [run for one in rounds for run in one.runs]
         known += fresh
-        losses = [self._update(self._draw(fresh, known, rng), f"round {step}") for _ in range(section.updates)]
+        batches = [self._draw(fresh, known, rng) for _ in range(section.updates)]
+        begun_ns = time.monotonic_ns()
+        losses = [self._update(batch, f"round {step}") for batch in batches]
         numbers = {
+            "learned": float(sum(len(batch) for batch in batches)),
+            "learning_s": (time.monotonic_ns() - begun_ns) / NS_PER_S,
             "loss": float(np.mean([one.action for one in losses])),
             "compass": float(np.mean([one.compass for one in losses])),
             "agreement": float(np.mean([one.agreement for one in losses])),

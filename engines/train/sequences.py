@@ -13,6 +13,7 @@ from torch.nn.utils.rnn import PackedSequence, pack_sequence
 
 from engines.network import PolicyNetwork
 from engines.train.lanes import Tensors
+from engines.train.recurrence import packed_gru
 
 Floats32 = npt.NDArray[np.float32]
 Rows = dict[str, npt.NDArray[np.generic]]
@@ -108,6 +109,8 @@ def batch_of(runs: Sequence[Run], memory_shape: tuple[int, int], device: torch.d
 def unroll(network: PolicyNetwork, batch: Batch) -> Tensor:
     """Return (all decisions, width) the top of the memory after every decision, in packed order."""
     encoded = network.encode(batch.rows)
+    if encoded.device.type == "cpu":
+        return packed_gru(network.gru, encoded, batch.sizes, batch.memory[:, batch.order])
     packed = PackedSequence(encoded, batch.sizes, batch.order.to(encoded.device), batch.back.to(encoded.device))
     states, _ = network.gru(packed, batch.memory)
     top: Tensor = states.data

@@ -9,12 +9,13 @@ from typing import Any
 import torch
 
 from engines.network import PolicyNetwork, untrained
-from engines.train import checkpoint, imitation
+from engines.train import checkpoint, imitation, reinforce
 from engines.train.config import TrainConfig, described, rules_of
 from engines.train.encoder import train_encoder
 from engines.train.encoder_features import load_encoder
 from engines.train.imitation import Imitation
 from engines.train.journal import Journal
+from engines.train.reinforce import Reinforce
 from onboard.errors import InputError
 
 STAGES = ("encoder", "imitation", "reinforce")
@@ -42,6 +43,10 @@ def train(config: TrainConfig, folder: Path, device: torch.device, until: str, i
     if until != "encoder":
         Imitation(config, network, folder, device).run()
         made["stages"].append(imitation.STAGE)
+    if until == "reinforce" and config.reinforce.chapters > 0:
+        reinforcing = Reinforce(config, network, folder, device)
+        reinforcing.run()
+        made["stages"] += [reinforce.STAGE] if reinforcing.kept != reinforce.BEFORE else []
     file = folder / POLICY_FILE
     checkpoint.save_policy(file, network, described(config) | made)
     return file
