@@ -12,8 +12,8 @@ import torch
 from engines.train import reinforce, reinforce_learner
 from engines.train.reinforce import AFTER, BEFORE, Reinforce, better
 from engines.train.reinforce_config import ReinforceSection
-from engines.train.reinforce_learner import learning_rate, lots, normalised
-from engines.train.rollouts import ADVANTAGE
+from engines.train.reinforce_learner import explained, learning_rate, lots, normalised
+from engines.train.rollouts import ADVANTAGE, RETURN
 from engines.train.sequences import Run
 from onboard.errors import InputError, OnboardError
 from tests.train_rig import journal_rows, network_of, small
@@ -160,6 +160,17 @@ def test_advantages_are_normalised_over_the_round():
     gains = np.concatenate([run.rows[ADVANTAGE] for run in normalised(runs_of([5, 7, 11]))])
     assert gains.mean() == pytest.approx(0.0, abs=1e-6)
     assert gains.std() == pytest.approx(1.0, abs=1e-4)
+
+
+#   what was expected of returns 1, 2, 3        share foreseen
+FORESEEN = [([1.0, 2.0, 3.0], 1.0), ([2.0, 2.0, 2.0], 0.0), ([3.0, 2.0, 1.0], -3.0), ([0.0, 1.0, 2.0], 1.0)]
+
+
+@pytest.mark.parametrize(("expected", "share"), FORESEEN)
+def test_the_critic_is_judged_by_what_it_foresaw(expected, share):
+    returns = np.array([1.0, 2.0, 3.0], np.float32)
+    run = Run({ADVANTAGE: returns - np.array(expected, np.float32), RETURN: returns}, None)
+    assert explained([run]) == pytest.approx(share)
 
 
 def test_the_rate_falls_in_a_line():

@@ -160,4 +160,14 @@ def _numbers(rollouts: Sequence[Rollout], updates: Sequence[Update]) -> dict[str
     counted = ("decisions", "drives", "reached", "false_stops", "contacts")
     sums = {name: float(sum(getattr(one, name) for one in rollouts)) for name in counted}
     earned = sum(one.reward * one.decisions for one in rollouts) / sums["decisions"]
-    return {"reward": earned, **means, "updates": float(len(updates)), **sums}
+    runs = [run for one in rollouts for run in one.runs]
+    return {"reward": earned, "explained": explained(runs), **means, "updates": float(len(updates)), **sums}
+
+
+def explained(runs: Sequence[Run]) -> float:
+    """Return the share of the returns' variance that the critic foresaw; below 0 it was worse than their mean.
+
+    The advantages are those of the drives, not normalised ones.
+    """
+    gains, returns = (np.concatenate([run.rows[name] for run in runs]).astype(float) for name in (ADVANTAGE, RETURN))
+    return float(1.0 - gains.var() / max(returns.var(), LEAST_SPREAD))
