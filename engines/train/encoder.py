@@ -1,9 +1,8 @@
 """Stage (b): the colour encoder learns to tell from rendered images how far it is to what stands ahead.
 
 A head on top of the encoder predicts the logarithms of the forward ranges and of the free way; it is dropped when the
-policy takes the encoder over. So is a second head, in training only, on the last feature map before its mean over the
-image: it has it easier to tell what stands where, and teaches the convolutions to. Images are small at first: the
-network is fully convolutional, and a quarter of the pixels is a quarter of the work.
+policy takes the encoder over. Images are small at first: the network is fully convolutional, and a quarter of the
+pixels is a quarter of the work.
 """
 
 from __future__ import annotations
@@ -29,8 +28,7 @@ from engines.train.views_cache import Views, identity_of, render_views
 from onboard.errors import OnboardError
 
 VIEWS_FOLDER, CHECKPOINT_FILE, ENCODER_FILE, HEAD_FILE = "views", "checkpoint.pt", "encoder.pt", "head.pt"
-PARTS = (2, 4)
-"""Rows and columns of parts of the image that the second head tells apart."""
+
 Metrics = Mapping[str, float]
 Report = Callable[[int, int, Metrics], None]
 """Told (steps so far, steps in all, figures by name)."""
@@ -45,41 +43,22 @@ def _silent(step: int, total: int, metrics: Metrics) -> None:
 
 
 class Predictor(nn.Module):
-    """The encoder with its heads: (N, 3, H, W) -> (N, 45) logarithms of the forward ranges and of the free way [m]."""
+    """The encoder with its head: (N, 3, H, W) -> (N, 45) logarithms of the forward ranges and of the free way [m]."""
 
     def __init__(self, widths: Widths, seed: int, usual: Labels) -> None:
         """Begin at the logarithms that are usual: (45,)."""
         super().__init__()
         self.rgb = untrained(seed, widths).rgb
-        resnet = self.rgb[0]
-        self.head = _head(widths.rgb, usual)
-        self.parts_head = _head(PARTS[0] * PARTS[1] * resnet.features, usual)
-        self._map: Tensor | None = None
-        resnet.blocks.register_forward_hook(self._keep)
+        self.head = nn.Linear(widths.rgb, LABELS)
+        with torch.no_grad():
+            self.head.weight.zero_()
+            self.head.bias.copy_(torch.from_numpy(usual))
 
     def forward(self, image: Tensor) -> Tensor:
-        """Predict, as the policy's features allow it."""
+        """Predict."""
         layout = memory_format_of(self.rgb)
         logarithms: Tensor = self.head(torch.relu(self.rgb(image.contiguous(memory_format=layout))))
         return logarithms
-
-    def by_parts(self) -> Tensor:
-        """Return what the second head predicts of the images that were given last."""
-        parts = functional.adaptive_avg_pool2d(self._map, PARTS)
-        logarithms: Tensor = self.parts_head(parts.flatten(1))
-        return logarithms
-
-    def _keep(self, _module: nn.Module, _given: object, found: Tensor) -> None:
-        self._map = found if self.training else None
-
-
-def _head(width: int, usual: Labels) -> nn.Linear:
-    """Return a layer that begins by saying what is usual."""
-    head = nn.Linear(width, LABELS)
-    with torch.no_grad():
-        head.weight.zero_()
-        head.bias.copy_(torch.from_numpy(usual))
-    return head
 
 
 def train_encoder(
@@ -158,8 +137,7 @@ class _Training:
         images, labels = images_of(self.views, batch, self.predictor.head.weight.device)
         self.predictor.train()
         of_ranges, of_way = loss_of(self.section, self.predictor(images), labels)
-        of_parts, _ = loss_of(self.section, self.predictor.by_parts(), labels)
-        loss = of_ranges + self.section.way_weight * of_way + self.section.parts_weight * of_parts
+        loss = of_ranges + self.section.way_weight * of_way
         self.optimizer.zero_grad()
         loss.backward()
         norm = nn.utils.clip_grad_norm_(self.predictor.parameters(), self.section.gradient_norm)
@@ -170,7 +148,7 @@ class _Training:
             group["lr"] = rate
         self.optimizer.step()
         self.step += 1
-        losses = {"loss": loss, "loss_ranges": of_ranges, "loss_way": of_way, "loss_parts": of_parts}
+        losses = {"loss": loss, "loss_ranges": of_ranges, "loss_way": of_way}
         figures = {"learning_rate": rate, "gradient_norm": norm.item(), "shrink": batch.shrink}
         return {name: value.item() for name, value in losses.items()} | figures
 

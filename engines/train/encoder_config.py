@@ -93,7 +93,6 @@ class EncoderSection(Section):
     learning_rate:   the highest; each phase reaches its own after `warm_up` of its steps, and a cosine takes it down
                      to `final` of that: a new size of images needs steps that are not small
     way_weight:      weight of the free way's loss beside the mean of the ranges' losses
-    parts_weight:    weight of the ranges' losses of the second head, which sees the image in parts
     huber:           where the loss of a logarithm's error turns from square to linear
     gradient_norm:   longer gradients are shortened to this
     checkpoint_every: steps between checkpoints
@@ -110,7 +109,6 @@ class EncoderSection(Section):
     final: Fraction = 0.01
     weight_decay: NonNegative = 1e-2
     way_weight: NonNegative = 0.5
-    parts_weight: NonNegative = 0.5
     huber: Positive = 0.1
     gradient_norm: Positive = 5.0
     checkpoint_every: Count = 200
