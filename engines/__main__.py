@@ -14,6 +14,7 @@ import typer
 
 import onboard
 from engines.ablations.command import ablations
+from engines.encoder.command import encoder
 from engines.report.command import report
 from engines.train.command import train
 from onboard.errors import DisagreementError, InputError, MissingExtraError, OnboardError
@@ -54,6 +55,7 @@ def _version(version: Annotated[bool, typer.Option("--version", help="Print the 
 
 
 main.command()(train)
+main.command()(encoder)
 main.command()(ablations)
 main.command()(report)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from engines.train.encoder_config import EncoderSection, PhaseSection, ViewsSection
+from engines.encoder.config import EncoderSection, PhaseSection, ViewsSection
 
 SMALL = EncoderSection(
     views=ViewsSection(maps=("depot",), count=6, per_building=6),

@@ -7,13 +7,21 @@ import pytest
 import torch
 from encoder_rows import SMALL, STEPS, copied
 
+from engines.encoder import training
+from engines.encoder.checkpoint import read_torch
+from engines.encoder.config import PhaseSection
+from engines.encoder.schedule import batch_of, steps_of
+from engines.encoder.training import (
+    CHECKPOINT_FILE,
+    ENCODER_FILE,
+    HEAD_FILE,
+    VIEWS_FOLDER,
+    LossError,
+    Predictor,
+    loss_of,
+)
+from engines.encoder.training import train_encoder as train
 from engines.network import TINY
-from engines.train import encoder
-from engines.train.encoder import CHECKPOINT_FILE, ENCODER_FILE, HEAD_FILE, VIEWS_FOLDER, LossError, Predictor, loss_of
-from engines.train.encoder import train_encoder as train
-from engines.train.encoder_checkpoint import read_torch
-from engines.train.encoder_config import PhaseSection
-from engines.train.encoder_schedule import batch_of, steps_of
 from onboard.errors import InputError
 
 
@@ -124,7 +132,7 @@ def test_a_loss_that_is_not_finite_names_the_batch_and_the_checkpoint(trained, t
 
 def test_a_gradient_that_is_not_finite_changes_no_checkpoint(trained, tmp_path, monkeypatch):
     folder = copied(trained[0], tmp_path, VIEWS_FOLDER)
-    monkeypatch.setattr(encoder.nn.utils, "clip_grad_norm_", lambda *_: torch.tensor(float("inf")))
+    monkeypatch.setattr(training.nn.utils, "clip_grad_norm_", lambda *_: torch.tensor(float("inf")))
     with pytest.raises(LossError, match=r"gradient inf in batch 0 .* last good checkpoint: none yet"):
         train(SMALL, 5, folder, TINY)
     assert not (folder / CHECKPOINT_FILE).exists()

@@ -1,4 +1,4 @@
-"""`python -m engines.train.encoder_command`: a whole small training, repeated, and refused."""
+"""`onboard-engines encoder`: a whole small training, repeated, and refused."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from engines.train.encoder_command import main
+from engines.__main__ import main
 
 CONFIG = """
 [encoder]
@@ -23,7 +23,7 @@ count = 4
 
 def run(*arguments: object):
     """Return click's result."""
-    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+    return CliRunner().invoke(main, ["encoder", *(str(argument) for argument in arguments)])
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from engines.train.encoder_config import EncoderSection
+from engines.encoder.config import EncoderSection
 from hil.episode_files import COMMITTED
 
 #    name                       table                                                   complaint

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
+from engines.encoder.features import encode_images, load_encoder, memory_format_of, save_encoder
 from engines.network import TINY, untrained
-from engines.train.encoder_features import encode_images, load_encoder, memory_format_of, save_encoder
 from onboard.contract import rgb_tensor
 from onboard.errors import InputError
 from onboard.manifest import RgbScale

@@ -9,10 +9,10 @@ import pytest
 from encoder_rows import SMALL, copied
 from PIL import Image
 
+from engines.encoder.picture import PAD_PX, PLOT_PX, TEXT_PX, TOLD_INK, TRUE_INK, save_sheet
+from engines.encoder.report import errors_of, evaluate_encoder, load_predictor, predict, report_views
+from engines.encoder.training import ENCODER_FILE, HEAD_FILE, train_encoder
 from engines.network import TINY
-from engines.train.encoder import ENCODER_FILE, HEAD_FILE, train_encoder
-from engines.train.encoder_picture import PAD_PX, PLOT_PX, TEXT_PX, TOLD_INK, TRUE_INK, save_sheet
-from engines.train.encoder_report import errors_of, evaluate_encoder, load_predictor, predict, report_views
 from onboard.errors import InputError
 
 

@@ -8,9 +8,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engines.train.encoder_config import EncoderSection, PhaseSection, ViewsSection
-from engines.train.encoder_schedule import Batch, batch_of, images_of, learning_rate, steps_of
-from engines.train.views_cache import Views
+from engines.encoder.cache import Views
+from engines.encoder.config import EncoderSection, PhaseSection, ViewsSection
+from engines.encoder.schedule import Batch, batch_of, images_of, learning_rate, steps_of
 from onboard.contract import rgb_tensor
 from onboard.manifest import RgbScale
 from onboard.messages import ColorFrame

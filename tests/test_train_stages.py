@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
+from engines.encoder.features import save_encoder
 from engines.network import untrained
 from engines.train import stages
 from engines.train.checkpoint import load_policy
-from engines.train.encoder_features import save_encoder
 from onboard.errors import InputError
 from tests.train_rig import small
 

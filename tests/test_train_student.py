@@ -9,7 +9,7 @@ import torch
 
 from engines.network import TINY, Variant, untrained
 from engines.train.lanes import Glimpse
-from engines.train.student import Student, normalised
+from engines.train.student import Student
 from onboard.contract import INPUTS, rgb_tensor
 from onboard.manifest import RgbScale
 from onboard.messages import ColorFrame
@@ -51,18 +51,14 @@ def test_a_fresh_memory_forgets():
     assert not np.array_equal(decide(network, [[first], [second]]), fresh)
 
 
-def test_images_are_normalised_as_the_contract_does():
-    image = glimpse(1, image=True).image
-    expected = rgb_tensor(ColorFrame(0, 0, image), RgbScale())
-    np.testing.assert_allclose(normalised(image[None]), expected, atol=1e-6)
-
-
 def test_features_stand_for_the_image():
     """What a lane decides by features is what the network decides by the image, and by none."""
     network = untrained(0, TINY)
     for picture in (True, False):
         seen = glimpse(5, image=picture, fresh=True)
-        rgb = normalised(seen.image[None]) if picture else np.zeros((1, 3, 144, 256), np.float32)
+        rgb = (
+            rgb_tensor(ColorFrame(0, 0, seen.image), RgbScale()) if picture else np.zeros((1, 3, 144, 256), np.float32)
+        )
         given = {name: torch.from_numpy(value) for name, value in {**seen.tensors, "rgb": rgb}.items()}
         with torch.no_grad():
             expected = network.step(given | {"memory_in": torch.zeros(2, 1, TINY.memory)}).logits.numpy()

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from engines.train.encoder_config import ViewsSection
-from engines.train.views import (
+from engines.encoder.config import ViewsSection
+from engines.encoder.views import (
     FARTHEST_M,
     FORWARD,
     FORWARD_BINS,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engines.train.encoder_config import BlurSection
-from engines.train.views_blur import blurred, compressed, smeared
+from engines.encoder.blur import blurred, compressed, smeared
+from engines.encoder.config import BlurSection
 
 NOTHING = BlurSection(soft=0.0, motion=0.0, jpeg=0.0, exposure=1.0, gamma=1.0, tint=0.0, colour=(1.0, 1.0), noise=0.0)
 

@@ -7,9 +7,9 @@ import json
 import numpy as np
 import pytest
 
-from engines.train import views_cache
-from engines.train.encoder_config import ViewsSection
-from engines.train.views_cache import IDENTITY_FILE, identity_of, render_views
+from engines.encoder import cache
+from engines.encoder.cache import IDENTITY_FILE, identity_of, render_views
+from engines.encoder.config import ViewsSection
 from onboard.errors import InputError
 
 SECTION = ViewsSection(maps=("depot",), count=5, per_building=2)
@@ -41,7 +41,7 @@ def no_rendering(monkeypatch):
     def refuse(order: object) -> None:
         raise AssertionError(order)
 
-    monkeypatch.setattr(views_cache, "_render", refuse)
+    monkeypatch.setattr(cache, "_render", refuse)
 
 
 def test_what_is_there_is_not_rendered_again(rendered, no_rendering):

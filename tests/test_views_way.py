@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rooms import room, with_box
 
-from engines.train.views_way import STEP_M, free_way_m
+from engines.encoder.way import STEP_M, free_way_m
 from hil.bodies import NO_BODIES
 from hil.world import Body, Simulation, blocked_cells
 from onboard.config import DEFAULT_ROBOT

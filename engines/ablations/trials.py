@@ -14,12 +14,12 @@ from engines.ablations.agents import OWN, Agent, Agents
 from engines.ablations.position_episodes import PositionEpisodes
 from engines.ablations.position_training import train_position
 from engines.ablations.results import is_of, read_result, write_whole
+from engines.encoder.features import load_encoder
 from engines.export import export, told_by
 from engines.network import PolicyNetwork, untrained
 from engines.policy_file import DELAY_TICKS, load_policy_file
 from engines.train import stages
 from engines.train.config import TrainConfig
-from engines.train.encoder_features import load_encoder
 from engines.train.imitation import STAGE
 from hil.evaluate.campaign import DriveJob
 from hil.evaluate.episode_driver import RobotFiles, Run, check_run

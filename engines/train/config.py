@@ -11,10 +11,10 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field, ValidationError
 
+from engines.encoder.config import EncoderSection
 from engines.network import PAPER, TINY, GoalFrom, Variant, Widths
 from engines.train.collector import DrivingSection, Rules
 from engines.train.domain import DomainSection
-from engines.train.encoder_config import EncoderSection
 from engines.train.places import PlacesSection
 from engines.train.reinforce_config import ReinforceSection
 from hil.evaluate.episode_driver import robot_files

@@ -8,11 +8,11 @@ from typing import Any
 
 import torch
 
+from engines.encoder.features import load_encoder
+from engines.encoder.training import train_encoder
 from engines.network import PolicyNetwork, untrained
 from engines.train import checkpoint, imitation, reinforce
 from engines.train.config import TrainConfig, described, rules_of
-from engines.train.encoder import train_encoder
-from engines.train.encoder_features import load_encoder
 from engines.train.imitation import Imitation
 from engines.train.journal import Journal
 from engines.train.reinforce import Reinforce

@@ -8,13 +8,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from engines.encoder.features import encode_images
 from engines.network import RGB_FEATURES, PolicyNetwork
 from engines.train.lanes import Glimpse, Tensors
-from onboard.manifest import RgbScale
 
 Floats32 = npt.NDArray[np.float32]
-SCALE = RgbScale()
-IMAGES_AT_ONCE = 8
 
 
 class Student:
@@ -58,21 +56,9 @@ class Student:
         """Return what the colour encoder makes of each image; zeros of none, as in the network."""
         features = [np.zeros((1, self._network.widths.rgb), np.float32)] * len(glimpses)
         seeing = [lane for lane, glimpse in enumerate(glimpses) if glimpse.image is not None]
-        for begin in range(0, len(seeing), IMAGES_AT_ONCE):
-            some = seeing[begin : begin + IMAGES_AT_ONCE]
-            images = np.stack([image for lane in some if (image := glimpses[lane].image) is not None])
-            for lane, row in zip(some, self._encode(normalised(images)), strict=True):
+        if seeing:
+            images = np.stack([image for lane in seeing if (image := glimpses[lane].image) is not None])
+            found = encode_images(self._network.get_submodule("rgb"), images).cpu().numpy()
+            for lane, row in zip(seeing, found, strict=True):
                 features[lane] = row[None]
         return features
-
-    def _encode(self, planes: Floats32) -> Floats32:
-        images = torch.from_numpy(planes).to(self._device, memory_format=torch.channels_last)
-        with torch.no_grad():
-            return np.asarray(self._network.get_submodule("rgb")(images).cpu().numpy())
-
-
-def normalised(images: npt.NDArray[np.uint8]) -> Floats32:
-    """Return (N, 3, height, width) float32 of images (N, height, width, 3), as `onboard.contract.rgb_tensor` does."""
-    gain = np.asarray(1.0 / (255.0 * np.asarray(SCALE.std)), np.float32)
-    offset = np.asarray(-np.asarray(SCALE.mean) / np.asarray(SCALE.std), np.float32)
-    return np.ascontiguousarray((images.astype(np.float32) * gain + offset).transpose(0, 3, 1, 2))

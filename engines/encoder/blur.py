@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageFilter
 
-from engines.train.encoder_config import BlurSection
+from engines.encoder.config import BlurSection
 
 WHITE = 255.0
 BEST_JPEG = 95

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw
 
-from engines.train.views import BIN_RAD, FARTHEST_M, FORWARD_BINS, Labels
-from engines.train.views_blur import Frame
+from engines.encoder.blur import Frame
+from engines.encoder.views import BIN_RAD, FARTHEST_M, FORWARD_BINS, Labels
 
 COLUMNS = 4
 PLOT_PX, PAD_PX, TEXT_PX = 90, 8, 14

@@ -20,8 +20,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from engines.train.encoder_config import ViewsSection
-from engines.train.views import (
+from engines.encoder.blur import Frame
+from engines.encoder.config import ViewsSection
+from engines.encoder.views import (
     LABELS,
     Labels,
     Split,
@@ -30,7 +31,6 @@ from engines.train.views import (
     draw_view,
     make_viewpoints,
 )
-from engines.train.views_blur import Frame
 from hil.episode_files import COMMITTED
 from onboard.contract import RGB_HEIGHT, RGB_WIDTH
 from onboard.errors import InputError, OnboardError

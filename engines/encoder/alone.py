@@ -1,4 +1,4 @@
-"""`python -m engines.train.encoder_command`: train the colour encoder alone and say how well it tells distances."""
+"""The colour encoder trained by itself, with a report of how well it tells distances in buildings it never saw."""
 
 from __future__ import annotations
 
@@ -6,60 +6,48 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-import typer
 from pydantic import ValidationError
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from engines.network import PAPER, TINY
-from engines.train.encoder import Report, train_encoder
-from engines.train.encoder_config import EncoderSection
-from engines.train.encoder_picture import save_sheet
-from engines.train.encoder_report import evaluate_encoder, load_predictor, predict, report_views
+from engines.encoder.config import EncoderSection
+from engines.encoder.picture import save_sheet
+from engines.encoder.report import evaluate_encoder, load_predictor, predict, report_views
+from engines.encoder.training import Report, train_encoder
+from engines.network import Widths
 from onboard.config import read_toml, validation_line
-from onboard.errors import ConfigError, InputError, OnboardError
+from onboard.errors import ConfigError, InputError
 
-REFUSED = 2
 SHEET_SORT, SHEET_VIEWS = "unseen", 24
 LINE_EVERY = 25
 """Steps between lines where there is no terminal."""
 SMOOTHING = 0.98
 """Of the figures shown: the share of what they were before this step."""
-main = typer.Typer(add_completion=False, pretty_exceptions_enable=False, help=__doc__)
 
 
-@main.command()
-def train(
-    out: Annotated[Path, typer.Option(help="Folder of this training; the same call goes on where it ended.")],
-    seed: Annotated[int, typer.Option(min=0, help="Of views, weights and batches.")] = 0,
-    config: Annotated[Path | None, typer.Option(help="A .toml with an [encoder] table.")] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Processes that render.")] = 2,
-    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
-    tiny: Annotated[bool, typer.Option("--tiny", help="Small widths, for trying out.")] = False,
-) -> None:
-    """Render, train, and write encoder.pt, report.json and sheet.png into the folder."""
-    widths = TINY if tiny else PAPER
+def train_and_report(
+    out: Path, seed: int, config: Path | None, jobs: int, device: str, widths: Widths
+) -> dict[str, Any]:
+    """Train the encoder in a folder, going on where it ended, and leave encoder.pt, report.json and sheet.png there.
+
+    Returns what `evaluate_encoder` does. Raises OnboardError.
+    """
+    section = EncoderSection() if config is None else _section(config)
+    with _shown() as report:
+        train_encoder(section, seed, out, widths, device=device, jobs=jobs, report=report)
+    result = evaluate_encoder(section, seed, out, widths, device=device, jobs=jobs)
+    views = report_views(section, seed, out)[SHEET_SORT]
+    chosen = np.linspace(0, len(views) - 1, min(SHEET_VIEWS, len(views))).astype(int)
+    predicted = predict(load_predictor(out, seed, widths)[0], views)
     try:
-        section = EncoderSection() if config is None else _section(config)
-        with _shown() as report:
-            train_encoder(section, seed, out, widths, device=device, jobs=jobs, report=report)
-        result = evaluate_encoder(section, seed, out, widths, device=device, jobs=jobs)
-        views = report_views(section, seed, out)[SHEET_SORT]
-        chosen = np.linspace(0, len(views) - 1, min(SHEET_VIEWS, len(views))).astype(int)
-        predicted = predict(load_predictor(out, seed, widths)[0], views)
         save_sheet(views.images(chosen), views.labels[chosen], predicted[chosen], out / "sheet.png")
         (out / "report.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    except OnboardError as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(REFUSED) from error
     except OSError as error:
-        typer.echo(f"error: {out}: cannot be written: {error.strerror}", err=True)
-        raise typer.Exit(REFUSED) from error
-    for line in summary(result):
-        typer.echo(line)
+        raise InputError(f"{out}: cannot be written: {error.strerror}") from error
+    return result
 
 
 def summary(result: Mapping[str, Any]) -> list[str]:
@@ -102,7 +90,3 @@ def _shown() -> Iterator[Report]:
                 console.print(f"encoder: step {step} of {total}, {figures}", highlight=False, soft_wrap=True)
 
         yield report
-
-
-if __name__ == "__main__":
-    main()

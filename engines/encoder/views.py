@@ -13,9 +13,9 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from engines.train.encoder_config import ViewsSection
-from engines.train.views_blur import Frame, blurred
-from engines.train.views_way import free_way_m
+from engines.encoder.blur import Frame, blurred
+from engines.encoder.config import ViewsSection
+from engines.encoder.way import free_way_m
 from hil.bodies import NO_BODIES, Bodies
 from hil.furniture import furnish
 from hil.maps import World, load_map

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from engines.train.encoder_config import EncoderSection, PhaseSection
-from engines.train.encoder_features import planes_of
-from engines.train.views import FORWARD_BINS
-from engines.train.views_cache import Views
+from engines.encoder.cache import Views
+from engines.encoder.config import EncoderSection, PhaseSection
+from engines.encoder.features import planes_of
+from engines.encoder.views import FORWARD_BINS
 from onboard.manifest import RgbScale
 
 ORDER_STREAM, MIRROR_STREAM = 3, 4
