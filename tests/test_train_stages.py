@@ -7,7 +7,7 @@ import torch
 
 from engines.encoder.features import save_encoder
 from engines.network import untrained
-from engines.train import stages
+from engines.train import reinforce, stages
 from engines.train.checkpoint import load_policy
 from onboard.errors import InputError
 from tests.train_rig import small
@@ -64,3 +64,16 @@ def test_an_unknown_stage_is_refused(tmp_path):
     with pytest.raises(InputError, match="--until never: must be one of encoder, imitation, reinforce"):
         stages.train(small(), tmp_path, CPU, "never")
     assert not list(tmp_path.iterdir())
+
+
+#   what the reinforcement finds better    stages that the policy names
+KEPT = [("after", ["imitation", "reinforce"]), ("before", ["imitation"])]
+
+
+@pytest.mark.parametrize(("kept", "named"), KEPT)
+def test_the_policy_names_the_reinforcement_where_it_was_kept(tmp_path, monkeypatch, kept, named):
+    monkeypatch.setattr(reinforce, "better", lambda before, after: kept)
+    changes = {"reinforce__chapters": 1, "reinforce__rounds": 1, "reinforce__decisions": 4, "reinforce__collectors": 0}
+    checks = {"reinforce__validate_drives": 0, "reinforce__choose_drives": 1, "driving__max_s": 5.0}
+    file = stages.train(small(imitation__chapters=1, **changes, **checks), tmp_path, CPU, "reinforce")
+    assert load_policy(file)[1]["stages"] == named

@@ -1,0 +1,54 @@
+"""The recipe: checked at load, and told apart by what its checkpoints depend on."""
+
+from __future__ import annotations
+
+import pytest
+
+from engines.train.config import DEFAULT, DEPENDS, described, load_train_config, rules_of
+from onboard.errors import ConfigError
+from tests.train_rig import small
+
+
+def test_the_default_recipe_is_the_papers_network_with_the_goal_layer():
+    config = load_train_config(DEFAULT)
+    assert (config.network.widths.memory, config.network.widths.memory_layers) == (1024, 2)
+    assert config.network.variant.goal_from == "pose"
+    assert 24 <= config.driving.most_run <= 64
+    assert set(config.places.maps) == {"gdc1", "gdc3", "ghc7", "ase4", "depot"}
+
+
+#   change                          stages whose checkpoints it makes useless
+CHANGES = [
+    ({"name": "another"}, ()),
+    ({"reinforce__rate": 1e-6}, ("reinforce",)),
+    ({"imitation__rate": 1e-6}, ("imitation", "reinforce")),
+    ({"domain__limits": 0.1}, ("imitation", "reinforce")),
+    ({"seed": 5}, ("imitation", "reinforce")),
+]
+
+
+@pytest.mark.parametrize(("changes", "stages"), CHANGES)
+def test_a_stage_depends_on_its_own_tables_and_those_before(changes, stages):
+    one, other = small(), small(**changes)
+    assert tuple(stage for stage in DEPENDS if one.digest(stage) != other.digest(stage)) == stages
+
+
+def test_the_plant_of_the_recipe_is_the_robots(tmp_path):
+    given = rules_of(small()).robot.config.robot.plant.read_text()
+    plant = tmp_path / "slow.toml"
+    plant.write_text(given.replace("speed_max = 1.0", "speed_max = 0.7"))
+    assert "speed_max = 0.7" in plant.read_text()
+    assert rules_of(small(robot__plant=str(plant))).robot.plant.linear.speed_max == 0.7
+
+
+def test_what_a_policy_tells_of_its_training():
+    told = described(small(seed=3))
+    assert (told["seed"], told["training_delay_ticks"], told["memory_reset_s"]) == (3, 3, 10.0)
+    assert told["config"]["places"]["maps"] == ["depot"]
+
+
+def test_a_recipe_with_an_unknown_key_is_refused(tmp_path):
+    file = tmp_path / "recipe.toml"
+    file.write_text("[driving]\nlaness = 3\n")
+    with pytest.raises(ConfigError, match=r"recipe\.toml.*laness"):
+        load_train_config(file)
