@@ -52,3 +52,23 @@ def test_a_recipe_with_an_unknown_key_is_refused(tmp_path):
     file.write_text("[driving]\nlaness = 3\n")
     with pytest.raises(ConfigError, match=r"recipe\.toml.*laness"):
         load_train_config(file)
+
+
+def test_files_are_told_apart_by_what_is_in_them_and_found_beside_the_recipe(tmp_path):
+    plant = rules_of(small()).robot.config.robot.plant.read_text()
+    digests = []
+    for folder, text in (
+        ("one", plant),
+        ("same", plant),
+        ("other", plant.replace("speed_max = 1.0", "speed_max = 0.7")),
+    ):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "base.toml").write_text(text)
+        (tmp_path / folder / "recipe.toml").write_text('[robot]\nplant = "base.toml"\n')
+        digests.append(load_train_config(tmp_path / folder / "recipe.toml").digest("imitation"))
+    assert digests[0] == digests[1] != digests[2]
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(ConfigError, match=r"nowhere\.toml: cannot be read"):
+        small(robot__plant=str(tmp_path / "nowhere.toml")).digest("imitation")

@@ -23,6 +23,7 @@ from hil.setting import Setting
 from onboard.config import Config, Fraction, Positive, Section, load_config, read_toml, validation_line
 from onboard.errors import ConfigError, InputError
 from onboard.geometry import IDENTITY
+from onboard.manifest import sha256_of
 
 DEFAULT = Path(__file__).parent / "default.toml"
 SIZES: dict[str, Widths] = {"paper": PAPER, "small": replace(PAPER, memory_layers=1, memory=512), "tiny": TINY}
@@ -100,8 +101,14 @@ class TrainConfig(Section):
     reinforce: ReinforceSection = ReinforceSection()
 
     def digest(self, stage: str) -> str:
-        """Return a digest of all that a stage's checkpoint depends on, by which trainings are told apart."""
+        """Return a digest of all that a stage's checkpoint depends on, by which trainings are told apart.
+
+        Raises ConfigError for a file that cannot be read.
+        """
         tables = self.model_dump(mode="json", include=set(DEPENDS[stage]))
+        # Of files what is in them counts, not where they lie.
+        tables["robot"] = {name: _content(path) for name, path in tables["robot"].items()}
+        tables["places"]["maps"] = [_content(place) if Path(place).suffix else place for place in self.places.maps]
         return hashlib.sha256(json.dumps(tables, sort_keys=True).encode()).hexdigest()
 
 
@@ -116,9 +123,11 @@ DEPENDS: dict[str, tuple[str, ...]] = {
 def load_train_config(path: Path, changes: dict[str, object] | None = None) -> TrainConfig:
     """Return the configuration in a file, with some values of it changed, given as "table.key".
 
+    Relative paths in the file are taken from its folder, those of changes from where the command was typed.
     Raises ConfigError naming file, field and limit.
     """
     table = read_toml(path)
+    _from_folder(table, path.parent)
     for key, value in (changes or {}).items():
         *tables, last = key.split(".")
         inner = table
@@ -131,6 +140,19 @@ def load_train_config(path: Path, changes: dict[str, object] | None = None) -> T
         raise ConfigError(validation_line(path, error)) from error
     except InputError as error:
         raise ConfigError(f"{path}: {error}") from error
+
+
+def _from_folder(table: dict[str, Any], folder: Path) -> None:
+    """Let the paths in a file's tables begin at its folder, where they have the form that they should have."""
+    robot, places = table.get("robot"), table.get("places")
+    if isinstance(robot, dict):
+        robot.update({name: str(folder / path) for name, path in robot.items() if isinstance(path, str)})
+    if isinstance(places, dict) and isinstance(places.get("maps"), list):
+        places["maps"] = [str(folder / one) if Path(str(one)).suffix else one for one in places["maps"]]
+
+
+def _content(path: str | None) -> str | None:
+    return None if path is None else sha256_of(Path(path))
 
 
 def rules_of(config: TrainConfig, colour: float = 0.0) -> Rules:
