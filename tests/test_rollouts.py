@@ -90,7 +90,7 @@ def test_what_is_learned_from_is_what_was_driven():
     assert rollout.decisions == 3 * SECTION.decisions == sum(map(len, rollout.runs))
     batch = batch_of(rollout.runs, network.memory_shape, torch.device("cpu"))
     with torch.no_grad():
-        logits = network.actor(unroll(network, batch))
+        logits = network.actor(unroll(network, batch)) / SECTION.temperature
     terms = policy_terms(logits, batch.rows, 0.2)
     # Memories and the reference are kept in half precision.
     assert float(terms.moved) < 1e-5
@@ -110,5 +110,5 @@ def test_the_beginning_is_asked_beside_the_driver():
     batch = batch_of(rollout.runs, began.memory_shape, torch.device("cpu"))
     fresh = replace(batch, memory=torch.zeros_like(batch.memory))
     with torch.no_grad():
-        logits = began.actor(unroll(began, fresh))
+        logits = began.actor(unroll(began, fresh)) / SECTION.temperature
     torch.testing.assert_close(logits, batch.rows[REFERENCE], atol=2e-3, rtol=0.0)

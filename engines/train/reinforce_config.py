@@ -23,12 +23,16 @@ class RewardSection(Section):
 class ReinforceSection(Section):
     """PPO after the imitation. Lanes, runs and memory resets are those of `[driving]`; every action is drawn.
 
+    Whoever is judged at the end takes its best action always, so what is drawn from must not be far from that: hence a
+    temperature below 1.
+
     chapters, rounds: as in the imitation; no chapters skip the stage
     decisions:        of each lane in a round
     critic_rounds:    rounds at the very beginning in which only the critic's head learns, which imitation leaves alone
     epochs:           how often a round is learned from at most, by the critic's head alone `critic_epochs`
     batch:            decisions in an update, about
     rate:             learning rate, falling in a line to a tenth; critic_rate: that of the critic's head
+    temperature:      an action is drawn, and its probability counted, as the softmax of the logits over this
     discount, trace:  gamma and lambda of the generalised advantage estimation
     clip:             an action's probability gains nothing by changing by more than this factor 1 -+ clip
     target_kl:        a round is left when the policy is further [nats] from the one that drove it
@@ -51,7 +55,8 @@ class ReinforceSection(Section):
     critic_epochs: int = Field(8, ge=1)
     batch: int = Field(512, ge=1)
     rate: Positive = 3e-5
-    critic_rate: Positive = 1e-3
+    critic_rate: Positive = 3e-3
+    temperature: Positive = 0.5
     discount: Fraction = 0.99
     trace: Fraction = 0.95
     clip: Positive = 0.2

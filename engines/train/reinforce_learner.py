@@ -94,7 +94,7 @@ class Learner:
         """Make a step, or none where the policy has moved too far already."""
         section, network = self._section, self._network
         states = unroll(network, batch)
-        terms = policy_terms(network.actor(states), batch.rows, section.clip)
+        terms = policy_terms(network.actor(states) / section.temperature, batch.rows, section.clip)
         value = value_loss(network.critic(leaned(states, section.value))[:, 0], batch.rows[RETURN], section)
         compass = compass_error(network.auxiliary(states), batch.rows[COMPASS])
         auxiliary = section.auxiliary if network.variant.auxiliary else 0.0

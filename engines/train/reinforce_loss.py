@@ -34,7 +34,7 @@ class PolicyTerms(NamedTuple):
 
 
 def policy_terms(logits: Tensor, rows: Mapping[str, Tensor], clip: float) -> PolicyTerms:
-    """Return the terms of logits (N, 28) over what was recorded of the same decisions, by name, (N, ...)."""
+    """Return the terms of a batch: logits (N, 28) over the temperature, and what was recorded, by name, (N, ...)."""
     now = torch.log_softmax(logits, dim=1)
     chosen = now.gather(1, rows[ACTION][:, None])[:, 0]
     change = chosen - rows[LOG_PROBABILITY]

@@ -22,7 +22,7 @@ Floats32 = npt.NDArray[np.float32]
 
 ACTION, LOG_PROBABILITY, REFERENCE = "action", "log_probability", "reference"
 ADVANTAGE, RETURN = "advantage", "return"
-"""What is learned from, beside the tensors: REFERENCE are the logits of the policy that the stage began with."""
+"""What is learned from, beside the tensors. REFERENCE: logits over the temperature, of the policy at the start."""
 
 
 class Decided(NamedTuple):
@@ -148,14 +148,15 @@ class RolloutCollector:
         memories = [student.memory(lane) for lane in range(len(glimpses))]
         logits, values = student.decide(rows)
         began, _ = self._reference.decide(rows)
+        sharpness = np.float32(1.0 / self._section.temperature)
         for lane, glimpse in enumerate(glimpses):
-            action, log_probability = drawn(logits[lane], self._rng)
+            action, log_probability = drawn(sharpness * logits[lane], self._rng)
             row = {
                 **rows[lane],
                 COMPASS: glimpse.compass[None],
                 ACTION: np.array([action], np.int64),
                 LOG_PROBABILITY: _row(log_probability),
-                REFERENCE: began[lane][None].astype(SMALL),
+                REFERENCE: (sharpness * began[lane][None]).astype(SMALL),
             }
             self._tapes[lane].see(glimpse)
             self._tapes[lane].add(Decided(row, glimpse.fresh, memories[lane], float(values[lane])))
