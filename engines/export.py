@@ -58,7 +58,7 @@ class Exported(NamedTuple):
     agreement: Agreement
 
 
-class _Exported(nn.Module):
+class _DecisionStep(nn.Module):
     """The network without its auxiliary head, outputs in the order of OUTPUT_NAMES."""
 
     def __init__(self, network: PolicyNetwork) -> None:
@@ -77,7 +77,7 @@ class TorchEngine:
 
     def __init__(self, network: PolicyNetwork) -> None:
         self._names = network.inputs
-        self._network = _Exported(network.eval())
+        self._network = _DecisionStep(network.eval())
 
     def warm_up(self) -> None:
         """Nothing to warm."""
@@ -112,7 +112,7 @@ def onnx_model(network: PolicyNetwork, weights: Weights = "float32") -> onnx.Mod
         # The TorchScript exporter keeps the GRU as one node; it warns of its age and of batches other than 1.
         warnings.simplefilter("ignore")
         torch.onnx.export(
-            _Exported(network.eval()),
+            _DecisionStep(network.eval()),
             zeros,
             content,
             dynamo=False,

@@ -1,4 +1,4 @@
-"""A model and its manifest are put in place together: an interrupted export leaves the old pair, never half a file."""
+"""A model and its manifest are put in place one right after the other, each whole: a pair that was torn is refused."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from onboard.errors import InputError
 def staged(model: Path) -> Iterator[Path]:
     """Give a path of the same name in a folder beside `model` where to write it and its manifest; then replace both.
 
-    The model goes first and the manifest last: whoever reads in between finds a hash that does not fit. Nothing is
-    replaced when the body raises. Raises InputError when something cannot be written.
+    Nothing is replaced when the body raises or is killed: the old pair stays. Two files cannot be replaced at once: the
+    model goes first and the manifest last, so an export that is killed between the two leaves the new model beside the
+    old manifest. Its hash does not fit the model, so that whoever loads the two is refused, until the export is made
+    again. Raises InputError when something cannot be written.
     """
     folder = model.with_name(f".{model.name}.part")
     try:

@@ -46,7 +46,7 @@ PLANNER = "planner"
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class EndErrors:
     """How far the two estimates were from the truth at the end of a drive [m]."""
 
     ideal_m: float
@@ -122,13 +122,13 @@ def drive_known(setting: Setting, episode: Episode) -> Floats:
     return known_drive(outcome, episode.start, goal_tick(setting.config.rates.ticks_per_decision))
 
 
-def replay(setting: Setting, episode: Episode, known: Floats, seed: int) -> Ended:
+def replay(setting: Setting, episode: Episode, known: Floats, seed: int) -> EndErrors:
     """Return where the two estimates end for one draw of the noise. Raises InputError where the start is not free."""
     robot = Replay(setting, course_of(setting), episode.start, seed, known)
     robot.to_the_end()
     x_m, y_m = known[-1, 0], known[-1, 1]
     own = own_pose(robot, episode.start)
-    return Ended(math.hypot(robot.mean[0] - x_m, robot.mean[1] - y_m), math.hypot(own.x_m - x_m, own.y_m - y_m))
+    return EndErrors(math.hypot(robot.mean[0] - x_m, robot.mean[1] - y_m), math.hypot(own.x_m - x_m, own.y_m - y_m))
 
 
 def own_pose(robot: FastRobot, start: Pose) -> Pose:
@@ -141,7 +141,7 @@ def own_pose(robot: FastRobot, start: Pose) -> Pose:
 
 def ends_of(
     setting: Setting, episode: Episode, cases: Sequence[str], seeds: Sequence[int]
-) -> Iterator[tuple[str, list[Ended]]]:
+) -> Iterator[tuple[str, list[EndErrors]]]:
     """Return for each case how its drives of one episode end, one for each seed. Raises InputError."""
     known = drive_known(setting, episode)
     for name in cases:

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from hil.ceiling import CASES, Ended, ends_of
+from hil.ceiling import CASES, EndErrors, ends_of
 from hil.conditions import load_conditions
 from hil.episode_sets import COMMITTED_SET
 from hil.evaluate.campaign import noise_seed
@@ -85,9 +85,9 @@ def ceiling(
     console.print(_table(ceilings, sum(source.count for source in sources), draws))
 
 
-def _ends(robot: RobotFiles, sources: Sequence[Source], draws: int, seed: int) -> dict[str, list[list[Ended]]]:
+def _ends(robot: RobotFiles, sources: Sequence[Source], draws: int, seed: int) -> dict[str, list[list[EndErrors]]]:
     """Return for each condition and episode how the drives of all draws end."""
-    ends: dict[str, list[list[Ended]]] = {name: [] for name in CASES}
+    ends: dict[str, list[list[EndErrors]]] = {name: [] for name in CASES}
     for source in sources:
         known = load_set(source)
         setting = Setting(known.world, robot.plant, robot.body, robot.mounts, robot.config)
@@ -99,7 +99,7 @@ def _ends(robot: RobotFiles, sources: Sequence[Source], draws: int, seed: int) -
     return ends
 
 
-def _ceiling(rows: Sequence[Sequence[Ended]], seed: int) -> Ceiling:
+def _ceiling(rows: Sequence[Sequence[EndErrors]], seed: int) -> Ceiling:
     """Return the figures of one condition; `rows` are the episodes."""
     ideal, own = (_shares(rows, name) for name in ("ideal", "own"))
     return Ceiling(
@@ -112,7 +112,7 @@ def _ceiling(rows: Sequence[Sequence[Ended]], seed: int) -> Ceiling:
     )
 
 
-def _shares(rows: Sequence[Sequence[Ended]], name: str) -> Array:
+def _shares(rows: Sequence[Sequence[EndErrors]], name: str) -> Array:
     """Return (episodes,) share of each episode's draws that are within the limit."""
     return np.array([np.mean([getattr(one, name) for one in row]) for row in rows])
 
