@@ -9,7 +9,7 @@ from __future__ import annotations
 import multiprocessing
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import torch
 
@@ -19,6 +19,7 @@ from engines.train.sequences import is_learned
 from onboard.errors import OnboardError
 
 CLOSE_S = 10.0
+ENDED = "a collector's process ended: most likely the machine ran out of memory"
 Brought = TypeVar("Brought")
 Brings = TypeVar("Brings", covariant=True)
 
@@ -98,8 +99,9 @@ class ProcessCrew(Generic[Brought]):
             self._processes.append(process)
 
     def open(self, seed: Sequence[int]) -> None:
-        """Let all furnish; the first result waits for it."""
+        """Let all furnish, and wait for it. Raises OnboardError with what the first one that cannot says."""
         self._send(("open", list(seed)))
+        self._answers()
 
     def request(self, weights: Weights) -> None:
         """Let all begin a round."""
@@ -107,16 +109,7 @@ class ProcessCrew(Generic[Brought]):
 
     def result(self) -> list[Brought]:
         """Wait for all and return what they bring, in their order."""
-        rounds = []
-        for end in self._ends:
-            try:
-                answer = end.recv()
-            except EOFError as error:
-                raise OnboardError("a collector's process ended: most likely the machine ran out of memory") from error
-            if isinstance(answer, str):
-                raise OnboardError(f"a collector failed: {answer}")
-            rounds.append(answer)
-        return rounds
+        return self._answers()
 
     def close(self) -> None:
         """End the processes."""
@@ -128,12 +121,25 @@ class ProcessCrew(Generic[Brought]):
                 process.terminate()
         self._ends, self._processes = [], []
 
+    def _answers(self) -> list[Any]:
+        """Return one answer of each. A text is what went wrong."""
+        answers = []
+        for end in self._ends:
+            try:
+                answer = end.recv()
+            except (EOFError, ConnectionError) as error:
+                raise OnboardError(ENDED) from error
+            if isinstance(answer, str):
+                raise OnboardError(f"a collector failed: {answer}")
+            answers.append(answer)
+        return answers
+
     def _send(self, order: tuple[str, object]) -> None:
         for end in self._ends:
             try:
                 end.send(order)
             except OSError as error:
-                raise OnboardError("a collector's process ended: most likely the machine ran out of memory") from error
+                raise OnboardError(ENDED) from error
 
 
 def weights_of(network: PolicyNetwork) -> Weights:
@@ -152,7 +158,10 @@ def _work(
     frozen: Weights,
     number: int,
 ) -> None:
-    """Take orders until the other end is closed; an error that the user can mend goes back as its line."""
+    """Take orders until the other end is closed, and answer each, an opening by None.
+
+    An error that the user can mend goes back as its line, to a trainer who waits for it instead of sending weights.
+    """
     torch.set_num_threads(1)
     network = PolicyNetwork(widths, variant)
     network.load_state_dict({name: torch.from_numpy(value) for name, value in frozen.items()}, strict=False)
@@ -165,6 +174,7 @@ def _work(
         try:
             if order == "open":
                 collector = make(rules, network, what, number, torch.device("cpu"))
+                end.send(None)
             elif collector is not None:
                 end.send(collector.collect(what))
         except (OnboardError, MemoryError) as error:
