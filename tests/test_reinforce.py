@@ -61,6 +61,13 @@ def test_interrupted_it_is_the_same_training(tmp_path):
     assert same(whole, trained(tiny(), tmp_path / "whole")[0])
 
 
+@pytest.mark.long
+def test_a_collector_of_its_own_changes_nothing(tmp_path):
+    here, _ = trained(tiny(reinforce__chapters=1), tmp_path / "here")
+    there, _ = trained(tiny(reinforce__chapters=1, reinforce__collectors=1), tmp_path / "there")
+    assert same(here, there)
+
+
 def test_while_the_critic_warms_up_nothing_else_learns(tmp_path):
     config = tiny(reinforce__chapters=1, reinforce__critic_rounds=2)
     network, _ = trained(config, tmp_path)

@@ -53,8 +53,8 @@ class ReinforceSection(Section):
     critic_rounds: int = Field(8, ge=0)
     epochs: int = Field(2, ge=1)
     critic_epochs: int = Field(8, ge=1)
-    batch: int = Field(512, ge=1)
-    rate: Positive = 3e-5
+    batch: int = Field(384, ge=1)
+    rate: Positive = 5e-5
     critic_rate: Positive = 3e-3
     temperature: Positive = 0.5
     discount: Fraction = 0.99
