@@ -16,9 +16,10 @@ from hil.baselines import KnowsMap
 from hil.cell_watch import NONE
 from hil.course import Course, course_of, goal_tick
 from hil.fast_eyes import FastEyes, last_image
+from hil.fast_outcome import outcome_of
 from hil.fast_robot import FastRobot, time_ns
 from hil.needs import goal_request, map_from_start
-from hil.outcome import MAX_S, REACHED_M, Outcome, how_ended
+from hil.outcome import MAX_S, Outcome, how_ended
 from hil.plant import NS, STEP_NS
 from hil.routes import Episode
 from hil.setting import Setting
@@ -284,21 +285,8 @@ class FastDrive:
 
     def outcome(self) -> Outcome:
         """Return how the drive has gone so far."""
-        robot, goal, ended = self._robot, self._episode.goal_xy_m, self.ended()
-        s, ticks = robot.state, robot.tick - self._began
-        distance_m = math.hypot(s.x_m - goal[0], s.y_m - goal[1])
-        return Outcome(
-            reached=ended == "stop" and distance_m <= REACHED_M,
-            ended=ended,
-            contacts=int(s.contacts),
-            time_s=ticks * STEP_NS / NS,
-            path_m=s.path_m,
-            distance_m=distance_m,
-            min_clearance_m=s.clear_m,
-            actions=self._actions,
-            trace=robot.trace(ticks),
-            bumps=int(s.bumps),
-        )
+        ticks = self._robot.tick - self._began
+        return outcome_of(self._robot, self._episode.goal_xy_m, self.ended(), ticks, self._actions)
 
 
 def _ticks(seconds: float) -> int:
