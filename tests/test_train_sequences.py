@@ -53,6 +53,21 @@ def test_a_batch_of_runs_gives_what_single_steps_gave():
     np.testing.assert_array_equal(batch.rows["odom"].numpy(), np.concatenate([run.rows["odom"] for run in runs])[order])
 
 
+def test_pytorchs_own_gru_gives_the_same_and_can_be_learned_from_on_cuda():
+    network, runs, _ = recorded([True] + [False] * 6 + [True] + [False] * 2, most=5)
+    network.eval()
+    batch, learned = batch_of(runs, network.memory_shape, torch.device("cpu")), []
+    for by_torch in (False, True):
+        network.zero_grad()
+        states = unroll(network, batch, by_torch)
+        states.square().sum().backward()
+        learned.append([states.detach(), *(weight.grad.clone() for weight in network.gru.parameters())])
+    for one, other in zip(*learned, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+    # In evaluation mode cuDNN refuses the way back.
+    assert (network.gru.training, network.gru.dropout) == (True, 0.0)
+
+
 def test_the_recorder_forgets_what_was_taken():
     recorder = Recorder(4)
     recorder.add({"odom": np.zeros((1, 5), np.float32)}, True, np.zeros((2, 4), np.float32))

@@ -106,11 +106,17 @@ def batch_of(runs: Sequence[Run], memory_shape: tuple[int, int], device: torch.d
     )
 
 
-def unroll(network: PolicyNetwork, batch: Batch) -> Tensor:
-    """Return (all decisions, width) the top of the memory after every decision, in packed order."""
+def unroll(network: PolicyNetwork, batch: Batch, by_torch: bool | None = None) -> Tensor:
+    """Return (all decisions, width) the top of the memory after every decision, in packed order.
+
+    by_torch: use PyTorch's own GRU in place of `packed_gru`; None does where the network is not on a CPU
+    """
     encoded = network.encode(batch.rows)
-    if encoded.device.type == "cpu":
+    by_torch = encoded.device.type != "cpu" if by_torch is None else by_torch
+    if not by_torch:
         return packed_gru(network.gru, encoded, batch.sizes, batch.memory[:, batch.order])
+    # cuDNN has no way back through a GRU in evaluation mode. Without dropout the two modes are one.
+    network.gru.train()
     packed = PackedSequence(encoded, batch.sizes, batch.order.to(encoded.device), batch.back.to(encoded.device))
     states, _ = network.gru(packed, batch.memory)
     top: Tensor = states.data
