@@ -97,13 +97,15 @@ class Condition(Section):
         """
         true_plant = scaled_plant(setting.plant, self.plant_scale) if self.plant_scale != 1.0 else None
         return replace(
-            setting,
+            self.robot_of(setting),
             true_plant=true_plant,
-            mounts=self._mounts(setting.mounts),
-            config=self._config(setting.config),
             senses=self.senses(setting.senses),
             limits=setting.limits and self.limits,
         )
+
+    def robot_of(self, setting: Setting) -> Setting:
+        """Return a setting with the mounts and the configuration of this condition alone. Raises InputError as `of`."""
+        return replace(setting, mounts=self._mounts(setting.mounts), config=self._config(setting.config))
 
     def check(self, mounts: Mounts, config: Config) -> None:
         """Raise InputError where `of` would, for a robot with these files."""
@@ -143,6 +145,14 @@ class Condition(Section):
         if not left:  # a list without names means all of them
             raise InputError(f"cameras_gone: {name}.cameras has none but {', '.join(section.cameras)}")
         return section.model_copy(update={"cameras": left})
+
+
+def without_cameras(setting: Setting, names: Sequence[str]) -> Setting:
+    """Return a setting whose robot has some depth cameras no more, neither mounted nor named by its configuration.
+
+    Raises InputError as `Condition.of` does.
+    """
+    return Condition(what="cameras gone", cameras_gone=list(names)).robot_of(setting)
 
 
 def scaled_plant(plant: Plant, scale: float) -> Plant:
