@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import torch
 
+from engines.train.collector import drawn
 from engines.train.reinforce_config import ReinforceSection
 from engines.train.reinforce_loss import leaned, policy_terms, value_loss
-from engines.train.rollouts import ACTION, ADVANTAGE, LOG_PROBABILITY, REFERENCE, drawn
+from engines.train.rollouts import ACTION, ADVANTAGE, LOG_PROBABILITY, REFERENCE
 
 GOOD, ACTIONS = 3, 28
 SECTION = ReinforceSection()

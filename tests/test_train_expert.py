@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from engines.train.expert import soft_targets
+from engines.train import expert
+from engines.train.expert import Expert, goal_compass, soft_targets
+from engines.train.places import draw_drives
+from hil.conditions import scaled_plant
 from onboard.contract import STOP_ACTION
 from onboard.dynamic_window import STAND, UNSAFE
+from onboard.messages import Pose
+from tests.train_rig import depot
 
 
 def scores(**by_action: float):
@@ -40,3 +47,26 @@ def test_at_the_goal_only_standing_is_right():
 def test_where_nothing_is_safe_there_is_nothing_to_learn():
     _, weight = soft_targets(np.full(28, 2.0 * UNSAFE, np.float32), 0.08)
     assert weight == 0.0
+
+
+def test_the_expert_is_told_the_true_plant(monkeypatch):
+    told = []
+    made = expert.make_policy
+    monkeypatch.setattr(expert, "make_policy", lambda name, *rest: told.append(rest[0]) or made(name, *rest))
+    rules, building = depot()
+    setting = replace(building.setting, true_plant=scaled_plant(building.setting.plant, 1.3))
+    Expert(setting, draw_drives(rules.places, building, np.random.default_rng(0))[0][0])
+    assert told[0].plant is setting.true_plant
+
+
+#   goal, as seen from (1, 2) looking to the left
+COMPASS = [((1.0, 5.0), (3.0, 1.0, 0.0)), ((-1.0, 2.0), (2.0, 0.0, 1.0))]
+
+
+@pytest.mark.parametrize(("goal_xy_m", "expected"), COMPASS)
+def test_the_compass_points_to_the_goal(goal_xy_m, expected):
+    assert goal_compass(Pose(1.0, 2.0, np.pi / 2), goal_xy_m) == pytest.approx(expected, abs=1e-6)
+
+
+def test_at_the_goal_the_compass_points_ahead():
+    assert goal_compass(Pose(1.0, 2.0, 0.0), (1.0, 2.0)).tolist() == [0.0, 1.0, 0.0]

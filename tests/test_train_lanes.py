@@ -8,14 +8,16 @@ import numpy as np
 import pytest
 
 from engines.train.collector import plain_robot
+from engines.train.expert import Expert
 from engines.train.lanes import Held, Lane
 from engines.train.places import PlacesSection, draw_drives
 from hil.baselines import make_policy
 from hil.fast import FastDrive
-from onboard.contract import ACTIONS, INPUTS
+from onboard.contract import ACTIONS, INPUTS, tensors
 from onboard.errors import OnboardError
 from onboard.interfaces import Policy
 from onboard.messages import Decision, Memory, Observation, Twist
+from tests.test_contract import full_manifest
 from tests.train_rig import depot
 
 
@@ -54,6 +56,32 @@ def test_what_a_lane_waits_with_is_the_contract():
     rho, cos, sin = glimpse.compass
     assert rho == pytest.approx(glimpse.tensors["goal"][0, 0], abs=0.3)
     assert np.hypot(cos, sin) == pytest.approx(1.0, abs=1e-5)
+
+
+def test_tensors_are_those_of_the_runtime_to_the_last_bit():
+    one = lane(3)
+    for _ in range(8):
+        glimpse = one.wait()
+        observation = one._held.asked[1]
+        wanted = tensors(observation, np.zeros(INPUTS["memory_in"].type.shape[::2], np.float32), full_manifest())
+        for name, values in glimpse.tensors.items():
+            np.testing.assert_array_equal(values, wanted[name], strict=True)
+        one.answer(int(np.argmax(glimpse.scores)))
+
+
+def test_a_gone_camera_blinds_the_student_and_not_the_expert(monkeypatch):
+    seen = []
+    scores = Expert.scores
+    monkeypatch.setattr(Expert, "scores", lambda self, o, truth: seen.append(truth.scan) or scores(self, o, truth))
+    plain = lane()._rules
+    one = lane(domain=plain.domain.model_copy(update={"camera_gone": 1.0}))
+    glimpse = one.wait()
+    whole = depot()[1].course.scan
+    blind = glimpse.tensors["scan"][0, 0][whole.seen] == 0.0
+    assert blind.any()
+    assert not blind.all()
+    np.testing.assert_array_equal(seen[0].seen, whole.seen)
+    np.testing.assert_array_equal(seen[0].ranges_m, whole.ranges(one._drive.robot.pose, one._drive.robot.bodies))
 
 
 def test_the_memory_is_fresh_at_the_start_and_every_ten_seconds():

@@ -15,6 +15,7 @@ from engines.train.stages import beginning
 SMALL: dict[str, Any] = {
     "network.size": "tiny",
     "places.maps": ["depot"],
+    "places.furniture": 0.0,
     "driving.lanes": 3,
     "driving.decisions": 12,
     "imitation.chapters": 2,
@@ -39,7 +40,7 @@ def network_of(config: TrainConfig) -> PolicyNetwork:
 
 @cache
 def depot() -> tuple[Rules, Building]:
-    """Return the small training's rules, and its building furnished by seed 1."""
+    """Return the small training's rules, and its building as it is."""
     rules = rules_of(small())
     return rules, make_building(rules.places, "depot", 1, rules.robot)
 

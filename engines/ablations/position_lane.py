@@ -9,13 +9,12 @@ import numpy as np
 from engines.ablations.position_drive import PositionDrive
 from engines.ablations.position_expert import position_scores
 from engines.train.domain import draw_drill
-from engines.train.lanes import LOC_ABSENT, SCAN_SCALE, Ended, Glimpse, LaneRules, Seat, Tensors
+from engines.train.expert import goal_compass
+from engines.train.lanes import FRESH, MADE, Ended, Glimpse, LaneRules, Seat
 from engines.train.places import Building, Goal, draw_drives, geodesic_m
 from hil.course import varied
 from hil.routes import Episode
-from onboard.contract import action_tensor, goal_tensor, motion_tensor, scan_tensor
-from onboard.geometry import apply, inverse
-from onboard.messages import Observation, Pose
+from onboard.contract import tensors
 
 
 class PositionLane:
@@ -36,11 +35,11 @@ class PositionLane:
         observation, fresh = self._drive.observe()
         pose = self._drive.robot.pose
         return Glimpse(
-            tensors=_tensors(observation),
+            tensors=tensors(observation, FRESH, MADE),
             image=None,
             fresh=fresh,
             scores=position_scores(self._building, self._goal, pose) if self._rules.expert else None,
-            compass=_compass(pose, self._goal.xy_m),
+            compass=goal_compass(pose, self._goal.xy_m),
             geodesic_m=self._left_m(),
             contacts=int(self._drive.robot.state.contacts),
             ended=ended,
@@ -57,7 +56,7 @@ class PositionLane:
             self._building = self._buildings[self._next]
             self._drawn = draw_drives(rules.places, self._building, rng)
         self._episode, self._goal = self._drawn.pop()
-        setting = draw_drill(rules.domain, self._building.setting, rng).setting
+        setting = draw_drill(rules.domain, self._building, self._episode, rng).setting
         course, seat = varied(self._building.course, setting), Seat(rules.memory_reset_s, wants_color=False)
         seed = int(rng.integers(2**31))
         self._drive = PositionDrive(setting, course, self._episode, seat, seed, rules.max_s, exact=True)
@@ -65,23 +64,3 @@ class PositionLane:
     def _left_m(self) -> float:
         pose = self._drive.robot.pose
         return geodesic_m(self._building, self._goal, (pose.x_m, pose.y_m))
-
-
-def _tensors(observation: Observation) -> Tensors:
-    """Return what the contract makes of an observation."""
-    localization = observation.localization
-    return {
-        "scan": scan_tensor(observation.scan, SCAN_SCALE),
-        "odom": motion_tensor(observation.odometry),
-        "loc": LOC_ABSENT if localization is None else motion_tensor(localization),
-        "pose": motion_tensor(observation.filtered),
-        "goal": goal_tensor(observation.goal_xy_m),
-        "prev_action": action_tensor(observation.previous_action),
-    }
-
-
-def _compass(pose: Pose, goal_xy_m: tuple[float, float]) -> np.ndarray:
-    """Return (3,) rho [m], cos(phi), sin(phi) of the goal as it really lies."""
-    x, y = apply(inverse(pose), goal_xy_m)
-    rho = float(np.hypot(x, y))
-    return np.array([rho, x / rho, y / rho] if rho > 0.0 else [0.0, 1.0, 0.0], np.float32)

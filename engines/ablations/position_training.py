@@ -27,9 +27,9 @@ class PositionCollector(Collector):
 
     lane = PositionLane
 
-    def _action(self, lane: int, logits: Floats32, targets: Floats32) -> int:
+    def _action(self, lane: int, logits: Floats32, scores: Floats32) -> int:
         four = np.where(np.arange(len(logits)) < COUNT, logits, np.float32(-np.inf))
-        return super()._action(lane, four, targets)
+        return super()._action(lane, four, scores)
 
 
 class PositionImitation(Imitation):

@@ -18,6 +18,7 @@ from engines.train.lanes import Ended, Glimpse, Lane, LaneRules
 from engines.train.places import Building, PlacesSection, make_building
 from engines.train.sequences import COMPASS, TARGETS, WEIGHT, Recorder, Run
 from engines.train.student import Student
+from hil.episode_sets import RESERVED_SEEDS
 from hil.setting import Setting
 from onboard.config import Fraction, Positive, Section
 
@@ -53,13 +54,16 @@ class DrivingSection(Section):
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """All that a collector needs to know."""
+    """All that a collector needs to know. Raises ConfigError where the domain does not fit the robot."""
 
     places: PlacesSection
     domain: DomainSection
     driving: DrivingSection
     colour: float
     robot: Setting
+
+    def __post_init__(self) -> None:
+        self.domain.check(self.robot.config.rates)
 
     def lanes(self, *, expert: bool = True) -> LaneRules:
         """Return what every lane must know."""
@@ -148,25 +152,27 @@ class Collector:
             self._recorders[lane].add(row, glimpse.fresh, memories[lane])
             if glimpse.ended is not None:
                 self._greedy[lane] = self._rng.random() < self._driving.greedy
-            self._lanes[lane].answer(self._action(lane, logits[lane], targets))
+            self._lanes[lane].answer(self._action(lane, logits[lane], glimpse.scores))
 
-    def _action(self, lane: int, logits: npt.NDArray[np.float32], targets: npt.NDArray[np.float32]) -> int:
+    def _action(self, lane: int, logits: npt.NDArray[np.float32], scores: npt.NDArray[np.float32]) -> int:
         """Return who decides: the expert for a spell now and then, else the student, greedy or by chance."""
         driving, rng = self._driving, self._rng
         if self._spell[lane] == 0 and rng.random() < _spells(driving):
             self._spell[lane] = driving.expert_spell
         if self._spell[lane] > 0:
             self._spell[lane] -= 1
-            return int(np.argmax(targets))
+            return int(np.argmax(scores))
         if self._greedy[lane]:
             return int(np.argmax(logits))
-        return sampled(logits, rng)
+        return drawn(logits, rng)[0]
 
 
-def sampled(logits: npt.NDArray[np.float32], rng: np.random.Generator) -> int:
-    """Return an action drawn by its probability."""
+def drawn(logits: npt.NDArray[np.float32], rng: np.random.Generator) -> tuple[int, float]:
+    """Return an action drawn by its probability, and the logarithm of that."""
     odds = np.exp(logits.astype(np.float64) - logits.max())
-    return int(rng.choice(len(odds), p=odds / odds.sum()))
+    probabilities = odds / odds.sum()
+    action = int(rng.choice(len(odds), p=probabilities))
+    return action, float(np.log(probabilities[action]))
 
 
 def _spells(driving: DrivingSection) -> float:
@@ -178,18 +184,28 @@ def _spells(driving: DrivingSection) -> float:
 
 def make_buildings(rules: Rules, seed: Sequence[int]) -> list[Building]:
     """Return every map with furniture by seed. Raises InputError."""
-    furniture = np.random.default_rng(seed).integers(2**31, size=len(rules.places.maps))
+    furniture = furniture_seeds(seed, len(rules.places.maps))
     return [
-        make_building(rules.places, place, int(number), rules.robot)
+        make_building(rules.places, place, number, rules.robot)
         for place, number in zip(rules.places.maps, furniture, strict=True)
     ]
+
+
+def furniture_seeds(seed: Sequence[int], count: int) -> list[int]:
+    """Return seeds of furniture, none of them one of those that the evaluation keeps to itself."""
+    rng = np.random.default_rng(seed)
+    numbers = rng.integers(2**31, size=count)
+    while (reserved := np.isin(numbers, list(RESERVED_SEEDS))).any():
+        numbers[reserved] = rng.integers(2**31, size=int(reserved.sum()))
+    return [int(number) for number in numbers]
 
 
 def plain_robot(rules: Rules) -> Rules:
     """Return the rules for looking how good the student is: the configured robot, always greedy, never the expert."""
     domain = DomainSection(
         plant_spread=0.0, delay_ticks=_delay(rules), drift_scale=(1.0, 1.0), drift_paper=1.0, no_localization=0.0,
-        often_localized=0.0, camera_gone=0.0, scan_noise=0.0, scan_holes=0.0, pedestrians=0.0, limits=1.0,
+        often_localized=0.0, late_localization=0.0, camera_gone=0.0, scan_noise=0.0, scan_holes=0.0, pedestrians=0.0,
+        limits=1.0,
     )  # fmt: skip
     driving = rules.driving.model_copy(update={"expert": 0.0, "greedy": 1.0})
     return replace(rules, domain=domain, driving=driving)

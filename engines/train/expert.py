@@ -42,14 +42,17 @@ class Expert:
     """The teacher of one drive; what it has seen on the way is kept, so it must be asked at every decision."""
 
     def __init__(self, setting: Setting, episode: Episode, news_s: float | None = None) -> None:
-        planner = make_policy("planner", setting, episode)
+        """Be told the true plant. Raises InputError where the map planner cannot drive."""
+        planner = make_policy("planner", replace(setting, plant=setting.base_plant), episode)
         if not isinstance(planner, MapPlanner):
             raise InputError("the expert must be the map planner")
         planner.locate(episode.start)
         self._planner, self._start = planner, episode.start
         self._goal_xy_m = apply(inverse(episode.start), episode.goal_xy_m)
         self._memory = planner.initial_memory()
-        self._news_s = news_s if setting.senses.localization else None
+        # A fix is news from when it comes, however late that is.
+        senses = setting.senses
+        self._news_s = news_s + senses.fix_delay_s if news_s is not None and senses.localization else None
 
     def scores(self, observation: Observation, truth: Truth) -> Floats32:
         """Return (28,) minus the seconds that would be left after each action, as `DynamicWindow.decide` gives them."""
@@ -65,11 +68,12 @@ class Expert:
         age_ns = observation.localization_age_ns
         return age_ns is None or age_ns > self._news_s * NS_PER_S
 
-    def compass(self, truth: Truth) -> Floats32:
-        """Return (3,) rho [m], cos(phi), sin(phi) of the goal as it really lies from the robot."""
-        x, y = apply(inverse(between(self._start, truth.pose)), self._goal_xy_m)
-        rho = float(np.hypot(x, y))
-        return np.array([rho, x / rho, y / rho] if rho > 0.0 else [0.0, 1.0, 0.0], np.float32)
+
+def goal_compass(pose: Pose, goal_xy_m: tuple[float, float]) -> Floats32:
+    """Return (3,) rho [m], cos(phi), sin(phi) of a goal seen from a pose, both in one frame."""
+    x, y = apply(inverse(pose), goal_xy_m)
+    rho = float(np.hypot(x, y))
+    return np.array([rho, x / rho, y / rho] if rho > 0.0 else [0.0, 1.0, 0.0], np.float32)
 
 
 def _waiting() -> Floats32:

@@ -6,7 +6,7 @@ wherever the robot asks for a decision. Which lane is stepped when does not depe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -14,18 +14,19 @@ import numpy as np
 import numpy.typing as npt
 
 from engines.train.domain import DomainSection, Drill, draw_drill, flawed
-from engines.train.expert import Expert, Truth
+from engines.train.expert import Expert, Truth, goal_compass
 from engines.train.places import Building, Goal, PlacesSection, draw_drives, geodesic_m
 from hil.course import varied
 from hil.fast import FastDrive
 from hil.outcome import Outcome
 from hil.routes import Episode
 from hil.setting import Setting
-from onboard.contract import action_tensor, goal_tensor, motion_tensor, scan_tensor
+from onboard.config import RatesSection
+from onboard.contract import CONTRACT_VERSION, INPUTS, MEMORY_TENSORS, OUTPUTS, REQUIRED_OUTPUTS, Tensor, tensors
 from onboard.errors import OnboardError
 from onboard.inference import Result
-from onboard.manifest import ScanScale
-from onboard.messages import Decision, Memory, Motion, Observation, Scan, Twist
+from onboard.manifest import Manifest, TensorEntry
+from onboard.messages import Decision, Memory, Observation, Scan, Twist
 
 Array = npt.NDArray[np.generic]
 Tensors = dict[str, Array]
@@ -33,8 +34,6 @@ Tensors = dict[str, Array]
 FRESH: Memory = np.zeros((1, 1), np.float32)
 CARRIED: Memory = np.ones((1, 1), np.float32)
 """The pilot's side of a recurrent state that the trainer keeps: whether it has just been reset or goes on."""
-SCAN_SCALE = ScanScale()
-LOC_ABSENT = np.zeros((1, 5), np.float32)
 
 
 class Seat:
@@ -55,6 +54,30 @@ class Seat:
 
     def close(self) -> None:
         """Nothing to release."""
+
+
+def _manifest() -> Manifest:
+    rates = RatesSection()
+
+    def entries(names: Sequence[str], table: Mapping[str, Tensor]) -> tuple[TensorEntry, ...]:
+        types = [(name, table[name].type) for name in names]
+        return tuple(TensorEntry(name=name, shape=kind.shape, dtype=kind.dtype) for name, kind in types)
+
+    return Manifest(
+        contract_version=CONTRACT_VERSION,
+        sha256="0" * 64,
+        policy=Seat.name,
+        inputs=entries([name for name in INPUTS if name not in ("rgb", *MEMORY_TENSORS)], INPUTS),
+        outputs=entries(REQUIRED_OUTPUTS, OUTPUTS),
+        training_delay_ticks=rates.delay_ticks,
+        control_hz=rates.control_hz,
+        decision_hz=rates.control_hz / rates.ticks_per_decision,
+        memory_shape=None,
+    )
+
+
+MADE = _manifest()
+"""What a lane makes of an observation: all that the contract has, in the scales that an exported model states."""
 
 
 class Held:
@@ -169,19 +192,19 @@ class Lane:
             self._building = self._buildings[self._next]
             self._drawn = draw_drives(rules.places, self._building, rng)
         self._episode, self._goal = self._drawn.pop()
-        self._drill: Drill = draw_drill(rules.domain, self._setting(), rng)
-        course = varied(self._building.course, self._drill.setting)
+        self._drill: Drill = draw_drill(rules.domain, self._building, self._episode, rng)
+        setting = self._patient(self._drill.setting)
+        course = varied(self._building.course, setting)
         self._coloured = bool(rng.random() < rules.colour)
         self._held, seat = Held(), Seat(rules.memory_reset_s, self._coloured)
         seed = int(rng.integers(2**31))
-        self._drive = FastDrive(self._drill.setting, course, self._episode, seat, seed, rules.max_s, self._held)
-        self._whole = len(self._drill.setting.mounts.depth) == len(self._building.setting.mounts.depth)
-        self._expert = Expert(self._drill.setting, self._episode, rules.news_s)
+        self._drive = FastDrive(setting, course, self._episode, seat, seed, rules.max_s, self._held)
+        self._whole = len(setting.mounts.depth) == len(self._building.setting.mounts.depth)
+        self._expert = Expert(setting, self._episode, rules.news_s)
         self._drive.begin()
 
-    def _setting(self) -> Setting:
-        """Return the robot in the building, with the training's patience."""
-        setting = self._building.setting
+    def _patient(self, setting: Setting) -> Setting:
+        """Return the robot with the training's patience."""
         goal = setting.config.goal.model_copy(update={"progress_timeout_s": self._rules.stuck_s})
         return replace(setting, config=setting.config.model_copy(update={"goal": goal}))
 
@@ -193,7 +216,7 @@ class Lane:
             image=None if color is None else color.image,
             fresh=memory is FRESH,
             scores=self._expert.scores(observation, truth) if self._rules.expert else None,
-            compass=self._expert.compass(truth),
+            compass=goal_compass(truth.pose, self._goal.xy_m),
             geodesic_m=self._left_m(),
             contacts=int(self._drive.robot.state.contacts),
             ended=ended,
@@ -210,15 +233,7 @@ class Lane:
     def _tensors(self, observation: Observation) -> Tensors:
         """Return what the contract makes of an observation, of a scan with the drive's flaws."""
         ranges = flawed(observation.scan.ranges_m, self._drill.flaws, self._rng)
-        localization: Motion | None = observation.localization
-        return {
-            "scan": scan_tensor(replace(observation.scan, ranges_m=ranges), SCAN_SCALE),
-            "odom": motion_tensor(observation.odometry),
-            "loc": LOC_ABSENT if localization is None else motion_tensor(localization),
-            "pose": motion_tensor(observation.filtered),
-            "goal": goal_tensor(observation.goal_xy_m),
-            "prev_action": action_tensor(observation.previous_action),
-        }
+        return tensors(replace(observation, scan=replace(observation.scan, ranges_m=ranges)), FRESH, MADE)
 
     def _left_m(self) -> float:
         pose = self._drive.robot.pose

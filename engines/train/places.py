@@ -8,18 +8,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from hil.course import Course, make_course
 from hil.furniture import furnish
-from hil.maps import load_map
+from hil.maps import World, load_map
 from hil.routes import Episode, FreeSpace, distance_field, free_space, is_indoors
 from hil.setting import Setting
+from hil.walkers import walking_space
+from hil.world import Body
 from onboard.config import Fraction, Positive, Section
 from onboard.errors import InputError
 from onboard.geometry import compose, wrap
@@ -43,12 +46,18 @@ class PlacesSection(Section):
     furniture: density of the furniture placed by seed; 0 leaves a map as it is
     """
 
-    maps: tuple[str, ...] = ("gdc1", "gdc3", "ghc7", "ase4", "depot")
+    maps: tuple[str, ...] = Field(("gdc1", "gdc3", "ghc7", "ase4", "depot"), min_length=1)
     least_m: Positive = 1.0
     most_m: Positive = 15.0
     detours: Fraction = 0.5
     sharing: int = Field(6, ge=1)
     furniture: float = Field(1.0, ge=0.0)
+
+    @model_validator(mode="after")
+    def _has_lengths(self) -> PlacesSection:
+        if self.least_m > self.most_m:
+            raise ValueError(f"least_m {self.least_m:g} must not be above most_m {self.most_m:g}")
+        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +69,7 @@ class Goal:
     corner: tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots, for what is computed once
 class Building:
     """One furnished building made ready for many drives. setting: the configured robot in it."""
 
@@ -68,16 +77,34 @@ class Building:
     course: Course
     space: FreeSpace
 
+    @cached_property
+    def walkable(self) -> FreeSpace:
+        """Return where people can walk; computed when the first one does."""
+        return walking_space(self.setting.world)
+
+
+def check_place(place: str, body: Body) -> None:
+    """Raise InputError for a map that cannot be read, or that even unfurnished has no room to stand."""
+    _require_room(place, free_space(_bare(place), body), body)
+
+
+def _bare(place: str) -> World:
+    return load_map(Path(place) if Path(place).suffix else place)
+
+
+def _require_room(place: str, space: FreeSpace, body: Body) -> None:
+    if not space.standing.any():
+        raise InputError(f"map {place}: no free space for a body of radius {body.radius_m} m")
+
 
 def make_building(section: PlacesSection, place: str, seed: int, robot: Setting) -> Building:
     """Return a map furnished by seed. Raises InputError for one without room to stand."""
-    world = load_map(Path(place) if Path(place).suffix else place)
+    world = _bare(place)
     if section.furniture > 0.0:
         world = furnish(world, seed, section.furniture)
     setting = replace(robot, world=world)
     space = free_space(world, setting.body)
-    if not space.standing.any():
-        raise InputError(f"map {place}: no free space for a body of radius {setting.body.radius_m} m")
+    _require_room(place, space, setting.body)
     return Building(setting, make_course(setting), space)
 
 

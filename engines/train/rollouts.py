@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 
 from engines.network import PolicyNetwork
-from engines.train.collector import Rules, Weights, make_buildings
+from engines.train.collector import Rules, Weights, drawn, make_buildings
 from engines.train.lanes import Glimpse, Lane, Tensors
 from engines.train.reinforce_config import ReinforceSection
 from engines.train.rewards import Standing, advantages, reward, standing
@@ -161,14 +161,6 @@ class RolloutCollector:
             self._tapes[lane].see(glimpse)
             self._tapes[lane].add(Decided(row, glimpse.fresh, memories[lane], float(values[lane])))
             self._lanes[lane].answer(action)
-
-
-def drawn(logits: Floats32, rng: np.random.Generator) -> tuple[int, float]:
-    """Return an action drawn by its probability, and the logarithm of that."""
-    odds = np.exp(logits.astype(np.float64) - logits.max())
-    probabilities = odds / odds.sum()
-    action = int(rng.choice(len(odds), p=probabilities))
-    return action, float(np.log(probabilities[action]))
 
 
 def _began_as(network: PolicyNetwork, weights: Weights, device: torch.device) -> PolicyNetwork:
