@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from engines.__main__ import main
+from engines.encoder import alone
 
 CONFIG = """
 [encoder]
@@ -48,6 +50,35 @@ def test_a_training_leaves_weights_report_and_sheet_and_can_be_repeated(tmp_path
     assert again.exit_code == 0
     assert again.stdout == first.stdout
     assert (tmp_path / "out" / "encoder.pt").read_bytes() == weights
+
+
+@pytest.mark.parametrize(
+    ("device", "line"),
+    [("banana", "--device banana: must be cpu or cuda"), ("cuda", "PyTorch finds no CUDA device here")],
+)
+def test_a_device_that_is_not_there_is_refused_in_one_line(tmp_path, monkeypatch, device, line):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    result = run("--out", tmp_path, "--device", device)
+    assert (result.exit_code, len(result.stderr.splitlines())) == (2, 1)
+    assert line in result.stderr
+
+
+#   what ends it                                              exit code    line
+ENDS = [
+    (MemoryError(), 2, "error: out of memory: lower encoder.batch or --jobs"),
+    (torch.OutOfMemoryError("CUDA out of memory"), 2, "error: out of memory: lower encoder.batch or --jobs"),
+    (KeyboardInterrupt(), 130, "stopped; the same command goes on at the last checkpoint in out"),
+]
+
+
+@pytest.mark.parametrize(("error", "code", "line"), ENDS)
+def test_what_ends_it_is_said_in_one_line(monkeypatch, error, code, line):
+    def ended(*_):
+        raise error
+
+    monkeypatch.setattr(alone, "train_and_report", ended)
+    result = run("--out", "out")
+    assert (result.exit_code, result.stderr) == (code, line + "\n")
 
 
 #    name                  arguments                                      complaint

@@ -21,12 +21,17 @@ def run(*arguments: str):
     return CliRunner().invoke(main, ["train", *arguments])
 
 
-def test_it_makes_a_policy_that_the_export_reads_and_goes_on_without_work(tmp_path):
-    out = tmp_path / "run"
-    first = run("--out", str(out), *QUICK)
+@pytest.fixture(scope="module")
+def out(tmp_path_factory):
+    """Return the folder of a training that is done."""
+    folder = tmp_path_factory.mktemp("training") / "run"
+    first = run("--out", str(folder), *QUICK)
     assert first.exit_code == 0, first.output
-    file = out / "policy.pt"
-    made = load_policy_file(file)
+    return folder
+
+
+def test_it_makes_a_policy_that_the_export_reads_and_goes_on_without_work(out):
+    made = load_policy_file(out / "policy.pt")
     assert made.meta["stages"] == ["imitation"]
     assert made.meta["training_delay_ticks"] == 3
     assert made.network.variant.goal_from == "pose"
@@ -39,6 +44,7 @@ def test_it_makes_a_policy_that_the_export_reads_and_goes_on_without_work(tmp_pa
 WRONG = [
     (["--set", "imitation.ratee=1"], "imitation.ratee"),
     (["--set", "imitation.rate=-1"], "imitation.rate"),
+    (["--set", "name.x=1"], "name.x: name is a value, not a table"),
     (["--set", "imitation"], "--set imitation: must be TABLE.KEY=VALUE"),
     (["--set", "network.goal_from=north"], "network.goal_from"),
     (["--set", 'network={"goal_from": "loc", "loc": false}'], "no input loc"),
@@ -61,9 +67,7 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path, arguments, line):
     assert "Traceback" not in result.output
 
 
-def test_a_resume_with_another_recipe_is_refused_and_loses_nothing(tmp_path):
-    out = tmp_path / "run"
-    run("--out", str(out), *QUICK)
+def test_a_resume_with_another_recipe_is_refused_and_loses_nothing(out):
     before = (out / "imitation.ckpt").read_bytes()
     result = run("--out", str(out), *QUICK, "--seed", "7")
     assert result.exit_code == 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engines.train.config import DEFAULT, DEPENDS, described, load_train_config, rules_of
+from onboard import __version__
 from onboard.errors import ConfigError
 from tests.train_rig import small
 
@@ -45,6 +46,42 @@ def test_what_a_policy_tells_of_its_training():
     told = described(small(seed=3))
     assert (told["seed"], told["training_delay_ticks"], told["memory_reset_s"]) == (3, 3, 10.0)
     assert told["config"]["places"]["maps"] == ["depot"]
+    assert (told["onboard"], told["init"], told["digest"]) == (__version__, None, small(seed=3).digest("imitation"))
+    assert "encoder" not in told["config"]
+
+
+def test_a_policy_tells_the_encoders_recipe_the_last_stage_and_what_it_began_with():
+    told = described(small(), ["encoder", "imitation", "reinforce"], "onboard-v1")
+    assert (told["init"], told["stages"][-1], told["digest"]) == (
+        "onboard-v1",
+        "reinforce",
+        small().digest("reinforce"),
+    )
+    assert told["config"]["encoder"]["batch"] == small().encoder.batch
+    # Files of this machine are nobody's matter.
+    assert "mounts" not in told["config"]["encoder"]["views"]
+
+
+def test_the_delay_is_that_of_the_configured_robot(tmp_path):
+    file = tmp_path / "onboard.toml"
+    file.write_text("[rates]\ndelay_ticks = 2\n")
+    assert described(small(robot__config=str(file)))["training_delay_ticks"] == 2
+
+
+#   change                                           what is said of it
+WRONG = [
+    ({"name__x": 1}, "name.x: name is a value, not a table"),
+    ({"places__maps": []}, "places.maps"),
+    ({"places__least_m": 9.0, "places__most_m": 3.0}, "least_m 9 must not be above most_m 3"),
+]
+
+
+@pytest.mark.parametrize(("changes", "said"), WRONG)
+def test_what_makes_no_sense_is_refused_in_one_line(changes, said):
+    with pytest.raises(ConfigError) as refused:
+        small(**changes)
+    assert said in str(refused.value)
+    assert "\n" not in str(refused.value)
 
 
 def test_a_recipe_with_an_unknown_key_is_refused(tmp_path):

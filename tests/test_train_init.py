@@ -69,7 +69,7 @@ def test_names_that_do_not_ship_and_models_without_a_network_are_refused(tmp_pat
 
 def test_the_fine_recipe_adds_no_furniture_and_fits_the_shipped_recipe():
     fine, full = load_train_config(FINE), load_train_config(configuration.DEFAULT)
-    assert fine.places.furniture == 0.0
+    assert (fine.places.furniture, fine.reinforce.chapters) == (0.0, 0)
     assert fine.network == full.network
     assert fine.imitation.rate < full.imitation.rate
     assert fine.imitation.chapters * fine.imitation.rounds < full.imitation.chapters * full.imitation.rounds

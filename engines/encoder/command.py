@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from onboard.errors import MissingExtraError, OnboardError
-
-REFUSED = 2
+from engines.guard import device_of, in_one_line
+from onboard.errors import MissingExtraError
 
 
 def encoder(
@@ -24,11 +23,8 @@ def encoder(
     tiny: Annotated[bool, typer.Option("--tiny", help="Small widths, for trying out.")] = False,
 ) -> None:
     """Train the colour encoder, and say how well it tells distances in buildings that it never saw."""
-    try:
+    with in_one_line(out, "encoder.batch or --jobs"):
         lines = _lines(out, seed, config, jobs, device, threads, tiny)
-    except OnboardError as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(REFUSED) from error
     for line in lines:
         typer.echo(line)
 
@@ -44,4 +40,4 @@ def _lines(out: Path, seed: int, config: Path | None, jobs: int, device: str, th
             raise
         raise MissingExtraError(error.name, "train") from error
     torch.set_num_threads(threads)
-    return summary(train_and_report(out, seed, config, jobs, device, TINY if tiny else PAPER))
+    return summary(train_and_report(out, seed, config, jobs, str(device_of(device)), TINY if tiny else PAPER))

@@ -8,11 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from onboard.errors import InputError, MissingExtraError, OnboardError
+from engines.guard import device_of, in_one_line
+from onboard.errors import InputError, MissingExtraError
 
-REFUSED, INTERRUPTED = 2, 130
-CPU_REFUSES = "DefaultCPUAllocator: "
-"""How PyTorch's RuntimeError tells that there is no memory left."""
 DEFAULT_CONFIG = Path(__file__).parent / "default.toml"
 FINE_CONFIG = Path(__file__).parent / "finetune.toml"
 
@@ -38,19 +36,10 @@ def train(
     ] = None,
 ) -> None:
     """Train a policy in resumable stages; the result is OUT/policy.pt, for `onboard-engines export --checkpoint`."""
-    try:
+    with in_one_line(out, "driving.lanes, imitation.batch or imitation.collectors"):
         changes = {**_changes(change or []), **_given(seed, maps, plant)}
         recipe = config or (DEFAULT_CONFIG if init is None else FINE_CONFIG)
         file = _train(recipe, changes, out, init, until, device, threads)
-    except OnboardError as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(REFUSED) from error
-    except MemoryError as error:
-        typer.echo("error: out of memory: lower driving.lanes, imitation.batch or imitation.collectors", err=True)
-        raise typer.Exit(REFUSED) from error
-    except KeyboardInterrupt as error:
-        typer.echo(f"stopped; the same command goes on at the last checkpoint in {out}", err=True)
-        raise typer.Exit(INTERRUPTED) from error
     typer.echo(str(file))
 
 
@@ -67,19 +56,11 @@ def _train(
         if error.name not in ("torch", "onnx", "tensorboard"):
             raise
         raise MissingExtraError(error.name, "train") from error
-    if device not in ("cpu", "cuda"):
-        raise InputError(f"--device {device}: must be cpu or cuda")
     torch.set_num_threads(threads)
-    loaded = load_train_config(recipe, changes)
-    initial = None if init is None else lambda wanted: initial_network(init, wanted)
-    try:
-        return stages.train(loaded, out, torch.device(device), until, initial)
-    except torch.OutOfMemoryError as error:
-        raise MemoryError from error
-    except RuntimeError as error:
-        if CPU_REFUSES not in str(error):
-            raise
-        raise MemoryError from error
+    loaded, chosen = load_train_config(recipe, changes), device_of(device)
+    if init is None:
+        return stages.train(loaded, out, chosen, until)
+    return stages.train(loaded, out, chosen, until, lambda wanted: initial_network(init, wanted), init)
 
 
 def _changes(texts: list[str]) -> dict[str, Any]:

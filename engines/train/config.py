@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -20,6 +21,7 @@ from engines.train.reinforce_config import ReinforceSection
 from hil.evaluate.episode_driver import robot_files
 from hil.maps import world_of_walls
 from hil.setting import Setting
+from onboard import __version__
 from onboard.config import Config, Fraction, Positive, Section, load_config, read_toml, validation_line
 from onboard.errors import ConfigError, InputError
 from onboard.geometry import IDENTITY
@@ -68,7 +70,7 @@ class ImitationSection(Section):
     auxiliary:        weight of the goal compass' error
     colour:           share of drives with rendered images in the last `coloured` part of the chapters
     collectors:       processes that drive; 0 drives in the trainer's own
-    validate:         drives by which a chapter is judged
+    validate_drives:  drives by which a chapter is judged; validate_coloured: as many once colour has begun, with images
     """
 
     chapters: int = Field(24, ge=1)
@@ -84,6 +86,7 @@ class ImitationSection(Section):
     coloured: Fraction = 0.3
     collectors: int = Field(1, ge=0)
     validate_drives: int = Field(48, ge=0)
+    validate_coloured: int = Field(24, ge=0)
 
 
 class TrainConfig(Section):
@@ -133,6 +136,8 @@ def load_train_config(path: Path, changes: dict[str, object] | None = None) -> T
         inner = table
         for name in tables:
             inner = inner.setdefault(name, {})
+            if not isinstance(inner, dict):
+                raise ConfigError(f"{key}: {name} is a value, not a table")
         inner[last] = value
     try:
         return TrainConfig.model_validate(table)
@@ -166,15 +171,23 @@ def rules_of(config: TrainConfig, colour: float = 0.0) -> Rules:
     return Rules(config.places, config.domain, config.driving, colour, setting)
 
 
-def described(config: TrainConfig) -> dict[str, Any]:
-    """Return what a manifest and a model card say of a training."""
+def described(config: TrainConfig, stages: Sequence[str] = ("imitation",), init: str | None = None) -> dict[str, Any]:
+    """Return what a manifest and a model card say of a training.
+
+    stages: those whose work is kept, in order; the digest is that of the last; init: the policy that it began with
+    Raises ConfigError for the robot's files.
+    """
+    unsaid: dict[str, Any] = {"encoder": {"views": {"mounts"}} if "encoder" in stages else True}
     return {
         "policy": config.name,
+        "onboard": __version__,
         "seed": config.seed,
-        "digest": config.digest("imitation"),
-        "training_delay_ticks": Config().rates.delay_ticks,
+        "init": init,
+        "stages": list(stages),
+        "digest": config.digest(stages[-1]),
+        "training_delay_ticks": rules_of(config).robot.config.rates.delay_ticks,
         "memory_reset_s": config.driving.memory_reset_s,
-        "config": config.model_dump(mode="json", exclude={"encoder"}),
+        "config": config.model_dump(mode="json", exclude=unsaid),
     }
 
 

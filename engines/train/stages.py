@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -15,7 +14,9 @@ from engines.train import checkpoint, imitation, reinforce
 from engines.train.config import TrainConfig, described, rules_of
 from engines.train.imitation import Imitation
 from engines.train.journal import Journal
+from engines.train.places import check_place
 from engines.train.reinforce import Reinforce
+from hil.episode_files import COMMITTED
 from onboard.errors import InputError
 
 STAGES = ("encoder", "imitation", "reinforce")
@@ -25,31 +26,51 @@ ENCODER_FOLDER = "encoder"
 Initial = Callable[[TrainConfig], PolicyNetwork]
 
 
-def train(config: TrainConfig, folder: Path, device: torch.device, until: str, initial: Initial | None = None) -> Path:
+def train(
+    config: TrainConfig,
+    folder: Path,
+    device: torch.device,
+    until: str,
+    initial: Initial | None = None,
+    init: str | None = None,
+) -> Path:
     """Live all stages up to one of `STAGES` and return the policy's file, for `onboard-engines export --checkpoint`.
 
-    initial: the network to begin with, in place of an untrained one
+    Up to the encoder it is the file of that one's weights, and no policy is written.
+
+    initial: the network to begin with, in place of an untrained one; init: what it is called
     Raises OnboardError; whatever was made before stays, and the same call goes on there.
     """
-    if until not in STAGES:
-        raise InputError(f"--until {until}: must be one of {', '.join(STAGES)}")
-    check(config, device)
+    file, begins = folder / POLICY_FILE, initial is None and sees_colour(config)
+    _check_until(until, file, begins)
+    check(config, device, known=initial is not None)
     torch.manual_seed(config.seed)
-    network = beginning(config) if initial is None else initial(config)
-    made: dict[str, Any] = {"stages": []}
-    if sees_colour(config) and initial is None:
+    if until == "encoder":
+        return _encoder(config, folder, device)
+    network, made = beginning(config) if initial is None else initial(config), list[str]()
+    if begins:
         load_encoder(network.get_submodule("rgb"), _encoder(config, folder, device))
-        made["stages"].append("encoder")
-    if until != "encoder":
-        Imitation(config, network, folder, device).run()
-        made["stages"].append(imitation.STAGE)
+        made.append("encoder")
+    Imitation(config, network, folder, device).run()
+    made.append(imitation.STAGE)
     if until == "reinforce" and config.reinforce.chapters > 0:
         reinforcing = Reinforce(config, network, folder, device)
         reinforcing.run()
-        made["stages"] += [reinforce.STAGE] if reinforcing.kept != reinforce.BEFORE else []
-    file = folder / POLICY_FILE
-    checkpoint.save_policy(file, network, described(config) | made)
+        made += [reinforce.STAGE] if reinforcing.kept != reinforce.BEFORE else []
+    checkpoint.save_policy(file, network, described(config, made, init))
     return file
+
+
+def _check_until(until: str, file: Path, begins: bool) -> None:
+    """Raise InputError for a last stage that there is not, or that the policy in the folder is beyond."""
+    if until not in STAGES:
+        raise InputError(f"--until {until}: must be one of {', '.join(STAGES)}")
+    if until == "encoder" and not begins:
+        raise InputError("--until encoder: this training has none: no drive renders colour, or --init brings it")
+    if until == imitation.STAGE and file.exists():
+        stages = checkpoint.load(file, checkpoint.POLICY)["meta"].get("stages", [])
+        if reinforce.STAGE in stages:
+            raise InputError(f"--until {until}: {file} holds the policy after {reinforce.STAGE}; give another --out")
 
 
 def sees_colour(config: TrainConfig) -> bool:
@@ -58,11 +79,19 @@ def sees_colour(config: TrainConfig) -> bool:
     return config.network.rgb and section.colour > 0.0 and section.coloured > 0.0
 
 
-def check(config: TrainConfig, device: torch.device) -> None:
-    """Raise InputError or ConfigError, before anything is trained, for what cannot work."""
+def check(config: TrainConfig, device: torch.device, *, known: bool = False) -> None:
+    """Raise InputError or ConfigError, before anything is trained, for what cannot work.
+
+    known: the training begins with a policy, and may make it know a building of the test split
+    """
     if device.type == "cuda" and not torch.cuda.is_available():
         raise InputError("--device cuda: PyTorch finds no CUDA device here")
-    rules_of(config)
+    body = rules_of(config).robot.body
+    splits = {plan.map_name: plan.split for plan in COMMITTED}
+    for place in config.places.maps:
+        if splits.get(place) == "test" and not known:
+            raise InputError(f"places.maps: {place} belongs to the test split; only a training with --init may have it")
+        check_place(place, body)
 
 
 def beginning(config: TrainConfig) -> PolicyNetwork:
@@ -79,7 +108,7 @@ def beginning(config: TrainConfig) -> PolicyNetwork:
 
 def _encoder(config: TrainConfig, folder: Path, device: torch.device) -> Path:
     """Return the weights of the colour encoder, trained now if they are not there."""
-    with Journal(folder, ENCODER_FOLDER, 1, 0) as journal:
+    with Journal(folder, ENCODER_FOLDER, 1, None) as journal:
 
         def tell(step: int, total: int, metrics: Mapping[str, float]) -> None:
             journal.show(step, total, metrics)

@@ -1,0 +1,56 @@
+"""What the commands that train have in common: the device, and one line for what ends them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from onboard.errors import InputError, OnboardError
+
+if TYPE_CHECKING:
+    import torch
+
+REFUSED, INTERRUPTED = 2, 130
+CPU_REFUSES, CUDA_REFUSES = "DefaultCPUAllocator: ", "OutOfMemoryError"
+"""How PyTorch's RuntimeError tells that there is no memory left: in its text, and as the name of a kind of it."""
+
+
+@contextmanager
+def in_one_line(out: Path, lower: str) -> Iterator[None]:
+    """Say in one line what ends a training, and leave with its exit code.
+
+    out: where the training lies; lower: what takes less memory when it is lowered
+    """
+    try:
+        yield
+    except OnboardError as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(REFUSED) from error
+    except KeyboardInterrupt as error:
+        typer.echo(f"stopped; the same command goes on at the last checkpoint in {out}", err=True)
+        raise typer.Exit(INTERRUPTED) from error
+    except (MemoryError, RuntimeError) as error:
+        if not _is_for_want_of_memory(error):
+            raise
+        typer.echo(f"error: out of memory: lower {lower}", err=True)
+        raise typer.Exit(REFUSED) from error
+
+
+def device_of(name: str) -> torch.device:
+    """Return the device of `--device`. Raises InputError where there is none of that name."""
+    import torch
+
+    if name not in ("cpu", "cuda"):
+        raise InputError(f"--device {name}: must be cpu or cuda")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise InputError("--device cuda: PyTorch finds no CUDA device here")
+    return torch.device(name)
+
+
+def _is_for_want_of_memory(error: Exception) -> bool:
+    named = type(error).__name__ == CUDA_REFUSES
+    return isinstance(error, MemoryError) or named or CPU_REFUSES in str(error)
