@@ -122,6 +122,18 @@ def test_greedy_drives_judge_it(tmp_path):
     assert {"SR_before", "contacts_before", "SPL_before", "SR_after", "contacts_after", "SPL_after"} <= set(last)
 
 
+def test_a_policy_that_sees_colour_is_judged_with_images(tmp_path, monkeypatch):
+    judged = []
+
+    def validated(rules, network, drives, seed):
+        judged.append((rules.colour, drives))
+        return {}
+
+    monkeypatch.setattr(reinforce, "validated", validated)
+    trained(tiny(reinforce__chapters=1, imitation__colour=0.2, reinforce__colour=0.0), tmp_path)
+    assert judged == [(1.0, 24), (1.0, 96), (1.0, 96)]
+
+
 def test_a_loss_that_is_no_number_stops_at_the_last_good_checkpoint(tmp_path, monkeypatch):
     trained(tiny(), tmp_path, until=1)
     network = network_of(tiny())

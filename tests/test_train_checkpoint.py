@@ -54,11 +54,24 @@ def test_other_files_are_refused_in_one_line(tmp_path, spoil, line):
 
 def test_a_checkpoint_of_another_configuration_is_refused(tmp_path):
     file = tmp_path / "imitation.ckpt"
-    assert checkpoint.load_training(file, "a" * 64) is None
-    checkpoint.save(file, {"format": checkpoint.TRAINING, "version": 1, "digest": "a" * 64})
-    assert checkpoint.load_training(file, "a" * 64) is not None
+    assert checkpoint.load_training(file, "a" * 64, "c") is None
+    checkpoint.save(file, {"format": checkpoint.TRAINING, "version": 1, "digest": "a" * 64, "began": "c"})
+    assert checkpoint.load_training(file, "a" * 64, "c") is not None
     with pytest.raises(InputError, match=r"made with another configuration .*give another --out"):
-        checkpoint.load_training(file, "b" * 64)
+        checkpoint.load_training(file, "b" * 64, "c")
+    with pytest.raises(
+        InputError, match=r"began with other weights, .* \(digest c, these have d\); give another --out"
+    ):
+        checkpoint.load_training(file, "a" * 64, "d")
+
+
+@pytest.mark.parametrize("name", ["actor.weight", "rgb.0.conv1.weight", "rgb.0.bn1.running_mean"])
+def test_networks_are_told_apart_by_every_part_of_them(name):
+    network, other = untrained(0, TINY), untrained(0, TINY)
+    assert checkpoint.digest_of(network) == checkpoint.digest_of(other)
+    with torch.no_grad():
+        other.state_dict()[name].view(-1)[0] += 1.0
+    assert checkpoint.digest_of(network) != checkpoint.digest_of(other)
 
 
 def test_a_file_that_cannot_be_written_leaves_the_old_one(tmp_path, monkeypatch):

@@ -9,7 +9,9 @@ import pytest
 import torch
 
 from engines.train import imitation
-from engines.train.config import ImitationSection
+from engines.train.collector import Collector
+from engines.train.config import ImitationSection, rules_of
+from engines.train.crew import LocalCrew
 from engines.train.imitation import Imitation, compass_error, learning_rate
 from onboard.errors import InputError, OnboardError
 from tests.train_rig import journal_rows, network_of, small
@@ -36,6 +38,7 @@ def test_interrupted_it_is_the_same_training(tmp_path):
     assert not same(whole, trained(small(seed=1), tmp_path / "other", until=1))
 
 
+@pytest.mark.long
 def test_a_collector_of_its_own_changes_nothing(tmp_path):
     config = small(imitation__chapters=1)
     here = trained(config, tmp_path / "here")
@@ -43,6 +46,7 @@ def test_a_collector_of_its_own_changes_nothing(tmp_path):
     assert same(here, there)
 
 
+@pytest.mark.long
 def test_the_loss_falls(tmp_path):
     config = small(
         imitation__chapters=1, imitation__rounds=4, imitation__updates=8, imitation__rate=3e-3, imitation__warm_up=0
@@ -72,6 +76,17 @@ def test_another_configuration_is_not_gone_on_with(tmp_path):
         Imitation(small(imitation__rate=1e-5), network_of(small()), tmp_path, CPU)
 
 
+def test_a_training_that_began_with_another_network_or_encoder_is_not_gone_on_with(tmp_path):
+    trained(small(), tmp_path, until=1)
+    other = network_of(small())
+    with torch.no_grad():
+        next(other.rgb.parameters()).view(-1)[0] += 1.0
+    for network in (network_of(small(seed=3)), other):
+        with pytest.raises(InputError, match="began with other weights"):
+            Imitation(small(), network, tmp_path, CPU)
+
+
+@pytest.mark.long
 def test_a_collector_that_fails_says_why(tmp_path):
     config = small(imitation__collectors=1, places__least_m=90.0, places__most_m=95.0)
     with pytest.raises(OnboardError, match="a collector failed: map depot: found no start and goal 90 to 95 m apart"):
@@ -82,6 +97,36 @@ def test_validation_is_told_after_a_chapter(tmp_path):
     trained(small(imitation__chapters=1, imitation__validate_drives=2, driving__max_s=10.0), tmp_path)
     told = json.loads(journal_rows(tmp_path)[-1])
     assert {"SR", "SPL", "contacts"} <= set(told)
+
+
+def test_colour_begins_with_an_optimiser_that_knows_nothing_of_it_and_is_judged_with_images(tmp_path, monkeypatch):
+    seen, judged = [], []
+
+    def validated(rules, network, drives, seed):
+        judged.append((rules.colour, drives))
+        return {}
+
+    config = small(imitation__coloured=0.5, imitation__colour=0.5, imitation__validate_coloured=7)
+    monkeypatch.setattr(imitation, "validated", validated)
+    trainer = Imitation(config, network_of(config), tmp_path, CPU)
+    monkeypatch.setattr(trainer, "_crew", lambda colour: seen.append((colour, steps(trainer))) or crew_of(config))
+    trainer.run()
+    # Two updates a chapter: before the second, the weights that colour enters by have made none, all others two.
+    assert seen == [(0.0, (None, None)), (0.5, (None, 2.0))]
+    assert judged == [(0.0, 0), (1.0, 7)]
+
+
+def steps(trainer):
+    """Return how many updates the optimiser has made of the weights that colour enters by, and of the actor's."""
+    network, state = trainer._network, trainer._optimizer.state
+    return tuple(
+        state[one]["step"].item() if one in state else None for one in (network.gru.weight_ih_l0, network.actor.weight)
+    )
+
+
+def crew_of(config):
+    """Return collectors that render nothing, for it is the optimiser that is looked at."""
+    return LocalCrew(Collector, rules_of(config), network_of(config), CPU)
 
 
 def test_the_rate_rises_then_falls_to_a_twentieth():

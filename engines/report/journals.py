@@ -22,7 +22,7 @@ def training_of(folder: Path) -> dict[str, dict[str, Any]]:
     decisions, drives: driven, those of rounds that were driven again after a stop counted once
     hours:             wall time of all calls, those rounds included, furnishing and validation too
     decisions_per_s:   of the rounds, from one to the next in one call
-    last:              the last row that tells how good the student was, with its step
+    last:              the last row that tells how good the student was, with its step and its chapter
     Raises InputError for a file that is no journal.
     """
     file = folder / ROWS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import pickle
 import zipfile
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from engines.network import PolicyNetwork, Variant, Widths
 from onboard.errors import InputError
@@ -48,8 +50,12 @@ def load(file: Path, form: str) -> dict[str, Any]:
     return content
 
 
-def load_training(file: Path, digest: str) -> dict[str, Any] | None:
-    """Return the checkpoint to go on from, None when there is none. Raises InputError for another configuration's."""
+def load_training(file: Path, digest: str, began: str) -> dict[str, Any] | None:
+    """Return the checkpoint to go on from, None when there is none.
+
+    digest: of the configuration; began: `digest_of` the network that the stage begins with
+    Raises InputError for a checkpoint of another configuration, or of a stage that began with another network.
+    """
     if not file.exists():
         return None
     content = load(file, TRAINING)
@@ -58,7 +64,21 @@ def load_training(file: Path, digest: str) -> dict[str, Any] | None:
             f"{file}: made with another configuration (digest {str(content.get('digest'))[:12]}, this one has "
             f"{digest[:12]}); give another --out, or remove it"
         )
+    if content.get("began") != began:
+        raise InputError(
+            f"{file}: began with other weights, of another --init or colour encoder (digest "
+            f"{str(content.get('began'))[:12]}, these have {began[:12]}); give another --out, or remove it"
+        )
     return content
+
+
+def digest_of(network: nn.Module) -> str:
+    """Return a digest of all weights and statistics of a network, the colour encoder's included."""
+    digest = hashlib.sha256()
+    for name, value in sorted(network.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(value.detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()
 
 
 def save_policy(file: Path, network: PolicyNetwork, meta: Mapping[str, Any]) -> None:

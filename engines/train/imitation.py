@@ -45,7 +45,7 @@ class Losses:
 
 
 class Imitation:
-    """The trainer. network: what learns, in place."""
+    """The trainer. network: what learns, in place; to go on, it must again be the one that the stage began with."""
 
     def __init__(self, config: TrainConfig, network: PolicyNetwork, folder: Path, device: torch.device) -> None:
         self._config, self._section = config, config.imitation
@@ -53,6 +53,7 @@ class Imitation:
         self._learning = trainable(network)
         self._optimizer = torch.optim.AdamW(self._learning, lr=self._section.rate, weight_decay=0.0, fused=True)
         self._updates = 0
+        self._began = checkpoint.digest_of(network)
         self.chapter = self._resume()
 
     @property
@@ -74,8 +75,10 @@ class Imitation:
         config, section, chapter = self._config, self._section, self.chapter
         seed = [config.seed, _STREAM, chapter]
         rng = np.random.default_rng([*seed, _DRAWS])
-        begun = chapter >= math.ceil(section.chapters * (1.0 - section.coloured))
-        crew = self._crew(section.colour if begun and config.network.rgb else 0.0)
+        coloured = self._is_coloured(chapter)
+        if coloured and not self._is_coloured(chapter - 1):
+            self._begin_colour()
+        crew = self._crew(section.colour if coloured else 0.0)
         known: list[Run] = []
         try:
             crew.open(seed)
@@ -84,18 +87,35 @@ class Imitation:
                 rounds = crew.result()
                 if number + 1 < section.rounds:
                     crew.request(weights_of(self._network))
-                self._learn(rounds, known, rng, journal, chapter * section.rounds + number)
+                self._learn(rounds, known, rng, journal, chapter * section.rounds + number + 1)
         finally:
             crew.close()
         self.chapter += 1
-        numbers = validated(plain_robot(rules_of(config)), self._network, section.validate_drives, config.seed)
-        journal.note(self.chapter, numbers, say=True)
+        rules = plain_robot(rules_of(config, 1.0 if coloured else 0.0))
+        drives = section.validate_coloured if coloured else section.validate_drives
+        numbers = validated(rules, self._network, drives, config.seed)
+        if numbers:
+            journal.note(self.chapter * section.rounds, {"chapter": float(self.chapter), **numbers}, say=True)
         self._save()
+
+    def _is_coloured(self, chapter: int) -> bool:
+        """Return whether a chapter has drives with rendered images."""
+        section = self._section
+        sees = self._config.network.rgb and section.colour > 0.0
+        return sees and chapter >= math.ceil(section.chapters * (1.0 - section.coloured))
+
+    def _begin_colour(self) -> None:
+        """Let the optimiser begin anew with the weights that colour enters by.
+
+        Their columns had no gradient so far, and what Adam divides by is 0 there: late in a training, with nothing to
+        correct that, its first steps would be several times too long.
+        """
+        self._optimizer.state.pop(self._network.gru.weight_ih_l0, None)
 
     def _learn(
         self, rounds: Sequence[Round], known: list[Run], rng: np.random.Generator, journal: Journal, step: int
     ) -> None:
-        """Make the updates of a round."""
+        """Make the updates of a round, the `step`th of the stage."""
         section = self._section
         fresh = [run for one in rounds for run in one.runs]
         known += fresh
@@ -169,6 +189,7 @@ class Imitation:
             "version": checkpoint.VERSION,
             "stage": STAGE,
             "digest": self._config.digest(STAGE),
+            "began": self._began,
             "chapter": self.chapter,
             "updates": self._updates,
             "network": {name: value for name, value in self._network.state_dict().items() if is_learned(name)},
@@ -178,7 +199,7 @@ class Imitation:
 
     def _resume(self) -> int:
         """Take up the last checkpoint; return the chapter to live next."""
-        content = checkpoint.load_training(self.checkpoint, self._config.digest(STAGE))
+        content = checkpoint.load_training(self.checkpoint, self._config.digest(STAGE), self._began)
         if content is None:
             return 0
         self._network.load_state_dict(content["network"], strict=False)

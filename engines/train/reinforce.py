@@ -7,7 +7,6 @@ greedy drives decide whether what came of it is kept or what it began with.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -26,7 +25,6 @@ from engines.train.reinforce_learner import Learner
 from engines.train.rollouts import Rollout, RolloutCollector
 from engines.train.sequences import is_learned
 from engines.train.validation import validated
-from onboard.errors import InputError
 
 STAGE = "reinforce"
 BEFORE, AFTER = "before", "after"
@@ -41,7 +39,7 @@ class Reinforce:
     def __init__(self, config: TrainConfig, network: PolicyNetwork, folder: Path, device: torch.device) -> None:
         self._config, self._section = config, config.reinforce
         self._network, self._device, self._folder = network.to(device), device, folder
-        self._began = weights_of(network)
+        self._began, self._identity = weights_of(network), checkpoint.digest_of(network)
         self._learner = Learner(self._section, network, device, self.checkpoint)
         self.kept = ""
         self.chapter = self._resume()
@@ -50,6 +48,12 @@ class Reinforce:
     def checkpoint(self) -> Path:
         """Where the training goes on from."""
         return self._folder / f"{STAGE}.ckpt"
+
+    @property
+    def _sees(self) -> bool:
+        """Return whether the policy has learned to see colour; then it is driven with rendered images."""
+        imitation = self._config.imitation
+        return self._config.network.rgb and imitation.colour > 0.0 and imitation.coloured > 0.0
 
     def run(self, until: int | None = None) -> None:
         """Train to the last chapter, or to that one; after the last one keep the better of before and after.
@@ -78,17 +82,19 @@ class Reinforce:
                 crew.request(weights_of(self._network))
                 step = chapter * section.rounds + number
                 numbers = self._learner.learn(crew.result(), rng, step)
-                journal.note(step, numbers)
+                journal.note(step + 1, numbers)
                 journal.advance(f"reward {numbers['reward']:.3f} moved {numbers['moved']:.4f}")
         finally:
             crew.close()
         self.chapter += 1
-        journal.note(self.chapter, self._validated(section.validate_drives), say=True)
+        drives = section.validate_coloured if self._sees else section.validate_drives
+        self._tell(journal, self._validated(drives))
         self._save()
 
     def _choose(self, journal: Journal) -> None:
         """Keep what drives better, before or after, over the same greedy drives."""
-        drives, learned = self._section.choose_drives, weights_of(self._network)
+        section, learned = self._section, weights_of(self._network)
+        drives = section.choose_coloured if self._sees else section.choose_drives
         after = self._validated(drives)
         self._take(self._began)
         before = self._validated(drives)
@@ -96,18 +102,24 @@ class Reinforce:
         self.kept = better(before, after)
         told = {f"{name}_{BEFORE}": value for name, value in before.items()}
         told |= {f"{name}_{AFTER}": value for name, value in after.items()}
-        journal.note(self.chapter, {**told, "kept_after": float(self.kept == AFTER)}, say=True)
+        self._tell(journal, {**told, "kept_after": float(self.kept == AFTER)})
         self._save()
         if self.kept == BEFORE:
             self._take(self._began)
 
+    def _tell(self, journal: Journal, numbers: Mapping[str, float]) -> None:
+        """Note how good it is after a chapter, beside that chapter's last round."""
+        if numbers:
+            told = {"chapter": float(self.chapter), **numbers}
+            journal.note(self.chapter * self._section.rounds, told, say=True)
+
     def _validated(self, drives: int) -> dict[str, float]:
-        return validated(plain_robot(rules_of(self._config)), self._network, drives, self._config.seed)
+        rules = plain_robot(rules_of(self._config, 1.0 if self._sees else 0.0))
+        return validated(rules, self._network, drives, self._config.seed)
 
     def _crew(self) -> Crew[Rollout]:
-        section, imitation = self._section, self._config.imitation
-        sees = self._config.network.rgb and imitation.colour > 0.0 and imitation.coloured > 0.0
-        rules = rules_of(self._config, section.colour if sees else 0.0)
+        section = self._section
+        rules = rules_of(self._config, section.colour if self._sees else 0.0)
         make = partial(RolloutCollector, section, self._began)
         if section.collectors == 0:
             return LocalCrew(make, rules, self._network, self._device)
@@ -123,7 +135,7 @@ class Reinforce:
             "version": checkpoint.VERSION,
             "stage": STAGE,
             "digest": self._config.digest(STAGE),
-            "began": digest_of(self._began),
+            "began": self._identity,
             "chapter": self.chapter,
             "kept": self.kept,
             "network": {name: value for name, value in self._network.state_dict().items() if is_learned(name)},
@@ -133,14 +145,9 @@ class Reinforce:
 
     def _resume(self) -> int:
         """Take up the last checkpoint; return the chapter to live next. Raises InputError for that of other weights."""
-        content = checkpoint.load_training(self.checkpoint, self._config.digest(STAGE))
+        content = checkpoint.load_training(self.checkpoint, self._config.digest(STAGE), self._identity)
         if content is None:
             return 0
-        if content["began"] != digest_of(self._began):
-            raise InputError(
-                f"{self.checkpoint}: began with other weights (digest {content['began'][:12]}, these have "
-                f"{digest_of(self._began)[:12]}); give another --out, or remove it"
-            )
         self.kept = str(content["kept"])
         self._learner.resume(content["learner"])
         if self.kept != BEFORE:
@@ -161,12 +168,3 @@ def better(before: Mapping[str, float], after: Mapping[str, float]) -> str:
 
 def _merit(numbers: Mapping[str, float]) -> tuple[float, float, float]:
     return numbers["SR"], -numbers["contacts"], numbers["SPL"]
-
-
-def digest_of(weights: Weights) -> str:
-    """Return a digest of weights by name."""
-    digest = hashlib.sha256()
-    for name in sorted(weights):
-        digest.update(name.encode())
-        digest.update(np.ascontiguousarray(weights[name]).tobytes())
-    return digest.hexdigest()

@@ -45,6 +45,7 @@ class ReinforceSection(Section):
     collectors:       processes that drive; 0 drives in the trainer's own
     validate_drives:  drives by which a chapter is watched
     choose_drives:    drives by which before and after are compared at the end; none keeps what came after
+    validate_coloured, choose_coloured: as many for a policy that has learned to see colour, with rendered images
     """
 
     chapters: int = Field(6, ge=0)
@@ -71,4 +72,6 @@ class ReinforceSection(Section):
     collectors: int = Field(1, ge=0)
     validate_drives: int = Field(48, ge=0)
     choose_drives: int = Field(144, ge=0)
+    validate_coloured: int = Field(24, ge=0)
+    choose_coloured: int = Field(96, ge=0)
     reward: RewardSection = RewardSection()
