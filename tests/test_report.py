@@ -7,15 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from evaluate_rows import row
 from PIL import Image
 from typer.testing import CliRunner
 
 from engines.__main__ import main
-from engines.export import export
+from engines.export import export, manifest_of
 from engines.network import TINY, Variant, untrained
 from engines.report import pictures
+from engines.report.card import make_card
 from engines.report.gathered import gather
 from engines.report.journals import training_of
 from engines.report.markdown import hours, summary_of_json, table
@@ -24,8 +26,10 @@ from hil.evaluate.code import file_digest
 from hil.evaluate.metrics import summarise, summarise_by
 from onboard.contract import ACTIONS
 from onboard.errors import InputError
+from onboard.manifest import save_manifest, sha256_of
 
 COUNTS = tuple(range(len(ACTIONS)))
+SETS = [["ahg2", 6, "", None, "unseen"], ["willow", 6, "", None, "unseen"]]
 
 
 def rows(lost: int) -> list[Any]:
@@ -42,7 +46,7 @@ def evaluated(lost: int = 2, **changes: Any) -> dict[str, Any]:
     episodes = rows(lost)
     configuration = {
         "condition": "paper", "loop": "fast", "model": "m", "code": "c",
-        "sets": [["ahg2", 6, "", None, "unseen"], ["willow", 6, "", None, "unseen"]], **changes,
+        "sets": SETS, **changes,
     }  # fmt: skip
     return {
         **summarise(episodes).as_json(),
@@ -59,7 +63,8 @@ def put(file: Path, value: Any) -> Path:
     return file
 
 
-CEILING = {"conditions": {"paper": {"ideal": 0.948, "ideal_median_m": 0.051, "own": 0.944},
+CEILING = {"sets": SETS[::-1],
+           "conditions": {"paper": {"ideal": 0.948, "ideal_median_m": 0.051, "own": 0.944},
                           "drift_3": {"ideal": 0.788, "ideal_median_m": 0.088, "own": 0.628}}}  # fmt: skip
 
 
@@ -98,6 +103,20 @@ def test_a_ceiling_has_the_success_rate_of_its_condition_beside_it(folder):
     assert [(one["condition"], one["success_rate"]) for one in part.data] == [("paper", 10 / 12), ("drift_3", None)]
     assert "| `paper` | 94.8 | 5.1 | 94.4 | 83.3 (55.2 to 95.3) |" in part.markdown
     assert "| `drift_3` | 78.8 | 8.8 | 62.8 | - |" in part.markdown
+
+
+@pytest.mark.parametrize("sets", [SETS[:1], [[name, 5, *rest] for name, _, *rest in SETS], []])
+def test_a_ceiling_of_other_episodes_has_no_success_rate_beside_it(folder, sets):
+    put(folder / "ceiling.json", {**CEILING, "sets": sets})
+    assert [one["success_rate"] for one in ceilings(gather(folder)).data] == [None, None]
+
+
+@pytest.mark.parametrize(
+    "other", [{"condition": "no_front"}, {"loop": "runtime"}, {"sets": [["ahg2", 6, "", None, ""]]}]
+)
+def test_a_seed_that_was_driven_otherwise_is_no_row(folder, other):
+    put(folder / "seeds" / "other.json", evaluated(5, **other))
+    assert [one["name"] for one in seeds(gather(folder)).data] == ["this policy", "seed1"]
 
 
 def test_all_seeds_are_told(folder):
@@ -229,6 +248,55 @@ def test_a_card_is_filled_from_the_model_and_the_results(folder, tmp_path):
     assert [one for one in told if one not in card] == []
     assert str(tmp_path) not in card
     assert run(folder, "--card", tmp_path / "card.md").stderr == "error: --card and --model: give both or none\n"
+
+
+SEEN = {"config": {"places": {"maps": ["gdc1", "gdc3"]}}}
+TRAINED = {"config": {"places": {"maps": ["gdc1", "/home/me/ahg2.yaml"]}}}
+
+
+#    what the manifest says           what the card says
+ORIGINS = [
+    ({}, "does not state in which buildings it was trained", "is not known."),
+    (SEEN, "trained in UT Austin, Gates Dell Complex.", "in none of them."),
+    (TRAINED, "trained in UT Austin, Gates Dell Complex; UT Austin, Anna Hiss Gymnasium.",
+     "**It was trained in UT Austin, Anna Hiss Gymnasium: figures from there are not of unseen buildings.**"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("training", "said", "of_both"), ORIGINS)
+def test_a_card_says_where_the_model_was_trained_and_only_if_it_is_known(folder, tmp_path, training, said, of_both):
+    card = card_of(folder, tmp_path, training)
+    assert said in card
+    assert of_both in card
+    assert "/home/me" not in card
+    assert ("onboard-engines train --config RECIPE" in card) is bool(training)
+
+
+def test_the_commands_of_a_card_are_those_that_made_its_files(folder, tmp_path):
+    card = card_of(folder, tmp_path, TRAINED)
+    sets = "--set=unseen --episodes=6 --maps ahg2 willow"
+    for said in (
+        "export --checkpoint training/policy.pt --out m.onnx --weights fp32\n",
+        f"--policy m.onnx {sets} --condition=paper --condition=no_front --json RESULTS/evaluate/all.json\n",
+        f"--policy m.onnx {sets} --condition=paper --runtime --rendered --json RESULTS/evaluate/rendered.json\n",
+        "onboard-hil ceiling --set=unseen --episodes=6 --maps willow ahg2 --json RESULTS/ceiling.json\n",
+    ):
+        assert said in card
+    assert "ablations --out" not in card
+
+
+def card_of(folder: Path, tmp_path: Path, training: dict[str, Any]) -> str:
+    """Return the card of a model whose manifest says this of its training; no model is loaded."""
+    model = tmp_path / "m.onnx"
+    model.write_bytes(onnx.ModelProto(graph=onnx.GraphProto(name="none")).SerializeToString())
+    network = untrained(0, TINY, Variant(rgb=False))
+    save_manifest(model, manifest_of(network, sha256_of(model), "m", {"training": training}))
+    digest = file_digest(model)
+    conditions = {name: evaluated(model=digest, condition=name) for name in ("paper", "no_front")}
+    put(folder / "evaluate" / "all.json", {"conditions": conditions})
+    put(folder / "evaluate" / "rendered.json", evaluated(3, model=digest, loop="rendered"))
+    found = gather(folder)
+    return make_card(found, [part(found) for part in PARTS], model)
 
 
 def test_drives_are_drawn_over_their_map(tmp_path):

@@ -8,9 +8,10 @@ from typing import Any
 
 import jinja2
 
+from engines.report.commands import RECIPE, RESULTS, commands
 from engines.report.gathered import Gathered
 from engines.report.parts import Part
-from hil.episode_files import COMMITTED
+from engines.report.places import places_of
 from hil.evaluate.code import file_digest
 from onboard.errors import InputError
 from onboard.manifest import load_manifest
@@ -43,7 +44,9 @@ def make_card(found: Gathered, parts: Sequence[Part], model: Path) -> str:
         parts={part.name: part for part in parts},
         hardware=found.hardware,
         codes=sorted({str(one.configuration["code"]) for one in found.evaluations}),
-        splits={split: [plan for plan in COMMITTED if plan.split == split] for split in ("train", "test")},
+        places=places_of(training, found),
+        commands=commands(found, manifest, model),
+        placeholders=(RESULTS, RECIPE),
     )
 
 
@@ -55,7 +58,14 @@ def _recipe(config: dict[str, Any]) -> list[tuple[str, str, str]]:
 def _told(value: Any) -> str:
     if value is None:
         return "none"
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return (
+        ", ".join(map(_told, value)) if isinstance(value, list) else Path(value).name if _is_file(value) else str(value)
+    )
+
+
+def _is_file(value: Any) -> bool:
+    """Return whether a value is a path, of which a card says the name alone."""
+    return isinstance(value, str) and Path(value).name != value and bool(Path(value).suffix)
 
 
 def _require_same(found: Gathered, model: Path) -> None:

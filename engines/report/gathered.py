@@ -31,6 +31,8 @@ from onboard.errors import InputError
 EVALUATE, SEEDS, FINE, OTHERS = "evaluate", "seeds", "finetune", "others"
 CEILING, ABLATIONS, ENCODER, TRAJECTORIES = "ceiling.json", "ablations.json", "encoder.json", "trajectories.json"
 TRAINING, HARDWARE = "training", "hardware.txt"
+HEADLINE = ("paper", "fast", ["unseen"])
+"""Condition, loop and sets of the evaluation whose figures are quoted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,11 @@ class Evaluated:
         """Return the committed sets that were driven; "" is of one's own."""
         return list(dict.fromkeys(str(one[4]) for one in self.configuration["sets"]))
 
+    @property
+    def is_headline(self) -> bool:
+        """Return whether it is of the kind that is quoted: the unseen set, noise as the paper's, in the fast loop."""
+        return (self.condition, self.loop, self.sets) == HEADLINE
+
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
@@ -79,8 +86,12 @@ class Gathered:
     @property
     def headline(self) -> Evaluated | None:
         """Return the evaluation whose figures are quoted: of the unseen set, as the paper trains, in the fast loop."""
-        wanted = ("paper", "fast", ["unseen"])
-        return next((one for one in self.evaluations if (one.condition, one.loop, one.sets) == wanted), None)
+        return next((one for one in self.evaluations if one.is_headline), None)
+
+
+def episodes_of(table: Mapping[str, Any]) -> list[list[Any]]:
+    """Return name, count, digest, seed and set of the sets in a result, sorted; nothing where it does not tell them."""
+    return sorted((list(one) for one in table.get("sets", ())), key=str)
 
 
 def gather(folder: Path) -> Gathered:

@@ -8,7 +8,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from engines.report.ablations import ablation_table
-from engines.report.gathered import ABLATIONS, CEILING, ENCODER, EVALUATE, FINE, SEEDS, TRAINING, Evaluated, Gathered
+from engines.report.gathered import (
+    ABLATIONS,
+    CEILING,
+    ENCODER,
+    EVALUATE,
+    FINE,
+    SEEDS,
+    TRAINING,
+    Evaluated,
+    Gathered,
+    episodes_of,
+)
 from engines.report.markdown import FIGURES, figures, hours, signed, table
 from hil.conditions import load_conditions
 from hil.evaluate.charts import DETOURS
@@ -73,9 +84,11 @@ def robustness(found: Gathered) -> Part:
 
 
 def ceilings(found: Gathered) -> Part:
-    """Return how often a place can be known at all, with the success rate under the same condition beside it."""
+    """Return how often a place can be known at all; beside it the success rate in the same episodes and condition."""
     told = {} if found.ceiling is None else found.ceiling["conditions"]
-    driven = {one.condition: one.summary for one in reversed(found.evaluations) if one.loop == "fast"}
+    sets = episodes_of({} if found.ceiling is None else found.ceiling)
+    same = [one for one in found.evaluations if one.loop == "fast" and sets and episodes_of(one.configuration) == sets]
+    driven = {one.condition: one.summary for one in reversed(same)}
     rows, data = [], []
     for name, one in told.items():
         summary = driven.get(name)
@@ -88,8 +101,8 @@ def ceilings(found: Gathered) -> Part:
 
 
 def seeds(found: Gathered) -> Part:
-    """Return one row for every training that was evaluated under the condition of the headline."""
-    others = [one for one in found.seeds if one.condition == REFERENCE]
+    """Return one row for every training that was evaluated as the headline is: its set, condition and loop."""
+    others = [one for one in found.seeds if one.is_headline]
     named = [*([] if found.headline is None else [("this policy", found.headline)]), *((o.name, o) for o in others)]
     rows = [[name, _count(one.summary), *figures(one.summary)] for name, one in named]
     text = table(("training", "episodes", *FIGURES), rows)

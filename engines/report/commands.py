@@ -1,0 +1,75 @@
+"""The commands that made the files of a card, as far as the files tell; what they do not tell is left out."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from engines.report.gathered import ABLATIONS, CEILING, EVALUATE, FINE, OTHERS, SEEDS, Evaluated, Gathered
+from onboard.manifest import Manifest
+
+RESULTS, RECIPE = "RESULTS", "RECIPE"
+"""Placeholders: the folder of the results, and a recipe with the values that the card shows."""
+LOOP_OPTIONS: dict[str, list[str]] = {"fast": [], "runtime": ["--runtime"], "rendered": ["--runtime", "--rendered"]}
+STORED = {"float32": "fp32", "float16": "fp16"}
+ORDINARY_RUN = {"scan": "fused", "known_map": "true", "pedestrians": 0}
+"""Options of an evaluation that are named where they differ."""
+
+
+def commands(found: Gathered, manifest: Manifest, model: Path) -> list[str]:
+    """Return one line for each file that says how it was made, in the order in which they are made."""
+    lines = [*_making(manifest, model)]
+    for folder, evaluations in ((EVALUATE, found.evaluations), (SEEDS, found.seeds), (FINE, found.fine),
+                                (OTHERS, found.others)):  # fmt: skip
+        files = list(dict.fromkeys(one.file for one in evaluations))
+        policy = model.name if folder == EVALUATE else None
+        lines += [_evaluate(folder, [one for one in evaluations if one.file == file], policy) for file in files]
+    if found.ceiling is not None and "sets" in found.ceiling:
+        told = [f"--{name}={found.ceiling[name]}" for name in ("draws", "seed") if name in found.ceiling]
+        lines.append(_line("onboard-hil", "ceiling", *_sets(found.ceiling["sets"]), *told,
+                           "--json", f"{RESULTS}/{CEILING}"))  # fmt: skip
+    if found.ablations is not None:
+        lines.append(f"onboard-engines ablations --out ablations && cp ablations/{ABLATIONS} {RESULTS}/")
+    if found.trajectories is not None:
+        lines.append(_line("onboard-engines", "report", RESULTS, "--drive", model.name, "--map",
+                           str(found.trajectories.get("map"))))  # fmt: skip
+    return [*lines, _line("onboard-engines", "report", RESULTS, "--card", "FILE", "--model", model.name)]
+
+
+def _making(manifest: Manifest, model: Path) -> list[str]:
+    """Return how the model was trained and exported; nothing where its manifest does not state a training."""
+    training = manifest.extra.get("training", {})
+    if not training.get("config"):
+        return []
+    train = ["onboard-engines", "train", "--config", RECIPE, "--out", "training"]
+    export = ["onboard-engines", "export", "--checkpoint", "training/policy.pt", "--out", model.name]
+    return [_line(*train), _line(*export, "--weights", STORED[manifest.weights])]
+
+
+def _evaluate(folder: str, evaluations: Sequence[Evaluated], policy: str | None) -> str:
+    """Return the command of one file, which holds one or several evaluations of one run."""
+    first = evaluations[0].configuration
+    driven = policy or Path(str(first.get("policy", "POLICY"))).name
+    conditions = [f"--condition={one.condition}" for one in evaluations]
+    more = [f"--{name.replace('_', '-')}={first[name]}" for name, usual in ORDINARY_RUN.items()
+            if first.get(name, usual) != usual]  # fmt: skip
+    seed = [f"--seed={first['seed']}"] if "seed" in first else []
+    target = f"{RESULTS}/{folder}/{evaluations[0].file.name}"
+    return _line("onboard-hil", "evaluate", "--policy", driven, *_sets(first["sets"]), *dict.fromkeys(conditions),
+                 *LOOP_OPTIONS[evaluations[0].loop], *more, *seed, "--json", target)  # fmt: skip
+
+
+def _sets(sets: Sequence[Sequence[Any]]) -> list[str]:
+    """Return the options that mean these rows of name, count, digest, seed and set."""
+    names = [str(one[4]) for one in sets if one[4]]
+    counts = {int(one[1]) for one in sets}
+    chosen = [f"--set={names[0]}"] if names else []
+    if len(counts) == 1:  # one number cannot mean several
+        chosen.append(f"--episodes={counts.pop()}")
+    return [*chosen, "--maps", *(Path(str(one[0])).name for one in sets)]
+
+
+def _line(*words: str) -> str:
+    return shlex.join(words)
