@@ -92,6 +92,14 @@ def test_a_training_that_changed_is_made_again(made, tmp_path):
     assert not is_made(after.agents["plain"], made / "out" / "plain")
 
 
+def test_a_model_of_another_encoder_is_made_again(made, tmp_path, monkeypatch):
+    agent, encoder = load_agents(made / "agents.toml").agents["plain"], tmp_path / "encoder.pt"
+    encoder.write_bytes(b"one")
+    assert is_made(agent, made / "out" / "plain", encoder)
+    monkeypatch.setattr(type(agent), "sees_colour", True)
+    assert not is_made(agent, made / "out" / "plain", encoder)
+
+
 def test_only_some_and_the_table_alone(made):
     shown = run("--out", made / "out", "--agents", made / "agents.toml", "--only", "plain", "--show")
     assert shown.exit_code == 0

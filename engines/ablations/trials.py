@@ -26,9 +26,11 @@ from hil.evaluate.episode_driver import RobotFiles, Run, check_run
 from hil.evaluate.evaluation import Plan, evaluate
 from hil.evaluate.sets import find_sets
 from onboard.errors import InputError
-from onboard.manifest import load_manifest, manifest_path
+from onboard.manifest import load_manifest, manifest_path, sha256_of
 
 MODEL, TRAINING = "policy.onnx", "training"
+ENCODER = "encoder_sha256"
+"""In the manifest of an agent that sees colour."""
 DEVICE = torch.device("cpu")
 
 
@@ -58,19 +60,28 @@ def make_agent(agent: Agent, folder: Path, encoder: Path | None) -> Path:
     Raises OnboardError; the same call goes on at the last checkpoint.
     """
     model = folder / MODEL
-    if is_made(agent, folder):
+    if is_made(agent, folder, encoder):
         return model
     trained = load_policy_file(_train(agent, folder / TRAINING, encoder))
-    export(model, trained.network, agent.config.name, {**told_by(trained), DELAY_TICKS: agent.delay_ticks})
+    told = {**told_by(trained), DELAY_TICKS: agent.delay_ticks}
+    if agent.sees_colour and encoder is not None:
+        told[ENCODER] = sha256_of(encoder)
+    export(model, trained.network, agent.config.name, told)
     return model
 
 
-def is_made(agent: Agent, folder: Path) -> bool:
-    """Return whether the model of this training is there. Raises ConfigError for one that its manifest does not fit."""
+def is_made(agent: Agent, folder: Path, encoder: Path | None = None) -> bool:
+    """Return whether the model of this training, with this encoder where one is given and it sees, is there.
+
+    Raises ConfigError for one that its manifest does not fit.
+    """
     model = folder / MODEL
     if not (model.is_file() and manifest_path(model).is_file()):
         return False
-    told = load_manifest(model).extra.get("training", {})
+    extra = load_manifest(model).extra
+    if agent.sees_colour and encoder is not None and extra.get(ENCODER) != sha256_of(encoder):
+        return False
+    told = extra.get("training", {})
     return isinstance(told, Mapping) and told.get("digest") == agent.config.digest(STAGE)
 
 
