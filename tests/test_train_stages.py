@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from engines.encoder.features import save_encoder
-from engines.network import untrained
+from engines.network import TINY, untrained
 from engines.train import reinforce, stages
-from engines.train.checkpoint import load_policy
+from engines.train.checkpoint import load_policy, save_policy
 from onboard.errors import InputError
 from tests.train_rig import small
 
@@ -58,6 +58,35 @@ def test_an_initial_network_is_gone_on_with(tmp_path, encoder):
     network, _ = load_policy(stages.train(config, tmp_path, CPU, "imitation", lambda wanted: first))
     torch.testing.assert_close(network.actor.weight, untrained(5, config.network.widths).actor.weight)
     assert encoder == []
+
+
+def test_up_to_the_encoder_no_policy_is_written(tmp_path, encoder):
+    assert stages.train(small(**COLOURED), tmp_path, CPU, "encoder") == tmp_path / "encoder" / "encoder.pt"
+    assert not (tmp_path / "policy.pt").exists()
+    with pytest.raises(InputError, match="--until encoder: this training has none"):
+        stages.train(small(), tmp_path, CPU, "encoder")
+
+
+def test_a_policy_of_more_stages_is_not_overwritten(tmp_path):
+    file = tmp_path / "policy.pt"
+    save_policy(file, untrained(0, TINY), {"stages": ["imitation", "reinforce"]})
+    before = file.read_bytes()
+    with pytest.raises(InputError, match=r"--until imitation: .*policy\.pt holds the policy after reinforce"):
+        stages.train(small(), tmp_path, CPU, "imitation")
+    assert file.read_bytes() == before
+
+
+def test_maps_are_looked_at_before_anything_is_trained(tmp_path, encoder):
+    with pytest.raises(InputError, match="atlantis"):
+        stages.train(small(**COLOURED, places__maps=["depot", "atlantis"]), tmp_path, CPU, "imitation")
+    assert encoder == []
+
+
+def test_a_building_of_the_test_split_is_only_for_a_policy_that_exists():
+    config = small(places__maps=["apartment"])
+    with pytest.raises(InputError, match=r"places\.maps: apartment belongs to the test split"):
+        stages.check(config, CPU)
+    stages.check(config, CPU, known=True)
 
 
 def test_an_unknown_stage_is_refused(tmp_path):
