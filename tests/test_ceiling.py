@@ -37,7 +37,7 @@ EPISODE = Episode(Pose(1.0, 3.0, 0.4), (7.5, 3.0), 6.5)
 SETTING = Setting(WORLD, PLANT, Body(), MOUNTS, Config())
 LEFT, RIGHT = ACTIONS.index(Twist(0.6, 1.0)), ACTIONS.index(Twist(0.6, -1.0))
 MAX_S = 8.0
-DRAWS = 150
+DRAWS = 60
 
 
 def weaving(observation: Observation) -> int:
@@ -108,7 +108,7 @@ def test_without_drift_the_start_is_enough() -> None:
 
 
 def test_nobody_does_better_on_average() -> None:
-    seeds = range(40)
+    seeds = range(20)
     for _, ends in ends_of(SETTING, EPISODE, ("paper", "printed_noise", "no_localization"), seeds):
         ideal, own = (np.mean([getattr(one, name) ** 2 for one in ends]) for name in ("ideal_m", "own_m"))
         assert ideal < own
