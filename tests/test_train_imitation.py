@@ -62,7 +62,7 @@ def test_a_loss_that_is_no_number_stops_at_the_last_good_checkpoint(tmp_path, mo
     network = network_of(config)
     going_on = Imitation(config, network, tmp_path, CPU)
     monkeypatch.setattr(imitation, "compass_error", lambda told, truth: told.sum() * math.nan)
-    line = r"the loss is nan, its gradient nan in update 2 \(round 2, .* decisions\).*imitation\.ckpt"
+    line = r"the loss is nan, its gradient nan in update 2 \(round 3, .* decisions\).*imitation\.ckpt"
     with pytest.raises(OnboardError, match=line):
         going_on.run()
     again = network_of(config)
