@@ -34,6 +34,9 @@ NODE = {"num_cpus": 1, "node_ip_address": "127.0.0.1", "include_dashboard": Fals
 SOON = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 500, "health_check_failure_threshold": 3}
 """A dead node is found dead within seconds, not within half a minute."""
 
+WORKER_S = 150.0
+"""A worker has loaded the package and begun a job by then, also on a machine with other work."""
+
 
 def by_key(driven: list[Driven]) -> dict[tuple[str, int], Driven]:
     assert len({one.key for one in driven}) == len(driven)
@@ -55,11 +58,11 @@ def cluster() -> Iterator[Any]:
 @pytest.mark.timeout(300)
 def test_with_a_node_killed_in_the_middle_nothing_is_lost(cluster: Any, tmp_path: Path) -> None:
     doomed = cluster.add_node(**NODE)
-    coming = on_ray(Stranded(tmp_path, doomed.node_id), JOBS, cluster.address)
-    driven = [next(coming)]
-    until(lambda: any(tmp_path.iterdir()))
-    cluster.remove_node(doomed, allow_graceful=False)
-    driven += coming
+    with contextlib.closing(on_ray(Stranded(tmp_path, doomed.node_id), JOBS, cluster.address)) as coming:
+        driven = [next(coming)]
+        until(lambda: any(tmp_path.iterdir()), WORKER_S)
+        cluster.remove_node(doomed, allow_graceful=False)
+        driven += coming
     assert by_key(driven) == HERE
     assert len(list(tmp_path.iterdir())) == 1
 

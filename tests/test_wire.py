@@ -21,7 +21,8 @@ from onboard.errors import ConfigError, DriverError
 
 SO_BINDTODEVICE_BYTES = 16
 ANY_ADDRESS = "00000000"
-LOOPBACK_ADDRESS = "0100007F"
+LOOPBACK_ADDRESSES = ("0100007F", "0000000000000000FFFF00000100007F")
+"""127.0.0.1, and the same of a socket for both families."""
 
 
 @pytest.fixture
@@ -69,7 +70,7 @@ def bound_sockets() -> list[Bound]:
 
 
 def hears_loopback_only(bound: Bound) -> bool:
-    return bound.address == LOOPBACK_ADDRESS or bound.device == "lo"
+    return bound.address in LOOPBACK_ADDRESSES or bound.device == "lo"
 
 
 def test_every_socket_hears_loopback_only(wires):
