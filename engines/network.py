@@ -223,10 +223,7 @@ class PolicyNetwork(nn.Module):
     def step(self, tensors: Mapping[str, Tensor]) -> Step:
         """Take one decision step of tensors by name; memory (layers, N, width) goes in and comes out."""
         hidden, memory = self.gru(self.encode(tensors)[None], tensors["memory_in"])
-        return self.heads(hidden[0], memory)
-
-    def heads(self, state: Tensor, memory: Tensor) -> Step:
-        """Return what is read from the top of the memory, (N, width)."""
+        state = hidden[0]
         return Step(self.actor(state), self.critic(state), memory, self.auxiliary(state))
 
 

@@ -7,22 +7,18 @@ The trainer's (`engines/train/checkpoint.py`, `save_policy`) says what network i
 from __future__ import annotations
 
 import json
-import pickle
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from engines.network import PAPER, PAPER_VARIANT, PolicyNetwork, Variant, Widths
+from engines.torch_file import read_torch
 from engines.train.checkpoint import load_policy
 from onboard.errors import InputError
 from onboard.manifest import sha256_of
 
 DELAY_TICKS, MEMORY_RESET_S = "training_delay_ticks", "memory_reset_s"
-_DAMAGED = (pickle.UnpicklingError, EOFError, KeyError, RuntimeError, TypeError, ValueError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +36,15 @@ def load_policy_file(path: Path, widths: Widths = PAPER, variant: Variant = PAPE
     Raises ConfigError when the file cannot be read, InputError in one line when it holds no weights of such a network.
     """
     origin = f"checkpoint {path.name}, sha256 {sha256_of(path)}"
-    if not zipfile.is_zipfile(path):
-        raise InputError(f"{path}: not a file by torch.save, or a truncated one")
-    try:
-        table = torch.load(path, map_location="cpu", weights_only=True)
-        if not isinstance(table, dict) or "format" not in table:
-            network = PolicyNetwork(widths, variant)
+    table = read_torch(path)
+    if "format" not in table:
+        network = PolicyNetwork(widths, variant)
+        try:
             network.load_state_dict(table)
-            return PolicyFile(network.eval(), origin)
-    except _DAMAGED as error:
-        reason = str(error).strip().splitlines()[-1].strip()
-        raise InputError(f"{path}: not the weights of this network: {reason}") from error
+        except (RuntimeError, TypeError) as error:
+            reason = str(error).strip().splitlines()[-1].strip()
+            raise InputError(f"{path}: not the weights of this network: {reason}") from error
+        return PolicyFile(network.eval(), origin)
     network, meta = load_policy(path)
     return PolicyFile(network, origin, _plain(path, meta))
 

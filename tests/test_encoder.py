@@ -8,7 +8,6 @@ import torch
 from encoder_rows import SMALL, STEPS, copied
 
 from engines.encoder import training
-from engines.encoder.checkpoint import read_torch
 from engines.encoder.config import PhaseSection
 from engines.encoder.schedule import batch_of, steps_of
 from engines.encoder.training import (
@@ -22,6 +21,7 @@ from engines.encoder.training import (
 )
 from engines.encoder.training import train_encoder as train
 from engines.network import TINY
+from engines.torch_file import read_torch
 from onboard.errors import InputError
 
 

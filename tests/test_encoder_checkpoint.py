@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from engines.encoder.checkpoint import Checkpoint, load_checkpoint, read_torch, save_checkpoint, write_torch
+from engines.encoder.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from engines.torch_file import read_torch, write_torch
 from onboard.errors import InputError
 
 CHECKPOINT = Checkpoint("mine", 7, {"weight": torch.arange(3.0)}, {"state": {0: {"step": torch.tensor(7.0)}}})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from engines import torch_file
 from engines.network import TINY, Variant, untrained
 from engines.train import checkpoint
 from onboard.errors import InputError
@@ -55,7 +56,7 @@ def test_other_files_are_refused_in_one_line(tmp_path, spoil, line):
 def test_a_checkpoint_of_another_configuration_is_refused(tmp_path):
     file = tmp_path / "imitation.ckpt"
     assert checkpoint.load_training(file, "a" * 64, "c") is None
-    checkpoint.save(file, {"format": checkpoint.TRAINING, "version": 1, "digest": "a" * 64, "began": "c"})
+    checkpoint.save_training(file, "imitation", "a" * 64, "c", {})
     assert checkpoint.load_training(file, "a" * 64, "c") is not None
     with pytest.raises(InputError, match=r"made with another configuration .*give another --out"):
         checkpoint.load_training(file, "b" * 64, "c")
@@ -82,7 +83,7 @@ def test_a_file_that_cannot_be_written_leaves_the_old_one(tmp_path, monkeypatch)
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(checkpoint.os, "fsync", full)
+    monkeypatch.setattr(torch_file.os, "fsync", full)
     with pytest.raises(InputError, match="cannot be written: No space left on device"):
         checkpoint.save_policy(file, untrained(1, TINY), {"seed": 1})
     assert file.read_bytes() == before

@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from engines.train import imitation
-from engines.train.collector import Collector
 from engines.train.config import ImitationSection, rules_of
 from engines.train.crew import LocalCrew
 from engines.train.imitation import Imitation, compass_error, learning_rate
@@ -109,7 +108,13 @@ def test_colour_begins_with_an_optimiser_that_knows_nothing_of_it_and_is_judged_
     config = small(imitation__coloured=0.5, imitation__colour=0.5, imitation__validate_coloured=7)
     monkeypatch.setattr(imitation, "validated", validated)
     trainer = Imitation(config, network_of(config), tmp_path, CPU)
-    monkeypatch.setattr(trainer, "_crew", lambda colour: seen.append((colour, steps(trainer))) or crew_of(config))
+
+    def crew_of(make, rules, *others):
+        """Return collectors that render nothing, for it is the optimiser that is looked at."""
+        seen.append((rules.colour, steps(trainer)))
+        return LocalCrew(make, rules_of(config), network_of(config), CPU)
+
+    monkeypatch.setattr(imitation, "crew_of", crew_of)
     trainer.run()
     # Two updates a chapter: before the second, the weights that colour enters by have made none, all others two.
     assert seen == [(0.0, (None, None)), (0.5, (None, 2.0))]
@@ -122,11 +127,6 @@ def steps(trainer):
     return tuple(
         state[one]["step"].item() if one in state else None for one in (network.gru.weight_ih_l0, network.actor.weight)
     )
-
-
-def crew_of(config):
-    """Return collectors that render nothing, for it is the optimiser that is looked at."""
-    return LocalCrew(Collector, rules_of(config), network_of(config), CPU)
 
 
 def test_the_rate_rises_then_falls_to_a_twentieth():

@@ -85,8 +85,8 @@ def test_maps_are_looked_at_before_anything_is_trained(tmp_path, encoder):
 def test_a_building_of_the_test_split_is_only_for_a_policy_that_exists():
     config = small(places__maps=["apartment"])
     with pytest.raises(InputError, match=r"places\.maps: apartment belongs to the test split"):
-        stages.check(config, CPU)
-    stages.check(config, CPU, known=True)
+        stages.check(config)
+    stages.check(config, known=True)
 
 
 def test_an_unknown_stage_is_refused(tmp_path):

@@ -11,9 +11,8 @@ from engines.ablations.position_expert import position_scores
 from engines.train.domain import draw_drill
 from engines.train.expert import goal_compass
 from engines.train.lanes import FRESH, MADE, Ended, Glimpse, LaneRules, Seat
-from engines.train.places import Building, Goal, draw_drives, geodesic_m
+from engines.train.places import Building, Turns, geodesic_m
 from hil.course import varied
-from hil.routes import Episode
 from onboard.contract import tensors
 
 
@@ -21,9 +20,8 @@ class PositionLane:
     """One drive after another; what `engines.train.lanes.Lane` is for the 28 actions. The scan has no flaws."""
 
     def __init__(self, rules: LaneRules, buildings: Sequence[Building], rng: np.random.Generator) -> None:
-        self._rules, self._buildings, self._rng = rules, buildings, rng
-        self._next = int(rng.integers(len(buildings)))
-        self._drawn: list[tuple[Episode, Goal]] = []
+        self._rules, self._rng = rules, rng
+        self._turns = Turns(rules.places, buildings, rng)
         self._begin()
 
     def wait(self) -> Glimpse:
@@ -51,11 +49,7 @@ class PositionLane:
 
     def _begin(self) -> None:
         rules, rng = self._rules, self._rng
-        if not self._drawn:
-            self._next = (self._next + 1) % len(self._buildings)
-            self._building = self._buildings[self._next]
-            self._drawn = draw_drives(rules.places, self._building, rng)
-        self._episode, self._goal = self._drawn.pop()
+        self._building, self._episode, self._goal = self._turns.next()
         setting = draw_drill(rules.domain, self._building, self._episode, rng).setting
         course, seat = varied(self._building.course, setting), Seat(rules.memory_reset_s, wants_color=False)
         seed = int(rng.integers(2**31))

@@ -1,20 +1,14 @@
-"""What the encoder's training writes by `torch.save`: whole files or none, and read back without running code."""
+"""Where the encoder's training goes on from."""
 
 from __future__ import annotations
 
 import hashlib
-import os
-import pickle
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
+from engines.torch_file import read_torch, write_torch
 from onboard.errors import InputError
-
-UNREADABLE = (pickle.UnpicklingError, EOFError, KeyError, RuntimeError, TypeError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,31 +49,3 @@ def load_checkpoint(file: Path, identity: str) -> Checkpoint | None:
 def short(identity: str) -> str:
     """Return a short name of a configuration."""
     return hashlib.sha256(identity.encode()).hexdigest()[:12]
-
-
-def write_torch(file: Path, table: dict[str, Any]) -> None:
-    """Save under another name, then rename. Raises InputError when it cannot be written."""
-    part = file.with_name(file.name + ".part")
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with part.open("wb") as target:
-            torch.save(table, target)
-            target.flush()
-            os.fsync(target.fileno())
-        os.replace(part, file)
-    except OSError as error:
-        raise InputError(f"{file}: cannot be written: {error.strerror}") from error
-
-
-def read_torch(file: Path) -> dict[str, Any]:
-    """Return what a file of `write_torch` holds, on the CPU. Raises InputError for any other file."""
-    try:
-        whole = zipfile.is_zipfile(file)
-        found = torch.load(file, map_location="cpu", weights_only=True) if whole else None
-    except OSError as error:
-        raise InputError(f"{file}: cannot be read: {error.strerror}") from error
-    except UNREADABLE as error:
-        raise InputError(f"{file}: not a file by torch.save: {str(error).strip().splitlines()[0]}") from error
-    if not isinstance(found, dict):
-        raise InputError(f"{file}: not a file by torch.save, or a truncated one")
-    return found

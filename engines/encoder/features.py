@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from engines.encoder.checkpoint import read_torch, write_torch
+from engines.torch_file import read_torch, write_torch
 from onboard.errors import InputError
 from onboard.manifest import RgbScale
 

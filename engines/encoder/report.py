@@ -13,12 +13,12 @@ import numpy.typing as npt
 import torch
 
 from engines.encoder.cache import Views, render_views
-from engines.encoder.checkpoint import read_torch
 from engines.encoder.config import EncoderSection, ViewsSection
 from engines.encoder.features import BATCH, load_encoder, planes_of
 from engines.encoder.training import ENCODER_FILE, HEAD_FILE, Predictor
 from engines.encoder.views import FARTHEST_M, FORWARD_BINS, LABELS, Labels, Split
 from engines.network import PAPER, Widths
+from engines.torch_file import read_torch
 from onboard.errors import InputError
 from onboard.manifest import RgbScale
 

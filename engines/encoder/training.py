@@ -19,12 +19,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from engines.encoder.cache import Views, identity_of, render_views
-from engines.encoder.checkpoint import Checkpoint, load_checkpoint, save_checkpoint, write_torch
+from engines.encoder.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from engines.encoder.config import EncoderSection
 from engines.encoder.features import memory_format_of, save_encoder
 from engines.encoder.schedule import Batch, batch_of, images_of, learning_rate, steps_of
 from engines.encoder.views import FORWARD_BINS, LABELS, Labels
 from engines.network import PAPER, Widths, untrained
+from engines.torch_file import write_torch
 from onboard.errors import OnboardError
 
 VIEWS_FOLDER, CHECKPOINT_FILE, ENCODER_FILE, HEAD_FILE = "views", "checkpoint.pt", "encoder.pt", "head.pt"

@@ -3,51 +3,33 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import pickle
-import zipfile
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import nn
 
 from engines.network import PolicyNetwork, Variant, Widths
+from engines.torch_file import read_torch, write_torch
 from onboard.errors import InputError
 
 TRAINING, POLICY = "onboard-training", "onboard-policy"
 VERSION = 1
 
 
-def save(file: Path, content: Mapping[str, Any]) -> None:
-    """Write a file by `torch.save` beside the old one, then in its place. Raises InputError."""
-    beside = file.with_name(file.name + ".part")
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with beside.open("wb") as out:
-            torch.save(dict(content), out)
-            out.flush()
-            os.fsync(out.fileno())
-        os.replace(beside, file)
-    except OSError as error:
-        raise InputError(f"{file}: cannot be written: {error.strerror}") from error
-
-
 def load(file: Path, form: str) -> dict[str, Any]:
-    """Return what `save` wrote. Raises InputError for a file of another form, a damaged one, or none."""
-    if not file.is_file():
-        raise InputError(f"{file}: there is no such file")
-    if not zipfile.is_zipfile(file):
-        raise InputError(f"{file}: not a file by torch.save, or a truncated one")
-    try:
-        content = torch.load(file, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, EOFError, KeyError, RuntimeError, TypeError, ValueError) as error:
-        raise InputError(f"{file}: cannot be read: {str(error).strip().splitlines()[0]}") from error
-    if not isinstance(content, dict) or content.get("format") != form or content.get("version") != VERSION:
+    """Return what `write_torch` wrote. Raises InputError for a file of another form, a damaged one, or none."""
+    content = read_torch(file)
+    if content.get("format") != form or content.get("version") != VERSION:
         raise InputError(f"{file}: not an {form} file of version {VERSION}")
     return content
+
+
+def save_training(file: Path, stage: str, digest: str, began: str, content: Mapping[str, Any]) -> None:
+    """Write what a stage goes on from; digest and began as for `load_training`. Raises InputError."""
+    head = {"format": TRAINING, "version": VERSION, "stage": stage, "digest": digest, "began": began}
+    write_torch(file, {**head, **content})
 
 
 def load_training(file: Path, digest: str, began: str) -> dict[str, Any] | None:
@@ -91,7 +73,7 @@ def save_policy(file: Path, network: PolicyNetwork, meta: Mapping[str, Any]) -> 
         "state": {name: value.detach().cpu() for name, value in network.state_dict().items()},
         "meta": dict(meta),
     }
-    save(file, content)
+    write_torch(file, content)
 
 
 def load_policy(file: Path) -> tuple[PolicyNetwork, dict[str, Any]]:

@@ -142,6 +142,15 @@ class ProcessCrew(Generic[Brought]):
                 raise OnboardError(ENDED) from error
 
 
+def crew_of(
+    make: Make[Brought], rules: Rules, network: PolicyNetwork, collectors: int, device: torch.device
+) -> Crew[Brought]:
+    """Return so many collectors in processes of their own; none is one in place, on the device."""
+    if collectors == 0:
+        return LocalCrew(make, rules, network, device)
+    return ProcessCrew(make, rules, network, collectors)
+
+
 def weights_of(network: PolicyNetwork) -> Weights:
     """Return what training changes, by name, as arrays of their own."""
     return {

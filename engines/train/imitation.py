@@ -11,7 +11,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -21,9 +20,9 @@ from engines.network import PolicyNetwork
 from engines.train import checkpoint
 from engines.train.collector import Collector, Round, plain_robot
 from engines.train.config import ImitationSection, TrainConfig, rules_of
-from engines.train.crew import Crew, LocalCrew, ProcessCrew, weights_of
+from engines.train.crew import crew_of, weights_of
 from engines.train.journal import Journal
-from engines.train.sequences import COMPASS, TARGETS, WEIGHT, Batch, Run, batch_of, is_learned, trainable, unroll
+from engines.train.sequences import COMPASS, TARGETS, WEIGHT, Batch, Run, batch_of, learned_weights, trainable, unroll
 from engines.train.validation import validated
 from onboard.errors import OnboardError
 from onboard.scheduler import NS_PER_S
@@ -78,7 +77,8 @@ class Imitation:
         coloured = self._is_coloured(chapter)
         if coloured and not self._is_coloured(chapter - 1):
             self._begin_colour()
-        crew = self._crew(section.colour if coloured else 0.0)
+        rules = rules_of(config, section.colour if coloured else 0.0)
+        crew = crew_of(Collector, rules, self._network, section.collectors, self._device)
         known: list[Run] = []
         try:
             crew.open(seed)
@@ -177,25 +177,14 @@ class Imitation:
     def _rate(self) -> float:
         return learning_rate(self._section, self._updates)
 
-    def _crew(self, colour: float) -> Crew[Round]:
-        rules, collectors = rules_of(self._config, colour), self._section.collectors
-        if collectors == 0:
-            return LocalCrew(Collector, rules, self._network, self._device)
-        return ProcessCrew(Collector, rules, self._network, collectors)
-
     def _save(self) -> None:
-        content: dict[str, Any] = {
-            "format": checkpoint.TRAINING,
-            "version": checkpoint.VERSION,
-            "stage": STAGE,
-            "digest": self._config.digest(STAGE),
-            "began": self._began,
+        content = {
             "chapter": self.chapter,
             "updates": self._updates,
-            "network": {name: value for name, value in self._network.state_dict().items() if is_learned(name)},
+            "network": learned_weights(self._network),
             "optimizer": self._optimizer.state_dict(),
         }
-        checkpoint.save(self.checkpoint, content)
+        checkpoint.save_training(self.checkpoint, STAGE, self._config.digest(STAGE), self._began, content)
 
     def _resume(self) -> int:
         """Take up the last checkpoint; return the chapter to live next."""

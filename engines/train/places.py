@@ -124,6 +124,22 @@ def draw_drives(section: PlacesSection, building: Building, rng: np.random.Gener
     )
 
 
+class Turns:
+    """Drives one after another, the buildings taking turns, all drawn by one generator."""
+
+    def __init__(self, section: PlacesSection, buildings: Sequence[Building], rng: np.random.Generator) -> None:
+        self._section, self._buildings, self._rng = section, buildings, rng
+        self._at = int(rng.integers(len(buildings)))
+        self._drawn: list[tuple[Episode, Goal]] = []
+
+    def next(self) -> tuple[Building, Episode, Goal]:
+        """Return where the next drive is. Raises InputError as `draw_drives` does."""
+        if not self._drawn:
+            self._at = (self._at + 1) % len(self._buildings)
+            self._drawn = draw_drives(self._section, self._buildings[self._at], self._rng)
+        return self._buildings[self._at], *self._drawn.pop()
+
+
 def geodesic_m(building: Building, goal: Goal, xy_m: Sequence[float]) -> float:
     """Return the length of the way from a place in the map to the goal [m], inf where none is known."""
     row, column = building.space.world.cell_of((xy_m[0], xy_m[1]))

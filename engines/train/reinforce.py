@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -19,11 +18,11 @@ from engines.network import PolicyNetwork
 from engines.train import checkpoint
 from engines.train.collector import Weights, plain_robot
 from engines.train.config import TrainConfig, rules_of
-from engines.train.crew import Crew, LocalCrew, ProcessCrew, weights_of
+from engines.train.crew import Crew, crew_of, weights_of
 from engines.train.journal import Journal
 from engines.train.reinforce_learner import Learner
 from engines.train.rollouts import Rollout, RolloutCollector
-from engines.train.sequences import is_learned
+from engines.train.sequences import learned_weights
 from engines.train.validation import validated
 
 STAGE = "reinforce"
@@ -121,27 +120,20 @@ class Reinforce:
         section = self._section
         rules = rules_of(self._config, section.colour if self._sees else 0.0)
         make = partial(RolloutCollector, section, self._began)
-        if section.collectors == 0:
-            return LocalCrew(make, rules, self._network, self._device)
-        return ProcessCrew(make, rules, self._network, section.collectors)
+        return crew_of(make, rules, self._network, section.collectors, self._device)
 
     def _take(self, weights: Weights) -> None:
         state = {name: torch.from_numpy(np.array(values)) for name, values in weights.items()}
         self._network.load_state_dict(state, strict=False)
 
     def _save(self) -> None:
-        content: dict[str, Any] = {
-            "format": checkpoint.TRAINING,
-            "version": checkpoint.VERSION,
-            "stage": STAGE,
-            "digest": self._config.digest(STAGE),
-            "began": self._identity,
+        content = {
             "chapter": self.chapter,
             "kept": self.kept,
-            "network": {name: value for name, value in self._network.state_dict().items() if is_learned(name)},
+            "network": learned_weights(self._network),
             "learner": self._learner.state(),
         }
-        checkpoint.save(self.checkpoint, content)
+        checkpoint.save_training(self.checkpoint, STAGE, self._config.digest(STAGE), self._identity, content)
 
     def _resume(self) -> int:
         """Take up the last checkpoint; return the chapter to live next. Raises InputError for that of other weights."""

@@ -137,6 +137,11 @@ def is_learned(name: str) -> bool:
     return not name.startswith("rgb.")
 
 
+def learned_weights(network: nn.Module) -> dict[str, Tensor]:
+    """Return those weights by name, as they are in the network."""
+    return {name: value for name, value in network.state_dict().items() if is_learned(name)}
+
+
 def trainable(network: nn.Module) -> list[nn.Parameter]:
     """Return what imitation and reinforcement change."""
     return [parameter for name, parameter in network.named_parameters() if is_learned(name)]

@@ -43,7 +43,7 @@ def train(
     """
     file, begins = folder / POLICY_FILE, initial is None and sees_colour(config)
     _check_until(until, file, begins)
-    check(config, device, known=initial is not None)
+    check(config, known=initial is not None)
     torch.manual_seed(config.seed)
     if until == "encoder":
         return _encoder(config, folder, device)
@@ -79,13 +79,11 @@ def sees_colour(config: TrainConfig) -> bool:
     return config.network.rgb and section.colour > 0.0 and section.coloured > 0.0
 
 
-def check(config: TrainConfig, device: torch.device, *, known: bool = False) -> None:
+def check(config: TrainConfig, *, known: bool = False) -> None:
     """Raise InputError or ConfigError, before anything is trained, for what cannot work.
 
     known: the training begins with a policy, and may make it know a building of the test split
     """
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise InputError("--device cuda: PyTorch finds no CUDA device here")
     body = rules_of(config).robot.body
     splits = {plan.map_name: plan.split for plan in COMMITTED}
     for place in config.places.maps:

@@ -1,0 +1,45 @@
+"""Files by `torch.save`: written whole or not at all, and read without running code that they may hold."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from onboard.errors import InputError
+
+_DAMAGED = (pickle.UnpicklingError, EOFError, KeyError, RuntimeError, TypeError, ValueError)
+
+
+def write_torch(file: Path, table: Mapping[str, Any]) -> None:
+    """Write a table beside the old file, then in its place. Raises InputError when it cannot be written."""
+    part = file.with_name(file.name + ".part")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with part.open("wb") as target:
+            torch.save(dict(table), target)
+            target.flush()
+            os.fsync(target.fileno())
+        os.replace(part, file)
+    except OSError as error:
+        raise InputError(f"{file}: cannot be written: {error.strerror}") from error
+
+
+def read_torch(file: Path) -> dict[str, Any]:
+    """Return the table in a file, on the CPU. Raises InputError for any other file, or none."""
+    if not file.is_file():
+        raise InputError(f"{file}: there is no such file")
+    try:
+        found = torch.load(file, map_location="cpu", weights_only=True) if zipfile.is_zipfile(file) else None
+    except OSError as error:
+        raise InputError(f"{file}: cannot be read: {error.strerror}") from error
+    except _DAMAGED as error:
+        raise InputError(f"{file}: not a file by torch.save: {str(error).strip().splitlines()[0]}") from error
+    if not isinstance(found, dict):
+        raise InputError(f"{file}: not a file by torch.save, or a truncated one")
+    return found
