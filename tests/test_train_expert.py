@@ -55,7 +55,7 @@ def test_the_expert_is_told_the_true_plant(monkeypatch):
     monkeypatch.setattr(expert, "make_policy", lambda name, *rest: told.append(rest[0]) or made(name, *rest))
     rules, building = depot()
     setting = replace(building.setting, true_plant=scaled_plant(building.setting.plant, 1.3))
-    Expert(setting, draw_drives(rules.places, building, np.random.default_rng(0))[0][0])
+    Expert(setting, draw_drives(rules.places, building, np.random.default_rng(0))[0][0], "map")
     assert told[0].plant is setting.true_plant
 
 

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from engines.network import PolicyNetwork
 from engines.train.domain import DomainSection
-from engines.train.expert import soft_targets
+from engines.train.expert import Knows, soft_targets
 from engines.train.lanes import Ended, Glimpse, Lane, LaneRules
 from engines.train.places import Building, PlacesSection, make_building
 from engines.train.sequences import COMPASS, TARGETS, WEIGHT, Recorder, Run
@@ -33,6 +33,7 @@ class DrivingSection(Section):
     most_run:       decisions in a row that are learned from together
     memory_reset_s: how often the memory is reset; none leaves it alone
     max_s, stuck_s: a drive is ended after so long, and when it has come no nearer to its goal for so long
+    knows:          what the expert knows of the building: all its map, or what it has seen as the student has
     news_s:         the expert stops for good only with a fix newer than this; none stops at once
     expert:         share of decisions that the expert drives, in spells of `expert_spell`
     greedy:         share of drives in which the student takes its best action; in the others it draws one
@@ -45,6 +46,7 @@ class DrivingSection(Section):
     memory_reset_s: Positive | None = 10.0
     max_s: Positive = 60.0
     stuck_s: Positive = 20.0
+    knows: Knows = "seen"
     news_s: Positive | None = 1.5
     expert: Fraction = 0.15
     expert_spell: int = Field(8, ge=1)
@@ -68,7 +70,7 @@ class Rules:
     def lanes(self, *, expert: bool = True) -> LaneRules:
         """Return what every lane must know."""
         driving = self.driving
-        times = (driving.memory_reset_s, driving.max_s, driving.stuck_s, driving.news_s)
+        times = (driving.memory_reset_s, driving.max_s, driving.stuck_s, driving.knows, driving.news_s)
         return LaneRules(self.places, self.domain, *times, self.colour, expert)
 
 

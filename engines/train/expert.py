@@ -1,17 +1,22 @@
-"""The teacher: the map planner of `hil/baselines`, told the truth, scores every action; scores become soft targets.
+"""The teacher: a dynamic window told the truth scores every action; scores become soft targets.
 
-It knows the building, its own pose, the plant and the delay of the drive exactly, and sees what no flawed or missing
-camera hides. So what it would do is what the student should have done, not what the student could have known.
+It knows its own pose, the plant and the delay of the drive exactly, and sees what no flawed or missing camera hides.
+Of the building it knows one of two things:
 
-But for one thing: the student only believes to be at the goal, and between two fixes of the localisation it may believe
-wrongly. So where the expert would stop for good, it turns on the spot until a fix is newer than `news_s`, and the
-student learns to look once more before it stops. Without localisation there is nothing to wait for.
+`map`:  all of it, as the map planner of `hil/baselines`. What it does is then the best that can be done, but at a
+        detour nothing that the student sees says why, and a student that cannot tell left from right stays between them;
+`seen`: what has been in its scans since the student's memory was last reset, as `onboard.reactive`. What was never seen
+        counts as free. So it knows no more than the student can, and a detour is looked for in a way that can be learned.
+
+The student only believes to be at the goal, and between two fixes of the localisation it may believe wrongly. So where
+the expert would stop for good, it turns on the spot until a fix is newer than `news_s`, and the student learns to look
+once more before it stops. Without localisation there is nothing to wait for.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,12 +27,14 @@ from hil.routes import Episode
 from hil.setting import Setting
 from onboard.contract import ACTIONS, STOP_ACTION
 from onboard.dynamic_window import STAND, UNSAFE
-from onboard.errors import InputError
 from onboard.geometry import apply, between, inverse
 from onboard.messages import Motion, Observation, Pose, Scan, Twist
 from onboard.scheduler import NS_PER_S
 
 Floats32 = npt.NDArray[np.float32]
+Knows = Literal["map", "seen"]
+
+_POLICIES: dict[Knows, str] = {"map": "planner", "seen": "reactive"}
 
 
 class Truth(NamedTuple):
@@ -41,24 +48,28 @@ class Truth(NamedTuple):
 class Expert:
     """The teacher of one drive; what it has seen on the way is kept, so it must be asked at every decision."""
 
-    def __init__(self, setting: Setting, episode: Episode, news_s: float | None = None) -> None:
+    def __init__(self, setting: Setting, episode: Episode, knows: Knows, news_s: float | None = None) -> None:
         """Be told the true plant. Raises InputError where the map planner cannot drive."""
-        planner = make_policy("planner", replace(setting, plant=setting.base_plant), episode)
-        if not isinstance(planner, MapPlanner):
-            raise InputError("the expert must be the map planner")
-        planner.locate(episode.start)
-        self._planner, self._start = planner, episode.start
+        policy = make_policy(_POLICIES[knows], replace(setting, plant=setting.base_plant), episode)
+        if isinstance(policy, MapPlanner):
+            policy.locate(episode.start)
+        self._policy, self._start, self._forgets = policy, episode.start, knows == "seen"
         self._goal_xy_m = apply(inverse(episode.start), episode.goal_xy_m)
-        self._memory = planner.initial_memory()
+        self._memory = policy.initial_memory()
         # A fix is news from when it comes, however late that is.
         senses = setting.senses
         self._news_s = news_s + senses.fix_delay_s if news_s is not None and senses.localization else None
 
-    def scores(self, observation: Observation, truth: Truth) -> Floats32:
-        """Return (28,) minus the seconds that would be left after each action, as `DynamicWindow.decide` gives them."""
+    def scores(self, observation: Observation, truth: Truth, fresh: bool = False) -> Floats32:
+        """Return (28,) minus the seconds that would be left after each action, as `DynamicWindow.decide` gives them.
+
+        fresh: the student's memory has been reset before this decision
+        """
+        if fresh and self._forgets:
+            self._memory = self._policy.initial_memory()
         motion = Motion(between(self._start, truth.pose), truth.twist)
         seen = replace(observation, filtered=motion, goal_xy_m=self._goal_xy_m, scan=truth.scan)
-        decision, self._memory = self._planner.decide(seen, self._memory)
+        decision, self._memory = self._policy.decide(seen, self._memory)
         return WAITING if self._waits(observation, decision.logits) else decision.logits
 
     def _waits(self, observation: Observation, scores: Floats32) -> bool:

@@ -14,12 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from engines.train.domain import DomainSection, Drill, draw_drill, flawed
-from engines.train.expert import Expert, Truth, goal_compass
-from engines.train.places import Building, Goal, PlacesSection, draw_drives, geodesic_m
+from engines.train.expert import Expert, Knows, Truth, goal_compass
+from engines.train.places import Building, PlacesSection, Turns, geodesic_m
 from hil.course import varied
 from hil.fast import FastDrive
 from hil.outcome import Outcome
-from hil.routes import Episode
 from hil.setting import Setting
 from onboard.config import RatesSection
 from onboard.contract import CONTRACT_VERSION, INPUTS, MEMORY_TENSORS, OUTPUTS, REQUIRED_OUTPUTS, Tensor, tensors
@@ -147,7 +146,8 @@ class LaneRules:
     """What all lanes share.
 
     max_s, stuck_s: a drive is ended after so long, and when it has come no nearer to its goal for so long
-    news_s:         the expert stops for good only with a fix newer than this (`expert.py`)
+    knows:          what the expert knows of the building (`expert.py`)
+    news_s:         the expert stops for good only with a fix newer than this
     colour:         share of drives with rendered images; expert: whether decisions are labelled
     """
 
@@ -156,6 +156,7 @@ class LaneRules:
     memory_reset_s: float | None
     max_s: float
     stuck_s: float
+    knows: Knows = "map"
     news_s: float | None = None
     colour: float = 0.0
     expert: bool = True
@@ -165,9 +166,8 @@ class Lane:
     """One drive after another, in turn in each building, all drawn by the lane's own generator."""
 
     def __init__(self, rules: LaneRules, buildings: Sequence[Building], rng: np.random.Generator) -> None:
-        self._rules, self._buildings, self._rng = rules, buildings, rng
-        self._next = int(rng.integers(len(buildings)))
-        self._drawn: list[tuple[Episode, Goal]] = []
+        self._rules, self._rng = rules, rng
+        self._turns = Turns(rules.places, buildings, rng)
         self._begin()
 
     def wait(self) -> Glimpse:
@@ -187,11 +187,7 @@ class Lane:
 
     def _begin(self) -> None:
         rules, rng = self._rules, self._rng
-        if not self._drawn:
-            self._next = (self._next + 1) % len(self._buildings)
-            self._building = self._buildings[self._next]
-            self._drawn = draw_drives(rules.places, self._building, rng)
-        self._episode, self._goal = self._drawn.pop()
+        self._building, self._episode, self._goal = self._turns.next()
         self._drill: Drill = draw_drill(rules.domain, self._building, self._episode, rng)
         setting = self._patient(self._drill.setting)
         course = varied(self._building.course, setting)
@@ -200,7 +196,7 @@ class Lane:
         seed = int(rng.integers(2**31))
         self._drive = FastDrive(setting, course, self._episode, seat, seed, rules.max_s, self._held)
         self._whole = len(setting.mounts.depth) == len(self._building.setting.mounts.depth)
-        self._expert = Expert(setting, self._episode, rules.news_s)
+        self._expert = Expert(setting, self._episode, rules.knows, rules.news_s)
         self._drive.begin()
 
     def _patient(self, setting: Setting) -> Setting:
@@ -215,7 +211,7 @@ class Lane:
             tensors=self._tensors(observation),
             image=None if color is None else color.image,
             fresh=memory is FRESH,
-            scores=self._expert.scores(observation, truth) if self._rules.expert else None,
+            scores=self._expert.scores(observation, truth, memory is FRESH) if self._rules.expert else None,
             compass=goal_compass(truth.pose, self._goal.xy_m),
             geodesic_m=self._left_m(),
             contacts=int(self._drive.robot.state.contacts),
