@@ -105,7 +105,7 @@ def test_colour_begins_with_an_optimiser_that_knows_nothing_of_it_and_is_judged_
         judged.append((rules.colour, drives))
         return {}
 
-    config = small(imitation__coloured=0.5, imitation__colour=0.5, imitation__validate_coloured=7)
+    config = small(imitation__coloured=0.5, imitation__colour=0.5, imitation__validate_drives=7)
     monkeypatch.setattr(imitation, "validated", validated)
     trainer = Imitation(config, network_of(config), tmp_path, CPU)
 
@@ -118,7 +118,7 @@ def test_colour_begins_with_an_optimiser_that_knows_nothing_of_it_and_is_judged_
     trainer.run()
     # Two updates a chapter: before the second, the weights that colour enters by have made none, all others two.
     assert seen == [(0.0, (None, None)), (0.5, (None, 2.0))]
-    assert judged == [(0.0, 0), (1.0, 7)]
+    assert judged == [(0.0, 7), (0.5, 7)]
 
 
 def steps(trainer):

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from engines.train import lanes
 from engines.train.collector import plain_robot
 from engines.train.expert import Expert
 from engines.train.lanes import Held, Lane
@@ -38,8 +39,9 @@ def drive_by_expert(one: Lane, drives: int):
     return glimpses, ended
 
 
-def test_the_expert_arrives_in_a_lane():
-    glimpses, ended = drive_by_expert(lane(), 3)
+@pytest.mark.parametrize("knows", ["map", "seen"])
+def test_the_expert_arrives_in_a_lane(knows):
+    glimpses, ended = drive_by_expert(lane(knows=knows), 3)
     assert [one.outcome.ended for one in ended] == ["stop"] * 3
     assert all(one.outcome.reached and one.outcome.contacts == 0 for one in ended)
     assert all(one.left_m < 0.35 < one.best_m for one in ended)
@@ -72,7 +74,7 @@ def test_tensors_are_those_of_the_runtime_to_the_last_bit():
 def test_a_gone_camera_blinds_the_student_and_not_the_expert(monkeypatch):
     seen = []
     scores = Expert.scores
-    monkeypatch.setattr(Expert, "scores", lambda self, o, truth: seen.append(truth.scan) or scores(self, o, truth))
+    monkeypatch.setattr(Expert, "scores", lambda self, *asked: seen.append(asked[1].scan) or scores(self, *asked))
     plain = lane()._rules
     one = lane(domain=plain.domain.model_copy(update={"camera_gone": 1.0}))
     glimpse = one.wait()
@@ -159,3 +161,34 @@ def test_the_expert_waits_for_news_of_its_place_before_it_stops():
         best[news_s] = [int(np.argmax(glimpse.scores)) for glimpse in glimpses if glimpse.geodesic_m < 0.1]
     assert turn not in best[None]
     assert 1 <= best[1.5].count(turn) <= 3 * 12
+
+
+def test_who_knows_only_what_it_has_seen_forgets_with_the_student(monkeypatch):
+    made = []
+
+    class Told(Expert):
+        def __init__(self, *args) -> None:
+            super().__init__(*args)
+            made.append((args, []))
+
+        def scores(self, *asked):
+            made[-1][1].append(asked)
+            return super().scores(*asked)
+
+    monkeypatch.setattr(lanes, "Expert", Told)
+    drive_by_expert(lane(knows="seen"), 1)
+    (setting, episode, _, news_s), asked = made[0]
+
+    def answer(knows, *questions):
+        expert = Expert(setting, episode, knows, news_s)
+        return [expert.scores(*question) for question in questions][-1]
+
+    *past, (observation, truth, _) = asked[:12]
+    for knows in ("seen", "map"):
+        remembers, forgets, knew_nothing = (
+            answer(knows, *past, (observation, truth, False)),
+            answer(knows, *past, (observation, truth, True)),
+            answer(knows, (observation, truth, True)),
+        )
+        np.testing.assert_array_equal(forgets, knew_nothing if knows == "seen" else remembers)
+        assert not np.array_equal(remembers, knew_nothing)

@@ -24,7 +24,6 @@ SMALL: dict[str, Any] = {
     "imitation.batch": 16,
     "imitation.collectors": 0,
     "imitation.validate_drives": 0,
-    "imitation.validate_coloured": 0,
     "imitation.colour": 0.0,
 }
 

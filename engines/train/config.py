@@ -70,7 +70,7 @@ class ImitationSection(Section):
     auxiliary:        weight of the goal compass' error
     colour:           share of drives with rendered images in the last `coloured` part of the chapters
     collectors:       processes that drive; 0 drives in the trainer's own
-    validate_drives:  drives by which a chapter is judged; validate_coloured: as many once colour has begun, with images
+    validate_drives:  drives by which a chapter is judged, as many of them with images as in the chapter
     """
 
     chapters: int = Field(24, ge=1)
@@ -86,7 +86,6 @@ class ImitationSection(Section):
     coloured: Fraction = 0.3
     collectors: int = Field(1, ge=0)
     validate_drives: int = Field(48, ge=0)
-    validate_coloured: int = Field(24, ge=0)
 
 
 class TrainConfig(Section):

@@ -3,10 +3,10 @@
 It knows its own pose, the plant and the delay of the drive exactly, and sees what no flawed or missing camera hides.
 Of the building it knows one of two things:
 
-`map`:  all of it, as the map planner of `hil/baselines`. What it does is then the best that can be done, but at a
-        detour nothing that the student sees says why, and a student that cannot tell left from right stays between them;
-`seen`: what has been in its scans since the student's memory was last reset, as `onboard.reactive`. What was never seen
-        counts as free. So it knows no more than the student can, and a detour is looked for in a way that can be learned.
+`map`:  all of it, as the map planner of `hil/baselines`. What it does is then the best that can be done, but nothing
+        that the student sees says which way round an obstacle it is, and who cannot tell stays before it;
+`seen`: what has been in its scans since the student's memory was last reset, as `onboard.reactive`. What was never
+        seen counts as free. So it knows no more than the student can, and its way out of a dead end can be learned.
 
 The student only believes to be at the goal, and between two fixes of the localisation it may believe wrongly. So where
 the expert would stop for good, it turns on the spot until a fix is newer than `news_s`, and the student learns to look

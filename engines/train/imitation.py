@@ -91,9 +91,7 @@ class Imitation:
         finally:
             crew.close()
         self.chapter += 1
-        rules = plain_robot(rules_of(config, 1.0 if coloured else 0.0))
-        drives = section.validate_coloured if coloured else section.validate_drives
-        numbers = validated(rules, self._network, drives, config.seed)
+        numbers = validated(plain_robot(rules), self._network, section.validate_drives, config.seed)
         if numbers:
             journal.note(self.chapter * section.rounds, {"chapter": float(self.chapter), **numbers}, say=True)
         self._save()

@@ -196,7 +196,7 @@ class Lane:
         seed = int(rng.integers(2**31))
         self._drive = FastDrive(setting, course, self._episode, seat, seed, rules.max_s, self._held)
         self._whole = len(setting.mounts.depth) == len(self._building.setting.mounts.depth)
-        self._expert = Expert(setting, self._episode, rules.knows, rules.news_s)
+        self._expert = Expert(setting, self._episode, rules.knows, rules.news_s) if rules.expert else None
         self._drive.begin()
 
     def _patient(self, setting: Setting) -> Setting:
@@ -205,13 +205,13 @@ class Lane:
         return replace(setting, config=setting.config.model_copy(update={"goal": goal}))
 
     def _glimpse(self, observation: Observation, memory: Memory, ended: Ended | None) -> Glimpse:
-        truth = self._truth(observation)
+        truth, fresh, expert = self._truth(observation), memory is FRESH, self._expert
         color = observation.color if self._coloured else None
         return Glimpse(
             tensors=self._tensors(observation),
             image=None if color is None else color.image,
-            fresh=memory is FRESH,
-            scores=self._expert.scores(observation, truth, memory is FRESH) if self._rules.expert else None,
+            fresh=fresh,
+            scores=None if expert is None else expert.scores(observation, truth, fresh),
             compass=goal_compass(truth.pose, self._goal.xy_m),
             geodesic_m=self._left_m(),
             contacts=int(self._drive.robot.state.contacts),

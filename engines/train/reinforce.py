@@ -16,7 +16,7 @@ import torch
 
 from engines.network import PolicyNetwork
 from engines.train import checkpoint
-from engines.train.collector import Weights, plain_robot
+from engines.train.collector import Rules, Weights, plain_robot
 from engines.train.config import TrainConfig, rules_of
 from engines.train.crew import Crew, crew_of, weights_of
 from engines.train.journal import Journal
@@ -86,14 +86,12 @@ class Reinforce:
         finally:
             crew.close()
         self.chapter += 1
-        drives = section.validate_coloured if self._sees else section.validate_drives
-        self._tell(journal, self._validated(drives))
+        self._tell(journal, self._validated(section.validate_drives))
         self._save()
 
     def _choose(self, journal: Journal) -> None:
         """Keep what drives better, before or after, over the same greedy drives."""
-        section, learned = self._section, weights_of(self._network)
-        drives = section.choose_coloured if self._sees else section.choose_drives
+        drives, learned = self._section.choose_drives, weights_of(self._network)
         after = self._validated(drives)
         self._take(self._began)
         before = self._validated(drives)
@@ -113,14 +111,15 @@ class Reinforce:
             journal.note(self.chapter * self._section.rounds, told, say=True)
 
     def _validated(self, drives: int) -> dict[str, float]:
-        rules = plain_robot(rules_of(self._config, 1.0 if self._sees else 0.0))
-        return validated(rules, self._network, drives, self._config.seed)
+        return validated(plain_robot(self._rules()), self._network, drives, self._config.seed)
 
     def _crew(self) -> Crew[Rollout]:
         section = self._section
-        rules = rules_of(self._config, section.colour if self._sees else 0.0)
         make = partial(RolloutCollector, section, self._began)
-        return crew_of(make, rules, self._network, section.collectors, self._device)
+        return crew_of(make, self._rules(), self._network, section.collectors, self._device)
+
+    def _rules(self) -> Rules:
+        return rules_of(self._config, self._section.colour if self._sees else 0.0)
 
     def _take(self, weights: Weights) -> None:
         state = {name: torch.from_numpy(np.array(values)) for name, values in weights.items()}

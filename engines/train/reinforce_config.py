@@ -43,9 +43,8 @@ class ReinforceSection(Section):
     gradient:         longer gradients are shortened to this
     colour:           share of drives with rendered images, where the imitation had any
     collectors:       processes that drive; 0 drives in the trainer's own
-    validate_drives:  drives by which a chapter is watched
-    choose_drives:    drives by which before and after are compared at the end; none keeps what came after
-    validate_coloured, choose_coloured: as many for a policy that has learned to see colour, with rendered images
+    validate_drives:  drives by which a chapter is watched, as many of them with images as of those it learns from
+    choose_drives:    such drives by which before and after are compared at the end; none keeps what came after
     """
 
     chapters: int = Field(6, ge=0)
@@ -71,7 +70,5 @@ class ReinforceSection(Section):
     colour: Fraction = 0.1
     collectors: int = Field(1, ge=0)
     validate_drives: int = Field(48, ge=0)
-    choose_drives: int = Field(144, ge=0)
-    validate_coloured: int = Field(24, ge=0)
-    choose_coloured: int = Field(96, ge=0)
+    choose_drives: int = Field(240, ge=0)
     reward: RewardSection = RewardSection()
