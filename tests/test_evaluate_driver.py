@@ -23,7 +23,7 @@ from onboard.policy import NetworkPolicy
 
 SOURCES = {name: Source(name, name, 5) for name in ("depot", "apartment")}
 ROBOT = load_robot(None)
-JOBS = jobs_of("depot", 5, 1)
+JOBS = jobs_of("depot", range(5), 1)
 
 
 class Loops:

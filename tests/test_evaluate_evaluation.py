@@ -41,7 +41,7 @@ class Signalled:
 
 
 def job_of(number: int) -> Job:
-    return [job for source in PLAN.sources for job in jobs_of(source.name, source.count, PLAN.seed)][number]
+    return [job for source in PLAN.sources for job in jobs_of(source.name, source.indices, PLAN.seed)][number]
 
 
 def test_all_at_once(tmp_path: Path) -> None:

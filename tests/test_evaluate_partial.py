@@ -13,7 +13,7 @@ from hil.evaluate.partial import Partial, difference_of
 from onboard.errors import InputError
 
 CONFIGURATION = {"policy": "reactive", "seed": 1, "sets": [{"name": "gdc1", "count": 5}]}
-DRIVEN = [made_up(job) for job in jobs_of("gdc1", 5, 1)]
+DRIVEN = [made_up(job) for job in jobs_of("gdc1", range(5), 1)]
 
 
 def written(path: Path, count: int = 3) -> Path:

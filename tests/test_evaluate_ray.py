@@ -28,7 +28,7 @@ from ray.cluster_utils import Cluster
 
 from hil.evaluate.ray_campaign import check_ray, on_ray
 
-JOBS = [*jobs_of("gdc1", 6, 7), *jobs_of("willow", 4, 7)]
+JOBS = [*jobs_of("gdc1", range(6), 7), *jobs_of("willow", range(4), 7)]
 HERE = {one.key: one for one in in_this_process(made_up, JOBS)}
 NODE = {"num_cpus": 1, "node_ip_address": "127.0.0.1", "include_dashboard": False, "object_store_memory": 100_000_000}
 SOON = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 500, "health_check_failure_threshold": 3}

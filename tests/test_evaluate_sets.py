@@ -43,9 +43,13 @@ def test_nothing_is_all_committed_sets() -> None:
     assert {source.name: source.count for source in sources} == {plan.map_name: plan.count for plan in COMMITTED}
 
 
-def test_the_first_ones_of_each() -> None:
-    sources = find_sets(["willow", "depot"], 2, 1, BODY)
-    assert [(source.name, source.count) for source in sources] == [("willow", 2), ("depot", 2)]
+def test_so_many_of_each_are_spread_over_the_set() -> None:
+    sources = find_sets(["willow", "depot"], 4, 1, BODY)
+    assert [(source.name, source.count) for source in sources] == [("willow", 4), ("depot", 4)]
+    for source in sources:
+        whole = find_sets([source.name], None, 1, BODY)[0].indices
+        assert whole == list(range(len(whole)))
+        assert source.indices == [number * len(whole) // 4 for number in range(4)]
 
 
 def test_a_map_without_episodes_gets_some_by_seed(tmp_path: Path) -> None:

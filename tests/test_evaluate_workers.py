@@ -14,7 +14,7 @@ from onboard.errors import OnboardError
 
 SEEDS = [3773967713, 852908213, 1300332241, 3349512151]
 """What others' results were driven with."""
-JOBS = [*jobs_of("gdc1", 5, 7), *jobs_of("willow", 3, 7)]
+JOBS = [*jobs_of("gdc1", range(5), 7), *jobs_of("willow", range(3), 7)]
 
 
 def ordered(driven: list[Driven]) -> list[Driven]:

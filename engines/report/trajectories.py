@@ -1,4 +1,4 @@
-"""Drives of a policy in one unseen building, to be drawn: the first episodes of its set, as evaluations drive them."""
+"""Drives of a policy in one unseen building, to be drawn: episodes of its set, as evaluations drive them."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ UNSEEN, CONDITION, COUNT, SEED = "unseen", "paper", 20, 1
 
 
 def drive_trajectories(model: Path, map_name: str, count: int = COUNT) -> dict[str, Any]:
-    """Return how the first episodes of a map went, with their ways, for JSON. Raises OnboardError."""
+    """Return how some episodes of a map went, with their ways, for JSON. Raises OnboardError."""
     robot = load_robot(None)
     run = Run(str(model), condition=CONDITION)
     check_run(run, robot)
     (source,) = find_sets([map_name], count, SEED, robot.body, UNSEEN)
     drive = EpisodeDriver(run, robot, {source.name: source})
-    coming = in_this_process(drive, jobs_of(source.name, source.count, SEED))
+    coming = in_this_process(drive, jobs_of(source.name, source.indices, SEED))
     drives = [
         {"success": one.row.success, "ended": one.row.ended, "contacts": one.row.contacts, "path": one.path}
         for one in track(coming, f"driving in {map_name}", total=count, console=Console(stderr=True))

@@ -7,7 +7,7 @@ neither the order nor the number of workers changes a result.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 
 from hil.evaluate.result import Row
@@ -50,9 +50,9 @@ Execute = Callable[[DriveJob, Sequence[Job]], Coming]
 """Drives jobs. Raises OnboardError naming the job that cannot be driven."""
 
 
-def jobs_of(map_name: str, episodes: int, seed: int) -> list[Job]:
-    """Return the jobs of one set."""
-    return [Job(map_name, index, noise_seed(seed, map_name, index)) for index in range(episodes)]
+def jobs_of(map_name: str, episodes: Iterable[int], seed: int) -> list[Job]:
+    """Return the jobs of one set. episodes: which of it."""
+    return [Job(map_name, index, noise_seed(seed, map_name, index)) for index in episodes]
 
 
 def noise_seed(seed: int, map_name: str, index: int) -> int:

@@ -51,7 +51,7 @@ ConditionOption = Annotated[
     ),
 ]
 EpisodesOption = Annotated[
-    int | None, typer.Option("--episodes", help="So many of each map, the first ones. All when not given.")
+    int | None, typer.Option("--episodes", help="So many of each map, spread over its set. All when not given.")
 ]
 SeedOption = Annotated[
     int, typer.Option("--seed", min=0, help="Noise, and starts and goals in maps that bring none, follow from it.")

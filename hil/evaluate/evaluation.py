@@ -145,7 +145,7 @@ def evaluate(plan: Plan, partial_file: Path, title: str | None = None, drive: Dr
     Raises OnboardError; what was driven until then is in the partial file.
     """
     began_ns = wall_ns()
-    jobs = [job for source in plan.sources for job in jobs_of(source.name, source.count, plan.seed)]
+    jobs = [job for source in plan.sources for job in jobs_of(source.name, source.indices, plan.seed)]
     drive = drive or EpisodeDriver(plan.run, plan.robot, {source.name: source for source in plan.sources})
     with Partial(partial_file, plan.configuration()) as partial:
         driven = {one.key: one for one in partial.driven}

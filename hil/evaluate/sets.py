@@ -33,7 +33,7 @@ class Source:
     """Where the episodes of one set come from: what a worker needs to load them.
 
     place:  name of a map of a committed set, or path of an episode file; with a seed, name or path of a map
-    count:  episodes to drive, the first ones
+    count:  episodes to drive; of: how many there are, over which these are spread, 0 for no more
     digest: of the files of one's own, "" for what ships with the package
     seed:   of furniture, starts and goals in a map that brings no episodes; None for a set
     drawn:  the episodes drawn by that seed
@@ -47,6 +47,12 @@ class Source:
     seed: int | None = None
     drawn: tuple[Episode, ...] = ()
     set: str = ""
+    of: int = 0
+
+    @property
+    def indices(self) -> list[int]:
+        """Return which of the episodes are driven."""
+        return [number * (self.of or self.count) // self.count for number in range(self.count)]
 
 
 def find_sets(
@@ -101,7 +107,7 @@ def _files_in(place: str) -> list[str]:
 def _source(place: str, episodes: int | None, seed: int, body: Body, set_name: str) -> Source:
     path, chosen = Path(place), SETS[set_name]
     if path.suffix == "" and path.name in chosen.maps:
-        return _first(_committed(path.name, set_name, chosen), episodes)
+        return _some(_committed(path.name, set_name, chosen), episodes)
     if path.suffix == "":
         if set_name != COMMITTED_SET:
             raise InputError(f"--maps {place}: not in the set {set_name}, which has {', '.join(chosen.maps)}")
@@ -112,7 +118,7 @@ def _source(place: str, episodes: int | None, seed: int, body: Body, set_name: s
     digest, listed = _digest(path), _episodes_in(path)
     if not listed:
         return _drawn(Source(path.stem, str(path), episodes or DRAWN, digest, seed), body)
-    source = _first(Source(path.stem, str(path), len(listed), digest), episodes)
+    source = _some(Source(path.stem, str(path), len(listed), digest), episodes)
     _check_reachable(load_set(source), source, body)
     return source
 
@@ -122,12 +128,12 @@ def _committed(map_name: str, set_name: str, chosen: NamedSet) -> Source:
     return Source(map_name, map_name, len(rows), set=set_name)
 
 
-def _first(source: Source, episodes: int | None) -> Source:
+def _some(source: Source, episodes: int | None) -> Source:
     if episodes is None:
         return source
     if episodes > source.count:
         raise InputError(f"--episodes {episodes}: the set {source.name} has {source.count}")
-    return replace(source, count=episodes)
+    return replace(source, count=episodes, of=source.count)
 
 
 def _drawn(source: Source, body: Body) -> Source:
@@ -179,7 +185,8 @@ def _map_of(place: Path, map_name: str) -> str | Path:
 def _check_reachable(known: EpisodeSet, source: Source, body: Body) -> None:
     """Raise InputError for the first episode without a way from its start to its goal for the body."""
     space = free_space(known.world, body)
-    for index, episode in enumerate(known.episodes[: source.count]):
+    for index in source.indices:
+        episode = known.episodes[index]
         try:
             way = shortest_path(space, (episode.start.x_m, episode.start.y_m), episode.goal_xy_m)
         except InputError as error:
