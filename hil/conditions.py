@@ -43,7 +43,7 @@ class Condition(Section):
     fix_noise:       "sd" or "variance": how the paper's localisation noise is read, see `FIX_SDS`
     fix_every_steps: least and largest time between fixes, uniform [decision steps of 1/3 s]
     fix_delay_s:     by so much a fix comes after it was taken [s]
-    cameras_gone:    cameras that are not there: sectors of depth cameras are blind, without colour there is no image
+    cameras_gone:    depth cameras that are not there: their sectors are blind
     plant_scale:     times the believed frequencies and accelerations of both axes [1]
     delay_ticks:     from an observation to its action [control ticks of 1/30 s]
     depth_noise:     whether scans are as noisy as those of real depth cameras
@@ -113,17 +113,15 @@ class Condition(Section):
         self._config(config)
 
     def _mounts(self, mounts: Mounts) -> Mounts:
-        known = [*mounts.depth, *mounts.color]
         for name in self.cameras_gone:
-            if name not in known:
-                raise InputError(f"cameras_gone: {mounts.path} has no camera {name}, only {', '.join(known)}")
-        depth, color = (
-            {name: mount for name, mount in some.items() if name not in self.cameras_gone}
-            for some in (mounts.depth, mounts.color)
-        )
-        if not depth:
+            if name not in mounts.depth:
+                raise InputError(
+                    f"cameras_gone: {mounts.path} has no depth camera {name}, only {', '.join(mounts.depth)}"
+                )
+        left = {name: mount for name, mount in mounts.depth.items() if name not in self.cameras_gone}
+        if not left:
             raise InputError(f"cameras_gone: no depth camera is left of {', '.join(mounts.depth)}")
-        return replace(mounts, depth=depth, color=color) if self.cameras_gone else mounts
+        return replace(mounts, depth=left) if self.cameras_gone else mounts
 
     def _config(self, config: Config) -> Config:
         changes: dict[str, Section] = {}

@@ -54,7 +54,6 @@ MEANT: list[tuple[str, Callable[[], object], object]] = [
     ("no_front_left", lambda: lost("no_front_left"), {"front_left"}),
     ("no_front_right", lambda: lost("no_front_right"), {"front_right"}),
     ("no_rear", lambda: lost("no_rear"), {"rear"}),
-    ("no_color", lambda: (lost("no_color"), under("no_color").mounts.color), (set(), {})),
     ("plant_minus_30", lambda: base_over_belief("plant_minus_30"), pytest.approx(0.7)),
     ("plant_plus_30", lambda: base_over_belief("plant_plus_30"), pytest.approx(1.3)),
     ("delay_67ms", lambda: under("delay_67ms").config.rates.delay_ticks, 2),
@@ -143,7 +142,7 @@ def test_a_bad_file_is_refused_in_one_line(tmp_path: Path, text: str, said: str)
 
 #   what                rows of the condition                        configuration                       said
 MISFITS = [
-    ("no such camera", 'cameras_gone=["top"]', {}, "has no camera top, only front_left, front"),
+    ("no such camera", 'cameras_gone=["top"]', {}, "has no depth camera top, only front_left, front"),
     ("none left", 'cameras_gone=["front_left","front","front_right","rear"]', {}, "no depth camera is left"),
     (
         "none left of a scan",

@@ -81,6 +81,14 @@ def test_the_loop_that_was_asked_for(loops: Loops, loop: Any, called: str, optio
     assert setting.crowd is None
 
 
+@pytest.mark.parametrize("color", [True, False])
+def test_the_colour_camera_is_there_or_not(loops: Loops, color: bool) -> None:
+    EpisodeDriver(Run("reactive", color=color), ROBOT, SOURCES)(JOBS[0])
+    ((_, setting, _, _),) = loops.drives
+    assert setting.mounts.color == (ROBOT.mounts.color if color else {})
+    assert setting.mounts.depth == ROBOT.mounts.depth
+
+
 def test_pedestrians_are_of_the_job_alone(loops: Loops) -> None:
     drive = EpisodeDriver(Run("reactive", pedestrians=3), ROBOT, SOURCES)
     for job in (JOBS[0], JOBS[1], Job("apartment", 0, 9), JOBS[0]):

@@ -45,7 +45,7 @@ def evaluated(lost: int = 2, **changes: Any) -> dict[str, Any]:
     """Return what `onboard-hil evaluate --json` writes."""
     episodes = rows(lost)
     configuration = {
-        "condition": "paper", "loop": "fast", "model": "m", "code": "c",
+        "condition": "paper", "loop": "fast", "color": True, "model": "m", "code": "c",
         "sets": SETS, **changes,
     }  # fmt: skip
     return {
@@ -98,6 +98,12 @@ def test_every_condition_has_a_row_with_what_it_is(folder):
     assert "| `no_front` | no front camera; " in part.markdown
 
 
+def test_a_row_without_colour_says_so(folder):
+    put(folder / "evaluate" / "blind.json", evaluated(3, color=False))
+    assert "fast" in {one["loop"] for one in robustness(gather(folder)).data}
+    assert "policy and base stepped directly, without colour images | " in robustness(gather(folder)).markdown
+
+
 def test_a_ceiling_has_the_success_rate_of_its_condition_beside_it(folder):
     part = ceilings(gather(folder))
     assert [(one["condition"], one["success_rate"]) for one in part.data] == [("paper", 10 / 12), ("drift_3", None)]
@@ -112,7 +118,7 @@ def test_a_ceiling_of_other_episodes_has_no_success_rate_beside_it(folder, sets)
 
 
 @pytest.mark.parametrize(
-    "other", [{"condition": "no_front"}, {"loop": "runtime"}, {"sets": [["ahg2", 6, "", None, ""]]}]
+    "other", [{"condition": "no_front"}, {"loop": "runtime"}, {"color": False}, {"sets": [["ahg2", 6, "", None, ""]]}]
 )
 def test_a_seed_that_was_driven_otherwise_is_no_row(folder, other):
     put(folder / "seeds" / "other.json", evaluated(5, **other))

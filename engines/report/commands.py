@@ -56,9 +56,10 @@ def _evaluate(folder: str, evaluations: Sequence[Evaluated], policy: str | None)
     more = [f"--{name.replace('_', '-')}={first[name]}" for name, usual in ORDINARY_RUN.items()
             if first.get(name, usual) != usual]  # fmt: skip
     seed = [f"--seed={first['seed']}"] if "seed" in first else []
+    blind = [] if evaluations[0].color else ["--no-color"]
     target = f"{RESULTS}/{folder}/{evaluations[0].file.name}"
     return _line("onboard-hil", "evaluate", "--policy", driven, *_sets(first["sets"]), *dict.fromkeys(conditions),
-                 *LOOP_OPTIONS[evaluations[0].loop], *more, *seed, "--json", target)  # fmt: skip
+                 *LOOP_OPTIONS[evaluations[0].loop], *blind, *more, *seed, "--json", target)  # fmt: skip
 
 
 def _sets(sets: Sequence[Sequence[Any]]) -> list[str]:

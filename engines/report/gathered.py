@@ -57,14 +57,19 @@ class Evaluated:
         return str(self.configuration["loop"])
 
     @property
+    def color(self) -> bool:
+        """Return whether the policy was given colour images."""
+        return bool(self.configuration["color"])
+
+    @property
     def sets(self) -> list[str]:
         """Return the committed sets that were driven; "" is of one's own."""
         return list(dict.fromkeys(str(one[4]) for one in self.configuration["sets"]))
 
     @property
     def is_headline(self) -> bool:
-        """Return whether it is of the kind that is quoted: the unseen set, noise as the paper's, in the fast loop."""
-        return (self.condition, self.loop, self.sets) == HEADLINE
+        """Return whether it is of the kind that is quoted: unseen set, all senses, the paper's noise, the fast loop."""
+        return (self.condition, self.loop, self.sets) == HEADLINE and self.color
 
 
 @dataclass(frozen=True, slots=True)

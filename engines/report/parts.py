@@ -53,7 +53,7 @@ class Part:
 def headline(found: Gathered) -> Part:
     """Return the figures that are quoted, through each loop that was driven, beside the paper's own."""
     chosen = [one for one in found.evaluations if one.condition == REFERENCE]
-    rows = [[f"{_of_sets(one)}, {LOOPS[one.loop]}", _count(one.summary), *figures(one.summary)] for one in chosen]
+    rows = [[f"{_of_sets(one)}, {_driven(one)}", _count(one.summary), *figures(one.summary)] for one in chosen]
     rows += [[f"for comparison: {one.name}", _count(one.summary), *figures(one.summary)] for one in found.others]
     rows += [
         ["paper 1, its own simulator with the motion model (quoted)", "2500", *_quoted(PAPER_SIMULATED)],
@@ -75,7 +75,7 @@ def robustness(found: Gathered) -> Part:
     """Return one row for every condition that was driven."""
     known = load_conditions()
     rows = [
-        [f"`{one.condition}`", known[one.condition].what if one.condition in known else "", LOOPS[one.loop],
+        [f"`{one.condition}`", known[one.condition].what if one.condition in known else "", _driven(one),
          *figures(one.summary), percent(one.summary.hard_success_rate)]
         for one in found.evaluations
     ]  # fmt: skip
@@ -206,8 +206,19 @@ PARTS: tuple[Callable[[Gathered], Part], ...] = (
 """In the order of a report."""
 
 
+def _driven(one: Evaluated) -> str:
+    return LOOPS[one.loop] + ("" if one.color else ", without colour images")
+
+
 def _plain(one: Evaluated) -> dict[str, Any]:
-    return {"name": one.name, "condition": one.condition, "loop": one.loop, "sets": one.sets, **_rates(one.summary)}
+    return {
+        "name": one.name,
+        "condition": one.condition,
+        "loop": one.loop,
+        "color": one.color,
+        "sets": one.sets,
+        **_rates(one.summary),
+    }
 
 
 def _rates(summary: Summary) -> dict[str, Any]:

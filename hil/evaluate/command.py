@@ -89,6 +89,9 @@ def evaluate_command(
         str, typer.Option("--known-map", help="The planner's map: true, or rearranged furniture.")
     ] = "true",
     pedestrians: Annotated[int, typer.Option("--pedestrians", help="People walking about in each episode.")] = 0,
+    color: Annotated[
+        bool, typer.Option("--color/--no-color", help="Without: no colour camera, which is many times faster.")
+    ] = True,
     condition: ConditionOption = None,
     config: ConfigOption = None,
     partial: Annotated[
@@ -106,7 +109,7 @@ def evaluate_command(
     for target in (report, partial):
         check_json_target(None if target is None else str(target))
     hands = checked_hands(jobs, ray)
-    run = Run(policy, _loop(runtime, rendered), _scan(scan), _known_map(known_map), pedestrians)
+    run = Run(policy, _loop(runtime, rendered), _scan(scan), _known_map(known_map), pedestrians, color=color)
     conditions = chosen(condition or [])
     if report is not None and len(conditions) > 1:
         raise InputError(f"--report {report}: a page is about one condition, not {len(conditions)}")

@@ -49,6 +49,7 @@ class Run:
     known_map: what the planner believes the building to look like
     pedestrians: people who walk about, beside those of the condition
     condition: row of conditions.toml
+    color:     whether the colour camera is there
     """
 
     policy: str
@@ -57,6 +58,7 @@ class Run:
     known_map: KnownMap = "true"
     pedestrians: int = 0
     condition: str = ORDINARY
+    color: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,8 +154,9 @@ class EpisodeDriver:
 
     def _robot_in(self, world: World) -> Setting:
         """Return the robot under the run's condition; made once, since what drives share goes by identity."""
-        robot = self._robot
-        ordinary = Setting(world, robot.plant, robot.body, robot.mounts, robot.config, scan=self._run.scan)
+        robot, run = self._robot, self._run
+        mounts = robot.mounts if run.color else replace(robot.mounts, color={})
+        ordinary = Setting(world, robot.plant, robot.body, mounts, robot.config, scan=run.scan)
         return self._condition.of(ordinary)
 
     def _setting(self, place: _Place, episode: Episode, seed: int) -> Setting:

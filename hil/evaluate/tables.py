@@ -91,6 +91,7 @@ def rich_table(evaluation: Evaluation) -> Table:
     """Return the figures by map, by split and of all episodes with their intervals."""
     run = evaluation.plan.run
     title = f"{run.policy}, {run.loop}, scan {run.scan}, condition {run.condition}"
+    title += "" if run.color else ", no colour"
     table = Table(title=title, caption=caption(evaluation), box=SIMPLE, pad_edge=False)
     table.add_column("map", no_wrap=True)
     for heading in HEADINGS:
