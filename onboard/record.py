@@ -26,7 +26,7 @@ from onboard.record_file import MessageType, RecordFile
 from onboard.record_folder import Folder
 from onboard.repair import Repair
 
-FORMAT = "1"
+FORMAT = "2"
 """Version of what our topics mean; a replay refuses or migrates others."""
 
 BYTES_PER_MB = 1_000_000

@@ -121,6 +121,7 @@ class Runtime:
             reason=limited.reason.value,
             sent_ns=sent_ns,
             stage_ns=dict(journal.stage_ns),
+            after=state,
             events=tuple(journal.events),
         )
         self.counters.count(record, self._config.rates)

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from onboard.messages import Decision, Inputs, Motion, Observation, Pose, Scan, Twist
 from onboard.scheduler import Slot
+
+if TYPE_CHECKING:
+    from onboard.robot import RobotState
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,7 @@ class TickRecord:
     limits_scan:   what limits and recovery looked at; the same object as `scan` unless configured apart
     sent_ns:       when it went out, monotonic
     stage_ns:      time of each stage but the last, the telling of this (counters.STAGES) [ns]
+    after:         the whole state that the next tick begins with
     """
 
     slot: Slot
@@ -66,4 +71,5 @@ class TickRecord:
     reason: str
     sent_ns: int
     stage_ns: Mapping[str, int]
+    after: RobotState
     events: tuple[str, ...] = ()

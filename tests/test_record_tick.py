@@ -18,7 +18,8 @@ from onboard.config import RecordSection
 from onboard.counters import Counters
 from onboard.drivers.record_tick import TickRecorder
 from onboard.geometry import yaw_from_quaternion
-from onboard.messages import BINS, ColorFrame, Fix, Inputs, Pose, Scan, Twist
+from onboard.keyframe import encode
+from onboard.messages import BINS, ColorFrame, Fix, GoalRequest, Inputs, OdometryMessage, Pose, Scan, Twist
 from onboard.record import Recorder
 from onboard.scheduler import NS_PER_S
 from onboard.tick import TickRecord
@@ -144,6 +145,43 @@ def test_odometry_is_the_same_number_for_number(drive: Drive) -> None:
         assert (twist.linear.x, twist.angular.z) == (given.twist.v_mps, given.twist.w_radps)
         q = pose.orientation
         assert yaw_from_quaternion((q.x, q.y, q.z, q.w)) == pytest.approx(given.pose.yaw_rad, abs=LAST_BIT)
+
+
+def planar(values: Any) -> Pose | None:
+    return Pose(*(float(value) for value in values)) if len(values) else None
+
+
+def test_a_tick_holds_what_it_consumed_to_the_last_bit(drive: Drive) -> None:
+    ticks, found = drive
+    for tick, (_, message) in zip(ticks, found["/onboard/tick"], strict=True):
+        wheels = [
+            OdometryMessage(int(one.stamp_ns), int(one.arrival_ns), planar(one.pose), Twist(*map(float, one.twist)))
+            for one in message.wheel_inputs
+        ]
+        assert tuple(wheels) == tick.inputs.odometry
+        goals = [
+            GoalRequest(int(one.stamp_ns), int(one.arrival_ns), one.frame_id, planar(one.pose))
+            for one in message.goal_inputs
+        ]
+        assert tuple(goals) == tick.inputs.goals
+        for one, fix in zip(message.fix_inputs, tick.inputs.fixes, strict=True):
+            assert (one.stamp_ns, one.arrival_ns, planar(one.pose)) == (fix.stamp_ns, fix.arrival_ns, fix.pose)
+            assert list(one.covariance) == ([] if fix.covariance is None else fix.covariance.ravel().tolist())
+        assert message.limits_scan_stamp_ns == tick.limits_scan.stamp_ns
+        assert list(message.goal_distance_m) == ([] if tick.goal_distance_m is None else [tick.goal_distance_m])
+    assert sum(len(message.fix_inputs) for _, message in found["/onboard/tick"]) == 2
+
+
+def test_the_state_stands_every_ten_seconds_and_after_a_reset_with_no_decision_under_way(drive: Drive) -> None:
+    ticks, found = drive
+    at = {tick.slot.start_ns: number for number, tick in enumerate(ticks)}
+    numbers = [at[log_ns] for log_ns, _ in found["/onboard/keyframe"]]
+    reset = next(number for number, tick in enumerate(ticks) if tick.sensed and tick.sensed.memory_reset)
+    assert numbers[0] == 0
+    assert numbers[1] == next(n for n in range(reset, len(ticks)) if ticks[n].after.pilot.pending is None)
+    for number, (_, message) in zip(numbers, found["/onboard/keyframe"], strict=True):
+        assert message.data == encode(ticks[number].after)
+        assert ticks[number].after.pilot.pending is None
 
 
 def test_images_stand_bit_for_bit_at_every_decision_and_there_only(drive: Drive) -> None:

@@ -21,7 +21,7 @@ from hil.view.heard import Heard
 from onboard.config import Config, DdsSection, validation_line
 from onboard.drivers.dds_topics import CAMERA, TOPICS, ros_topic
 from onboard.drivers.onboard_types import Tick
-from onboard.drivers.record_tick import TICK_TOPIC
+from onboard.drivers.record_tick import KEYFRAME_TOPIC, TICK_TOPIC
 from onboard.drivers.ros_schema import message_type
 from onboard.drivers.ros_types import BY_ROS_NAME, from_cdr, ros_name
 from onboard.errors import ConfigError, InputError
@@ -30,7 +30,7 @@ from onboard.record_file import SESSION
 from onboard.record_summary import MAGIC
 from onboard.repair import is_finished
 
-TICK = "tick"
+TICK, KEYFRAME = "tick", "keyframe"
 MOST_RECORD_BYTES = 1 << 30
 """No record of ours is nearly as long; one that says so is damaged."""
 KINDS: dict[str, type[IdlStruct]] = {**BY_ROS_NAME, ros_name(Tick): Tick}
@@ -130,7 +130,7 @@ def _topics(
     cameras = list(mounts.depth)
     ours = [row.name for row in TOPICS if CAMERA not in row.name]
     ours += [row.name.replace(CAMERA, camera) for row in TOPICS if CAMERA in row.name for camera in cameras]
-    known = {ros_topic(section, name): name for name in ours} | {TICK_TOPIC: TICK}
+    known = {ros_topic(section, name): name for name in ours} | {TICK_TOPIC: TICK, KEYFRAME_TOPIC: KEYFRAME}
     names, left_out = {}, []
     for number, channel in channels.items():
         schema = schemas.get(channel.schema_id)

@@ -1,4 +1,4 @@
-"""Our own message of the recordings, `onboard_msgs/msg/Tick`, as a DDS type like those of `ros_types`."""
+"""Our own messages of the recordings, `onboard_msgs/msg/Tick` and its parts, as DDS types like those of `ros_types`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,13 +15,53 @@ Uint64s = Annotated[Sequence[int], sequence(uint64)]
 
 
 @dataclass
+class WheelInput(IdlStruct, typename="onboard_msgs.msg.dds_.WheelInput_"):
+    """One message of a base's wheels, number for number: a heading in a quaternion loses its last bit.
+
+    stamp_ns: the sender's; arrival_ns: monotonic; pose: x, y, yaw, empty when it states none; twist: v, w
+    """
+
+    stamp_ns: int64 = 0
+    arrival_ns: int64 = 0
+    pose: Float64s = field(default_factory=list)
+    twist: Float64s = field(default_factory=list)
+
+
+@dataclass
+class FixInput(IdlStruct, typename="onboard_msgs.msg.dds_.FixInput_"):
+    """One localisation. pose: x, y, yaw; covariance: of these, row by row, empty when it states none."""
+
+    stamp_ns: int64 = 0
+    arrival_ns: int64 = 0
+    pose: Float64s = field(default_factory=list)
+    covariance: Float64s = field(default_factory=list)
+
+
+@dataclass
+class GoalInput(IdlStruct, typename="onboard_msgs.msg.dds_.GoalInput_"):
+    """One goal that was asked for. pose: x, y, yaw in frame_id."""
+
+    stamp_ns: int64 = 0
+    arrival_ns: int64 = 0
+    frame_id: str = ""
+    pose: Float64s = field(default_factory=list)
+
+
+WheelInputs = Annotated[Sequence[WheelInput], sequence(WheelInput)]
+FixInputs = Annotated[Sequence[FixInput], sequence(FixInput)]
+GoalInputs = Annotated[Sequence[GoalInput], sequence(GoalInput)]
+
+
+@dataclass
 class Tick(IdlStruct, typename="onboard_msgs.msg.dds_.Tick_"):
     """One tick. Times are monotonic [ns]; poses x, y, yaw [m, rad]; twists v, w [m/s, rad/s].
 
     camera_*:     the frames that it consumed, by name, number and capture time
-    *_messages:   how many messages of that kind it consumed; they stand before it in the file with the same time
+    wheel, fix, goal_inputs: the messages of that kind that it consumed, oldest first; for other tools they stand before
+                  it in the file too, on their topics and with the same time
     odometry:     x, y, yaw, v, w in the odom frame
-    map_from_odom, filtered, localization: empty when absent; filtered and localization in the start frame (5)
+    map_from_odom, filtered, localization, goal_distance_m: empty when absent; filtered and localization in the start
+                  frame (5)
     sensed:       number of the decision that began here, 0 when none; observation_* is what it saw
     acted:        number of the decision that was due here, 0 when none; action -1 is a miss or a fault
     scans:        topics of the ready-made scans that came in this tick; they stand before it with the same time
@@ -37,9 +77,9 @@ class Tick(IdlStruct, typename="onboard_msgs.msg.dds_.Tick_"):
     cameras: Strings = field(default_factory=list)
     camera_frames: Uint64s = field(default_factory=list)
     camera_stamps_ns: Int64s = field(default_factory=list)
-    odometry_messages: uint32 = 0
-    fix_messages: uint32 = 0
-    goal_messages: uint32 = 0
+    wheel_inputs: WheelInputs = field(default_factory=list)
+    fix_inputs: FixInputs = field(default_factory=list)
+    goal_inputs: GoalInputs = field(default_factory=list)
     cancel: bool = False
     e_stop: int32 = -1
     obstacle: int32 = -1
@@ -54,6 +94,8 @@ class Tick(IdlStruct, typename="onboard_msgs.msg.dds_.Tick_"):
     map_from_odom: Float64s = field(default_factory=list)
     filtered: Float64s = field(default_factory=list)
     scan_stamp_ns: int64 = 0
+    limits_scan_stamp_ns: int64 = 0
+    goal_distance_m: Float64s = field(default_factory=list)
     sensed: uint64 = 0
     memory_reset: str = ""
     goal: Float64s = field(default_factory=list)

@@ -1,5 +1,8 @@
 """Puts ticks into the recording: what each consumed on its ROS topic, then `/onboard/tick` with what it produced.
 
+Every `KEYFRAME_S`, and after each reset of the memory, the whole state follows as `/onboard/keyframe` (`keyframe.py`),
+once no decision is under way: a replay can begin there.
+
 All messages of one tick carry the tick's start as their time. Depth and colour images are recorded losslessly in the
 ticks in which a decision senses; in the others the scan stands for them.
 """
@@ -11,22 +14,26 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
+import numpy.typing as npt
 from cyclonedds.idl import IdlStruct
 
 from onboard.config import DdsSection
 from onboard.drivers import ros_messages as convert
 from onboard.drivers import ros_types as ros
 from onboard.drivers.dds_topics import ros_topic, scan_source
-from onboard.drivers.onboard_types import Tick
+from onboard.drivers.onboard_types import FixInput, GoalInput, Tick, WheelInput
 from onboard.drivers.ros_schema import message_type
 from onboard.drivers.ros_types import to_cdr
+from onboard.keyframe import encode
 from onboard.messages import Fix, Motion, Pose, Scan, Twist
 from onboard.mounts import Mounts
 from onboard.record import Recorder
-from onboard.scheduler import wall_ns
+from onboard.scheduler import NS_PER_S, wall_ns
 from onboard.tick import TickRecord
 
 TICK_TOPIC = "/onboard/tick"
+KEYFRAME_TOPIC = "/onboard/keyframe"
+KEYFRAME_S = 10.0
 SMALL_BYTES = 2_000
 """What a message without an image holds in memory while it waits, roughly, for the bound of the queue."""
 
@@ -46,6 +53,7 @@ class TickRecorder:
         self._teleop_ns = 0
         self._speed_limit_mps: float | None = None
         self._undescribed: Mounts | None = mounts
+        self._keyframe_due_ns = 0
 
     def record(self, tick: TickRecord) -> None:
         """Queue everything of one tick; before the first, where the cameras sit."""
@@ -57,6 +65,16 @@ class TickRecorder:
             self._images(tick)
         self._outputs(tick)
         self._put(TICK_TOPIC, Tick, partial(tick_message, tick), tick)
+        self._keyframe(tick)
+
+    def _keyframe(self, tick: TickRecord) -> None:
+        """Queue the state after a tick when it is due, and no decision is under way."""
+        now_ns = tick.slot.start_ns
+        if tick.sensed is not None and tick.sensed.memory_reset:
+            self._keyframe_due_ns = now_ns
+        if now_ns >= self._keyframe_due_ns and tick.after.pilot.pending is None:
+            self._keyframe_due_ns = now_ns + round(KEYFRAME_S * NS_PER_S)
+            self._put(KEYFRAME_TOPIC, ros.String, lambda: ros.String(encode(tick.after)), tick)
 
     def _inputs(self, tick: TickRecord) -> None:
         base, odom = self._section.base_frame, self._section.odom_frame
@@ -185,9 +203,13 @@ def tick_message(tick: TickRecord) -> Tick:
         camera_frames=[f.number for f in inputs.depth.values()] + ([inputs.color.number] if inputs.color else []),
         camera_stamps_ns=[f.stamp_ns for f in inputs.depth.values()]
         + ([inputs.color.stamp_ns] if inputs.color else []),
-        odometry_messages=len(inputs.odometry),
-        fix_messages=len(inputs.fixes),
-        goal_messages=len(inputs.goals),
+        wheel_inputs=[
+            WheelInput(one.stamp_ns, one.arrival_ns, _pose(one.pose), _two(one.twist)) for one in inputs.odometry
+        ],
+        fix_inputs=[
+            FixInput(one.stamp_ns, one.arrival_ns, _pose(one.pose), _matrix(one.covariance)) for one in inputs.fixes
+        ],
+        goal_inputs=[GoalInput(one.stamp_ns, one.arrival_ns, one.frame_id, _pose(one.pose)) for one in inputs.goals],
         cancel=inputs.cancel,
         e_stop=_word(inputs.e_stop),
         obstacle=_word(inputs.obstacle),
@@ -200,6 +222,8 @@ def tick_message(tick: TickRecord) -> Tick:
         map_from_odom=_pose(tick.map_from_odom),
         filtered=_five(tick.filtered),
         scan_stamp_ns=tick.scan.stamp_ns,
+        limits_scan_stamp_ns=tick.limits_scan.stamp_ns,
+        goal_distance_m=[] if tick.goal_distance_m is None else [tick.goal_distance_m],
         recovery=tick.recovery,
         wanted=_two(tick.wanted),
         command=_two(tick.command),
@@ -245,6 +269,10 @@ def _two(twist: Twist) -> Sequence[float]:
 
 def _pose(pose: Pose | None) -> Sequence[float]:
     return [] if pose is None else [pose.x_m, pose.y_m, pose.yaw_rad]
+
+
+def _matrix(values: npt.NDArray[np.float64] | None) -> Sequence[float]:
+    return [] if values is None else [float(value) for value in values.flat]
 
 
 def _five(motion: Motion | None) -> Sequence[float]:
