@@ -13,7 +13,7 @@ from onboard.motion import Plant
 from onboard.odometry import OdometryState
 from onboard.pilot import Pilot
 from onboard.recovery import RecoveryState
-from onboard.scan import Rig, ScanMemory
+from onboard.scan import ScanMemory, Scanner
 from onboard.start import Start
 
 
@@ -21,13 +21,13 @@ from onboard.start import Start
 class Robot:
     """What does not change during a run.
 
-    rig:            cameras of the scan that the policy sees; limits_rig: of the one for the limits, None is the same
+    scanner:        of the scan that the policy sees; limits_scanner: of the one for the limits, None is the same
     initial_memory: the policy's memory after a reset; memory_reset_s: how often, None is never
     """
 
     config: Config
-    rig: Rig
-    limits_rig: Rig | None
+    scanner: Scanner
+    limits_scanner: Scanner | None
     plant: Plant
     initial_memory: Memory
     memory_reset_s: float | None

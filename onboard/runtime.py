@@ -12,17 +12,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from onboard import goals, limits, localization, mission, odometry, pilot, recovery, scan, start, zones
+from onboard import goals, limits, localization, mission, odometry, pilot, recovery, start, zones
 from onboard.counters import Counters
 from onboard.inference import Inference
 from onboard.interfaces import Drive, Inbox
 from onboard.journal import Journal
 from onboard.limits import Limited
-from onboard.messages import STOP, Inputs, Observation, Pose, Scan, Twist
+from onboard.messages import STOP, Inputs, Observation, Scan, Twist
 from onboard.mission import State
 from onboard.pilot import Recurrence
 from onboard.robot import Robot, RobotState
-from onboard.scan import Rig, ScanMemory
 from onboard.scheduler import NS_PER_S, Clock, Slot, grid
 from onboard.start import Located
 from onboard.tick import Acted, Sensed, TickRecord
@@ -150,12 +149,12 @@ class Runtime:
 
     def _fuse(self, state: RobotState, inputs: Inputs) -> tuple[RobotState, Scan, Scan]:
         """Return the scan for the policy and the one for the limits."""
-        rig, limits_rig, pose = self._robot.rig, self._robot.limits_rig, state.wheels.pose
-        fused, memory = scan_of(rig, inputs, pose, state.scan_memory)
+        scanner, limits_scanner, pose = self._robot.scanner, self._robot.limits_scanner, state.wheels.pose
+        fused, memory = scanner.scan(inputs, pose, state.scan_memory)
         state = replace(state, scan_memory=memory)
-        if limits_rig is None:
+        if limits_scanner is None:
             return state, fused, fused
-        guarded, memory = scan_of(limits_rig, inputs, pose, state.limits_scan_memory)
+        guarded, memory = limits_scanner.scan(inputs, pose, state.limits_scan_memory)
         return replace(state, limits_scan_memory=memory), fused, guarded
 
     def _judge_goals(self, state: RobotState, inputs: Inputs) -> tuple[RobotState, bool]:
@@ -281,11 +280,3 @@ class Runtime:
 
     def _operator_drives(self, inputs: Inputs) -> bool:
         return limits.operator_drives(inputs.teleop, inputs.now_ns, self._bounds)
-
-
-def scan_of(rig: Rig, inputs: Inputs, pose: Pose, memory: ScanMemory) -> tuple[Scan, ScanMemory]:
-    """Return the scan that is configured: the newest that came ready-made, or fused from the rig's cameras."""
-    if rig.section.topic:
-        return inputs.scans.get(rig.section.topic, scan.NOT_HEARD), memory
-    frames = {name: frame for name, frame in inputs.depth.items() if name in rig.views}
-    return scan.fuse(frames, inputs.now_ns, pose, memory, rig)

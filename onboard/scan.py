@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +13,7 @@ from onboard.config import ScanSection
 from onboard.errors import InputError
 from onboard.geometry import IDENTITY, between, interpolate
 from onboard.kernels import EDGE_M, bins_of, lower_ranges, planar
-from onboard.messages import BINS, DepthFrame, Pose, Scan
+from onboard.messages import BINS, DepthFrame, Inputs, Pose, Scan
 from onboard.mounts import Mount, Mounts
 
 TRACK_NS = 1_000_000_000
@@ -44,6 +45,13 @@ class Rig:
     views: Mapping[str, CameraView]
     body_boxes_m: npt.NDArray[np.float64]
 
+    def scan(self, inputs: Inputs, pose: Pose, memory: ScanMemory) -> tuple[Scan, ScanMemory]:
+        """Return the newest scan that came ready-made, or the one fused from the cameras; see `Scanner`."""
+        if self.section.topic:
+            return inputs.scans.get(self.section.topic, NOT_HEARD), memory
+        frames = {name: frame for name, frame in inputs.depth.items() if name in self.views}
+        return fuse(frames, inputs.now_ns, pose, memory, self)
+
 
 @dataclass(frozen=True, slots=True)
 class Capture:
@@ -74,6 +82,16 @@ class ScanMemory:
     stamp_ns: int = 0
     cameras: Mapping[str, CameraMemory] = field(default_factory=dict)
     track: tuple[tuple[int, Pose], ...] = ()
+
+
+class Scanner(Protocol):
+    """Where a tick's scan comes from: a `Rig`, or a recording."""
+
+    def scan(self, inputs: Inputs, pose: Pose, memory: ScanMemory) -> tuple[Scan, ScanMemory]:
+        """Return the scan of now and the memory for the next tick. pose: of the base, by the odometry.
+
+        Raises InputError for a frame that does not fit its mount.
+        """
 
 
 def build_rig(mounts: Mounts, section: ScanSection) -> Rig:
