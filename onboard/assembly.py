@@ -260,20 +260,23 @@ def _open_cameras(config: Config, mounts: Mounts, wire: Wire) -> tuple[Sequence[
 def _open_recorder(config: Config, now_ns: int) -> Recorder | None:
     if not config.record.enabled:
         return None
-    session = {
+    recorder = Recorder(config.record, config.robot.name, session_of(config), wall_ns=wall_ns(), now_ns=now_ns)
+    for repaired in recorder.stats().repaired:
+        log.warning("recording_repaired", file=str(repaired.path), problem=repaired.problem)
+    return recorder
+
+
+def session_of(config: Config) -> dict[str, str]:
+    """Return what a recording says of the robot, whole, so that a replay needs none of its files but the model."""
+    driven_by_model = config.policy.model != REACTIVE
+    return {
         "robot": config.robot.name,
         "configuration": json.dumps(config.model_dump(mode="json")),
         "mounts": config.robot.mounts.read_text(),
         "plant": config.robot.plant.read_text(),
-        "model_sha256": ""
-        if config.policy.model == REACTIVE
-        else load_manifest(model_path(config.policy.model)).sha256,
+        "model_sha256": load_manifest(model_path(config.policy.model)).sha256 if driven_by_model else "",
         "machine": f"{platform.node()} {platform.machine()} {platform.platform()} Python {platform.python_version()}",
     }
-    recorder = Recorder(config.record, config.robot.name, session, wall_ns=wall_ns(), now_ns=now_ns)
-    for repaired in recorder.stats().repaired:
-        log.warning("recording_repaired", file=str(repaired.path), problem=repaired.problem)
-    return recorder
 
 
 def _tick_recorder(

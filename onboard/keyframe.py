@@ -1,7 +1,7 @@
 """The robot's state as text and back, number for number: what a replay begins with in the middle of a recording.
 
-Where the fusion registers no frames (`scan.history` 1) what a camera saw lives on only as the newest frame, which the
-next tick brings again; so images are left out.
+What cameras saw is left out. Where the fusion registers no frames (`scan.history` 1) it lives on only as the newest
+frame of each, which the next tick brings again.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def decode(text: str) -> RobotState:
 
 
 def _without_images(memory: ScanMemory) -> ScanMemory:
-    return replace(memory, cameras={})
+    return replace(memory, cameras={}, track=())
 
 
 def _packed(values: Array) -> dict[str, Any]:

@@ -55,6 +55,7 @@ def cluster() -> Iterator[Any]:
             made.shutdown()
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_with_a_node_killed_in_the_middle_nothing_is_lost(cluster: Any, tmp_path: Path) -> None:
     doomed = cluster.add_node(**NODE)
@@ -67,6 +68,7 @@ def test_with_a_node_killed_in_the_middle_nothing_is_lost(cluster: Any, tmp_path
     assert len(list(tmp_path.iterdir())) == 1
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_the_address_is_checked_and_a_bad_job_named(cluster: Any) -> None:
     check_ray(cluster.address)

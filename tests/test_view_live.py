@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from loopback import PATIENCE_S, SECTION
 
+from hil.heard import Heard
 from hil.twin.topics import POSE, twin_section
-from hil.view.heard import Heard
 from hil.view.live import IMAGE_PERIOD_S, PLAIN, Ears, listen, shown_topics
 from hil.view.pump import Pump
 from onboard.config import DEFAULT_ROBOT, DdsSection

@@ -7,7 +7,7 @@ import threading
 import pytest
 from waiting import until
 
-from hil.view.heard import SMALL_BYTES, Heard
+from hil.heard import SMALL_BYTES, Heard
 from hil.view.pump import Pump
 from onboard.drivers.ros_types import Image, String
 from onboard.errors import DriverError, InputError

@@ -14,11 +14,11 @@ from rrd import TIMELINE, Saved
 from runtime_bench import MOUNTS
 from view_bench import COLOR, FAR_MM, FIX, GOAL, WALL_NS, Recorded, record_drive, wall_ns
 
+from hil.heard import Heard
 from hil.maps import make_world
+from hil.recording import open_recording
 from hil.view.blocks import blocks_of
-from hil.view.heard import Heard
 from hil.view.outlet import Outlet
-from hil.view.recording import open_recording
 from hil.view.rerun_screen import Scene, screen_at
 from onboard.config import Config
 from onboard.drivers.ros_messages import ros_diagnostics, ros_goal, ros_image, ros_odometry, ros_scan

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
-
-import structlog
 
 from hil.baselines import POLICIES, check_policy, make_policy, model_of
 from hil.conditions import ORDINARY, chosen, load_conditions
@@ -22,6 +18,7 @@ from hil.fast import drive_fast
 from hil.inprocess import drive_runtime
 from hil.maps import World
 from hil.outcome import Outcome
+from hil.quiet import unlogged
 from hil.routes import Episode
 from hil.setting import ScanKind, Setting
 from hil.textures import draw_look
@@ -134,7 +131,7 @@ class EpisodeDriver:
         if isinstance(policy, NetworkPolicy) and self._network is None:
             policy.memory_reset_s = self._condition.resets_every_s(policy.memory_reset_s)
             self._network = policy
-        with _unlogged():
+        with unlogged():
             if self._run.loop == "fast":
                 outcome = drive_fast(setting, episode, policy, job.seed)
             else:
@@ -183,17 +180,6 @@ class EpisodeDriver:
             distance_m=outcome.distance_m,
             actions=tuple(int(count) for count in outcome.actions),
         )
-
-
-@contextlib.contextmanager
-def _unlogged() -> Iterator[None]:
-    """Keep the runtime's log of every drive off standard output; what came of a drive is in its row."""
-    before = structlog.get_config()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    try:
-        yield
-    finally:
-        structlog.configure(**before)
 
 
 def _path_of(outcome: Outcome) -> tuple[tuple[float, float, float], ...]:

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
+from hil.heard import TWIN_PREFIX, Heard
 from hil.twin.topics import COLLISION, NAMESPACE, POSE, STATE
-from hil.view.heard import TWIN_PREFIX, Heard
 from hil.view.pump import Pump
 from onboard.config import DdsSection
 from onboard.drivers.dds_topics import Quality, Topic, ros_topic, topic

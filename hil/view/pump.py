@@ -7,7 +7,7 @@ import threading
 from collections import Counter
 from dataclasses import dataclass
 
-from hil.view.heard import Heard, Screen
+from hil.heard import Heard, Screen
 from onboard.errors import InputError, OnboardError
 
 MOST_MESSAGES = 2_000

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import rerun as rr
 
+from hil.heard import TWIN_PREFIX, Heard
 from hil.maps import World
 from hil.view.blocks import blocks_of
-from hil.view.heard import TWIN_PREFIX, Heard
 from hil.view.layout import TIMELINE, first_look
 from hil.view.outlet import Outlet, Viewer
 from hil.view.paint_figures import FigurePainter

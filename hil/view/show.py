@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hil.dashboard import preparing
+from hil.heard import Screen
 from hil.maps import World, load_map
+from hil.recording import Recording, open_recording
 from hil.scenario import choose
-from hil.view.heard import Screen
 from hil.view.live import Ears, listen
 from hil.view.outlet import Outlet, Viewer, choose_outlet
 from hil.view.pump import Pump, Shown
-from hil.view.recording import Recording, open_recording
 from hil.world import Body
 from onboard.config import DEFAULT_ROBOT, Config, load_config
 from onboard.drivers.wire import Wire

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 import plain_window
+import pytest
 
 from onboard.config import DEFAULT_ROBOT
 from onboard.contract import ACTIONS
@@ -59,6 +60,7 @@ def test_roll_out_beats_its_definition():
     )
 
 
+@pytest.mark.long
 def test_the_dynamic_window_beats_its_definition():
     window, prices = DynamicWindow(PLANT), make_prices(RADIUS_M, CELL_M)
     nearness = np.full((62, 62), prices.far, np.int16)

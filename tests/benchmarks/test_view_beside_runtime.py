@@ -16,10 +16,10 @@ pytest.importorskip("rerun")
 from processes import free_domain, running, toml
 
 from hil.episode_files import load_episodes
+from hil.recording import TICK, open_recording
 from hil.view.live import Ears, listen
 from hil.view.outlet import Outlet
 from hil.view.pump import Pump, Shown
-from hil.view.recording import TICK, open_recording
 from hil.view.rerun_screen import Scene, screen_at
 from onboard.config import Config, load_config
 from onboard.drivers.ros_messages import ros_goal

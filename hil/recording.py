@@ -1,10 +1,10 @@
-"""One of our recordings as messages to show: opened, checked, and read chunk by chunk, whatever its length."""
+"""One of our recordings as messages: opened, checked, and read chunk by chunk, whatever its length."""
 
 from __future__ import annotations
 
 import struct
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,9 +17,10 @@ from mcap.reader import SeekingReader
 from mcap.records import Channel, Schema
 from pydantic import ValidationError
 
-from hil.view.heard import Heard
-from onboard.config import Config, DdsSection, validation_line
-from onboard.drivers.dds_topics import CAMERA, TOPICS, ros_topic
+from hil.heard import Heard
+from onboard.assembly import scan_topics
+from onboard.config import Config, validation_line
+from onboard.drivers.dds_topics import CAMERA, TOPICS, ros_topic, scan_source
 from onboard.drivers.onboard_types import Tick
 from onboard.drivers.record_tick import KEYFRAME_TOPIC, TICK_TOPIC
 from onboard.drivers.ros_schema import message_type
@@ -42,6 +43,7 @@ DAMAGE = (McapError, zstandard.ZstdError, ValueError, KeyError, struct.error, Ru
 class Recording:
     """An open recording.
 
+    session:  what was recorded by whom (`record.Recorder`)
     config:   of the robot when it was recorded
     mounts:   its cameras
     messages: in the whole file
@@ -49,6 +51,7 @@ class Recording:
     """
 
     path: Path
+    session: Mapping[str, str]
     config: Config
     mounts: Mounts
     messages: int
@@ -104,8 +107,8 @@ def _opened(path: Path, stream: BinaryIO) -> Recording:
     if session is None or summary is None or summary.statistics is None:
         raise InputError(f"{path}: not a recording of onboard: it has no record {SESSION!r}")
     config, mounts = _robot(path, session)
-    names, left_out = _topics(config.dds, mounts, summary.channels, summary.schemas)
-    return Recording(path, config, mounts, summary.statistics.message_count, left_out, reader, names)
+    names, left_out = _topics(config, mounts, summary.channels, summary.schemas)
+    return Recording(path, session, config, mounts, summary.statistics.message_count, left_out, reader, names)
 
 
 def _robot(path: Path, session: dict[str, str]) -> tuple[Config, Mounts]:
@@ -124,13 +127,14 @@ def _robot(path: Path, session: dict[str, str]) -> tuple[Config, Mounts]:
 
 
 def _topics(
-    section: DdsSection, mounts: Mounts, channels: dict[int, Channel], schemas: dict[int, Schema]
+    config: Config, mounts: Mounts, channels: dict[int, Channel], schemas: dict[int, Schema]
 ) -> tuple[dict[int, tuple[str, type[IdlStruct]]], tuple[str, ...]]:
     """Return our name and type of the channels that can be read, and the topics of those that cannot."""
-    cameras = list(mounts.depth)
+    section, cameras = config.dds, list(mounts.depth)
     ours = [row.name for row in TOPICS if CAMERA not in row.name]
     ours += [row.name.replace(CAMERA, camera) for row in TOPICS if CAMERA in row.name for camera in cameras]
     known = {ros_topic(section, name): name for name in ours} | {TICK_TOPIC: TICK, KEYFRAME_TOPIC: KEYFRAME}
+    known |= {ros_topic(section, scan_source(name)): name for name in scan_topics(config).values()}
     names, left_out = {}, []
     for number, channel in channels.items():
         schema = schemas.get(channel.schema_id)

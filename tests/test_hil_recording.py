@@ -11,8 +11,8 @@ from mcap.reader import SeekingReader
 from mcap.writer import Writer
 from view_bench import Recorded, record_drive
 
-from hil.view import recording as recordings
-from hil.view.recording import TICK, open_recording
+from hil import recording as recordings
+from hil.recording import TICK, open_recording
 from onboard.errors import InputError
 
 

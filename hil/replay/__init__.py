@@ -1,0 +1,1 @@
+"""Replay: a recording through the very same runtime, and where it first differs."""

@@ -1,0 +1,117 @@
+"""The runtime's own ticks over a recording: its devices, its scans between decisions and its timing come from the file.
+
+What the policy decides is computed anew and compared; what was decided on the robot is put in force, so that one action
+that differs does not make all that follows differ too. A decision that was late or failed there is late or failed here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from hil.replay.ticks import RecordedTick
+from onboard.assembly import build_rigs
+from onboard.config import Config
+from onboard.inference import InlineInference, Result
+from onboard.interfaces import Policy
+from onboard.messages import Decision, Inputs, Memory, Observation, Pose, Scan, Twist
+from onboard.motion import Plant
+from onboard.mounts import Mounts
+from onboard.robot import Robot, RobotState
+from onboard.runtime import Runtime
+from onboard.scan import Rig, ScanMemory
+from onboard.tick import TickRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """A tick as it was recorded and as it came out again. decided: by the policy here, at a decision's due slot."""
+
+    recorded: RecordedTick
+    replayed: TickRecord
+    decided: Decision | None
+
+
+class Player:
+    """One session's runtime. Play its ticks in order; after a gap go on from a keyframe."""
+
+    def __init__(self, config: Config, mounts: Mounts, plant: Plant, policy: Policy) -> None:
+        self._tape = Tape(policy)
+        rig, limits_rig = build_rigs(config, mounts)
+        robot = Robot(
+            config,
+            RecordedScanner(rig, self._tape, limits=False),
+            None if limits_rig is None else RecordedScanner(limits_rig, self._tape, limits=True),
+            plant,
+            policy.initial_memory(),
+            policy.memory_reset_s,
+        )
+        self._runtime = Runtime(robot, self._tape, self._tape, self._tape, self._tape)
+
+    def begin(self, state: RobotState) -> None:
+        """Go on from a state."""
+        self._runtime.state = state
+
+    def play(self, tick: RecordedTick) -> Played:
+        """Live a recorded tick once more."""
+        self._tape.now = tick
+        replayed = self._runtime.tick(tick.slot)
+        return Played(tick, replayed, self._tape.decided)
+
+
+class Tape:
+    """Clock, inbox, inference and drive of a replay: what they say is what they said in the tick that is played."""
+
+    now: RecordedTick
+
+    def __init__(self, policy: Policy) -> None:
+        self._inline = InlineInference(policy, self.now_ns)
+        self.decided: Decision | None = None
+
+    def now_ns(self) -> int:
+        """Return the time of the tick."""
+        return self.now.slot.start_ns
+
+    async def sleep_until(self, deadline_ns: int) -> None:
+        """Return at once: the recording says when ticks were."""
+
+    def take(self, now_ns: int) -> Inputs:
+        """Return what the tick consumed."""
+        self.decided = None
+        return self.now.inputs
+
+    def submit(self, number: int, observation: Observation, memory: Memory) -> bool:
+        """Decide now."""
+        return self._inline.submit(number, observation, memory)
+
+    def poll(self) -> Result | None:
+        """Return the decision that was due, with the action that was put in force; None where it was late."""
+        result, told = self._inline.poll(), self.now.told
+        if result is None or (told.action < 0 and not told.fault):
+            return None
+        took = {"elapsed_ns": told.decision_elapsed_ns}
+        if told.fault:
+            return Result(result.number, None, None, error=told.fault, **took)
+        self.decided = result.decision
+        in_force = None if result.decision is None else replace(result.decision, action=told.action)
+        return Result(result.number, in_force, result.memory, error=result.error, **took)
+
+    def send(self, command: Twist) -> None:
+        """Send nothing."""
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class RecordedScanner:
+    """Fuses where the images are in the recording, to be compared; elsewhere the recorded scan is what was seen."""
+
+    def __init__(self, rig: Rig, tape: Tape, *, limits: bool) -> None:
+        self._rig, self._tape, self._limits = rig, tape, limits
+
+    def scan(self, inputs: Inputs, pose: Pose, memory: ScanMemory) -> tuple[Scan, ScanMemory]:
+        """Return the scan of the tick that is played."""
+        section, tick = self._rig.section, self._tape.now
+        if section.topic or (tick.with_images and section.history == 1):
+            return self._rig.scan(inputs, pose, memory)
+        recorded = tick.limits_scan if self._limits else tick.scan
+        return recorded, replace(memory, stamp_ns=recorded.stamp_ns)

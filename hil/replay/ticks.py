@@ -1,0 +1,194 @@
+"""A recording as ticks: what each consumed, as the runtime's own inputs, and what it produced, as it was written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from hil.heard import Heard
+from hil.recording import KEYFRAME, TICK, Recording
+from onboard.assembly import scan_topics
+from onboard.drivers import ros_types as ros
+from onboard.drivers.onboard_types import FixInput, GoalInput, Tick, WheelInput
+from onboard.drivers.ros_messages import rays_from_ros
+from onboard.errors import InputError
+from onboard.messages import (
+    BINS,
+    ColorFrame,
+    DepthFrame,
+    Fix,
+    GoalRequest,
+    Inputs,
+    OdometryMessage,
+    Pose,
+    Scan,
+    Teleop,
+    Twist,
+)
+from onboard.scheduler import Slot
+
+DEPTH, COLOR = "/depth/image", "color"
+COLOR_TOPIC = "color/image"
+DEPTH_ENCODING, COLOR_ENCODING = "16UC1", "rgb8"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedTick:
+    """One tick of a recording.
+
+    told:        what the runtime wrote of it
+    inputs:      what it consumed; images only where a decision began, for only those are recorded
+    scan, limits_scan: what it produced, the same object where they are one
+    with_images: whether the image of every depth camera that it names is there
+    keyframe:    the whole state after it, as text; "" where none was written
+    """
+
+    told: Tick
+    slot: Slot
+    inputs: Inputs
+    scan: Scan
+    limits_scan: Scan
+    with_images: bool
+    keyframe: str
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Gathers the messages of one tick; of the ready-made scans it keeps the newest, as an inbox does."""
+
+    scan_names: Sequence[str]
+    _depth: dict[str, ros.Image] = field(default_factory=dict)
+    _color: ros.Image | None = None
+    _scans: dict[str, ros.LaserScan] = field(default_factory=dict)
+    _ready_made: dict[str, Scan] = field(default_factory=dict)
+
+    def take(self, heard: Heard) -> None:
+        """Keep what belongs to the tick that is still to come."""
+        if heard.topic.endswith(DEPTH):
+            self._depth[heard.topic.removesuffix(DEPTH)] = heard.sample
+        elif heard.topic == COLOR_TOPIC:
+            self._color = heard.sample
+        elif heard.topic in ("scan", "limits_scan", *self.scan_names):
+            self._scans[heard.topic] = heard.sample
+
+    def tick(self, told: Tick, keyframe: str) -> RecordedTick | None:
+        """Return the tick, None where a scan of it was lost, and forget what came before it.
+
+        Raises InputError for what does not fit together.
+        """
+        came, depth, color = self._scans, *self._frames(told)
+        self._depth, self._color, self._scans = {}, None, {}
+        self._ready_made |= {name: scan_of(came[name], told.start_ns) for name in told.scans if name in came}
+        if not {"scan", *told.scans} <= came.keys():
+            return None
+        scan = scan_of(came["scan"], told.scan_stamp_ns)
+        return RecordedTick(
+            told=told,
+            slot=Slot(told.slot, told.deadline_ns, told.start_ns, told.missed),
+            inputs=inputs_of(told, depth, color, dict(self._ready_made)),
+            scan=scan,
+            limits_scan=scan_of(came["limits_scan"], told.limits_scan_stamp_ns) if "limits_scan" in came else scan,
+            with_images=told.sensed > 0 and set(depth) == set(told.cameras) - {COLOR},
+            keyframe=keyframe,
+        )
+
+    def _frames(self, told: Tick) -> tuple[dict[str, DepthFrame], ColorFrame | None]:
+        depth: dict[str, DepthFrame] = {}
+        color: ColorFrame | None = None
+        for name, number, stamp_ns in zip(told.cameras, told.camera_frames, told.camera_stamps_ns, strict=True):
+            if name == COLOR and self._color is not None:
+                color = ColorFrame(number, stamp_ns, _color_image(self._color))
+            elif name in self._depth:
+                depth[name] = DepthFrame(name, number, stamp_ns, _depth_image(name, self._depth[name]))
+        return depth, color
+
+
+def ticks_of(recording: Recording) -> Iterator[RecordedTick]:
+    """Yield the ticks in their order; one that is not whole is left out, as if it had not been written.
+
+    Raises InputError that names the file for what cannot be read.
+    """
+    reader = _Reader(list(scan_topics(recording.config).values()))
+    waiting: Tick | None = None
+    keyframe = ""
+    try:
+        for heard in recording.heard():
+            if waiting is not None and heard.topic == KEYFRAME:
+                keyframe = heard.sample.data
+                continue
+            if waiting is not None:
+                yield from _whole(reader.tick(waiting, keyframe))
+                waiting, keyframe = None, ""
+            if heard.topic == TICK:
+                waiting = heard.sample
+            else:
+                reader.take(heard)
+        if waiting is not None:
+            yield from _whole(reader.tick(waiting, keyframe))
+    except (InputError, ValueError) as error:
+        text = str(error)
+        raise InputError(text if str(recording.path) in text else f"{recording.path}: {text}") from error
+
+
+def _whole(tick: RecordedTick | None) -> Iterator[RecordedTick]:
+    if tick is not None:
+        yield tick
+
+
+def inputs_of(told: Tick, depth: dict[str, DepthFrame], color: ColorFrame | None, scans: dict[str, Scan]) -> Inputs:
+    """Return what a tick consumed."""
+    return Inputs(
+        now_ns=told.start_ns,
+        depth=depth,
+        color=color,
+        odometry=tuple(_wheels(one) for one in told.wheel_inputs),
+        fixes=tuple(_fix(one) for one in told.fix_inputs),
+        goals=tuple(_goal(one) for one in told.goal_inputs),
+        cancel=told.cancel,
+        obstacle=_word(told.obstacle),
+        e_stop=_word(told.e_stop),
+        teleop=Teleop(told.teleop_arrival_ns, Twist(*told.teleop)) if told.teleop else None,
+        scans=scans,
+        speed_limit_mps=told.speed_limit_mps[0] if told.speed_limit_mps else None,
+    )
+
+
+def scan_of(message: ros.LaserScan, stamp_ns: int) -> Scan:
+    """Return one of our own scans from its message (`ros_messages.ros_scan`). Raises InputError for another's."""
+    ranges = rays_from_ros(message).ranges_m
+    if ranges.shape != (BINS,):
+        raise InputError(f"a scan of {len(ranges)} ranges, must be {BINS}")
+    seen = ~np.isnan(ranges)
+    return Scan(stamp_ns, np.where(seen, ranges, np.float32(np.inf)), seen)
+
+
+def _depth_image(name: str, image: ros.Image) -> np.ndarray:
+    if image.encoding != DEPTH_ENCODING:
+        raise InputError(f"camera {name}: its image is {image.encoding}, must be {DEPTH_ENCODING}")
+    return np.frombuffer(image.data, np.uint16).reshape(image.height, image.width)
+
+
+def _color_image(image: ros.Image) -> np.ndarray:
+    if image.encoding != COLOR_ENCODING:
+        raise InputError(f"camera {COLOR}: its image is {image.encoding}, must be {COLOR_ENCODING}")
+    return np.frombuffer(image.data, np.uint8).reshape(image.height, image.width, 3)
+
+
+def _wheels(one: WheelInput) -> OdometryMessage:
+    pose = Pose(*one.pose) if one.pose else None
+    return OdometryMessage(one.stamp_ns, one.arrival_ns, pose, Twist(*one.twist))
+
+
+def _fix(one: FixInput) -> Fix:
+    covariance = np.array(one.covariance, np.float64).reshape(3, 3) if one.covariance else None
+    return Fix(one.stamp_ns, one.arrival_ns, Pose(*one.pose), covariance)
+
+
+def _goal(one: GoalInput) -> GoalRequest:
+    return GoalRequest(one.stamp_ns, one.arrival_ns, one.frame_id, Pose(*one.pose))
+
+
+def _word(value: int) -> bool | None:
+    return None if value < 0 else bool(value)

@@ -1,0 +1,192 @@
+"""A recording replayed is the same run, and what differs is named at its first tick."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from runtime_bench import FORWARD, LEFT, MOUNTS, Bench, Puppet
+
+from hil.replay.replay import Compared, replay
+from onboard import limits, scan
+from onboard.assembly import session_of
+from onboard.config import RecordSection
+from onboard.contract import ACTIONS
+from onboard.counters import Counters
+from onboard.drivers.record_tick import TickRecorder
+from onboard.errors import InputError
+from onboard.messages import ColorFrame, Inputs, Pose, Twist
+from onboard.record import Recorder
+from onboard.scheduler import NS_PER_S
+from onboard.tick import TickRecord
+
+TURNS = (LEFT, LEFT, ACTIONS.index(Twist(0.3, 1.0)), FORWARD)
+
+
+class Tape:
+    """A listener that records every tick but those that `lose` says."""
+
+    def __init__(self, folder: Path, config: Any, lose: Callable[[int], bool], **record: Any) -> None:
+        section = RecordSection(directory=folder, queue_messages=100_000, **record)
+        self.recorder = Recorder(section, "robot", session_of(config), wall_ns=10**18, now_ns=NS_PER_S)
+        self._writer = TickRecorder(self.recorder, config.dds, MOUNTS, 10.0)
+        self._lose = lose
+        self.ticks: list[TickRecord] = []
+
+    def tick(self, record: TickRecord, counters: Counters) -> None:
+        self.ticks.append(record)
+        if not self._lose(record.slot.number):
+            self._writer.record(record)
+
+
+def policy(actions: Sequence[int] = TURNS) -> Puppet:
+    """Return a policy that does another thing every second."""
+    return Puppet(lambda seen: actions[seen.stamp_ns // NS_PER_S % len(actions)], reset_s=5.0)
+
+
+def recorded(
+    folder: Path, lose: Callable[[int], bool] = lambda slot: False, record: dict[str, Any] | None = None, **bench: Any
+) -> tuple[list[Path], list[TickRecord]]:
+    """Record an eventful drive: walls, a fix, late decisions, an operator, a blocked loop, an e-stop, another goal."""
+    sections = {name: bench.pop(name) for name in ("scan", "limits_scan") if name in bench}
+    tape = Tape(folder, Bench(**sections).config, lose, **(record or {}))
+    made = Bench(policy(), takes_ms={6: 200, 9: 90}, listeners=[tape], **bench, **sections)
+    rng = np.random.default_rng(1)
+
+    def noisy(inputs: Inputs) -> Inputs:
+        depth = {
+            name: replace(frame, depth=rng.integers(2000, 9000, frame.depth.shape, dtype=np.uint16))
+            for name, frame in inputs.depth.items()
+        }
+        color = ColorFrame(inputs.now_ns % 1000, inputs.now_ns, rng.integers(0, 255, (144, 256, 3), dtype=np.uint8))
+        return replace(inputs, depth=depth, color=color, speed_limit_mps=0.4 if made.clock.now_ns() > 3e9 else None)
+
+    made.alter = noisy
+    made.ticks(5)
+    made.ask()
+    made.ticks(70)
+    made.fix(Pose(1.0, 2.0, 0.6))
+    made.obstacle = True
+    made.skip(3)
+    made.ticks(40)
+    made.operate(Twist(0.1, 0.2))
+    made.ticks(40)
+    made.ask(frame="mars")
+    del made.images["rear"]
+    made.ticks(60)
+    made.e_stop = True
+    made.ticks(10)
+    made.e_stop = False
+    made.ask(x_m=2.0)
+    made.ticks(200)
+    tape.recorder.close()
+    assert tape.recorder.stats().dropped == 0
+    return sorted(folder.glob("*.mcap")), tape.ticks
+
+
+@pytest.fixture(scope="module")
+def drive(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[TickRecord]]:
+    (file,), ticks = recorded(tmp_path_factory.mktemp("drive"))
+    return file, ticks
+
+
+def again(file: Path) -> Compared:
+    return replay(file, policy=policy())
+
+
+def test_a_replay_is_the_same_run_to_the_last_bit(drive: tuple[Path, list[TickRecord]]) -> None:
+    file, ticks = drive
+    found = again(file)
+    assert (found.first, found.ticks, found.skipped, found.gaps) == (None, len(ticks), 0, 0)
+    assert found.identical
+    assert found.within_tolerance
+    decided = [tick for tick in ticks if tick.acted and tick.acted.decision]
+    assert any(tick.acted and not tick.acted.decision for tick in ticks), "a decision was late"
+    assert found.decisions == found.same == len(decided)
+    assert found.fused == sum(tick.sensed is not None for tick in ticks)
+
+
+@pytest.mark.parametrize("scans", [{"limits_scan": {"cameras": ["front", "rear"]}}, {"scan": {"history": 3}}])
+def test_so_it_is_with_scans_apart_and_with_frames_registered(tmp_path: Path, scans: dict[str, Any]) -> None:
+    (file,), ticks = recorded(tmp_path, **scans)
+    assert again(file).identical
+    assert again(file).ticks == len(ticks)
+
+
+def test_a_failed_engine_fails_again(tmp_path: Path) -> None:
+    (file,), ticks = recorded(tmp_path, broken={12: {"decision": None, "error": "the device is gone"}})
+    assert any("the device is gone" in tick.state for tick in ticks)
+    assert again(file).identical
+
+
+def test_a_changed_limit_is_found_at_its_first_tick(
+    drive: tuple[Path, list[TickRecord]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, ticks = drive
+    slower = limits._scaled
+    monkeypatch.setattr(limits, "_scaled", lambda twist, factor: slower(twist, 0.999 * factor))
+    first = next(tick for tick in ticks if tick.reason in ("speed_limit", "zone_stop", "zone_slow", "time_to_contact"))
+    found = again(file).as_json()["first_difference"]
+    assert (found["tick"], found["stage"], found["field"]) == (first.slot.number, "limits", "command[0]")
+    assert found["recorded"] == first.command.v_mps
+    assert found["replayed"] == pytest.approx(0.999 * first.command.v_mps)
+
+
+def test_a_shifted_bin_is_found_at_the_first_scan_that_can_be_made_again(
+    drive: tuple[Path, list[TickRecord]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, ticks = drive
+    fuse = scan.fuse
+
+    def shifted(*given: Any) -> Any:
+        fused, memory = fuse(*given)
+        return replace(fused, ranges_m=np.roll(fused.ranges_m, 1)), memory
+
+    monkeypatch.setattr(scan, "fuse", shifted)
+    first = next(tick for tick in ticks if tick.sensed)
+    found = again(file).as_json()["first_difference"]
+    assert (found["tick"], found["stage"]) == (first.slot.number, "scan")
+    bins = int(found["field"].removeprefix("ranges_m[").removesuffix("]"))
+    assert found["recorded"] == float(first.scan.ranges_m[bins])
+    assert found["replayed"] == float(first.scan.ranges_m[bins - 1])
+
+
+def test_another_action_is_found_and_what_follows_is_compared_all_the_same(
+    drive: tuple[Path, list[TickRecord]],
+) -> None:
+    file, _ = drive
+    found = replay(file, policy=policy((*TURNS[:3], LEFT)))
+    assert set(found.fields) == {"action"}
+    assert found.same < found.decisions
+    assert not found.within_tolerance
+
+
+def test_after_a_gap_it_goes_on_from_the_next_whole_state(tmp_path: Path) -> None:
+    (file,), ticks = recorded(tmp_path, lose=lambda slot: 100 <= slot < 110)
+    found = again(file)
+    assert found.identical
+    assert found.gaps == 1
+    assert found.skipped > 0
+    assert found.ticks + found.skipped == len(ticks) - sum(100 <= tick.slot.number < 110 for tick in ticks)
+    assert found.ticks > len(ticks) // 2
+
+
+def test_the_second_file_of_a_session_is_replayed_from_its_first_whole_state(tmp_path: Path) -> None:
+    files, _ = recorded(tmp_path, record={"max_file_mb": 1})
+    assert len(files) > 1
+    for file in files[1:]:
+        found = again(file)
+        assert found.identical
+        assert found.skipped > 0
+
+
+def test_an_older_format_is_refused_by_name(
+    drive: tuple[Path, list[TickRecord]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hil.replay.replay.FORMAT", "3")
+    with pytest.raises(InputError, match="recorded in format 2, this version replays 3"):
+        again(drive[0])
