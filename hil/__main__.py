@@ -17,6 +17,7 @@ from hil.depth_noise_command import measure_depth_noise
 from hil.evaluate.baselines_command import baselines_command
 from hil.evaluate.command import evaluate_command
 from hil.maps import map_names
+from hil.replay.command import replay_command
 from hil.robot import Senses, SimulatedRobot
 from hil.scenario import choose
 from hil.sim import run_sim
@@ -169,6 +170,7 @@ def demo(
         raise typer.Exit(1)
 
 
+app.command("replay")(replay_command)
 app.command()(view)
 app.command("evaluate")(evaluate_command)
 app.command("baselines")(baselines_command)

@@ -122,7 +122,7 @@ def test_greedy_drives_judge_it(tmp_path):
     assert {"SR_before", "contacts_before", "SPL_before", "SR_after", "contacts_after", "SPL_after"} <= set(last)
 
 
-def test_a_policy_that_sees_colour_is_judged_with_images(tmp_path, monkeypatch):
+def test_a_policy_is_judged_with_as_many_images_as_it_learns_from(tmp_path, monkeypatch):
     judged = []
 
     def validated(rules, network, drives, seed):
@@ -130,8 +130,10 @@ def test_a_policy_that_sees_colour_is_judged_with_images(tmp_path, monkeypatch):
         return {}
 
     monkeypatch.setattr(reinforce, "validated", validated)
-    trained(tiny(reinforce__chapters=1, imitation__colour=0.2, reinforce__colour=0.0), tmp_path)
-    assert judged == [(1.0, 24), (1.0, 96), (1.0, 96)]
+    monkeypatch.setattr(reinforce.Reinforce, "_live_chapter", lambda self, journal: self._judge_chapter(journal))
+    drives = {"reinforce__validate_drives": 3, "reinforce__choose_drives": 4}
+    trained(tiny(reinforce__chapters=1, imitation__colour=0.2, reinforce__colour=0.3, **drives), tmp_path)
+    assert judged == [(0.3, 3), (0.3, 4), (0.3, 4)]
 
 
 def test_a_loss_that_is_no_number_stops_at_the_last_good_checkpoint(tmp_path, monkeypatch):

@@ -85,8 +85,12 @@ class Reinforce:
                 journal.advance(f"reward {numbers['reward']:.3f} moved {numbers['moved']:.4f}")
         finally:
             crew.close()
+        self._judge_chapter(journal)
+
+    def _judge_chapter(self, journal: Journal) -> None:
+        """End a chapter: tell how good it is now, and save."""
         self.chapter += 1
-        self._tell(journal, self._validated(section.validate_drives))
+        self._tell(journal, self._validated(self._section.validate_drives))
         self._save()
 
     def _choose(self, journal: Journal) -> None:

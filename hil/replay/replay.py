@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from hil.quiet import unlogged
 from hil.recording import Recording, open_recording
@@ -130,7 +131,18 @@ def _plain(found: Found) -> dict[str, Any]:
     }
 
 
-def replay(path: Path, force: bool = False, policy: Policy | None = None) -> Compared:
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Which part of a recording is played, in seconds since its first tick: from the last whole state before `from_s`."""
+
+    from_s: float = 0.0
+    to_s: float = math.inf
+
+
+WHOLE = Span()
+
+
+def replay(path: Path, span: Span = WHOLE, *, force: bool = False, policy: Policy | None = None) -> Compared:
     """Play a recording and compare every tick.
 
     force:  go on where the model is another one than the recording names
@@ -141,25 +153,52 @@ def replay(path: Path, force: bool = False, policy: Policy | None = None) -> Com
         _check(recording)
         plant = recorded_plant(recording)
         with contextlib.closing(policy or _policy(recording, plant, force)) as deciding:
-            return _compared(recording, Player(recording.config, recording.mounts, plant, deciding))
+            return _compared(recording, span, Player(recording.config, recording.mounts, plant, deciding))
 
 
-def _compared(recording: Recording, player: Player) -> Compared:
+def _compared(recording: Recording, span: Span, player: Player) -> Compared:
     found = Compared(recording.path, recording.session)
-    began_s, first_ns = time.monotonic(), 0
-    for tick, state in _placed(recording, found):
-        first_ns = first_ns or tick.slot.start_ns
-        found.recorded_s = (tick.slot.start_ns - first_ns) / NS_PER_S
-        if state is not None:
-            player.begin(state)
-        found.add(player.play(tick), found.recorded_s)
+    began_s = time.monotonic()
+    played_from_s: float | None = None
+    for placed in _within(span, _placed(recording, found)):
+        if placed.state is not None:
+            player.begin(placed.state)
+        played_from_s = placed.t_s if played_from_s is None else played_from_s
+        found.recorded_s = placed.t_s - played_from_s
+        found.add(player.play(placed.tick), placed.t_s)
     found.took_s = time.monotonic() - began_s
     return found
 
 
-def _placed(recording: Recording, found: Compared) -> Iterator[tuple[RecordedTick, RobotState | None]]:
-    """Yield the ticks that can be played, and the state to begin with where it is not that after the tick before."""
+class _Placed(NamedTuple):
+    """A tick that can be played. state: to begin with, None where it is that after the tick before."""
+
+    tick: RecordedTick
+    t_s: float
+    state: RobotState | None
+
+
+def _within(span: Span, ticks: Iterable[_Placed]) -> Iterator[_Placed]:
+    """Yield the ticks of a span, and those before it from the last whole state on."""
+    held: list[_Placed] = []
+    state: RobotState | None = None
+    for placed in ticks:
+        if placed.t_s > span.to_s:
+            return
+        held.append(placed if state is None else placed._replace(state=state))
+        state = None
+        if placed.t_s >= span.from_s:
+            yield from held
+            held.clear()
+        elif placed.tick.keyframe:
+            held.clear()
+            state = decode(placed.tick.keyframe)
+
+
+def _placed(recording: Recording, found: Compared) -> Iterator[_Placed]:
+    """Yield the ticks that can be played; count those that cannot."""
     expected: int | None = None
+    began_ns = 0
     playing = recording.session.get("file_number") == "0"
     state: RobotState | None = RobotState()
     for tick in ticks_of(recording):
@@ -168,8 +207,9 @@ def _placed(recording: Recording, found: Compared) -> Iterator[tuple[RecordedTic
             found.gaps += expected is not None
             playing = False
         expected = tick.slot.number + 1
+        began_ns = began_ns or tick.slot.start_ns
         if playing:
-            yield tick, state
+            yield _Placed(tick, (tick.slot.start_ns - began_ns) / NS_PER_S, state)
             state = None
             continue
         found.skipped += 1
