@@ -90,7 +90,7 @@ def test_cuda_where_there_is_none(tmp_path, monkeypatch):
     ],
 )
 def test_out_of_memory_says_what_to_lower(tmp_path, monkeypatch, error):
-    def full(*_):
+    def full(*_, **__):
         raise error
 
     monkeypatch.setattr(stages, "train", full)
@@ -100,7 +100,7 @@ def test_out_of_memory_says_what_to_lower(tmp_path, monkeypatch, error):
 
 
 def test_interrupted_it_says_where_to_go_on(tmp_path, monkeypatch):
-    def stopped(*_):
+    def stopped(*_, **__):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(stages, "train", stopped)

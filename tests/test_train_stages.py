@@ -10,6 +10,7 @@ from engines.network import TINY, untrained
 from engines.train import reinforce, stages
 from engines.train.checkpoint import load_policy, save_policy
 from onboard.errors import InputError
+from onboard.manifest import sha256_of
 from tests.train_rig import small
 
 CPU = torch.device("cpu")
@@ -39,6 +40,19 @@ def test_the_policy_holds_the_encoder_as_it_was_trained(tmp_path, encoder):
     assert (meta["stages"], encoder) == (["encoder", "imitation"], [0])
     # What the encoder says has been learned from.
     assert network.gru.weight_ih_l0[:, : network.widths.rgb].abs().max() > 0.0
+
+
+def test_an_encoder_that_is_given_is_taken_and_named(tmp_path, encoder):
+    given = tmp_path / "other.pt"
+    config = small(**COLOURED)
+    expected = untrained(7, config.network.widths).rgb
+    save_encoder(given, expected)
+    network, meta = load_policy(stages.train(config, tmp_path, CPU, "imitation", encoder=given))
+    assert all(torch.equal(a, b) for a, b in zip(network.rgb.parameters(), expected.parameters(), strict=True))
+    assert (meta["stages"], meta["encoder_sha256"], encoder) == (["imitation"], sha256_of(given), [])
+    for refused, until in ((small(), "imitation"), (config, "encoder")):
+        with pytest.raises(InputError, match=r"encoder.*: this training has none"):
+            stages.train(refused, tmp_path / "refused", CPU, until, encoder=given)
 
 
 def test_without_colour_no_encoder_is_trained(tmp_path, encoder):

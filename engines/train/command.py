@@ -26,6 +26,9 @@ def train(
     init: Annotated[
         str | None, typer.Option(help="Begin with a policy: a name that ships, a model, or a file of the trainer.")
     ] = None,
+    encoder: Annotated[
+        Path | None, typer.Option(help="Weights of a colour encoder (OUT/encoder/encoder.pt of another training).")
+    ] = None,
     maps: Annotated[list[str] | None, typer.Option(help="Map by name or file, in place of the recipe's.")] = None,
     plant: Annotated[Path | None, typer.Option(help="plant.toml of the base, in place of the robot's.")] = None,
     until: Annotated[str, typer.Option(help="Last stage: encoder, imitation or reinforce.")] = "reinforce",
@@ -39,12 +42,19 @@ def train(
     with in_one_line(out, "driving.lanes, imitation.batch or imitation.collectors"):
         changes = {**_changes(change or []), **_given(seed, maps, plant)}
         recipe = config or (DEFAULT_CONFIG if init is None else FINE_CONFIG)
-        file = _train(recipe, changes, out, init, until, device, threads)
+        file = _train(recipe, changes, out, init, encoder, until, device, threads)
     typer.echo(str(file))
 
 
 def _train(
-    recipe: Path, changes: dict[str, Any], out: Path, init: str | None, until: str, device: str, threads: int
+    recipe: Path,
+    changes: dict[str, Any],
+    out: Path,
+    init: str | None,
+    encoder: Path | None,
+    until: str,
+    device: str,
+    threads: int,
 ) -> Path:
     try:
         import torch
@@ -59,8 +69,8 @@ def _train(
     torch.set_num_threads(threads)
     loaded, chosen = load_train_config(recipe, changes), device_of(device)
     if init is None:
-        return stages.train(loaded, out, chosen, until)
-    return stages.train(loaded, out, chosen, until, lambda wanted: initial_network(init, wanted), init)
+        return stages.train(loaded, out, chosen, until, encoder=encoder)
+    return stages.train(loaded, out, chosen, until, lambda wanted: initial_network(init, wanted), init, encoder)
 
 
 def _changes(texts: list[str]) -> dict[str, Any]:

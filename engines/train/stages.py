@@ -18,6 +18,7 @@ from engines.train.places import check_place
 from engines.train.reinforce import Reinforce
 from hil.episode_files import COMMITTED
 from onboard.errors import InputError
+from onboard.manifest import sha256_of
 
 STAGES = ("encoder", "imitation", "reinforce")
 POLICY_FILE = "policy.pt"
@@ -33,31 +34,36 @@ def train(
     until: str,
     initial: Initial | None = None,
     init: str | None = None,
+    encoder: Path | None = None,
 ) -> Path:
     """Live all stages up to one of `STAGES` and return the policy's file, for `onboard-engines export --checkpoint`.
 
     Up to the encoder it is the file of that one's weights, and no policy is written.
 
     initial: the network to begin with, in place of an untrained one; init: what it is called
+    encoder: weights of a colour encoder that is trained already, in place of one trained here
     Raises OnboardError; whatever was made before stays, and the same call goes on there.
     """
     file, begins = folder / POLICY_FILE, initial is None and sees_colour(config)
-    _check_until(until, file, begins)
+    _check_until(until, file, begins and encoder is None)
+    if encoder is not None and not begins:
+        raise InputError(f"--encoder {encoder}: this training has none: no drive renders colour, or --init brings it")
     check(config, known=initial is not None)
     torch.manual_seed(config.seed)
     if until == "encoder":
         return _encoder(config, folder, device)
     network, made = beginning(config) if initial is None else initial(config), list[str]()
     if begins:
-        load_encoder(network.get_submodule("rgb"), _encoder(config, folder, device))
-        made.append("encoder")
+        load_encoder(network.get_submodule("rgb"), encoder or _encoder(config, folder, device))
+        made += ["encoder"] if encoder is None else []
     Imitation(config, network, folder, device).run()
     made.append(imitation.STAGE)
     if until == "reinforce" and config.reinforce.chapters > 0:
         reinforcing = Reinforce(config, network, folder, device)
         reinforcing.run()
         made += [reinforce.STAGE] if reinforcing.kept != reinforce.BEFORE else []
-    checkpoint.save_policy(file, network, described(config, made, init))
+    given = {} if encoder is None else {"encoder_sha256": sha256_of(encoder)}
+    checkpoint.save_policy(file, network, {**described(config, made, init), **given})
     return file
 
 
@@ -66,7 +72,7 @@ def _check_until(until: str, file: Path, begins: bool) -> None:
     if until not in STAGES:
         raise InputError(f"--until {until}: must be one of {', '.join(STAGES)}")
     if until == "encoder" and not begins:
-        raise InputError("--until encoder: this training has none: no drive renders colour, or --init brings it")
+        raise InputError("--until encoder: this training has none: no drive renders colour, or it is given already")
     if until == imitation.STAGE and file.exists():
         stages = checkpoint.load(file, checkpoint.POLICY)["meta"].get("stages", [])
         if reinforce.STAGE in stages:

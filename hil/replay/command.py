@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import glob
 import multiprocessing
-import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
@@ -59,7 +58,7 @@ def replay_command(
 
 
 def found_in(places: Sequence[str]) -> list[Path]:
-    """Return the recordings that are meant, each once, sorted within a folder. Raises InputError for a place without any."""
+    """Return the recordings that are meant, each once, sorted within a place. Raises InputError for one without any."""
     files: dict[Path, None] = {}
     for place in places:
         path = Path(place)

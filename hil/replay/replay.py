@@ -133,7 +133,7 @@ def _plain(found: Found) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Which part of a recording is played, in seconds since its first tick: from the last whole state before `from_s`."""
+    """Which part of a recording is played [s since its first tick]: from the last whole state before `from_s`."""
 
     from_s: float = 0.0
     to_s: float = math.inf
