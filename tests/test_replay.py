@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 from runtime_bench import FORWARD, LEFT, MOUNTS, Bench, Puppet
 
-from hil.replay.replay import Compared, replay
+from hil.replay.compared import Compared
+from hil.replay.placing import Span
+from hil.replay.replay import consult, replay
 from onboard import limits, scan
 from onboard.assembly import session_of
 from onboard.config import RecordSection
@@ -190,3 +192,26 @@ def test_an_older_format_is_refused_by_name(
     monkeypatch.setattr("hil.replay.replay.FORMAT", "3")
     with pytest.raises(InputError, match="recorded in format 2, this version replays 3"):
         again(drive[0])
+
+
+def test_a_part_is_played_from_the_last_whole_state_before_it(drive: tuple[Path, list[TickRecord]]) -> None:
+    file, ticks = drive
+    found = replay(file, Span(8.0, 9.0), policy=policy())
+    assert found.identical
+    assert found.from_s is not None
+    assert 0.0 < found.from_s <= 8.0
+    last = ticks[0].slot.start_ns + round((found.from_s + found.recorded_s) * NS_PER_S)
+    assert 0 <= ticks[0].slot.start_ns + 9 * NS_PER_S - last < NS_PER_S / 30
+    assert found.ticks < len(ticks) // 2
+
+
+def test_another_policy_says_what_it_would_have_done(drive: tuple[Path, list[TickRecord]]) -> None:
+    file, ticks = drive
+    done = [tick.acted.decision.action for tick in ticks if tick.acted and tick.acted.decision]
+    opinion = consult(file, Puppet(FORWARD))
+    assert (opinion.decisions, opinion.same) == (len(done), done.count(FORWARD))
+    assert opinion.pairs == {(action, FORWARD): done.count(action) for action in set(done)}
+    assert len(opinion.moments) == min(10, opinion.decisions - opinion.same)
+    told = opinion.as_json()
+    assert sum(row["decisions"] for row in told["confusion"]) == len(done)
+    assert told["confusion"][0]["now"] == {"action": FORWARD, "v_mps": 0.6, "w_radps": 0.0}

@@ -13,14 +13,17 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from hil.replay.replay import WHOLE, Compared, Found, Span, replay
+from hil.replay.compared import Compared, Found
+from hil.replay.opinion import Opinion
+from hil.replay.placing import WHOLE, Span
+from hil.replay.replay import consult, replay
 from onboard.__main__ import STANDARD_OUTPUT, JsonOption, check_json_target, finite, write_json
 from onboard.errors import InputError, OnboardError
 
 DIFFERS, UNREADABLE = 1, 2
 SUFFIX = ".mcap"
 
-Answer = Compared | str
+Answer = Compared | Opinion | str
 """What a replay came to, or in one line why there was none."""
 
 
@@ -30,13 +33,18 @@ def replay_command(
         float, typer.Option("--from", min=0.0, help="Seconds into the recording.", callback=finite)
     ] = 0.0,
     to_s: Annotated[float | None, typer.Option("--to", min=0.0, help="As far as this.", callback=finite)] = None,
+    policy: Annotated[
+        str | None,
+        typer.Option("--policy", help="What another would have done: reactive, one that ships, a model."),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Go on with another model than the one that drove.")] = False,
     jobs: Annotated[int, typer.Option("--jobs", min=1, help="Processes.")] = 1,
     json_file: JsonOption = None,
 ) -> None:
     """Play recordings through the same runtime and say where it first differs.
 
-    Exit code 0: identical or within the tolerances; 1: it differs; 2: something could not be read.
+    Exit code 0: identical or within the tolerances; 1: it differs; 2: something could not be read. With --policy only
+    what was decided is compared with what that one would have decided.
     """
     check_json_target(json_file)
     files = found_in(recordings)
@@ -44,16 +52,17 @@ def replay_command(
     if span.to_s < span.from_s:
         raise InputError(f"--to {span.to_s:g}: must not be before --from {span.from_s:g}")
     console = Console(stderr=json_file == STANDARD_OUTPUT, soft_wrap=True, highlight=False)
-    answers = []
-    for file, answer in zip(files, _answers(partial(_answer, span=span, force=force), files, jobs), strict=True):
-        console.print(answer if isinstance(answer, str) else _line(file, answer), markup=False)
+    work = partial(_answer, span=span, force=force, policy=policy)
+    answers: list[Answer] = []
+    for file, answer in zip(files, _answers(work, files, jobs), strict=True):
+        console.print(_line(file, answer), markup=False)
         answers.append(answer)
-    compared = [one for one in answers if isinstance(one, Compared)]
+    read = [one for one in answers if not isinstance(one, str)]
     if json_file is not None:
-        write_json(json_file, {"recordings": [one.as_json() for one in compared]})
-    if len(compared) < len(answers):
+        write_json(json_file, {"recordings": [one.as_json() for one in read]})
+    if len(read) < len(answers):
         raise typer.Exit(UNREADABLE)
-    if not all(one.within_tolerance for one in compared):
+    if any(isinstance(one, Compared) and not one.within_tolerance for one in read):
         raise typer.Exit(DIFFERS)
 
 
@@ -80,14 +89,18 @@ def _answers(work: partial[Answer], files: Sequence[Path], jobs: int) -> Iterato
         yield from pool.map(work, files)
 
 
-def _answer(file: Path, span: Span, force: bool) -> Answer:
+def _answer(file: Path, span: Span, force: bool, policy: str | None) -> Answer:
     try:
-        return replay(file, span, force=force)
+        return replay(file, span, force=force) if policy is None else consult(file, policy, span)
     except OnboardError as error:
         return f"error: {error}"
 
 
-def _line(file: Path, found: Compared) -> str:
+def _line(file: Path, found: Answer) -> str:
+    if isinstance(found, str):
+        return found
+    if isinstance(found, Opinion):
+        return f"{file}: {found.policy} would have done the same in {found.same:,} of {found.decisions:,} decisions"
     what = f"{found.ticks:,} ticks, {found.decisions:,} decisions, {found.fused:,} scans fused again"
     if found.skipped:
         what += f", {found.skipped:,} ticks not comparable"
