@@ -1,0 +1,89 @@
+"""An eventful drive, recorded, for replaying it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from runtime_bench import FORWARD, LEFT, MOUNTS, Bench, Puppet
+
+from onboard.assembly import session_of
+from onboard.config import RecordSection
+from onboard.contract import ACTIONS
+from onboard.counters import Counters
+from onboard.drivers.record_tick import TickRecorder
+from onboard.interfaces import Policy
+from onboard.messages import ColorFrame, Inputs, Pose, Twist
+from onboard.record import Recorder
+from onboard.scheduler import NS_PER_S
+from onboard.tick import TickRecord
+
+TURNS = (LEFT, LEFT, ACTIONS.index(Twist(0.3, 1.0)), FORWARD)
+
+
+class Tape:
+    """A listener that records every tick but those that `lose` says."""
+
+    def __init__(self, folder: Path, config: Any, lose: Callable[[int], bool], **record: Any) -> None:
+        section = RecordSection(directory=folder, queue_messages=100_000, **record)
+        self.recorder = Recorder(section, "robot", session_of(config), wall_ns=10**18, now_ns=NS_PER_S)
+        self._writer = TickRecorder(self.recorder, config.dds, MOUNTS, 10.0)
+        self._lose = lose
+        self.ticks: list[TickRecord] = []
+
+    def tick(self, record: TickRecord, counters: Counters) -> None:
+        self.ticks.append(record)
+        if not self._lose(record.slot.number):
+            self._writer.record(record)
+
+
+def puppet(actions: Sequence[int] = TURNS) -> Puppet:
+    """Return a policy that does another thing every second."""
+    return Puppet(lambda seen: actions[seen.stamp_ns // NS_PER_S % len(actions)], reset_s=5.0)
+
+
+def recorded(
+    folder: Path,
+    lose: Callable[[int], bool] = lambda slot: False,
+    record: dict[str, Any] | None = None,
+    policy: Policy | None = None,
+    **bench: Any,
+) -> tuple[list[Path], list[TickRecord]]:
+    """Record an eventful drive: walls, a fix, late decisions, an operator, a blocked loop, an e-stop, another goal."""
+    sections = {name: bench.pop(name) for name in ("scan", "limits_scan") if name in bench}
+    tape = Tape(folder, Bench(**sections).config, lose, **(record or {}))
+    made = Bench(policy or puppet(), takes_ms={6: 200, 9: 90}, listeners=[tape], **bench, **sections)
+    rng = np.random.default_rng(1)
+
+    def noisy(inputs: Inputs) -> Inputs:
+        depth = {
+            name: replace(frame, depth=rng.integers(2000, 9000, frame.depth.shape, dtype=np.uint16))
+            for name, frame in inputs.depth.items()
+        }
+        color = ColorFrame(inputs.now_ns % 1000, inputs.now_ns, rng.integers(0, 255, (144, 256, 3), dtype=np.uint8))
+        return replace(inputs, depth=depth, color=color, speed_limit_mps=0.4 if made.clock.now_ns() > 3e9 else None)
+
+    made.alter = noisy
+    made.ticks(5)
+    made.ask()
+    made.ticks(70)
+    made.fix(Pose(1.0, 2.0, 0.6))
+    made.obstacle = True
+    made.skip(3)
+    made.ticks(40)
+    made.operate(Twist(0.1, 0.2))
+    made.ticks(40)
+    made.ask(frame="mars")
+    del made.images["rear"]
+    made.ticks(60)
+    made.e_stop = True
+    made.ticks(10)
+    made.e_stop = False
+    made.ask(x_m=2.0)
+    made.ticks(200)
+    tape.recorder.close()
+    assert tape.recorder.stats().dropped == 0
+    return sorted(folder.glob("*.mcap")), tape.ticks

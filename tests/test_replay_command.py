@@ -1,0 +1,81 @@
+"""`onboard-hil replay` as a gate: what it prints, and its exit codes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from replay_rig import recorded
+from runtime_bench import PLANT
+from typer.testing import CliRunner
+
+from hil.__main__ import app
+from onboard import limits
+from onboard.assembly import policy_maker
+from onboard.config import Config
+
+
+def run(*arguments: object) -> Any:
+    return CliRunner().invoke(app, ["replay", *map(str, arguments)])
+
+
+@pytest.fixture(scope="module")
+def drive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A drive of the policy that its configuration names."""
+    folder = tmp_path_factory.mktemp("drive")
+    (file,), _ = recorded(folder, policy=policy_maker(Config(), PLANT)())
+    return file
+
+
+def test_a_folder_of_recordings_is_identical(drive: Path, tmp_path: Path) -> None:
+    for name in ("a.mcap", "b.mcap"):
+        shutil.copy(drive, tmp_path / name)
+    done = run(tmp_path, "--jobs", 2, "--json", tmp_path / "out.json")
+    assert done.exit_code == 0, done.output
+    assert [line.partition(": ")[2][:10] for line in done.stdout.splitlines()] == ["identical,", "identical,"]
+    rows = json.loads((tmp_path / "out.json").read_text())["recordings"]
+    assert [Path(row["file"]).name for row in rows] == ["a.mcap", "b.mcap"]
+    assert all(row["identical"] and row["within_tolerance"] and row["first_difference"] is None for row in rows)
+    assert all(row["ticks"] > 400 and row["decisions"] == row["same_actions"] > 10 for row in rows)
+
+
+def test_a_difference_is_exit_code_1_and_named(drive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scaled = limits._scaled
+    monkeypatch.setattr(limits, "_scaled", lambda twist, factor: scaled(twist, 0.9 * factor))
+    done = run(drive)
+    assert done.exit_code == 1
+    assert ": differs, " in done.stdout
+    assert "stage limits, field command[0], recorded 0." in done.stdout
+
+
+def test_what_cannot_be_read_is_exit_code_2_and_the_others_are_replayed(drive: Path, tmp_path: Path) -> None:
+    (tmp_path / "torn.mcap").write_bytes(drive.read_bytes()[:5000])
+    done = run(tmp_path / "torn.mcap", drive)
+    assert done.exit_code == 2
+    torn, whole = done.stdout.splitlines()
+    assert torn.startswith(f"error: {tmp_path / 'torn.mcap'}: unfinished")
+    assert "identical" in whole
+
+
+def test_another_policy_is_asked_and_not_judged(drive: Path) -> None:
+    done = run(drive, "--policy", "reactive")
+    assert done.exit_code == 0
+    assert "reactive would have done the same in " in done.stdout
+
+
+#   arguments                                   said
+BAD = [
+    (["nothing.mcap"], 2, "error: nothing.mcap: cannot be read: No such file or directory"),
+    (["nothing*.mcap"], 1, "nothing*.mcap: no recording there (*.mcap)"),
+    (["nothing.mcap", "--from", "3", "--to", "2"], 1, "--to 2: must not be before --from 3"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "code", "said"), BAD)
+def test_a_mistake_is_one_line(arguments: list[str], code: int, said: str) -> None:
+    done = run(*arguments)
+    assert done.exit_code == code
+    assert said in (done.stdout + str(done.exception))
