@@ -69,26 +69,36 @@ class Learner:
 
         Raises OnboardError for a loss or gradient that is no number; that update is not made.
         """
-        section = self._section
         runs = normalised([run for one in rollouts for run in one.runs])
-        warming = step < section.critic_rounds
-        updates: list[Update] = []
-        for lot in lots(runs, section.critic_epochs if warming else section.epochs, section.batch, rng):
-            batch = batch_of(lot, self._network.memory_shape, self._device)
-            where = f"round {step}, batch {len(updates)}"
-            update = self._update_critic(batch, where) if warming else self._update(batch, where, step)
-            updates.append(update)
-            if self._too_far(update.moved):
-                break
-        return _numbers(rollouts, updates)
+        if step < self._section.critic_rounds:
+            return _numbers(rollouts, self._learn_critic(runs, rng, step))
+        return _numbers(rollouts, self._learn_all(runs, rng, step))
 
-    def _update_critic(self, batch: Batch, where: str) -> Update:
-        """Let the critic's head alone make a step."""
+    def _learn_all(self, runs: Sequence[Run], rng: np.random.Generator, step: int) -> list[Update]:
+        """Make the updates of a round, as long as the policy has not moved too far."""
+        updates: list[Update] = []
+        for lot in lots(runs, self._section.epochs, self._section.batch, rng):
+            updates.append(self._update(self._batch(lot), f"round {step}, batch {len(updates)}", step))
+            if self._too_far(updates[-1].moved):
+                break
+        return updates
+
+    def _learn_critic(self, runs: Sequence[Run], rng: np.random.Generator, step: int) -> list[Update]:
+        """Let the critic's head alone learn; what is below it stays, so that every run is gone through once."""
+        batches = [self._batch(lot) for lot in lots(runs, 1, self._section.batch, rng)]
         with torch.no_grad():
-            states = unroll(self._network, batch)
-        value = value_loss(self._network.critic(states)[:, 0], batch.rows[RETURN], self._section)
-        self._step(value, batch, where)
-        return Update(float(value.detach()))
+            states = [unroll(self._network, batch) for batch in batches]
+        updates: list[Update] = []
+        for _ in range(self._section.critic_epochs):
+            for number in rng.permutation(len(batches)):
+                batch, where = batches[number], f"round {step}, batch {len(updates)}"
+                value = value_loss(self._network.critic(states[number])[:, 0], batch.rows[RETURN], self._section)
+                self._step(value, batch, where)
+                updates.append(Update(float(value.detach())))
+        return updates
+
+    def _batch(self, lot: Sequence[Run]) -> Batch:
+        return batch_of(lot, self._network.memory_shape, self._device)
 
     def _update(self, batch: Batch, where: str, step: int) -> Update:
         """Make a step, or none where the policy has moved too far already."""

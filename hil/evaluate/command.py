@@ -89,9 +89,7 @@ def evaluate_command(
         str, typer.Option("--known-map", help="The planner's map: true, or rearranged furniture.")
     ] = "true",
     pedestrians: Annotated[int, typer.Option("--pedestrians", help="People walking about in each episode.")] = 0,
-    color: Annotated[
-        bool, typer.Option("--color/--no-color", help="Without: no colour camera, which is many times faster.")
-    ] = True,
+    color: Annotated[bool, typer.Option("--color/--no-color", help="Without: no colour camera.")] = True,
     condition: ConditionOption = None,
     config: ConfigOption = None,
     partial: Annotated[
