@@ -23,6 +23,7 @@ from hil.world import Body
 from onboard.config import Config
 from onboard.contract import ACTIONS
 from onboard.interfaces import Policy
+from onboard.keyframe import encode
 from onboard.messages import STOP, Pose, Twist
 from onboard.policy import NetworkPolicy
 from onboard.reactive import ReactivePolicy
@@ -86,9 +87,9 @@ def plain(tick: TickRecord) -> object:
     sensed = tick.sensed and (tick.sensed.number, tick.sensed.memory_reset, tick.sensed.observation.odometry)
     acted = tick.acted and tick.acted.decision and (tick.acted.decision.action, tick.acted.decision.logits.tolist())
     scans = tick.scan.ranges_m.tolist(), tick.scan.seen.tolist()
-    arrays = {"inputs", "scan", "limits_scan", "sensed", "acted"}
+    arrays = {"inputs", "scan", "limits_scan", "sensed", "acted", "after"}
     rest = [getattr(tick, field.name) for field in dataclasses.fields(tick) if field.name not in arrays]
-    return rest, sensed, acted, scans, tick.inputs.odometry
+    return rest, sensed, acted, scans, tick.inputs.odometry, encode(tick.after)
 
 
 #   what           policy

@@ -21,7 +21,7 @@ from onboard.config import RecordSection
 from onboard.drivers.ros_schema import message_type
 from onboard.drivers.ros_types import Image, LaserScan, String, TFMessage, Twist, Vector3, to_cdr
 from onboard.errors import ConfigError, InputError
-from onboard.record import Recorder
+from onboard.record import FORMAT, Recorder
 
 WALL_NS = 1_790_000_000 * 10**9
 NOW_NS = 5_000 * 10**9
@@ -83,7 +83,7 @@ def test_the_file_says_what_recorded_it(tmp_path: Path) -> None:
     assert metadata.name == "onboard_session"
     assert metadata.metadata["mounts"] == "m"
     assert int(metadata.metadata["wall_minus_monotonic_ns"]) == WALL_NS - NOW_NS
-    assert metadata.metadata["format"] == "1"
+    assert metadata.metadata["format"] == FORMAT == "2"
 
 
 MESSAGE = st.tuples(
