@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from runtime_bench import FORWARD, LEFT, MOUNTS, Bench, Puppet
+from runtime_bench import FORWARD, LEFT, MOUNTS, Bench, Puppet, with_noise
 
 from onboard.assembly import session_of
 from onboard.config import RecordSection
@@ -16,7 +16,7 @@ from onboard.contract import ACTIONS
 from onboard.counters import Counters
 from onboard.drivers.record_tick import TickRecorder
 from onboard.interfaces import Policy
-from onboard.messages import ColorFrame, Inputs, Pose, Twist
+from onboard.messages import Inputs, Pose, Twist
 from onboard.record import Recorder
 from onboard.scheduler import NS_PER_S
 from onboard.tick import TickRecord
@@ -59,12 +59,8 @@ def recorded(
     rng = np.random.default_rng(1)
 
     def noisy(inputs: Inputs) -> Inputs:
-        depth = {
-            name: replace(frame, depth=rng.integers(2000, 9000, frame.depth.shape, dtype=np.uint16))
-            for name, frame in inputs.depth.items()
-        }
-        color = ColorFrame(inputs.now_ns % 1000, inputs.now_ns, rng.integers(0, 255, (144, 256, 3), dtype=np.uint8))
-        return replace(inputs, depth=depth, color=color, speed_limit_mps=0.4 if made.clock.now_ns() > 3e9 else None)
+        seen = with_noise(inputs, rng, 2000, 9000)
+        return replace(seen, speed_limit_mps=0.4 if made.clock.now_ns() > 3e9 else None)
 
     made.alter = noisy
     made.ticks(5)

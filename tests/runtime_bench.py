@@ -19,6 +19,7 @@ from onboard.inference import Inference, InlineInference, Result
 from onboard.interfaces import Policy
 from onboard.messages import (
     STOP,
+    ColorFrame,
     Decision,
     DepthFrame,
     Fix,
@@ -248,6 +249,16 @@ class Bench:
         slot = Slot(self._number, deadline_ns, self.clock.now_ns(), self._missed)
         self._number, self._missed = self._number + 1, 0
         return self.runtime.tick(slot)
+
+
+def with_noise(inputs: Inputs, rng: np.random.Generator, nearest_mm: int, farthest_mm: int) -> Inputs:
+    """Return inputs whose images are all noise, a colour image among them."""
+    depth = {
+        name: replace(frame, depth=rng.integers(nearest_mm, farthest_mm, frame.depth.shape, dtype=np.uint16))
+        for name, frame in inputs.depth.items()
+    }
+    color = ColorFrame(inputs.now_ns % 1000, inputs.now_ns, rng.integers(0, 255, (144, 256, 3), dtype=np.uint8))
+    return replace(inputs, depth=depth, color=color)
 
 
 def wanting(*actions: int) -> Callable[[Observation], int]:

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 from rosbags.highlevel import AnyReader
-from runtime_bench import LEFT, MOUNTS, Bench, Puppet
+from runtime_bench import LEFT, MOUNTS, Bench, Puppet, with_noise
 
 from onboard.config import RecordSection
 from onboard.counters import Counters
 from onboard.drivers.record_tick import TickRecorder
 from onboard.geometry import yaw_from_quaternion
 from onboard.keyframe import encode
-from onboard.messages import BINS, ColorFrame, Fix, GoalRequest, Inputs, OdometryMessage, Pose, Scan, Twist
+from onboard.messages import BINS, Fix, GoalRequest, Inputs, OdometryMessage, Pose, Scan, Twist
 from onboard.record import Recorder
 from onboard.scheduler import NS_PER_S
 from onboard.tick import TickRecord
@@ -66,16 +66,7 @@ def drive(tmp_path_factory: pytest.TempPathFactory) -> Drive:
     recorded = Recorded(tmp_path_factory.mktemp("ticks"))
     bench = Bench(Puppet(LEFT), takes_ms={6: 200}, listeners=[recorded], limits_scan={"cameras": ["front", "rear"]})
     rng = np.random.default_rng(1)
-
-    def noisy(inputs: Inputs) -> Inputs:
-        depth = {
-            name: replace(frame, depth=rng.integers(300, 4000, frame.depth.shape, dtype=np.uint16))
-            for name, frame in inputs.depth.items()
-        }
-        color = ColorFrame(inputs.now_ns % 1000, inputs.now_ns, rng.integers(0, 255, (144, 256, 3), dtype=np.uint8))
-        return replace(inputs, depth=depth, color=color)
-
-    bench.alter = noisy
+    bench.alter = lambda inputs: with_noise(inputs, rng, 300, 4000)
     bench.ticks(5)
     bench._fixes.append(Fix(7, NS_PER_S, Pose(1.0, 2.0, 0.5), COVARIANCE))
     bench.fix(Pose(1.0, 2.0, 0.6))

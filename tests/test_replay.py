@@ -109,11 +109,25 @@ def test_after_a_gap_it_goes_on_from_the_next_whole_state(tmp_path: Path) -> Non
 
 def test_the_second_file_of_a_session_is_replayed_from_its_first_whole_state(tmp_path: Path) -> None:
     files, _ = recorded(tmp_path, record={"max_file_mb": 1})
-    assert len(files) > 1
+    whole, refused = [], []
     for file in files[1:]:
-        found = again(file)
-        assert found.identical
-        assert found.skipped > 0
+        try:
+            whole.append(again(file))
+        except InputError as error:  # where a file ends depends on the disk: a short one may hold no whole state
+            refused.append(str(error))
+    assert all(one.endswith("no tick of it can be played, so nothing was compared") for one in refused)
+    assert whole
+    assert all(found.identical and found.ticks > 0 and found.skipped > 0 for found in whole)
+
+
+def test_where_nothing_can_be_played_nothing_is_called_identical(
+    tmp_path: Path, drive: tuple[Path, list[TickRecord]]
+) -> None:
+    (file,), _ = recorded(tmp_path, lose=lambda slot: slot < 400)
+    with pytest.raises(InputError, match="no tick of it can be played, so nothing was compared"):
+        replay(file, Span(to_s=0.0), policy=puppet())
+    with pytest.raises(InputError, match="no decision of it can be played, so nobody was asked"):
+        consult(drive[0], Puppet(FORWARD), Span(to_s=0.05))
 
 
 def test_an_older_format_is_refused_by_name(

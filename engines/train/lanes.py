@@ -156,7 +156,7 @@ class LaneRules:
     memory_reset_s: float | None
     max_s: float
     stuck_s: float
-    knows: Knows = "map"
+    knows: Knows
     news_s: float | None = None
     colour: float = 0.0
     expert: bool = True

@@ -26,7 +26,7 @@ SAME_ACTIONS = 0.995
 BITS = 1e-6
 """Of metres, radians and seconds: far below what any sensor tells."""
 
-MEMORY = "pilot.memory"
+MEMORY, KEYFRAME = "pilot.memory", "keyframe"
 TOLERANCES: Mapping[str, float] = {
     "odometry": BITS,
     "map_from_odom": BITS,
@@ -40,7 +40,7 @@ TOLERANCES: Mapping[str, float] = {
     "wanted": BITS,
     "command": BITS,
     MEMORY: 0.05,
-    "state": BITS,
+    KEYFRAME: BITS,
 }
 """By the field's name; what is not here must be the same."""
 
@@ -123,8 +123,8 @@ def _of_state(recorded: RobotState, again: RobotState) -> Iterator[Difference]:
     """Yield what differs in a keyframe. What is a difference of an earlier stage too is told by that one first."""
     for path, a, b in _unequal("", recorded, again):
         memory = path.startswith(".pilot.memory")
-        field = MEMORY if memory else "state"
-        yield Difference("state", field, path.removeprefix(f".{MEMORY}") if memory else path, a, b, _apart(a, b))
+        field = MEMORY if memory else KEYFRAME
+        yield Difference(KEYFRAME, field, path.removeprefix(f".{MEMORY}") if memory else path, a, b, _apart(a, b))
 
 
 def _unequal(path: str, a: Any, b: Any) -> Iterator[tuple[str, Value, Value]]:

@@ -40,6 +40,8 @@ def replay(path: Path, span: Span = WHOLE, *, force: bool = False, policy: Polic
         with contextlib.closing(policy or _policy(recording, plant, force)) as deciding:
             for played, t_s in _played(recording, span, missing, plant, deciding, own=True):
                 found.add(played, t_s)
+        if found.ticks == 0:
+            raise InputError(f"{path}: no tick of it can be played, so nothing was compared")
         found.skipped, found.gaps, found.took_s = missing.skipped, missing.gaps, time.monotonic() - began_s
         return found
 
@@ -57,6 +59,8 @@ def consult(path: Path, policy: str | Policy, span: Span = WHOLE) -> Opinion:
             opinion = Opinion(path, deciding.name)
             for played, t_s in _played(recording, span, Missing(), plant, deciding, own=False):
                 opinion.add(played, t_s)
+        if opinion.decisions == 0:
+            raise InputError(f"{path}: no decision of it can be played, so nobody was asked")
         return opinion
 
 
