@@ -9,15 +9,20 @@ from typing import Any
 
 from hil.replay.fields import SAME_ACTIONS, Difference, differences
 from hil.replay.player import Played
+from onboard.messages import Scan
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A difference and when it was: the tick's slot, and seconds since the session's first tick."""
+    """A difference and when it was: the tick's slot, and seconds since the session's first tick.
+
+    scans: of that tick, as recorded and as it came out again; those of the limits where theirs differ
+    """
 
     tick: int
     t_s: float
     difference: Difference
+    scans: tuple[Scan, Scan] | None = None
 
 
 @dataclass(slots=True)
@@ -76,7 +81,7 @@ class Compared:
             self.decisions += 1
             self.same += played.decided.action == played.recorded.told.action
         for one in differences(played):
-            self.first = self.first or Found(played.recorded.told.slot, t_s, one)
+            self.first = self.first or Found(played.recorded.told.slot, t_s, one, _scans(played, one))
             count = self.fields.setdefault(one.field, FieldCount())
             count.values += 1
             count.worst = max(count.worst, one.by)
@@ -104,6 +109,11 @@ class Compared:
             "recorded_s": round(self.recorded_s, 3),
             "speed_x_realtime": round(self.recorded_s / self.took_s, 2) if self.took_s > 0.0 else None,
         }
+
+
+def _scans(played: Played, difference: Difference) -> tuple[Scan, Scan]:
+    name = "limits_scan" if difference.stage == "limits_scan" else "scan"
+    return getattr(played.recorded, name), getattr(played.replayed, name)
 
 
 def _plain(found: Found) -> dict[str, Any]:
