@@ -26,12 +26,16 @@ Array = npt.NDArray[np.generic]
 
 def encode(state: RobotState) -> str:
     """Return a state as JSON, without the cameras' images."""
-    bare = replace(
+    return json.dumps(_CONVERTER.unstructure(without_images(state)), separators=(",", ":"))
+
+
+def without_images(state: RobotState) -> RobotState:
+    """Return a state that keeps no image of the cameras alive."""
+    return replace(
         state,
         scan_memory=_without_images(state.scan_memory),
         limits_scan_memory=_without_images(state.limits_scan_memory),
     )
-    return json.dumps(_CONVERTER.unstructure(bare), separators=(",", ":"))
 
 
 def decode(text: str) -> RobotState:

@@ -1,37 +1,35 @@
 """The recorder: takes messages without ever waiting, one thread writes them to MCAP files (ROS 2 profile).
 
-The control path only puts a message into a bounded queue; serialising, compressing and writing happen in the thread.
-What does not fit is dropped and counted. When the disk is full or fails, recording ends with one reason, what was
-recorded stays readable, and driving goes on.
+The control path only puts messages into a bounded queue, those that belong together as one; making, serialising,
+compressing and writing them happen in the thread. What does not fit is dropped as a whole and counted. When the disk is
+full or fails, recording ends with one reason, what was recorded stays readable, and driving goes on.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-import queue
 import struct
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from enum import Enum, auto
 from pathlib import Path
-from typing import NamedTuple
 
 from onboard import __version__
 from onboard.config import RecordSection
 from onboard.errors import ConfigError, OnboardError
 from onboard.record_file import MessageType, RecordFile
 from onboard.record_folder import Folder
+from onboard.record_queue import Message, Payload, Queued, RecordQueue, Signal
 from onboard.repair import Repair
+from onboard.scheduler import NS_PER_S
 
 FORMAT = "2"
 """Version of what our topics mean; a replay refuses or migrates others."""
 
 BYTES_PER_MB = 1_000_000
 MAX_LOG_NS = 2**63 - 1
-SEQUENCE_WRAP = 2**32
 FLUSHES_PER_PERIOD = 2
 """Flushed twice in `flush_s`, so that a busy machine still keeps the promise to lose no more than that."""
 
@@ -42,17 +40,16 @@ NICENESS = 10
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 UNSERIALISABLE = (OnboardError, TypeError, ValueError, OverflowError, struct.error)
 
-Payload = bytes | Callable[[], bytes]
-
 
 @dataclass(frozen=True, slots=True)
 class RecorderStats:
     """What `/diagnostics` shows of the recorder.
 
     written:      messages in the files and in the chunk in progress, repeats of latched ones among them
-    dropped:      messages that are not: the queue was full, they could not be serialised, or recording has stopped
+    dropped:      what is not, those of one tick as one: the queue was full, or recording has stopped; and messages that
+                  could not be serialised
     bytes:        on disk in this session
-    queued:       messages waiting, with `queued_bytes` held by them
+    queued:       waiting, those of one tick as one, with `queued_bytes` held by them
     file:         being written, or the last one
     stopped:      why recording ended, one line; "" while it goes on
     last_problem: why a message was last dropped though the queue was not full; "" when none was
@@ -70,50 +67,35 @@ class RecorderStats:
     repaired: tuple[Repair, ...]
 
 
-class _Signal(Enum):
-    CLOSE = auto()
-
-
-class _Queued(NamedTuple):
-    topic: str
-    kind: MessageType
-    payload: Payload
-    log_ns: int
-    number: int
-    held_bytes: int
-    latched: bool
-
-
 class Recorder:
-    """Records one session. `write` and `close` belong to one thread, which never waits in `write`."""
+    """Records one session. Writing and closing belong to one thread, which waits only for the end of the latter."""
 
     def __init__(
         self, section: RecordSection, name: str, session: Mapping[str, str], *, wall_ns: int, now_ns: int
     ) -> None:
         """Repair what earlier sessions left, open the first file, start the writing thread.
 
-        session: goes into every file as metadata: version, configuration, mounts, model hash, machine
+        session: goes into every file as metadata, beside its format, its name and the file's number
         wall_ns, now_ns: wall and monotonic time at the same moment; names the files and dates the messages
         Raises ConfigError when the folder cannot be written to, except when the disk is full: see `stats`.
         """
         self._section = section
         self._wall_minus_monotonic_ns = wall_ns - now_ns
-        self._session = {
-            "format": FORMAT,
-            "onboard_version": __version__,
-            "wall_minus_monotonic_ns": str(self._wall_minus_monotonic_ns),
-            **session,
-        }
-        self._queue: queue.SimpleQueue[_Queued | _Signal] = queue.SimpleQueue()
-        self._number = self._refused = self._put_bytes = 0  # changed by the caller's thread alone
-        self._taken = self._taken_bytes = self._written = self._failed = 0  # by the writing thread alone
-        self._finished_bytes = self._file_bytes = 0
+        self._queue = RecordQueue(section.queue_messages, section.queue_mb * BYTES_PER_MB)
+        self._written = self._failed = self._finished_bytes = self._file_bytes = 0  # changed by the writing thread
         self._closed = False
         self._stopped = self._last_problem = ""
-        self._latched: dict[str, tuple[_Queued, bytes]] = {}
+        self._latched: dict[str, tuple[Message, bytes, Queued]] = {}
         self._file: RecordFile | None = None
         try:
             self._folder = Folder(section.directory, name, wall_ns, section.max_files)
+            self._session = {
+                "format": FORMAT,
+                "onboard_version": __version__,
+                "session": f"{self._folder.session}_{wall_ns % NS_PER_S:09d}",
+                "wall_minus_monotonic_ns": str(self._wall_minus_monotonic_ns),
+                **session,
+            }
             self._repaired = self._folder.repair_leftovers()
         except OSError as error:
             raise ConfigError(f"record.directory {section.directory}: cannot be used: {error.strerror}") from error
@@ -126,6 +108,20 @@ class Recorder:
         self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
         self._thread.start()
 
+    @property
+    def file_number(self) -> int:
+        """Return the number of the file that is written, from 0, as the writing thread sees it."""
+        return self._folder.files - 1
+
+    @property
+    def waiting(self) -> int:
+        """Return how much is queued, what belongs together as one."""
+        return self._queue.waiting
+
+    def wall_ns(self, stamp_ns: int) -> int:
+        """Return the wall time that dates a message of that monotonic time [ns]."""
+        return min(max(stamp_ns + self._wall_minus_monotonic_ns, 0), MAX_LOG_NS)
+
     def write(
         self,
         topic: str,
@@ -136,35 +132,31 @@ class Recorder:
         held_bytes: int = 0,
         latched: bool = False,
     ) -> bool:
-        """Queue one message; return False when it was dropped and counted. Never waits.
-
-        payload:    CDR, or a function that gives it, called in the writing thread
-        stamp_ns:   monotonic time that dates the message [ns]
-        held_bytes: what a function's message keeps in memory until then, for the bound of the queue
-        latched:    written again at the start of each further file, for what is published once (`/tf_static`)
-        """
+        """Queue one message; return False when it was dropped and counted. Never waits. See `Message`."""
         size = len(payload) if isinstance(payload, bytes) else held_bytes
-        self._number += 1
-        queued = self._number - self._refused - self._taken
-        over = queued > self._section.queue_messages
-        over |= self._put_bytes + size - self._taken_bytes > self._section.queue_mb * BYTES_PER_MB
-        if over or self._closed or self._stopped:
-            self._refused += 1
+        return self.write_together((Message(topic, kind, payload, latched),), stamp_ns, size)
+
+    def write_together(self, messages: Iterable[Message], stamp_ns: int, held_bytes: int) -> bool:
+        """Queue what belongs together: all of it goes into one file, or nothing. Return False when it was dropped.
+
+        Never waits.
+        messages:   gone through in the writing thread; a generator makes them there
+        stamp_ns:   monotonic time that dates the messages [ns]
+        held_bytes: what they keep in memory until then, for the bound of the queue
+        """
+        if self._closed or self._stopped:
+            self._queue.refuse()
             return False
-        self._put_bytes += size
-        log_ns = min(max(stamp_ns + self._wall_minus_monotonic_ns, 0), MAX_LOG_NS)
-        number = self._number % SEQUENCE_WRAP
-        self._queue.put(_Queued(topic, kind, payload, log_ns, number, size, latched))
-        return True
+        return self._queue.put(messages, self.wall_ns(stamp_ns), held_bytes)
 
     def stats(self) -> RecorderStats:
         """Return the counts so far."""
         return RecorderStats(
             written=self._written,
-            dropped=self._refused + self._failed,
+            dropped=self._queue.refused + self._failed,
             bytes=self._finished_bytes + self._file_bytes,
-            queued=self._number - self._refused - self._taken,
-            queued_bytes=self._put_bytes - self._taken_bytes,
+            queued=self._queue.waiting,
+            queued_bytes=self._queue.waiting_bytes,
             file=self._folder.current,
             stopped=self._stopped,
             last_problem=self._last_problem,
@@ -175,7 +167,7 @@ class Recorder:
         """Write what is queued, finish the file and stop. Safe to call twice; gives up on a disk that hangs."""
         if not self._closed:
             self._closed = True
-            self._queue.put(_Signal.CLOSE)
+            self._queue.close()
             self._thread.join(CLOSE_TIMEOUT_S)
         if self._thread.is_alive():
             self._stopped = f"{self._folder.current}: the disk did not take the rest within {CLOSE_TIMEOUT_S:g} s"
@@ -193,21 +185,14 @@ class Recorder:
         """Write messages as they come; flush soon after the first that is not yet safe in the file."""
         period_s = self._section.flush_s / FLUSHES_PER_PERIOD
         due_s: float | None = None
-        while (item := self._next(due_s)) is not _Signal.CLOSE:
-            if item is not None:
+        while (item := self._queue.next(due_s)) is not Signal.CLOSE:
+            if isinstance(item, Queued):
                 self._take(item)
                 due_s = due_s or time.monotonic() + period_s
             if due_s is not None and time.monotonic() >= due_s:
                 self._on_disk(self._flush)
                 due_s = None
         self._on_disk(self._finish)
-
-    def _next(self, due_s: float | None) -> _Queued | _Signal | None:
-        """Return what comes next, or None when nothing came until `due_s`."""
-        try:
-            return self._queue.get(timeout=None if due_s is None else max(0.0, due_s - time.monotonic()))
-        except queue.Empty:
-            return None
 
     def _on_disk(self, action: Callable[[], None]) -> None:
         """Do something with the file. An error of the disk ends the recording; afterwards nothing is done."""
@@ -218,9 +203,7 @@ class Recorder:
         except OSError as error:
             self._stop(error.strerror or repr(error))
 
-    def _take(self, item: _Queued) -> None:
-        self._taken += 1
-        self._taken_bytes += item.held_bytes
+    def _take(self, item: Queued) -> None:
         if self._file is None:
             self._on_disk(self._open)
         file = self._file
@@ -229,29 +212,36 @@ class Recorder:
         else:
             self._on_disk(lambda: self._append(file, item))
 
-    def _append(self, file: RecordFile, item: _Queued) -> None:
-        try:
-            data = item.payload if isinstance(item.payload, bytes) else bytes(item.payload())
-        except UNSERIALISABLE as error:
-            self._last_problem = f"{item.topic}: {error}"
-            self._failed += 1
-            return
-        if item.latched:
-            self._latched[item.topic] = (item, data)
-        self._written += 1
-        file.add(item.topic, item.kind, data, item.log_ns, item.number)
+    def _append(self, file: RecordFile, item: Queued) -> None:
+        for message in item.messages:
+            data = self._serialised(message)
+            if data is None:
+                continue
+            if message.latched:
+                self._latched[message.topic] = (message, data, item)
+            self._written += 1
+            file.add(message.topic, message.kind, data, item.log_ns, item.number)
         self._file_bytes = file.size_bytes()
         if self._file_bytes >= self._section.max_file_mb * BYTES_PER_MB:
             self._finish()
+
+    def _serialised(self, message: Message) -> bytes | None:
+        """Return a message's bytes; None for one that has none, which is counted."""
+        try:
+            return message.payload if isinstance(message.payload, bytes) else bytes(message.payload())
+        except UNSERIALISABLE as error:
+            self._last_problem = f"{message.topic}: {error}"
+            self._failed += 1
+            return None
 
     def _open(self) -> None:
         """Begin the next file with the session's record and the latched messages."""
         number = self._folder.files
         session = {**self._session, "file_number": str(number)}
         self._file = RecordFile(self._folder.next_path(), session, f"onboard {__version__}")
-        for item, data in self._latched.values():
+        for message, data, item in self._latched.values():
             self._written += 1
-            self._file.add(item.topic, item.kind, data, item.log_ns, item.number)
+            self._file.add(message.topic, message.kind, data, item.log_ns, item.number)
 
     def _flush(self) -> None:
         if self._file is not None:

@@ -29,6 +29,11 @@ class Folder:
         self._ours = re.compile(re.escape(name) + r"_\d{8}-\d{6}_(\d{3,})\.mcap")
         self._session = self._unused(name, wall_ns // NS_PER_S)
 
+    @property
+    def session(self) -> str:
+        """Return the session's name, `NAME_YYYYmmdd-HHMMSS`, which no other in the folder has."""
+        return self._session.removesuffix("_")
+
     def recordings(self) -> list[Path]:
         """Return this robot's recordings, oldest first."""
         return sorted(path for path in self._directory.iterdir() if self._ours.fullmatch(path.name))

@@ -22,6 +22,7 @@ from onboard.drivers.ros_schema import message_type
 from onboard.drivers.ros_types import Image, LaserScan, String, TFMessage, Twist, Vector3, to_cdr
 from onboard.errors import ConfigError, InputError
 from onboard.record import FORMAT, Recorder
+from onboard.record_queue import Message
 
 WALL_NS = 1_790_000_000 * 10**9
 NOW_NS = 5_000 * 10**9
@@ -57,6 +58,13 @@ def read(*paths: Path) -> list[tuple[str, int, Any]]:
     return messages
 
 
+def session_record(path: Path) -> dict[str, str]:
+    with path.open("rb") as file:
+        (metadata,) = make_reader(file).iter_metadata()
+    assert metadata.name == "onboard_session"
+    return metadata.metadata
+
+
 def test_what_was_written_is_read_by_rosbags_with_its_wall_time(tmp_path: Path) -> None:
     session = recorder(tmp_path)
     session.write("/cmd_vel", message_type(Twist), to_cdr(Twist(linear=Vector3(x=0.6))), NOW_NS + 1)
@@ -77,13 +85,11 @@ def test_the_file_says_what_recorded_it(tmp_path: Path) -> None:
     recorder(tmp_path).close()
     (path,) = recordings(tmp_path)
     with path.open("rb") as file:
-        reader = make_reader(file)
-        (metadata,) = reader.iter_metadata()
-        assert reader.get_header().profile == "ros2"
-    assert metadata.name == "onboard_session"
-    assert metadata.metadata["mounts"] == "m"
-    assert int(metadata.metadata["wall_minus_monotonic_ns"]) == WALL_NS - NOW_NS
-    assert metadata.metadata["format"] == FORMAT == "2"
+        assert make_reader(file).get_header().profile == "ros2"
+    told = session_record(path)
+    assert told["mounts"] == "m"
+    assert int(told["wall_minus_monotonic_ns"]) == WALL_NS - NOW_NS
+    assert told["format"] == FORMAT == "2"
 
 
 MESSAGE = st.tuples(
@@ -247,11 +253,37 @@ def test_files_rotate_by_size_and_each_is_whole_by_itself(tmp_path: Path) -> Non
     for number, path in enumerate(files):
         assert path.stat().st_size < 4 * MB
         assert [topic for topic, _, _ in read(path)].count("/tf_static") == 1
-        with path.open("rb") as file:
-            (metadata,) = make_reader(file).iter_metadata()
-        assert metadata.metadata["file_number"] == str(number)
+        assert session_record(path)["file_number"] == str(number)
     assert [message.height for topic, _, message in read(*files) if topic == "/depth"] == list(range(20))
     assert session.stats().bytes == sum(path.stat().st_size for path in files)
+
+
+def test_what_belongs_together_stands_in_one_file_and_under_one_number(tmp_path: Path) -> None:
+    session = recorder(tmp_path, max_file_mb=1)
+    for number in range(6):
+        parts = (Message("/depth", IMAGE, to_cdr(Image(data=noise(700_000, number)))) for _ in range(4))
+        session.write_together(parts, NOW_NS + number, 2_800_000)
+    session.close()
+    files = recordings(tmp_path)
+    assert [[log_ns - WALL_NS for _, log_ns, _ in read(path)] for path in files] == [[n] * 4 for n in range(6)]
+    with files[3].open("rb") as file:
+        assert [message.sequence for _, _, message in make_reader(file).iter_messages()] == [4] * 4
+
+
+def test_every_session_has_a_name_that_all_its_files_say(tmp_path: Path) -> None:
+    names = []
+    for folder, wall_ns in (("a", WALL_NS + 7), ("a", WALL_NS + 8), ("b", WALL_NS + 8)):
+        session = recorder(tmp_path / folder, wall_ns=wall_ns, max_file_mb=1)
+        record_images(session, 6)
+        session.close()
+        newest = [path for path in recordings(tmp_path / folder) if path.name[:-8] == session.stats().file.name[:-8]]
+        names.append({session_record(path)["session"] for path in newest})
+        assert len(newest) > 1
+    assert names == [
+        {"robot_20260921-141320_000000007"},
+        {"robot_20260921-141321_000000008"},
+        {"robot_20260921-141320_000000008"},
+    ]
 
 
 def test_the_oldest_files_go_when_there_are_too_many(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import threading
 from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,10 @@ from runtime_bench import LEFT, MOUNTS, Bench, Puppet, with_noise
 
 from onboard.config import RecordSection
 from onboard.counters import Counters
-from onboard.drivers.record_tick import TickRecorder
+from onboard.drivers.record_tick import MOST_WITH_IMAGES, TICK_BYTES, TickRecorder, imageless
+from onboard.drivers.ros_schema import message_type
+from onboard.drivers.ros_types import String, to_cdr
+from onboard.drivers.tick_message import tick_message
 from onboard.geometry import yaw_from_quaternion
 from onboard.keyframe import encode
 from onboard.messages import BINS, Fix, GoalRequest, Inputs, OdometryMessage, Pose, Scan, Twist
@@ -33,31 +37,38 @@ LAST_BIT = 1e-15
 class Recorded:
     """A listener that records every tick and keeps it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, **record: Any) -> None:
         self.ticks: list[TickRecord] = []
-        section = RecordSection(directory=folder, queue_messages=100_000)
-        self._recorder = Recorder(section, "robot", {}, wall_ns=WALL_NS, now_ns=NS_PER_S)
-        self._writer = TickRecorder(self._recorder, Bench().config.dds, MOUNTS, 10.0)
+        self.taken: list[bool] = []
+        section = RecordSection(directory=folder, **{"queue_messages": 100_000, **record})
+        self.recorder = Recorder(section, "robot", {}, wall_ns=WALL_NS, now_ns=NS_PER_S)
+        self._writer = TickRecorder(self.recorder, Bench().config.dds, MOUNTS, 10.0)
 
     def tick(self, record: TickRecord, counters: Counters) -> None:
         self.ticks.append(record)
-        self._writer.record(record)
+        self.taken.append(self._writer.record(record))
 
-    def read(self) -> dict[str, list[tuple[int, Any]]]:
-        """Finish the file and return (monotonic time, message) of everything in it, by topic."""
-        self._recorder.close()
-        stats = self._recorder.stats()
+    def read(self) -> Found:
+        """Finish the file and return what is in it."""
+        self.recorder.close()
+        stats = self.recorder.stats()
         assert (stats.dropped, stats.last_problem) == (0, "")
         assert stats.file is not None
-        found: dict[str, list[tuple[int, Any]]] = defaultdict(list)
-        with AnyReader([stats.file]) as reader:
-            for connection, log_ns, data in reader.messages():
-                message = reader.deserialize(data, connection.msgtype)
-                found[connection.topic].append((log_ns - WALL_NS + NS_PER_S, message))
-        return found
+        return read(stats.file)
 
 
-Drive = tuple[list[TickRecord], dict[str, list[tuple[int, Any]]]]
+Found = dict[str, list[tuple[int, Any]]]
+"""(monotonic time, message) of everything in a file, by topic."""
+Drive = tuple[list[TickRecord], Found]
+
+
+def read(path: Path) -> Found:
+    found: Found = defaultdict(list)
+    with AnyReader([path]) as reader:
+        for connection, log_ns, data in reader.messages():
+            message = reader.deserialize(data, connection.msgtype)
+            found[connection.topic].append((log_ns - WALL_NS + NS_PER_S, message))
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -277,3 +288,108 @@ def test_ready_made_scans_and_speed_limits_stand_as_they_came(tmp_path: Path) ->
     messages = [message for _, message in found["/onboard/tick"]]
     assert [message.scans for message in messages] == [["twin/scan"], []] * 3
     assert [len(message.speed_limit_mps) for message in messages] == [0, 1, 1, 1, 1, 1]
+
+
+class Held:
+    """Holds the writing thread until `go`."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        reached, self._go = threading.Event(), threading.Event()
+
+        def wait() -> bytes:
+            reached.set()
+            self._go.wait()
+            return to_cdr(String("held"))
+
+        recorder.write("/held", message_type(String), wait, NS_PER_S)
+        reached.wait()
+
+    def go(self) -> None:
+        self._go.set()
+
+
+def test_a_tick_is_recorded_whole_or_not_at_all_and_the_state_stands_after_a_lost_one(tmp_path: Path) -> None:
+    recorded = Recorded(tmp_path, queue_messages=7)
+    bench = Bench(Puppet(LEFT), listeners=[recorded])
+    bench.ask()
+    bench.ticks(4)
+    recorded.recorder.write("/flushed", message_type(String), to_cdr(String("")), NS_PER_S)
+    while recorded.recorder.waiting:
+        pass
+    held = Held(recorded.recorder)
+    bench.ticks(12)
+    held.go()
+    while recorded.recorder.waiting:
+        pass
+    bench.e_stop = True
+    bench.ticks(5)
+    recorded.recorder.close()
+    assert recorded.taken == [True] * 11 + [False] * 5 + [True] * 5
+    stats = recorded.recorder.stats()
+    assert (stats.dropped, stats.last_problem) == (5, "")
+    assert stats.file is not None
+    found = read(stats.file)
+    kept = [tick for tick, taken in zip(recorded.ticks, recorded.taken, strict=True) if taken]
+    at = [tick.slot.start_ns for tick in kept]
+    for topic in ("/odom", "/scan", "/cmd_vel", "/tf", "/onboard/tick"):
+        assert [log_ns for log_ns, _ in found[topic]] == at, topic
+    sensed = [tick for tick in kept if tick.sensed]
+    assert len(found["/front/depth/image"]) == len(sensed) == 2
+    after_loss = next(tick for tick in kept[11:] if tick.after.pilot.pending is None)
+    assert found["/onboard/keyframe"][-1][0] == after_loss.slot.start_ns
+    assert [word.data for _, word in found["/e_stop"]] == [True]
+
+
+def test_every_file_holds_whole_ticks_and_soon_a_state_to_begin_with(tmp_path: Path) -> None:
+    recorded = Recorded(tmp_path, max_file_mb=0.2)
+    bench = Bench(Puppet(LEFT), listeners=[recorded])
+    rng = np.random.default_rng(1)
+    bench.alter = lambda inputs: with_noise(inputs, rng, 300, 4000)
+    bench.ask()
+    bench.ticks(300)
+    recorded.recorder.close()
+    files = [read(path) for path in sorted(tmp_path.glob("*.mcap"))]
+    assert len(files) > 3
+    together = [log_ns for found in files for log_ns, _ in found["/onboard/tick"]]
+    assert together == [tick.slot.start_ns for tick in recorded.ticks]
+    decision_ticks = bench.config.rates.delay_ticks + 1
+    for found in files:
+        at = [log_ns for log_ns, _ in found["/onboard/tick"]]
+        assert [log_ns for log_ns, _ in found["/scan"]] == at
+        assert len(found["/tf_static"]) == 1
+        assert len(at) <= decision_ticks or found["/onboard/keyframe"][0][0] <= at[decision_ticks]
+
+
+def test_while_the_disk_lags_ticks_wait_without_their_images_and_are_recorded_as_ever(tmp_path: Path) -> None:
+    recorded = Recorded(tmp_path)
+    bench = Bench(Puppet(LEFT), listeners=[recorded])
+    rng = np.random.default_rng(1)
+    bench.alter = lambda inputs: with_noise(inputs, rng, 300, 4000)
+    bench.ask()
+    held = Held(recorded.recorder)
+    bench.ticks(60)
+    waiting = recorded.recorder.stats()
+    held.go()
+    found = recorded.read()
+    frames = sum(frame.depth.nbytes for frame in recorded.ticks[0].inputs.depth.values())
+    decisions = sum(tick.sensed is not None for tick in recorded.ticks)
+    whole = MOST_WITH_IMAGES + 1 + decisions - 2  # two of the first ones decide
+    color = recorded.ticks[0].inputs.color.image.nbytes
+    assert waiting.queued_bytes == 60 * TICK_BYTES + whole * (frames + color)
+    for tick, (_, message) in zip(recorded.ticks, found["/onboard/tick"], strict=True):
+        assert list(message.camera_frames) == [f.number for f in tick.inputs.depth.values()] + [
+            tick.inputs.color.number
+        ]
+    assert [message.data for _, message in found["/onboard/keyframe"]] == [
+        encode(tick.after) for tick in recorded.ticks if tick.slot.start_ns in dict(found["/onboard/keyframe"])
+    ]
+
+
+def test_a_tick_without_its_images_says_the_same(drive: Drive) -> None:
+    ticks, _ = drive
+    for tick in ticks:
+        bare = imageless(tick)
+        assert tick_message(bare) == tick_message(tick)
+        assert encode(bare.after) == encode(tick.after)
+        assert all(frame.depth.nbytes == 0 for frame in bare.inputs.depth.values())
+        assert not bare.after.scan_memory.cameras
