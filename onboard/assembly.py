@@ -7,7 +7,6 @@ import contextlib
 import functools
 import gc
 import json
-import platform
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -17,7 +16,7 @@ from typing import Any
 import numpy as np
 import structlog
 
-from onboard import scan
+from onboard import provenance, scan
 from onboard.config import CamerasSection, Config, ScanSection
 from onboard.counters import Counters
 from onboard.devices import DeviceInbox
@@ -275,7 +274,10 @@ def session_of(config: Config) -> dict[str, str]:
         "mounts": config.robot.mounts.read_text(),
         "plant": config.robot.plant.read_text(),
         "model_sha256": load_manifest(model_path(config.policy.model)).sha256 if driven_by_model else "",
-        "machine": f"{platform.node()} {platform.machine()} {platform.platform()} Python {platform.python_version()}",
+        "engine": provenance.engine(config.policy, REACTIVE),
+        "code_sha256": provenance.code_sha256(),
+        "libraries": provenance.libraries(),
+        "machine": provenance.machine(),
     }
 
 

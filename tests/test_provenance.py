@@ -1,0 +1,79 @@
+"""What a recording says of where it was made."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from small_model import small_policy_files
+
+from onboard import provenance
+from onboard.assembly import session_of
+from onboard.config import Config, PolicySection
+
+
+def test_the_session_says_code_engine_libraries_machine_and_the_files_of_the_robot(tmp_path: Path) -> None:
+    told = session_of(Config(policy={"model": str(small_policy_files(tmp_path))}))
+    assert told["code_sha256"] == provenance.code_sha256()
+    assert told["engine"] == f"onnxruntime {version('onnxruntime')}"
+    assert told["libraries"].startswith(f"numpy {version('numpy')}, numba {version('numba')}, ")
+    assert told["machine"].startswith(platform.node())
+    assert told["machine"].endswith(f"Python {platform.python_version()}")
+    assert len(told["model_sha256"]) == 64
+    assert (told["mounts"], told["plant"]) == tuple(
+        getattr(Config().robot, name).read_text() for name in ("mounts", "plant")
+    )
+
+
+#   policy                                       engine
+ENGINES = [
+    (PolicySection(model="reactive"), ""),
+    (PolicySection(model="m.onnx", engine="tensorrt"), "tensorrt of unknown version"),
+]
+
+
+@pytest.mark.parametrize(("section", "line"), ENGINES)
+def test_an_engine_is_named_as_far_as_it_is_known(
+    section: PolicySection, line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none_known(library: str) -> str:
+        raise provenance.PackageNotFoundError(library)
+
+    monkeypatch.setattr(provenance, "version", none_known)
+    assert provenance.engine(section, "reactive") == line
+
+
+def test_the_hash_of_the_code_follows_every_file_and_its_name(tmp_path: Path) -> None:
+    hashes = set()
+    for name, text in (("a.py", "x = 1\n"), ("a.py", "x = 2\n"), ("b.py", "x = 2\n"), ("sub/c.py", "")):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+        hashes.add(provenance.code_sha256(tmp_path))
+    assert len(hashes) == 4
+    (tmp_path / "notes.txt").write_text("not code")
+    assert provenance.code_sha256(tmp_path) in hashes
+
+
+#   device tree        cpuinfo                                     named in the line
+HARDWARE = [
+    ("NVIDIA Jetson AGX Orin\0", None, "NVIDIA Jetson AGX Orin"),
+    (None, "processor\t: 0\nmodel name\t: AMD EPYC\n\nmodel name\t: other\n", "AMD EPYC"),
+    (None, "processor\t: 0\n", ""),
+    (None, None, ""),
+]
+
+
+@pytest.mark.parametrize(("board", "cpus", "named"), HARDWARE)
+def test_a_machine_says_its_board_or_its_cpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, board: str | None, cpus: str | None, named: str
+) -> None:
+    for name, text in (("BOARD", board), ("CPUS", cpus)):
+        path = tmp_path / name
+        monkeypatch.setattr(provenance, name, path)
+        if text is not None:
+            path.write_text(text)
+    line = provenance.machine()
+    assert line.split(platform.machine())[0].removeprefix(platform.node()).strip() == named
+    assert "  " not in line
