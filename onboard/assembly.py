@@ -24,6 +24,7 @@ from onboard.drivers.capture import camera_sources, open_cameras
 from onboard.drivers.dds import Claim, DdsDrive, DdsInputs, DdsOutputs
 from onboard.drivers.dds_camera import DdsColorCamera, DdsDepthCamera
 from onboard.drivers.dds_topics import check_names, check_scan_source, domain_id
+from onboard.drivers.dds_used import UsedImages
 from onboard.drivers.realsense import read_intrinsics
 from onboard.drivers.record_tick import TickRecorder
 from onboard.drivers.serial_base import SerialBase
@@ -41,9 +42,9 @@ from onboard.pretrained import model_path
 from onboard.publish import Publisher
 from onboard.reactive import ReactivePolicy
 from onboard.record import Recorder
-from onboard.runtime import Robot, Runtime
+from onboard.runtime import Listener, Robot, Runtime
 from onboard.scan import Rig, build_rig, reach_m
-from onboard.scheduler import MonotonicClock, wall_ns
+from onboard.scheduler import Clock, MonotonicClock, wall_ns
 from onboard.signals import Signals
 from onboard.status import StatusLine, Terminal
 from onboard.tasks import TaskOwner
@@ -106,7 +107,8 @@ def run_robot(config: Config, seconds: float | None, terminal: Terminal | None) 
         teller = Teller(Publisher(outputs), inbox, recorder, _tick_recorder(recorder, config, mounts, reach_m(rig)))
         line = StatusLine()
         robot = Robot(config, rig, limits_rig, plant, policy.initial_memory(), policy.memory_reset_s)
-        runtime = Runtime(robot, clock, inbox, inference, drive, (teller, line))
+        used = _used_images(config, wire, clock, (*depth, color))
+        runtime = Runtime(robot, clock, inbox, inference, drive, (*used, teller, line))
         log.info("ready", robot=config.robot.name, domain=wire.domain, policy=policy.name)
         gc.collect()
         gc.freeze()
@@ -254,6 +256,16 @@ def _open_cameras(config: Config, mounts: Mounts, wire: Wire) -> tuple[Sequence[
     if section.color == "dds":
         return [*depth, *devices], DdsColorCamera(wire, section)
     return [*depth, *devices], color
+
+
+def _used_images(
+    config: Config, wire: Wire, clock: Clock, cameras: Sequence[DepthCamera | ColorCamera | None]
+) -> Sequence[Listener]:
+    """Return who tells which images a tick used, of those cameras whose images have a sender; nobody if not asked."""
+    if not config.dds.publish_used:
+        return ()
+    sent = {camera.name: camera for camera in cameras if isinstance(camera, (DdsDepthCamera, DdsColorCamera))}
+    return (UsedImages(wire, config.robot.name, clock, sent),)
 
 
 def _open_recorder(config: Config, now_ns: int) -> Recorder | None:

@@ -203,7 +203,12 @@ class GoalSection(Section):
 
 
 class DdsSection(Section):
-    """The wire. domain None follows ROS_DOMAIN_ID (0 when unset); `remap` maps our topic to the name on the wire."""
+    """The wire. domain None follows ROS_DOMAIN_ID (0 when unset); `remap` maps our topic to the name on the wire.
+
+    resend:       for a network that loses packets (radio): streams and images too are sent again when lost, in packets
+                  that the network does not cut up. Their senders must then offer reliable delivery. Every end says so
+    publish_used: tell on `onboard/used` with every command which images its tick had, and when (`onboard-hil target`)
+    """
 
     domain: int | None = Field(None, ge=0, le=232)
     interface: str = "lo"
@@ -213,6 +218,8 @@ class DdsSection(Section):
     remap: dict[str, str] = {}
     stamped_cmd_vel: bool = False
     publish_tf: bool = True
+    resend: bool = False
+    publish_used: bool = False
     odom_frame: str = "odom"
     map_frame: str = "map"
     base_frame: str = "base_link"

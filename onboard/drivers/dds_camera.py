@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from onboard.config import CamerasSection
+from onboard.drivers.ros_messages import ns_from_time
 from onboard.drivers.ros_types import Image
 from onboard.drivers.wire import Wire
 from onboard.errors import InputError
@@ -17,6 +18,8 @@ from onboard.messages import CameraHealth, ColorFrame, DepthFrame
 from onboard.mounts import Mount
 
 NS_PER_MS = 1_000_000
+COLOR = "color"
+"""Name of the colour camera."""
 NOTHING_YET = "no image yet"
 RGB_ENCODINGS = ("rgb8", "bgr8")
 UINT16_ENCODINGS = ("16UC1", "mono16")
@@ -69,6 +72,7 @@ class _Newest:
     def __init__(self, wire: Wire, topic: str, name: str, stale_ms: float) -> None:
         self.name = name
         self.frames = 0
+        self.sent_ns = 0
         self.reason = NOTHING_YET
         self._reader = wire.reader(topic)
         self._stale_ms = stale_ms
@@ -77,6 +81,8 @@ class _Newest:
         """Return an image that came since the last call."""
         messages = self._reader.take()
         self.frames += len(messages)
+        if messages:
+            self.sent_ns = ns_from_time(messages[-1].sample.header.stamp)
         return messages[-1].sample if messages else None
 
     def is_fresh(self, stamp_ns: int, now_ns: int) -> bool:
@@ -112,6 +118,11 @@ class DdsDepthCamera:
             return None
         return self._frame
 
+    @property
+    def sent_ns(self) -> int:
+        """Return the stamp of the newest image, in the clock of its sender [ns]; 0 before the first."""
+        return self._newest.sent_ns
+
     def health(self) -> CameraHealth:
         """Return the state for diagnostics, as of the last `latest`."""
         return self._newest.health()
@@ -137,7 +148,8 @@ class DdsColorCamera:
 
     def __init__(self, wire: Wire, section: CamerasSection) -> None:
         """Open the reader. Raises ConfigError, DriverError."""
-        self._newest = _Newest(wire, "color/image", "color", section.stale_ms)
+        self.name = COLOR
+        self._newest = _Newest(wire, "color/image", COLOR, section.stale_ms)
         self._frame: ColorFrame | None = None
 
     def latest(self, now_ns: int) -> ColorFrame | None:
@@ -148,6 +160,11 @@ class DdsColorCamera:
         if self._frame is None or not self._newest.is_fresh(self._frame.stamp_ns, now_ns):
             return None
         return self._frame
+
+    @property
+    def sent_ns(self) -> int:
+        """Return the stamp of the newest image, in the clock of its sender [ns]; 0 before the first."""
+        return self._newest.sent_ns
 
     def health(self) -> CameraHealth:
         """Return the state for diagnostics, as of the last `latest`."""

@@ -21,6 +21,17 @@ PORTS_PER_DOMAIN = 250
 MAX_PARTICIPANTS = 20
 """Participants of one domain on one host that find each other without multicast."""
 
+RESENDING = (
+    "<Internal><NackDelay>5ms</NackDelay>"
+    '<HeartbeatInterval min="5ms" minsched="20ms" max="1s">20ms</HeartbeatInterval></Internal>'
+)
+"""How soon a reader that waits for what is lost is told of it, and asks: Cyclone's own 100 ms each are longer than the
+time between two images."""
+
+PACKET_BYTES = 1456
+"""With `dds.resend`, no datagram is larger than a packet of Ethernet carries. Of Cyclone's own 14,720 bytes every one
+is cut into ten packets, and lost with each of them; what is sent again goes in packets of this size anyway."""
+
 FAST_DDS = "1.15"
 """Its vendor number in the DDSI standard."""
 
@@ -38,13 +49,14 @@ def cyclone_xml(section: DdsSection) -> str:
     """
     multicast = "true" if section.multicast else "false"
     peers = "".join(f"<Peer address={quoteattr(peer)}/>" for peer in section.peers)
+    packets = f"<MaxMessageSize>{PACKET_BYTES}B</MaxMessageSize>" if section.resend else ""
     return (
         '<CycloneDDS><Domain Id="any"><General><Interfaces>'
         f'<NetworkInterface name={quoteattr(section.interface)} multicast="{multicast}"/>'
-        f"</Interfaces><AllowMulticast>{multicast}</AllowMulticast></General>"
+        f"</Interfaces><AllowMulticast>{multicast}</AllowMulticast>{packets}</General>"
         "<Discovery><ParticipantIndex>auto</ParticipantIndex>"
         f"<MaxAutoParticipantIndex>{MAX_PARTICIPANTS}</MaxAutoParticipantIndex>"
-        f"<Peers>{peers}</Peers></Discovery>"
+        f"<Peers>{peers}</Peers></Discovery>{RESENDING if section.resend else ''}"
         f"<Compatibility><IgnoreTypeInformation>{FAST_DDS}</IgnoreTypeInformation></Compatibility></Domain></CycloneDDS>"
     )
 

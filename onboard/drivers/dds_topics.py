@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from onboard.config import DdsSection
 from onboard.errors import ConfigError
@@ -58,6 +58,13 @@ LATCHED = Quality(depth=1, read_reliable=True, latched=True)
 """A state: who comes late and asks for transient local gets the last one; who asks for volatile gets the next."""
 
 
+def asked_of(section: DdsSection, quality: Quality) -> Quality:
+    """Return what readers of a topic ask for: with `dds.resend`, a stream of which lost is lost is asked for again."""
+    if not section.resend or quality.read_reliable:
+        return quality
+    return replace(quality, read_reliable=True, read_best_effort=False)
+
+
 @dataclass(frozen=True, slots=True)
 class Topic:
     """One row: our name, the name on the wire before namespace and remapping, ROS type, QoS.
@@ -79,6 +86,7 @@ TOPICS: tuple[Topic, ...] = (
     Topic("limits_scan", "limits_scan", "sensor_msgs/msg/LaserScan", NEWEST),
     Topic("state", "onboard/state", "std_msgs/msg/String", LATCHED),
     Topic("diagnostics", "/diagnostics", "diagnostic_msgs/msg/DiagnosticArray", LOG),
+    Topic("used", "onboard/used", "diagnostic_msgs/msg/DiagnosticArray", LOG),
     Topic("tf", "/tf", "tf2_msgs/msg/TFMessage", LOG),
     Topic("tf_static", "/tf_static", "tf2_msgs/msg/TFMessage", LATCHED),
     Topic("<camera>/depth/camera_info", "<camera>/depth/camera_info", "sensor_msgs/msg/CameraInfo", LATCHED),

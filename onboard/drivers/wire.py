@@ -24,7 +24,7 @@ from cyclonedds.topic import Topic as DdsTopic
 
 from onboard.config import DdsSection
 from onboard.drivers.dds_domain import hold_domain, join
-from onboard.drivers.dds_topics import Quality, Topic, check_names, dds_topic, domain_id, topic, type_of
+from onboard.drivers.dds_topics import Quality, Topic, asked_of, check_names, dds_topic, domain_id, topic, type_of
 from onboard.drivers.ros_types import BY_ROS_NAME
 from onboard.errors import DriverError
 from onboard.scheduler import NS_PER_S
@@ -38,10 +38,16 @@ HANDLES = 1 << 64
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """One message: the sample (a type of `ros_types`) and the identity of its writer in this process."""
+    """One message.
+
+    sample:     a type of `ros_types`
+    writer:     the identity of its writer in this process
+    written_ns: when it was written, wall time of the writer's machine [ns]
+    """
 
     sample: Any
     writer: int
+    written_ns: int = 0
 
 
 class Writer:
@@ -148,7 +154,8 @@ class Reader:
             if not samples:
                 return
             if not isinstance(samples[0], InvalidSample):  # those only tell that a writer came or went
-                yield Received(samples[0], samples[0].sample_info.publication_handle)
+                info = samples[0].sample_info
+                yield Received(samples[0], info.publication_handle, info.source_timestamp)
 
     def _is_reliable(self, entity: DataReader[Any], writer: int) -> bool:
         if writer not in self._reliable_writers:
@@ -193,7 +200,8 @@ class Wire:
         row = topic(name)
         _, wanted = self._topic(row)
         try:
-            entities = [DataReader(self._open(), wanted, qos) for qos in _reader_qos(row.quality)]
+            qualities = _reader_qos(asked_of(self.section, row.quality))
+            entities = [DataReader(self._open(), wanted, qos) for qos in qualities]
         except DDSException as error:
             raise DriverError(f"dds: {row.name} cannot be read: {error}") from error
         self._readers.append(Reader(row.name, entities, row.quality.depth + 1))
