@@ -1,0 +1,116 @@
+"""Charts of the page that need no script, as plain numbers; the template draws them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from hil.report.figures import Times
+from hil.report.surroundings import AZIMUTHS_RAD
+from onboard.messages import Scan
+
+WIDTH, HEIGHT = 300.0, 90.0
+BARS = 48
+LEAST_PX = 1.5
+"""A bar of few is drawn at least so high."""
+SHOWN_QUANTILE = 99.9
+PICTURE_PX = 150.0
+"""Radius of a picture of scans."""
+LEAST_M = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One bar of a histogram [px], y downwards, and what it says when pointed at."""
+
+    x: float
+    width: float
+    height: float
+    hint: str
+    over: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """Bars, marks of the axis (x [px], text), where the limit is [px], and the count of the highest bar."""
+
+    times: Times
+    bars: tuple[Bar, ...]
+    marks: tuple[tuple[float, str], ...]
+    limit_x: float | None
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
+class Dot:
+    """A range of a scan as a point of a picture [px], the robot at 0, 0, ahead is up."""
+
+    x: float
+    y: float
+    differs: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ScanPicture:
+    """Two scans over one another, and rings of (radius [px], text)."""
+
+    recorded: tuple[Dot, ...]
+    replayed: tuple[Dot, ...]
+    rings: tuple[tuple[float, str], ...]
+    differing: int
+
+
+def histogram(times: Times) -> Histogram:
+    """Return the distribution up to its 99.9th percentile or limit; the last bar holds all above."""
+    values = times.values
+    top = max(float(np.percentile(values, SHOWN_QUANTILE)), 1.1 * (times.limit_ms or 0.0), 1e-3)
+    step = _nice(top / BARS)
+    count = math.ceil(top / step)
+    places = np.clip(np.floor(values / step).astype(np.int64), 0, count)
+    counts = np.bincount(places, minlength=count + 1)
+    most, width = max(int(counts.max()), 1), WIDTH / (count + 1)
+    bars = tuple(
+        Bar(
+            place * width, max(width - 0.8, 0.6), max(HEIGHT * found / most, LEAST_PX), _hint(place, step, count, found),
+            times.limit_ms is not None and place * step >= times.limit_ms,
+        )
+        for place, found in enumerate(counts.tolist()) if found
+    )  # fmt: skip
+    apart = _nice(count * step / 4)
+    marks = tuple((one * apart / step * width, f"{one * apart:g}") for one in range(int(count * step / apart) + 1))
+    limit_x = None if times.limit_ms is None else times.limit_ms / step * width
+    return Histogram(times, bars, marks, limit_x, most)
+
+
+def _hint(place: int, step: float, count: int, found: int) -> str:
+    if place == count:
+        return f"above {count * step:g} ms: {found:,}"
+    return f"{place * step:g} to {(place + 1) * step:g} ms: {found:,}"
+
+
+def _nice(value: float) -> float:
+    """Return 1, 2 or 5 times a power of ten, not below a value."""
+    power = 10.0 ** math.floor(math.log10(value))
+    return next(one * power for one in (1.0, 2.0, 5.0, 10.0) if one * power >= 0.999 * value)
+
+
+def scan_picture(recorded: Scan, replayed: Scan) -> ScanPicture:
+    """Return both scans in one picture, as large as what the nearer half of them needs."""
+    ranges = np.concatenate([one.ranges_m[np.isfinite(one.ranges_m)] for one in (recorded, replayed)])
+    far = max(float(np.percentile(ranges, 90)) if len(ranges) else 0.0, LEAST_M)
+    ring = _nice(far / 3.0)
+    differs = (recorded.ranges_m != replayed.ranges_m) | (recorded.seen != replayed.seen)
+    scale = PICTURE_PX / far
+    rings = tuple((one * ring * scale, f"{one * ring:g} m") for one in range(1, int(far / ring) + 1))
+    return ScanPicture(_dots(recorded, differs, far), _dots(replayed, differs, far), rings, int(differs.sum()))
+
+
+def _dots(scan: Scan, differs: np.ndarray, far_m: float) -> tuple[Dot, ...]:
+    found = []
+    for bearing, range_m, other in zip(AZIMUTHS_RAD, scan.ranges_m.tolist(), differs.tolist(), strict=True):
+        if math.isfinite(range_m) and range_m <= far_m:
+            away = range_m / far_m * PICTURE_PX
+            found.append(Dot(-away * math.sin(bearing), -away * math.cos(bearing), bool(other)))
+    return tuple(found)

@@ -1,0 +1,194 @@
+"""What happened in a session: moments to go to, and what held for a while, derived from its ticks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hil.report.reasons import FREE, IDLE, LOST, OPERATOR, OTHER, STOP, ZONE, row_of
+from hil.report.story import Flags, Story
+
+PLAIN, WARNING, BAD = "plain", "warning", "bad"
+GOAL, STATE, RESET, RECOVERY, STOPPED, SENSOR, MISS, FAULT, GAP, NOTE = (
+    "goal", "state", "memory", "recovery", "e-stop", "sensor", "deadline", "fault", "gap", "note"
+)  # fmt: skip
+RESET_WORDS = {
+    "sequence_start": "a sequence of decisions begins",
+    "decision_gap": "no decision for too long",
+    "period": "its period has passed",
+}
+GOAL_NOTE = re.compile(r"goal_(accepted|refused) x_m=(\S+) y_m=(\S+) frame=(.*?) reason=(.*)", re.DOTALL)
+STATE_KINDS = {"idle": IDLE, "navigating": FREE, "recovering": ZONE, "reached": OPERATOR, "stopped": STOP}
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Something that happened at a tick. kind: as above; weight: how much it matters."""
+
+    row: int
+    kind: str
+    weight: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Something that held from one tick to another, the last one included."""
+
+    first: int
+    last: int
+    label: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """Spans of one matter; they do not overlap."""
+
+    name: str
+    spans: tuple[Span, ...]
+
+
+def runs(values: Sequence[object]) -> Iterator[tuple[int, int, object]]:
+    """Yield (first, last, value) of each run of equal values."""
+    first = 0
+    for row in range(1, len(values) + 1):
+        if row == len(values) or values[row] != values[first]:
+            yield first, row - 1, values[first]
+            first = row
+
+
+def state_word(state: str) -> str:
+    """Return the state without its reason."""
+    return state.partition(":")[0]
+
+
+def lanes_of(story: Story) -> list[Lane]:
+    """Return what held for a while: state and reason always, the rest where there was any of it."""
+    states = [
+        Span(first, last, str(value), STATE_KINDS.get(state_word(str(value)), OTHER))
+        for first, last, value in runs(story.state)
+    ]
+    reasons = [
+        Span(first, last, row_of(str(value)).label, row_of(str(value)).kind)
+        for first, last, value in runs(story.reason)
+    ]
+    others = [
+        ("recovery", _spans(np.array([word != "" for word in story.recovery]), "backing off", ZONE)),
+        ("e-stop", _spans(story.e_stop == 1, "pressed", STOP)),
+        ("obstacle", _spans(story.obstacle == 1, "told", ZONE)),
+    ]
+    lost = [(f"no {name}", lost_spans(story, name)) for name in story.cameras]
+    return [
+        Lane("state", tuple(states)),
+        Lane("command", tuple(reasons)),
+        *(Lane(name, tuple(spans)) for name, spans in [*others, *lost] if spans),
+    ]
+
+
+def lost_spans(story: Story, camera: str) -> list[Span]:
+    """Return when a camera was not there, since it first was."""
+    there = story.cameras[camera]
+    gone = ~there
+    gone[: int(np.argmax(there))] = False
+    return _spans(gone, "lost", LOST)
+
+
+def never_seen(story: Story) -> list[str]:
+    """Return the depth cameras that a scan should have been fused from, and that gave no frame at all."""
+    config = story.config
+    if config.scan.topic:
+        return []
+    wanted = config.scan.cameras or list(story.mounts.depth)
+    return [name for name in wanted if name not in story.cameras and config.cameras.source_of(name) != "none"]
+
+
+def _spans(flags: Flags, label: str, kind: str) -> list[Span]:
+    return [Span(first, last, label, kind) for first, last, value in runs(flags.tolist()) if value]
+
+
+def moments_of(story: Story) -> list[Moment]:
+    """Return what happened, in the order of time."""
+    found = [
+        *_of_events(story),
+        *(Moment(row, RESET, PLAIN, f"memory reset: {RESET_WORDS.get(why, why)}") for row, why in story.resets.items()),
+        *_of_flags(story),
+        *_of_decisions(story),
+        *(Moment(row, FAULT, BAD, f"engine failed: {fault}") for row, fault in story.faults.items()),
+        *(Moment(row, GAP, BAD, _gap_words(story, row)) for row in np.flatnonzero(story.gap).tolist()),
+    ]
+    return sorted(found, key=lambda one: one.row)
+
+
+def _of_events(story: Story) -> Iterator[Moment]:
+    """Yield what the runtime itself noted."""
+    for row, events in story.events.items():
+        for event in events:
+            word = event.split(" ", 1)[0]
+            if word == "mission":
+                ended = state_word(story.state[row])
+                yield Moment(row, STATE, BAD if ended == "stopped" else PLAIN, f"state: {story.state[row]}")
+            elif word.startswith("goal_"):
+                yield Moment(row, GOAL, WARNING if word == "goal_refused" else PLAIN, _goal_words(event))
+            elif word == "recovery":
+                yield Moment(row, RECOVERY, WARNING, f"recovery {event.partition('what=')[2].replace('_', ' ')}")
+            elif word != "engine_failed:":  # the fault itself stands in the tick
+                yield Moment(row, NOTE, WARNING, event)
+
+
+def _goal_words(event: str) -> str:
+    """Return the runtime's note of a goal as a sentence; a note of another form stands as it is."""
+    found = GOAL_NOTE.fullmatch(event)
+    if found is None:
+        return event
+    word, x, y, frame, reason = found.groups()
+    place = f"x {x} m, y {y} m in frame {frame}"
+    return f"goal accepted: {place}" if word == "accepted" else f"goal refused: {reason} ({place})"
+
+
+def _of_flags(story: Story) -> Iterator[Moment]:
+    for span in _spans(story.e_stop == 1, "", STOP):
+        yield Moment(span.first, STOPPED, BAD, "e-stop pressed")
+        if span.last + 1 < story.ticks:
+            yield Moment(span.last + 1, STOPPED, WARNING, "e-stop released")
+    for span in _spans(story.obstacle == 1, "", ZONE):
+        yield Moment(span.first, SENSOR, WARNING, f"obstacle told for {_lasted(story, span)}")
+    for name in story.cameras:
+        for span in lost_spans(story, name):
+            back = f"for {_lasted(story, span)}" if span.last + 1 < story.ticks else "to the end"
+            yield Moment(span.first, SENSOR, BAD, f"camera {name} lost {back}")
+    for first, last, reason in runs(story.reason):
+        row = row_of(str(reason))
+        if row.kind == LOST:
+            yield Moment(first, SENSOR, BAD, f"{row.label} for {_lasted(story, Span(first, last, '', LOST))}")
+        if row.kind == OPERATOR:
+            yield Moment(
+                first, NOTE, PLAIN, f"an operator drives for {_lasted(story, Span(first, last, '', OPERATOR))}"
+            )
+
+
+def missed_decisions(story: Story) -> Flags:
+    """(n,) whether a decision was due and not there, without a fault of the engine."""
+    missed = (story.acted > 0) & (story.action < 0)
+    missed[list(story.faults)] = False
+    return missed
+
+
+def _of_decisions(story: Story) -> Iterator[Moment]:
+    for row in np.flatnonzero(missed_decisions(story)).tolist():
+        yield Moment(row, MISS, BAD, f"deadline missed: decision {story.acted[row]} was not there when it was due")
+    for row in np.flatnonzero(story.missed > 0).tolist():
+        slots = int(story.missed[row])
+        yield Moment(row, MISS, WARNING, f"{slots} tick{'s' if slots > 1 else ''} of the control rate skipped")
+
+
+def _gap_words(story: Story, row: int) -> str:
+    lost = int(story.slot[row] - story.slot[row - 1] - 1 - story.missed[row])
+    return f"{lost} tick{'s' if lost > 1 else ''} missing in the recording"
+
+
+def _lasted(story: Story, span: Span) -> str:
+    return f"{story.end_s(span.last) - story.t_s[span.first]:.1f} s"

@@ -1,0 +1,262 @@
+// The path on the map, with what was seen; click to go to the nearest moment, drag to move, buttons or Ctrl+wheel to zoom.
+const CLICK_PX = 4, ZOOM_STEP = 1.35, FIT_MARGIN = 0.07, MOST_ZOOM = 400, LEAST_FIT_M = 4;
+const SCALE_BARS_M = [0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500];
+
+class MapView {
+  constructor(run, figure) {
+    this.run = run;
+    this.back = figure.querySelector("canvas.back");
+    this.front = figure.querySelector("canvas.front");
+    this.follow = false;
+    this.walls = run.map.building && this.paintWalls(run.map.building);
+    this.bounds = this.findBounds();
+    this.listen(figure);
+    new ResizeObserver(() => this.fit()).observe(this.front);
+    this.fit();
+    focus.onChange(() => this.step());
+  }
+
+  findBounds() {
+    const { x, y } = this.run.series, found = [Infinity, Infinity, -Infinity, -Infinity];
+    const take = (px, py) => {
+      if (!Number.isFinite(px) || !Number.isFinite(py)) return;
+      found[0] = Math.min(found[0], px); found[1] = Math.min(found[1], py);
+      found[2] = Math.max(found[2], px); found[3] = Math.max(found[3], py);
+    };
+    for (let row = 0; row < x.length; row++) take(x[row], y[row]);
+    for (const [, gx, gy, accepted] of this.run.map.goals) if (accepted) take(gx, gy);
+    if (found[0] > found[2]) return [-2, -2, 2, 2];
+    const grow = [0, 1].map((axis) => Math.max(1, (LEAST_FIT_M - (found[axis + 2] - found[axis])) / 2));
+    return [found[0] - grow[0], found[1] - grow[1], found[2] + grow[0], found[3] + grow[1]];
+  }
+
+  fit() {
+    const width = this.front.clientWidth, height = this.front.clientHeight, [left, low, right, high] = this.bounds;
+    this.scale = (1 - 2 * FIT_MARGIN) * Math.min(width / (right - left), height / (high - low));
+    this.centre = [(left + right) / 2, (low + high) / 2];
+    this.draw();
+  }
+
+  zoom(factor, about = [this.front.clientWidth / 2, this.front.clientHeight / 2]) {
+    const held = this.toWorld(...about);
+    this.scale = Math.min(MOST_ZOOM, Math.max(0.2, this.scale * factor));
+    const moved = this.toWorld(...about);
+    this.centre = [this.centre[0] + held[0] - moved[0], this.centre[1] + held[1] - moved[1]];
+    this.draw();
+  }
+
+  toScreen(x, y) {
+    return [this.front.clientWidth / 2 + (x - this.centre[0]) * this.scale, this.front.clientHeight / 2 - (y - this.centre[1]) * this.scale];
+  }
+
+  toWorld(px, py) {
+    return [this.centre[0] + (px - this.front.clientWidth / 2) / this.scale, this.centre[1] - (py - this.front.clientHeight / 2) / this.scale];
+  }
+
+  listen(figure) {
+    let held = null;
+    this.front.addEventListener("pointerdown", (event) => {
+      held = { x: event.offsetX, y: event.offsetY, centre: this.centre, moved: false };
+      this.front.setPointerCapture(event.pointerId);
+    });
+    this.front.addEventListener("pointermove", (event) => {
+      if (!held) return;
+      const dx = event.offsetX - held.x, dy = event.offsetY - held.y;
+      held.moved = held.moved || Math.hypot(dx, dy) > CLICK_PX;
+      if (!held.moved) return;
+      this.setFollow(false);
+      this.centre = [held.centre[0] - dx / this.scale, held.centre[1] + dy / this.scale];
+      this.draw();
+    });
+    this.front.addEventListener("pointerup", (event) => {
+      if (held && !held.moved) this.goTo(event.offsetX, event.offsetY);
+      held = null;
+    });
+    this.front.addEventListener("wheel", (event) => {
+      if (!event.ctrlKey && !event.metaKey) return;
+      event.preventDefault();
+      this.zoom(event.deltaY < 0 ? ZOOM_STEP : 1 / ZOOM_STEP, [event.offsetX, event.offsetY]);
+    }, { passive: false });
+    const on = (name, action) => figure.querySelector(`[data-do=${name}]`).addEventListener("click", action);
+    on("in", () => this.zoom(ZOOM_STEP));
+    on("out", () => this.zoom(1 / ZOOM_STEP));
+    on("fit", () => { this.setFollow(false); this.fit(); });
+    this.followButton = figure.querySelector("[data-do=follow]");
+    on("follow", () => { this.setFollow(!this.follow); this.step(); });
+  }
+
+  setFollow(wanted) {
+    this.follow = wanted;
+    this.followButton.setAttribute("aria-pressed", String(wanted));
+  }
+
+  goTo(px, py) {
+    const { x, y } = this.run.series;
+    let best = -1, least = Infinity;
+    for (let row = 0; row < x.length; row++) {
+      const [sx, sy] = this.toScreen(x[row], y[row]), away = (sx - px) ** 2 + (sy - py) ** 2;
+      if (away < least) { least = away; best = row; }
+    }
+    if (best >= 0) focus.set(best, this.run.ticks);
+  }
+
+  paintWalls({ rows, columns, walls }) {
+    const canvas = element("canvas", { width: columns, height: rows }), context = canvas.getContext("2d");
+    const image = context.createImageData(columns, rows);
+    for (let cell = 0; cell < rows * columns; cell++) {
+      if ((walls[cell >> 3] >> (7 - (cell & 7))) & 1) image.data[4 * cell + 3] = 255;
+    }
+    context.putImageData(image, 0, 0);
+    return canvas;
+  }
+
+  step() {
+    const { x, y } = this.run.series;
+    if (this.follow && Number.isFinite(x[focus.row])) {
+      this.centre = [x[focus.row], y[focus.row]];
+      this.draw();
+    } else this.drawFront();
+  }
+
+  draw() {
+    if (this.front.clientWidth === 0) return;
+    const { context, width, height } = cleared(this.back);
+    this.drawWalls(context, width, height);
+    this.drawSeen(context);
+    this.drawPath(context);
+    this.drawMarks(context);
+    this.drawScaleBar(context, height);
+    this.drawFront();
+  }
+
+  drawWalls(context, width, height) {
+    const building = this.run.map.building;
+    if (!building) return;
+    const tinted = element("canvas", { width: this.walls.width, height: this.walls.height }), paint = tinted.getContext("2d");
+    paint.drawImage(this.walls, 0, 0);
+    paint.globalCompositeOperation = "source-in";
+    paint.fillStyle = palette.get("wall");
+    paint.fillRect(0, 0, tinted.width, tinted.height);
+    context.save();
+    context.translate(...this.toScreen(building.corner[0], building.corner[1]));
+    context.scale(this.scale * building.cell_m, -this.scale * building.cell_m);
+    context.rotate(building.corner[2]);
+    context.imageSmoothingEnabled = this.scale * building.cell_m < 1;
+    context.drawImage(tinted, 0, 0);
+    context.restore();
+  }
+
+  drawSeen(context) {
+    const { cells, cell_m: cell, corner } = this.run.map.seen, size = Math.max(1, 0.8 * cell * this.scale);
+    context.fillStyle = palette.get("seen");
+    for (let place = 0; place < cells.length; place += 2) {
+      const [px, py] = this.toScreen(corner[0] + (cells[place] + 0.5) * cell, corner[1] + (cells[place + 1] + 0.5) * cell);
+      context.fillRect(px - size / 2, py - size / 2, size, size);
+    }
+  }
+
+  /** The path in the colour of what shaped its commands. */
+  drawPath(context) {
+    const { x, y } = this.run.series, { names, codes } = this.run.reasons, reach = this.run.period_s * 3;
+    context.lineCap = context.lineJoin = "round";
+    for (const pass of ["halo", "line"]) {
+      let row = 0;
+      while (row < x.length) {
+        const kind = names[codes[row]][1];
+        let end = row + 1;
+        while (end < x.length && names[codes[end]][1] === kind) end++;
+        this.strokePath(context, x, y, row, Math.min(end, x.length - 1), pass, kind, reach);
+        row = end;
+      }
+    }
+  }
+
+  strokePath(context, x, y, first, last, pass, kind) {
+    context.beginPath();
+    let down = false;
+    for (let row = first; row <= last; row++) {
+      if (!Number.isFinite(x[row])) { down = false; continue; }
+      const [px, py] = this.toScreen(x[row], y[row]);
+      if (down) context.lineTo(px, py); else context.moveTo(px, py);
+      down = true;
+    }
+    context.strokeStyle = pass === "halo" ? palette.get("card") : palette.get(`path-${kind}`) || palette.get(`kind-${kind}`);
+    context.lineWidth = pass === "halo" ? 6 : 3.2;
+    context.stroke();
+  }
+
+  drawMarks(context) {
+    const { x, y } = this.run.series, first = x.findIndex(Number.isFinite);
+    if (first >= 0) this.label(context, ...this.toScreen(x[first], y[first]), "start", palette.get("ink"), () => {
+      context.arc(0, 0, 5, 0, 2 * Math.PI);
+    });
+    for (const [t, kind, weight, text] of this.run.moments) {
+      if (weight !== "bad" || kind === "state" || kind === "goal") continue;
+      const row = rowAt(this.run.series.t, t);
+      if (!Number.isFinite(x[row])) continue;
+      const [px, py] = this.toScreen(x[row], y[row]);
+      glyph(context, kind, px, py, 5, palette.get("kind-stop"), palette.get("card"));
+    }
+    this.run.map.goals.forEach(([, gx, gy, accepted], place) => {
+      const colour = palette.get(accepted ? "goal" : "soft");
+      const name = (accepted ? "goal" : "refused") + (this.run.map.goals.length > 1 ? ` ${place + 1}` : "");
+      this.label(context, ...this.toScreen(gx, gy), name, colour, () => {
+        context.arc(0, 0, Math.max(4, this.run.map.tolerance_m * this.scale), 0, 2 * Math.PI);
+        context.moveTo(-9, 0); context.lineTo(9, 0); context.moveTo(0, -9); context.lineTo(0, 9);
+      });
+    });
+    if (this.run.first !== null) {
+      const row = rowAt(this.run.series.t, this.run.first);
+      if (Number.isFinite(x[row])) this.label(context, ...this.toScreen(x[row], y[row]), "first difference", palette.get("kind-stop"), () => {
+        context.rect(-6, -6, 12, 12);
+      });
+    }
+  }
+
+  label(context, px, py, text, colour, shape) {
+    context.save();
+    context.translate(px, py);
+    context.lineCap = "butt";
+    for (const [style, width] of [[palette.get("card"), 5], [colour, 2]]) {
+      context.strokeStyle = style; context.lineWidth = width;
+      context.beginPath(); shape(); context.stroke();
+    }
+    context.font = "600 12px system-ui, sans-serif";
+    context.lineWidth = 4; context.strokeStyle = palette.get("card"); context.fillStyle = colour; context.lineJoin = "round";
+    const wide = context.measureText(text).width, x = px + 12 + wide > this.front.clientWidth ? -12 - wide : 12;
+    context.strokeText(text, x, -8); context.fillText(text, x, -8);
+    context.restore();
+  }
+
+  drawScaleBar(context, height) {
+    const longest = SCALE_BARS_M.filter((one) => one * this.scale < 0.3 * this.front.clientWidth).pop() ?? SCALE_BARS_M[0];
+    const wide = longest * this.scale, y = height - 14;
+    context.strokeStyle = context.fillStyle = palette.get("soft");
+    context.lineWidth = 1.5; context.lineCap = "butt";
+    context.beginPath();
+    context.moveTo(14, y - 4); context.lineTo(14, y); context.lineTo(14 + wide, y); context.lineTo(14 + wide, y - 4);
+    context.stroke();
+    context.font = "11px system-ui, sans-serif";
+    context.fillText(`${longest} m`, 20 + wide, y + 1);
+  }
+
+  drawFront() {
+    const { context } = cleared(this.front), { x, y, yaw } = this.run.series, row = focus.row;
+    if (!Number.isFinite(x[row])) return;
+    const scan = scanAt(this.run, row), radius = Math.max(6, this.run.robot.radius_m * this.scale);
+    context.fillStyle = palette.get("scan");
+    for (const [bearing, range] of scan.hits(scan.mm)) {
+      const heading = yaw[scan.row] + bearing;
+      const [px, py] = this.toScreen(x[scan.row] + range * Math.cos(heading), y[scan.row] + range * Math.sin(heading));
+      context.fillRect(px - 1.5, py - 1.5, 3, 3);
+    }
+    const [px, py] = this.toScreen(x[row], y[row]);
+    context.beginPath();
+    context.arc(px, py, radius, 0, 2 * Math.PI);
+    context.fillStyle = palette.get("robot"); context.fill();
+    context.lineWidth = 2; context.strokeStyle = palette.get("card"); context.stroke();
+    context.beginPath();
+    context.moveTo(px, py); context.lineTo(px + 0.95 * radius * Math.cos(yaw[row]), py - 0.95 * radius * Math.sin(yaw[row]));
+    context.lineWidth = 2.5; context.lineCap = "round"; context.stroke();
+  }
+}

@@ -1,0 +1,133 @@
+"""Tables and figures of the page: changes of reason, the session's record, its main figures, and remarks."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+
+import numpy as np
+
+from hil.report.figures import Drive, Times
+from hil.report.moments import missed_decisions, never_seen, runs
+from hil.report.reasons import ZONE, Row, row_of
+from hil.report.story import Floats, Story
+from onboard.scheduler import NS_PER_S
+
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+LATEST = timedelta(days=400 * 365)
+HASH_DIGITS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A stretch of commands with one reason; wanted and sent are v, w [m/s, rad/s] where most was taken away."""
+
+    t_s: float
+    worst_s: float
+    took_s: float
+    row: Row
+    wanted: tuple[float, float]
+    sent: tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One main figure."""
+
+    name: str
+    value: str
+    note: str
+
+
+def changes_of(story: Story) -> list[Change]:
+    """Return the stretches of one reason, in their order."""
+    taken = np.nan_to_num(np.abs(story.wanted - story.command)).sum(axis=1)
+    found = []
+    for first, last, reason in runs(story.reason):
+        worst = first + int(taken[first : last + 1].argmax())
+        found.append(
+            Change(
+                float(story.t_s[first]),
+                float(story.t_s[worst]),
+                story.end_s(last) - float(story.t_s[first]),
+                row_of(str(reason)),
+                _pair(story.wanted[worst]),
+                _pair(story.command[worst]),
+            )  # fmt: skip
+        )
+    return found
+
+
+def _pair(values: Floats) -> tuple[float, float]:
+    return float(values[0]), float(values[1])
+
+
+def tiles_of(story: Story, drives: Sequence[Drive], distributions: Sequence[Times]) -> list[Tile]:
+    """Return the main figures."""
+    driven_m = sum(one.path_m for one in drives)
+    driving_s = sum(one.took_s for one in drives)
+    stretches = sum(row_of(str(reason)).kind == ZONE for _, _, reason in runs(story.reason))
+    near = np.where(np.isfinite(story.scans), story.scans, np.inf)
+    nearest = near.min(axis=1) if story.ticks else np.array([np.inf])
+    where = int(nearest.argmin())
+    found = [
+        Tile("way driven", f"{driven_m:.1f} m", f"{driven_m / driving_s:.2f} m/s on average" if driving_s else ""),
+        Tile("cut by collision zones", f"{stretches:,} times", "stretches of commands in a row"),
+    ]
+    if np.isfinite(nearest[where]):
+        found.append(
+            Tile(
+                "nearest thing seen", f"{nearest[where]:.2f} m", f"from the robot's middle, at {story.t_s[where]:.1f} s"
+            )
+        )
+    for one in distributions:
+        if one.limit_ms is not None and one.quantiles:
+            found.append(
+                Tile(one.name, f"{one.quantiles[2]:.1f} ms", f"p99; limit {one.limit_ms:.1f} ms, {one.over:,} above")
+            )
+    decisions = int((story.acted > 0).sum())
+    missed = int(missed_decisions(story).sum())
+    found.append(Tile("decisions", f"{decisions:,}", f"{missed:,} missed, {len(story.resets):,} resets of the memory"))
+    return found
+
+
+def began(session: Mapping[str, str], first_ns: int) -> str:
+    """Return when the first tick was, by the robot's wall clock; "" where the session does not say."""
+    try:
+        since = timedelta(seconds=(int(session.get("wall_minus_monotonic_ns", "")) + first_ns) / NS_PER_S)
+        return f"{EPOCH + since:%Y-%m-%d %H:%M:%S} UTC" if timedelta() <= since <= LATEST else ""
+    except (ValueError, OverflowError):
+        return ""
+
+
+def record_of(story: Story) -> list[tuple[str, str]]:
+    """Return what the recording says of the robot, as rows of a table."""
+    session, config = story.session, story.config
+    hashed = hashlib.sha256(session.get("configuration", "").encode()).hexdigest()[:HASH_DIGITS]
+    model = session.get("model_sha256", "")
+    return [
+        ("robot", session.get("robot", "") or config.robot.name),
+        ("version", f"onboard {session.get('onboard_version', 'unknown')}, recordings of format {session.get('format', 'unknown')}"),
+        ("policy", config.policy.model + (f", sha256 {model[:HASH_DIGITS]}" if model else "")),
+        ("configuration", f"sha256 {hashed}"),
+        ("rates", f"{config.rates.control_hz:g} ticks/s, a decision every {config.rates.ticks_per_decision}, "
+                  f"in force {config.rates.delay_ticks} ticks after its sensing"),
+        ("cameras", ", ".join(story.cameras) or "none"),
+        ("machine", session.get("machine", "unknown")),
+        ("file" if len(story.files) == 1 else "files", ", ".join(file.name for file in story.files)),
+    ]  # fmt: skip
+
+
+def notes_of(story: Story) -> list[str]:
+    """Return what a reader should know of the recording."""
+    found = [f"Camera {name} gave no frame at all." for name in never_seen(story)]
+    if not story.took_ms.any():
+        found.append("The clock of this run was simulated: there are no times to show.")
+    if gaps := np.flatnonzero(story.gap).tolist():
+        lost = sum(int(story.slot[row] - story.slot[row - 1] - 1 - story.missed[row]) for row in gaps)
+        found.append(f"{lost:,} ticks are missing in the recording, in {len(gaps):,} places; lines are broken there.")
+    if story.session.get("file_number", "0") != "0":
+        found.append("The session began before this file; its first file is not here.")
+    return found

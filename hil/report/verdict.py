@@ -1,0 +1,115 @@
+"""What a replay came to, in the words of the page."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from hil.replay.compared import Compared
+from hil.replay.opinion import Moment, Opinion
+from hil.report.drawings import ScanPicture, scan_picture
+from hil.report.figures import plural
+from onboard.contract import ACTIONS
+
+MOST_FIELDS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """The first difference: its tick, where it is, and both values as text."""
+
+    tick: int
+    t_s: float
+    place: str
+    recorded: str
+    replayed: str
+    apart: str
+    picture: ScanPicture | None
+
+
+@dataclass(frozen=True, slots=True)
+class FieldRow:
+    """How one field differed in all: in so many values, by at most so much, so many of them beyond what is allowed."""
+
+    name: str
+    values: int
+    worst: str
+    outside: int
+
+
+@dataclass(frozen=True, slots=True)
+class Disagreement:
+    """A decision that another policy would have taken otherwise."""
+
+    tick: int
+    t_s: float
+    recorded: str
+    now: str
+    margin: float
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the page says of a replay. good: identical; weight: "good", "allowed" or "bad", for its colour."""
+
+    headline: str
+    detail: str
+    weight: str
+    mark: Mark | None = None
+    fields: tuple[FieldRow, ...] = ()
+    disagreements: tuple[Disagreement, ...] = ()
+
+
+def verdict_of(outcome: Compared | Opinion) -> Verdict:
+    """Return what is to be said of a replay."""
+    return _of_opinion(outcome) if isinstance(outcome, Opinion) else _of_compared(outcome)
+
+
+def _of_compared(found: Compared) -> Verdict:
+    detail = f"{plural(found.decisions, 'decision')}, {plural(found.fused, 'scan')} fused again"
+    if found.skipped:
+        detail += f", {plural(found.skipped, 'tick')} not comparable"
+    if found.recorded_s and found.took_s:
+        detail += f", {found.recorded_s / found.took_s:.1f} times as fast as it was driven"
+    if found.first is None:
+        return Verdict(f"Replay: identical, {plural(found.ticks, 'tick')}", detail, "good")
+    one = found.first.difference
+    mark = Mark(
+        found.first.tick, found.first.t_s, f"stage {one.stage}, field {one.field}{one.place}", shown(one.recorded),
+        shown(one.replayed), f"{one.by:.3g} apart" if math.isfinite(one.by) else "",
+        None if found.first.scans is None else scan_picture(*found.first.scans),
+    )  # fmt: skip
+    how = "within tolerance, but not identical" if found.within_tolerance else "differs"
+    fields = tuple(
+        FieldRow(name, count.values, f"{count.worst:.3g}" if math.isfinite(count.worst) else "other", count.outside)
+        for name, count in list(found.fields.items())[:MOST_FIELDS]
+    )
+    detail = f"{plural(found.ticks, 'tick')}, {detail}; {found.same:,} of {found.decisions:,} actions the same"
+    first = f"first at tick {mark.tick:,} ({mark.t_s:.3f} s)"
+    return Verdict(f"Replay {how}, {first}", detail, "allowed" if found.within_tolerance else "bad", mark, fields)
+
+
+def _of_opinion(found: Opinion) -> Verdict:
+    share = 100.0 * found.same / found.decisions if found.decisions else 0.0
+    return Verdict(
+        f"{found.policy} would have done the same in {share:.1f} % of {plural(found.decisions, 'decision')}",
+        "It saw what the robot saw, and remembered by itself; what was done stayed what was done.",
+        "good" if found.same == found.decisions else "allowed",
+        disagreements=tuple(_disagreement(one) for one in sorted(found.moments, reverse=True)),
+    )
+
+
+def _disagreement(one: Moment) -> Disagreement:
+    return Disagreement(one.tick, one.t_s, _action(one.recorded), _action(one.decided), one.margin)
+
+
+def _action(number: int) -> str:
+    if not 0 <= number < len(ACTIONS):
+        return "none"
+    twist = ACTIONS[number]
+    return f"{twist.v_mps:g} m/s, {twist.w_radps:g} rad/s"
+
+
+def shown(value: object) -> str:
+    """Return a value as a person reads it, with all digits that tell two apart."""
+    return f"{value:.9g}" if isinstance(value, float) else "none" if value is None else str(value)
