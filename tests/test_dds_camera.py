@@ -14,6 +14,7 @@ from onboard.drivers.ros_messages import ros_image
 from onboard.drivers.wire import Wire, wait_until
 from onboard.errors import InputError
 from onboard.mounts import load_mounts
+from onboard.scheduler import NS_PER_S
 
 FRONT = load_mounts(DEFAULT_ROBOT / "mounts.toml").depth["front"]
 SMALL = replace(FRONT, width=3, height=2)
@@ -190,6 +191,30 @@ def test_camera_says_why_it_is_blind_and_recovers(wires, depth, reason):
     sent(wires, "front/depth/image", good())
     assert camera.latest(3 * MS) is not None
     assert camera.health().working
+
+
+#   after the first [s]        taken
+STAMPS = [
+    ("later", 0.066, True),
+    ("the same again: frozen", 0.0, False),
+    ("earlier, as a repeat that came late", -0.5, False),
+    ("of a clock that was set back", -10.1, True),
+    ("of no clock at all", None, True),
+]
+
+
+@pytest.mark.parametrize(("what", "after_s", "taken"), STAMPS, ids=[row[0] for row in STAMPS])
+def test_an_image_that_is_not_stamped_later_is_no_new_one(wires, what, after_s, taken):
+    """A camera that hangs and sends its last image on must not pass for one that sees."""
+    camera, first_ns = DdsDepthCamera(wires[0], FRONT, CAMERAS), 1000 * NS_PER_S
+    pixels = np.full((60, 80), 1500, np.uint16)
+    sent(wires, "front/depth/image", ros_image(first_ns, "front", "16UC1", pixels))
+    assert camera.latest(0) is not None
+    stamp_ns = 0 if after_s is None else first_ns + round(after_s * NS_PER_S)
+    sent(wires, "front/depth/image", ros_image(stamp_ns, "front", "16UC1", pixels))
+    assert camera.latest(200 * MS).stamp_ns == (200 * MS if taken else 0)
+    assert (camera.latest(400 * MS) is not None) == taken
+    assert camera.health().detail["repeated"] == (0 if taken else 1)
 
 
 def test_color_camera(wires):

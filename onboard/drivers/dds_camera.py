@@ -1,6 +1,8 @@
 """Cameras whose images come over DDS: simulated ones, and those of another computer.
 
-A frame's stamp is the tick that took it: the sender's clock need not be ours.
+A frame's stamp is the tick that took it: the sender's clock need not be ours. But that clock must go on: an image
+whose header is not stamped later than the last one's is a frozen or repeated one, and leaves the last one to age, as
+with scans (`dds_scan.py`). One without a stamp (0) cannot be told from a new one and is taken.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from onboard.config import CamerasSection
+from onboard.drivers.dds_scan import NEW_CLOCK_NS
 from onboard.drivers.ros_messages import ns_from_time
 from onboard.drivers.ros_types import Image
 from onboard.drivers.wire import Wire
@@ -72,18 +75,25 @@ class _Newest:
     def __init__(self, wire: Wire, topic: str, name: str, stale_ms: float) -> None:
         self.name = name
         self.frames = 0
+        self.repeated = 0
         self.sent_ns = 0
         self.reason = NOTHING_YET
         self._reader = wire.reader(topic)
         self._stale_ms = stale_ms
 
     def take(self) -> Image | None:
-        """Return an image that came since the last call."""
+        """Return an image that came since the last call; None when it is not stamped later than the one before."""
         messages = self._reader.take()
         self.frames += len(messages)
-        if messages:
-            self.sent_ns = ns_from_time(messages[-1].sample.header.stamp)
-        return messages[-1].sample if messages else None
+        if not messages:
+            return None
+        sample: Image = messages[-1].sample
+        stamp_ns = ns_from_time(sample.header.stamp)
+        if stamp_ns and self.sent_ns - NEW_CLOCK_NS <= stamp_ns <= self.sent_ns:
+            self.repeated += 1
+            return None
+        self.sent_ns = stamp_ns
+        return sample
 
     def is_fresh(self, stamp_ns: int, now_ns: int) -> bool:
         """Return whether a frame of that time is still to be used, and note if not."""
@@ -94,7 +104,7 @@ class _Newest:
 
     def health(self) -> CameraHealth:
         """Return the state for diagnostics."""
-        detail = {"undecodable": self._reader.undecodable}
+        detail = {"undecodable": self._reader.undecodable, "repeated": self.repeated}
         return CameraHealth(self.name, not self.reason, self.reason, self.frames, restarts=0, detail=detail)
 
 
