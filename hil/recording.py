@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 import tempfile
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,10 +14,11 @@ import zstandard
 from cyclonedds.idl import IdlStruct
 from mcap.exceptions import McapError
 from mcap.reader import SeekingReader
-from mcap.records import Channel, Schema
+from mcap.records import Channel, ChunkIndex, Schema
 from pydantic import ValidationError
 
 from hil.heard import Heard
+from hil.record_chunks import MOST_BYTES, messages_of, metadata_of
 from onboard.assembly import scan_topics
 from onboard.config import Config, validation_line
 from onboard.drivers.dds_topics import CAMERA, TOPICS, ros_topic, scan_source
@@ -27,37 +28,68 @@ from onboard.drivers.ros_schema import message_type
 from onboard.drivers.ros_types import BY_ROS_NAME, from_cdr, ros_name
 from onboard.errors import ConfigError, InputError
 from onboard.mounts import Mounts, load_mounts
+from onboard.record import FORMAT
 from onboard.record_file import SESSION
 from onboard.record_summary import MAGIC
 from onboard.repair import is_finished
+from onboard.scheduler import NS_PER_S
 
 TICK, KEYFRAME = "tick", "keyframe"
-MOST_RECORD_BYTES = 1 << 30
-"""No record of ours is nearly as long; one that says so is damaged."""
 KINDS: dict[str, type[IdlStruct]] = {**BY_ROS_NAME, ros_name(Tick): Tick}
-DAMAGE = (McapError, zstandard.ZstdError, ValueError, KeyError, struct.error, RuntimeError, StopIteration, MemoryError)
+DAMAGE = (
+    McapError, zstandard.ZstdError, ValueError, KeyError, struct.error, OverflowError, RuntimeError, StopIteration,
+    MemoryError,
+)  # fmt: skip
 """What reading a damaged file raises; the last but one where a generator meets its end too early."""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One run of the recorder, which may go on over several files.
+
+    name:   tells it from all others; record: what was recorded by whom (`record.Recorder`)
+    part:   number of the file among those of the session, from 0
+    config: of the robot when it was recorded; mounts: its cameras
+    """
+
+    name: str
+    record: Mapping[str, str]
+    part: int
+    config: Config
+    mounts: Mounts
 
 
 @dataclass(frozen=True, slots=True)
 class Recording:
     """An open recording.
 
-    session:  what was recorded by whom (`record.Recorder`)
-    config:   of the robot when it was recorded
-    mounts:   its cameras
+    sessions: in the file, one unless another tool has joined several
     messages: in the whole file
     left_out: topics that were recorded by a version of ours with other fields; they cannot be read
     """
 
     path: Path
-    session: Mapping[str, str]
-    config: Config
-    mounts: Mounts
+    sessions: tuple[Session, ...]
     messages: int
     left_out: tuple[str, ...]
-    _reader: SeekingReader
-    _names: dict[int, tuple[str, type[IdlStruct]]]
+    _stream: BinaryIO
+    _chunks: Sequence[ChunkIndex]
+    _names: Mapping[int, tuple[str, type[IdlStruct]]]
+
+    @property
+    def session(self) -> Mapping[str, str]:
+        """What was recorded by whom, in the first session."""
+        return self.sessions[0].record
+
+    @property
+    def config(self) -> Config:
+        """The robot's configuration in the first session."""
+        return self.sessions[0].config
+
+    @property
+    def mounts(self) -> Mounts:
+        """The robot's cameras in the first session."""
+        return self.sessions[0].mounts
 
     def heard(self, only: Container[str] | None = None) -> Iterator[Heard]:
         """Yield the messages in their order, those of some topics where `only` names them.
@@ -65,19 +97,18 @@ class Recording:
         Memory does not grow with the file. Most of the time goes into taking messages apart: ask for what you need.
         Raises InputError that names the file where it is damaged; what came before was good.
         """
+        names = {number: one for number, one in self._names.items() if only is None or one[0] in only}
         at_ns = 0
         try:
-            for _, channel, message in self._reader.iter_messages():
-                at_ns = message.log_time
-                if channel.id not in self._names:
-                    continue
-                name, kind = self._names[channel.id]
-                if only is None or name in only:
-                    yield Heard(name, at_ns, from_cdr(kind, message.data))
+            for packed in messages_of(self._stream, self._chunks, names):
+                at_ns = packed.time_ns
+                name, kind = names[packed.channel]
+                yield Heard(name, at_ns, from_cdr(kind, packed.data))
         except InputError as error:
             raise InputError(f"{self.path}: {error}") from error
         except DAMAGE as error:
-            raise InputError(f"{self.path}: damaged after the messages of {at_ns / 1e9:.3f} s: {error}") from error
+            where = f"damaged after the messages of {at_ns / NS_PER_S:.3f} s"
+            raise InputError(f"{self.path}: {where}: {_why(error)}") from error
 
 
 @contextmanager
@@ -89,10 +120,25 @@ def open_recording(path: Path) -> Iterator[Recording]:
             try:
                 opened = _opened(path, stream)
             except DAMAGE as error:
-                raise InputError(f"{path}: damaged: {error or type(error).__name__}") from error
+                raise InputError(f"{path}: damaged: {_why(error)}") from error
             yield opened
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+def session_name(record: Mapping[str, str]) -> str:
+    """Return what tells a session from all others."""
+    return record.get("session") or f"{record.get('robot', '')}_{record.get('wall_minus_monotonic_ns', '')}"
+
+
+def part_of(record: Mapping[str, str]) -> int:
+    """Return which of its session's files a record stands in."""
+    number = record.get("file_number", "0")
+    return int(number) if number.isascii() and number.isdecimal() else 0
+
+
+def _why(error: BaseException) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 def _check_ends(path: Path, stream: BinaryIO) -> None:
@@ -104,48 +150,69 @@ def _check_ends(path: Path, stream: BinaryIO) -> None:
 
 
 def _opened(path: Path, stream: BinaryIO) -> Recording:
-    reader = SeekingReader(stream, validate_crcs=True, record_size_limit=MOST_RECORD_BYTES)
-    session = next((record.metadata for record in reader.iter_metadata() if record.name == SESSION), None)
-    summary = reader.get_summary()
-    if session is None or summary is None or summary.statistics is None:
+    summary = SeekingReader(stream, record_size_limit=MOST_BYTES).get_summary()
+    if summary is None or summary.statistics is None:
+        raise InputError(f"{path}: not a recording of onboard: it has no summary")
+    records = [one.metadata for one in metadata_of(stream, summary.metadata_indexes) if one.name == SESSION]
+    if not records:
         raise InputError(f"{path}: not a recording of onboard: it has no record {SESSION!r}")
-    config, mounts = _robot(path, session)
-    names, left_out = _topics(config, mounts, summary.channels, summary.schemas)
-    return Recording(path, session, config, mounts, summary.statistics.message_count, left_out, reader, names)
+    messages = summary.statistics.message_count
+    if messages and not summary.chunk_indexes:
+        raise InputError(f"{path}: not as onboard records: its messages are in no chunks, or without their index")
+    sessions: dict[str, Session] = {}
+    for session in (_session(path, record) for record in records):
+        if session.name not in sessions or session.part < sessions[session.name].part:
+            sessions[session.name] = session
+    names: dict[int, tuple[str, type[IdlStruct]]] = {}
+    left_out: set[str] = set()
+    for session in sessions.values():
+        _topics(session, summary.channels, summary.schemas, names, left_out)
+    return Recording(
+        path, tuple(sessions.values()), messages, tuple(sorted(left_out)), stream, summary.chunk_indexes, names
+    )
 
 
-def _robot(path: Path, session: dict[str, str]) -> tuple[Config, Mounts]:
-    """Return configuration and mounts as they were recorded."""
+def _session(path: Path, record: Mapping[str, str]) -> Session:
+    """Return a session with the robot's configuration and mounts as they were recorded."""
+    missing = [name for name in ("configuration", "mounts") if name not in record]
+    if missing:
+        raise InputError(f"{path}: not a recording of onboard: its session has no {missing[0]}")
+    told = record.get("format", "unknown")
+    version = "" if told == FORMAT else f" (format {told}, this version's is {FORMAT})"
     try:
-        config = Config.model_validate_json(session["configuration"])
+        config = Config.model_validate_json(record["configuration"])
     except ValidationError as error:
-        raise InputError(f"{validation_line(path, error)}, in the recorded configuration") from error
+        raise InputError(f"{validation_line(path, error)}, in the recorded configuration{version}") from error
     with tempfile.TemporaryDirectory() as folder:
         mounts_file = Path(folder) / "mounts.toml"
-        mounts_file.write_text(session["mounts"], encoding="utf-8")
+        mounts_file.write_text(record["mounts"], encoding="utf-8")
         try:
-            return config, load_mounts(mounts_file)
+            mounts = load_mounts(mounts_file)
         except ConfigError as error:
-            raise InputError(f"{path}: recorded mounts: {str(error).replace(str(mounts_file), 'mounts')}") from error
+            why = str(error).replace(str(mounts_file), "mounts")
+            raise InputError(f"{path}: recorded mounts: {why}{version}") from error
+    return Session(session_name(record), record, part_of(record), config, mounts)
 
 
 def _topics(
-    config: Config, mounts: Mounts, channels: dict[int, Channel], schemas: dict[int, Schema]
-) -> tuple[dict[int, tuple[str, type[IdlStruct]]], tuple[str, ...]]:
-    """Return our name and type of the channels that can be read, and the topics of those that cannot."""
-    section, cameras = config.dds, list(mounts.depth)
+    session: Session,
+    channels: Mapping[int, Channel],
+    schemas: Mapping[int, Schema],
+    names: dict[int, tuple[str, type[IdlStruct]]],
+    left_out: set[str],
+) -> None:
+    """Enter our name and type of the channels that can be read, and the topics of those that cannot."""
+    section, cameras = session.config.dds, list(session.mounts.depth)
     ours = [row.name for row in TOPICS if CAMERA not in row.name]
     ours += [row.name.replace(CAMERA, camera) for row in TOPICS if CAMERA in row.name for camera in cameras]
     known = {ros_topic(section, name): name for name in ours} | {TICK_TOPIC: TICK, KEYFRAME_TOPIC: KEYFRAME}
-    known |= {ros_topic(section, scan_source(name)): name for name in scan_topics(config).values()}
-    names, left_out = {}, []
+    known |= {ros_topic(section, scan_source(name)): name for name in scan_topics(session.config).values()}
     for number, channel in channels.items():
         schema = schemas.get(channel.schema_id)
         kind = KINDS.get(schema.name) if schema is not None else None
         if channel.topic not in known:
             continue
         if schema is None or kind is None or schema.data.decode() != message_type(kind).definition:
-            left_out.append(channel.topic)
+            left_out.add(channel.topic)
         else:
             names[number] = (known[channel.topic], kind)
-    return names, tuple(sorted(left_out))

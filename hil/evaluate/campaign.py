@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
 
 from hil.evaluate.result import Row
 from onboard.errors import OnboardError
@@ -43,11 +44,23 @@ class Driven:
         return self.row.map, self.row.index
 
 
+class Work(Protocol):
+    """What workers can be sent: a job here, recordings to replay elsewhere. Hashable; its text names it."""
+
+    @property
+    def map(self) -> str:
+        """Return what a worker should stay with as long as there is work of it."""
+
+
+SomeWork = TypeVar("SomeWork", bound=Work)
+Came = TypeVar("Came")
+
 DriveJob = Callable[[Job], Driven]
-Coming = Generator[Driven, None, None]
-"""What came of jobs, as it comes, in any order. Closed, it leaves no worker behind."""
-Execute = Callable[[DriveJob, Sequence[Job]], Coming]
-"""Drives jobs. Raises OnboardError naming the job that cannot be driven."""
+Execute = Callable[[Callable[[Any], Any], Sequence[Any]], Generator[Any, None, None]]
+"""Does work: yields what came of it, as it comes, in any order. Closed, it leaves no worker behind.
+
+Raises OnboardError naming the work that cannot be done.
+"""
 
 
 def jobs_of(map_name: str, episodes: Iterable[int], seed: int) -> list[Job]:
@@ -61,7 +74,7 @@ def noise_seed(seed: int, map_name: str, index: int) -> int:
     return int.from_bytes(hashlib.blake2b(text, digest_size=SEED_BYTES).digest(), "big")
 
 
-def in_this_process(drive: DriveJob, jobs: Sequence[Job]) -> Coming:
+def in_this_process(drive: Callable[[SomeWork], Came], jobs: Sequence[SomeWork]) -> Generator[Came, None, None]:
     """Drive one after the other here."""
     for job in jobs:
         try:
@@ -71,11 +84,11 @@ def in_this_process(drive: DriveJob, jobs: Sequence[Job]) -> Coming:
         yield driven
 
 
-def failed(job: Job, reason: str) -> OnboardError:
+def failed(job: Work, reason: str) -> OnboardError:
     """Return the error of a job that cannot be driven, whoever tried."""
     return OnboardError(f"{job}: {reason}")
 
 
-def lost_too_often(job: Job, reason: str) -> OnboardError:
+def lost_too_often(job: Work, reason: str) -> OnboardError:
     """Return the error of a job whose workers ended before it did, `MAX_ATTEMPTS` times."""
     return OnboardError(f"{job}: its worker ended {MAX_ATTEMPTS} times, at last with {reason}")

@@ -164,16 +164,15 @@ def evaluate(plan: Plan, partial_file: Path, title: str | None = None, drive: Dr
     return Evaluation(plan, ordered, exit_code, began, wall_s, resumed, partial_file)
 
 
-def executor(plan: Plan) -> Execute:
-    """Return what drives the jobs: this process, several, or a cluster."""
-    if plan.ray is not None:
+def executor(processes: int, ray: str | None) -> Execute:
+    """Return what drives the jobs: this process, several, or the cluster at an address."""
+    if ray is not None:
         # Only here, since Ray is an extra.
         from hil.evaluate.ray_campaign import on_ray
 
-        address = plan.ray
-        return lambda drive, jobs: on_ray(drive, jobs, address)
-    if plan.jobs > 1:
-        return lambda drive, jobs: in_processes(drive, jobs, plan.jobs)
+        return lambda drive, jobs: on_ray(drive, jobs, ray)
+    if processes > 1:
+        return lambda drive, jobs: in_processes(drive, jobs, processes)
     return in_this_process
 
 
@@ -192,7 +191,7 @@ def _drive_all(
             if unheard:
                 signal.signal(signal.SIGHUP, signal.SIG_IGN)  # under nohup, a campaign outlives its terminal
             progress.resume([one.row for one in before])
-            with contextlib.closing(executor(plan)(drive, left)) as coming:
+            with contextlib.closing(executor(plan.jobs, plan.ray)(drive, left)) as coming:
                 for one in coming:
                     keep(one)
                     progress.add(one.row)

@@ -11,10 +11,10 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
-from hil.evaluate.campaign import Coming, DriveJob, Driven, Job, failed
+from hil.evaluate.campaign import Came, SomeWork, Work, failed
 from hil.evaluate.code import code_digest
 from hil.evaluate.workers import Failure
 from onboard.errors import InputError, MissingExtraError, OnboardError
@@ -31,7 +31,7 @@ LARGEST_PORT = 65535
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
-def on_ray(drive: DriveJob, jobs: Sequence[Job], address: str) -> Coming:
+def on_ray(drive: Callable[[SomeWork], Came], jobs: Sequence[SomeWork], address: str) -> Generator[Came, None, None]:
     """Drive jobs on the cluster at an address, or on one started here for `local`.
 
     Raises OnboardError for a job that cannot be driven, or whose workers die more than `RETRIES` times.
@@ -43,7 +43,7 @@ def on_ray(drive: DriveJob, jobs: Sequence[Job], address: str) -> Coming:
         # Inside a list it goes as a reference, which each worker follows once and not for every task.
         shared = [ray.put(drive)]
         waiting = iter(jobs)
-        pending: dict[Any, Job] = {}
+        pending: dict[Any, SomeWork] = {}
         ahead = max(1, AHEAD * int(ray.cluster_resources().get("CPU", 1)))
         while True:
             while len(pending) < ahead and (job := next(waiting, None)) is not None:
@@ -101,9 +101,9 @@ def _join(ray: Any, address: str) -> None:
         raise OnboardError(f"--ray {address}: {_first_line(error)}") from error
 
 
-def _answer(ray: Any, reference: Any, job: Job) -> Driven:
+def _answer(ray: Any, reference: Any, job: Work) -> Any:
     try:
-        answer: Driven | Failure = ray.get(reference)
+        answer = ray.get(reference)
     except ray.exceptions.RayTaskError:
         # A mistake of ours in the task: its traceback is worth more than a line.
         raise
@@ -118,7 +118,7 @@ def _first_line(error: BaseException) -> str:
     return (str(error) or type(error).__name__).strip().splitlines()[0]
 
 
-def _task(shared: list[Any], job: Job, code: str) -> Driven | Failure:
+def _task(shared: list[Any], job: Work, code: str) -> Any:
     """Drive one job; runs in a worker of the cluster."""
     if code_digest() != code:
         return Failure(f"{socket.gethostname()} has another version of onboard than the machine that asks")
@@ -129,9 +129,9 @@ def _task(shared: list[Any], job: Job, code: str) -> Driven | Failure:
 
 
 @functools.lru_cache(maxsize=1)
-def _shared(reference: Any) -> DriveJob:
+def _shared(reference: Any) -> Callable[[Any], Any]:
     """Return the campaign's way of driving, which keeps a loaded world from task to task."""
     import ray
 
-    drive: DriveJob = ray.get(reference)
+    drive: Callable[[Any], Any] = ray.get(reference)
     return drive

@@ -5,13 +5,14 @@ from __future__ import annotations
 import multiprocessing
 import signal
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
+from typing import Any
 
-from hil.evaluate.campaign import MAX_ATTEMPTS, Coming, DriveJob, Driven, Job, failed, lost_too_often
+from hil.evaluate.campaign import MAX_ATTEMPTS, Came, SomeWork, Work, failed, lost_too_often
 from onboard.errors import OnboardError
 
 END_S = 5.0
@@ -29,17 +30,19 @@ class Failure:
 class _Worker:
     process: SpawnProcess
     connection: Connection
-    job: Job
+    job: Work
 
 
-def in_processes(drive: DriveJob, jobs: Sequence[Job], count: int) -> Coming:
+def in_processes(
+    drive: Callable[[SomeWork], Came], jobs: Sequence[SomeWork], count: int
+) -> Generator[Came, None, None]:
     """Drive jobs in `count` processes, each of which stays with one map as long as that has jobs left.
 
     Raises OnboardError for a job that cannot be driven or that ended its worker `MAX_ATTEMPTS` times. Whatever ends
     the iteration, no worker is left.
     """
     waiting = _Waiting(jobs)
-    ended: Counter[Job] = Counter()
+    ended: Counter[Work] = Counter()
     workers: list[_Worker] = []
     try:
         for _ in range(count):
@@ -69,12 +72,12 @@ def in_processes(drive: DriveJob, jobs: Sequence[Job], count: int) -> Coming:
 class _Waiting:
     """Jobs that nobody has yet, by map, so that a worker need not build another world than it must."""
 
-    def __init__(self, jobs: Sequence[Job]) -> None:
-        self._of_map: dict[str, deque[Job]] = {}
+    def __init__(self, jobs: Sequence[Work]) -> None:
+        self._of_map: dict[str, deque[Work]] = {}
         for job in jobs:
             self._of_map.setdefault(job.map, deque()).append(job)
 
-    def take(self, workers: Sequence[_Worker], map_name: str | None) -> Job | None:
+    def take(self, workers: Sequence[_Worker], map_name: str | None) -> Work | None:
         """Return a job of this map, else of the map with the most jobs to each worker, else None."""
         if map_name not in self._of_map:
             if not self._of_map:
@@ -88,7 +91,7 @@ class _Waiting:
         return job
 
 
-def _start(drive: DriveJob, job: Job) -> _Worker:
+def _start(drive: Callable[[Any], Any], job: Work) -> _Worker:
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=_work, args=(theirs, drive), daemon=True)
@@ -105,10 +108,10 @@ def _start(drive: DriveJob, job: Job) -> _Worker:
     return _Worker(process, ours, job)
 
 
-def _answer(worker: _Worker) -> Driven | Failure | None:
-    """Return what a worker says, None when it has died."""
+def _answer(worker: _Worker) -> Any:
+    """Return what a worker says, maybe a `Failure`; None when it has died."""
     try:
-        answer: Driven | Failure = worker.connection.recv()
+        answer = worker.connection.recv()
     except (EOFError, ConnectionError):
         _wait_for(worker)
         worker.connection.close()
@@ -148,7 +151,7 @@ def _wait_for(worker: _Worker) -> None:
         worker.process.join()
 
 
-def _work(connection: Connection, drive: DriveJob) -> None:
+def _work(connection: Connection, drive: Callable[[Any], Any]) -> None:
     """Drive jobs as they come, until the other end is closed."""
     while True:
         try:
@@ -156,7 +159,7 @@ def _work(connection: Connection, drive: DriveJob) -> None:
         except (EOFError, ConnectionError):
             return
         try:
-            answer: Driven | Failure = drive(job)
+            answer = drive(job)
         except OnboardError as error:
             answer = Failure(str(error))
         try:

@@ -2,44 +2,46 @@
 
 from __future__ import annotations
 
-import glob
-import multiprocessing
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from functools import partial
+import contextlib
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from hil.replay.compared import Compared, Found
+from hil.evaluate.command import checked_hands
+from hil.evaluate.evaluation import executor
+from hil.replay.compared import Compared, Found, joined
 from hil.replay.opinion import Opinion
 from hil.replay.placing import WHOLE, Span
-from hil.replay.replay import consult, replay
+from hil.replay.replay import Answer, Asked, Replayed, Replayer, Unread
+from hil.replay.sources import Take, found_in, local, takes_of
+from hil.report.page import write_report
 from onboard.__main__ import STANDARD_OUTPUT, JsonOption, check_json_target, finite, write_json
-from onboard.errors import InputError, OnboardError
+from onboard.errors import InputError
 
 DIFFERS, UNREADABLE = 1, 2
-SUFFIX = ".mcap"
-
-Answer = Compared | Opinion | str
-"""What a replay came to, or in one line why there was none."""
 
 
 def replay_command(
-    recordings: Annotated[list[str], typer.Argument(metavar="RECORDING...", help="Files, folders or patterns.")],
-    from_s: Annotated[
-        float, typer.Option("--from", min=0.0, help="Seconds into the recording.", callback=finite)
-    ] = 0.0,
+    recordings: Annotated[
+        list[str], typer.Argument(metavar="RECORDING...", help="Files, folders, patterns or URLs (extra `remote`).")
+    ],
+    from_s: Annotated[float, typer.Option("--from", min=0.0, help="Seconds into the session.", callback=finite)] = 0.0,
     to_s: Annotated[float | None, typer.Option("--to", min=0.0, help="As far as this.", callback=finite)] = None,
     policy: Annotated[
         str | None,
         typer.Option("--policy", help="What another would have done: reactive, one that ships, a model."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Go on with another model than the one that drove.")] = False,
-    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Processes.")] = 1,
+    jobs: Annotated[int, typer.Option("--jobs", help="Processes.")] = 1,
+    ray: Annotated[
+        str | None,
+        typer.Option("--ray", metavar="ADDRESS", help="On a Ray cluster: HOST:PORT, or local to start one here."),
+    ] = None,
     json_file: JsonOption = None,
+    report: Annotated[Path | None, typer.Option("--report", help="Write a page about the one session.")] = None,
 ) -> None:
     """Play recordings through the same runtime and say where it first differs.
 
@@ -47,70 +49,81 @@ def replay_command(
     what was decided is compared with what that one would have decided.
     """
     check_json_target(json_file)
-    files = found_in(recordings)
     span = WHOLE if to_s is None and from_s == 0.0 else Span(from_s, to_s if to_s is not None else WHOLE.to_s)
     if span.to_s < span.from_s:
         raise InputError(f"--to {span.to_s:g}: must not be before --from {span.from_s:g}")
+    hands = checked_hands(jobs, ray)
+    takes = takes_of(found_in(recordings))
+    if report is not None and len(takes) > 1:
+        raise InputError(f"--report {report}: a page is about one session, not {len(takes)}")
     console = Console(stderr=json_file == STANDARD_OUTPUT, soft_wrap=True, highlight=False)
-    work = partial(_answer, span=span, force=force, policy=policy)
     answers: list[Answer] = []
-    for file, answer in zip(files, _answers(work, files, jobs), strict=True):
-        console.print(_line(file, answer), markup=False)
-        answers.append(answer)
-    read = [one for one in answers if not isinstance(one, str)]
+    with contextlib.closing(Replayer(Asked(span, force, policy))) as replayer:
+        work = executor(min(hands.jobs, len(takes)), hands.ray)
+        with contextlib.closing(work(replayer, takes)) as coming:
+            for one in _in_order(takes, coming):
+                answers += one.answers
+                console.print("\n".join(map(_line, one.answers)), markup=False)
     if json_file is not None:
-        write_json(json_file, {"recordings": [one.as_json() for one in read]})
-    if len(read) < len(answers):
+        write_json(json_file, as_json(answers))
+    if report is not None:
+        _write_report(report, takes[0], answers)
+    if any(isinstance(one, Unread) for one in answers):
         raise typer.Exit(UNREADABLE)
-    if any(isinstance(one, Compared) and not one.within_tolerance for one in read):
+    if any(isinstance(one, Compared) and not one.within_tolerance for one in answers):
         raise typer.Exit(DIFFERS)
 
 
-def found_in(places: Sequence[str]) -> list[Path]:
-    """Return the recordings that are meant, each once, sorted within a place. Raises InputError for one without any."""
-    files: dict[Path, None] = {}
-    for place in places:
-        path = Path(place)
-        found = sorted(path.glob(f"*{SUFFIX}")) if path.is_dir() else sorted(map(Path, glob.glob(place)))
-        if not found and not glob.has_magic(place) and not path.is_dir():
-            found = [path]  # reading it says what is wrong
-        if not found:
-            raise InputError(f"{place}: no recording there (*{SUFFIX})")
-        files |= dict.fromkeys(found)
-    return list(files)
+def as_json(answers: Sequence[Answer]) -> dict[str, object]:
+    """Return what came of all files as plain values; what could not be replayed beside what was."""
+    return {
+        "recordings": [one.as_json() for one in answers if not isinstance(one, Unread)],
+        "unreadable": [{"file": one.source, "error": one.reason} for one in answers if isinstance(one, Unread)],
+    }
 
 
-def _answers(work: partial[Answer], files: Sequence[Path], jobs: int) -> Iterator[Answer]:
-    """Yield what came of each file, in their order."""
-    if jobs == 1 or len(files) == 1:
-        yield from map(work, files)
+def _in_order(takes: Sequence[Take], coming: Iterable[Replayed]) -> Iterator[Replayed]:
+    """Yield what comes in the order of the takes, each as soon as those before it have come."""
+    early: dict[Take, Replayed] = {}
+    waiting = iter(takes)
+    take = next(waiting, None)
+    for one in coming:
+        early[one.take] = one
+        while take in early:
+            yield early.pop(take)
+            take = next(waiting, None)
+
+
+def _write_report(report: Path, take: Take, answers: Sequence[Answer]) -> None:
+    """Write the page of a session, where all of it could be read."""
+    opinions = [one for one in answers if isinstance(one, Opinion)]
+    compared = [one for one in answers if isinstance(one, Compared)]
+    if len(opinions) + len(compared) < len(answers):
         return
-    with ProcessPoolExecutor(min(jobs, len(files)), multiprocessing.get_context("spawn")) as pool:
-        yield from pool.map(work, files)
+    if len(opinions) > 1:
+        raise InputError(f"--report {report} with --policy: a page is about one file then, not {len(opinions)}")
+    with contextlib.ExitStack() as held:
+        paths = [held.enter_context(local(one.source)) for one in answers]
+        write_report(report, paths, outcome=opinions[0] if opinions else joined(compared))
 
 
-def _answer(file: Path, span: Span, force: bool, policy: str | None) -> Answer:
-    try:
-        return replay(file, span, force=force) if policy is None else consult(file, policy, span)
-    except OnboardError as error:
-        return f"error: {error}"
-
-
-def _line(file: Path, found: Answer) -> str:
-    if isinstance(found, str):
-        return found
+def _line(found: Answer) -> str:
+    if isinstance(found, Unread):
+        return f"error: {found.reason}"
     if isinstance(found, Opinion):
-        return f"{file}: {found.policy} would have done the same in {found.same:,} of {found.decisions:,} decisions"
+        same = f"would have done the same in {found.same:,} of {found.decisions:,} decisions"
+        return f"{found.source}: {found.policy} {same}"
     what = f"{found.ticks:,} ticks, {found.decisions:,} decisions, {found.fused:,} scans fused again"
     if found.skipped:
         what += f", {found.skipped:,} ticks not comparable"
     if found.first is None:
-        return f"{file}: identical, {what}"
+        return f"{found.source}: identical, {what}"
     how = "within tolerance" if found.within_tolerance else "differs"
-    return f"{file}: {how}, {what}, {_first(found.first)}"
+    return f"{found.source}: {how}, {what}, {first_line(found.first)}"
 
 
-def _first(found: Found) -> str:
+def first_line(found: Found) -> str:
+    """Return the first difference in words."""
     one = found.difference
     place = (
         f"first difference at tick {found.tick} ({found.t_s:.3f} s), stage {one.stage}, field {one.field}{one.place}"

@@ -1,13 +1,15 @@
-"""What a replay came to: what was compared, what differs by how much, and what first."""
+"""What a replay of a file came to: what was compared, what differs by how much, and what first."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from hil.replay.fields import SAME_ACTIONS, Difference, differences
+from hil.recording import Session
+from hil.replay.fields import SAME_ACTIONS, Difference, Value, differences
+from hil.replay.placing import Missing
 from hil.replay.player import Played
 from onboard.messages import Scan
 
@@ -35,30 +37,104 @@ class FieldCount:
 
 
 @dataclass(slots=True)
-class Compared:
-    """What a replay came to.
+class SessionCount:
+    """What of one session stands in the file and was compared.
 
-    ticks:     compared; `skipped` could not be: before the first whole state, or after a gap until the next
-    gaps:      places where ticks are missing in the file
+    ticks:     compared
+    missing:   what of it could not be: before the first whole state, or after a gap until the next
     fused:     ticks in which the scan was fused from recorded images
     decisions: compared, `same` of them with the same action
     first:     the first value that differs
-    from_s, recorded_s: when the first tick was, and how long those compared took on the robot; took_s: here
+    from_s, recorded_s: when the first tick was, and how long those compared took on the robot
     """
 
-    path: Path
-    session: Mapping[str, str]
+    session: Session
     ticks: int = 0
-    skipped: int = 0
-    gaps: int = 0
+    missing: Missing = field(default_factory=Missing)
     fused: int = 0
     decisions: int = 0
     same: int = 0
     first: Found | None = None
-    fields: dict[str, FieldCount] = field(default_factory=dict)
     from_s: float | None = None
     recorded_s: float = 0.0
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        return {
+            "session": self.session.name,
+            "robot": self.session.record.get("robot", ""),
+            "part": self.session.part,
+            "from_s": None if self.from_s is None else round(self.from_s, 3),
+            "recorded_s": round(self.recorded_s, 3),
+            "ticks": self.ticks,
+            "skipped_ticks": self.missing.skipped,
+            "gaps": self.missing.gaps,
+            "fused_scans": self.fused,
+            "decisions": self.decisions,
+            "same_actions": self.same,
+            "identical": self.first is None,
+        }
+
+
+@dataclass(slots=True)
+class Compared:
+    """What a replay of one file came to, by session and in all.
+
+    source: path or URL of the file
+    first:  the first value that differs; fields: all of them
+    took_s: how long it took here
+    """
+
+    source: str
+    sessions: Sequence[SessionCount]
+    first: Found | None = None
+    fields: dict[str, FieldCount] = field(default_factory=dict)
     took_s: float = 0.0
+
+    @property
+    def session(self) -> Mapping[str, str]:
+        """What was recorded by whom, in the first session."""
+        return self.sessions[0].session.record
+
+    @property
+    def ticks(self) -> int:
+        """How many were compared."""
+        return sum(one.ticks for one in self.sessions)
+
+    @property
+    def skipped(self) -> int:
+        """How many could not be compared."""
+        return sum(one.missing.skipped for one in self.sessions)
+
+    @property
+    def gaps(self) -> int:
+        """Places where ticks are missing in the file."""
+        return sum(one.missing.gaps for one in self.sessions)
+
+    @property
+    def fused(self) -> int:
+        """Ticks in which the scan was fused from recorded images."""
+        return sum(one.fused for one in self.sessions)
+
+    @property
+    def decisions(self) -> int:
+        """How many were compared."""
+        return sum(one.decisions for one in self.sessions)
+
+    @property
+    def same(self) -> int:
+        """Decisions with the same action."""
+        return sum(one.same for one in self.sessions)
+
+    @property
+    def from_s(self) -> float | None:
+        """When the first tick was, in the first session that has any."""
+        return next((one.from_s for one in self.sessions if one.from_s is not None), None)
+
+    @property
+    def recorded_s(self) -> float:
+        """How long what was compared took on the robot."""
+        return sum(one.recorded_s for one in self.sessions)
 
     @property
     def identical(self) -> bool:
@@ -71,44 +147,59 @@ class Compared:
         others = all(count.outside == 0 for name, count in self.fields.items() if name != "action")
         return others and self.same >= SAME_ACTIONS * self.decisions
 
-    def add(self, played: Played, t_s: float) -> None:
-        """Count a tick."""
-        self.ticks += 1
-        self.from_s = t_s if self.from_s is None else self.from_s
-        self.recorded_s = t_s - self.from_s
-        self.fused += played.recorded.with_images
+    def add(self, session: Session, played: Played, t_s: float) -> None:
+        """Count a tick of a session that is in the file."""
+        count = next(one for one in self.sessions if one.session.name == session.name)
+        count.ticks += 1
+        count.from_s = t_s if count.from_s is None else count.from_s
+        count.recorded_s = t_s - count.from_s
+        count.fused += played.recorded.with_images
         if played.decided is not None:
-            self.decisions += 1
-            self.same += played.decided.action == played.recorded.told.action
+            count.decisions += 1
+            count.same += played.decided.action == played.recorded.told.action
         for one in differences(played):
-            self.first = self.first or Found(played.recorded.told.slot, t_s, one, _scans(played, one))
-            count = self.fields.setdefault(one.field, FieldCount())
-            count.values += 1
-            count.worst = max(count.worst, one.by)
-            count.outside += not one.within
+            found = Found(played.recorded.told.slot, t_s, one, _scans(played, one))
+            count.first = count.first or found
+            self.first = self.first or found
+            of_field = self.fields.setdefault(one.field, FieldCount())
+            of_field.values += 1
+            of_field.worst = max(of_field.worst, one.by)
+            of_field.outside += not one.within
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain values."""
         return {
-            "file": str(self.path),
-            "session": self.session.get("wall_minus_monotonic_ns", ""),
-            "robot": self.session.get("robot", ""),
+            "file": self.source,
+            "sessions": [one.as_json() for one in self.sessions],
             "ticks": self.ticks,
-            "skipped_ticks": self.skipped,
-            "gaps": self.gaps,
-            "fused_scans": self.fused,
-            "decisions": self.decisions,
-            "same_actions": self.same,
             "identical": self.identical,
             "within_tolerance": self.within_tolerance,
             "first_difference": None if self.first is None else _plain(self.first),
             "fields": {
-                name: {"values": one.values, "worst": one.worst, "outside": one.outside}
+                name: {"values": one.values, "worst": in_json(one.worst), "outside": one.outside}
                 for name, one in self.fields.items()
             },
-            "recorded_s": round(self.recorded_s, 3),
             "speed_x_realtime": round(self.recorded_s / self.took_s, 2) if self.took_s > 0.0 else None,
         }
+
+
+def joined(parts: Sequence[Compared]) -> Compared:
+    """Return what the files of one session came to together."""
+    whole = Compared(parts[0].source, [count for one in parts for count in one.sessions])
+    whole.first = next((one.first for one in parts if one.first is not None), None)
+    whole.took_s = sum(one.took_s for one in parts)
+    for part in parts:
+        for name, one in part.fields.items():
+            count = whole.fields.setdefault(name, FieldCount())
+            count.values += one.values
+            count.worst = max(count.worst, one.worst)
+            count.outside += one.outside
+    return whole
+
+
+def in_json(value: Value) -> Value:
+    """Return a value as JSON can hold it: infinity and NaN as words."""
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _scans(played: Played, difference: Difference) -> tuple[Scan, Scan]:
@@ -123,6 +214,6 @@ def _plain(found: Found) -> dict[str, Any]:
         "t_s": round(found.t_s, 3),
         "stage": one.stage,
         "field": one.field + one.place,
-        "recorded": one.recorded,
-        "replayed": one.replayed,
+        "recorded": in_json(one.recorded),
+        "replayed": in_json(one.replayed),
     }

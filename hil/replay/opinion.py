@@ -8,7 +8,6 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from hil.replay.player import Played
@@ -30,10 +29,14 @@ class Moment(NamedTuple):
 
 @dataclass(slots=True)
 class Opinion:
-    """Decisions compared, how often which action stood for which, and the clearest disagreements."""
+    """Decisions compared, how often which action stood for which, and the clearest disagreements.
 
-    path: Path
+    source: path or URL of the file; sessions: the names of those in it
+    """
+
+    source: str
     policy: str
+    sessions: tuple[str, ...] = ()
     decisions: int = 0
     same: int = 0
     pairs: Counter[tuple[int, int]] = field(default_factory=Counter)
@@ -57,7 +60,8 @@ class Opinion:
     def as_json(self) -> dict[str, Any]:
         """Return it as plain values, the greatest disagreement first."""
         return {
-            "file": str(self.path),
+            "file": self.source,
+            "sessions": list(self.sessions),
             "policy": self.policy,
             "decisions": self.decisions,
             "same_actions": self.same,

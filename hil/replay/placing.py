@@ -1,14 +1,12 @@
-"""Which ticks of a recording can be played, and from which state."""
+"""Which ticks of a session can be played, and from which state."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from hil.recording import Recording
-from hil.replay.ticks import RecordedTick, ticks_of
+from hil.replay.ticks import RecordedTick
 from onboard.keyframe import decode
 from onboard.robot import RobotState
 from onboard.scheduler import NS_PER_S
@@ -16,7 +14,7 @@ from onboard.scheduler import NS_PER_S
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Which part of a recording is played [s since its first tick]: from the last whole state before `from_s`."""
+    """Which part of a session is played [s since its first tick]: from the last whole state before `from_s`."""
 
     from_s: float = 0.0
     to_s: float = math.inf
@@ -41,40 +39,57 @@ class Placed(NamedTuple):
     state: RobotState | None
 
 
-def within(span: Span, ticks: Iterable[Placed]) -> Iterator[Placed]:
-    """Yield the ticks of a span, and those before it from the last whole state on."""
-    held: list[Placed] = []
-    state: RobotState | None = None
-    for placed in ticks:
-        if placed.t_s > span.to_s:
-            return
-        held.append(placed if state is None else placed._replace(state=state))
-        state = None
-        if placed.t_s >= span.from_s:
-            yield from held
-            held.clear()
-        elif placed.tick.keyframe:
-            held.clear()
-            state = decode(placed.tick.keyframe)
+class Placer:
+    """Follows the ticks of one session, over all its files. from_start: the first file is the session's first."""
 
+    def __init__(self, *, from_start: bool) -> None:
+        self._expected: int | None = None
+        self._began_ns: int | None = None
+        self._playing = from_start
+        self._state: RobotState | None = RobotState()
 
-def placed(recording: Recording, missing: Missing) -> Iterator[Placed]:
-    """Yield the ticks that can be played; count those that cannot."""
-    expected: int | None = None
-    began_ns = 0
-    playing = recording.session.get("file_number") == "0"
-    state: RobotState | None = RobotState()
-    for tick in ticks_of(recording):
+    def place(self, tick: RecordedTick, missing: Missing) -> Placed | None:
+        """Return the tick if it can be played; count it where not. Raises InputError for a state that is none."""
         first = tick.slot.number - tick.slot.missed
-        if first != (expected or 0):
-            missing.gaps += expected is not None
-            playing = False
-        expected = tick.slot.number + 1
-        began_ns = began_ns or tick.slot.start_ns
-        if playing:
-            yield Placed(tick, (tick.slot.start_ns - began_ns) / NS_PER_S, state)
-            state = None
-            continue
+        if first != (self._expected or 0):
+            missing.gaps += self._expected is not None
+            self._playing = False
+        self._expected = tick.slot.number + 1
+        if self._began_ns is None:
+            self._began_ns = tick.slot.start_ns
+        if self._playing:
+            state, self._state = self._state, None
+            return Placed(tick, (tick.slot.start_ns - self._began_ns) / NS_PER_S, state)
         missing.skipped += 1
         if tick.keyframe:
-            playing, state = True, decode(tick.keyframe)
+            self._playing, self._state = True, decode(tick.keyframe)
+        return None
+
+    def lose(self) -> None:
+        """Go on from the next whole state: what came last cannot be trusted."""
+        self._playing = False
+
+
+class Window:
+    """Lets the ticks of a span through, and those before it from the last whole state on."""
+
+    def __init__(self, span: Span) -> None:
+        self._span = span
+        self._held: list[Placed] = []
+        self._state: RobotState | None = None
+        self.over = False
+
+    def take(self, placed: Placed) -> list[Placed]:
+        """Return what is to be played now. Raises InputError for a state that is none."""
+        if self.over or placed.t_s > self._span.to_s:
+            self.over = True
+            return []
+        self._held.append(placed if self._state is None else placed._replace(state=self._state))
+        self._state = None
+        if placed.t_s >= self._span.from_s:
+            now, self._held = self._held, []
+            return now
+        if placed.tick.keyframe:
+            self._held = []
+            self._state = decode(placed.tick.keyframe)
+        return []

@@ -1,49 +1,72 @@
-"""A recording through the runtime once more: compared with itself, or judged by another policy."""
+"""Recordings through the runtime once more: compared with themselves, or judged by another policy."""
 
 from __future__ import annotations
 
 import contextlib
-import tempfile
 import time
-from collections.abc import Iterator
-from dataclasses import replace as changed
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from hil.quiet import unlogged
 from hil.recording import Recording, open_recording
-from hil.replay.compared import Compared
+from hil.replay.acts import Stage
+from hil.replay.compared import Compared, SessionCount
 from hil.replay.opinion import Opinion
-from hil.replay.placing import WHOLE, Missing, Span, placed, within
-from hil.replay.player import Played, Player
-from onboard.assembly import REACTIVE, policy_maker
-from onboard.config import Config
-from onboard.errors import ConfigError, InputError
+from hil.replay.placing import WHOLE, Missing, Span
+from hil.replay.policies import Policies
+from hil.replay.sources import Take, local
+from onboard.errors import InputError, OnboardError
 from onboard.interfaces import Policy
-from onboard.manifest import load_manifest
-from onboard.motion import Plant, load_plant
-from onboard.pretrained import model_path
-from onboard.record import FORMAT
-from onboard.robot import RobotState
+
+NOTHING = "no tick of it can be played, so nothing was compared"
+NOBODY = "no decision of it can be played, so nobody was asked"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is asked of recordings.
+
+    span:   which part of each session
+    force:  go on where the model is another one than the recording names
+    policy: asks that one what it would have done instead: "reactive", a name that ships, or the path of a model
+    """
+
+    span: Span = WHOLE
+    force: bool = False
+    policy: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A file that could not be replayed, or not to its end, and why, in one line that names it."""
+
+    source: str
+    reason: str
+
+
+Answer = Compared | Opinion | Unread
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What came of each file of a take that is in the span, in their order."""
+
+    take: Take
+    answers: Sequence[Answer]
 
 
 def replay(path: Path, span: Span = WHOLE, *, force: bool = False, policy: Policy | None = None) -> Compared:
-    """Play a recording with the policy that drove and compare every tick.
+    """Play a file with the policy that drove and compare every tick.
 
-    force:  go on where the model is another one than the recording names
     policy: who decides, None for the one that is named
     Raises InputError, ConfigError or EngineError in one line.
     """
-    with open_recording(path) as recording, unlogged():
-        _check(recording)
-        plant = recorded_plant(recording)
-        found, missing, began_s = Compared(path, recording.session), Missing(), time.monotonic()
-        with contextlib.closing(policy or _policy(recording, plant, force)) as deciding:
-            for played, t_s in _played(recording, span, missing, plant, deciding, own=True):
-                found.add(played, t_s)
-        if found.ticks == 0:
-            raise InputError(f"{path}: no tick of it can be played, so nothing was compared")
-        found.skipped, found.gaps, found.took_s = missing.skipped, missing.gaps, time.monotonic() - began_s
-        return found
+    with unlogged(), contextlib.closing(Policies(policy)) as policies:
+        found = _compare(str(path), path, Stage(policies, span, force=force))
+    if found.ticks == 0:
+        raise InputError(f"{path}: {NOTHING}")
+    return found
 
 
 def consult(path: Path, policy: str | Policy, span: Span = WHOLE) -> Opinion:
@@ -51,77 +74,80 @@ def consult(path: Path, policy: str | Policy, span: Span = WHOLE) -> Opinion:
 
     Raises InputError, ConfigError or EngineError in one line.
     """
-    with open_recording(path) as recording, unlogged():
-        _check(recording)
-        plant = recorded_plant(recording)
-        deciding = _made(recording.config, policy, plant) if isinstance(policy, str) else policy
-        with contextlib.closing(deciding):
-            opinion = Opinion(path, deciding.name)
-            for played, t_s in _played(recording, span, Missing(), plant, deciding, own=False):
-                opinion.add(played, t_s)
-        if opinion.decisions == 0:
-            raise InputError(f"{path}: no decision of it can be played, so nobody was asked")
+    named = policy if isinstance(policy, str) else policy.name
+    given = None if isinstance(policy, str) else policy
+    with unlogged(), contextlib.closing(Policies(given)) as policies:
+        opinion = _ask(str(path), path, Stage(policies, span, other=named), named)
+    if opinion.decisions == 0:
+        raise InputError(f"{path}: {NOBODY}")
+    return opinion
+
+
+class Replayer:
+    """Replays takes one after the other; keeps the last policy, since as a rule it drove in the next one too."""
+
+    def __init__(self, asked: Asked) -> None:
+        self._asked = asked
+        self._policies = Policies()
+
+    def __call__(self, take: Take) -> Replayed:
+        """Return what came of a take."""
+        self._policies.tidy()
+        stage = Stage(self._policies, self._asked.span, force=self._asked.force, other=self._asked.policy)
+        with unlogged():
+            answers = [self._answer(source, stage) for source in take.sources]
+        return Replayed(take, _within_span(answers, self._asked.span))
+
+    def close(self) -> None:
+        """Let go of what was loaded."""
+        self._policies.close()
+
+    def _answer(self, source: str, stage: Stage) -> Answer:
+        path: Path | None = None
+        try:
+            with local(source) as path:
+                if self._asked.policy is None:
+                    return _compare(source, path, stage)
+                return _ask(source, path, stage, self._asked.policy)
+        except OnboardError as error:
+            stage.lose()
+            return Unread(source, str(error) if path is None else str(error).replace(str(path), source))
+
+
+def _within_span(answers: Sequence[Answer], span: Span) -> list[Answer]:
+    """Leave out the files of a session of which nothing is in the span, unless there is nothing in any."""
+    empty = [_nothing_in(one) for one in answers]
+    if span != WHOLE and not all(empty):
+        return [one for one, nothing in zip(answers, empty, strict=True) if not nothing]
+    return [Unread(one.source, f"{one.source}: {why}") if why else one for one, why in zip(answers, empty, strict=True)]
+
+
+def _nothing_in(answer: Answer) -> str:
+    if isinstance(answer, Compared):
+        return "" if answer.ticks else NOTHING
+    return NOBODY if isinstance(answer, Opinion) and not answer.decisions else ""
+
+
+def _compare(source: str, path: Path, stage: Stage) -> Compared:
+    with open_recording(path) as recording:
+        found, began_s = Compared(source, [SessionCount(one) for one in recording.sessions]), time.monotonic()
+        for session, played, t_s in stage.play(source, recording, _missing(found)):
+            found.add(session, played, t_s)
+        found.took_s = time.monotonic() - began_s
+        return found
+
+
+def _missing(found: Compared) -> dict[str, Missing]:
+    return {one.session.name: one.missing for one in found.sessions}
+
+
+def _ask(source: str, path: Path, stage: Stage, policy: str) -> Opinion:
+    with open_recording(path) as recording:
+        opinion = Opinion(source, policy, _names(recording))
+        for _, played, t_s in stage.play(source, recording, {name: Missing() for name in opinion.sessions}):
+            opinion.add(played, t_s)
         return opinion
 
 
-def _played(
-    recording: Recording, span: Span, missing: Missing, plant: Plant, policy: Policy, *, own: bool
-) -> Iterator[tuple[Played, float]]:
-    """Yield the ticks of a span played, with the time since the first of the recording [s].
-
-    own: the policy is the one whose memory stands in the recording
-    """
-    player = Player(recording.config, recording.mounts, plant, policy)
-    for tick in within(span, placed(recording, missing)):
-        if tick.state is not None:
-            player.begin(tick.state if own else without_memory(tick.state, policy))
-        yield player.play(tick.tick), tick.t_s
-
-
-def without_memory(state: RobotState, policy: Policy) -> RobotState:
-    """Return a state in which a policy remembers nothing."""
-    if state.pilot.memory is None:
-        return state
-    return changed(state, pilot=changed(state.pilot, memory=policy.initial_memory()))
-
-
-def _check(recording: Recording) -> None:
-    told = recording.session.get("format", "")
-    if told != FORMAT:
-        raise InputError(f"{recording.path}: recorded in format {told or 'unknown'}, this version replays {FORMAT}")
-    if recording.left_out:
-        raise InputError(f"{recording.path}: recorded with other messages on {', '.join(recording.left_out)}")
-
-
-def recorded_plant(recording: Recording) -> Plant:
-    """Return the base as it was configured. Raises InputError."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "plant.toml"
-        file.write_text(recording.session["plant"], encoding="utf-8")
-        try:
-            return load_plant(file)
-        except ConfigError as error:
-            raise InputError(f"{recording.path}: recorded plant: {str(error).replace(str(file), 'plant')}") from error
-
-
-def _policy(recording: Recording, plant: Plant, force: bool) -> Policy:
-    """Return the policy that drove. Raises InputError where it is not here, or another."""
-    config, path = recording.config, recording.path
-    if config.policy.model != REACTIVE:
-        model = model_path(config.policy.model)
-        try:
-            here = load_manifest(model).sha256
-        except ConfigError as error:
-            raise InputError(f"{path}: was driven by a model that is not here: {error}") from error
-        if here != recording.session["model_sha256"] and not force:
-            raise InputError(
-                f"{path}: {model} is another model than the one that drove (sha256 {here[:12]}, recorded "
-                f"{recording.session['model_sha256'][:12]}); --force goes on"
-            )
-    return _made(config, config.policy.model, plant)
-
-
-def _made(config: Config, model: str, plant: Plant) -> Policy:
-    """Return a policy as the configuration has it, on a desktop's engine."""
-    section = config.policy.model_copy(update={"engine": "onnxruntime", "model": model})
-    return policy_maker(config.model_copy(update={"policy": section}), plant)()
+def _names(recording: Recording) -> tuple[str, ...]:
+    return tuple(one.name for one in recording.sessions)

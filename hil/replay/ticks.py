@@ -1,15 +1,19 @@
-"""A recording as ticks: what each consumed, as the runtime's own inputs, and what it produced, as it was written."""
+"""Recordings as ticks: what each consumed, as the runtime's own inputs, and what it produced, as it was written."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from hil.heard import Heard
 from hil.recording import KEYFRAME, TICK, Recording
 from onboard.assembly import scan_topics
+from onboard.config import Config
+from onboard.contract import ACTIONS
 from onboard.drivers import ros_types as ros
 from onboard.drivers.onboard_types import FixInput, GoalInput, Tick, WheelInput
 from onboard.drivers.ros_messages import rays_from_ros
@@ -27,10 +31,13 @@ from onboard.messages import (
     Teleop,
     Twist,
 )
+from onboard.mounts import Mounts
 from onboard.scheduler import Slot
 
 DEPTH, COLOR = "/depth/image", "color"
+SCANS = ("scan", "limits_scan")
 COLOR_TOPIC = "color/image"
+NO_ACTION = -1
 DEPTH_ENCODING, COLOR_ENCODING = "16UC1", "rgb8"
 
 
@@ -54,30 +61,51 @@ class RecordedTick:
     keyframe: str
 
 
-@dataclass(slots=True)
-class _Reader:
-    """Gathers the messages of one tick; of the ready-made scans it keeps the newest, as an inbox does."""
+class TickReader:
+    """Gathers the messages of one session's ticks, over all its files.
 
-    scan_names: Sequence[str]
-    _depth: dict[str, ros.Image] = field(default_factory=dict)
-    _color: ros.Image | None = None
-    _scans: dict[str, ros.LaserScan] = field(default_factory=dict)
-    _ready_made: dict[str, Scan] = field(default_factory=dict)
+    Of the ready-made scans it keeps the newest, as an inbox does. A tick comes out when the next message has come: a
+    whole state may follow it.
+    """
 
-    def take(self, heard: Heard) -> None:
-        """Keep what belongs to the tick that is still to come."""
-        if heard.topic.endswith(DEPTH):
+    def __init__(self, config: Config) -> None:
+        self._scan_names = tuple(scan_topics(config).values())
+        self._waiting: Tick | None = None
+        self._keyframe = ""
+        self._depth: dict[str, ros.Image] = {}
+        self._color: ros.Image | None = None
+        self._scans: dict[str, ros.LaserScan] = {}
+        self._ready_made: dict[str, Scan] = {}
+
+    def take(self, heard: Heard) -> RecordedTick | None:
+        """Take the next message; return the tick that it shows to be whole.
+
+        Raises InputError or ValueError for what does not fit together.
+        """
+        if self._waiting is not None and heard.topic == KEYFRAME:
+            self._keyframe = heard.sample.data
+            return None
+        whole = self.last()
+        if heard.topic == TICK:
+            self._waiting = heard.sample
+        elif heard.topic.endswith(DEPTH):
             self._depth[heard.topic.removesuffix(DEPTH)] = heard.sample
         elif heard.topic == COLOR_TOPIC:
             self._color = heard.sample
-        elif heard.topic in ("scan", "limits_scan", *self.scan_names):
+        elif heard.topic in (*SCANS, *self._scan_names):
             self._scans[heard.topic] = heard.sample
+        return whole
 
-    def tick(self, told: Tick, keyframe: str) -> RecordedTick | None:
-        """Return the tick, None where a scan of it was lost, and forget what came before it.
+    def last(self) -> RecordedTick | None:
+        """Return the tick that is still waiting; None without one, or where it is not whole. Raises as `take`."""
+        told, keyframe = self._waiting, self._keyframe
+        self._waiting, self._keyframe = None, ""
+        return None if told is None else self._tick(told, keyframe)
 
-        Raises InputError for what does not fit together.
-        """
+    def _tick(self, told: Tick, keyframe: str) -> RecordedTick | None:
+        """Return the tick, None where a scan of it was lost, and forget what came before it."""
+        if not NO_ACTION <= told.action < len(ACTIONS):
+            raise InputError(f"tick {told.slot}: action {told.action}, must be {NO_ACTION} to {len(ACTIONS) - 1}")
         came, depth, color = self._scans, *self._frames(told)
         self._depth, self._color, self._scans = {}, None, {}
         self._ready_made |= {name: scan_of(came[name], told.start_ns) for name in told.scans if name in came}
@@ -105,36 +133,34 @@ class _Reader:
         return depth, color
 
 
+def topics_of(config: Config, mounts: Mounts) -> set[str]:
+    """Return our names of the topics that ticks are made of."""
+    images = {f"{camera}{DEPTH}" for camera in mounts.depth} | {COLOR_TOPIC}
+    return {TICK, KEYFRAME, *SCANS, *scan_topics(config).values(), *images}
+
+
 def ticks_of(recording: Recording) -> Iterator[RecordedTick]:
-    """Yield the ticks in their order; one that is not whole is left out, as if it had not been written.
+    """Yield the ticks of a recording's first session; one that is not whole is left out, as if it were not written.
 
     Raises InputError that names the file for what cannot be read.
     """
-    reader = _Reader(list(scan_topics(recording.config).values()))
-    waiting: Tick | None = None
-    keyframe = ""
+    reader = TickReader(recording.config)
+    with naming(recording.path):
+        for heard in recording.heard(topics_of(recording.config, recording.mounts)):
+            if (tick := reader.take(heard)) is not None:
+                yield tick
+        if (tick := reader.last()) is not None:
+            yield tick
+
+
+@contextlib.contextmanager
+def naming(path: Path | str) -> Iterator[None]:
+    """Have what does not fit together inside named with its file, as InputError."""
     try:
-        for heard in recording.heard():
-            if waiting is not None and heard.topic == KEYFRAME:
-                keyframe = heard.sample.data
-                continue
-            if waiting is not None:
-                yield from _whole(reader.tick(waiting, keyframe))
-                waiting, keyframe = None, ""
-            if heard.topic == TICK:
-                waiting = heard.sample
-            else:
-                reader.take(heard)
-        if waiting is not None:
-            yield from _whole(reader.tick(waiting, keyframe))
+        yield
     except (InputError, ValueError) as error:
-        text = str(error)
-        raise InputError(text if str(recording.path) in text else f"{recording.path}: {text}") from error
-
-
-def _whole(tick: RecordedTick | None) -> Iterator[RecordedTick]:
-    if tick is not None:
-        yield tick
+        text = " ".join(str(error).split())
+        raise InputError(text if str(path) in text else f"{path}: {text}") from error
 
 
 def inputs_of(told: Tick, depth: dict[str, DepthFrame], color: ColorFrame | None, scans: dict[str, Scan]) -> Inputs:
