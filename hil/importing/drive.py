@@ -1,0 +1,188 @@
+"""The runtime over a bag, open loop: its ticks on the bag's inputs, recorded as a drive of our own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import os
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from hil.importing.agreement import Agreement, Commands
+from hil.importing.bag import Arrived, Bag, open_bag
+from hil.importing.laser import seen_from_base
+from hil.importing.plan import Asked, Plan, planned
+from hil.importing.wire import BagInbox, BagWire
+from hil.quiet import unlogged
+from onboard.assembly import build_rigs, policy_maker, scan_topics, session_of
+from onboard.config import RecordSection
+from onboard.devices import DeviceInbox
+from onboard.drivers.dds import DdsInputs
+from onboard.drivers.dds_camera import DdsColorCamera, DdsDepthCamera
+from onboard.drivers.record_tick import TickRecorder
+from onboard.drivers.ros_messages import ros_twist
+from onboard.drivers.ros_schema import message_type
+from onboard.drivers.ros_types import Twist as RosTwist
+from onboard.drivers.ros_types import to_cdr
+from onboard.errors import InputError
+from onboard.inference import InlineInference
+from onboard.messages import Pose, Twist
+from onboard.motion import load_plant
+from onboard.mounts import load_mounts
+from onboard.record import Recorder
+from onboard.robot import Robot
+from onboard.runtime import Runtime
+from onboard.scan import reach_m
+from onboard.scheduler import NS_PER_S, SimulatedClock
+from onboard.tick import TickRecord
+
+COMMANDS_TOPIC = "/imported/cmd_vel"
+"""Where the commands that were recorded stand in the result, beside what the runtime would have sent."""
+
+MOST_WAITING = 100
+"""So many ticks may wait for the disk; the drive, which goes faster than the real one, waits then."""
+PAUSE_S = 0.005
+ONE_FILE_MB = 1e9
+
+
+@dataclass(slots=True)
+class Imported:
+    """What came of an import.
+
+    scans:     ticks with a scan that was not too old to drive by
+    driven_m:  by the odometry
+    missing:   one line each
+    """
+
+    file: Path
+    topics: dict[str, str]
+    missing: tuple[str, ...]
+    ticks: int = 0
+    seconds: float = 0.0
+    scans: int = 0
+    decisions: int = 0
+    driven_m: float = 0.0
+    state: str = ""
+    agreement: Agreement | None = None
+
+
+def import_bag(paths: Sequence[Path], out: Path, asked: Asked) -> Imported:
+    """Drive the runtime through a bag and write the recording. Raises InputError, ConfigError, EngineError."""
+    if out.exists():
+        raise InputError(f"{out}: is there already")
+    if not out.parent.is_dir():
+        raise InputError(f"{out}: cannot be written: there is no folder {out.parent}")
+    with open_bag(paths) as bag, _working_folder(out) as folder, unlogged():
+        plan = planned(bag, asked, folder)
+        imported = Imported(out, dict(plan.topics), plan.missing)
+        session = {**session_of(plan.config), "imported_from": bag.name}
+        section = RecordSection(
+            directory=folder, max_file_mb=ONE_FILE_MB, queue_messages=2 * MOST_WAITING, queue_mb=ONE_FILE_MB
+        )
+        recorder = Recorder(section, "imported", session, wall_ns=bag.start_ns, now_ns=NS_PER_S)
+        with contextlib.closing(recorder):
+            _drive(plan, bag, recorder, imported)
+        stats = recorder.stats()
+        if stats.stopped or stats.dropped or stats.file is None:
+            raise InputError(f"{out}: {stats.stopped or stats.last_problem or 'not all of it was written'}")
+        os.replace(stats.file, out)
+    return imported
+
+
+@contextlib.contextmanager
+def _working_folder(out: Path) -> Iterator[Path]:
+    """Give a folder beside the result, for a file that is not whole yet. Raises InputError."""
+    try:
+        with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as folder:
+            yield Path(folder)
+    except PermissionError as error:
+        raise InputError(f"{out}: cannot be written: {error.strerror}") from error
+
+
+def _drive(plan: Plan, bag: Bag, recorder: Recorder, imported: Imported) -> None:
+    """Let the runtime live through the bag on the simulated clock."""
+    config = plan.config
+    mounts, plant = load_mounts(config.robot.mounts), load_plant(config.robot.plant)
+    rig, limits_rig = build_rigs(config, mounts)
+    clock = SimulatedClock()
+    wire = BagWire(config.dds, _arrived(plan, bag))
+    depth = [DdsDepthCamera(wire, mount, config.cameras) for mount in mounts.depth.values()]
+    color = DdsColorCamera(wire, config.cameras)
+    heard = DdsInputs(wire, set(scan_topics(config).values()), config.limits.v_max_mps)
+    inbox = BagInbox(wire, DeviceInbox(heard, depth, color))
+    with contextlib.closing(policy_maker(config, plant)()) as policy:
+        robot = Robot(config, rig, limits_rig, plant, policy.initial_memory(), policy.memory_reset_s)
+        ticks = TickRecorder(recorder, config.dds, mounts, reach_m(rig))
+        teller = _Teller(recorder, ticks, Commands(wire.reader("cmd_vel")), wire, imported)
+        runtime = Runtime(robot, clock, inbox, InlineInference(policy, clock.now_ns), _Nowhere(), (teller,))
+        teller.runtime = runtime
+        asyncio.run(runtime.run())
+
+
+def _arrived(plan: Plan, bag: Bag) -> Iterator[Arrived]:
+    """Yield what the runtime hears, under our names and at its own time."""
+    to_clock_ns, goal = NS_PER_S - bag.start_ns, plan.goal
+    for one in bag.heard(plan.topics.keys()):
+        if goal is not None and goal.time_ns <= one.time_ns:
+            yield replace(goal, time_ns=goal.time_ns + to_clock_ns)
+            goal = None
+        sample = one.sample
+        if plan.laser is not None and one.topic == plan.laser[0]:
+            with contextlib.suppress(InputError):  # one that is none is refused as on the wire, by `dds_scan.py`
+                sample = seen_from_base(sample, plan.laser[1], plan.config.dds.base_frame)
+        yield Arrived(plan.topics[one.topic], one.time_ns + to_clock_ns, sample)
+
+
+class _Nowhere:
+    """A drive that leads nowhere: the robot of a bag has driven already."""
+
+    def send(self, command: Twist) -> None:
+        """Send nothing."""
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class _Teller:
+    """A listener that records every tick, counts, and ends the run with the bag."""
+
+    runtime: Runtime
+
+    def __init__(
+        self, recorder: Recorder, ticks: TickRecorder, commands: Commands, wire: BagWire, imported: Imported
+    ) -> None:
+        self._recorder, self._ticks, self._commands = recorder, ticks, commands
+        self._wire, self._imported = wire, imported
+        self._place: Pose | None = None
+
+    def tick(self, record: TickRecord, counters: object) -> None:
+        """Record a tick; wait while the disk lags behind."""
+        for twist in self._commands.hear(record):
+            self._recorder.write(COMMANDS_TOPIC, TWIST, to_cdr(ros_twist(twist)), record.slot.start_ns)
+        self._ticks.record(record)
+        self._count(record)
+        pause = threading.Event()
+        while self._recorder.waiting > MOST_WAITING and not self._recorder.stats().stopped:
+            pause.wait(PAUSE_S)
+        if self._wire.ended:
+            self.runtime.stop()
+
+    def _count(self, record: TickRecord) -> None:
+        found, place = self._imported, record.odometry.pose
+        if self._place is not None:
+            found.driven_m += math.hypot(place.x_m - self._place.x_m, place.y_m - self._place.y_m)
+        self._place = place if self.runtime.state.wheels.messages else None
+        found.ticks += 1
+        found.seconds = (record.slot.start_ns - NS_PER_S) / NS_PER_S
+        found.scans += bool(record.scan.seen.any())
+        found.decisions += record.acted is not None and record.acted.decision is not None
+        found.state = record.state
+        agreement = self._commands.agreement
+        found.agreement = agreement if agreement.decisions else None
+
+
+TWIST = message_type(RosTwist)
