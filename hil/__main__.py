@@ -19,6 +19,7 @@ from hil.evaluate.command import evaluate_command
 from hil.importing.command import import_command
 from hil.maps import map_names
 from hil.replay.command import replay_command
+from hil.report.command import report_command
 from hil.robot import Senses, SimulatedRobot
 from hil.scenario import choose
 from hil.sim import run_sim
@@ -172,6 +173,7 @@ def demo(
 
 
 app.command("replay")(replay_command)
+app.command("report")(report_command)
 app.command("import")(import_command)
 app.command()(view)
 app.command("evaluate")(evaluate_command)

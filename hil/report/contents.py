@@ -123,6 +123,7 @@ def _map(story: Story, around: Surroundings) -> dict[str, Any]:
             "cell_m": around.seen_cell_m,
             "corner": [float(one) * around.seen_cell_m for one in low],
             "cells": packed((around.seen - low).astype(np.int32)),
+            "often": packed(around.often.astype(np.uint8)),
         },
         "building": None
         if building is None

@@ -16,6 +16,10 @@ BARS = 48
 LEAST_PX = 1.5
 """A bar of few is drawn at least so high."""
 SHOWN_QUANTILE = 99.9
+LEAST_MS = 1e-3
+MARKS = 4
+FAR_FROM_ZERO, LEAST_WIDE = 0.5, 0.9
+"""A histogram begins at 0, unless all of it lies beyond this part of its width."""
 PICTURE_PX = 150.0
 """Radius of a picture of scans."""
 LEAST_M = 1.0
@@ -63,31 +67,37 @@ class ScanPicture:
 
 
 def histogram(times: Times) -> Histogram:
-    """Return the distribution up to its 99.9th percentile or limit; the last bar holds all above."""
-    values = times.values
-    top = max(float(np.percentile(values, SHOWN_QUANTILE)), 1.1 * (times.limit_ms or 0.0), 1e-3)
-    step = _nice(top / BARS)
-    count = math.ceil(top / step)
-    places = np.clip(np.floor(values / step).astype(np.int64), 0, count)
+    """Return the distribution up to its 99.9th percentile or limit, from 0 or from where it begins.
+
+    The first bar holds all below it too, the last one all above.
+    """
+    values, limit = times.values, times.limit_ms
+    top = max(float(np.percentile(values, SHOWN_QUANTILE)), 1.1 * (limit or 0.0), LEAST_MS)
+    low = min(float(values.min()), LEAST_WIDE * top) if values.min() > FAR_FROM_ZERO * top else 0.0
+    step = _nice(max(top - low, LEAST_MS) / BARS)
+    first = math.floor(low / step)
+    count = max(math.ceil(top / step) - first, 1)
+    places = np.clip(np.floor(values / step) - first, 0, count).astype(np.int64)
     counts = np.bincount(places, minlength=count + 1)
     most, width = max(int(counts.max()), 1), WIDTH / (count + 1)
     bars = tuple(
         Bar(
-            place * width, max(width - 0.8, 0.6), max(HEIGHT * found / most, LEAST_PX), _hint(place, step, count, found),
-            times.limit_ms is not None and place * step >= times.limit_ms,
+            place * width, max(width - 0.8, 0.6), max(HEIGHT * found / most, LEAST_PX),
+            f"{_stretch((first + place) * step, None if place == count else step)}: {found:,}",
+            limit is not None and (first + place) * step >= limit,
         )
         for place, found in enumerate(counts.tolist()) if found
     )  # fmt: skip
-    apart = _nice(count * step / 4)
-    marks = tuple((one * apart / step * width, f"{one * apart:g}") for one in range(int(count * step / apart) + 1))
-    limit_x = None if times.limit_ms is None else times.limit_ms / step * width
-    return Histogram(times, bars, marks, limit_x, most)
+    apart = _nice(count * step / MARKS)
+    marks = tuple(
+        ((one * apart / step - first) * width, f"{one * apart:g}")
+        for one in range(math.ceil(first * step / apart), int((first + count) * step / apart) + 1)
+    )
+    return Histogram(times, bars, marks, None if limit is None else (limit / step - first) * width, most)
 
 
-def _hint(place: int, step: float, count: int, found: int) -> str:
-    if place == count:
-        return f"above {count * step:g} ms: {found:,}"
-    return f"{place * step:g} to {(place + 1) * step:g} ms: {found:,}"
+def _stretch(begin: float, step: float | None) -> str:
+    return f"from {begin:g} ms" if step is None else f"{begin:g} to {begin + step:g} ms"
 
 
 def _nice(value: float) -> float:

@@ -72,10 +72,8 @@ def lanes_of(story: Story) -> list[Lane]:
         Span(first, last, str(value), STATE_KINDS.get(state_word(str(value)), OTHER))
         for first, last, value in runs(story.state)
     ]
-    reasons = [
-        Span(first, last, row_of(str(value)).label, row_of(str(value)).kind)
-        for first, last, value in runs(story.reason)
-    ]
+    rows = [(first, last, row_of(str(value))) for first, last, value in runs(story.reason)]
+    reasons = [Span(first, last, row.label, row.kind) for first, last, row in rows]
     others = [
         ("recovery", _spans(np.array([word != "" for word in story.recovery]), "backing off", ZONE)),
         ("e-stop", _spans(story.e_stop == 1, "pressed", STOP)),
@@ -155,19 +153,17 @@ def _of_flags(story: Story) -> Iterator[Moment]:
         if span.last + 1 < story.ticks:
             yield Moment(span.last + 1, STOPPED, WARNING, "e-stop released")
     for span in _spans(story.obstacle == 1, "", ZONE):
-        yield Moment(span.first, SENSOR, WARNING, f"obstacle told for {_lasted(story, span)}")
+        yield Moment(span.first, SENSOR, WARNING, f"obstacle told for {_lasted(story, span.first, span.last)}")
     for name in story.cameras:
         for span in lost_spans(story, name):
-            back = f"for {_lasted(story, span)}" if span.last + 1 < story.ticks else "to the end"
+            back = f"for {_lasted(story, span.first, span.last)}" if span.last + 1 < story.ticks else "to the end"
             yield Moment(span.first, SENSOR, BAD, f"camera {name} lost {back}")
     for first, last, reason in runs(story.reason):
         row = row_of(str(reason))
         if row.kind == LOST:
-            yield Moment(first, SENSOR, BAD, f"{row.label} for {_lasted(story, Span(first, last, '', LOST))}")
+            yield Moment(first, SENSOR, BAD, f"{row.label} for {_lasted(story, first, last)}")
         if row.kind == OPERATOR:
-            yield Moment(
-                first, NOTE, PLAIN, f"an operator drives for {_lasted(story, Span(first, last, '', OPERATOR))}"
-            )
+            yield Moment(first, NOTE, PLAIN, f"an operator drives for {_lasted(story, first, last)}")
 
 
 def missed_decisions(story: Story) -> Flags:
@@ -190,5 +186,5 @@ def _gap_words(story: Story, row: int) -> str:
     return f"{lost} tick{'s' if lost > 1 else ''} missing in the recording"
 
 
-def _lasted(story: Story, span: Span) -> str:
-    return f"{story.end_s(span.last) - story.t_s[span.first]:.1f} s"
+def _lasted(story: Story, first: int, last: int) -> str:
+    return f"{story.end_s(last) - story.t_s[first]:.1f} s"

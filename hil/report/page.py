@@ -40,7 +40,7 @@ def write_report(
 ) -> None:
     """Write the page of one session.
 
-    recordings: its files, in their order (`sessions.sessions_of`)
+    recordings: its files, in their order (`replay.sources.takes_of`)
     outcome:    of its replay, None for the page of a run
     map_name:   a map that ships, or a file (`maps.load_map`), drawn under the path
     Raises InputError for what cannot be read, OnboardError where the page cannot be written; both name the file.
@@ -61,7 +61,10 @@ def render(story: Story, *, outcome: Outcome | None = None, map_name: str | None
     contents, thinned = contents_of(story, around, lanes, moments, first)
     distributions = times_of(story)
     contents |= {
-        "timed": bool(distributions),
+        "timed": {
+            "stages": bool(story.took_ms.any()),
+            "decisions": bool(np.isfinite(story.delay_ms).any()),
+        },
         "from_s": float(story.t_s[drives[0].first]) if drives else 0.0,
         "replayed": _replayed(outcome),
     }
@@ -87,7 +90,7 @@ def render(story: Story, *, outcome: Outcome | None = None, map_name: str | None
         changes_left=max(0, len(changes) - ROWS_AT_MOST),
         distributions=[histogram(one) for one in distributions],
         stages=[times(name, "", story.stage_ms[:, place], None) for place, name in enumerate(story.stages)]
-        if distributions else [],
+        if story.took_ms.any() else [],
         quantiles=QUANTILES,
         around=around,
     )  # fmt: skip

@@ -47,7 +47,8 @@ class Story:
     decision_ms:  what the policy took, where a decision was due; delay_ms: from sensing to its command on the wire
     stages, stage_ms: names, (n, stages) [ms]
     cameras:      whether a frame of each camera was there
-    scans:        (n, 180) range [m], inf where nothing was seen, NaN where no camera looks; limits_scans: None is the same
+    scans:        (n, 180) range [m], inf where nothing was seen, NaN where no camera looks; as the policy saw it
+    limits_scans: as the limits saw it, None where that is the same
     resets, faults, events, goals: of the ticks that have any, by row
     """
 
@@ -118,7 +119,9 @@ def read_story(files: Sequence[Path]) -> Story:
     with ExitStack() as stack:
         opened = [stack.enter_context(open_recording(file)) for file in files]
         for one in opened:
-            if {TICK, *SCANS} & set(one.left_out) or any(topic.endswith("/tick") for topic in one.left_out):
+            if len(one.sessions) > 1:
+                raise InputError(f"{one.path}: holds {len(one.sessions)} sessions, a page is about one")
+            if one.left_out:
                 raise InputError(f"{one.path}: recorded with other messages on {', '.join(one.left_out)}")
         rows = list(itertools.chain.from_iterable(_rows(one) for one in opened))
         first = opened[0]

@@ -2,38 +2,27 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from hil.maps import load_map
-from hil.report.story import Floats, Story
+from hil.report.building import Building, building_around, share_within
+from hil.report.story import Flags, Floats, Ints, Story
 from onboard.drivers.onboard_types import GoalInput
-from onboard.messages import BINS, Pose
+from onboard.messages import BINS
 
-MARGIN_M = 3.0
-"""Map shown around the path and what was seen."""
 SEEN_CELL_M = 0.05
 SEEN_AT_MOST = 60_000
-MAP_CELLS_AT_MOST = 1_000_000
+FARTHEST_M = 1e6
+TICKS_AT_ONCE = 512
+"""So that memory does not grow with the drive."""
 NEARLY_ALL = 0.5
 """A map on which less of the path lies is likely another one."""
 GOAL_ANSWERS = ("goal_accepted", "goal_refused")
 AZIMUTHS_RAD = np.deg2rad(-180.0 + 360.0 / BINS * (np.arange(BINS) + 0.5))
 
 Cells = npt.NDArray[np.int32]
-
-
-@dataclass(frozen=True, slots=True)
-class Building:
-    """Part of a map: walls (rows, columns) of cells, and the pose of the corner of row 0 and column 0 in the map."""
-
-    name: str
-    cell_m: float
-    corner: Pose
-    walls: npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +42,7 @@ class Surroundings:
     frame: "map" or "odom"
     poses: (n, 3) x, y, yaw [m, rad], NaN before the first odometry
     seen:  (k, 2) cells of `seen_cell_m` with something that the scans hit, x and y
+    often: (k,) whether they were hit more often than half of them
     notes: what a reader should know of the placing
     """
 
@@ -60,6 +50,7 @@ class Surroundings:
     poses: Floats
     goals: tuple[Goal, ...]
     seen: Cells
+    often: Flags
     seen_cell_m: float
     building: Building | None
     notes: tuple[str, ...]
@@ -74,22 +65,23 @@ def surroundings_of(story: Story, map_name: str | None) -> Surroundings:
         first = int(np.argmax(localised))
         if first > 0:
             notes.append(
-                f"The robot was localised from {story.t_s[first]:.1f} s on; what was before is placed by that first fix."
+                f"The robot was localised from {story.t_s[first]:.1f} s on; what was before is placed by that fix."
             )
         poses = _composed(_corrections(story), story.odometry[:, :3])
     else:
         poses = story.odometry[:, :3]
         notes.append("There was no localisation: positions are those of the wheels alone, and drift with them.")
-    seen, cell_m = _seen(story, poses)
+    seen, often, cell_m = _seen(story, poses)
     building = None
     if map_name is not None:
-        building = _building(story, map_name, poses, seen * cell_m)
+        shown = np.concatenate([poses[np.isfinite(poses[:, 0]), :2], seen[often] * cell_m])
+        building = building_around(map_name, shown, story.config.scan)
         if frame == "odom":
             notes.append(f"So the map {building.name} cannot be placed, and is not shown.")
             building = None
-        elif (share := _within(building, poses)) < NEARLY_ALL:
+        elif (share := share_within(building, poses[np.isfinite(poses[:, 0]), :2])) < NEARLY_ALL:
             notes.append(f"Only {100.0 * share:.0f} % of the path lie on the map {building.name}: is it the right one?")
-    return Surroundings(frame, poses, _goals(story, frame, poses), seen, cell_m, building, tuple(notes))
+    return Surroundings(frame, poses, _goals(story, frame, poses), seen, often, cell_m, building, tuple(notes))
 
 
 def _corrections(story: Story) -> Floats:
@@ -107,60 +99,29 @@ def _composed(correction: Floats, poses: Floats) -> Floats:
     return np.column_stack([x, y, correction[:, 2] + poses[:, 2]])
 
 
-def _seen(story: Story, poses: Floats) -> tuple[Cells, float]:
-    """Return the cells that scans hit, and their size: twice as large until there are few enough."""
-    found = [np.empty((0, 2), np.int32)]
-    for start in range(0, story.ticks, 512):  # so that memory does not grow with the drive
-        ranges, at = story.scans[start : start + 512], poses[start : start + 512]
-        hit = np.isfinite(ranges) & np.isfinite(at[:, :1])
-        row, column = np.nonzero(hit)
+def _seen(story: Story, poses: Floats) -> tuple[Cells, Flags, float]:
+    """Return the cells that scans hit, whether often, and their size: twice as large until there are few enough."""
+    cells, counts = np.empty((0, 2), np.int32), np.empty(0, np.int64)
+    for start in range(0, story.ticks, TICKS_AT_ONCE):
+        ranges, at = story.scans[start : start + TICKS_AT_ONCE], poses[start : start + TICKS_AT_ONCE]
+        row, column = np.nonzero(np.isfinite(ranges) & np.isfinite(at[:, :1]))
         bearing = at[row, 2] + AZIMUTHS_RAD[column]
         xy = at[row, :2] + ranges[row, column, None] * np.column_stack([np.cos(bearing), np.sin(bearing)])
-        found.append(_cells(xy, SEEN_CELL_M))
-    cells, cell_m = np.unique(np.concatenate(found), axis=0), SEEN_CELL_M
+        hit = np.floor(np.clip(xy, -FARTHEST_M, FARTHEST_M) / SEEN_CELL_M).astype(np.int32)
+        cells, counts = _counted(np.concatenate([cells, hit]), np.concatenate([counts, np.ones(len(hit), np.int64)]))
+    cell_m = SEEN_CELL_M
     while len(cells) > SEEN_AT_MOST:
-        cells, cell_m = np.unique(np.floor_divide(cells, 2), axis=0), 2.0 * cell_m
-    return cells, cell_m
-
-
-def _cells(xy_m: Floats, cell_m: float) -> Cells:
-    limit = np.iinfo(np.int32).max * cell_m
-    cells = np.floor(np.clip(xy_m, -limit, limit) / cell_m).astype(np.int32)
-    return np.asarray(np.unique(cells, axis=0) if len(cells) else cells.reshape(0, 2))
-
-
-def _building(story: Story, map_name: str, poses: Floats, seen_m: Floats) -> Building:
-    """Return the part of a map around the path and what was seen, with cells twice as large until they are few."""
-    world, section = load_map(map_name), story.config.scan
-    walls = world.overlapping(section.z_min_m, section.z_max_m)
-    corner, cell_m = world.map_from_grid, world.cell_m
-    shown = np.concatenate([poses[np.isfinite(poses[:, 0]), :2], seen_m.reshape(-1, 2)])
-    if len(shown):
-        c, s = math.cos(corner.yaw_rad), math.sin(corner.yaw_rad)
-        grid = (shown - [corner.x_m, corner.y_m]) @ np.array([[c, -s], [s, c]])
-        low, high = np.floor((grid.min(axis=0) - MARGIN_M) / cell_m), np.ceil((grid.max(axis=0) + MARGIN_M) / cell_m)
-        (left, bottom), (right, top) = ([int(np.clip(one, 0, size)) for one, size in zip(edge, walls.shape[::-1])]
-                                        for edge in (low, high))  # fmt: skip
-        if right > left and top > bottom:
-            walls = walls[bottom:top, left:right]
-            x, y = left * cell_m, bottom * cell_m
-            corner = Pose(corner.x_m + c * x - s * y, corner.y_m + s * x + c * y, corner.yaw_rad)
-    while walls.size > MAP_CELLS_AT_MOST:
-        padded = np.pad(walls, [(0, size % 2) for size in walls.shape])
-        walls = padded[::2, ::2] | padded[1::2, ::2] | padded[::2, 1::2] | padded[1::2, 1::2]
+        cells, counts = _counted(np.floor_divide(cells, 2), counts)
         cell_m *= 2.0
-    return Building(world.name, cell_m, corner, walls)
+    return cells, counts > np.median(counts) if len(counts) else counts > 0, cell_m
 
 
-def _within(building: Building, poses: Floats) -> float:
-    """Return which part of the poses lies on the part of the map."""
-    at = poses[np.isfinite(poses[:, 0]), :2]
-    if not len(at):
-        return 1.0
-    corner = building.corner
-    c, s = math.cos(corner.yaw_rad), math.sin(corner.yaw_rad)
-    grid = (at - [corner.x_m, corner.y_m]) @ np.array([[c, -s], [s, c]]) / building.cell_m
-    return float(((grid >= 0) & (grid <= building.walls.shape[::-1])).all(axis=1).mean())
+def _counted(cells: Cells, counts: Ints) -> tuple[Cells, Ints]:
+    """Return each cell once, with the sum of its counts."""
+    if not len(cells):
+        return cells, counts
+    once, place = np.unique(cells, axis=0, return_inverse=True)
+    return once, np.bincount(place.ravel(), weights=counts).astype(np.int64)
 
 
 def _goals(story: Story, frame: str, poses: Floats) -> tuple[Goal, ...]:

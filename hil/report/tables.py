@@ -9,7 +9,7 @@ from datetime import datetime, timedelta, timezone
 
 import numpy as np
 
-from hil.report.figures import Drive, Times
+from hil.report.figures import Drive, Times, plural
 from hil.report.moments import missed_decisions, never_seen, runs
 from hil.report.reasons import ZONE, Row, row_of
 from hil.report.story import Floats, Story
@@ -55,7 +55,7 @@ def changes_of(story: Story) -> list[Change]:
                 row_of(str(reason)),
                 _pair(story.wanted[worst]),
                 _pair(story.command[worst]),
-            )  # fmt: skip
+            )
         )
     return found
 
@@ -74,23 +74,21 @@ def tiles_of(story: Story, drives: Sequence[Drive], distributions: Sequence[Time
     where = int(nearest.argmin())
     found = [
         Tile("way driven", f"{driven_m:.1f} m", f"{driven_m / driving_s:.2f} m/s on average" if driving_s else ""),
-        Tile("cut by collision zones", f"{stretches:,} times", "stretches of commands in a row"),
+        Tile("cut by collision zones", f"{plural(stretches, 'time')}", "each some commands in a row"),
     ]
     if np.isfinite(nearest[where]):
         found.append(
-            Tile(
-                "nearest thing seen", f"{nearest[where]:.2f} m", f"from the robot's middle, at {story.t_s[where]:.1f} s"
-            )
+            Tile("nearest thing seen", f"{nearest[where]:.2f} m", f"from its middle, at {story.t_s[where]:.1f} s")
         )
-    for one in distributions:
-        if one.limit_ms is not None and one.quantiles:
-            found.append(
-                Tile(one.name, f"{one.quantiles[2]:.1f} ms", f"p99; limit {one.limit_ms:.1f} ms, {one.over:,} above")
-            )
+    found += [
+        Tile(one.name, f"{one.quantiles[2]:.1f} ms", f"p99; limit {one.limit_ms:.1f} ms, {one.over:,} above")
+        for one in distributions
+        if one.limit_ms is not None
+    ]
     decisions = int((story.acted > 0).sum())
     missed = int(missed_decisions(story).sum())
-    found.append(Tile("decisions", f"{decisions:,}", f"{missed:,} missed, {len(story.resets):,} resets of the memory"))
-    return found
+    resets = plural(len(story.resets), "reset")
+    return [*found, Tile("decisions", f"{decisions:,}", f"{missed:,} missed, {resets} of the memory")]
 
 
 def began(session: Mapping[str, str], first_ns: int) -> str:
@@ -109,7 +107,8 @@ def record_of(story: Story) -> list[tuple[str, str]]:
     model = session.get("model_sha256", "")
     return [
         ("robot", session.get("robot", "") or config.robot.name),
-        ("version", f"onboard {session.get('onboard_version', 'unknown')}, recordings of format {session.get('format', 'unknown')}"),
+        ("version", f"onboard {session.get('onboard_version', 'unknown')}"),
+        ("format of the recording", session.get("format", "unknown")),
         ("policy", config.policy.model + (f", sha256 {model[:HASH_DIGITS]}" if model else "")),
         ("configuration", f"sha256 {hashed}"),
         ("rates", f"{config.rates.control_hz:g} ticks/s, a decision every {config.rates.ticks_per_decision}, "

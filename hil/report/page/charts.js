@@ -30,13 +30,14 @@ class Charts {
     this.zooming = false;
     this.gaps = (chart, series, first, last, gaps) => [...gaps, ...run.gaps.map((ends) => ends.map((t) => Math.round(chart.valToPos(t, "x", true))))];
     this.addLanes();
-    this.addLines("v", "forward speed", "m/s", this.commands("v"), 118);
-    this.addLines("w", "turning speed, + is left", "rad/s", this.commands("w"), 118);
+    this.addLines("v", "forward speed", "m/s", this.commands("v"), 96);
+    this.addLines("w", "turning speed, + is left", "rad/s", this.commands("w"), 96);
     this.addLines("distance", "distances", "m", [
       { name: "to the goal", values: run.series.goal_m, colour: "goal" },
-      { name: "to the nearest thing seen", values: run.series.nearest_m, colour: "scan" },
-    ], 104);
-    if (run.timed) this.addTimes();
+      { name: "to the nearest thing seen", values: run.series.nearest_m, colour: "nearest", width: 1.4 },
+    ], run.timed.decisions ? 88 : 108, { last: !run.timed.decisions });
+    if (run.timed.stages) this.addStages();
+    if (run.timed.decisions) this.addDecisions();
     for (const chart of this.all) this.listen(chart);
     new ResizeObserver(() => this.resize()).observe(place);
     focus.onChange(() => this.step());
@@ -57,6 +58,12 @@ class Charts {
       stroke: () => palette.get("soft"), font: "11px system-ui, sans-serif",
       grid: { stroke: () => palette.get("grid"), width: 1 }, ticks: { show: false }, ...extra,
     };
+  }
+
+  /** Only the first and the last chart name the seconds; the lines of the others stand below theirs. */
+  timeAxis(named) {
+    const said = (value) => `${Number(value.toFixed(3))} s`;
+    return this.axis({ size: named ? 20 : 4, values: (one, splits) => splits.map((value) => (named ? said(value) : "")) });
   }
 
   make(id, title, legend, options, data) {
@@ -93,7 +100,7 @@ class Charts {
         stroke: () => palette.get(line.colour), width: line.width || 1.6, dash: line.dash, paths: line.paths, gaps: this.gaps,
         points: { show: false }, spanGaps: true, ...line.options,
       }))],
-      axes: [this.axis({ size: 20, values: (one, splits) => splits.map((value) => `${Number(value.toFixed(3))}`) }), this.axis({ size: AXIS_PX, splits: extra.splits, space: 26 })],
+      axes: [this.timeAxis(extra.last), this.axis({ size: AXIS_PX, space: 26 })],
       hooks: extra.hooks,
     }, [this.run.series.t, ...listed]);
     this.legends.push({ chart, lines, keys: legend, unit });
@@ -106,8 +113,8 @@ class Charts {
     return [low >= 0 && low < 0.5 * (high - low) + 1e-9 ? -room / 3 : low - room, high + room];
   }
 
-  addTimes() {
-    const { stages, series, robot } = this.run, rows = this.run.ticks, lines = [];
+  addStages() {
+    const { stages, robot } = this.run, rows = this.run.ticks, lines = [];
     let sum = new Float32Array(rows);
     stages.names.forEach((name, stage) => {
       sum = sum.map((value, row) => value + stages.ms[stage * rows + row]);
@@ -115,10 +122,14 @@ class Charts {
     });
     lines.reverse();
     for (const line of lines) line.options.fill = () => palette.get(line.colour);
-    this.addLines("stages", "a tick's stages, one on the other; dashed is the period", "ms", lines, 118, {
+    this.addLines("stages", "a tick's stages, one on the other; dashed is the period", "ms", lines, 96, {
       range: (one, low, high) => [0, Math.max(1.08 * (high || 0), 1.15 * robot.period_ms)],
       hooks: { draw: [(chart) => this.level(chart, robot.period_ms)] },
     });
+  }
+
+  addDecisions() {
+    const { series, robot } = this.run;
     const point = { paths: () => null, points: { show: true, size: 5, width: 1.5 } };
     const dots = (name, values, colour, hollow) => ({
       name, values, colour, points: true,
@@ -126,7 +137,8 @@ class Charts {
     });
     this.addLines("decisions", "decisions; dashed is the policy's budget, a cross a missed one", "ms", [
       dots("from sensing to acting", series.delay_ms, "stage-4", true), dots("policy took", series.decision_ms, "stage-3", false),
-    ], 118, {
+    ], 116, {
+      last: true,
       range: (one, low, high) => [0, Math.max(1.1 * (high || 0), 1.2 * robot.budget_ms)],
       hooks: { draw: [(chart) => this.level(chart, robot.budget_ms), (chart) => this.misses(chart)] },
     });
@@ -162,10 +174,11 @@ class Charts {
   addLanes() {
     const lanes = [{ name: "events", spans: [] }, ...this.run.lanes], count = lanes.length;
     this.lanes = lanes;
-    const chart = this.make("lanes", "what happened", [], {
+    const signs = "◆ goal or state, ▲ memory reset, ✕ deadline or engine, ⬣ e-stop, ■ recovery, ● sensor or note";
+    const chart = this.make("lanes", "what happened", [element("span", {}, signs)], {
       height: count * LANE_PX + 26, scales: this.scales({ y: { range: [0, count] } }), series: [{}, { paths: () => null, points: { show: false } }],
       axes: [
-        this.axis({ size: 20, values: (one, splits) => splits.map((value) => `${Number(value.toFixed(3))} s`) }),
+        this.timeAxis(true),
         this.axis({ size: AXIS_PX, grid: { show: false }, splits: lanes.map((_, place) => place + 0.5), filter: (one, splits) => splits,
           values: () => lanes.map((_, place) => this.clippedName(lanes[count - 1 - place].name)) }),
       ],
@@ -182,7 +195,7 @@ class Charts {
     this.clipped(chart, (context) => {
       const at = (t) => chart.valToPos(t, "x", true) / devicePixelRatio, top = chart.bbox.top / devicePixelRatio;
       const left = chart.bbox.left / devicePixelRatio, right = left + chart.bbox.width / devicePixelRatio;
-      context.font = "11px system-ui, sans-serif"; context.textBaseline = "middle";
+      context.font = "11px system-ui, sans-serif"; context.textBaseline = "middle"; context.textAlign = "left";
       this.lanes.forEach((lane, place) => {
         let drawnTo = -Infinity;
         for (const [from, to, label, kind] of lane.spans) {
@@ -311,7 +324,10 @@ class Charts {
   tell(row) {
     for (const { lines, keys, unit } of this.legends) {
       lines.forEach((line, place) => {
-        keys[place].lastChild.textContent = number((line.own || line.values)[row], 2);
+        const values = line.own || line.values;
+        let told = row;
+        while (line.points && told > 0 && !Number.isFinite(values[told])) told--;
+        keys[place].lastChild.textContent = number(values[told], 2);
       });
     }
   }

@@ -40,7 +40,13 @@ function rowAt(time, wanted) {
   return row + 1 < time.length && time[row + 1] - wanted < wanted - time[row] ? row + 1 : row;
 }
 
-const number = (value, digits, unit) => (Number.isFinite(value) ? `${value.toFixed(digits)}${unit ? " " + unit : ""}` : "–");
+/** Return a number as a person reads it; minus zero is zero, what is not there a dash. */
+function number(value, digits, unit) {
+  if (!Number.isFinite(value)) return "–";
+  const text = value.toFixed(digits);
+  return `${Number(text) === 0 ? text.replace("-", "") : text}${unit ? " " + unit : ""}`;
+}
+
 const byId = (id) => document.getElementById(id);
 
 function element(name, attributes = {}, text) {

@@ -1,5 +1,5 @@
 // The path on the map, with what was seen; click to go to the nearest moment, drag to move, buttons or Ctrl+wheel to zoom.
-const CLICK_PX = 4, ZOOM_STEP = 1.35, FIT_MARGIN = 0.07, MOST_ZOOM = 400, LEAST_FIT_M = 4;
+const CLICK_PX = 4, JUMP_M = 0.5, ZOOM_STEP = 1.35, FIT_MARGIN = 0.07, MOST_ZOOM = 400, LEAST_FIT_M = 4;
 const SCALE_BARS_M = [0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500];
 
 class MapView {
@@ -147,17 +147,19 @@ class MapView {
   }
 
   drawSeen(context) {
-    const { cells, cell_m: cell, corner } = this.run.map.seen, size = Math.max(1, 0.8 * cell * this.scale);
+    const { cells, often, cell_m: cell, corner } = this.run.map.seen, size = Math.max(1, cell * this.scale);
     context.fillStyle = palette.get("seen");
     for (let place = 0; place < cells.length; place += 2) {
+      context.globalAlpha = often[place / 2] ? 1 : 0.4;
       const [px, py] = this.toScreen(corner[0] + (cells[place] + 0.5) * cell, corner[1] + (cells[place + 1] + 0.5) * cell);
       context.fillRect(px - size / 2, py - size / 2, size, size);
     }
+    context.globalAlpha = 1;
   }
 
   /** The path in the colour of what shaped its commands. */
   drawPath(context) {
-    const { x, y } = this.run.series, { names, codes } = this.run.reasons, reach = this.run.period_s * 3;
+    const { x, y } = this.run.series, { names, codes } = this.run.reasons;
     context.lineCap = context.lineJoin = "round";
     for (const pass of ["halo", "line"]) {
       let row = 0;
@@ -165,7 +167,7 @@ class MapView {
         const kind = names[codes[row]][1];
         let end = row + 1;
         while (end < x.length && names[codes[end]][1] === kind) end++;
-        this.strokePath(context, x, y, row, Math.min(end, x.length - 1), pass, kind, reach);
+        this.strokePath(context, x, y, row, Math.min(end, x.length - 1), pass, kind);
         row = end;
       }
     }
@@ -177,6 +179,7 @@ class MapView {
     for (let row = first; row <= last; row++) {
       if (!Number.isFinite(x[row])) { down = false; continue; }
       const [px, py] = this.toScreen(x[row], y[row]);
+      down = down && Math.hypot(x[row] - x[row - 1], y[row] - y[row - 1]) < JUMP_M;
       if (down) context.lineTo(px, py); else context.moveTo(px, py);
       down = true;
     }

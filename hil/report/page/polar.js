@@ -151,6 +151,11 @@ class PolarView {
     if (!goal || !Number.isFinite(x[row])) return;
     const dx = goal[1] - x[row], dy = goal[2] - y[row], range = Math.min(this.far, Math.hypot(dx, dy));
     const [px, py] = this.at(Math.atan2(dy, dx) - yaw[row], range);
-    glyph(context, "goal", px, py, 6, palette.get("goal"), palette.get("card"));
+    if (Math.hypot(dx, dy) > this.far) {
+      glyph(context, "goal", px, py, 6, palette.get("goal"), palette.get("card"));
+      return;
+    }
+    context.beginPath(); context.arc(px, py, Math.max(4, this.run.map.tolerance_m * this.scale), 0, 2 * Math.PI);
+    context.lineWidth = 2; context.strokeStyle = palette.get("goal"); context.stroke();
   }
 }
