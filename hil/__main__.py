@@ -23,6 +23,7 @@ from hil.report.command import report_command
 from hil.robot import Senses, SimulatedRobot
 from hil.scenario import choose
 from hil.sim import run_sim
+from hil.target.command import target
 from hil.textures import PLAIN, draw_look
 from hil.twin.command import guard, twin, twin_demo, twin_latency, twin_robot
 from hil.view.command import view
@@ -173,12 +174,13 @@ def demo(
 
 
 app.command("replay")(replay_command)
-app.command("report")(report_command)
 app.command("import")(import_command)
+app.command("report")(report_command)
 app.command()(view)
 app.command("evaluate")(evaluate_command)
 app.command("baselines")(baselines_command)
 app.command()(ceiling)
+app.command()(target)
 app.command()(twin)
 app.command("depth-noise")(measure_depth_noise)
 app.command()(guard)

@@ -34,10 +34,14 @@ def demo_config(given: Config, model: str | None) -> Config:
     )
 
 
-def as_toml(config: Config) -> str:
-    """Return the text of which `load_config` makes the same configuration. What is None is left out."""
-    tables = [f"\n[{name}]\n{_rows(table)}" for name, table in config.model_dump(mode="json").items() if table]
-    return HEAD + "".join(tables)
+def as_toml(config: Config, head: str = HEAD, stated_only: bool = False) -> str:
+    """Return the text of which `load_config` makes the same configuration. What is None is left out.
+
+    stated_only: leave out what is as it would be anyway
+    """
+    values = config.model_dump(mode="json", exclude_defaults=stated_only)
+    tables = [f"\n[{name}]\n{_rows(table)}" for name, table in values.items() if table]
+    return head + "".join(tables)
 
 
 def _rows(table: dict[str, Any]) -> str:

@@ -22,6 +22,7 @@ from onboard.tick import Acted, TickRecord
 
 MS = 1_000_000
 START_NS = 5_000 * MS
+STAGES = {"inbox": 2 * MS}
 
 
 @dataclass
@@ -44,7 +45,9 @@ def record() -> TickRecord:
         color=ColorFrame(2, 1, np.zeros((1, 1, 3), np.uint8)),
     )
     slot = Slot(70, START_NS, START_NS, 2)
-    return replace(some, slot=slot, inputs=inputs, sent_ns=START_NS + 4 * MS, acted=None, reason="policy")
+    return replace(
+        some, slot=slot, inputs=inputs, sent_ns=START_NS + 4 * MS, acted=None, reason="policy", stage_ns=STAGES
+    )
 
 
 def told(wire: Wire, of: TickRecord) -> Used:
@@ -61,7 +64,7 @@ def test_a_tick_without_a_decision(wire: Wire) -> None:
     before_ns = wall_ns()
     used = told(wire, replace(record(), sensed=None))
     assert before_ns <= used.told_ns <= wall_ns()
-    expected = Used(used.told_ns, 9 * MS, 5 * MS, 70, 2, 0, 0, 0, "policy", {"front": 111, "color": 333})
+    expected = Used(used.told_ns, 9 * MS, 2 * MS, 5 * MS, 70, 2, 0, 0, 0, "policy", {"front": 111, "color": 333})
     assert used == expected
 
 

@@ -37,7 +37,8 @@ class Used:
     """What one tick and its command used.
 
     told_ns:   wall time of the robot's machine at which this was told [ns]
-    taken_ns:  how long before that the tick began and took what had come [ns]; its command was written in between
+    taken_ns:  how long before that the tick began [ns]; its command was written in between
+    inbox_ns:  how long it then took what had come [ns]; it had the images at the end of that
     sent_ns:   how long before that its command was written [ns]
     slot:      number of the tick on its grid; missed: slots skipped just before it
     sensed:    number of the decision that began in this tick, 0 when none
@@ -49,6 +50,7 @@ class Used:
 
     told_ns: int
     taken_ns: int
+    inbox_ns: int
     sent_ns: int
     slot: int
     missed: int
@@ -76,6 +78,7 @@ class UsedImages:
             "slot": record.slot.number,
             "missed": record.slot.missed,
             "taken_ns": now_ns - record.slot.start_ns,
+            "inbox_ns": record.stage_ns["inbox"],
             "sent_ns": now_ns - record.sent_ns,
             "sensed": record.sensed.number if record.sensed is not None else 0,
             "acted": acted.number if acted is not None and in_force else 0,

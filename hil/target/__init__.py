@@ -1,0 +1,1 @@
+"""The target in the loop: world and base here, `onboard run` on another machine, round trips measured on the wire."""
