@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from rosbags.highlevel import AnyReader
 from runtime_bench import LEFT, MOUNTS, Bench, Puppet, with_noise
+from waiting import until
 
 from onboard.config import RecordSection
 from onboard.counters import Counters
@@ -314,13 +315,11 @@ def test_a_tick_is_recorded_whole_or_not_at_all_and_the_state_stands_after_a_los
     bench.ask()
     bench.ticks(4)
     recorded.recorder.write("/flushed", message_type(String), to_cdr(String("")), NS_PER_S)
-    while recorded.recorder.waiting:
-        pass
+    until(lambda: not recorded.recorder.waiting)
     held = Held(recorded.recorder)
     bench.ticks(12)
     held.go()
-    while recorded.recorder.waiting:
-        pass
+    until(lambda: not recorded.recorder.waiting)
     bench.e_stop = True
     bench.ticks(5)
     recorded.recorder.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import struct
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,10 +17,10 @@ from onboard.scheduler import NS_PER_S
 
 ROSBAG2_INDEX = "metadata.yaml"
 DAMAGE = (
-    ValueError, KeyError, IndexError, TypeError, AttributeError, AssertionError, EOFError, struct.error, RuntimeError,
-    MemoryError, OverflowError, RecursionError, sqlite3.Error,
+    ValueError, LookupError, ArithmeticError, TypeError, AttributeError, NameError, SyntaxError, AssertionError,
+    EOFError, RuntimeError, MemoryError, struct.error, sqlite3.Error,
 )  # fmt: skip
-"""What the library raises, beside errors of its own, where a file is damaged."""
+"""What the library raises, beside errors of its own, where a file is damaged: it writes Python of the definitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,16 +108,30 @@ def open_bag(paths: Sequence[Path]) -> Iterator[Bag]:
 @contextmanager
 def _readable(name: str) -> Iterator[None]:
     """Turn what the library raises into an InputError that names the bag."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{name}: cannot be read: {error.strerror or error}") from error
+    except (*_errors(), *DAMAGE) as error:
+        line = (str(error).splitlines() or [""])[0] or type(error).__name__
+        raise InputError(f"{name}: not a bag that can be read: {line}") from error
+
+
+def _errors() -> tuple[type[Exception], ...]:
+    """Return the library's own errors, with those of the SQLite and zstd bindings that it has from 0.11 on."""
     from rosbags.highlevel import AnyReaderError
     from rosbags.rosbag1 import ReaderError as Ros1Error
     from rosbags.rosbag2 import ReaderError as Ros2Error
     from rosbags.serde import SerdeError
     from rosbags.typesys import TypesysError
 
-    try:
-        yield
-    except OSError as error:
-        raise InputError(f"{name}: cannot be read: {error.strerror or error}") from error
-    except (AnyReaderError, Ros1Error, Ros2Error, SerdeError, TypesysError, *DAMAGE) as error:
-        line = (str(error).splitlines() or [""])[0] or type(error).__name__
-        raise InputError(f"{name}: not a bag that can be read: {line}") from error
+    found: list[type[Exception]] = [AnyReaderError, Ros1Error, Ros2Error, SerdeError, TypesysError]
+    with suppress(ImportError):
+        import apsw
+
+        found.append(apsw.Error)
+    with suppress(ImportError):
+        from backports.zstd import ZstdError
+
+        found.append(ZstdError)
+    return tuple(found)

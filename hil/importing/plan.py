@@ -77,8 +77,16 @@ def planned(bag: Bag, asked: Asked, folder: Path) -> Plan:
     topics |= {cameras.color: "color/image"} if cameras.color else {}
     topics |= {laser[0]: scan_source(config.scan.topic).name} if laser else {}
     missing = [f"{role.name}: {role.without}" for role in ROLES if role.without and not roles[role.name]]
+    missing += [] if roles["goals"] else [_goal_line(goal)]
     missing += [*cameras.missing, *lines, *_blind(bag, cameras, laser is not None)]
     return Plan(config, topics, laser, goal, tuple(missing))
+
+
+def _goal_line(goal: Arrived | None) -> str:
+    if goal is None:
+        return "goals: without odometry none can be asked for, so nothing is decided"
+    at = goal.sample.pose.position
+    return f"goals: ({at.x:.2f}, {at.y:.2f}) in frame {goal.sample.header.frame_id} is asked for instead"
 
 
 def _blind(bag: Bag, cameras: Cameras, laser: bool) -> list[str]:

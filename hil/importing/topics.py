@@ -41,7 +41,7 @@ ROLES = (
     Role("localization", "amcl_pose", ("geometry_msgs/msg/PoseWithCovarianceStamped",), ("amcl_pose",), True,
          "poses come from the odometry alone"),
     Role("goals", "goal_pose", ("geometry_msgs/msg/PoseStamped",), ("goal_pose", "goal", "move_base_simple_goal"), True,
-         "one goal is asked for instead"),
+         ""),
     Role("commands", "cmd_vel", ("geometry_msgs/msg/Twist", "geometry_msgs/msg/TwistStamped"), ("cmd_vel",), False,
          "there is nothing to compare decisions with"),
 )  # fmt: skip
