@@ -16,6 +16,7 @@ from hil.demo import DemoOptions, run_demo, summary
 from hil.depth_noise_command import measure_depth_noise
 from hil.evaluate.baselines_command import baselines_command
 from hil.evaluate.command import evaluate_command
+from hil.faults.command import faults_command
 from hil.importing.command import import_command
 from hil.maps import map_names
 from hil.replay.command import replay_command
@@ -174,6 +175,7 @@ def demo(
 
 
 app.command("replay")(replay_command)
+app.command("faults")(faults_command)
 app.command("import")(import_command)
 app.command("report")(report_command)
 app.command()(view)

@@ -39,6 +39,11 @@ class Child:
                 start_new_session=True,
             )
 
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        return self._process.pid
+
     def check(self) -> None:
         """Raise OnboardError with its last words when it has ended."""
         code = self._process.poll()

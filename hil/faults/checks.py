@@ -1,0 +1,65 @@
+"""What else must hold under some faults, as checks of a whole run."""
+
+from __future__ import annotations
+
+import itertools
+
+from hil.faults.monitor import GRACE_TICKS
+from hil.faults.musts import Run
+from onboard.config import Config
+from onboard.geometry import distance
+from onboard.scheduler import NS_PER_S
+
+STEP_SLACK_M = 0.6
+"""An honest fix, after some seconds without one, corrects the place by less; what leaps here leaps by metres."""
+LATE_S = 0.3
+
+
+def place_stays(run: Run, config: Config) -> str:
+    """Check that where the robot believes to be does not leap from one tick to the next."""
+    most_mps = config.odometry.max_speed_mps
+    lived = [step for step in run.steps if step.now_ns >= run.onset_ns and step.filtered is not None]
+    for before, now in itertools.pairwise(lived):
+        if before.filtered is None or now.filtered is None:
+            continue
+        leapt_m = distance(before.filtered, now.filtered)
+        if leapt_m > STEP_SLACK_M + most_mps * (now.now_ns - before.now_ns) / NS_PER_S:
+            return f"where it believes to be leaps by {leapt_m:.2f} m in slot {now.slot}"
+    return ""
+
+
+def backs_off_bounded(run: Run, config: Config) -> str:
+    """Check that it backed off no more often than it may, and never faster."""
+    section = config.recovery
+    tries, backing = 0, False
+    for step in run.steps:
+        tries += step.backing and not backing
+        backing = step.backing
+        if step.command.v_mps < -section.backward_mps and step.backing:
+            return f"it backs off at {-step.command.v_mps:.2f} m/s, must at {section.backward_mps:g}"
+    return f"it backed off {tries} times, must at most {section.tries}" if tries > section.tries else ""
+
+
+def misses_counted(run: Run, config: Config) -> str:
+    """Check that slots were missed, counted, and not caught up in a burst."""
+    during = run.during
+    missed = sum(step.missed for step in during)
+    wanted = int(LATE_S * config.rates.control_hz) - GRACE_TICKS
+    if missed < wanted:
+        return f"{missed} slots were counted as missed, must be {wanted} at least"
+    slots = [step.slot for step in during]
+    return "" if len(set(slots)) == len(slots) else "a slot was lived twice"
+
+
+def no_contact(run: Run, config: Config) -> str:
+    """Check that nothing was touched, where that is known."""
+    return f"{run.contacts} contacts" if run.contacts else ""
+
+
+def halves_then_stands(run: Run, config: Config) -> str:
+    """Check that after a first miss the robot goes no faster than half as fast."""
+    during = run.during
+    due = config.rates.ticks_per_decision + config.rates.delay_ticks + GRACE_TICKS
+    before = max((abs(step.command.v_mps) for step in during[:due]), default=0.0)
+    worst = max((abs(step.command.v_mps) for step in during[due:]), default=0.0)
+    return f"it goes {worst:.2f} m/s after a miss, must at most {before / 2:.2f}" if worst > before / 2 + 1e-9 else ""

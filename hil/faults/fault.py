@@ -1,0 +1,48 @@
+"""A fault: what is done to the robot, what must come of it, within how long, and which rule says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from hil.faults.musts import Must
+from hil.faults.schedule import Injection, Scene
+
+LASTS_S = 2.0
+
+
+class Need(Enum):
+    """What a fault needs that not every run has, and why a recording has it not."""
+
+    IMAGES = "its scan came ready-made: there are no images to spoil"
+    FIXES = "no localisation came in it"
+    COLOR = "no colour image is in it"
+    BASE = "what the base did is in the recording, and cannot be otherwise"
+    CLOCK = "when its ticks were is in the recording, and cannot be otherwise"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A row of the table.
+
+    what:     is done to the robot
+    must:     come of it
+    why:      where the rule stands, in `onboard/` where nothing else is said
+    make:     the injection for a run; None where only a real process can have this fault
+    needs:    what a run must have for it
+    lasts_s:  from onset to end
+    sections: of the configuration that are changed for it
+    process:  how the real process gets it (`live.py`), "" where it does not
+    """
+
+    name: str
+    what: str
+    must: Must
+    why: str
+    make: Callable[[Scene], Injection] | None = None
+    needs: tuple[Need, ...] = ()
+    lasts_s: float = LASTS_S
+    sections: Mapping[str, Any] = field(default_factory=dict)
+    process: str = ""

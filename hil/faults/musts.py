@@ -1,0 +1,195 @@
+"""What must happen under a fault, within how long, and how it is seen in the ticks of a run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from hil.faults.monitor import GRACE_TICKS
+from hil.faults.steps import Step
+from onboard.config import Config
+
+AGAIN_S = 2.0
+"""A robot that may go on does so within this after the end of a fault."""
+
+
+class During(Enum):
+    """What the robot does while the fault is there."""
+
+    STANDS = "stands"
+    NOT_FORWARD = "does not go forward"
+    SLOWS = "goes no faster than in a slow zone"
+    DRIVES = "drives on"
+    HOLDS = "keeps its limits"
+
+
+class Then(Enum):
+    """What it does once the fault is over."""
+
+    GOES_ON = "goes on by itself"
+    STAYS = "stays until there is a new goal"
+    LEAVES = "the run has ended, with a stop"
+    HOLDS = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What happened in one run with one fault.
+
+    ended:    the error that ended the run early, "" for none; stopped_last: whether the last command was a stop
+    contacts: with anything solid, None where that is not known
+    """
+
+    steps: Sequence[Step]
+    onset_ns: int
+    end_ns: int
+    ended: str = ""
+    stopped_last: bool = True
+    contacts: int | None = None
+
+    @property
+    def during(self) -> list[Step]:
+        """The ticks under the fault."""
+        return [step for step in self.steps if self.onset_ns <= step.now_ns < self.end_ns]
+
+    @property
+    def after(self) -> list[Step]:
+        """The ticks after it."""
+        return [step for step in self.steps if step.now_ns >= self.end_ns]
+
+
+Check = Callable[[Run, Config], str]
+"""Returns what is wrong with a run, or ""."""
+
+
+@dataclass(frozen=True, slots=True)
+class Must:
+    """What a fault must come to.
+
+    timeouts: keys of the configuration [ms, or s] whose sum may pass first; `ticks` are given besides
+    decisions: so many decisions may be due before, a number or the key of one; 0 where they play no part
+    reasons:  of the limits (`limits.Reason`) or "none" that may shape the commands then; empty is any
+    state:    how the state begins once it stands for good
+    checks:   what else must hold
+    """
+
+    during: During
+    then: Then = Then.GOES_ON
+    timeouts: tuple[str, ...] = ()
+    decisions: int | str = 0
+    ticks: int = GRACE_TICKS
+    reasons: tuple[str, ...] = ()
+    state: str = ""
+    checks: tuple[Check, ...] = ()
+
+    def within_ticks(self, config: Config) -> int:
+        """Return the tick after the onset, from 0, in which it must be so at the latest."""
+        rates = config.rates
+        waited = math.ceil(round(sum(seconds_of(config, key) for key in self.timeouts) * rates.control_hz, 6))
+        due = self.decisions if isinstance(self.decisions, int) else int(number_of(config, self.decisions))
+        return waited + (due * rates.ticks_per_decision + rates.delay_ticks if due else 0) + self.ticks
+
+    def text(self) -> str:
+        """Return it as a person reads it."""
+        parts = [self.during.value]
+        if self.state:
+            parts.append(f'ends the drive: "{self.state}"')
+        return "; ".join([*parts, *filter(None, [self.then.value])])
+
+
+def number_of(config: Config, key: str) -> float:
+    """Return a number of the configuration, "odometry.stale_ms" say."""
+    table, name = key.split(".")
+    return float(getattr(getattr(config, table), name))
+
+
+def seconds_of(config: Config, key: str) -> float:
+    """Return a time of the configuration in seconds."""
+    value = number_of(config, key)
+    return value / 1e3 if key.endswith("_ms") else value
+
+
+def holds(must: Must, step: Step, config: Config) -> bool:
+    """Return whether a tick is as it must be under the fault."""
+    if must.during is During.STANDS:
+        return step.stands
+    if must.during is During.NOT_FORWARD:
+        return step.command.v_mps <= 0.0
+    if must.during is During.SLOWS:
+        return step.command.v_mps <= config.limits.slow_fraction * config.limits.v_max_mps
+    return True
+
+
+def settled(must: Must, run: Run, config: Config) -> int | None:
+    """Return the tick after the onset, from 0, from which on it is as it must be; None when it never is."""
+    first: int | None = None
+    for number, step in enumerate(run.during):
+        if not holds(must, step, config):
+            first = None
+        elif first is None:
+            first = number
+    return first
+
+
+def problems(must: Must, run: Run, config: Config) -> list[str]:
+    """Return what is not as it must be, in one line each."""
+    began = [step for step in run.steps if step.now_ns < run.onset_ns][-GRACE_TICKS:]
+    if not any(not step.stands for step in began):
+        return ["the robot stood when the fault began, so nothing was shown"]
+    found = [*_during(must, run, config), *_then(must, run, config)]
+    return found + [wrong for check in must.checks if (wrong := check(run, config))]
+
+
+def _during(must: Must, run: Run, config: Config) -> list[str]:
+    during, within = run.during, must.within_ticks(config)
+    if must.during is During.DRIVES:
+        return _drives(during)
+    if must.then is Then.LEAVES or must.during is During.HOLDS:
+        return []
+    if len(during) <= within:
+        return [f"only {len(during)} ticks of the fault were lived, it may take {within}"]
+    first = settled(must, run, config)
+    if first is None:
+        return [f"it never {must.during.value}"]
+    found = [] if first <= within else [f"it {must.during.value} from tick {first} on, must by tick {within}"]
+    other = sorted({step.reason for step in during[max(first, 0) :]} - set(must.reasons))
+    if must.reasons and other:
+        found.append(f"it {must.during.value} for another reason: {', '.join(other)}")
+    return found
+
+
+def _drives(during: Sequence[Step]) -> list[str]:
+    stopped = next((step for step in during if not step.driving and not step.state.startswith("reached")), None)
+    if stopped is not None:
+        return [f'it does not drive on: "{stopped.state}"']
+    half = during[len(during) // 2 :]
+    if half and not half[-1].state.startswith("reached") and all(step.stands for step in half):
+        return [f"it does not drive on: it stands ({half[-1].reason})"]
+    return []
+
+
+def _then(must: Must, run: Run, config: Config) -> list[str]:
+    if must.then is Then.LEAVES:
+        return _left(run)
+    if run.ended:
+        return [f"the run ended: {run.ended}"]
+    after = run.after
+    if must.then is Then.STAYS:
+        moved = next((step for step in after if not step.stands), None)
+        last = (after or run.during)[-1]
+        found = [] if moved is None else [f"it moves again in slot {moved.slot}, nobody asked for it"]
+        wrong = must.state and not last.state.startswith(must.state)
+        return [*found, f'its state is "{last.state}"'] if wrong else found
+    again = after[: round(AGAIN_S * config.rates.control_hz)]
+    idle = [step for step in again if step.stands and not step.state.startswith("reached")]
+    if must.then is Then.GOES_ON and again and len(idle) == len(again):
+        return [f'it does not go on: it stands ({again[-1].reason}, "{again[-1].state}")']
+    return []
+
+
+def _left(run: Run) -> list[str]:
+    if not run.ended:
+        return ["the run goes on"]
+    return [] if run.stopped_last else ["the run ended without a stop"]

@@ -1,0 +1,33 @@
+"""One fault of the table on the simulated clock: planned, driven, judged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from hil.faults.fault import Fault, Need
+from hil.faults.schedule import Planned, Scene, Schedule
+from hil.faults.simulated import ONSET_S, TAIL_S, Site, at, drive
+from hil.faults.verdict import Mode, Verdict, judge, not_run
+from onboard.config import Config
+
+ONLY_PROCESS = "only a real process can have it"
+
+
+def changed(config: Config, sections: Mapping[str, Mapping[str, Any]]) -> Config:
+    """Return the configuration with some values of some tables changed."""
+    tables = {name: getattr(config, name).model_copy(update=dict(values)) for name, values in sections.items()}
+    return config.model_copy(update=tables)
+
+
+def in_simulation(fault: Fault, site: Site) -> Verdict:
+    """Drive with a fault on the simulated clock and judge it. Raises InputError where the start is not free."""
+    if fault.make is None:
+        return not_run(fault, Mode.CLOCK, ONLY_PROCESS)
+    config = changed(site.config, fault.sections)
+    planned = Planned(fault.make(Scene(config, site.mounts, site.seed)), at(ONSET_S), at(ONSET_S + fault.lasts_s))
+    until_s = ONSET_S + fault.lasts_s + TAIL_S
+    run = drive(site, config, Schedule([planned]), until_s, color=Need.COLOR in fault.needs)
+    run = replace(run, onset_ns=planned.onset_ns, end_ns=planned.end_ns)
+    return judge(fault, Mode.CLOCK, run, config, site.plant)

@@ -1,0 +1,172 @@
+"""The seams of a runtime with faults in them: each object here stands behind one of its protocols, before another."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hil.faults.schedule import COLOR, Schedule
+from onboard.config import CamerasSection
+from onboard.drivers.dds_camera import DdsColorCamera, DdsDepthCamera
+from onboard.drivers.ros_messages import optical_frame, ros_image
+from onboard.drivers.ros_types import Image
+from onboard.drivers.wire import Received
+from onboard.inference import Inference, Result
+from onboard.interfaces import Drive, Inbox
+from onboard.messages import ColorFrame, DepthFrame, Inputs, Memory, Observation, Twist
+from onboard.mounts import Mounts
+from onboard.scheduler import NS_PER_S, Clock, SimulatedClock
+
+SENDERS_AHEAD_NS = 24 * 3600 * NS_PER_S
+"""The clock in the headers of images is not the runtime's, and may be set back without becoming negative."""
+
+
+class Feed:
+    """Stands for the wire of one camera: what is put in is what the camera's driver takes."""
+
+    undecodable = 0
+
+    def __init__(self) -> None:
+        self._waiting: list[Received] = []
+
+    def reader(self, name: str) -> Feed:
+        """Return the reader of the only topic."""
+        return self
+
+    def put(self, sample: Image) -> None:
+        """Let a message arrive."""
+        self._waiting.append(Received(sample, 0))
+
+    def take(self) -> list[Received]:
+        """Return what arrived since the last call."""
+        waiting, self._waiting = self._waiting, []
+        return waiting
+
+
+class FaultyInbox:
+    """`interfaces.Inbox` before another: every image goes as a message through the runtime's own driver of cameras.
+
+    A frame of the other inbox is a message when its number is new. So what a driver judges (size, encoding, a covered
+    lens, age) is judged here as on the robot, with faults in the messages.
+    """
+
+    def __init__(self, inner: Inbox, mounts: Mounts, section: CamerasSection, schedule: Schedule) -> None:
+        self._inner, self._schedule = inner, schedule
+        self._feeds = {name: Feed() for name in (*mounts.depth, COLOR)}
+        self._depth = {name: DdsDepthCamera(self._feeds[name], mount, section) for name, mount in mounts.depth.items()}
+        self._color = DdsColorCamera(self._feeds[COLOR], section)
+        self._numbers: dict[str, int] = {}
+
+    def take(self, now_ns: int) -> Inputs:
+        """Return what arrived, as faults leave it."""
+        inputs = self._inner.take(now_ns)
+        for name, frame in inputs.depth.items():
+            self._arrive(name, frame, now_ns)
+        if inputs.color is not None:
+            self._arrive(COLOR, inputs.color, now_ns)
+        frames = {name: camera.latest(now_ns) for name, camera in self._depth.items()}
+        inputs = replace(
+            inputs,
+            depth={name: frame for name, frame in frames.items() if frame is not None},
+            color=self._color.latest(now_ns),
+        )
+        for planned in self._schedule.active(now_ns):
+            inputs = planned.injection.inputs(inputs)
+        return inputs
+
+    def close(self) -> None:
+        """Close the other."""
+        self._inner.close()
+
+    def _arrive(self, name: str, frame: DepthFrame | ColorFrame, now_ns: int) -> None:
+        if self._numbers.get(name) == frame.number:
+            return
+        self._numbers[name] = frame.number
+        encoding, pixels = ("16UC1", frame.depth) if isinstance(frame, DepthFrame) else ("rgb8", frame.image)
+        came = ros_image(frame.stamp_ns + SENDERS_AHEAD_NS, optical_frame(name), encoding, pixels)
+        for planned in self._schedule.coming(now_ns):
+            planned.injection.saw(name, came)
+        sample: Image | None = came
+        for planned in self._schedule.active(now_ns):
+            sample = None if sample is None else planned.injection.image(name, sample, now_ns)
+        if sample is not None:
+            self._feeds[name].put(sample)
+
+
+class FaultyInference:
+    """`inference.Inference` before one that answers at once: answers come late, or others come. Busy until they are."""
+
+    def __init__(self, inner: Inference, clock: Clock, schedule: Schedule) -> None:
+        self._inner, self._clock, self._schedule = inner, clock, schedule
+        self._running: tuple[int, Result] | None = None
+        self._done: Result | None = None
+
+    def submit(self, number: int, observation: Observation, memory: Memory) -> bool:
+        """Begin a decision. Return False, doing nothing, while the previous one has not returned."""
+        self._finish()
+        if self._running is not None or not self._inner.submit(number, observation, memory):
+            return False
+        result = self._inner.poll()
+        if result is None:
+            return True
+        now_ns = self._clock.now_ns()
+        ready_ns = now_ns
+        for planned in self._schedule.active(now_ns):
+            result = planned.injection.result(result)
+            ready_ns += planned.injection.late_ns(now_ns, planned.end_ns)
+        took = {"finished_ns": ready_ns, "elapsed_ns": ready_ns - now_ns} if ready_ns > now_ns else {}
+        self._running = ready_ns, replace(result, **took)
+        return True
+
+    def poll(self) -> Result | None:
+        """Return the newest finished result once, or None."""
+        self._finish()
+        result, self._done = self._done, None
+        return result
+
+    def close(self) -> None:
+        """Close the other."""
+        self._inner.close()
+
+    def _finish(self) -> None:
+        if self._running is not None and self._running[0] <= self._clock.now_ns():
+            self._done, self._running = self._running[1], None
+
+
+class FaultyClock:
+    """`scheduler.Clock` over a simulated one: now and then the loop is kept busy past its deadline."""
+
+    def __init__(self, inner: SimulatedClock, schedule: Schedule) -> None:
+        self._inner, self._schedule = inner, schedule
+
+    def now_ns(self) -> int:
+        """Return the simulated time [ns]."""
+        return self._inner.now_ns()
+
+    async def sleep_until(self, deadline_ns: int) -> None:
+        """Return at the deadline, or as much later as the loop is blocked."""
+        await self._inner.sleep_until(deadline_ns)
+        for planned in self._schedule.active(self._inner.now_ns()):
+            self._inner.advance(planned.injection.blocked_ns())
+
+    def close(self) -> None:
+        """Close the other."""
+        self._inner.close()
+
+
+class FaultyDrive:
+    """`interfaces.Drive` before another: what reaches the base is another command, none, or an error."""
+
+    def __init__(self, inner: Drive, clock: Clock, schedule: Schedule) -> None:
+        self._inner, self._clock, self._schedule = inner, clock, schedule
+
+    def send(self, command: Twist) -> None:
+        """Pass on what faults leave of a command. Raises DriverError if the link is gone."""
+        passed: Twist | None = command
+        for planned in self._schedule.active(self._clock.now_ns()):
+            passed = None if passed is None else planned.injection.command(passed)
+        if passed is not None:
+            self._inner.send(passed)
+
+    def close(self) -> None:
+        """Close the other, which sends its stop."""
+        self._inner.close()

@@ -1,0 +1,110 @@
+"""A fault in a simulated run: the whole runtime on the simulated clock, in a building, with faults at its seams."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from hil.eyes import Cameras
+from hil.faults.musts import Run
+from hil.faults.schedule import Schedule
+from hil.faults.seams import FaultyClock, FaultyDrive, FaultyInbox, FaultyInference
+from hil.faults.steps import Step, step_of
+from hil.inbox import SimulatedInbox
+from hil.maps import World
+from hil.needs import wants_color
+from hil.quiet import unlogged
+from hil.robot import Senses, SimulatedRobot
+from hil.routes import Episode
+from hil.world import Body
+from onboard.assembly import build_rigs
+from onboard.config import Config
+from onboard.errors import OnboardError
+from onboard.inference import InlineInference
+from onboard.interfaces import Policy
+from onboard.messages import STOP, GoalRequest, Pose
+from onboard.motion import Plant
+from onboard.mounts import Mounts
+from onboard.runtime import Robot, Runtime
+from onboard.scheduler import NS_PER_S, SimulatedClock
+from onboard.tick import TickRecord
+
+GOAL_S = 0.6
+"""The first fix has come, and the robot knows where it is."""
+ONSET_S = 2.0
+"""By then it drives at speed."""
+TAIL_S = 1.6
+"""How long a run goes on after its fault."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where and with what a robot is driven. make_policy: a new one for every run."""
+
+    world: World
+    episode: Episode
+    config: Config
+    mounts: Mounts
+    plant: Plant
+    make_policy: Callable[[Config], Policy]
+    seed: int = 0
+
+
+def drive(site: Site, config: Config, schedule: Schedule, until_s: float, *, color: bool = False) -> Run:
+    """Drive to the goal of the episode with faults, until `until_s` after the start or an error; see `GOAL_S`.
+
+    config: of this run, which may differ from the site's; color: whether the colour camera takes images, though the
+    policy may not look at them. Onset and end of the run are left to the caller. Raises InputError where the start is
+    not free.
+    """
+    policy = site.make_policy(config)
+    body = Body(config.robot.footprint_radius_m, config.robot.height_m)
+    senses = Senses(seed=site.seed)
+    robot = SimulatedRobot(site.world, site.plant, body, site.mounts, site.episode.start, senses)
+    clock = SimulatedClock()
+    faulty = FaultyClock(clock, schedule)
+    base = SimulatedInbox(robot, clock.now_ns(), Cameras(robot, color or wants_color(policy)))
+    inbox = FaultyInbox(base, site.mounts, config.cameras, schedule)
+    inference = FaultyInference(InlineInference(policy, clock.now_ns), clock, schedule)
+    rig, limits_rig = build_rigs(config, site.mounts)
+    described = Robot(config, rig, limits_rig, site.plant, policy.initial_memory(), policy.memory_reset_s)
+    script = _Script(base, Pose(*site.episode.goal_xy_m, 0.0), config.dds.map_frame, until_s)
+    runtime = Runtime(described, faulty, inbox, inference, FaultyDrive(base, clock, schedule), (script,))
+    script.runtime = runtime
+    ended = ""
+    try:
+        with unlogged():
+            asyncio.run(runtime.run())
+    except OnboardError as error:
+        ended = f"{type(error).__name__}: {error}"
+    finally:
+        policy.close()
+    return Run(script.steps, 0, 0, ended, base.sent[-1:] == [STOP], robot.state.contacts)
+
+
+def at(seconds: float) -> int:
+    """Return a time after the start on the simulated clock [ns]."""
+    return SimulatedClock().now_ns() + round(seconds * NS_PER_S)
+
+
+class _Script:
+    """A listener that asks for the goal, keeps what a judge looks at, and stops the runtime at the end."""
+
+    runtime: Runtime
+
+    def __init__(self, inbox: SimulatedInbox, goal: Pose, frame_id: str, until_s: float) -> None:
+        self._inbox, self._goal, self._frame_id = inbox, goal, frame_id
+        self._goal_ns, self._until_ns = at(GOAL_S), at(until_s)
+        self._asked = False
+        self.steps: list[Step] = []
+
+    def tick(self, record: TickRecord, counters: object) -> None:
+        """Keep the tick and do what its time asks for."""
+        self.steps.append(step_of(record))
+        now_ns = record.slot.start_ns
+        if not self._asked and now_ns >= self._goal_ns:
+            self._asked = True
+            self._inbox.asked.append(GoalRequest(now_ns, now_ns, self._frame_id, self._goal))
+        if now_ns >= self._until_ns:
+            self.runtime.stop()

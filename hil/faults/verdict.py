@@ -1,0 +1,131 @@
+"""Whether a fault came to what it must, and what happened, as values for a table and for JSON."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from hil.faults.fault import Fault
+from hil.faults.monitor import Monitor, Violation
+from hil.faults.musts import During, Run, Then, problems, settled
+from onboard.config import Config
+from onboard.motion import Plant
+
+MOST_SHOWN = 3
+"""Broken rules that are told; all are counted."""
+
+
+class Mode(Enum):
+    """Where a fault ran."""
+
+    CLOCK = "simulated clock"
+    RECORDING = "recording, open loop"
+    PROCESS = "process, DDS"
+
+
+class Status(Enum):
+    """How it went."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    NOT_RUN = "not run"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What came of one fault in one mode.
+
+    happened: in one line; problems: what was not as it must be; or, in happened, why it did not run
+    within:   the tick after the onset in which it had to be so, `settled` the one from which it was
+    """
+
+    fault: Fault
+    mode: Mode
+    status: Status
+    happened: str
+    problems: tuple[str, ...] = ()
+    within: int | None = None
+    settled: int | None = None
+    ticks: int = 0
+    contacts: int | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        fault, must = self.fault, self.fault.must
+        return {
+            "name": fault.name,
+            "what": fault.what,
+            "must": must.text(),
+            "why": fault.why,
+            "mode": self.mode.value,
+            "status": self.status.value,
+            "happened": self.happened,
+            "problems": list(self.problems),
+            "within_ticks": self.within,
+            "timeouts": list(must.timeouts),
+            "settled_tick": self.settled,
+            "ticks": self.ticks,
+            "contacts": self.contacts,
+        }
+
+
+def judge(fault: Fault, mode: Mode, run: Run, config: Config, plant: Plant) -> Verdict:
+    """Return the verdict on a run with a fault from its onset to its end."""
+    must, monitor = fault.must, Monitor(config, plant)
+    broken = [violation for step in run.steps for violation in monitor.watch(step)]
+    wrong = (*problems(must, run, config), *_told(broken))
+    timed = must.during in (During.STANDS, During.NOT_FORWARD, During.SLOWS)
+    return Verdict(
+        fault=fault,
+        mode=mode,
+        status=Status.FAILED if wrong else Status.PASSED,
+        happened=_happened(fault, run, config),
+        problems=wrong,
+        within=must.within_ticks(config) if timed else None,
+        settled=settled(must, run, config) if timed else None,
+        ticks=len(run.during),
+        contacts=run.contacts,
+    )
+
+
+def not_run(fault: Fault, mode: Mode, why: str) -> Verdict:
+    """Return that a fault was not tried, and why."""
+    return Verdict(fault, mode, Status.NOT_RUN, why)
+
+
+def _told(broken: list[Violation]) -> list[str]:
+    told = [f"{one.rule}: {one.what} (slot {one.slot})" for one in broken[:MOST_SHOWN]]
+    return told + ([f"and {len(broken) - MOST_SHOWN} more broken rules"] if len(broken) > MOST_SHOWN else [])
+
+
+def _happened(fault: Fault, run: Run, config: Config) -> str:
+    """Return in one line what the robot did."""
+    during, after, must = run.during, run.after, fault.must
+    if run.ended:
+        return f"the run ended, {'with' if run.stopped_last else 'without'} a stop: {run.ended}"
+    parts = []
+    first = settled(must, run, config)
+    if must.during in (During.STANDS, During.NOT_FORWARD, During.SLOWS):
+        reasons = [step.reason for step in during[first:]] if first is not None else []
+        why = f" ({_mostly(reasons)})" if reasons else ""
+        parts.append(f"from tick {first} on{why}" if first is not None else "never")
+    elif during:
+        speeds = [abs(step.command.v_mps) for step in during]
+        most = _mostly([step.reason for step in during])
+        parts.append(f"{min(speeds):.2f} to {max(speeds):.2f} m/s, mostly {most}")
+    again = next((number for number, step in enumerate(after) if not step.stands), None)
+    if must.then is Then.GOES_ON and must.during is not During.DRIVES and again is not None:
+        parts.append(f"drives {again} ticks after the end")
+    if run.contacts:
+        parts.append(f"{run.contacts} contacts")
+    last = (after or during)[-1:]
+    return "; ".join([*parts, *(step.state for step in last)])
+
+
+def _mostly(reasons: Sequence[str]) -> str:
+    """Return the commonest reason that shaped commands, as a person reads it."""
+    most = Counter(reasons).most_common(1)[0][0]
+    return {"none": "as the policy wants", "": "not told"}.get(most, most)
