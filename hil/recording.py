@@ -25,7 +25,7 @@ from onboard.drivers.dds_topics import CAMERA, TOPICS, ros_topic, scan_source
 from onboard.drivers.onboard_types import Tick
 from onboard.drivers.record_tick import KEYFRAME_TOPIC, TICK_TOPIC
 from onboard.drivers.ros_schema import message_type
-from onboard.drivers.ros_types import BY_ROS_NAME, from_cdr, ros_name
+from onboard.drivers.ros_types import BY_ROS_NAME, LaserScan, String, from_cdr, ros_name
 from onboard.errors import ConfigError, InputError
 from onboard.mounts import Mounts, load_mounts
 from onboard.record import FORMAT
@@ -202,17 +202,26 @@ def _topics(
     left_out: set[str],
 ) -> None:
     """Enter our name and type of the channels that can be read, and the topics of those that cannot."""
-    section, cameras = session.config.dds, list(session.mounts.depth)
-    ours = [row.name for row in TOPICS if CAMERA not in row.name]
-    ours += [row.name.replace(CAMERA, camera) for row in TOPICS if CAMERA in row.name for camera in cameras]
-    known = {ros_topic(section, name): name for name in ours} | {TICK_TOPIC: TICK, KEYFRAME_TOPIC: KEYFRAME}
-    known |= {ros_topic(section, scan_source(name)): name for name in scan_topics(session.config).values()}
+    known = _known(session)
     for number, channel in channels.items():
-        schema = schemas.get(channel.schema_id)
-        kind = KINDS.get(schema.name) if schema is not None else None
         if channel.topic not in known:
             continue
-        if schema is None or kind is None or schema.data.decode() != message_type(kind).definition:
+        name, ros_kind = known[channel.topic]
+        kind, schema = KINDS[ros_kind], schemas.get(channel.schema_id)
+        if schema is None or (schema.name, schema.data.decode()) != (ros_kind, message_type(kind).definition):
             left_out.add(channel.topic)
         else:
-            names[number] = (known[channel.topic], kind)
+            names[number] = name, kind
+
+
+def _known(session: Session) -> dict[str, tuple[str, str]]:
+    """Return our name and the ROS type of what a session has on the topics of its configuration."""
+    section = session.config.dds
+    known = {TICK_TOPIC: (TICK, ros_name(Tick)), KEYFRAME_TOPIC: (KEYFRAME, ros_name(String))}
+    for row in TOPICS:
+        cameras = session.mounts.depth if CAMERA in row.name else [""]
+        for name in (row.name.replace(CAMERA, camera) for camera in cameras):
+            known[ros_topic(section, name)] = name, row.kind
+    for name in scan_topics(session.config).values():
+        known[ros_topic(section, scan_source(name))] = name, ros_name(LaserScan)
+    return known

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from runtime_bench import FORWARD, LEFT, MOUNTS, Bench, Puppet, with_noise
+from runtime_bench import FORWARD, LEFT, MOUNTS, PLANT, Bench, Puppet, with_noise
 
-from onboard.assembly import session_of
-from onboard.config import RecordSection
+from onboard.assembly import policy_maker, session_of
+from onboard.config import Config, RecordSection
 from onboard.contract import ACTIONS
 from onboard.counters import Counters
 from onboard.drivers.record_tick import TickRecorder
@@ -38,6 +38,26 @@ class Tape:
         self.ticks.append(record)
         if not self._lose(record.slot.number):
             self._writer.record(record)
+
+
+def short_drive(folder: Path) -> Path:
+    """Record two seconds with the policy that the configuration names, whole states among them; return the file."""
+    tape = Tape(folder, Config(), lose=lambda slot: False)
+    made = Bench(policy_maker(Config(), PLANT)(), listeners=[tape])
+    rng = np.random.default_rng(1)
+    made.alter = lambda inputs: with_noise(inputs, rng, 2000, 9000)
+    made.ask()
+    made.ticks(25)
+    made.fix(Pose(1.0, 2.0, 0.6))
+    made.ticks(20)
+    made.e_stop = True
+    made.ticks(3)
+    made.e_stop = False
+    made.ask(x_m=2.0)
+    made.ticks(15)
+    tape.recorder.close()
+    (file,) = folder.glob("*.mcap")
+    return file
 
 
 def puppet(actions: Sequence[int] = TURNS) -> Puppet:
