@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from hil.report.figures import Times
 from hil.report.surroundings import AZIMUTHS_RAD
@@ -23,6 +24,8 @@ FAR_FROM_ZERO, LEAST_WIDE = 0.5, 0.9
 PICTURE_PX = 150.0
 """Radius of a picture of scans."""
 LEAST_M = 1.0
+MOST_RANGES = 90.0
+"""Percentile of the ranges that a picture shows in any case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,17 +110,19 @@ def _nice(value: float) -> float:
 
 
 def scan_picture(recorded: Scan, replayed: Scan) -> ScanPicture:
-    """Return both scans in one picture, as large as what the nearer half of them needs."""
-    ranges = np.concatenate([one.ranges_m[np.isfinite(one.ranges_m)] for one in (recorded, replayed)])
-    far = max(float(np.percentile(ranges, 90)) if len(ranges) else 0.0, LEAST_M)
-    ring = _nice(far / 3.0)
+    """Return both scans in one picture, as large as what differs and most of the rest need."""
     differs = (recorded.ranges_m != replayed.ranges_m) | (recorded.seen != replayed.seen)
-    scale = PICTURE_PX / far
+    both = np.stack([recorded.ranges_m, replayed.ranges_m])
+    finite = both[np.isfinite(both)]
+    apart = both[:, differs][np.isfinite(both[:, differs])]
+    most = float(np.percentile(finite, MOST_RANGES)) if len(finite) else 0.0
+    far = max(LEAST_M, most, 1.05 * float(apart.max(initial=0.0)))
+    ring, scale = _nice(far / 4.0), PICTURE_PX / far
     rings = tuple((one * ring * scale, f"{one * ring:g} m") for one in range(1, int(far / ring) + 1))
     return ScanPicture(_dots(recorded, differs, far), _dots(replayed, differs, far), rings, int(differs.sum()))
 
 
-def _dots(scan: Scan, differs: np.ndarray, far_m: float) -> tuple[Dot, ...]:
+def _dots(scan: Scan, differs: npt.NDArray[np.bool_], far_m: float) -> tuple[Dot, ...]:
     found = []
     for bearing, range_m, other in zip(AZIMUTHS_RAD, scan.ranges_m.tolist(), differs.tolist(), strict=True):
         if math.isfinite(range_m) and range_m <= far_m:

@@ -33,16 +33,16 @@ def packed(values: npt.NDArray[Any]) -> dict[str, str]:
     sorted_bytes = plain.view(np.uint8).reshape(-1, values.dtype.itemsize).T.tobytes()
     return {
         "kind": KINDS[values.dtype.name],
-        "data": base64.b64encode(zlib.compress(sorted_bytes, 9)).decode("ascii"),
+        "data": base64.b64encode(zlib.compress(sorted_bytes)).decode("ascii"),
     }
 
 
-def kept_ticks(story: Story, telling: Iterable[int]) -> Rows:
+def kept_ticks(story: Story, telling: Iterable[int], at_most: int = TICKS_AT_MOST) -> Rows:
     """Return the rows of the ticks that are drawn: all, or every so many and all that tell something.
 
     telling: rows that are kept whatever happens, besides changes of reason and state and the slowest of each group
     """
-    step = -(-story.ticks // TICKS_AT_MOST)
+    step = -(-story.ticks // at_most)
     if step <= 1:
         return np.arange(story.ticks)
     changes = [
@@ -55,9 +55,9 @@ def kept_ticks(story: Story, telling: Iterable[int]) -> Rows:
     return np.unique(np.concatenate([np.asarray(one, np.int64) for one in wanted]))
 
 
-def kept_scans(ticks: Rows, telling: Iterable[int]) -> Rows:
+def kept_scans(ticks: Rows, telling: Iterable[int], at_most: int = SCANS_AT_MOST) -> Rows:
     """Return places in `ticks` of those whose scan is shown. telling: rows of the session, kept whatever happens."""
-    step = -(-len(ticks) // SCANS_AT_MOST)
+    step = -(-len(ticks) // at_most)
     if step <= 1:
         return np.arange(len(ticks))
     places = np.flatnonzero(np.isin(ticks, np.fromiter(telling, np.int64)))

@@ -22,6 +22,8 @@ from onboard.mounts import Mounts
 from onboard.scheduler import NS_PER_S
 
 NS_PER_MS = 1e6
+MOST_CHARACTERS = 300
+LONGEST_S = 100 * 3600.0
 SCANS = ("scan", "limits_scan")
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -163,6 +165,8 @@ def _story(files: tuple[Path, ...], recording: Recording, rows: Sequence[Row]) -
     backward = np.flatnonzero(np.diff(starts) <= 0)
     if len(backward):
         raise InputError(f"{files[0]}: tick {told[int(backward[0]) + 1].slot} begins before the one before it")
+    if (starts[-1] - starts[0]) / NS_PER_S > LONGEST_S:
+        raise InputError(f"{files[0]}: its ticks are over {LONGEST_S / 3600.0:g} h apart, more than a page shows")
     stages = tuple(dict.fromkeys(name for one in told for name in one.stages))
     names = dict.fromkeys(name for one in told for name in one.cameras)
     apart = any(limits is not None for _, _, limits in rows)
@@ -180,9 +184,9 @@ def _story(files: tuple[Path, ...], recording: Recording, rows: Sequence[Row]) -
         correction=_floats(told, "map_from_odom", 3),
         wanted=_floats(told, "wanted", 2),
         command=_floats(told, "command", 2),
-        reason=[one.reason for one in told],
-        state=[one.state for one in told],
-        recovery=[one.recovery for one in told],
+        reason=[shown(one.reason) for one in told],
+        state=[shown(one.state) for one in told],
+        recovery=[shown(one.recovery) for one in told],
         e_stop=_ints(told, "e_stop"),
         obstacle=_ints(told, "obstacle"),
         episode=_ints(told, "episode"),
@@ -197,11 +201,17 @@ def _story(files: tuple[Path, ...], recording: Recording, rows: Sequence[Row]) -
         cameras={name: np.array([name in one.cameras for one in told]) for name in names},
         scans=_ranges([scan for _, scan, _ in rows]),
         limits_scans=_ranges([scan if limits is None else limits for _, scan, limits in rows]) if apart else None,
-        resets={row: one.memory_reset for row, one in enumerate(told) if one.sensed and one.memory_reset},
-        faults={row: one.fault for row, one in enumerate(told) if one.fault},
-        events={row: tuple(one.events) for row, one in enumerate(told) if one.events},
+        resets={row: shown(one.memory_reset) for row, one in enumerate(told) if one.sensed and one.memory_reset},
+        faults={row: shown(one.fault) for row, one in enumerate(told) if one.fault},
+        events={row: tuple(map(shown, one.events)) for row, one in enumerate(told) if one.events},
         goals={row: tuple(one.goal_inputs) for row, one in enumerate(told) if one.goal_inputs},
     )
+
+
+def shown(text: str) -> str:
+    """Return a text of a recording on one line, cut to what a page shows; a recording says what it likes."""
+    line = "".join(one if one.isprintable() else " " for one in text[: MOST_CHARACTERS + 1])
+    return line if len(line) <= MOST_CHARACTERS else f"{line[: MOST_CHARACTERS - 1]}…"
 
 
 def _ints(told: Sequence[Tick], name: str) -> Ints:

@@ -15,6 +15,9 @@ from onboard.messages import BINS
 SEEN_CELL_M = 0.05
 SEEN_AT_MOST = 60_000
 FARTHEST_M = 1e6
+CELL_BITS = 32
+HALF_CELL_BITS = 1 << (CELL_BITS - 1)
+"""Two cell numbers, positive or negative, in one whole number, which sorts much faster than pairs."""
 TICKS_AT_ONCE = 512
 """So that memory does not grow with the drive."""
 NEARLY_ALL = 0.5
@@ -118,10 +121,10 @@ def _seen(story: Story, poses: Floats) -> tuple[Cells, Flags, float]:
 
 def _counted(cells: Cells, counts: Ints) -> tuple[Cells, Ints]:
     """Return each cell once, with the sum of its counts."""
-    if not len(cells):
-        return cells, counts
-    once, place = np.unique(cells, axis=0, return_inverse=True)
-    return once, np.bincount(place.ravel(), weights=counts).astype(np.int64)
+    whole, place = np.unique((cells[:, 0].astype(np.int64) << CELL_BITS) + cells[:, 1], return_inverse=True)
+    sums = np.bincount(place, weights=counts, minlength=len(whole)).astype(np.int64)
+    x = (whole + HALF_CELL_BITS) >> CELL_BITS
+    return np.column_stack([x, whole - (x << CELL_BITS)]).astype(np.int32), sums
 
 
 def _goals(story: Story, frame: str, poses: Floats) -> tuple[Goal, ...]:

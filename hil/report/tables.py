@@ -12,7 +12,7 @@ import numpy as np
 from hil.report.figures import Drive, Times, plural
 from hil.report.moments import missed_decisions, never_seen, runs
 from hil.report.reasons import ZONE, Row, row_of
-from hil.report.story import Floats, Story
+from hil.report.story import Floats, Story, shown
 from onboard.scheduler import NS_PER_S
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -105,7 +105,7 @@ def record_of(story: Story) -> list[tuple[str, str]]:
     session, config = story.session, story.config
     hashed = hashlib.sha256(session.get("configuration", "").encode()).hexdigest()[:HASH_DIGITS]
     model = session.get("model_sha256", "")
-    return [
+    rows = [
         ("robot", session.get("robot", "") or config.robot.name),
         ("version", f"onboard {session.get('onboard_version', 'unknown')}"),
         ("format of the recording", session.get("format", "unknown")),
@@ -117,6 +117,7 @@ def record_of(story: Story) -> list[tuple[str, str]]:
         ("machine", session.get("machine", "unknown")),
         ("file" if len(story.files) == 1 else "files", ", ".join(file.name for file in story.files)),
     ]  # fmt: skip
+    return [(name, shown(value)) for name, value in rows]
 
 
 def notes_of(story: Story) -> list[str]:

@@ -9,6 +9,7 @@ from hil.replay.compared import Compared
 from hil.replay.opinion import Moment, Opinion
 from hil.report.drawings import ScanPicture, scan_picture
 from hil.report.figures import plural
+from hil.report.story import shown
 from onboard.contract import ACTIONS
 
 MOST_FIELDS = 40
@@ -50,7 +51,7 @@ class Disagreement:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the page says of a replay. good: identical; weight: "good", "allowed" or "bad", for its colour."""
+    """What the page says of a replay. weight: "good" (identical), "allowed" (within tolerance) or "bad"."""
 
     headline: str
     detail: str
@@ -75,8 +76,8 @@ def _of_compared(found: Compared) -> Verdict:
         return Verdict(f"Replay: identical, {plural(found.ticks, 'tick')}", detail, "good")
     one = found.first.difference
     mark = Mark(
-        found.first.tick, found.first.t_s, f"stage {one.stage}, field {one.field}{one.place}", shown(one.recorded),
-        shown(one.replayed), f"{one.by:.3g} apart" if math.isfinite(one.by) else "",
+        found.first.tick, found.first.t_s, f"stage {one.stage}, field {one.field}{one.place}", _value(one.recorded),
+        _value(one.replayed), f"{one.by:.3g} apart" if math.isfinite(one.by) else "",
         None if found.first.scans is None else scan_picture(*found.first.scans),
     )  # fmt: skip
     how = "within tolerance, but not identical" if found.within_tolerance else "differs"
@@ -85,7 +86,7 @@ def _of_compared(found: Compared) -> Verdict:
         for name, count in list(found.fields.items())[:MOST_FIELDS]
     )
     detail = f"{plural(found.ticks, 'tick')}, {detail}; {found.same:,} of {found.decisions:,} actions the same"
-    first = f"first at tick {mark.tick:,} ({mark.t_s:.3f} s)"
+    first = f"first at tick {mark.tick:,} ({mark.t_s:.3f} s) in {one.stage}, {one.field}{one.place}"
     return Verdict(f"Replay {how}, {first}", detail, "allowed" if found.within_tolerance else "bad", mark, fields)
 
 
@@ -110,6 +111,6 @@ def _action(number: int) -> str:
     return f"{twist.v_mps:g} m/s, {twist.w_radps:g} rad/s"
 
 
-def shown(value: object) -> str:
+def _value(value: object) -> str:
     """Return a value as a person reads it, with all digits that tell two apart."""
-    return f"{value:.9g}" if isinstance(value, float) else "none" if value is None else str(value)
+    return f"{value:.9g}" if isinstance(value, float) else "none" if value is None else shown(str(value))
