@@ -72,6 +72,8 @@ def eventful() -> Story:
     acted[[12, 22, 32]] = [1, 2, 3]
     decided = np.full(N, np.nan)
     decided[12] = 20.0
+    odometry = np.zeros((N, 5))
+    odometry[:, 0] = np.linspace(0.0, 3.0, N)
     return story(
         N,
         session={"robot": EVIL, "machine": EVIL, "format": EVIL, "onboard_version": EVIL, "configuration": EVIL},
@@ -84,6 +86,7 @@ def eventful() -> Story:
         action=np.where(acted == 1, 3, -1),
         decision_ms=decided,
         delay_ms=decided * 5,
+        odometry=odometry,
         faults={32: EVIL},
         resets={10: EVIL},
         events={5: (f"goal_accepted x_m=1.0 y_m=2.0 frame={EVIL} reason=none", "mission state=navigating", EVIL)},

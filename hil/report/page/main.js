@@ -115,6 +115,7 @@ function listenToTimes(run) {
   });
 }
 
+/** Unpack the numbers and show them. What is shown stands in `theRun`, `theMap`, `theCharts`, for a look by hand too. */
 async function begin() {
   if (typeof DecompressionStream === "undefined") {
     byId("old").hidden = false;
@@ -132,6 +133,7 @@ async function begin() {
   const from = asked ? Number(asked[1]) : run.first !== null ? run.first : run.from_s;
   focus.set(rowAt(run.series.t, from), run.ticks);
   tellTick(run, focus.row);
+  Object.assign(window, { theRun: run, theMap: map, theCharts: charts });
   document.body.dataset.ready = "true";
 }
 

@@ -1,0 +1,156 @@
+"""The page in a real browser: it opens without a network, and clicks and keys go to the moments that they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browser import chromium
+from test_run_report_page import EVIL, N, compared, eventful, found
+from waiting import until
+
+from hil.report.page import render
+
+PATIENCE_MS = 60_000
+
+
+class Opened:
+    """A page in a window. problems: what the browser complained of; asked: what it wanted to load."""
+
+    def __init__(self, browser: Any, file: Path, **window: Any) -> None:
+        self.page = browser.new_page(**{"viewport": {"width": 1440, "height": 900}, **window})
+        self.page.set_default_timeout(PATIENCE_MS)
+        self.problems: list[str] = []
+        self.asked: list[str] = []
+        self.page.on("pageerror", lambda error: self.problems.append(str(error)))
+        self.page.on("console", lambda said: self.problems.append(said.text) if said.type == "error" else None)
+        self.page.on("request", lambda request: self.asked.append(request.url))
+        self.page.goto(file.as_uri())
+        self.page.wait_for_selector("body[data-ready]", state="attached")
+
+    @property
+    def row(self) -> int:
+        return int(self.page.evaluate("focus.row"))
+
+    def text(self, name: str) -> str:
+        return str(self.page.text_content(f"#{name}"))
+
+    def click(self, place: str, x: float, y: float = 0.5) -> None:
+        """Click at a part of the width and height of something."""
+        self.page.locator(place).evaluate("(one) => one.scrollIntoView({ block: 'center' })")
+        box = self.page.locator(place).bounding_box()
+        self.page.mouse.click(box["x"] + x * box["width"], box["y"] + y * box["height"])
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("page") / "page.html"
+    path.write_text(render(eventful(), outcome=compared(found(2.0, 1.5, 0.5))), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def opened(browser: Any, file: Path) -> Opened:
+    return Opened(browser, file)
+
+
+def test_it_opens_at_the_first_difference_and_loads_nothing(opened, file):
+    assert opened.row == 25
+    assert opened.asked == [file.as_uri()]
+    assert opened.page.title().startswith("Replay differs, first at tick 25")
+
+
+def test_keys_go_through_time(opened):
+    page = opened.page
+    for key, row in [("Home", 0), ("ArrowRight", 1), ("ArrowRight", 2), ("ArrowLeft", 1), ("Shift+ArrowRight", 31),
+                     ("Shift+ArrowLeft", 1), ("End", N - 1), ("ArrowRight", N - 1), ("Home", 0), ("n", 5), ("n", 10),
+                     ("p", 5)]:  # fmt: skip
+        page.keyboard.press(key)
+        assert (key, opened.row) == (key, row)
+    assert opened.text("now-tick") == "5"
+    assert opened.text("bar-time") == "0.17 s"
+    assert opened.text("now-state") == "navigating"
+    assert page.input_value("#slider") == "5"
+
+
+def test_a_click_into_a_chart_goes_there(opened):
+    for chart in ("#chart-v .u-over", "#chart-lanes .u-over", "#chart-decisions .u-over"):
+        opened.page.keyboard.press("Home")
+        opened.click(chart, 0.5)
+        assert opened.row == pytest.approx(N / 2, abs=1)
+
+
+def test_a_time_in_a_table_goes_there(opened):
+    opened.page.keyboard.press("Home")
+    opened.page.click("table.said tr:has-text('e-stop pressed') button.go")
+    assert opened.text("now-time") == "1.333 s"
+    opened.page.click(".difference button.go")
+    assert opened.row in (24, 25)
+
+
+def test_dragging_zooms_every_chart_and_zero_shows_all_again(opened):
+    page = opened.page
+    page.evaluate("scrollTo(0, 0)")
+    box = page.locator("#chart-v .u-over").bounding_box()
+    page.mouse.move(box["x"] + 0.25 * box["width"], box["y"] + 20)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 0.75 * box["width"], box["y"] + 20, steps=4)
+    page.mouse.up()
+    ranges = "theCharts.all.map((one) => [one.scales.x.min, one.scales.x.max])"
+    for low, high in page.evaluate(ranges):
+        assert (low, high) == (pytest.approx(0.5, abs=0.02), pytest.approx(1.5, abs=0.02))
+    page.keyboard.press("0")
+    for low, high in page.evaluate(ranges):
+        assert (low, high) == (0.0, pytest.approx(2.0, abs=1e-6))
+
+
+def test_play_runs_to_the_end(opened):
+    opened.page.keyboard.press("Home")
+    opened.page.click("#speed")
+    opened.page.keyboard.press("Space")
+    opened.page.click("#play")
+    until(lambda: opened.row == N - 1, PATIENCE_MS / 1e3)
+
+
+def test_text_of_a_recording_is_text(opened):
+    opened.page.keyboard.press("Home")
+    assert opened.text("now-state") == EVIL
+    assert EVIL in str(opened.page.text_content("table.said"))
+    assert opened.page.locator("img").count() == 0
+
+
+def test_light_and_dark_and_narrow(browser, file, tmp_path):
+    seen = []
+    for scheme in ("light", "dark"):
+        window = Opened(browser, file, color_scheme=scheme, viewport={"width": 390, "height": 800})
+        assert window.page.evaluate("document.documentElement.scrollWidth") <= 390
+        picture = tmp_path / f"{scheme}.png"
+        window.page.screenshot(path=picture, full_page=True)
+        seen.append(picture.read_bytes())
+        back = window.page.evaluate("getComputedStyle(document.body).backgroundColor")
+        window.page.click("#theme")
+        assert window.page.evaluate("getComputedStyle(document.body).backgroundColor") != back
+        assert window.problems == []
+    assert seen[0] != seen[1]
+
+
+@pytest.mark.parametrize("row", [7, 33, N - 1])
+def test_a_click_on_the_path_goes_there(opened, row):
+    where = """(row) => { document.getElementById("map").scrollIntoView({ block: "center" });
+        const map = document.querySelector("#map .front").getBoundingClientRect(), { x, y } = theRun.series;
+        return theMap.toScreen(x[row], y[row]).map((one, axis) => one + [map.x, map.y][axis]); }"""
+    opened.page.keyboard.press("Home")
+    opened.page.mouse.click(*opened.page.evaluate(where, row))
+    assert opened.row == pytest.approx(row, abs=1)
+
+
+def test_nothing_was_complained_of(opened):
+    assert opened.problems == []
