@@ -119,6 +119,6 @@ def _decided(found: Mapping[str, Any] | None) -> list[str]:
         return []
     return [
         f"of a decision's mean, {found['fixed_delay_ms']:.0f} ms ({100 * found['fixed_share_of_mean']:.0f} %) are the "
-        "robot's constant delay from sensing to acting; beside it "
-        f"{_percent(found['share_below_100_ms_beside_fixed'])} are below 100 ms"
+        "robot's constant delay from sensing to acting;",
+        f"beside that delay {_percent(found['share_below_100_ms_beside_fixed'])} of decisions are below 100 ms",
     ]

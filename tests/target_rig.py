@@ -1,0 +1,62 @@
+"""A target within the test's own process: the real runtime over real DDS, in a thread with a loop of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterator
+from threading import Thread
+
+from runtime_bench import MOUNTS, PLANT
+
+from onboard.assembly import build_rigs, warm_kernels
+from onboard.config import Config, DdsSection
+from onboard.counters import Counters
+from onboard.devices import DeviceInbox
+from onboard.drivers.dds import DdsDrive, DdsInputs, DdsOutputs
+from onboard.drivers.dds_camera import COLOR, DdsColorCamera, DdsDepthCamera
+from onboard.drivers.dds_used import UsedImages
+from onboard.drivers.wire import Wire
+from onboard.inference import InlineInference
+from onboard.interfaces import Policy
+from onboard.publish import Publisher
+from onboard.runtime import Robot, Runtime
+from onboard.scheduler import MonotonicClock
+from onboard.tick import TickRecord
+
+
+class Told:
+    """Publishes the ticks, as the runtime's own assembly does without a recording."""
+
+    def __init__(self, publisher: Publisher) -> None:
+        self._publisher = publisher
+
+    def tick(self, record: TickRecord, counters: Counters) -> None:
+        self._publisher.publish(record, counters, list, None)
+
+
+@contextlib.contextmanager
+def target(section: DdsSection, policy: Policy) -> Iterator[Runtime]:
+    """Let the default robot be driven over the wire by a policy; `stop` of what is yielded ends it early."""
+    config = Config(dds=section)
+    rig, _ = build_rigs(config, MOUNTS)
+    warm_kernels(rig)
+    with contextlib.closing(Wire(section)) as wire, contextlib.closing(MonotonicClock()) as clock:
+        depth = [DdsDepthCamera(wire, mount, config.cameras) for mount in MOUNTS.depth.values()]
+        color = DdsColorCamera(wire, config.cameras)
+        used = UsedImages(wire, "robot", clock, {**{camera.name: camera for camera in depth}, COLOR: color})
+        runtime = Runtime(
+            Robot(config, rig, None, PLANT, policy.initial_memory(), None),
+            clock,
+            DeviceInbox(DdsInputs(wire), depth, color),
+            InlineInference(policy, clock.now_ns),
+            DdsDrive(wire),
+            (used, Told(Publisher(DdsOutputs(wire, MOUNTS, "robot", 10.0)))),
+        )
+        thread = Thread(target=lambda: asyncio.run(runtime.run()), daemon=True)
+        thread.start()
+        try:
+            yield runtime
+        finally:
+            runtime.stop()
+            thread.join()
