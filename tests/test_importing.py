@@ -144,6 +144,18 @@ def test_the_mounts_of_a_configuration_come_first(model, tmp_path):
         assert recording.mounts.depth["nose"].base_from_camera[0, 3] == 0.3
 
 
+OFFICE = Path(__file__).parent / "data/realsense-recording/office_40f.db3"
+
+
+def test_real_depth_images_that_librealsense_recorded_are_seen(model, tmp_path):
+    asked = Asked({}, config=config(tmp_path, width=640, height=480, fx=384.0, fy=384.0), policy=model)
+    imported = import_bag([OFFICE], tmp_path / "drive.mcap", asked)
+    assert list(imported.topics.values()) == ["nose/depth/image"]
+    assert imported.scans > 0.9 * imported.ticks > 50
+    assert any(line.startswith("odometry: ") for line in imported.missing)
+    assert replay(imported.file).identical
+
+
 def test_a_mount_of_another_size_is_said(model, tmp_path):
     bag = write_ros2(tmp_path / "bag", drive(0.5, ["/robot/scan"]))
     asked = Asked({}, config=config(tmp_path, width=640), policy=model)

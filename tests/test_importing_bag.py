@@ -112,12 +112,28 @@ def test_without_the_library_its_extra_is_named(monkeypatch: pytest.MonkeyPatch)
         pass
 
 
-@pytest.mark.parametrize("write", [write_ros2_file, write_ros1, write_ros2_mcap], ids=lambda write: write.__name__)
+MUTATED = pytest.mark.parametrize(
+    "write", [write_ros2_file, write_ros1, write_ros2_mcap], ids=lambda write: write.__name__
+)
+
+
+@MUTATED
 def test_a_mutated_bag_is_read_or_refused_in_one_line(write: Callable[..., Path], tmp_path: Path) -> None:
-    written = write(tmp_path / "bag", drive(0.2, ["/camera/color/image_raw", "/camera/depth/image_raw"]))
+    assert refused_of(20, write, tmp_path) > 3
+
+
+@pytest.mark.long
+@MUTATED
+def test_many_mutated_bags_are_read_or_refused_in_one_line(write: Callable[..., Path], tmp_path: Path) -> None:
+    assert refused_of(700, write, tmp_path) > 100
+
+
+def refused_of(count: int, write: Callable[..., Path], folder: Path) -> int:
+    """Return how many of so many mutated bags were refused; each of those in one line that names it."""
+    written = write(folder / "bag", drive(0.2, ["/camera/color/image_raw", "/camera/depth/image_raw"]))
     path = next(written.glob("*.mcap")) if written.is_dir() else written
     whole, rng, refused = path.read_bytes(), random.Random(1), 0
-    for _ in range(60):
+    for _ in range(count):
         spoilt = bytearray(whole)
         for _ in range(rng.choice((1, 10, 1000))):
             spoilt[rng.randrange(len(spoilt))] = rng.randrange(256)
@@ -126,7 +142,7 @@ def test_a_mutated_bag_is_read_or_refused_in_one_line(write: Callable[..., Path]
         refused += refusal is not None
         assert refusal is None or refusal.startswith(f"{path}: ")
         assert refusal is None or "\n" not in refusal
-    assert refused > 10
+    return refused
 
 
 def outcome(path: Path) -> str | None:

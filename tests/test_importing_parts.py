@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 from dataclasses import replace
 
@@ -10,13 +11,15 @@ import pytest
 from bag_rig import FORWARD_OPTICAL, LASER_TURN, TREE, scan, transform
 from hypothesis import given
 from hypothesis import strategies as st
+from PIL import Image as Picture
 
 from hil.importing.agreement import Agreement, nearest_action
-from hil.importing.bag import BagTopic
+from hil.importing.bag import IMAGE, BagTopic
 from hil.importing.cameras import quaternion_of
+from hil.importing.compressed import CompressedImage, plain
 from hil.importing.frames import Frames, matrix
 from hil.importing.laser import seen_from_base
-from hil.importing.topics import IMAGE, ROLES, camera_name, choose, info_topic, named_cameras
+from hil.importing.topics import ROLES, camera_name, choose, info_topic, named_cameras
 from onboard.contract import ACTIONS
 from onboard.drivers.ros_messages import rays_from_ros
 from onboard.errors import InputError
@@ -84,6 +87,7 @@ CAMERA_NAMES = [
     ("/camera/aligned_depth_to_color/image_raw", None, "camera"),
     ("/robot/left_camera/depth/image_rect_raw", None, "robot_left_camera"),
     ("/depth/image", None, "camera"),
+    ("/left/depth/image/compressedDepth", None, "left"),
 ]
 
 
@@ -93,7 +97,44 @@ def test_a_camera_is_named_after_its_topic(topic, mounts, name):
 
 
 def test_intrinsics_are_beside_the_images():
-    assert info_topic("/camera/depth/image_raw") == "/camera/depth/camera_info"
+    for form in ("", "/compressed", "/compressedDepth"):
+        assert info_topic(f"/camera/depth/image_raw{form}") == "/camera/depth/camera_info"
+
+
+DEPTH = np.arange(12, dtype=np.uint16).reshape(3, 4) * 1000
+COLOR = np.full((4, 6, 3), (200, 100, 50), np.uint8)
+
+
+def packed(image: np.ndarray, kind: str) -> bytes:
+    stream = io.BytesIO()
+    Picture.fromarray(image).save(stream, kind)
+    return stream.getvalue()
+
+
+def test_compressed_images_are_those_that_were_compressed():
+    depth = plain(CompressedImage(format="16UC1; compressedDepth png", data=bytes(12) + packed(DEPTH, "png")))
+    assert (depth.encoding, depth.width, depth.height, depth.step) == ("16UC1", 4, 3, 8)
+    assert depth.data == DEPTH.tobytes()
+    for kind in ("jpeg", "png"):
+        color = plain(CompressedImage(format=kind, data=packed(COLOR, kind)))
+        assert (color.encoding, color.width, color.height, color.step) == ("rgb8", 6, 4, 18)
+        assert np.allclose(np.frombuffer(color.data, np.uint8).reshape(4, 6, 3), COLOR, atol=3)
+
+
+#   format                              data
+UNDECODABLE = [
+    ("32FC1; compressedDepth png", bytes(12) + packed(DEPTH, "png")),
+    ("16UC1; compressedDepth png", packed(DEPTH, "png")[:40]),
+    ("16UC1; compressedDepth rvl", bytes(30)),
+    ("jpeg", b""),
+    ("png", packed(COLOR, "png")[:45]),
+]
+
+
+@pytest.mark.parametrize(("form", "data"), UNDECODABLE, ids=[f"{form} {len(data)}" for form, data in UNDECODABLE])
+def test_an_image_that_cannot_be_decoded_has_no_pixels(form, data):
+    image = plain(CompressedImage(format=form, data=data))
+    assert (image.encoding, image.width, image.data) == (form, 0, b"")
 
 
 def test_places_follow_the_tree_up_and_down():

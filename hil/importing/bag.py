@@ -10,11 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hil.importing.compressed import CompressedImage, plain
 from hil.importing.convert import ours
 from onboard.drivers.ros_types import BY_ROS_NAME
 from onboard.errors import InputError, MissingExtraError
 from onboard.scheduler import NS_PER_S
 
+IMAGE = "sensor_msgs/msg/Image"
+COMPRESSED = "sensor_msgs/msg/CompressedImage"
 ROSBAG2_INDEX = "metadata.yaml"
 DAMAGE = (
     ValueError, LookupError, ArithmeticError, TypeError, AttributeError, NameError, SyntaxError, AssertionError,
@@ -23,9 +26,13 @@ DAMAGE = (
 """What the library raises, beside errors of its own, where a file is damaged: it writes Python of the definitions."""
 
 
+KINDS = {**BY_ROS_NAME, COMPRESSED: CompressedImage}
+"""Types of messages that are read."""
+
+
 @dataclass(frozen=True, slots=True)
 class BagTopic:
-    """A topic of a bag, whatever its type: `nav_msgs/msg/Odometry`."""
+    """A topic of a bag, whatever its type: `nav_msgs/msg/Odometry`. Compressed images are images."""
 
     name: str
     kind: str
@@ -50,7 +57,8 @@ class Bag:
         self.start_ns: int = reader.start_time
         self.end_ns: int = reader.end_time
         self.topics = tuple(
-            BagTopic(name, info.msgtype or "", info.msgcount) for name, info in sorted(reader.topics.items())
+            BagTopic(name, IMAGE if info.msgtype == COMPRESSED else info.msgtype or "", info.msgcount)
+            for name, info in sorted(reader.topics.items())
         )
 
     @property
@@ -63,13 +71,14 @@ class Bag:
 
         Raises InputError that names the bag for one that cannot be read.
         """
-        wanted = [one for one in self._reader.connections if one.topic in topics and one.msgtype in BY_ROS_NAME]
+        wanted = [one for one in self._reader.connections if one.topic in topics and one.msgtype in KINDS]
         if not wanted:
             return
         with _readable(self.name):
             for connection, time_ns, data in self._reader.messages(connections=wanted):
                 message = self._reader.deserialize(data, connection.msgtype)
-                yield Arrived(connection.topic, time_ns, ours(BY_ROS_NAME[connection.msgtype], message))
+                sample = ours(KINDS[connection.msgtype], message)
+                yield Arrived(connection.topic, time_ns, plain(sample) if type(sample) is CompressedImage else sample)
 
     def first(self, topic: str) -> Any | None:
         """Return the first message of a topic, None where there is none. Raises InputError."""

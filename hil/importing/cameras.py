@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hil.importing.bag import Bag
+from hil.importing.bag import IMAGE, Bag
+from hil.importing.compressed import uncompressed
 from hil.importing.frames import Frames, Transform
-from hil.importing.topics import IMAGE, camera_name, info_topic
+from hil.importing.topics import camera_name, info_topic
 from onboard.drivers import ros_types as ros
 from onboard.drivers.dds_camera import RGB_ENCODINGS, UINT16_ENCODINGS
 from onboard.mounts import Mount, Mounts
@@ -46,6 +47,8 @@ def cameras_of(
             if sample is None or sample.encoding not in DEPTH_ENCODINGS:
                 continue
             name = camera_name(topic, known)
+            if uncompressed(topic) in depth.values():
+                continue
             if name is None or name in depth:
                 missing.append(f"{topic}: it is not clear of which camera it is: name it with --depth NAME={topic}")
             else:

@@ -28,7 +28,6 @@ NEVER_S = 1e6
 """The robot of a bag drives as it did, so nothing that asks whether it obeys can end or take over the drive."""
 SETTLE_S = 1.0
 """From the first odometry to the goal that is asked for."""
-COMPRESSED = "sensor_msgs/msg/CompressedImage"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +77,7 @@ def planned(bag: Bag, asked: Asked, folder: Path) -> Plan:
     topics |= {laser[0]: scan_source(config.scan.topic).name} if laser else {}
     missing = [f"{role.name}: {role.without}" for role in ROLES if role.without and not roles[role.name]]
     missing += [] if roles["goals"] else [_goal_line(goal)]
-    missing += [*cameras.missing, *lines, *_blind(bag, cameras, laser is not None)]
+    missing += [*cameras.missing, *lines, *_blind(cameras, laser is not None)]
     return Plan(config, topics, laser, goal, tuple(missing))
 
 
@@ -89,12 +88,10 @@ def _goal_line(goal: Arrived | None) -> str:
     return f"goals: ({at.x:.2f}, {at.y:.2f}) in frame {goal.sample.header.frame_id} is asked for instead"
 
 
-def _blind(bag: Bag, cameras: Cameras, laser: bool) -> list[str]:
+def _blind(cameras: Cameras, laser: bool) -> list[str]:
     lines = [] if cameras.color else ["colour images: a policy that looks at them sees none"]
     if not cameras.depth and not laser:
         lines.append("depth images or a laser scan: the runtime is blind, and stands still")
-        packed = [topic.name for topic in bag.topics if topic.kind == COMPRESSED]
-        lines += [f"compressed images are not read, decompress them first: {', '.join(packed)}"] if packed else []
     return lines
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from hil.importing.bag import BagTopic
+from hil.importing.bag import IMAGE, BagTopic
+from hil.importing.compressed import uncompressed
 from onboard.errors import InputError
 
-IMAGE = "sensor_msgs/msg/Image"
 TRANSFORMS = "tf2_msgs/msg/TFMessage"
 CAMERA_INFO = "sensor_msgs/msg/CameraInfo"
 
@@ -78,7 +78,7 @@ def camera_name(topic: str, mounts: Mapping[str, object] | None) -> str | None:
 
     Without mounts it is what is left of the topic's name without the usual words. None where no mount fits.
     """
-    parts = topic.strip("/").split("/")
+    parts = uncompressed(topic).strip("/").split("/")
     if mounts is None:
         return "_".join(part for part in parts if not set(part.split("_")) & USUAL_WORDS) or "camera"
     if len(mounts) == 1:
@@ -91,7 +91,7 @@ USUAL_WORDS = {"depth", "image", "raw", "rect", "aligned", "color"}
 
 def info_topic(image_topic: str) -> str:
     """Return the topic on which a camera's intrinsics are, by ROS custom."""
-    return f"{image_topic.rsplit('/', 1)[0]}/camera_info"
+    return f"{uncompressed(image_topic).rsplit('/', 1)[0]}/camera_info"
 
 
 def _named(option: str, kinds: Sequence[str], topics: Sequence[BagTopic], asked: str) -> str:
