@@ -78,6 +78,11 @@ def silent_s(pilot: Pilot, rates: RatesSection) -> float:
     return pilot.misses_in_row * rates.ticks_per_decision / rates.control_hz
 
 
+def is_lost(pilot: Pilot, rates: RatesSection) -> bool:
+    """Return whether so many decisions have been missed in a row that nobody asks for a motion any more."""
+    return pilot.misses_in_row >= rates.deadline_misses_to_stop
+
+
 def is_due(pilot: Pilot, slot: Slot, rates: RatesSection) -> bool:
     """Return whether a decision senses in this slot: in one of its grid, or the first one after it was missed."""
     return pilot.pending is None and slot.number % rates.ticks_per_decision <= slot.missed

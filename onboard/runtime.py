@@ -256,7 +256,9 @@ class Runtime:
         self, state: RobotState, override: Twist | None, inputs: Inputs, accepted: bool, fused: Scan, guarded: Scan
     ) -> tuple[RobotState, Limited]:
         """Have the last word over what policy or recovery want, and note since when inputs have been lost."""
-        wanted = state.pilot.set_point if override is None else override
+        wanted = override
+        if override is None and not pilot.is_lost(state.pilot, self._config.rates):
+            wanted = state.pilot.set_point
         situation = limits.Situation(
             now_ns=inputs.now_ns,
             e_stop=inputs.e_stop,

@@ -112,6 +112,16 @@ def test_misses_in_a_row_stop_the_robot_and_a_decision_starts_it_again() -> None
     assert [tick.acted.number for tick in acted.values()] == [1, 2, 3, 4, 5, 6]
 
 
+def test_a_lost_engine_does_not_wait_for_a_ramp() -> None:
+    """What slows a policy's set points down gently must not keep a robot rolling that nobody drives any more."""
+    bench = Bench(takes_ms={4: 1e9}, limits={"acceleration_mps2": 0.3})
+    bench.ask()
+    ticks = bench.ticks(70)
+    third = next(tick for tick in ticks if tick.after.pilot.misses_in_row == 3)
+    assert ticks[third.slot.number - 1].command.v_mps > 0.1
+    assert (third.command, third.reason, third.state) == (STOP, "idle", "navigating")
+
+
 def test_an_engine_that_hangs_leaves_the_robot_standing() -> None:
     bench = Bench(takes_ms={3: 1e9})
     bench.driving()
