@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hil.eyes import Cameras
@@ -26,7 +26,7 @@ from onboard.interfaces import Policy
 from onboard.messages import STOP, GoalRequest, Pose
 from onboard.motion import Plant
 from onboard.mounts import Mounts
-from onboard.runtime import Robot, Runtime
+from onboard.runtime import Listener, Robot, Runtime
 from onboard.scheduler import NS_PER_S, SimulatedClock
 from onboard.tick import TickRecord
 
@@ -51,7 +51,15 @@ class Site:
     seed: int = 0
 
 
-def drive(site: Site, config: Config, schedule: Schedule, until_s: float, *, color: bool = False) -> Run:
+def drive(
+    site: Site,
+    config: Config,
+    schedule: Schedule,
+    until_s: float,
+    *,
+    color: bool = False,
+    listeners: Sequence[Listener] = (),
+) -> Run:
     """Drive to the goal of the episode with faults, until `until_s` after the start or an error; see `GOAL_S`.
 
     config: of this run, which may differ from the site's; color: whether the colour camera takes images, though the
@@ -70,7 +78,7 @@ def drive(site: Site, config: Config, schedule: Schedule, until_s: float, *, col
     rig, limits_rig = build_rigs(config, site.mounts)
     described = Robot(config, rig, limits_rig, site.plant, policy.initial_memory(), policy.memory_reset_s)
     script = _Script(base, Pose(*site.episode.goal_xy_m, 0.0), config.dds.map_frame, until_s)
-    runtime = Runtime(described, faulty, inbox, inference, FaultyDrive(base, clock, schedule), (script,))
+    runtime = Runtime(described, faulty, inbox, inference, FaultyDrive(base, clock, schedule), (*listeners, script))
     script.runtime = runtime
     ended = ""
     try:

@@ -24,7 +24,7 @@ CAMERA, SCAN, WHEELS = "cameras.stale_ms", "limits.scan_stale_ms", "odometry.sta
 BLIND = Must(During.NOT_FORWARD, timeouts=(CAMERA,), checks=(checks.no_contact,))
 SIGHTLESS = Must(During.STANDS, timeouts=(SCAN,), reasons=("stale_scan", "blind_ahead"), checks=(checks.no_contact,))
 ON = Must(During.DRIVES, checks=(checks.no_contact,))
-LATE = Must(During.STANDS, decisions="rates.deadline_misses_to_stop", checks=(checks.halves_then_stands,))
+LATE = Must(During.STANDS, decisions="rates.deadline_misses_to_stop", checks=(checks.slows_after_a_miss,))
 AT_HOME = Must(During.DRIVES, checks=(checks.no_contact, checks.place_stays))
 IMAGES, FIXES = (Need.IMAGES,), (Need.FIXES,)
 
