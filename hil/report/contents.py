@@ -33,7 +33,7 @@ def contents_of(
         "end_s": story.end_s(story.ticks - 1),
         "first": None if first is None else float(story.t_s[first]),
         "series": _series(story, around, ticks),
-        "reasons": _coded(story.reason, ticks, lambda reason: [row_of(reason).label, row_of(reason).kind]),
+        "reasons": _coded(story.reason, ticks, lambda reason: list(row_of(reason))),
         "states": _coded(story.state, ticks, str),
         "stages": {"names": story.stages, "ms": packed(_float32(story.stage_ms[ticks].T))},
         "scans": {

@@ -1,5 +1,5 @@
 // Charts over time, all with one time axis: drag to zoom, double-click for all of it, click to go there.
-const AXIS_PX = 84, PAD_PX = 14, DRAG_PX = 5, LANE_PX = 21;
+const AXIS_PX = 84, PAD_PX = 14, DRAG_PX = 5, LANE_PX = 21, USUAL_HEIGHT_PX = 900, MOST_TALL = 1.6;
 
 /** Draw the sign of a kind of moment; signs differ in shape, not in colour alone. */
 function glyph(context, kind, x, y, size, colour, halo) {
@@ -28,6 +28,7 @@ class Charts {
     this.all = [];
     this.legends = [];
     this.zooming = false;
+    this.tall = Math.min(MOST_TALL, Math.max(1, window.innerHeight / USUAL_HEIGHT_PX));
     this.gaps = (chart, series, first, last, gaps) => [...gaps, ...run.gaps.map((ends) => ends.map((t) => Math.round(chart.valToPos(t, "x", true))))];
     this.addLanes();
     this.addLines("v", "forward speed", "m/s", this.commands("v"), 96);
@@ -74,7 +75,7 @@ class Charts {
     const chart = new uPlot({
       width: this.place.clientWidth, padding: [6, PAD_PX, 0, 0], legend: { show: false },
       cursor: { sync: { key: "time", setSeries: false }, y: false, points: { show: false }, drag: { x: true, y: false, dist: DRAG_PX } },
-      ...options,
+      ...options, height: Math.round(options.height * (id === "lanes" ? 1 : this.tall)),
       hooks: { ...options.hooks, setScale: [(one, key) => key === "x" && this.zoomAll(one)], setCursor: [(one) => this.hover(one)] },
     }, data, box);
     chart.scrub = element("div", { class: "scrub" });
@@ -220,12 +221,16 @@ class Charts {
     context.fillStyle = palette.get(`kind-${kind}`);
     context.fillRect(begin, y, end - begin, tall);
     if (kind === "stop" || kind === "lost") this.hatch(context, begin, end, y, tall);
-    if (end - begin < 28) return;
-    context.save();
-    context.beginPath(); context.rect(begin, y, end - begin - 3, tall); context.clip();
     context.fillStyle = palette.get(`on-${kind}`);
-    context.fillText(label, begin + 5, y + tall / 2 + 0.5);
-    context.restore();
+    context.fillText(this.fitting(context, label, end - begin - 9), begin + 5, y + tall / 2 + 0.5);
+  }
+
+  /** Return as much of a text as there is room for; nothing where that would say nothing. */
+  fitting(context, text, room) {
+    if (room < 16 || context.measureText(text).width <= room) return room < 16 ? "" : text;
+    let length = text.length;
+    while (length > 0 && context.measureText(`${text.slice(0, length)}…`).width > room) length--;
+    return length < 3 ? "" : `${text.slice(0, length)}…`;
   }
 
   hatch(context, begin, end, y, tall) {

@@ -18,6 +18,7 @@ function tellTick(run, row) {
   };
   for (const [name, value] of Object.entries(said)) byId(`now-${name}`).textContent = value;
   byId("now-command").dataset.kind = reason[1];
+  byId("now-meaning").textContent = reason[2];
   byId("bar-time").textContent = number(series.t[row], 2, "s");
   byId("bar-state").textContent = said.state;
   byId("bar-reason").textContent = said.command;
