@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from hil.accept_command import accept_command
 from hil.ceiling_command import ceiling
 from hil.crowd_file import MOST_CHARACTERS, CrowdOptions, asked_crowd
 from hil.dashboard import preparing
@@ -175,6 +176,7 @@ def demo(
 
 
 app.command("replay")(replay_command)
+app.command("accept")(accept_command)
 app.command("faults")(faults_command)
 app.command("import")(import_command)
 app.command("report")(report_command)

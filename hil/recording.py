@@ -91,6 +91,10 @@ class Recording:
         """The robot's cameras in the first session."""
         return self.sessions[0].mounts
 
+    def name_of(self, channel: int) -> str:
+        """Return our name of a channel's topic, "" of one that is not ours or cannot be read."""
+        return self._names[channel][0] if channel in self._names else ""
+
     def heard(self, only: Container[str] | None = None) -> Iterator[Heard]:
         """Yield the messages in their order, those of some topics where `only` names them.
 

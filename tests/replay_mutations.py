@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO
 
@@ -54,12 +54,19 @@ def taken_apart(content: bytes) -> Whole:
     return Whole(content, session, messages, tuple(reader.get_summary().chunk_indexes))
 
 
-def put_together(whole: Whole, compression: CompressionType = CompressionType.ZSTD, *, named: str = SESSION) -> bytes:
+def put_together(
+    whole: Whole,
+    compression: CompressionType = CompressionType.ZSTD,
+    *,
+    named: str = SESSION,
+    more_sessions: Sequence[Mapping[str, str]] = (),
+) -> bytes:
     """Return a whole file of a recording's parts, with checksums and index as they must be."""
     stream = BytesIO()
     writer = Writer(stream, chunk_size=CHUNK_BYTES, compression=compression)
     writer.start(profile="ros2", library="mutated")
-    writer.add_metadata(named, dict(whole.session))
+    for session in (whole.session, *more_sessions):
+        writer.add_metadata(named, dict(session))
     schemas: dict[tuple[str, bytes], int] = {}
     channels: dict[str, int] = {}
     for one in whole.messages:

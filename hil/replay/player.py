@@ -32,10 +32,15 @@ class Played:
 
 
 class Player:
-    """One session's runtime. Play its ticks in order; after a gap go on from a keyframe."""
+    """One session's runtime. Play its ticks in order; after a gap go on from a keyframe.
 
-    def __init__(self, config: Config, mounts: Mounts, plant: Plant, policy: Policy) -> None:
-        self._tape = Tape(policy)
+    own_actions: what is decided here is put in force, as if the inputs came to a robot of today
+    """
+
+    def __init__(
+        self, config: Config, mounts: Mounts, plant: Plant, policy: Policy, *, own_actions: bool = False
+    ) -> None:
+        self._tape = Tape(policy, own_actions=own_actions)
         rig, limits_rig = build_rigs(config, mounts)
         robot = Robot(
             config,
@@ -63,8 +68,9 @@ class Tape:
 
     now: RecordedTick
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: Policy, *, own_actions: bool = False) -> None:
         self._inline = InlineInference(policy, self.now_ns)
+        self._own_actions = own_actions
         self.decided: Decision | None = None
 
     def now_ns(self) -> int:
@@ -86,13 +92,20 @@ class Tape:
     def poll(self) -> Result | None:
         """Return the decision that was due, with the action that was put in force; None where it was late."""
         result, told = self._inline.poll(), self.now.told
-        if result is None or (told.action < 0 and not told.fault):
+        if result is None:
+            return None
+        if self._own_actions and told.acted != result.number:  # no decision was due here on the robot
+            self.decided = result.decision
+            return result
+        if told.action < 0 and not told.fault:
             return None
         took = {"elapsed_ns": told.decision_elapsed_ns}
         if told.fault:
             return Result(result.number, None, None, error=told.fault, **took)
         self.decided = result.decision
-        in_force = None if result.decision is None else replace(result.decision, action=told.action)
+        in_force = result.decision
+        if in_force is not None and not self._own_actions:
+            in_force = replace(in_force, action=told.action)
         return Result(result.number, in_force, result.memory, error=result.error, **took)
 
     def send(self, command: Twist) -> None:

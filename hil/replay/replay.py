@@ -86,9 +86,9 @@ def consult(path: Path, policy: str | Policy, span: Span = WHOLE) -> Opinion:
 class Replayer:
     """Replays takes one after the other; keeps the last policy, since as a rule it drove in the next one too."""
 
-    def __init__(self, asked: Asked) -> None:
+    def __init__(self, asked: Asked, policies: Policies | None = None) -> None:
         self._asked = asked
-        self._policies = Policies()
+        self._policies = policies or Policies()
 
     def __call__(self, take: Take) -> Replayed:
         """Return what came of a take."""
