@@ -120,16 +120,16 @@ class MapView {
 
   draw() {
     if (this.front.clientWidth === 0) return;
-    const { context, width, height } = cleared(this.back);
-    this.drawWalls(context, width, height);
+    const { context, height } = cleared(this.back);
     this.drawSeen(context);
+    this.drawWalls(context);
     this.drawPath(context);
     this.drawMarks(context);
     this.drawScaleBar(context, height);
     this.drawFront();
   }
 
-  drawWalls(context, width, height) {
+  drawWalls(context) {
     const building = this.run.map.building;
     if (!building) return;
     const tinted = element("canvas", { width: this.walls.width, height: this.walls.height }), paint = tinted.getContext("2d");
