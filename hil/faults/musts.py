@@ -152,7 +152,7 @@ def _during(must: Must, run: Run, config: Config) -> list[str]:
         return [f"only {len(during)} ticks of the fault were lived, it may take {within}"]
     first = settled(must, run, config)
     if first is None:
-        return [f"it never {must.during.value}"]
+        return [f"never so: {must.during.value}"]
     found = [] if first <= within else [f"it {must.during.value} from tick {first} on, must by tick {within}"]
     other = sorted({step.reason for step in during[max(first, 0) :]} - set(must.reasons))
     if must.reasons and other:

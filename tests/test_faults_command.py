@@ -1,0 +1,77 @@
+"""`onboard-hil faults`: its tables, its JSON, its exit codes, and mistakes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from faults_rig import BY_NAME
+from test_faults_recording import recorded
+from typer.testing import CliRunner
+
+from hil.__main__ import app
+from onboard import limits
+
+
+def run(*arguments: object) -> Any:
+    """Run the command on a terminal so wide that no cell is broken."""
+    return CliRunner().invoke(app, ["faults", *map(str, arguments)], env={"COLUMNS": "400"})
+
+
+def test_the_list_names_every_fault_what_must_come_of_it_and_where_it_can_run() -> None:
+    done = run("--list")
+    assert done.exit_code == 0, done.output
+    assert all(name in done.stdout for name in BY_NAME)
+    assert "by tick 8: odometry.stale_ms + 2 ticks" in done.stdout
+    assert "process" in done.stdout
+
+
+def test_a_simulated_drive_is_judged_and_told_as_json() -> None:
+    done = run("--sim", "--only", "e_stop", "--only", "disk_full", "--processes", "none", "--json", "-")
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    assert (told["passed"], told["failed"], told["not_run"]) == (1, 0, 1)
+    assert told["timeouts_ms"]["odometry.stale_ms"] == 200.0
+    disk, pressed = sorted(told["faults"], key=lambda row: row["name"])
+    assert (disk["status"], disk["happened"]) == ("not run", "only a real process can have it")
+    assert (pressed["mode"], pressed["within_ticks"], pressed["problems"]) == ("simulated clock", 2, [])
+    assert pressed["settled_tick"] <= 2
+
+
+def test_a_rule_that_is_broken_is_exit_code_1_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "_within_speed", lambda twist, bounds: twist)
+    done = run("--sim", "--only", "override_flood", "--processes", "none")
+    assert done.exit_code == 1
+    assert "1 failed" in done.stdout
+    assert "speed: (" in done.stdout
+
+
+def test_a_recording_is_judged(tmp_path: Path) -> None:
+    """It was driven by another policy than its configuration names, which drives here: a fault has its own ways."""
+    file, _ = recorded(tmp_path)
+    done = run(file, "--only", "e_stop", "--only", "base_deaf", "--json", tmp_path / "out.json")
+    assert done.exit_code == 0, done.output
+    told = json.loads((tmp_path / "out.json").read_text())
+    assert told["source"] == str(file)
+    assert {row["name"]: row["status"] for row in told["faults"]} == {"e_stop": "passed", "base_deaf": "not run"}
+    assert "1 passed, 0 failed, 1 not run" in done.stdout
+
+
+#   arguments                                       said
+BAD = [
+    ([], "faults: name a recording, or --sim"),
+    (["a.mcap", "--sim"], "faults: name a recording, or --sim"),
+    (["--sim", "--only", "gremlins"], "--only gremlins: no fault of that name; known are camera_gone, "),
+    (["nothing.mcap"], "nothing.mcap: cannot be read: No such file or directory"),
+    (["--sim", "--map", "nowhere"], "nowhere"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "said"), BAD)
+def test_a_mistake_is_one_line(arguments: list[str], said: str) -> None:
+    done = run(*arguments)
+    assert done.exit_code != 0
+    assert said in str(done.exception)
+    assert "\n" not in str(done.exception)

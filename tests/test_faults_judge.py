@@ -1,0 +1,137 @@
+"""The judge of the faults finds what is broken: with a rule taken out of the runtime, its fault has failed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from faults_rig import BY_NAME, site
+
+from hil.faults.run import in_simulation
+from hil.faults.schedule import Schedule
+from hil.faults.verdict import Status
+from hil.inbox import SimulatedInbox
+from onboard import limits, localization, mission, odometry, pilot
+from onboard.drivers import dds_camera
+from onboard.messages import Twist
+
+Patch = Callable[[pytest.MonkeyPatch], Any]
+
+
+def believing_all(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(limits, "_fresh", lambda stamp_ns, now_ns, limit_ns: True)
+
+
+def without_stops(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(limits, "_stop_reason", lambda *arguments: None)
+
+
+def without_e_stop(patch: pytest.MonkeyPatch) -> None:
+    stop_reason = limits._stop_reason
+
+    def deaf(state: Any, *rest: Any) -> Any:
+        reason = stop_reason(state, *rest)
+        return None if reason is limits.Reason.E_STOP else reason
+
+    patch.setattr(limits, "_stop_reason", deaf)
+    patch.setattr(mission, "stop", lambda judged, reason: judged)
+
+
+def without_speed(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(limits, "_within_speed", lambda twist, bounds: twist)
+
+
+def without_ramp(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(limits, "_ramped", lambda twist, *rest: twist)
+
+
+def without_blindness(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(limits.zones, "look", lambda scan, twist, way_m: limits.zones.Look.SEEN)
+
+
+def uncovered(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(dds_camera, "covered", lambda *arguments: "")
+
+
+def taking_repeats(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(dds_camera, "NEW_CLOCK_NS", -(10**18))
+
+
+def taking_any_odometry(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(odometry, "_refusal", lambda message, section: "")
+
+
+def taking_any_fix(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(localization, "GATE", 1e12)
+
+
+def taking_any_decision(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(pilot, "fault_of", lambda result: "")
+
+
+def keeping_set_points(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(pilot, "_missed", lambda before, rates: replace(before, pending=None))
+
+
+def never_giving_up(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(mission, "stop", lambda judged, reason: judged)
+
+
+def without_last_stop(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(SimulatedInbox, "close", lambda self: None)
+
+
+def keeping_cancelled(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(mission, "cancel", lambda judged: judged)
+
+
+#   what is broken                      how                   fault                     what is said
+BROKEN: list[tuple[str, Patch, str, str]] = [
+    ("staleness of wheels",             believing_all,        "odometry_stopped",       "stale odometry: "),
+    ("staleness of wheels that repeat", believing_all,        "odometry_repeats",       "stale odometry: "),
+    ("all stops, peer gone",            without_stops,        "peer_gone",              "it stands for another "),
+    ("the e-stop",                      without_e_stop,       "e_stop",                 "e-stop: "),
+    ("the bound on speed",              without_speed,        "override_flood",         "speed: "),
+    ("numbers that are none",           without_stops,        "override_flood",         "finite: the command is ("),
+    ("blind sectors",                   without_blindness,    "camera_gone",            "never so: "),
+    ("a covered lens",                  uncovered,            "depth_zero",             "never so: "),
+    ("repeated images",                 taking_repeats,       "image_frozen",           "never so: "),
+    ("odometry that cannot be",         taking_any_odometry,  "odometry_too_fast",      "odometry that cannot be: "),
+    ("outliers of localisation",        taking_any_fix,       "localization_jump_once", "where it believes to be "),
+    ("decisions that are NaN",          taking_any_decision,  "engine_nan",             "it stands from tick "),
+    ("misses",                          keeping_set_points,   "engine_slow",            "lost engine: "),
+    ("giving up",                       never_giving_up,      "base_deaf",              'its state is "'),
+    ("the last stop",                   without_last_stop,    "drive_lost",             "the run ended without a stop"),
+    ("cancel",                          keeping_cancelled,    "goal_lost",              "never so: stands"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("what", "how", "name", "said"), BROKEN, ids=[row[0] for row in BROKEN])
+def test_a_broken_rule_is_found(what: str, how: Patch, name: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    how(monkeypatch)
+    verdict = in_simulation(BY_NAME[name], site())
+    assert verdict.status is Status.FAILED
+    assert any(problem.startswith(said) for problem in verdict.problems), verdict.problems
+
+
+def test_a_ramp_that_is_left_out_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    without_ramp(monkeypatch)
+    verdict = in_simulation(BY_NAME["goal_nan"], site(limits={"acceleration_mps2": 0.5}))
+    assert any(problem.startswith("acceleration: v went from 0.000 to 0.600") for problem in verdict.problems)
+
+
+def test_a_robot_that_never_moves_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else every fault would pass on a robot that stands."""
+    monkeypatch.setattr(pilot, "ACTIONS", tuple(Twist(0.0, 0.0) for _ in pilot.ACTIONS))
+    verdict = in_simulation(BY_NAME["cameras_gone"], site())
+    assert verdict.status is Status.FAILED
+    assert verdict.problems[0] == "the robot stood when the fault began, so nothing was shown"
+
+
+def test_a_fault_that_is_not_injected_does_not_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Schedule, "active", lambda self, now_ns: [])
+    verdict = in_simulation(BY_NAME["e_stop"], site())
+    assert verdict.problems[0] == "never so: stands"
+    assert verdict.problems[-1] == 'its state is "navigating"'

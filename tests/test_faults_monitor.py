@@ -1,0 +1,206 @@
+"""The rules that hold in every tick, on ticks made by hand."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from runtime_bench import PLANT
+
+from hil.faults.monitor import GRACE_TICKS, Monitor
+from hil.faults.musts import During, Must, Run, Then, problems
+from hil.faults.steps import Due, Step
+from onboard.config import Config
+from onboard.messages import STOP, OdometryMessage, Pose, Teleop, Twist
+from onboard.scheduler import NS_PER_S
+
+PERIOD_NS = NS_PER_S // 30
+GO = Twist(0.5, 0.1)
+
+
+def wheels(now_ns: int, twist: Twist = GO) -> OdometryMessage:
+    return OdometryMessage(now_ns, now_ns, Pose(0.0, 0.0, 0.0), twist)
+
+
+def step(number: int, command: Twist = GO, **changes: Any) -> Step:
+    """Return a tick of a robot that drives with all that it needs."""
+    now_ns = NS_PER_S + number * PERIOD_NS
+    fresh = Step(
+        number, now_ns, 0, command, "none", "navigating",
+        odometry=(wheels(now_ns),), stamps_ns={"front": now_ns, "rear": now_ns},
+    )  # fmt: skip
+    return replace(fresh, **changes)
+
+
+def broken(steps: list[Step], **sections: Any) -> list[tuple[int, str]]:
+    monitor = Monitor(Config(**sections), PLANT)
+    return [(one.slot, one.rule) for tick in steps for one in monitor.watch(tick)]
+
+
+def test_a_robot_that_drives_with_all_it_needs_breaks_nothing() -> None:
+    assert broken([step(number) for number in range(100)]) == []
+
+
+#   command                        rule
+NUMBERS = [
+    (Twist(math.nan, 0.0), "finite"),
+    (Twist(0.0, math.inf), "finite"),
+    (Twist(1.001, 0.0), "speed"),
+    (Twist(-0.301, 0.0), "speed"),
+    (Twist(0.0, -3.001), "speed"),
+]
+
+
+@pytest.mark.parametrize(("command", "rule"), NUMBERS)
+def test_a_command_that_cannot_be_is_found_at_once(command: Twist, rule: str) -> None:
+    assert broken([step(0), step(1, command), step(2)]) == [(1, rule)]
+
+
+#   what it goes through [m/s], ramp 3 m/s^2 upward is 0.1 a tick     in which slots it leaps
+RAMPS = [
+    ([0.0, 0.1, 0.2, 0.3], []),
+    ([0.0, 0.1, 0.3], [2]),
+    ([0.5, 0.0, -0.1], []),
+    ([0.5, 0.1, 0.0], []),
+    ([0.05, -0.05], []),
+    ([0.05, -0.1], [1]),
+    ([0.0, -0.2], [1]),
+]
+
+
+@pytest.mark.parametrize(("speeds", "leaps"), RAMPS)
+def test_a_ramp_is_held_away_from_zero_and_stopping_is_free(speeds: list[float], leaps: list[int]) -> None:
+    """Plant and limits are such that the limits' ramp is the slower one."""
+    plant = PLANT.model_copy(update={"linear": PLANT.linear.model_copy(update={"acceleration_max": 9.0})})
+    monitor = Monitor(Config(limits={"acceleration_mps2": 3.0}), plant)
+    found = [one for number, v in enumerate(speeds) for one in monitor.watch(step(number, Twist(v, 0.0)))]
+    assert [(one.slot, one.rule) for one in found] == [(slot, "acceleration") for slot in leaps]
+
+
+NOTHING: dict[str, Any] = {"odometry": ()}
+NO_IMAGE: dict[str, Any] = {"stamps_ns": {}}
+#   from tick 10 on                how                                                rule                       late tick
+CAUSES = [
+    ("e-stop",                     {"e_stop": True},                                  "e-stop",                  12),
+    ("no odometry",                NOTHING,                                           "stale odometry",          18),
+    ("odometry of yesterday",      {"odometry": (wheels(NS_PER_S + 9 * PERIOD_NS),)}, "stale odometry",          18),
+    ("no image",                   NO_IMAGE,                                          "stale scan",              24),
+    ("one image is old",           {"stamps_ns": {"front": 2 * NS_PER_S, "rear": 0}}, "stale scan",              12),
+    ("odometry is NaN",            {"odometry": (wheels(2, Twist(math.nan, 0.0)),)},  "odometry that cannot be", 12),
+    ("the engine fails",           {"due": Due.FAILED},                               "lost engine",             12),
+    ("decisions are late",         {"due": Due.MISSED},                               "lost engine",             14),
+    ("there is no goal",           {"state": "idle"},                                 "no goal",                 12),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("what", "how", "rule", "late"), CAUSES, ids=[row[0] for row in CAUSES])
+def test_what_must_stop_it_is_given_two_ticks(what: str, how: dict[str, Any], rule: str, late: int) -> None:
+    steps = [step(number, **(how if number >= 10 else {})) for number in range(40)]
+    assert broken(steps)[0] == (late, rule)
+    standing = [tick if tick.slot < late else replace(tick, command=STOP) for tick in steps]
+    assert broken(standing) == []
+
+
+def test_an_e_stop_holds_until_a_goal_after_its_release() -> None:
+    pressed = [step(number, STOP, e_stop=True) for number in range(5)]
+    goal_while_pressed = [step(5, STOP, e_stop=True, goals=1)]
+    released = [step(number, GO, e_stop=False) for number in range(6, 8)]
+    assert broken([*pressed, *goal_while_pressed, *released]) == [(6, "e-stop"), (7, "e-stop")]
+    asked = [step(6, STOP, e_stop=False), step(7, GO, e_stop=False, goals=1), step(8, GO, e_stop=False)]
+    assert broken([*pressed, *goal_while_pressed, *asked]) == []
+
+
+def test_an_operator_drives_without_a_goal_and_without_an_engine_but_not_without_wheels() -> None:
+    def held(number: int, **changes: Any) -> Step:
+        return step(number, state="idle", teleop=Teleop(NS_PER_S + number * PERIOD_NS, GO), **changes)
+
+    assert broken([held(number, due=Due.FAILED) for number in range(20)]) == []
+    assert {rule for _, rule in broken([held(number, **NOTHING) for number in range(20)])} == {"stale odometry"}
+
+
+def test_what_was_only_heard_on_the_wire_is_judged_by_its_numbers_alone() -> None:
+    assert broken([step(number, heard=False, **NOTHING) for number in range(40)]) == []
+    assert broken([step(0, Twist(math.nan, 0.0), heard=False)]) == [(0, "finite")]
+
+
+@given(
+    st.lists(
+        st.fixed_dictionaries(
+            {
+                "e_stop": st.sampled_from([None, True, False]),
+                "goals": st.integers(0, 2),
+                "due": st.sampled_from(list(Due)),
+                "state": st.sampled_from(["idle", "navigating", "recovering", "stopped: x"]),
+                "odometry": st.sampled_from([(), (wheels(1),), (wheels(2, Twist(math.nan, 1.0)),)]),
+                "stamps_ns": st.sampled_from([{}, {"front": 0}, {"front": 10 * NS_PER_S}]),
+                "backing": st.booleans(),
+            }
+        ),
+        max_size=12,
+    )
+)
+def test_a_robot_that_stands_breaks_nothing_whatever_happens(happenings: list[dict[str, Any]]) -> None:
+    assert broken([step(number, STOP, **changes) for number, changes in enumerate(happenings)]) == []
+
+
+# ---- what a fault must come to
+
+ONSET, END = 10, 40
+STANDS = Must(During.STANDS, timeouts=("odometry.stale_ms",), reasons=("stale_odometry",))
+
+
+def run(stands_from: int, again_from: int, **changes: Any) -> Run:
+    steps = []
+    for number in range(60):
+        standing = stands_from <= number < again_from
+        reason = "stale_odometry" if standing else "none"
+        steps.append(replace(step(number, STOP if standing else GO), reason=reason))
+    return replace(Run(steps, steps[ONSET].now_ns, steps[END].now_ns), **changes)
+
+
+#   stands from, drives again from      what is said
+RUNS = [
+    (16, 41, []),
+    (18, 41, []),
+    (19, 41, ["it stands from tick 9 on, must by tick 8"]),
+    (16, 30, ["never so: stands"]),
+    (99, 99, ["never so: stands"]),
+    (16, 60, ['it does not go on: it stands (stale_odometry, "navigating")']),
+]
+
+
+@pytest.mark.parametrize(("stands_from", "again_from", "said"), RUNS)
+def test_within_how_long_it_stands_and_that_it_goes_on(stands_from: int, again_from: int, said: list[str]) -> None:
+    assert STANDS.within_ticks(Config()) == 6 + GRACE_TICKS
+    assert problems(STANDS, run(stands_from, again_from), Config()) == said
+
+
+def test_a_robot_must_not_stand_for_another_reason() -> None:
+    other = replace(STANDS, reasons=("stale_scan",))
+    assert problems(other, run(16, 41), Config()) == ["it stands for another reason: stale_odometry"]
+
+
+def test_what_must_stay_must_not_move_again_and_what_must_leave_must_have_stopped() -> None:
+    stays = replace(STANDS, then=Then.STAYS)
+    assert problems(stays, run(16, 41), Config()) == ["it moves again in slot 41, nobody asked for it"]
+    assert problems(stays, run(16, 60), Config()) == []
+    leaves = Must(During.HOLDS, Then.LEAVES)
+    assert problems(leaves, run(16, 60), Config()) == ["the run goes on"]
+    assert problems(leaves, run(16, 60, ended="x", stopped_last=False), Config()) == ["the run ended without a stop"]
+    assert problems(STANDS, run(16, 60, ended="DriverError: x"), Config()) == ["the run ended: DriverError: x"]
+
+
+def test_a_fault_too_short_to_show_anything_is_said() -> None:
+    short = run(16, 41)
+    short = replace(short, end_ns=short.steps[ONSET + 5].now_ns)
+    assert problems(STANDS, short, Config()) == ["only 5 ticks of the fault were lived, it may take 8"]
+
+
+def test_decisions_that_may_be_due_are_ticks_too() -> None:
+    assert Must(During.STANDS, decisions=1).within_ticks(Config()) == 10 + 3 + GRACE_TICKS
+    late = Must(During.STANDS, decisions="rates.deadline_misses_to_stop")
+    assert late.within_ticks(Config(rates={"deadline_misses_to_stop": 2})) == 20 + 3 + GRACE_TICKS

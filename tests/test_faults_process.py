@@ -1,0 +1,44 @@
+"""Faults of the real process, over DDS on loopback: what only `onboard run` and its peers can have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from processes import free_domain
+from runtime_bench import PLANT
+
+from hil.demo_config import demo_config
+from hil.faults.fault import Fault
+from hil.faults.live import in_process
+from hil.faults.stand import Drive
+from hil.faults.table import FAULTS
+from hil.faults.verdict import Status
+from hil.scenario import choose
+from hil.world import Body
+from onboard.config import DEFAULT_ROBOT, load_config
+from onboard.messages import Pose
+
+IN_PROCESS = [fault for fault in FAULTS if fault.process]
+
+
+def test_a_fault_that_a_process_cannot_be_given_is_said(tmp_path: Path) -> None:
+    other = next(fault for fault in FAULTS if not fault.process)
+    verdict = in_process(other, Drive(load_config(None), [], Pose(0.0, 0.0, 0.0)), PLANT, tmp_path)
+    assert verdict.status is Status.NOT_RUN
+    assert "cannot be given from outside" in verdict.happened
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("fault", IN_PROCESS, ids=[fault.name for fault in IN_PROCESS])
+def test_a_fault_comes_to_what_it_must_in_the_real_process(
+    fault: Fault, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ROS_DOMAIN_ID", str(free_domain()))
+    config = demo_config(load_config(DEFAULT_ROBOT / "onboard.toml"), None)
+    scenario = choose("gdc1", 1, 0, Body(config.robot.footprint_radius_m, config.robot.height_m))
+    drive = Drive(config, ["--map", "gdc1", "--episode", "0"], Pose(*scenario.episode.goal_xy_m, 0.0))
+    verdict = in_process(fault, drive, PLANT, tmp_path)
+    assert verdict.problems == ()
+    assert verdict.status is Status.PASSED
