@@ -30,7 +30,8 @@ time between two images."""
 
 PACKET_BYTES = 1456
 """With `dds.resend`, no datagram is larger than a packet of Ethernet carries. Of Cyclone's own 14,720 bytes every one
-is cut into ten packets, and lost with each of them; what is sent again goes in packets of this size anyway."""
+is cut into ten packets and lost with each of them, and the kernel keeps its rest for 30 s, until it has no room for the
+parts of others (ROS's notes on tuning DDS). What is sent again goes in packets of this size anyway."""
 
 FAST_DDS = "1.15"
 """Its vendor number in the DDSI standard."""
