@@ -83,7 +83,7 @@ def test_a_ramp_is_held_away_from_zero_and_stopping_is_free(speeds: list[float],
 
 NOTHING: dict[str, Any] = {"odometry": ()}
 NO_IMAGE: dict[str, Any] = {"stamps_ns": {}}
-#   from tick 10 on                how                                                rule                       late tick
+#   from tick 10 on              how                                                rule                    late tick
 CAUSES = [
     ("e-stop",                     {"e_stop": True},                                  "e-stop",                  12),
     ("no odometry",                NOTHING,                                           "stale odometry",          18),
