@@ -22,7 +22,7 @@ from onboard.tick import Acted, TickRecord
 
 MS = 1_000_000
 START_NS = 5_000 * MS
-STAGES = {"inbox": 2 * MS}
+STAGES = {"inbox": MS, "odometry": MS, **dict.fromkeys(("scan", "policy", "limits", "send"), 0)}
 
 
 @dataclass
@@ -64,7 +64,7 @@ def test_a_tick_without_a_decision(wire: Wire) -> None:
     before_ns = wall_ns()
     used = told(wire, replace(record(), sensed=None))
     assert before_ns <= used.told_ns <= wall_ns()
-    expected = Used(used.told_ns, 9 * MS, 2 * MS, 5 * MS, 70, 2, 0, 0, 0, "policy", {"front": 111, "color": 333})
+    expected = Used(used.told_ns, 9 * MS, 3 * MS, 5 * MS, 70, 2, 0, 0, 0, "policy", {"front": 111, "color": 333})
     assert used == expected
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from onboard.counters import Counters
+from onboard.counters import STAGES, Counters
 from onboard.drivers.dds_camera import COLOR
 from onboard.drivers.ros_messages import ns_from_time, ros_diagnostics
 from onboard.drivers.ros_types import DiagnosticArray
@@ -22,6 +22,10 @@ from onboard.tick import TickRecord
 
 IMAGE = "image "
 """In front of the name of a camera, among the values of a message."""
+
+
+AFTER_INBOX = STAGES[1:-1]
+"""The stages between taking what has come and the command's being on its way."""
 
 
 class SentImages(Protocol):
@@ -38,7 +42,8 @@ class Used:
 
     told_ns:   wall time of the robot's machine at which this was told [ns]
     taken_ns:  how long before that the tick began [ns]; its command was written in between
-    inbox_ns:  how long it then took what had come [ns]; it had the images at the end of that
+    inbox_ns:  how long it then took until it had what had come, the images too [ns]. Counted back from the command by
+               the stages between, so that a pause before the taking is in it
     sent_ns:   how long before that its command was written [ns]
     slot:      number of the tick on its grid; missed: slots skipped just before it
     sensed:    number of the decision that began in this tick, 0 when none
@@ -78,7 +83,7 @@ class UsedImages:
             "slot": record.slot.number,
             "missed": record.slot.missed,
             "taken_ns": now_ns - record.slot.start_ns,
-            "inbox_ns": record.stage_ns["inbox"],
+            "inbox_ns": record.sent_ns - record.slot.start_ns - sum(record.stage_ns[name] for name in AFTER_INBOX),
             "sent_ns": now_ns - record.sent_ns,
             "sensed": record.sensed.number if record.sensed is not None else 0,
             "acted": acted.number if acted is not None and in_force else 0,
