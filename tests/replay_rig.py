@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,13 @@ from typing import Any
 
 import numpy as np
 from runtime_bench import FORWARD, LEFT, MOUNTS, PLANT, Bench, Puppet, with_noise
+from waiting import until
 
+from hil.inprocess import InProcess
+from hil.robot import Senses, SimulatedRobot
+from hil.scenario import choose
+from hil.textures import draw_look
+from hil.world import Body
 from onboard.assembly import policy_maker, session_of
 from onboard.config import Config, RecordSection
 from onboard.contract import ACTIONS
@@ -21,6 +28,7 @@ from onboard.record import Recorder
 from onboard.scheduler import NS_PER_S
 from onboard.tick import TickRecord
 
+WRITTEN_S = 300.0
 TURNS = (LEFT, LEFT, ACTIONS.index(Twist(0.3, 1.0)), FORWARD)
 
 
@@ -39,6 +47,12 @@ class Tape:
         if not self._lose(record.slot.number):
             self._writer.record(record)
 
+    def close(self) -> None:
+        """Finish the file, however busy the machine is."""
+        until(lambda: self.recorder.stats().queued == 0, WRITTEN_S)
+        self.recorder.close()
+        assert self.recorder.stats().stopped == ""
+
 
 def short_drive(folder: Path) -> Path:
     """Record two seconds with the policy that the configuration names, whole states among them; return the file."""
@@ -55,7 +69,25 @@ def short_drive(folder: Path) -> Path:
     made.e_stop = False
     made.ask(x_m=2.0)
     made.ticks(15)
-    tape.recorder.close()
+    tape.close()
+    (file,) = folder.glob("*.mcap")
+    return file
+
+
+def simulated_drive(folder: Path, model: Path, longest_s: float) -> Path:
+    """Record a drive through a furnished floor with a model on one thread, colour images among it; return the file."""
+    config = Config()
+    policy = config.policy.model_copy(update={"model": str(model), "engine": "onnxruntime", "threads": 1})
+    config = config.model_copy(update={"policy": policy})
+    body = Body(config.robot.footprint_radius_m, config.robot.height_m)
+    scenario = choose("gdc1", 1, 3, body)
+    senses, look = Senses(seed=3, depth_noise=True), draw_look(4)
+    robot = SimulatedRobot(scenario.world, PLANT, body, MOUNTS, scenario.episode.start, senses, look=look)
+    tape = Tape(folder, config, lose=lambda slot: False, queue_mb=1000)
+    with contextlib.closing(policy_maker(config, PLANT)()) as deciding:
+        whole = InProcess(config, MOUNTS, PLANT, robot, deciding, [tape])
+        whole.drive_to(Pose(*scenario.episode.goal_xy_m, 0.0), limit_s=longest_s)
+    tape.close()
     (file,) = folder.glob("*.mcap")
     return file
 
@@ -100,6 +132,6 @@ def recorded(
     made.e_stop = False
     made.ask(x_m=2.0)
     made.ticks(200)
-    tape.recorder.close()
+    tape.close()
     assert tape.recorder.stats().dropped == 0
     return sorted(folder.glob("*.mcap")), tape.ticks

@@ -1,0 +1,132 @@
+"""A drive of the full network replayed by other engines, and how fast: what the tolerances of a replay are set by.
+
+`ONBOARD_REPLAY_MODEL=model.onnx` takes a trained network, with its manifest beside it; else one of the same size with
+random weights decides. Prints how far each field differs for each engine, and where the time of a replay goes.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import onnxruntime
+import pytest
+from replay_rig import simulated_drive
+
+from engines.export import export, untrained_network
+from engines.half import halve
+from engines.network import PAPER
+from hil.replay.compared import Compared
+from hil.replay.fields import SAME_ACTIONS, TOLERANCES
+from hil.replay.replay import replay
+from onboard.drivers import onnx_engine
+from onboard.drivers.onnx_engine import OnnxEngine
+from onboard.interfaces import Policy
+from onboard.manifest import load_manifest, save_manifest, sha256_of
+from onboard.policy import load_policy
+
+DRIVE_S = 20.0
+ALL = "ORT_ENABLE_ALL"
+#   engine               threads  graph optimisation       half weights
+ENGINES = [
+    ("the same",               1, ALL,                     False),
+    ("two threads",            2, ALL,                     False),
+    ("extended only",          1, "ORT_ENABLE_EXTENDED",   False),
+    ("basic only",             1, "ORT_ENABLE_BASIC",      False),
+    ("none",                   1, "ORT_DISABLE_ALL",       False),
+    ("half weights",           1, ALL,                     True),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Mapping[bool, Path]:
+    """The model, and the same with half weights."""
+    folder = tmp_path_factory.mktemp("models")
+    given = os.environ.get("ONBOARD_REPLAY_MODEL")
+    whole, half = folder / "whole.onnx", folder / "half.onnx"
+    if given:
+        shutil.copy(given, whole)
+        save_manifest(whole, load_manifest(Path(given)))
+    else:
+        network, extra = untrained_network(0, PAPER)
+        export(whole, network, "untrained", extra, steps=2)
+    proto = onnx.load(whole)
+    halve(proto)
+    onnx.save(proto, half)
+    save_manifest(half, load_manifest(whole).model_copy(update={"sha256": sha256_of(half), "weights": "float16"}))
+    return {False: whole, True: half}
+
+
+@pytest.fixture(scope="module")
+def drive(models: Mapping[bool, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return simulated_drive(tmp_path_factory.mktemp("drive"), models[False], DRIVE_S)
+
+
+def policy_of(model: Path, threads: int, level: str, patch: pytest.MonkeyPatch) -> Policy:
+    """Return the policy on ONNX Runtime with another effort to make the graph faster."""
+    session = onnxruntime.InferenceSession
+
+    def opened(path: str, options: Any, providers: Any) -> Any:
+        options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, level)
+        return session(path, options, providers=providers)
+
+    with patch.context() as patched:
+        patched.setattr(onnx_engine.onnxruntime, "InferenceSession", opened)
+        return load_policy(model, lambda path, manifest: OnnxEngine(path, threads))
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+def test_other_engines_stay_within_the_tolerances(
+    models: Mapping[bool, Path], drive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worst: dict[str, float] = {}
+    for name, threads, level, half in ENGINES:
+        found = replay(drive, policy=policy_of(models[half], threads, level, monkeypatch))
+        print(f"{name}: {found.same} of {found.decisions} actions the same", *_shown(found), sep="\n  ", flush=True)
+        for field, count in found.fields.items():
+            if field != "action":
+                worst[field] = max(worst.get(field, 0.0), count.worst)
+        assert found.same >= SAME_ACTIONS * found.decisions or half, "of a random network, half weights are another"
+        assert all(count.outside == 0 for field, count in found.fields.items() if field != "action")
+    for field, by in worst.items():
+        print(f"worst of {field}: {by:.3g}, tolerated {TOLERANCES.get(field, 0.0):g}")
+
+
+def _shown(found: Compared) -> Iterator[str]:
+    for field, count in found.fields.items():
+        yield f"{field}: {count.values} values differ, by {count.worst:.3g} at most"
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+def test_most_of_a_replays_time_is_the_networks(drive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spent = [0.0]
+    run = OnnxEngine.run
+
+    def timed(self: OnnxEngine, tensors: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[np.float32]]:
+        began = time.process_time()
+        out = run(self, tensors)
+        spent[0] += time.process_time() - began
+        return out
+
+    monkeypatch.setattr(OnnxEngine, "run", timed)
+    replay(drive)  # compiles kernels
+    spent[0] = 0.0
+    began = time.process_time()
+    found = replay(drive)
+    took = time.process_time() - began
+    print(
+        f"{found.recorded_s:.1f} s recorded, {found.decisions} decisions, {took:.2f} s of one core: "
+        f"{found.recorded_s / took:.1f} times real time; the network {spent[0] / took:.0%}, "
+        f"without it {found.recorded_s / (took - spent[0]):.1f} times"
+    )
+    assert found.identical
+    assert took - spent[0] < found.recorded_s / 2.0
