@@ -20,6 +20,7 @@ from hil.target.session import NEVER, SILENT, Session, Stage
 from hil.target.trips import Command, Matcher, Sent, Trips
 from onboard.config import RatesSection
 from onboard.drivers.dds import CLAIM_WAIT_S
+from onboard.drivers.dds_camera import COLOR
 from onboard.drivers.dds_topics import ros_topic
 from onboard.drivers.ros_messages import ros_goal
 from onboard.drivers.ros_types import Empty
@@ -73,7 +74,7 @@ class Desktop:
                 sensed = self._robot.step(images=False)
                 self._link.tell_pose(sensed, slot.number, self._robot.glance().tick)
                 eyes.look()
-                self._count(ticks_here=1, missed_here=slot.missed, sets=self._robot.depth_due)
+                self._count(ticks_here=1, missed_here=slot.missed)
 
     def close(self) -> None:
         """Stop listening; before the wire is closed."""
@@ -136,6 +137,7 @@ class Desktop:
     def _note(self, happened: Happening) -> None:
         if isinstance(happened, Sent):
             self._matcher.send(happened)
+            self._count(sets=happened.cameras != (COLOR,))
         elif isinstance(happened, Command):
             if self._command_ns and self.session.stage is Stage.MEASURING:
                 self._silence_ns = max(self._silence_ns, happened.received_ns - self._command_ns)
