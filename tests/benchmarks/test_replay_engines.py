@@ -32,6 +32,7 @@ from onboard.interfaces import Policy
 from onboard.manifest import load_manifest, save_manifest, sha256_of
 from onboard.policy import load_policy
 
+TRAINED = os.environ.get("ONBOARD_REPLAY_MODEL")
 DRIVE_S = 20.0
 ALL = "ORT_ENABLE_ALL"
 #   engine               threads  graph optimisation       half weights
@@ -49,11 +50,10 @@ ENGINES = [
 def models(tmp_path_factory: pytest.TempPathFactory) -> Mapping[bool, Path]:
     """The model, and the same with half weights."""
     folder = tmp_path_factory.mktemp("models")
-    given = os.environ.get("ONBOARD_REPLAY_MODEL")
     whole, half = folder / "whole.onnx", folder / "half.onnx"
-    if given:
-        shutil.copy(given, whole)
-        save_manifest(whole, load_manifest(Path(given)))
+    if TRAINED:
+        shutil.copy(TRAINED, whole)
+        save_manifest(whole, load_manifest(Path(TRAINED)))
     else:
         network, extra = untrained_network(0, PAPER)
         export(whole, network, "untrained", extra, steps=2)
@@ -94,8 +94,10 @@ def test_other_engines_stay_within_the_tolerances(
         for field, count in found.fields.items():
             if field != "action":
                 worst[field] = max(worst.get(field, 0.0), count.worst)
-        assert found.same >= SAME_ACTIONS * found.decisions or half, "of a random network, half weights are another"
         assert all(count.outside == 0 for field, count in found.fields.items() if field != "action")
+        assert found.same >= SAME_ACTIONS * found.decisions or (half and not TRAINED), (
+            "random logits lie close together"
+        )
     for field, by in worst.items():
         print(f"worst of {field}: {by:.3g}, tolerated {TOLERANCES.get(field, 0.0):g}")
 
