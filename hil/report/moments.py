@@ -20,7 +20,8 @@ RESET_WORDS = {
     "decision_gap": "no decision for too long",
     "period": "its period has passed",
 }
-GOAL_NOTE = re.compile(r"goal_(accepted|refused) x_m=(\S+) y_m=(\S+) frame=(.*?) reason=(.*)", re.DOTALL)
+NUMBER = r"(-?\d+(?:\.\d+)?(?:e[-+]?\d+)?)"
+GOAL_NOTE = re.compile(rf"goal_(accepted|refused) x_m={NUMBER} y_m={NUMBER} frame=(.*?) reason=(.*)", re.DOTALL)
 STATE_KINDS = {"idle": IDLE, "navigating": FREE, "recovering": ZONE, "reached": OPERATOR, "stopped": STOP}
 
 
@@ -143,7 +144,7 @@ def _goal_words(event: str) -> str:
     if found is None:
         return event
     word, x, y, frame, reason = found.groups()
-    place = f"x {x} m, y {y} m in frame {frame}"
+    place = f"x {float(x):.2f} m, y {float(y):.2f} m in frame {frame}"
     return f"goal accepted: {place}" if word == "accepted" else f"goal refused: {reason} ({place})"
 
 
