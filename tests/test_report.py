@@ -24,6 +24,7 @@ from engines.report.markdown import hours, summary_of_json, table
 from engines.report.parts import PARTS, ceilings, detours, failures, headline, robustness, seeds, throughput
 from hil.evaluate.code import file_digest
 from hil.evaluate.metrics import summarise, summarise_by
+from hil.evaluate.sets import Source, load_set
 from onboard.contract import ACTIONS
 from onboard.errors import InputError
 from onboard.manifest import save_manifest, sha256_of
@@ -305,10 +306,23 @@ def card_of(folder: Path, tmp_path: Path, training: dict[str, Any]) -> str:
     return make_card(found, [part(found) for part in PARTS], model)
 
 
+TOUCHING_PX = 4
+
+
 def test_drives_are_drawn_over_their_map(tmp_path):
-    ways = [[[10.0 + step / 10, 8.0 + number, 0.0] for step in range(20)] for number in range(2)]
-    drives = [{"success": bool(number), "path": way} for number, way in enumerate(ways)]
+    indices = (3, 7)  # drives are spread over a set: a goal is that of its own episode
+    known = load_set(Source("depot", "depot", len(indices), set="validation")).episodes
+    ways = [[[known[i].start.x_m, known[i].start.y_m, 0.0], [*known[i].goal_xy_m, 0.0]] for i in indices]
+    drives = [
+        {"index": i, "success": bool(n), "path": way} for n, (i, way) in enumerate(zip(indices, ways, strict=True))
+    ]
     pictures.save_trajectories({"map": "depot", "set": "validation", "drives": drives}, tmp_path / "a" / "t.png")
-    image = np.asarray(Image.open(tmp_path / "a" / "t.png")).reshape(-1, 3)
-    for color in (pictures.ARRIVED, pictures.LOST, pictures.GOAL):
-        assert (np.abs(image.astype(int) - color).max(axis=1) < 20).sum() > 20
+    image = np.asarray(Image.open(tmp_path / "a" / "t.png")).astype(int)
+    goal, *lines = (
+        np.argwhere(np.abs(image - color).max(axis=2) < 20)
+        for color in (pictures.GOAL, pictures.ARRIVED, pictures.LOST)
+    )
+    assert len(goal) > 20
+    for line in lines:
+        assert len(line) > 20
+        assert np.abs(line[:, None] - goal[None]).max(axis=2).min() < TOUCHING_PX

@@ -76,10 +76,10 @@ def robustness(found: Gathered) -> Part:
     known = load_conditions()
     rows = [
         [f"`{one.condition}`", known[one.condition].what if one.condition in known else "", _driven(one),
-         *figures(one.summary), percent(one.summary.hard_success_rate)]
+         str(one.summary.episodes), *figures(one.summary), percent(one.summary.hard_success_rate)]
         for one in found.evaluations
     ]  # fmt: skip
-    text = table(("condition", "what it is", "driven", *FIGURES, "SR % on detours"), rows, words=3)
+    text = table(("condition", "what it is", "driven", "episodes", *FIGURES, "SR % on detours"), rows, words=3)
     return Part("robustness", "Robustness", text, [_plain(one) for one in found.evaluations], _lacks(rows, EVALUATE))
 
 

@@ -55,7 +55,7 @@ def save_trajectories(table: Mapping[str, Any], file: Path) -> None:
     """Write the drives of `engines.report.trajectories` over their map. Raises InputError."""
     known = load_set(Source(table["map"], table["map"], len(table["drives"]), set=table["set"]))
     ways = [np.array(drive["path"], float) for drive in table["drives"]]
-    ends = [np.array([episode.goal_xy_m]) for episode in known.episodes[: len(ways)]]
+    ends = [np.array([known.episodes[drive["index"]].goal_xy_m]) for drive in table["drives"]]
     view = _View(known.world, np.concatenate([*(way[:, :2] for way in ways), *ends]))
     image = view.image()
     draw = ImageDraw.Draw(image)

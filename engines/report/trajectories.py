@@ -26,7 +26,13 @@ def drive_trajectories(model: Path, map_name: str, count: int = COUNT) -> dict[s
     drive = EpisodeDriver(run, robot, {source.name: source})
     coming = in_this_process(drive, jobs_of(source.name, source.indices, SEED))
     drives = [
-        {"success": one.row.success, "ended": one.row.ended, "contacts": one.row.contacts, "path": one.path}
+        {
+            "index": one.row.index,
+            "success": one.row.success,
+            "ended": one.row.ended,
+            "contacts": one.row.contacts,
+            "path": one.path,
+        }
         for one in track(coming, f"driving in {map_name}", total=count, console=Console(stderr=True))
     ]
     return {
