@@ -9,6 +9,8 @@ ROS_VENV := .venv-ros
 ROS_PACKAGES := ros-rclpy ros-rmw-fastrtps-cpp ros-std-msgs ros-geometry-msgs ros-nav-msgs ros-sensor-msgs ros-diagnostic-msgs
 PIP := -m pip install --quiet --disable-pip-version-check
 export NUMBA_CACHE_DIR ?= $(CURDIR)/.numba-cache
+# Most of the tests' time is one core's; a file's tests stay together, since they share what is costly to make.
+SIDE_BY_SIDE := -n auto --maxprocesses 4 --dist loadfile
 
 .PHONY: help
 help:
@@ -20,7 +22,7 @@ demo: $(VENV)/.runtime ## drive the simulated robot through a real floor plan to
 
 .PHONY: test
 test: $(VENV)/.dev $(ROS_VENV)/.ready ## run the tests
-	@$(BIN)/pytest -q $(ARGS)
+	@$(BIN)/pytest -q $(SIDE_BY_SIDE) $(ARGS)
 
 .PHONY: test-long
 test-long: $(VENV)/.dev $(ROS_VENV)/.ready ## run the tests that take minutes
@@ -55,6 +57,7 @@ $(VENV)/.runtime: pyproject.toml
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.runtime
+	@bash .ci/prepare-machine --browser
 	@echo "setup: installing what the tests need"
 	@$(BIN)/python $(PIP) --editable '.[cpu,realsense,serial,mesh,view,ray,train,dev]'
 	@# types for the TensorRT driver; the package wants TensorRT itself, which only the Jetson has
