@@ -59,7 +59,7 @@ $(VENV)/.runtime: pyproject.toml
 $(VENV)/.dev: $(VENV)/.runtime
 	@bash .ci/prepare-machine --browser
 	@echo "setup: installing what the tests need"
-	@$(BIN)/python $(PIP) --editable '.[cpu,realsense,serial,mesh,view,ray,train,dev]'
+	@$(BIN)/python $(PIP) --editable '.[cpu,realsense,serial,mesh,view,ray,bags,remote,train,dev]'
 	@# types for the TensorRT driver; the package wants TensorRT itself, which only the Jetson has
 	@$(BIN)/python $(PIP) --no-deps tensorrt-stubs
 	@touch $@

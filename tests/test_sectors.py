@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from body_rows import body_row
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from rooms import drawn, room, with_box
 
@@ -68,6 +68,8 @@ unit = st.floats(0.0, 1.0)
 )
 @settings(max_examples=60, deadline=None)
 def test_the_kernel_is_its_definition(seed, share, cell_m, turned, across, up, yaw, radius_m, bodies):
+    # On a body's very surface it is a matter of rounding whether it is all around or on one side.
+    assume(all(abs(math.hypot(x, y) - r) > ROUNDING_M for x, y, r, _ in bodies))
     world = scattered(seed, share, cell_m, yaw_rad=turned)
     # Off the grid's lines, where every edge of a cell is a matter of rounding.
     pose = in_world(world, across, up, yaw)

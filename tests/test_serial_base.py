@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import struct
+import termios
 import tty
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
+from waiting import until
 
 from onboard.drivers import kobuki, serial_base
 from onboard.drivers.serial_base import SerialBase
@@ -22,13 +25,24 @@ TICK_NS = 33_333_333
 
 @dataclass
 class Wire:
-    """The base's end of the cable."""
+    """The base's end of the cable, and the robot's to look at."""
 
     end: int
+    robot_end: int
     port: str
 
     def say(self, **fields: int) -> None:
-        os.write(self.end, frame(**fields))
+        self.put(frame(**fields))
+
+    def put(self, data: bytes) -> None:
+        """Write, and wait until all of it has come out at the other end: the kernel passes it on in its own time."""
+        there = self._waiting()
+        os.write(self.end, data)
+        until(lambda: self._waiting() == there + len(data))
+
+    def _waiting(self) -> int:
+        (count,) = struct.unpack("i", fcntl.ioctl(self.robot_end, termios.FIONREAD, bytes(4)))
+        return int(count)
 
     def heard(self) -> bytes:
         return os.read(self.end, 4096)
@@ -45,7 +59,7 @@ def frame(
 def wire() -> Iterator[Wire]:
     base_end, robot_end = os.openpty()
     tty.setraw(base_end)
-    yield Wire(base_end, os.ttyname(robot_end))
+    yield Wire(base_end, robot_end, os.ttyname(robot_end))
     os.close(robot_end)
     if base_end_open(base_end):
         os.close(base_end)
@@ -101,9 +115,9 @@ def test_a_packet_in_two_pieces_counts_once(wire: Wire, base: SerialBase) -> Non
     whole = frame(ms=20, left=8, right=8)
     wire.say()
     base.take(0)
-    os.write(wire.end, whole[:9])
+    wire.put(whole[:9])
     assert base.take(TICK_NS).odometry == ()
-    os.write(wire.end, whole[9:])
+    wire.put(whole[9:])
     assert len(base.take(2 * TICK_NS).odometry) == 1
 
 
