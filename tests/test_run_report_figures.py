@@ -113,7 +113,8 @@ MOMENTS = [
      (3, "goal", "goal accepted: x 1.00 m, y 2.00 m in frame map")),
     ({"events": {3: ("goal_refused x_m=1.0 y_m=2.0 frame=a b reason=unknown frame 'a b'",)}},
      (3, "goal", "goal refused: unknown frame 'a b' (x 1.00 m, y 2.00 m in frame a b)")),
-    ({"events": {3: ("goal_accepted x_m=1.2.3 y_m=2.0 frame=map reason=none",)}}, (3, "goal", "goal_accepted x_m=1.2.3")),
+    ({"events": {3: ("goal_accepted x_m=1.2.3 y_m=2.0 frame=map reason=none",)}},
+     (3, "goal", "goal_accepted x_m=1.2.3")),
     ({"events": {3: ("goal_refused in other words",)}}, (3, "goal", "goal_refused in other words")),
 ]  # fmt: skip
 
