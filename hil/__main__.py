@@ -13,7 +13,8 @@ from hil.accept_command import accept_command
 from hil.ceiling_command import ceiling
 from hil.crowd_file import MOST_CHARACTERS, CrowdOptions, asked_crowd
 from hil.dashboard import preparing
-from hil.demo import DemoOptions, run_demo, summary
+from hil.demo import DemoOptions, run_demo
+from hil.demo_result import summary
 from hil.depth_noise_command import measure_depth_noise
 from hil.evaluate.baselines_command import baselines_command
 from hil.evaluate.command import evaluate_command
@@ -27,6 +28,7 @@ from hil.scenario import choose
 from hil.sim import run_sim
 from hil.target.command import target
 from hil.textures import PLAIN, draw_look
+from hil.tour import MOST_GOALS
 from hil.twin.command import guard, twin, twin_demo, twin_latency, twin_robot
 from hil.view.command import view
 from hil.world import Body
@@ -155,7 +157,8 @@ def demo(
     crowd: CrowdOption = None,
     look_seed: LookOption = None,
     depth_noise: NoiseOption = True,
-    limit: Annotated[float, typer.Option(min=1.0, help="Longest drive, in s.", callback=finite)] = 100.0,
+    goals: Annotated[int, typer.Option(min=1, max=MOST_GOALS, help="Goals one after another, drawn by the seed.")] = 1,
+    limit: Annotated[float, typer.Option(min=1.0, help="Longest drive to a goal, in s.", callback=finite)] = 100.0,
     out: Annotated[Path, typer.Option(help="Folder for pictures and logs.")] = Path("out/demo"),
     config: ConfigOption = None,
     json_file: JsonOption = None,
@@ -164,7 +167,7 @@ def demo(
     check_json_target(json_file)
     others = CrowdOptions(pedestrians, robots, crowd)
     options = DemoOptions(
-        map_name, seed, episode, policy, localization, drift, limit, out, config, others, look_seed, depth_noise
+        map_name, seed, episode, policy, localization, drift, limit, out, config, others, look_seed, depth_noise, goals
     )
     result = run_demo(options)
     if json_file is not None:

@@ -47,6 +47,7 @@ class Drawing:
     shortest: (m, 2) corners of the shortest way, or None
     end:      pose at the end
     contacts: positions of contacts
+    goals:    points to reach one after another; none are the episode's own
     """
 
     episode: Episode
@@ -55,6 +56,12 @@ class Drawing:
     shortest: Points | None = None
     contacts: Sequence[tuple[float, float]] = ()
     body: Body = field(default_factory=Body)
+    goals: Sequence[tuple[float, float]] = ()
+
+    @property
+    def targets(self) -> Sequence[tuple[float, float]]:
+        """Return the points to reach."""
+        return self.goals or [self.episode.goal_xy_m]
 
 
 def save_picture(world: World, drawing: Drawing, file: Path) -> None:
@@ -90,7 +97,7 @@ class _View:
 
 
 def _view(world: World, drawing: Drawing) -> _View:
-    shown = [drawing.path[:, :2], np.array([drawing.episode.goal_xy_m])]
+    shown = [drawing.path[:, :2], np.array(drawing.targets)]
     if drawing.shortest is not None:
         shown.append(drawing.shortest)
     cells = np.array([world.cell_of((float(x), float(y))) for x, y in np.concatenate(shown)])
@@ -119,7 +126,8 @@ def _draw_routes(draw: ImageDraw.ImageDraw, view: _View, drawing: Drawing) -> No
         draw.line([view.px(point) for point in drawing.shortest], SHORTEST, width, "curve")
     draw.line([view.px(point) for point in drawing.path], DRIVEN, width, "curve")
     start = drawing.episode.start
-    _circle(draw, view, drawing.episode.goal_xy_m, TOLERANCE_M, GOAL, filled=True)
+    for goal in drawing.targets:
+        _circle(draw, view, goal, TOLERANCE_M, GOAL, filled=True)
     _pose(draw, view, start, drawing.body.radius_m, START)
     _pose(draw, view, drawing.end, drawing.body.radius_m, BODY)
     for point in drawing.contacts:

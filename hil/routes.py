@@ -138,18 +138,32 @@ def find_episode(space: FreeSpace, rng: np.random.Generator, min_m: float, max_m
         yaw = wrap(rng.uniform(-math.pi, math.pi))
         if not is_indoors(space.world, start):
             continue
-        start_xy = space.world.centre_of(start)
-        field = distance_field(space, start_xy, max_m)
-        goals = np.argwhere(space.standing & (field >= min_m) & (field <= max_m))
-        if len(goals) == 0:
-            continue
-        goal = _as_cell(goals[rng.integers(len(goals))])
-        goal_xy = space.world.centre_of(goal)
-        # Found from either end, ways differ by up to a hundredth.
-        ways = (_path_down(space, field, goal, start), shortest_path(space, start_xy, goal_xy))
-        length_m = min((path_length(way) for way in ways if way is not None), default=math.inf)
-        if is_indoors(space.world, goal) and min_m <= length_m <= max_m:
-            return Episode(Pose(*start_xy, yaw), goal_xy, length_m)
+        found = find_goal(space, rng, start, min_m, max_m)
+        if found is not None:
+            return Episode(Pose(*space.world.centre_of(start), yaw), *found)
+    return None
+
+
+def find_goal(
+    space: FreeSpace, rng: np.random.Generator, start: tuple[int, int], min_m: float, max_m: float
+) -> tuple[tuple[float, float], float] | None:
+    """Return a random goal indoors and the length of the shortest way to it, in [min_m, max_m], from a cell; or None.
+
+    It is uniform over the cells to stand on that are that far away; None when there is none, or the one drawn does not
+    do after all.
+    """
+    start_xy = space.world.centre_of(start)
+    field = distance_field(space, start_xy, max_m)
+    goals = np.argwhere(space.standing & (field >= min_m) & (field <= max_m))
+    if len(goals) == 0:
+        return None
+    goal = _as_cell(goals[rng.integers(len(goals))])
+    goal_xy = space.world.centre_of(goal)
+    # Found from either end, ways differ by up to a hundredth.
+    ways = (_path_down(space, field, goal, start), shortest_path(space, start_xy, goal_xy))
+    length_m = min((path_length(way) for way in ways if way is not None), default=math.inf)
+    if is_indoors(space.world, goal) and min_m <= length_m <= max_m:
+        return goal_xy, length_m
     return None
 
 

@@ -97,10 +97,14 @@ class Eyes:
 
 
 class Life:
-    """How long the simulation goes on: until `stop`, which a signal may call."""
+    """How long the simulation goes on: until `stop`, which a signal may call.
+
+    lived_ns: CLOCK_MONOTONIC when the newest tick was lived
+    """
 
     def __init__(self) -> None:
         self.over = False
+        self.lived_ns = 0
 
     def stop(self) -> None:
         """End it after the tick under way."""
@@ -120,6 +124,7 @@ async def simulate(robot: SimulatedRobot, link: Link, life: Life, seconds: float
                 robot.step(images=False)
             eyes.look()
             link.tell(robot.step(images=False), slot.number)
+            life.lived_ns = slot.start_ns
 
 
 def run_sim(
@@ -143,13 +148,14 @@ def run_sim(
         signals.stop_with(life.stop)
         ready(wire.domain)
         asyncio.run(simulate(robot, link, life, seconds))
-    return truth(robot)
+    return truth(robot, life)
 
 
-def truth(robot: SimulatedRobot) -> dict[str, Any]:
+def truth(robot: SimulatedRobot, life: Life) -> dict[str, Any]:
     """Return how the robot really moved: end pose and twist, contacts, path and trace, in the map frame.
 
-    bumps: how often somebody walked into it
+    bumps:    how often somebody walked into it
+    lived_ns: CLOCK_MONOTONIC of the last row of the trace
     """
     state = robot.state
     return {
@@ -161,4 +167,5 @@ def truth(robot: SimulatedRobot) -> dict[str, Any]:
         "contact_points": robot.trace.contacts,
         "path_m": state.path_m,
         "trace": robot.trace.rows,
+        "lived_ns": life.lived_ns,
     }

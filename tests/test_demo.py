@@ -14,8 +14,9 @@ from processes import START_S, Command, done, free_domain, running, toml
 from small_model import small_policy_files
 from waiting import alive, until
 
-from hil.demo import DemoOptions, _told, run_demo
+from hil.demo import DemoOptions, run_demo
 from hil.demo_config import as_toml, demo_config
+from hil.demo_result import told
 from onboard import pretrained
 from onboard.config import CamerasSection, Config, DdsSection, ScanSection, load_config
 from onboard.drivers import onnx_engine
@@ -36,7 +37,7 @@ RESULT = {
     "recording",
     "picture",
 }
-OURS = {"state", "policy", "bumps", "over_budget", "delay_error_ms", "commands_by_reason"}
+OURS = {"goals", "state", "policy", "bumps", "over_budget", "delay_error_ms", "commands_by_reason"}
 
 
 def checked(command: Command) -> dict:
@@ -182,7 +183,7 @@ def test_a_process_that_was_killed_before_its_last_words_is_one_line(tmp_path: P
     if content is not None:
         file.write_text(content)
     with pytest.raises(OnboardError, match=r"run\.json: not written: .* within 15 s, see gdc1-seed1\.run\.log$"):
-        _told(file)
+        told(file)
 
 
 def test_a_policy_that_does_not_ship_is_one_line_that_lists_those_that_do(
