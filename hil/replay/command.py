@@ -12,11 +12,13 @@ from rich.console import Console
 
 from hil.evaluate.command import checked_hands
 from hil.evaluate.evaluation import executor
+from hil.maps import load_map
 from hil.replay.compared import Compared, Found, joined
 from hil.replay.opinion import Opinion
 from hil.replay.placing import WHOLE, Span
 from hil.replay.replay import Answer, Asked, Replayed, Replayer, Unread
 from hil.replay.sources import Take, found_in, local, takes_of
+from hil.report.command import MapUnderOption
 from hil.report.page import write_report
 from onboard.__main__ import STANDARD_OUTPUT, JsonOption, check_json_target, finite, write_json
 from onboard.errors import InputError
@@ -42,6 +44,7 @@ def replay_command(
     ] = None,
     json_file: JsonOption = None,
     report: Annotated[Path | None, typer.Option("--report", help="Write a page about the one session.")] = None,
+    map_name: MapUnderOption = None,
 ) -> None:
     """Play recordings through the same runtime and say where it first differs.
 
@@ -54,8 +57,7 @@ def replay_command(
         raise InputError(f"--to {span.to_s:g}: must not be before --from {span.from_s:g}")
     hands = checked_hands(jobs, ray)
     takes = takes_of(found_in(recordings))
-    if report is not None and len(takes) > 1:
-        raise InputError(f"--report {report}: a page is about one session, not {len(takes)}")
+    _check_report(report, map_name, takes)
     console = Console(stderr=json_file == STANDARD_OUTPUT, soft_wrap=True, highlight=False)
     answers: list[Answer] = []
     with contextlib.closing(Replayer(Asked(span, force, policy))) as replayer:
@@ -67,7 +69,7 @@ def replay_command(
     if json_file is not None:
         write_json(json_file, as_json(answers))
     if report is not None:
-        _write_report(report, takes[0], answers)
+        _write_report(report, map_name, takes[0], answers)
     if any(isinstance(one, Unread) for one in answers):
         raise typer.Exit(UNREADABLE)
     if any(isinstance(one, Compared) and not one.within_tolerance for one in answers):
@@ -94,7 +96,17 @@ def _in_order(takes: Sequence[Take], coming: Iterable[Replayed]) -> Iterator[Rep
             take = next(waiting, None)
 
 
-def _write_report(report: Path, take: Take, answers: Sequence[Answer]) -> None:
+def _check_report(report: Path | None, map_name: str | None, takes: Sequence[Take]) -> None:
+    """Raise InputError for a page that could not be written after the replay."""
+    if report is not None and len(takes) > 1:
+        raise InputError(f"--report {report}: a page is about one session, not {len(takes)}")
+    if map_name is not None:
+        if report is None:
+            raise InputError(f"--map {map_name}: is drawn on the page that --report writes, and there is none")
+        load_map(map_name)
+
+
+def _write_report(report: Path, map_name: str | None, take: Take, answers: Sequence[Answer]) -> None:
     """Write the page of a session, where all of it could be read."""
     opinions = [one for one in answers if isinstance(one, Opinion)]
     compared = [one for one in answers if isinstance(one, Compared)]
@@ -104,7 +116,7 @@ def _write_report(report: Path, take: Take, answers: Sequence[Answer]) -> None:
         raise InputError(f"--report {report} with --policy: a page is about one file then, not {len(opinions)}")
     with contextlib.ExitStack() as held:
         paths = [held.enter_context(local(one.source)) for one in answers]
-        write_report(report, paths, outcome=opinions[0] if opinions else joined(compared))
+        write_report(report, paths, outcome=opinions[0] if opinions else joined(compared), map_name=map_name)
 
 
 def _line(found: Answer) -> str:

@@ -18,6 +18,10 @@ from onboard.errors import InputError, OnboardError
 
 PAGE_SUFFIX = ".html"
 BYTES_PER_MB = 1e6
+MapUnderOption = Annotated[
+    str | None,
+    typer.Option("--map", help=f"Drawn under the path: {', '.join(map_names())}, or a .yaml, .json or mesh file."),
+]
 
 
 def report_command(
@@ -25,10 +29,7 @@ def report_command(
         list[str], typer.Argument(metavar="RECORDING...", help="Files, folders, patterns or URLs (extra `remote`).")
     ],
     out: Annotated[Path, typer.Option("--out", help="The page (.html); else a folder, for a page of each session.")],
-    map_name: Annotated[
-        str | None,
-        typer.Option("--map", help=f"Drawn under the path: {', '.join(map_names())}, or a .yaml, .json or mesh file."),
-    ] = None,
+    map_name: MapUnderOption = None,
 ) -> None:
     """Write one self-contained HTML page of a run: its path, scans, commands, times and what happened."""
     takes = takes_of(found_in(recordings))
