@@ -97,7 +97,9 @@ def run_robot(config: Config, seconds: float | None, terminal: Terminal | None) 
         held.callback(drive.close)
         depth, color = _open_cameras(config, mounts, wire)
         heard = DdsInputs(wire, set(scan_topics(config).values()), config.limits.v_max_mps)
-        inbox = held.enter_context(contextlib.closing(DeviceInbox(heard, depth, color, base)))
+        inbox = held.enter_context(
+            contextlib.closing(DeviceInbox(heard, depth, color, base, config.cameras.unchanged_m))
+        )
         # Last, so that a start that fails again and again leaves no files that push older ones out.
         recorder = _open_recorder(config, clock.now_ns())
         if recorder is not None:

@@ -64,6 +64,8 @@ class RatesSection(Section):
 class CamerasSection(Section):
     """Where depth and colour come from, and when a camera counts as blind.
 
+    unchanged_m: a depth camera whose picture stays the same over such a way is blind; a radian counts as a metre.
+                 0 believes it, for simulated cameras without noise
     sources:    camera name -> where that one comes from, when not `source`
     recordings: camera name -> .db3 or .bag file, played in place of the live device
     """
@@ -77,6 +79,7 @@ class CamerasSection(Section):
     stall_restart_s: Positive = 2.0
     restart_backoff_s: tuple[Positive, Positive] = (0.5, 10.0)
     min_valid_fraction: Fraction = 0.05
+    unchanged_m: NonNegative = 0.15
     color: Literal["realsense", "dds", "none"] = "dds"
     color_serial: str = ""
 

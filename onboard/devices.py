@@ -9,6 +9,7 @@ from typing import Protocol
 
 from onboard.interfaces import ColorCamera, DepthCamera, Inbox
 from onboard.messages import CameraHealth, Inputs, OdometryMessage
+from onboard.unchanged import UnchangedWatch
 
 
 class WheelReport(Protocol):
@@ -37,7 +38,8 @@ class WheelBase(Protocol):
 class DeviceInbox:
     """`interfaces.Inbox` over a wire, cameras and, where there is one, a base on its own cable.
 
-    Such a base is then the only source of odometry: what the wire says of wheels is left out.
+    Such a base is then the only source of odometry: what the wire says of wheels is left out. A camera whose picture
+    stays the same over a way of `unchanged_m` is blind; 0 believes it.
     """
 
     def __init__(
@@ -46,21 +48,40 @@ class DeviceInbox:
         depth: Sequence[DepthCamera],
         color: ColorCamera | None,
         base: WheelBase | None = None,
+        unchanged_m: float = 0.0,
     ) -> None:
         self._wire = wire
         self._depth = tuple(depth)
         self._color = color
         self._base = base
+        self._unchanged = UnchangedWatch(unchanged_m)
 
     def take(self, now_ns: int) -> Inputs:
         """Return what arrived since the last call; a camera that is blind is missing."""
-        inputs = self._wire.take(now_ns)
-        frames = {camera.name: camera.latest(now_ns) for camera in self._depth}
-        inputs = replace(
+        inputs = self._with_base(self._wire.take(now_ns), now_ns)
+        newest = {camera.name: camera.latest(now_ns) for camera in self._depth}
+        frames = {name: frame for name, frame in newest.items() if frame is not None}
+        return replace(
             inputs,
-            depth={name: frame for name, frame in frames.items() if frame is not None},
+            depth=self._unchanged.believed(frames, inputs.odometry),
             color=self._color.latest(now_ns) if self._color else None,
         )
+
+    def cameras(self) -> list[CameraHealth]:
+        """Return the state of every camera."""
+        color = [self._color.health()] if self._color else []
+        return [self._judged(camera.health()) for camera in self._depth] + color
+
+    def close(self) -> None:
+        """Close the cameras, then the wire, each even when another cannot be closed. Safe to call twice."""
+        with contextlib.ExitStack() as parts:
+            parts.callback(self._wire.close)
+            if self._color is not None:
+                parts.callback(self._color.close)
+            for camera in self._depth:
+                parts.callback(camera.close)
+
+    def _with_base(self, inputs: Inputs, now_ns: int) -> Inputs:
         if self._base is None:
             return inputs
         report = self._base.take(now_ns)
@@ -71,19 +92,10 @@ class DeviceInbox:
             e_stop=_either(inputs.e_stop, report.stop),
         )
 
-    def cameras(self) -> list[CameraHealth]:
-        """Return the state of every camera."""
-        color = [self._color.health()] if self._color else []
-        return [camera.health() for camera in self._depth] + color
-
-    def close(self) -> None:
-        """Close the cameras, then the wire, each even when another cannot be closed. Safe to call twice."""
-        with contextlib.ExitStack() as parts:
-            parts.callback(self._wire.close)
-            if self._color is not None:
-                parts.callback(self._color.close)
-            for camera in self._depth:
-                parts.callback(camera.close)
+    def _judged(self, health: CameraHealth) -> CameraHealth:
+        """Return a camera's health with what its pictures say; what the camera itself complains of comes first."""
+        reason = health.reason or self._unchanged.reason(health.camera)
+        return replace(health, working=not reason, reason=reason)
 
 
 def _either(a: bool | None, b: bool | None) -> bool | None:

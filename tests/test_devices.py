@@ -128,3 +128,20 @@ def test_one_that_cannot_be_closed_does_not_keep_the_others_open() -> None:
     with pytest.raises(DriverError, match="stuck does not let go"):
         inbox(wire, (stuck, last)).close()
     assert (wire.closed, stuck.closed, last.closed) == (1, 1, 1)
+
+
+def test_a_camera_whose_picture_stays_the_same_is_blind_until_it_changes() -> None:
+    """By the wheels of the base on its own cable; what the camera says of itself is not asked."""
+    camera, base = Camera("front"), Base(Report())
+    devices = DeviceInbox(Wire(), [camera], None, base, unchanged_m=0.15)  # type: ignore[arg-type]
+    believed = []
+    for number in range(5):
+        base.report = Report(odometry=(OdometryMessage(0, number * 10**9, None, Twist(0.08, 0.0)),))
+        camera.frame = replace(camera.frame, number=number)
+        believed.append("front" in devices.take(NOW_NS).depth)
+    (health,) = devices.cameras()
+    assert believed == [True, True, True, True, False]
+    assert (health.working, health.reason) == (False, "the same picture over a way of 0.16 m, limit 0.15 m")
+    camera.frame = replace(camera.frame, number=9, depth=np.ones((2, 2), np.uint16))
+    assert "front" in devices.take(NOW_NS).depth
+    assert devices.cameras()[0].working

@@ -16,6 +16,7 @@ from hil.inbox import SimulatedInbox
 from onboard import limits, localization, mission, odometry, pilot
 from onboard.drivers import dds_camera
 from onboard.messages import Twist
+from onboard.unchanged import UnchangedWatch
 
 Patch = Callable[[pytest.MonkeyPatch], Any]
 
@@ -51,11 +52,18 @@ def without_blindness(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(limits.zones, "look", lambda scan, twist, way_m: limits.zones.Look.SEEN)
 
 
+def unwatched(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(UnchangedWatch, "reason", lambda self, camera: "")
+
+
 def uncovered(patch: pytest.MonkeyPatch) -> None:
+    """A covered lens is found a second time by its picture, which stays the same."""
+    unwatched(patch)
     patch.setattr(dds_camera, "covered", lambda *arguments: "")
 
 
 def taking_repeats(patch: pytest.MonkeyPatch) -> None:
+    unwatched(patch)
     patch.setattr(dds_camera, "NEW_CLOCK_NS", -(10**18))
 
 
@@ -98,6 +106,7 @@ BROKEN: list[tuple[str, Patch, str, str]] = [
     ("blind sectors",                   without_blindness,    "camera_gone",            "never so: "),
     ("a covered lens",                  uncovered,            "depth_zero",             "never so: "),
     ("repeated images",                 taking_repeats,       "image_frozen",           "never so: "),
+    ("pictures that stay the same",     unwatched,            "image_stuck",            "never so: "),
     ("odometry that cannot be",         taking_any_odometry,  "odometry_too_fast",      "odometry that cannot be: "),
     ("outliers of localisation",        taking_any_fix,       "localization_jump_once", "where it believes to be "),
     ("decisions that are NaN",          taking_any_decision,  "engine_nan",             "it stands from tick "),

@@ -24,7 +24,7 @@ from onboard.messages import STOP
 
 LASTS_S = 4.0
 DRIVEN_S = 12.0
-CLOSED = {Need.BASE, Need.CLOCK, Need.COLOR}
+CLOSED = {Need.BASE, Need.CLOCK, Need.COLOR, Need.ALL_IMAGES}
 """What this recording cannot give: no colour camera was looked at."""
 
 
@@ -66,8 +66,8 @@ def test_without_a_fault_it_drives_as_recorded(excerpt: Excerpt) -> None:
 @pytest.mark.parametrize("fault", ON_CLOCK, ids=by_name(ON_CLOCK))
 def test_a_fault_comes_to_what_it_must_in_a_recording_too(fault: Fault, excerpt: Excerpt) -> None:
     verdict = in_recording(fault, excerpt, Puppet(FORWARD))
-    if CLOSED & set(fault.needs):
-        assert (verdict.status, verdict.happened) == (Status.NOT_RUN, fault.needs[0].value)
+    if closed := [need.value for need in fault.needs if need in CLOSED]:
+        assert (verdict.status, verdict.happened) == (Status.NOT_RUN, closed[0])
         return
     assert verdict.problems == ()
     assert verdict.status is Status.PASSED

@@ -17,6 +17,7 @@ class Need(Enum):
     """What a fault needs that not every run has, and why a recording has it not."""
 
     IMAGES = "its scan came ready-made: there are no images to spoil"
+    ALL_IMAGES = "between decisions no image is in it, so whether one stays the same cannot be seen"
     FIXES = "no localisation came in it"
     COLOR = "no colour image is in it"
     BASE = "what the base did is in the recording, and cannot be otherwise"

@@ -27,6 +27,9 @@ from onboard.messages import ColorFrame, DepthFrame, Inputs, Twist
 from onboard.runtime import Robot, Runtime
 from onboard.scheduler import NS_PER_S
 
+ANY_IMAGE = {"cameras": {"unchanged_m": 0.0}}
+"""The newest image stands for those that were not recorded, and is the same again."""
+
 
 def in_recording(fault: Fault, excerpt: Excerpt, policy: Policy, seed: int = 0) -> Verdict:
     """Play an excerpt with a fault and judge it."""
@@ -44,6 +47,7 @@ def in_recording(fault: Fault, excerpt: Excerpt, policy: Policy, seed: int = 0) 
 def play(excerpt: Excerpt, config: Config, policy: Policy, schedule: Schedule) -> Run:
     """Play an excerpt with faults, to its end or until an error. Onset and end of the run are left to the caller."""
     tape, mounts = _Tape(excerpt), excerpt.session.mounts
+    config = changed(config, ANY_IMAGE)
     rig, limits_rig = build_rigs(config, mounts)
     robot = Robot(config, rig, limits_rig, excerpt.plant, policy.initial_memory(), policy.memory_reset_s)
     inbox = FaultyInbox(tape, mounts, config.cameras, schedule)

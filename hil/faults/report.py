@@ -82,6 +82,6 @@ def _within(fault: Fault, config: Config) -> str:
 
 def _where(fault: Fault) -> str:
     """Return in which modes a fault can run."""
-    closed = {Need.BASE, Need.CLOCK} & set(fault.needs)
+    closed = {Need.BASE, Need.CLOCK, Need.ALL_IMAGES} & set(fault.needs)
     modes = [] if fault.make is None else ["simulation", *([] if closed else ["recording"])]
     return ", ".join([*modes, *(["process"] if fault.process else [])])

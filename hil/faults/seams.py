@@ -15,6 +15,7 @@ from onboard.interfaces import Drive, Inbox
 from onboard.messages import ColorFrame, DepthFrame, Inputs, Memory, Observation, Twist
 from onboard.mounts import Mounts
 from onboard.scheduler import NS_PER_S, Clock, SimulatedClock
+from onboard.unchanged import UnchangedWatch
 
 SENDERS_AHEAD_NS = 24 * 3600 * NS_PER_S
 """The clock in the headers of images is not the runtime's, and may be set back without becoming negative."""
@@ -54,6 +55,7 @@ class FaultyInbox:
         self._feeds = {name: Feed() for name in (*mounts.depth, COLOR)}
         self._depth = {name: DdsDepthCamera(self._feeds[name], mount, section) for name, mount in mounts.depth.items()}
         self._color = DdsColorCamera(self._feeds[COLOR], section)
+        self._unchanged = UnchangedWatch(section.unchanged_m)
         self._numbers: dict[str, int] = {}
 
     def take(self, now_ns: int) -> Inputs:
@@ -63,10 +65,11 @@ class FaultyInbox:
             self._arrive(name, frame, now_ns)
         if inputs.color is not None:
             self._arrive(COLOR, inputs.color, now_ns)
-        frames = {name: camera.latest(now_ns) for name, camera in self._depth.items()}
+        newest = {name: camera.latest(now_ns) for name, camera in self._depth.items()}
+        frames = {name: frame for name, frame in newest.items() if frame is not None}
         inputs = replace(
             inputs,
-            depth={name: frame for name, frame in frames.items() if frame is not None},
+            depth=self._unchanged.believed(frames, inputs.odometry),
             color=self._color.latest(now_ns),
         )
         for planned in self._schedule.active(now_ns):

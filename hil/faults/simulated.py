@@ -68,7 +68,7 @@ def drive(
     """
     policy = site.make_policy(config)
     body = Body(config.robot.footprint_radius_m, config.robot.height_m)
-    senses = Senses(seed=site.seed)
+    senses = Senses(seed=site.seed, depth_noise=True)
     robot = SimulatedRobot(site.world, site.plant, body, site.mounts, site.episode.start, senses)
     clock = SimulatedClock()
     faulty = FaultyClock(clock, schedule)

@@ -45,8 +45,9 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         "image_stuck", "the cameras ahead send one picture with stamps that go on",
-        Must(During.HOLDS, Then.HOLDS), "no rule: it cannot be told from standing still; only the limits hold",
-        lambda scene: image_faults.Frozen(_front(scene), stamped=True), IMAGES,
+        Must(During.NOT_FORWARD, timeouts=(CAMERA, SCAN), checks=(checks.no_contact,)),
+        "unchanged.py: a picture that stays the same over a way is none; then R12",
+        lambda scene: image_faults.Frozen(_front(scene), stamped=True), (Need.IMAGES, Need.ALL_IMAGES),
     ),
     Fault(
         "depth_zero", "every pixel ahead is 0, as before a covered lens", BLIND, "images.py, covered(); then R12",

@@ -113,7 +113,7 @@ def _drive(plan: Plan, bag: Bag, recorder: Recorder, imported: Imported) -> None
     depth = [DdsDepthCamera(wire, mount, config.cameras) for mount in mounts.depth.values()]
     color = DdsColorCamera(wire, config.cameras)
     heard = DdsInputs(wire, set(scan_topics(config).values()), config.limits.v_max_mps)
-    inbox = BagInbox(wire, DeviceInbox(heard, depth, color))
+    inbox = BagInbox(wire, DeviceInbox(heard, depth, color, unchanged_m=config.cameras.unchanged_m))
     with contextlib.closing(policy_maker(config, plant)()) as policy:
         robot = Robot(config, rig, limits_rig, plant, policy.initial_memory(), policy.memory_reset_s)
         ticks = TickRecorder(recorder, config.dds, mounts, reach_m(rig))

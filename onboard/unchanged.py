@@ -1,0 +1,76 @@
+"""Depth images that stay the same while the base moves: a camera that is stuck, whatever its stamps say."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from onboard.messages import DepthFrame, OdometryMessage
+from onboard.scheduler import NS_PER_S
+
+ROW_STEP = 8
+"""Every so many-th row is looked at: the noise of a live sensor is in all of them."""
+LEVER_M = 1.0
+"""A turn counts as the way of a point so far from the axle."""
+LONGEST_STEP_S = 0.5
+"""A base that was silent for longer is taken to have moved for this long."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Picture:
+    """The newest frame of a camera, its checksum, and the way driven when it first and last came [m]."""
+
+    number: int
+    checksum: int
+    first_m: float
+    newest_m: float
+
+
+class UnchangedWatch:
+    """Leaves out cameras whose picture has not changed over a way of `limit_m`; 0 leaves out none.
+
+    A depth sensor's noise makes two of its images differ even when nothing moves, so the same one twice is no image.
+    Standing is allowed it all the same, so that simulated cameras without noise may be used.
+    """
+
+    def __init__(self, limit_m: float) -> None:
+        self._limit_m = limit_m
+        self._way_m = 0.0
+        self._heard_ns: int | None = None
+        self._pictures: dict[str, _Picture] = {}
+
+    def believed(self, frames: Mapping[str, DepthFrame], odometry: Sequence[OdometryMessage]) -> dict[str, DepthFrame]:
+        """Return the frames that may be believed. odometry: what arrived since the last call, oldest first."""
+        for message in odometry:
+            self._move(message)
+        if self._limit_m == 0.0:
+            return dict(frames)
+        for name, frame in frames.items():
+            self._look(name, frame)
+        return {name: frame for name, frame in frames.items() if not self.reason(name)}
+
+    def reason(self, camera: str) -> str:
+        """Return why a camera is not believed, "" while it is."""
+        picture = self._pictures.get(camera)
+        way_m = picture.newest_m - picture.first_m if picture is not None else 0.0
+        if self._limit_m == 0.0 or way_m <= self._limit_m:
+            return ""
+        return f"the same picture over a way of {way_m:.2f} m, limit {self._limit_m:g} m"
+
+    def _look(self, name: str, frame: DepthFrame) -> None:
+        before = self._pictures.get(name)
+        if before is not None and before.number == frame.number:
+            return
+        checksum = zlib.crc32(frame.depth[::ROW_STEP].tobytes())
+        same = before is not None and before.checksum == checksum
+        first_m = before.first_m if before is not None and same else self._way_m
+        self._pictures[name] = _Picture(frame.number, checksum, first_m, self._way_m)
+
+    def _move(self, message: OdometryMessage) -> None:
+        heard_ns, self._heard_ns = self._heard_ns, message.arrival_ns
+        speed_mps = abs(message.twist.v_mps) + LEVER_M * abs(message.twist.w_radps)
+        if heard_ns is None or not math.isfinite(speed_mps):
+            return
+        self._way_m += speed_mps * min((message.arrival_ns - heard_ns) / NS_PER_S, LONGEST_STEP_S)

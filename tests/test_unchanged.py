@@ -1,0 +1,103 @@
+"""A picture that stays the same while the base moves is none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from onboard.messages import DepthFrame, OdometryMessage, Twist
+from onboard.unchanged import UnchangedWatch
+
+STEP_NS = 100_000_000
+LIMIT_M = 0.15
+
+
+def picture(seed: int) -> np.ndarray:
+    """Return a depth image (480, 848) uint16 [mm] with noise in it."""
+    return np.random.default_rng(seed).integers(300, 9000, (480, 848)).astype(np.uint16)
+
+
+def frame(number: int, depth: np.ndarray, camera: str = "front") -> DepthFrame:
+    return DepthFrame(camera, number, 0, depth)
+
+
+def moving(v_mps: float = 0.0, w_radps: float = 0.0) -> Iterator[OdometryMessage]:
+    """Yield messages a tenth of a second apart."""
+    number = 0
+    while True:
+        number += 1
+        yield OdometryMessage(0, number * STEP_NS, None, Twist(v_mps, w_radps))
+
+
+#   name, speeds, pictures of successive frames (None: no new frame), believed at each step
+STEPS = [
+    ("a live camera", (1.0, 0.0), [1, 2, 3, 4, 5], [True] * 5),
+    ("the same picture", (1.0, 0.0), [1, 1, 1, 1], [True, True, False, False]),
+    ("the same picture, backward", (-1.0, 0.0), [1, 1, 1, 1], [True, True, False, False]),
+    ("the same picture in a turn", (0.0, 1.0), [1, 1, 1, 1], [True, True, False, False]),
+    ("a live one again", (1.0, 0.0), [1, 1, 1, 2, 3], [True, True, False, True, True]),
+    ("the same picture of who stands", (0.0, 0.0), [1] * 6, [True] * 6),
+    ("no new frame is no picture", (1.0, 0.0), [1, None, None, None, 2], [True] * 5),
+    ("a slow camera that is stuck", (1.0, 0.0), [1, None, None, 1, 1], [True, True, True, False, False]),
+    ("slowly", (0.4, 0.0), [1] * 6, [True, True, True, True, False, False]),
+    ("odometry that is no number", (float("nan"), 0.0), [1] * 6, [True] * 6),
+]
+
+
+@pytest.mark.parametrize(("name", "speeds", "pictures", "believed"), STEPS, ids=[row[0] for row in STEPS])
+def test_who_is_believed(
+    name: str, speeds: tuple[float, float], pictures: list[int | None], believed: list[bool]
+) -> None:
+    watch, base, number, shown = UnchangedWatch(LIMIT_M), moving(*speeds), 0, picture(0)
+    found = []
+    for seed in pictures:
+        if seed is not None:
+            number, shown = number + 1, picture(seed)
+        found.append("front" in watch.believed({"front": frame(number, shown)}, [next(base)]))
+        assert bool(watch.reason("front")) is not found[-1]
+    assert found == believed
+
+
+def test_it_says_why() -> None:
+    watch, base = UnchangedWatch(LIMIT_M), moving(1.0)
+    for number in range(4):
+        watch.believed({"front": frame(number, picture(1))}, [next(base)])
+    assert watch.reason("front") == "the same picture over a way of 0.30 m, limit 0.15 m"
+    assert watch.reason("left") == ""
+
+
+def test_zero_believes_everything() -> None:
+    watch, base = UnchangedWatch(0.0), moving(1.0)
+    for number in range(9):
+        assert watch.believed({"front": frame(number, picture(1))}, [next(base)])
+
+
+def test_a_base_that_was_silent_has_not_driven_for_an_hour() -> None:
+    """Half a second of the speed that it then tells is all that is taken for granted."""
+    watch = UnchangedWatch(1.0)
+    for number, arrival_ns in enumerate((0, 3600 * 10**9)):
+        told = OdometryMessage(0, arrival_ns, None, Twist(1.0, 0.0))
+        assert watch.believed({"front": frame(number, picture(1))}, [told])
+
+
+@given(row=st.integers(0, 479), column=st.integers(0, 847))
+def test_one_pixel_in_a_row_that_is_looked_at_is_a_change(row: int, column: int) -> None:
+    watch, base = UnchangedWatch(LIMIT_M), moving(1.0)
+    first, other = picture(1), picture(1)
+    other[row, column] ^= 1
+    for number in range(6):
+        shown = other if number % 2 else first
+        left = watch.believed({"front": frame(number, shown)}, [next(base)])
+    assert bool(left) is (row % 8 == 0)
+
+
+def test_one_stuck_camera_leaves_the_others() -> None:
+    watch, base = UnchangedWatch(LIMIT_M), moving(1.0)
+    for number in range(5):
+        frames = {"front": frame(number, picture(1)), "left": frame(number, picture(number), "left")}
+        left = watch.believed(frames, [next(base)])
+    assert list(left) == ["left"]
