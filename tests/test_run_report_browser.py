@@ -142,6 +142,30 @@ def test_light_and_dark_and_narrow(browser, file, tmp_path):
     assert seen[0] != seen[1]
 
 
+LABELS = """() => {
+    const canvas = document.querySelector("#polar canvas"), texts = {};
+    const kept = CanvasRenderingContext2D.prototype.fillText;
+    CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
+        const { actualBoundingBoxLeft, actualBoundingBoxRight } = this.measureText(text);
+        if (this.canvas === canvas) texts[text] = [x - actualBoundingBoxLeft, x + actualBoundingBoxRight, y - 6, y + 6];
+        kept.apply(this, arguments);
+    };
+    document.querySelector("[data-far='5']").click();
+    CanvasRenderingContext2D.prototype.fillText = kept;
+    return [texts, canvas.clientWidth, canvas.clientHeight];
+}"""
+
+
+@pytest.mark.parametrize("width", [390, 700, 1300, 1440])
+def test_the_scans_bearings_are_within_their_picture(opened, width):
+    opened.page.set_viewport_size({"width": width, "height": 900})
+    texts, wide, tall = opened.page.evaluate(LABELS)
+    opened.page.set_viewport_size({"width": 1440, "height": 900})
+    assert {"0°", "90°", "180°", "-90°"} <= set(texts)
+    out = [one for one, (left, right, top, low) in texts.items() if left < 0 or right > wide or top < 0 or low > tall]
+    assert out == []
+
+
 @pytest.mark.parametrize("row", [7, 33, N - 1])
 def test_a_click_on_the_path_goes_there(opened, row):
     where = """(row) => { document.getElementById("map").scrollIntoView({ block: "center" });

@@ -98,9 +98,7 @@ class PolarView {
     for (const bearing of [0, 90, 180, -90]) {
       const angle = bearing * Math.PI / 180;
       context.beginPath(); context.moveTo(...this.middle); context.lineTo(...this.at(angle, this.far)); context.stroke();
-      const [x, y] = this.at(angle, this.far + 9 / this.scale);
-      context.textAlign = bearing === 90 ? "right" : bearing === -90 ? "left" : "center";
-      context.fillText(`${bearing}°`, x + (bearing === 90 ? 4 : bearing === -90 ? -4 : 0), y);
+      this.drawBearing(context, bearing, angle);
     }
     context.textAlign = "left";
     for (let range = 2 * step; range <= this.far + 1e-9; range += 2 * step) {
@@ -108,6 +106,18 @@ class PolarView {
       context.lineWidth = 3; context.strokeStyle = palette.get("card");
       context.strokeText(`${range} m`, x - 10, y); context.fillText(`${range} m`, x - 10, y);
     }
+  }
+
+  /** Ahead and behind stand beyond the rim, left and right within it, above their line: a narrow view has no room beside. */
+  drawBearing(context, bearing, angle) {
+    const beside = Math.abs(bearing) === 90;
+    const [x, y] = this.at(angle, this.far + (beside ? -4 : 9) / this.scale);
+    context.textAlign = bearing === 90 ? "left" : bearing === -90 ? "right" : "center";
+    context.save();
+    context.lineWidth = 3; context.strokeStyle = palette.get("card");
+    if (beside) context.strokeText(`${bearing}°`, x, y - 8);
+    context.fillText(`${bearing}°`, x, beside ? y - 8 : y);
+    context.restore();
   }
 
   drawHits(context, scan, ranges, colour, hollow) {
