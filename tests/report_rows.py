@@ -23,6 +23,7 @@ def story(ticks: int = 30, **changes: Any) -> Story:
         "session": {"robot": "robot", "format": "2", "file_number": "0"},
         "config": Config(),
         "mounts": MOUNTS,
+        "sessions": ("drive",),
         "began_ns": 0,
         "t_s": np.arange(ticks) * PERIOD_S,
         "late_ms": np.zeros(ticks),

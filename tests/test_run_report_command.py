@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from report_joined import join_sessions
+from report_rows import story
 from typer.testing import CliRunner
 from view_bench import record_drive
 
 from hil.__main__ import app
-from hil.replay.sources import Take
-from hil.report.command import pages_for
+from hil.report.command import Pages
 from onboard.errors import OnboardError
 
 
@@ -43,9 +44,63 @@ def test_a_folder_of_sessions_is_a_folder_of_pages(drive, tmp_path):
     assert sorted(file.name for file in (tmp_path / "pages").iterdir()) == ["drive-2.html", "drive.html"]
 
 
-def test_pages_are_told_apart():
-    takes = [Take((name,)) for name in ("x/a.mcap", "x/b.mcap", "y/a.mcap", "z/a.mcap")]
-    assert [page.name for page in pages_for(Path(), takes)] == ["a.html", "b.html", "a-2.html", "a-3.html"]
+#   file, sessions in it and this one           names of their pages
+NAMES = [
+    ([("x/a.mcap", ["s"], "s"), ("x/b.mcap", ["t"], "t")], ["a", "b"]),
+    ([("x/a.mcap", ["s"], "s"), ("y/a.mcap", ["t"], "t"), ("z/a.mcap", ["u"], "u")], ["a", "a-2", "a-3"]),
+    ([("x/a.mcap", ["s"], "s"), ("x/a-2.mcap", ["t"], "t"), ("y/a.mcap", ["u"], "u")], ["a", "a-2", "a-3"]),
+    ([("x/a.mcap", ["s"], "s"), ("y/a.mcap", ["t"], "t"), ("x/a-2.mcap", ["u"], "u")], ["a", "a-2", "a-2-2"]),
+    ([("x/a.mcap", ["s", "t"], "s"), ("x/a.mcap", ["s", "t"], "t")], ["a-s", "a-t"]),
+    ([("x/a.mcap", ["../../b", "t"], "../../b")], ["a-______b"]),
+    ([("x/a.mcap", ["s" * 500, "t"], "s" * 500)], [f"a-{'s' * 80}"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("sessions", "names"), NAMES)
+def test_pages_are_told_apart(sessions, names):
+    pages = Pages(Path("out"))
+    stories = [story(1, files=(Path(file),), sessions=(*all_of,), session={"session": name})
+               for file, all_of, name in sessions]  # fmt: skip
+    assert [page for one in stories for page in pages.of([one])] == [Path("out") / f"{name}.html" for name in names]
+
+
+def test_a_file_of_several_sessions_is_a_page_of_each(drive, tmp_path):
+    join_sessions(drive, tmp_path / "both.mcap")
+    done = run(tmp_path / "both.mcap", "--out", tmp_path / "new" / "pages")
+    assert done.exit_code == 0, done.output
+    first, second = sorted((tmp_path / "new" / "pages").iterdir())
+    assert first.name.startswith("both-robot_")
+    assert second.name == "both-second.html"
+    assert "this page is about second." in second.read_text()
+    assert done.stdout.splitlines() == [f"{page}: {page.stat().st_size / 1e6:.1f} MB" for page in (first, second)]
+
+
+def test_one_page_of_several_sessions_is_refused(drive, tmp_path):
+    join_sessions(drive, tmp_path / "both.mcap")
+    done = run(tmp_path / "both.mcap", "--out", tmp_path / "x.html")
+    assert isinstance(done.exception, OnboardError)
+    assert str(done.exception).endswith("x.html: a page is about one session, not 2: name a folder instead")
+    assert [file.name for file in tmp_path.iterdir()] == ["both.mcap"]
+
+
+def test_what_cannot_be_read_keeps_no_other_from_its_page(drive, tmp_path):
+    for name in ("a", "c"):
+        (tmp_path / f"{name}.mcap").write_bytes(b"none of ours")
+    shutil.copy(drive, tmp_path / "b.mcap")
+    done = run(tmp_path, "--out", tmp_path / "pages")
+    assert [file.name for file in (tmp_path / "pages").iterdir()] == ["b.html"]
+    assert done.stderr == f"error: {tmp_path / 'a.mcap'}: not a recording: no MCAP file\n"
+    assert str(done.exception) == f"{tmp_path / 'c.mcap'}: not a recording: no MCAP file"
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_a_refusal_leaves_nothing_behind_and_takes_nothing_away(tmp_path, there):
+    (tmp_path / "torn.mcap").write_bytes(b"none of ours")
+    if there:
+        (tmp_path / "new").mkdir()
+    done = run(tmp_path / "torn.mcap", "--out", tmp_path / "new" / "pages")
+    assert isinstance(done.exception, OnboardError)
+    assert sorted(file.name for file in tmp_path.rglob("*")) == ["new", "torn.mcap"][0 if there else 1 :]
 
 
 def test_damage_is_one_line(drive, tmp_path):

@@ -7,10 +7,13 @@ from itertools import islice
 
 import numpy as np
 import pytest
+from report_joined import join_sessions
 from view_bench import Recorded, record_drive
 
-from hil.report import story as stories
-from hil.report.story import MOST_CHARACTERS, Story, read_story, shown
+from hil.report import reading
+from hil.report.reading import read_stories, read_story
+from hil.report.story import MOST_CHARACTERS, Story, shown
+from hil.report.tables import notes_of
 from onboard.drivers.onboard_types import Tick
 from onboard.errors import InputError
 
@@ -83,13 +86,13 @@ UNFIT = [
 
 @pytest.mark.parametrize(("change", "said"), UNFIT)
 def test_ticks_that_do_not_fit_together_are_refused(drive, monkeypatch, change, said):
-    rows = stories._rows
+    rows = reading._rows
 
     def altered(recording):
-        for told, scan, limits in islice(rows(recording), 20):
-            yield (change(told) if told.slot == 19 else told), scan, limits
+        for name, (told, scan, limits) in islice(rows(recording), 20):
+            yield name, (change(told) if told.slot == 19 else told, scan, limits)
 
-    monkeypatch.setattr(stories, "_rows", altered)
+    monkeypatch.setattr(reading, "_rows", altered)
     with pytest.raises(InputError) as caught:
         read_story([drive.path])
     assert str(caught.value).startswith(str(drive.path))
@@ -98,21 +101,37 @@ def test_ticks_that_do_not_fit_together_are_refused(drive, monkeypatch, change, 
 
 
 def test_values_that_are_no_numbers_are_absent(drive, monkeypatch):
-    rows = stories._rows
+    rows = reading._rows
 
     def altered(recording):
-        for told, scan, limits in rows(recording):
-            told.goal_distance_m = [float("inf")]
-            yield told, scan, limits
+        for name, row in rows(recording):
+            row[0].goal_distance_m = [float("inf")]
+            yield name, row
 
-    monkeypatch.setattr(stories, "_rows", altered)
+    monkeypatch.setattr(reading, "_rows", altered)
     assert np.isnan(read_story([drive.path]).goal_m).all()
 
 
 def test_a_recording_without_ticks_is_refused(drive, monkeypatch):
-    monkeypatch.setattr(stories, "_rows", lambda recording: iter(()))
+    monkeypatch.setattr(reading, "_rows", lambda recording: iter(()))
     with pytest.raises(InputError, match="no tick in it"):
         read_story([drive.path])
+
+
+def test_the_sessions_of_one_file_are_read_each_as_if_alone(drive, story, tmp_path):
+    file = tmp_path / "joined.mcap"
+    join_sessions(drive.path, file)
+    first, second = read_stories([file])
+    assert first.sessions == second.sessions == (first.session["session"], "second")
+    assert second.session["session"] == "second"
+    for one in (first, second):
+        assert one.slot.tolist() == story.slot.tolist()
+        assert one.t_s.tolist() == story.t_s.tolist()
+        assert np.array_equal(one.scans, story.scans, equal_nan=True)
+        assert (one.state, one.resets, one.events) == (story.state, story.resets, story.events)
+    assert "The file holds 2 sessions; this page is about second." in notes_of(second)
+    with pytest.raises(InputError, match=r"joined\.mcap: holds 2 sessions, a page is about one"):
+        read_story([file])
 
 
 #   text of a recording          as it is shown

@@ -20,7 +20,8 @@ from hil.report.drawings import histogram
 from hil.report.figures import QUANTILES, drives_of, headline, times, times_of
 from hil.report.moments import lanes_of, moments_of
 from hil.report.packed import millimetres, packed
-from hil.report.story import Story, read_story
+from hil.report.reading import read_story
+from hil.report.story import Story
 from hil.report.surroundings import surroundings_of
 from hil.report.tables import began, changes_of, notes_of, record_of, tiles_of
 from hil.report.verdict import verdict_of
@@ -45,7 +46,12 @@ def write_report(
     map_name:   a map that ships, or a file (`maps.load_map`), drawn under the path
     Raises InputError for what cannot be read, OnboardError where the page cannot be written; both name the file.
     """
-    page = render(read_story(recordings), outcome=outcome, map_name=map_name)
+    write_page(path, read_story(recordings), outcome=outcome, map_name=map_name)
+
+
+def write_page(path: Path, story: Story, *, outcome: Outcome | None = None, map_name: str | None = None) -> None:
+    """Write the page of a session that was read; as `write_report`. Nothing is written where the map cannot be read."""
+    page = render(story, outcome=outcome, map_name=map_name)
     try:
         path.write_text(page, encoding="utf-8")
     except OSError as error:

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta, timezone
 
 import numpy as np
 
+from hil.recording import session_name
 from hil.report.figures import Drive, Times, plural
 from hil.report.moments import missed_decisions, never_seen, runs
 from hil.report.reasons import ZONE, Row, row_of
@@ -128,6 +129,9 @@ def notes_of(story: Story) -> list[str]:
     if gaps := np.flatnonzero(story.gap).tolist():
         lost = sum(int(story.slot[row] - story.slot[row - 1] - 1 - story.missed[row]) for row in gaps)
         found.append(f"{lost:,} ticks are missing in the recording, in {len(gaps):,} places; lines are broken there.")
+    if len(story.sessions) > 1:
+        name = shown(session_name(story.session))
+        found.append(f"The file holds {len(story.sessions):,} sessions; this page is about {name}.")
     if story.session.get("file_number", "0") != "0":
         found.append("The session began before this file; its first file is not here.")
     return found
