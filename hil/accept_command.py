@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from hil.accept import accept
-from hil.replay.command import first_line
 from hil.replay.compared import Compared
+from hil.replay.lines import first_line
 
 
 def accept_command(

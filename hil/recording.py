@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import tempfile
+from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -164,6 +165,9 @@ def _opened(path: Path, stream: BinaryIO) -> Recording:
     if messages and not summary.chunk_indexes:
         raise InputError(f"{path}: not as onboard records: its messages are in no chunks, or without their index")
     sessions: dict[str, Session] = {}
+    twice = [one for one, count in Counter((session_name(one), part_of(one)) for one in records).items() if count > 1]
+    if twice:
+        raise InputError(f"{path}: part {twice[0][1]} of session {twice[0][0]} stands in it twice")
     for session in (_session(path, record) for record in records):
         if session.name not in sessions or session.part < sessions[session.name].part:
             sessions[session.name] = session

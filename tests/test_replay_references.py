@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from hil.__main__ import app
 from hil.accept import ACCEPTED, accept, make_reference
 from hil.recording import open_recording
-from hil.replay.command import first_line
+from hil.replay.lines import first_line
 from hil.replay.replay import replay
 from hil.replay.ticks import ticks_of
 from onboard import limits, scan

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from hil.heard import Heard
 from hil.recording import Recording, Session
 from hil.replay.apart import apart
+from hil.replay.measure import Measure, measure_of
 from hil.replay.placing import Missing, Placer, Span, Window
 from hil.replay.player import Played, Player
 from hil.replay.policies import Policies, recorded_plant
@@ -22,15 +23,27 @@ FAILURES = (ArithmeticError, LookupError, TypeError, ValueError)
 """What a mistake in the runtime, or a state that cannot be, raises; a replay names the tick."""
 
 
-class Act:
-    """One session on its way through its files. own: the policy is the one whose memory stands in the recording."""
+ROBOT = "mounts", "plant", "configuration", "model_sha256"
+"""What a session's record says of the robot: the same in all its files."""
 
-    def __init__(self, source: str, session: Session, span: Span, policy: Policy, *, own: bool) -> None:
+
+class Act:
+    """One session on its way through its files.
+
+    own:        the policy is the one whose memory stands in the recording
+    any_camera: as in `TickReader`
+    """
+
+    def __init__(
+        self, source: str, session: Session, span: Span, policy: Policy, *, own: bool, any_camera: bool = False
+    ) -> None:
         plant = recorded_plant(source, session)
-        self._reader = TickReader(session.config)
-        self._placer = Placer(from_start=session.part == 0)
+        self._reader = TickReader(session.config, session.mounts, any_camera=any_camera)
+        self._placer = Placer(span, from_start=session.part == 0)
         self._window = Window(span)
         self._player = Player(session.config, session.mounts, plant, policy)
+        self._session, self._source = session, source
+        self._span = span
         self._policy = policy
         self._own = own
 
@@ -38,6 +51,13 @@ class Act:
     def over(self) -> bool:
         """Return whether all of the span has been played."""
         return self._window.over
+
+    def check(self, source: str, session: Session) -> None:
+        """Raise InputError for a file of the session that says something else of the robot than its first did."""
+        other = [name for name in ROBOT if session.record.get(name) != self._session.record.get(name)]
+        if other:
+            first = f"{self._source} of the same session"
+            raise InputError(f"{source}: its {other[0]} is not that of {first}; --force goes on")
 
     def take(self, heard: Heard, missing: Missing) -> Iterator[tuple[Played, float]]:
         """Yield what the next message lets be played, with the time since the session's first tick [s].
@@ -70,7 +90,8 @@ class Act:
             except FAILURES as error:
                 why = f"{type(error).__name__}: {' '.join(str(error).split())}"
                 raise InputError(f"tick {one.tick.slot.number}: the runtime fails: {why}") from error
-            yield played, one.t_s
+            if self._span.holds(one.t_s):
+                yield played, one.t_s
 
 
 class Told(NamedTuple):
@@ -82,22 +103,44 @@ class Told(NamedTuple):
 
 
 class Stage:
-    """The sessions that are being played. other: another policy than the one that drove decides."""
+    """The sessions that are being played.
 
-    def __init__(self, policies: Policies, span: Span, *, force: bool = False, other: str | None = None) -> None:
-        self._policies, self._span, self._force, self._other = policies, span, force, other
+    force:   go on with another model, or with mounts that do not fit
+    other:   another policy than the one that drove decides
+    measure: by what every session is judged, None for each as `measure_of` says
+    """
+
+    def __init__(
+        self,
+        policies: Policies,
+        span: Span,
+        *,
+        force: bool = False,
+        other: str | None = None,
+        measure: Measure | None = None,
+    ) -> None:
+        self._policies, self._span, self._force, self._other, self._measure = policies, span, force, other, measure
         self._acts: dict[str, Act] = {}
 
-    def play(self, source: str, recording: Recording, missing: Mapping[str, Missing]) -> Iterator[Told]:
-        """Yield the ticks of the next file; those of its sessions that were under way go on.
+    def begin(self, source: str, recording: Recording) -> dict[str, Measure]:
+        """Make the sessions of the next file ready; return by what each is to be judged, by its name.
 
-        missing: where what cannot be played is counted, by the session's name
         Raises InputError that names the file, ConfigError or EngineError.
         """
         _check(recording)
         for session in recording.sessions:
             if session.name not in self._acts:
                 self._acts[session.name] = self._begun(source, session)
+            elif not self._force:
+                self._acts[session.name].check(source, session)
+        return {one.name: self._measure or self._measure_of(one) for one in recording.sessions}
+
+    def play(self, recording: Recording, missing: Mapping[str, Missing]) -> Iterator[Told]:
+        """Yield the ticks of the file that was begun; those of its sessions that were under way go on.
+
+        missing: where what cannot be played is counted, by the session's name
+        Raises InputError that names the file.
+        """
         only = set().union(*(topics_of(one.config, one.mounts) for one in recording.sessions))
         with naming(recording.path):
             for session, heard in apart(recording, only):
@@ -121,7 +164,10 @@ class Stage:
             policy = self._policies.that_drove(source, session, plant, self._force)
         else:
             policy = self._policies.another(session, self._other, plant)
-        return Act(source, session, self._span, policy, own=self._other is None)
+        return Act(source, session, self._span, policy, own=self._other is None, any_camera=self._force)
+
+    def _measure_of(self, session: Session) -> Measure:
+        return measure_of(session, same_model=self._other is not None or self._policies.is_that_drove(session))
 
 
 def without_memory(state: RobotState, policy: Policy) -> RobotState:

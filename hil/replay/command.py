@@ -13,7 +13,8 @@ from rich.console import Console
 from hil.evaluate.command import checked_hands
 from hil.evaluate.evaluation import executor
 from hil.maps import load_map
-from hil.replay.compared import Compared, Found, joined
+from hil.replay.compared import Compared, joined
+from hil.replay.lines import compared_line, opinion_lines
 from hil.replay.opinion import Opinion
 from hil.replay.placing import WHOLE, Span
 from hil.replay.replay import Answer, Asked, Replayed, Replayer, Unread
@@ -28,15 +29,29 @@ DIFFERS, UNREADABLE = 1, 2
 
 def replay_command(
     recordings: Annotated[
-        list[str], typer.Argument(metavar="RECORDING...", help="Files, folders, patterns or URLs (extra `remote`).")
+        list[str],
+        typer.Argument(
+            metavar="RECORDING...", help="Files, folders with all in them, patterns, URLs (extra `remote`)."
+        ),
     ],
-    from_s: Annotated[float, typer.Option("--from", min=0.0, help="Seconds into the session.", callback=finite)] = 0.0,
+    from_s: Annotated[
+        float, typer.Option("--from", min=0.0, help="Compare from so many seconds on.", callback=finite)
+    ] = 0.0,
     to_s: Annotated[float | None, typer.Option("--to", min=0.0, help="As far as this.", callback=finite)] = None,
     policy: Annotated[
         str | None,
         typer.Option("--policy", help="What another would have done: reactive, one that ships, a model."),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Go on with another model than the one that drove.")] = False,
+    model: Annotated[
+        Path | None,
+        typer.Option(
+            "--model", exists=True, help="The model that drove, or a folder with it, if it is not where it was."
+        ),
+    ] = None,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Go on with another model than the one that drove, or mounts that do not fit."),
+    ] = False,
     jobs: Annotated[int, typer.Option("--jobs", help="Processes.")] = 1,
     ray: Annotated[
         str | None,
@@ -48,8 +63,10 @@ def replay_command(
 ) -> None:
     """Play recordings through the same runtime and say where it first differs.
 
-    Exit code 0: identical or within the tolerances; 1: it differs; 2: something could not be read. With --policy only
-    what was decided is compared with what that one would have decided.
+    On the machine that recorded, with its engine and libraries, every bit must be the same; elsewhere tolerances apply.
+    Exit code 0: identical or within the tolerances; 1: it differs, or less than half of the ticks or scans could be
+    compared; 2: something could not be read. With --policy only what was decided is compared with what that one would
+    have decided.
     """
     check_json_target(json_file)
     span = WHOLE if to_s is None and from_s == 0.0 else Span(from_s, to_s if to_s is not None else WHOLE.to_s)
@@ -59,20 +76,25 @@ def replay_command(
     takes = takes_of(found_in(recordings))
     _check_report(report, map_name, takes)
     console = Console(stderr=json_file == STANDARD_OUTPUT, soft_wrap=True, highlight=False)
+    errors = Console(stderr=True, soft_wrap=True, highlight=False)
     answers: list[Answer] = []
-    with contextlib.closing(Replayer(Asked(span, force, policy))) as replayer:
+    with contextlib.closing(Replayer(Asked(span, force, policy, model))) as replayer:
         work = executor(min(hands.jobs, len(takes)), hands.ray)
         with contextlib.closing(work(replayer, takes)) as coming:
             for one in _in_order(takes, coming):
                 answers += one.answers
-                console.print("\n".join(map(_line, one.answers)), markup=False)
+                for answer in one.answers:
+                    if isinstance(answer, Unread):
+                        errors.print(f"error: {answer.reason}", markup=False)
+                    else:
+                        console.print("\n".join(_lines(answer)), markup=False)
     if json_file is not None:
         write_json(json_file, as_json(answers))
     if report is not None:
         _write_report(report, map_name, takes[0], answers)
     if any(isinstance(one, Unread) for one in answers):
         raise typer.Exit(UNREADABLE)
-    if any(isinstance(one, Compared) and not one.within_tolerance for one in answers):
+    if any(isinstance(one, Compared) and (one.too_little or not one.within_tolerance) for one in answers):
         raise typer.Exit(DIFFERS)
 
 
@@ -119,29 +141,5 @@ def _write_report(report: Path, map_name: str | None, take: Take, answers: Seque
         write_report(report, paths, outcome=opinions[0] if opinions else joined(compared), map_name=map_name)
 
 
-def _line(found: Answer) -> str:
-    if isinstance(found, Unread):
-        return f"error: {found.reason}"
-    if isinstance(found, Opinion):
-        same = f"would have done the same in {found.same:,} of {found.decisions:,} decisions"
-        return f"{found.source}: {found.policy} {same}"
-    what = f"{found.ticks:,} ticks, {found.decisions:,} decisions, {found.fused:,} scans fused again"
-    if found.skipped:
-        what += f", {found.skipped:,} ticks not comparable"
-    if found.first is None:
-        return f"{found.source}: identical, {what}"
-    how = "within tolerance" if found.within_tolerance else "differs"
-    return f"{found.source}: {how}, {what}, {first_line(found.first)}"
-
-
-def first_line(found: Found) -> str:
-    """Return the first difference in words."""
-    one = found.difference
-    place = (
-        f"first difference at tick {found.tick} ({found.t_s:.3f} s), stage {one.stage}, field {one.field}{one.place}"
-    )
-    return f"{place}, recorded {_shown(one.recorded)}, now {_shown(one.replayed)}"
-
-
-def _shown(value: object) -> str:
-    return f"{value:.9g}" if isinstance(value, float) else str(value)
+def _lines(found: Compared | Opinion) -> list[str]:
+    return list(opinion_lines(found)) if isinstance(found, Opinion) else [compared_line(found)]

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from hil.recording import Session
-from hil.replay.fields import SAME_ACTIONS, Difference, Value, differences
+from hil.replay.fields import Difference, Value, differences
+from hil.replay.measure import BIT_FOR_BIT, Measure
 from hil.replay.placing import Missing
-from hil.replay.player import Played
+from hil.replay.player import NO_IMAGES, Played
 from onboard.messages import Scan
+
+LEAST_COMPARED = 0.5
+"""A replay in which less than this share of the ticks, or of the scans of decisions, was compared shows too little."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +47,9 @@ class SessionCount:
 
     ticks:     compared
     missing:   what of it could not be: before the first whole state, or after a gap until the next
+    measure:   by what its differences are judged
     fused:     ticks in which the scan was fused from recorded images
+    unfused:   decisions whose scan was not, so that it was not compared, by the reason
     decisions: compared, `same` of them with the same action
     first:     the first value that differs
     from_s, recorded_s: when the first tick was, and how long those compared took on the robot
@@ -51,7 +58,9 @@ class SessionCount:
     session: Session
     ticks: int = 0
     missing: Missing = field(default_factory=Missing)
+    measure: Measure = BIT_FOR_BIT
     fused: int = 0
+    unfused: Counter[str] = field(default_factory=Counter)
     decisions: int = 0
     same: int = 0
     first: Found | None = None
@@ -70,10 +79,17 @@ class SessionCount:
             "skipped_ticks": self.missing.skipped,
             "gaps": self.missing.gaps,
             "fused_scans": self.fused,
+            "scans_not_fused": dict(self.unfused),
+            "judged": self.measure.said,
             "decisions": self.decisions,
             "same_actions": self.same,
-            "identical": self.first is None,
+            "identical": self.identical,
         }
+
+    @property
+    def identical(self) -> bool:
+        """Return whether nothing differs, and nothing was left uncompared."""
+        return self.first is None and not self.missing.skipped and not self.unfused
 
 
 @dataclass(slots=True)
@@ -117,6 +133,11 @@ class Compared:
         return sum(one.fused for one in self.sessions)
 
     @property
+    def unfused(self) -> Counter[str]:
+        """Decisions whose scan was not fused again, so that it was not compared, by the reason."""
+        return sum((one.unfused for one in self.sessions), Counter[str]())
+
+    @property
     def decisions(self) -> int:
         """How many were compared."""
         return sum(one.decisions for one in self.sessions)
@@ -138,14 +159,32 @@ class Compared:
 
     @property
     def identical(self) -> bool:
-        """Return whether nothing differs at all."""
-        return self.first is None
+        """Return whether nothing differs at all, and nothing was left uncompared."""
+        return all(one.identical for one in self.sessions)
 
     @property
     def within_tolerance(self) -> bool:
         """Return whether all that differs may, and as far."""
-        others = all(count.outside == 0 for name, count in self.fields.items() if name != "action")
-        return others and self.same >= SAME_ACTIONS * self.decisions
+        missed = sum(one.decisions - one.same for one in self.sessions if one.measure.same_actions < 1.0)
+        allowed = sum(one.decisions * (1.0 - one.measure.same_actions) for one in self.sessions)
+        return all(one.outside == 0 for one in self.fields.values()) and missed <= allowed
+
+    @property
+    def too_little(self) -> bool:
+        """Return whether so little was compared that the replay shows nothing."""
+        parts = (self.ticks, self.skipped), (self.fused, self.unfused[NO_IMAGES])
+        return any(done < LEAST_COMPARED * (done + left) for done, left in parts)
+
+    @property
+    def outcome(self) -> str:
+        """Return what it came to in words."""
+        if not self.within_tolerance:
+            return "differs"
+        if self.too_little:
+            return "too little compared"
+        if self.first is not None:
+            return "within tolerance"
+        return "identical" if self.identical else "no difference in what was compared"
 
     def add(self, session: Session, played: Played, t_s: float) -> None:
         """Count a tick of a session that is in the file."""
@@ -153,7 +192,9 @@ class Compared:
         count.ticks += 1
         count.from_s = t_s if count.from_s is None else count.from_s
         count.recorded_s = t_s - count.from_s
-        count.fused += played.recorded.with_images
+        count.fused += played.fused
+        if played.unfused:
+            count.unfused[played.unfused] += 1
         if played.decided is not None:
             count.decisions += 1
             count.same += played.decided.action == played.recorded.told.action
@@ -164,7 +205,7 @@ class Compared:
             of_field = self.fields.setdefault(one.field, FieldCount())
             of_field.values += 1
             of_field.worst = max(of_field.worst, one.by)
-            of_field.outside += not one.within
+            of_field.outside += not count.measure.allows(one)
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain values."""

@@ -1,15 +1,9 @@
-"""What is compared of a tick, stage by stage in the order in which they happen, and how far it may differ.
-
-On one machine with one engine nothing may. Another machine's mathematics differ in the last bits, another engine's
-sums in more: what is allowed then is in `TOLERANCES`; whole numbers and words are never allowed to differ, but for the
-action, which must be the same in `SAME_ACTIONS` of the decisions. `tests/benchmarks/test_replay_engines.py` prints how
-far a network's numbers differ for other threads, graphs and half weights.
-"""
+"""What is compared of a tick, stage by stage in the order in which they happen. How far it may differ: `measure`."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from typing import Any
@@ -23,32 +17,7 @@ from onboard.keyframe import decode, encode
 from onboard.messages import Scan
 from onboard.robot import RobotState
 
-SAME_ACTIONS = 0.995
-BITS = 1e-6
-"""Of metres, radians and seconds: far below what any sensor tells."""
-
-LOGITS, MEMORIES = 0.01, 0.004
-"""Ten times the farthest that half weights were from whole ones in a drive of a trained network of the full size; other
-threads and graphs of single precision were a thousand times nearer."""
-
-MEMORY, KEYFRAME = "pilot.memory", "keyframe"
-TOLERANCES: Mapping[str, float] = {
-    "odometry": BITS,
-    "map_from_odom": BITS,
-    "filtered": BITS,
-    "ranges_m": 1e-3,
-    "goal_distance_m": BITS,
-    "goal": BITS,
-    "observation_odometry": BITS,
-    "localization": BITS,
-    "logits": LOGITS,
-    "wanted": BITS,
-    "command": BITS,
-    MEMORY: MEMORIES,
-    KEYFRAME: BITS,
-}
-"""By the field's name; what is not here must be the same."""
-
+MEMORY, KEYFRAME, ACTION = "pilot.memory", "keyframe", "action"
 STAGES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("odometry", ("odometry",)),
     ("localization", ("map_from_odom", "filtered")),
@@ -78,11 +47,6 @@ class Difference:
     recorded: Value
     replayed: Value
     by: float
-
-    @property
-    def within(self) -> bool:
-        """Return whether it may differ so far."""
-        return self.by <= TOLERANCES.get(self.field, 0.0)
 
 
 def differences(played: Played) -> Iterator[Difference]:

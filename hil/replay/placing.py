@@ -14,10 +14,14 @@ from onboard.scheduler import NS_PER_S
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Which part of a session is played [s since its first tick]: from the last whole state before `from_s`."""
+    """Which part of a session is compared [s since its first tick]; it is played from the last whole state before."""
 
     from_s: float = 0.0
     to_s: float = math.inf
+
+    def holds(self, t_s: float) -> bool:
+        """Return whether a time lies in it."""
+        return self.from_s <= t_s <= self.to_s
 
 
 WHOLE = Span()
@@ -25,7 +29,7 @@ WHOLE = Span()
 
 @dataclass(slots=True)
 class Missing:
-    """What could not be played: ticks before the first whole state or after a gap until the next, and how many gaps."""
+    """What of a span could not be played: ticks before the first whole state or after a gap, and the gaps."""
 
     skipped: int = 0
     gaps: int = 0
@@ -40,9 +44,13 @@ class Placed(NamedTuple):
 
 
 class Placer:
-    """Follows the ticks of one session, over all its files. from_start: the first file is the session's first."""
+    """Follows the ticks of one session, over all its files.
 
-    def __init__(self, *, from_start: bool) -> None:
+    span: what counts as missing if it cannot be played; from_start: the first file is the session's first
+    """
+
+    def __init__(self, span: Span = WHOLE, *, from_start: bool) -> None:
+        self._span = span
         self._expected: int | None = None
         self._began_ns: int | None = None
         self._playing = from_start
@@ -50,17 +58,18 @@ class Placer:
 
     def place(self, tick: RecordedTick, missing: Missing) -> Placed | None:
         """Return the tick if it can be played; count it where not. Raises InputError for a state that is none."""
-        first = tick.slot.number - tick.slot.missed
-        if first != (self._expected or 0):
-            missing.gaps += self._expected is not None
-            self._playing = False
-        self._expected = tick.slot.number + 1
         if self._began_ns is None:
             self._began_ns = tick.slot.start_ns
+        t_s = (tick.slot.start_ns - self._began_ns) / NS_PER_S
+        first = tick.slot.number - tick.slot.missed
+        if first != (self._expected or 0):
+            missing.gaps += self._expected is not None and self._span.holds(t_s)
+            self._playing = False
+        self._expected = tick.slot.number + 1
         if self._playing:
             state, self._state = self._state, None
-            return Placed(tick, (tick.slot.start_ns - self._began_ns) / NS_PER_S, state)
-        missing.skipped += 1
+            return Placed(tick, t_s, state)
+        missing.skipped += self._span.holds(t_s)
         if tick.keyframe:
             self._playing, self._state = True, decode(tick.keyframe)
         return None

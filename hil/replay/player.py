@@ -21,14 +21,24 @@ from onboard.runtime import Runtime
 from onboard.scan import Rig, ScanMemory
 from onboard.tick import TickRecord
 
+HISTORY, NO_IMAGES = "scan.history above 1", "images missing"
+"""Why a scan that the policy was given cannot be fused again."""
+
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """A tick as it was recorded and as it came out again. decided: by the policy here, at a decision's due slot."""
+    """A tick as it was recorded and as it came out again.
+
+    decided: by the policy here, at a decision's due slot
+    fused:   whether its scans were fused from recorded images
+    unfused: why they were not, of a tick that began a decision; "" where there was nothing to fuse
+    """
 
     recorded: RecordedTick
     replayed: TickRecord
     decided: Decision | None
+    fused: bool = False
+    unfused: str = ""
 
 
 class Player:
@@ -42,10 +52,13 @@ class Player:
     ) -> None:
         self._tape = Tape(policy, own_actions=own_actions)
         rig, limits_rig = build_rigs(config, mounts)
+        scanner = RecordedScanner(rig, self._tape, limits=False)
+        limits_scanner = None if limits_rig is None else RecordedScanner(limits_rig, self._tape, limits=True)
+        self._fusing = [one for one in (scanner, limits_scanner) if one is not None and not one.ready_made]
         robot = Robot(
             config,
-            RecordedScanner(rig, self._tape, limits=False),
-            None if limits_rig is None else RecordedScanner(limits_rig, self._tape, limits=True),
+            scanner,
+            limits_scanner,
             plant,
             policy.initial_memory(),
             policy.memory_reset_s,
@@ -60,7 +73,10 @@ class Player:
         """Live a recorded tick once more."""
         self._tape.now = tick
         replayed = self._runtime.tick(tick.slot)
-        return Played(tick, replayed, self._tape.decided)
+        if not tick.told.sensed or not self._fusing:
+            return Played(tick, replayed, self._tape.decided)
+        why = next((one.hindrance(tick) for one in self._fusing if one.hindrance(tick)), "")
+        return Played(tick, replayed, self._tape.decided, fused=not why, unfused=why)
 
 
 class Tape:
@@ -121,10 +137,21 @@ class RecordedScanner:
     def __init__(self, rig: Rig, tape: Tape, *, limits: bool) -> None:
         self._rig, self._tape, self._limits = rig, tape, limits
 
+    @property
+    def ready_made(self) -> bool:
+        """Return whether the scan comes from another, so that nothing is fused."""
+        return bool(self._rig.section.topic)
+
+    def hindrance(self, tick: RecordedTick) -> str:
+        """Return why a tick's scan cannot be fused again, "" where it can."""
+        if self._rig.section.history > 1:
+            return HISTORY  # of the ticks between decisions, whose images are not recorded
+        return "" if tick.with_images else NO_IMAGES
+
     def scan(self, inputs: Inputs, pose: Pose, memory: ScanMemory) -> tuple[Scan, ScanMemory]:
         """Return the scan of the tick that is played."""
-        section, tick = self._rig.section, self._tape.now
-        if section.topic or (tick.with_images and section.history == 1):
+        tick = self._tape.now
+        if self.ready_made or not self.hindrance(tick):
             return self._rig.scan(inputs, pose, memory)
         recorded = tick.limits_scan if self._limits else tick.scan
         return recorded, replace(memory, stamp_ns=recorded.stamp_ns)

@@ -12,6 +12,7 @@ from hil.quiet import unlogged
 from hil.recording import Recording, open_recording
 from hil.replay.acts import Stage
 from hil.replay.compared import Compared, SessionCount
+from hil.replay.measure import Measure
 from hil.replay.opinion import Opinion
 from hil.replay.placing import WHOLE, Missing, Span
 from hil.replay.policies import Policies
@@ -28,13 +29,15 @@ class Asked:
     """What is asked of recordings.
 
     span:   which part of each session
-    force:  go on where the model is another one than the recording names
+    force:  go on where the model is another one than the recording names, or the mounts do not fit
     policy: asks that one what it would have done instead: "reactive", a name that ships, or the path of a model
+    model:  where the models that drove are on this machine, a file or a folder; None for where they were on the robot
     """
 
     span: Span = WHOLE
     force: bool = False
     policy: str | None = None
+    model: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +59,22 @@ class Replayed:
     answers: Sequence[Answer]
 
 
-def replay(path: Path, span: Span = WHOLE, *, force: bool = False, policy: Policy | None = None) -> Compared:
+def replay(
+    path: Path,
+    span: Span = WHOLE,
+    *,
+    force: bool = False,
+    policy: Policy | None = None,
+    measure: Measure | None = None,
+) -> Compared:
     """Play a file with the policy that drove and compare every tick.
 
-    policy: who decides, None for the one that is named
+    policy:  who decides, None for the one that is named
+    measure: by what differences are judged, None for what the session's record lets expect
     Raises InputError, ConfigError or EngineError in one line.
     """
     with unlogged(), contextlib.closing(Policies(policy)) as policies:
-        found = _compare(str(path), path, Stage(policies, span, force=force))
+        found = _compare(str(path), path, Stage(policies, span, force=force, measure=measure))
     if found.ticks == 0:
         raise InputError(f"{path}: {NOTHING}")
     return found
@@ -88,7 +99,7 @@ class Replayer:
 
     def __init__(self, asked: Asked, policies: Policies | None = None) -> None:
         self._asked = asked
-        self._policies = policies or Policies()
+        self._policies = policies or Policies(place=asked.model)
 
     def __call__(self, take: Take) -> Replayed:
         """Return what came of a take."""
@@ -130,8 +141,9 @@ def _nothing_in(answer: Answer) -> str:
 
 def _compare(source: str, path: Path, stage: Stage) -> Compared:
     with open_recording(path) as recording:
-        found, began_s = Compared(source, [SessionCount(one) for one in recording.sessions]), time.monotonic()
-        for session, played, t_s in stage.play(source, recording, _missing(found)):
+        began_s, measures = time.monotonic(), stage.begin(source, recording)
+        found = Compared(source, [SessionCount(one, measure=measures[one.name]) for one in recording.sessions])
+        for session, played, t_s in stage.play(recording, _missing(found)):
             found.add(session, played, t_s)
         found.took_s = time.monotonic() - began_s
         return found
@@ -144,7 +156,8 @@ def _missing(found: Compared) -> dict[str, Missing]:
 def _ask(source: str, path: Path, stage: Stage, policy: str) -> Opinion:
     with open_recording(path) as recording:
         opinion = Opinion(source, policy, _names(recording))
-        for _, played, t_s in stage.play(source, recording, {name: Missing() for name in opinion.sessions}):
+        stage.begin(source, recording)
+        for _, played, t_s in stage.play(recording, {name: Missing() for name in opinion.sessions}):
             opinion.add(played, t_s)
         return opinion
 

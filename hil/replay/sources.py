@@ -41,7 +41,10 @@ class Take:
 
 
 def found_in(places: Sequence[str]) -> list[str]:
-    """Return the recordings that are meant, each once, sorted within a place. Raises InputError for one without any."""
+    """Return the recordings that are meant, each once, sorted within a place; of a folder those in its folders too.
+
+    Raises InputError for a place without any.
+    """
     files: dict[str, None] = {}
     for place in places:
         found = listed(place, SUFFIX) if is_url(place) else _found_here(place)
@@ -54,10 +57,10 @@ def found_in(places: Sequence[str]) -> list[str]:
 def _found_here(place: str) -> list[str]:
     path = Path(place)
     if path.is_dir():
-        return sorted(map(str, path.glob(f"*{SUFFIX}")))
+        return sorted(map(str, path.rglob(f"*{SUFFIX}")))
     if path.exists() or not glob.has_magic(place):
         return [str(path)]  # reading it says what may be wrong
-    return sorted(glob.glob(place))
+    return sorted(glob.glob(place, recursive=True))
 
 
 @contextlib.contextmanager

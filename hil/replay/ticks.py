@@ -66,9 +66,12 @@ class TickReader:
 
     Of the ready-made scans it keeps the newest, as an inbox does. A tick comes out when the next message has come: a
     whole state may follow it.
+
+    any_camera: do not refuse a tick with a camera that is not in the mounts; it is then one without that one's image
     """
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, mounts: Mounts, *, any_camera: bool = False) -> None:
+        self._cameras = None if any_camera else mounts.depth.keys()
         self._scan_names = tuple(scan_topics(config).values())
         self._waiting: Tick | None = None
         self._keyframe = ""
@@ -106,6 +109,12 @@ class TickReader:
         """Return the tick, None where a scan of it was lost, and forget what came before it."""
         if not NO_ACTION <= told.action < len(ACTIONS):
             raise InputError(f"tick {told.slot}: action {told.action}, must be {NO_ACTION} to {len(ACTIONS) - 1}")
+        strangers = set() if self._cameras is None else set(told.cameras) - self._cameras - {COLOR}
+        if strangers:
+            raise InputError(
+                f"tick {told.slot}: camera {min(strangers)} is not in the recorded mounts, which have "
+                f"{', '.join(self._cameras or ())}"
+            )
         came, depth, color = self._scans, *self._frames(told)
         self._depth, self._color, self._scans = {}, None, {}
         self._ready_made |= {name: scan_of(came[name], told.start_ns) for name in told.scans if name in came}
@@ -144,7 +153,7 @@ def ticks_of(recording: Recording) -> Iterator[RecordedTick]:
 
     Raises InputError that names the file for what cannot be read.
     """
-    reader = TickReader(recording.config)
+    reader = TickReader(recording.config, recording.mounts)
     with naming(recording.path):
         for heard in recording.heard(topics_of(recording.config, recording.mounts)):
             if (tick := reader.take(heard)) is not None:

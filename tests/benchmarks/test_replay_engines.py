@@ -24,7 +24,7 @@ from engines.export import export, untrained_network
 from engines.half import halve
 from engines.network import PAPER
 from hil.replay.compared import Compared
-from hil.replay.fields import SAME_ACTIONS, TOLERANCES
+from hil.replay.measure import SAME_ACTIONS, TOLERANCES, tolerant
 from hil.replay.replay import replay
 from onboard.drivers import onnx_engine
 from onboard.drivers.onnx_engine import OnnxEngine
@@ -35,6 +35,7 @@ from onboard.policy import load_policy
 TRAINED = os.environ.get("ONBOARD_REPLAY_MODEL")
 DRIVE_S = 20.0
 ALL = "ORT_ENABLE_ALL"
+OTHER = tolerant("other engine")
 #   engine               threads  graph optimisation       half weights
 ENGINES = [
     ("the same",               1, ALL,                     False),
@@ -89,7 +90,7 @@ def test_other_engines_stay_within_the_tolerances(
 ) -> None:
     worst: dict[str, float] = {}
     for name, threads, level, half in ENGINES:
-        found = replay(drive, policy=policy_of(models[half], threads, level, monkeypatch))
+        found = replay(drive, policy=policy_of(models[half], threads, level, monkeypatch), measure=OTHER)
         print(f"{name}: {found.same} of {found.decisions} actions the same", *_shown(found), sep="\n  ", flush=True)
         for field, count in found.fields.items():
             if field != "action":
