@@ -53,8 +53,8 @@ def report_command(
                     said.print(f"{page}: {page.stat().st_size / BYTES_PER_MB:.1f} MB", markup=False)
             except InputError as error:
                 failed.append(error)
-    for error in failed[:-1]:
-        wrong.print(f"error: {error}", markup=False)
+    for one in failed[:-1]:
+        wrong.print(f"error: {one}", markup=False)
     if failed:
         raise failed[-1]
 

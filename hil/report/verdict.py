@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 from hil.replay.compared import Compared
 from hil.replay.opinion import Moment, Opinion
+from hil.report.confusion import Confusion, confusion_of, parted, told
 from hil.report.drawings import ScanPicture, scan_picture
 from hil.report.figures import plural
 from hil.report.story import shown
-from onboard.contract import ACTIONS
 
 MOST_FIELDS = 40
+TERMS = "It saw what the robot saw, and remembered by itself; what was done stayed what was done."
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,7 @@ class Verdict:
     mark: Mark | None = None
     fields: tuple[FieldRow, ...] = ()
     disagreements: tuple[Disagreement, ...] = ()
+    confusion: Confusion | None = None
 
 
 def verdict_of(outcome: Compared | Opinion) -> Verdict:
@@ -94,21 +96,15 @@ def _of_opinion(found: Opinion) -> Verdict:
     share = 100.0 * found.same / found.decisions if found.decisions else 0.0
     return Verdict(
         f"{found.policy} would have done the same in {share:.1f} % of {plural(found.decisions, 'decision')}",
-        "It saw what the robot saw, and remembered by itself; what was done stayed what was done.",
+        " ".join(filter(None, [TERMS, parted(found.pairs)])),
         "good" if found.same == found.decisions else "allowed",
         disagreements=tuple(_disagreement(one) for one in sorted(found.moments, reverse=True)),
+        confusion=confusion_of(found.pairs),
     )
 
 
 def _disagreement(one: Moment) -> Disagreement:
-    return Disagreement(one.tick, one.t_s, _action(one.recorded), _action(one.decided), one.margin)
-
-
-def _action(number: int) -> str:
-    if not 0 <= number < len(ACTIONS):
-        return "none"
-    twist = ACTIONS[number]
-    return f"{twist.v_mps:g} m/s, {twist.w_radps:g} rad/s"
+    return Disagreement(one.tick, one.t_s, told(one.recorded), told(one.decided), one.margin)
 
 
 def _value(value: object) -> str:
