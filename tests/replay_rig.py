@@ -18,7 +18,7 @@ from hil.scenario import choose
 from hil.textures import draw_look
 from hil.world import Body
 from onboard.assembly import policy_maker, session_of
-from onboard.config import Config, RecordSection
+from onboard.config import Config, PolicySection, RecordSection
 from onboard.contract import ACTIONS
 from onboard.counters import Counters
 from onboard.drivers.record_tick import TickRecorder
@@ -102,11 +102,16 @@ def recorded(
     lose: Callable[[int], bool] = lambda slot: False,
     record: dict[str, Any] | None = None,
     policy: Policy | None = None,
+    policy_section: PolicySection | None = None,
     **bench: Any,
 ) -> tuple[list[Path], list[TickRecord]]:
-    """Record an eventful drive: walls, a fix, late decisions, an operator, a blocked loop, an e-stop, another goal."""
+    """Record an eventful drive: walls, a fix, late decisions, an operator, a blocked loop, an e-stop, another goal.
+
+    policy_section: what the session says of the policy
+    """
     sections = {name: bench.pop(name) for name in ("scan", "limits_scan") if name in bench}
-    tape = Tape(folder, Bench(**sections).config, lose, **(record or {}))
+    config = Bench(**sections).config.model_copy(update={"policy": policy_section or PolicySection()})
+    tape = Tape(folder, config, lose, **(record or {}))
     made = Bench(policy or puppet(), takes_ms={6: 200, 9: 90}, listeners=[tape], **bench, **sections)
     rng = np.random.default_rng(1)
 

@@ -16,8 +16,11 @@ from hil.replay.placing import Span
 from hil.replay.replay import consult, replay
 from onboard import limits, scan
 from onboard.errors import InputError
+from onboard.messages import BINS
 from onboard.scheduler import NS_PER_S
 from onboard.tick import TickRecord
+
+FAR = np.full(BINS, np.inf, np.float32)
 
 
 @pytest.fixture(scope="module")
@@ -42,11 +45,32 @@ def test_a_replay_is_the_same_run_to_the_last_bit(drive: tuple[Path, list[TickRe
     assert found.fused == sum(tick.sensed is not None for tick in ticks)
 
 
-@pytest.mark.parametrize("scans", [{"limits_scan": {"cameras": ["front", "rear"]}}, {"scan": {"history": 3}}])
-def test_so_it_is_with_scans_apart_and_with_frames_registered(tmp_path: Path, scans: dict[str, Any]) -> None:
+def test_so_it_is_with_scans_apart(tmp_path: Path) -> None:
+    (file,), ticks = recorded(tmp_path, limits_scan={"cameras": ["front", "rear"]})
+    found = again(file)
+    assert (found.identical, found.ticks) == (True, len(ticks))
+
+
+REGISTERED: dict[str, int | list[str]] = {"history": 3, "cameras": ["front", "rear"]}
+
+
+#   the scans                            whether some can be compared
+@pytest.mark.parametrize("scans", [{"scan": {"history": 3}}, {"limits_scan": REGISTERED}])
+def test_a_fusion_that_cannot_be_compared_is_not_called_identical(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scans: dict[str, Any]
+) -> None:
+    """Frames between decisions are not recorded, so what was registered with them cannot be fused again."""
     (file,), ticks = recorded(tmp_path, **scans)
-    assert again(file).identical
-    assert again(file).ticks == len(ticks)
+    sensed = sum(tick.sensed is not None for tick in ticks)
+    found = again(file)
+    assert (found.first, found.ticks, found.fused) == (None, len(ticks), 0)
+    assert found.unfused == {"scan.history above 1": sensed}
+    assert (found.identical, found.too_little, found.outcome) == (False, False, "no difference in what was compared")
+    fuse = scan.fuse
+    monkeypatch.setattr(scan, "fuse", lambda *given: (replace(fuse(*given)[0], ranges_m=FAR), fuse(*given)[1]))
+    broken = again(file)
+    assert (broken.first is None) == ("scan" in scans), "a scan of its own is compared where it can be"
+    assert not broken.identical
 
 
 def test_a_failed_engine_fails_again(tmp_path: Path) -> None:
@@ -100,9 +124,9 @@ def test_another_action_is_found_and_what_follows_is_compared_all_the_same(
 def test_after_a_gap_it_goes_on_from_the_next_whole_state(tmp_path: Path) -> None:
     (file,), ticks = recorded(tmp_path, lose=lambda slot: 100 <= slot < 110)
     found = again(file)
-    assert found.identical
-    assert found.gaps == 1
+    assert (found.first, found.gaps, found.too_little) == (None, 1, False)
     assert found.skipped > 0
+    assert not found.identical
     assert found.ticks + found.skipped == len(ticks) - sum(100 <= tick.slot.number < 110 for tick in ticks)
     assert found.ticks > len(ticks) // 2
 
@@ -117,7 +141,8 @@ def test_the_second_file_of_a_session_is_replayed_from_its_first_whole_state(tmp
             refused.append(str(error))
     assert all(one.endswith("no tick of it can be played, so nothing was compared") for one in refused)
     assert whole
-    assert all(found.identical and found.ticks > 0 and found.skipped > 0 for found in whole)
+    assert all(found.first is None and found.ticks > 0 and found.skipped > 0 for found in whole)
+    assert not any(found.identical for found in whole)
 
 
 def test_where_nothing_can_be_played_nothing_is_called_identical(
@@ -142,11 +167,34 @@ def test_a_part_is_played_from_the_last_whole_state_before_it(drive: tuple[Path,
     file, ticks = drive
     found = replay(file, Span(8.0, 9.0), policy=puppet())
     assert found.identical
-    assert found.from_s is not None
-    assert 0.0 < found.from_s <= 8.0
-    last = ticks[0].slot.start_ns + round((found.from_s + found.recorded_s) * NS_PER_S)
-    assert 0 <= ticks[0].slot.start_ns + 9 * NS_PER_S - last < NS_PER_S / 30
-    assert found.ticks < len(ticks) // 2
+    within = [tick for tick in ticks if 8 * NS_PER_S <= tick.slot.start_ns - ticks[0].slot.start_ns <= 9 * NS_PER_S]
+    assert found.ticks == len(within) > 20
+    assert found.from_s == (within[0].slot.start_ns - ticks[0].slot.start_ns) / NS_PER_S
+    assert found.fused == sum(tick.sensed is not None for tick in within)
+
+
+def test_a_difference_before_the_part_is_not_told(
+    drive: tuple[Path, list[TickRecord]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, _ = drive
+    scaled = limits._scaled
+    monkeypatch.setattr(limits, "_scaled", lambda twist, factor: scaled(twist, 0.999 * factor))
+    first = again(file).first
+    assert first is not None
+    later = replay(file, Span(first.t_s + 0.5), policy=puppet())
+    assert later.first is not None
+    assert later.first.t_s >= first.t_s + 0.5
+    before = replay(file, Span(0.0, first.t_s - 0.01), policy=puppet())
+    assert before.identical
+
+
+def test_what_is_missing_outside_the_part_is_not_counted(tmp_path: Path) -> None:
+    (file,), ticks = recorded(tmp_path, lose=lambda slot: 100 <= slot < 110)
+    skipped = again(file)
+    after_s = (ticks[-1].slot.start_ns - ticks[0].slot.start_ns) / NS_PER_S - 1.0
+    found = replay(file, Span(after_s), policy=puppet())
+    assert (found.identical, found.skipped, found.gaps) == (True, 0, 0)
+    assert skipped.skipped > 0
 
 
 def test_another_policy_says_what_it_would_have_done(drive: tuple[Path, list[TickRecord]]) -> None:

@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 from replay_rig import recorded
-from runtime_bench import PLANT
+from runtime_bench import FORWARD, PLANT, Puppet
 from typer.testing import CliRunner
 
 from hil.__main__ import app
+from hil.replay.lines import opinion_lines
+from hil.replay.replay import consult
 from onboard import limits
 from onboard.assembly import policy_maker
 from onboard.config import Config
@@ -57,20 +59,36 @@ def test_what_cannot_be_read_is_exit_code_2_and_the_others_are_replayed(drive: P
     (tmp_path / "torn.mcap").write_bytes(drive.read_bytes()[:5000])
     done = run(tmp_path / "torn.mcap", drive)
     assert done.exit_code == 2
-    torn, whole = done.stdout.splitlines()
+    (torn,), (whole,) = done.stderr.splitlines(), done.stdout.splitlines()
     assert torn.startswith(f"error: {tmp_path / 'torn.mcap'}: unfinished")
-    assert "identical" in whole
+    assert whole.startswith(f"{drive}: identical, ")
+    assert float(whole.removesuffix(" times real time").rpartition(" ")[2]) > 0.0
 
 
 def test_another_policy_is_asked_and_not_judged(drive: Path) -> None:
     done = run(drive, "--policy", "reactive")
     assert done.exit_code == 0
-    assert "reactive would have done the same in " in done.stdout
+    (line,) = done.stdout.splitlines()
+    same, of, decisions = line.removesuffix(" decisions").split()[-3:]
+    assert "reactive would have done the same in " in line
+    assert (same, of) == (decisions, "of")
 
 
-def test_the_page_names_the_difference_on_the_map(
-    drive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_that_disagrees_says_how_and_where(drive: Path) -> None:
+    opinion = consult(drive, Puppet(FORWARD))
+    head, otherwise, moments = opinion_lines(opinion)
+    assert head == f"{drive}: puppet would have done the same in {opinion.same} of {opinion.decisions} decisions"
+    rows = [row for row in opinion.as_json()["confusion"] if row["recorded"] != row["now"]]
+    told = otherwise.removeprefix("  most often otherwise: ").split("; ")
+    assert len(told) == min(3, len(rows))
+    for text, row in zip(told, rows, strict=False):
+        done = f"{row['recorded']['v_mps']:g} m/s {row['recorded']['w_radps']:g} rad/s"
+        assert text == f"0.6 m/s 0 rad/s for {done} {row['decisions']} times"
+    first = opinion.as_json()["moments"][0]
+    assert moments.startswith(f"  disagrees most at tick {first['tick']} ({first['t_s']:.3f} s) 0.6 m/s 0 rad/s for ")
+
+
+def test_the_page_names_the_difference_on_the_map(drive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = tmp_path / "replay.html"
     assert run(drive, "--report", page, "--map", "gdc1").exit_code == 0
     assert "Replay: identical, " in page.read_text()
@@ -94,4 +112,5 @@ BAD = [
 def test_a_mistake_is_one_line(arguments: list[str], code: int, said: str) -> None:
     done = run(*arguments)
     assert done.exit_code == code
-    assert said in (done.stdout + str(done.exception))
+    assert said in (done.stderr + str(done.exception))
+    assert done.stdout == ""

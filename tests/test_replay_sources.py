@@ -67,7 +67,7 @@ def test_a_file_that_is_missing_is_a_gap_and_one_that_is_torn_is_named(files: li
     assert first.identical
     assert isinstance(torn, Unread)
     assert torn.reason.startswith(f"{copies[1]}: unfinished")
-    assert all(isinstance(one, Unread) or one.identical for one in others)
+    assert all(isinstance(one, Unread) or one.first is None for one in others)
 
 
 def test_a_part_of_a_session_is_played_wherever_it_stands(files: list[Path]) -> None:

@@ -1,0 +1,146 @@
+"""By what a replay is judged: bit for bit where the recording was made, by tolerances elsewhere, and so it says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from replay_mutations import Whole, put_together, taken_apart
+from replay_references import REFERENCES
+from replay_rig import short_drive
+
+from hil.recording import Session, open_recording
+from hil.replay.compared import Compared, SessionCount
+from hil.replay.fields import Difference
+from hil.replay.lines import compared_line
+from hil.replay.measure import BIT_FOR_BIT, OF_REFERENCE, Measure, measure_of, tolerant
+from hil.replay.replay import replay
+from onboard import scan
+
+OTHER = tolerant("other engine")
+BEHIND = 0
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
+    return taken_apart(short_drive(tmp_path_factory.mktemp("drive")).read_bytes())
+
+
+def written(whole: Whole, folder: Path, changes: Mapping[str, str | None]) -> Path:
+    """Write the drive with another session's record; None leaves a name out."""
+    session = {name: text for name, text in {**whole.session, **changes}.items() if text is not None}
+    file = folder / "drive.mcap"
+    file.write_bytes(put_together(replace(whole, session=session)))
+    return file
+
+
+def session_of(file: Path) -> Session:
+    with open_recording(file) as recording:
+        return recording.sessions[0]
+
+
+#   what the record says otherwise            by what it is judged
+MEASURES: list[tuple[dict[str, str | None], str]] = [
+    ({}, "bit for bit"),
+    ({"code_sha256": "0" * 64, "onboard_version": "9"}, "bit for bit"),
+    ({"machine": "a Jetson"}, "within tolerances: other machine"),
+    ({"libraries": "numpy 1.0"}, "within tolerances: other libraries"),
+    ({"machine": "a Jetson", "engine": "tensorrt 10.3"}, "within tolerances: other machine and engine"),
+    ({"machine": None}, "within tolerances: the recording does not say its machine"),
+    ({"machine": "reference"}, "as a reference: exact but for the last bits of sums"),
+]
+
+
+@pytest.mark.parametrize(("changes", "said"), MEASURES)
+def test_a_recording_is_judged_by_where_it_was_made(
+    whole: Whole, tmp_path: Path, changes: dict[str, str | None], said: str
+) -> None:
+    file = written(whole, tmp_path, changes)
+    assert measure_of(session_of(file)).said == said
+    assert f", judged {said}, " in compared_line(replay(file))
+
+
+def test_another_model_is_judged_by_tolerances(whole: Whole, tmp_path: Path) -> None:
+    session = session_of(written(whole, tmp_path, {}))
+    assert measure_of(session, same_model=False).said == "within tolerances: other model"
+
+
+def ranges(alter: Callable[[np.ndarray], np.ndarray]) -> Callable[[pytest.MonkeyPatch], None]:
+    """Return what has the fusion give another range behind the robot, where no limit looks."""
+
+    def change(patch: pytest.MonkeyPatch) -> None:
+        fuse = scan.fuse
+
+        def fused(*given: Any) -> Any:
+            seen, memory = fuse(*given)
+            ranges_m = seen.ranges_m.copy()
+            ranges_m[BEHIND] = alter(ranges_m[BEHIND])
+            return replace(seen, ranges_m=ranges_m), memory
+
+        patch.setattr(scan, "fuse", fused)
+
+    return change
+
+
+farther = ranges(lambda range_m: range_m + np.float32(0.0009))
+last_bit = ranges(lambda range_m: np.nextafter(range_m, np.float32(20.0)))
+
+
+#   change      machine       what it came to
+CHANGES = [
+    (farther,  None,        "differs"),
+    (farther,  "a Jetson",  "within tolerance"),
+    (farther,  "reference", "differs"),
+    (last_bit, None,        "differs"),
+    (last_bit, "a Jetson",  "within tolerance"),
+    (last_bit, "reference", "within tolerance"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "machine", "outcome"), CHANGES)
+def test_what_is_too_small_to_matter_elsewhere_is_found_where_it_was_recorded(
+    whole: Whole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Any, machine: str | None, outcome: str
+) -> None:
+    file = written(whole, tmp_path, {} if machine is None else {"machine": machine})
+    change(monkeypatch)
+    found = replay(file)
+    assert set(found.fields) == {"ranges_m"}
+    assert (found.outcome, found.within_tolerance) == (outcome, outcome != "differs")
+    assert not found.identical
+
+
+def test_the_references_belong_to_no_machine() -> None:
+    for file in sorted(REFERENCES.glob("*.mcap")):
+        assert measure_of(session_of(file)) == OF_REFERENCE
+
+
+#   field       by     bit for bit, of a reference, elsewhere
+ALLOWED = [
+    ("action",      1.0,  False, False, True),
+    ("memory_reset", 1.0, False, False, False),
+    ("reason",  np.inf,   False, False, False),
+    ("command",   1e-9,   False, True,  True),
+    ("command",   1e-5,   False, False, False),
+    ("ranges_m",  2e-6,   False, True,  True),
+    ("ranges_m",  9e-4,   False, False, True),
+    ("logits",    5e-3,   False, False, True),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("field", "by", "bit_for_bit", "reference", "elsewhere"), ALLOWED)
+def test_how_far_a_field_may_differ(field: str, by: float, bit_for_bit: bool, reference: bool, elsewhere: bool) -> None:
+    one = Difference("stage", field, "", 0.0, by, by)
+    assert [measure.allows(one) for measure in (BIT_FOR_BIT, OF_REFERENCE, OTHER)] == [
+        bit_for_bit, reference, elsewhere,
+    ]  # fmt: skip
+
+
+#   same of 1000 decisions, by
+@pytest.mark.parametrize(("same", "measure", "within"), [(995, OTHER, True), (994, OTHER, False), (1000, OTHER, True)])
+def test_elsewhere_a_few_actions_may_differ(same: int, measure: Measure, within: bool) -> None:
+    count = SessionCount(None, decisions=1000, same=same, measure=measure)  # type: ignore[arg-type]
+    assert Compared("file", [count]).within_tolerance == within
