@@ -6,12 +6,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from browser import chromium
+from report_rows import story
 from test_run_report_page import EVIL, N, compared, eventful, found
 from waiting import until
 
 from hil.report.page import render
+from onboard.drivers.onboard_types import GoalInput
 
 PATIENCE_MS = 60_000
 
@@ -174,6 +177,82 @@ def test_a_click_on_the_path_goes_there(opened, row):
     opened.page.keyboard.press("Home")
     opened.page.mouse.click(*opened.page.evaluate(where, row))
     assert opened.row == pytest.approx(row, abs=1)
+
+
+LONG_S = 200
+
+
+@pytest.fixture(scope="module")
+def long(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Opened:
+    """A session that is too long for its moments to be seen at once: two goals, a stop, three late decisions."""
+    ticks = 30 * LONG_S
+    acted, action, took = np.zeros(ticks, np.int64), np.full(ticks, -1), np.full(ticks, np.nan)
+    due = 1000 * np.arange(1, 6)
+    acted[due], action[due[:2]], took[due[:2]] = np.arange(1, 6), 3, 20.0
+    where = np.zeros((ticks, 5))
+    where[:, 0] = np.linspace(0.0, 20.0, ticks)
+    goals = {row: (GoalInput(1, 1, "odom", [x, 0.0, 0.0]),) for row, x in ((30, 9.0), (2500, 20.0))}
+    events = dict.fromkeys(goals, ("goal_accepted x_m=1.0 y_m=2.0 frame=odom reason=none", "mission state=x"))
+    session = story(
+        ticks, acted=acted, action=action, decision_ms=took, odometry=where, goals=goals,
+        events=events | {2400: ("mission state=x",)}, episode=np.where(np.arange(ticks) < 2500, 1, 2),
+        state=["navigating"] * 2400 + ["stopped: lost"] * 100 + ["navigating"] * (ticks - 2500),
+    )  # fmt: skip
+    path = tmp_path_factory.mktemp("long") / "page.html"
+    path.write_text(render(session), encoding="utf-8")
+    return Opened(browser, path)
+
+
+def test_a_moment_of_a_long_session_shows_what_led_to_it(long):
+    page = long.page
+    assert page.locator("#whole").is_hidden()
+    page.click("table.goals tr:has-text('stopped: lost') button.go >> nth=1")
+    assert long.row == 2399
+    low, high = page.evaluate("[stretch.from, stretch.to]")
+    assert high - low == pytest.approx(30.0)
+    assert low < 2399 / 30 - 15 < 2399 / 30 + 5 < high
+    assert page.evaluate("theMap.shownRows()") == [pytest.approx(30 * low, abs=1), pytest.approx(30 * high, abs=2)]
+    page.click("#whole")
+    assert page.evaluate("stretch.to - stretch.from") == pytest.approx(LONG_S)
+    assert page.locator("#whole").is_hidden()
+
+
+NAMED = """([low, high]) => {
+    const names = [];
+    theMap.label = (context, x, y, text) => names.push(text);
+    theCharts.zoomTo(low, high);
+    theMap.draw();
+    delete theMap.label;
+    return names.filter((one) => one !== "start");
+}"""
+
+
+def test_the_map_names_the_goals_of_what_is_shown(long):
+    for span, names in [((0, 200), ["goal 1", "goal 2"]), ((40, 60), ["goal 1"]), ((90, 120), ["goal 2"])]:
+        assert long.page.evaluate(NAMED, span) == names
+    long.page.keyboard.press("0")
+
+
+def test_the_list_can_be_narrowed_and_keys_follow_it(long):
+    page = long.page
+    for only, rows in [("stops", [2400]), ("deadline", [3000]), ("state", [30, 2400, 2500])]:
+        page.click(f"[data-only='{only}']")
+        page.keyboard.press("Home")
+        found = []
+        for _ in range(len(rows) + 1):
+            page.keyboard.press("n")
+            found.append(long.row)
+        assert found == [*rows, rows[-1]]
+        assert page.locator("[data-only][aria-pressed=true]").count() == 1
+    page.click("[data-only='all']")
+    page.keyboard.press("0")
+    assert long.problems == []
+
+
+def test_a_tick_tells_how_old_its_decision_is(long):
+    for row, said in [(0, "none yet"), (1003, "0.10 s old"), (4500, "83.33 s old, 2 missed since")]:
+        long.page.evaluate(f"focus.set({row}, theRun.ticks)")
+        assert long.text("now-decision") == said
 
 
 def test_nothing_was_complained_of(opened):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from report_rows import PERIOD_S, spread, story
 
-from hil.report.figures import drives_of, headline, plural, times, times_of
+from hil.report.figures import drives_of, endings, headline, plural, times, times_of
 from hil.report.moments import BAD, lanes_of, moments_of, never_seen, runs
 from hil.report.reasons import REASONS, row_of
 from hil.report.tables import changes_of, notes_of, record_of
@@ -70,6 +70,23 @@ def test_two_goals_are_two_drives():
         (2, 60, 69, "reached"),
     ]
     assert headline(session, drives_of(session)).startswith("Reached 1 of 2 goals in 1.3 s of driving: ")
+
+
+def test_how_the_goals_were_missed_is_said_the_commonest_first():
+    episode = np.repeat([1, 2, 3, 4, 5], 20)
+    ends = ["stopped: no decision", "reached", "stopped: blocked", "stopped: no decision"]
+    state = [word for end in ends for word in ["navigating"] * 15 + [end] * 5] + ["navigating"] * 20
+    drives = drives_of(story(100, episode=episode, state=state))
+    assert endings(drives) == "2 times no decision, 1 times blocked, 1 times the recording ends"
+    assert endings([one for one in drives if one.ended == "reached"]) == ""
+
+
+def test_times_of_decisions_say_that_the_missed_ones_have_none():
+    acted, action, took = flags((5, 6), (15, 16)), np.full(N, -1), np.full(N, np.nan)
+    action[5], took[5] = 3, 20.0
+    (decisions,) = [one for one in times_of(story(N, acted=acted, action=action, decision_ms=took))
+                    if one.name == "a decision took"]  # fmt: skip
+    assert decisions.what.endswith("; without the 1 that came too late or not at all")
 
 
 def test_the_way_driven_is_that_of_the_wheels():

@@ -85,3 +85,11 @@ def test_thinning_keeps_whatever_tells_something(telling, slow, stretch):
     assert len(scans) <= SCANS + len(telling) + 1
     assert set(telling) <= set(np.array(sorted(kept))[scans].tolist())
     assert len(thinned(session, np.array(sorted(kept)), scans)) == 2
+
+
+def test_no_decision_is_thinned_away():
+    decided = np.full(LONG, np.nan)
+    decided[1::10] = 20.0
+    kept = kept_ticks(story(LONG, decision_ms=decided, stage_ms=np.zeros((LONG, 2))), [], TICKS)
+    assert set(range(1, LONG, 10)) <= set(kept.tolist())
+    assert len(kept) < LONG / 2

@@ -65,8 +65,8 @@ def thinned(story: Story, ticks: Rows, scans: Rows) -> list[str]:
     if len(ticks) < story.ticks:
         found.append(
             f"{len(ticks):,} of {story.ticks:,} ticks are drawn: at least one in {-(-story.ticks // TICKS_AT_MOST)}, "
-            "all with a change of state or reason or with a warning, and the slowest of each group. Every figure, "
-            "histogram and count is of all ticks."
+            "all with a decision, a change of state or reason or a warning, and the slowest of each group. Every "
+            "figure, histogram and count is of all ticks."
         )
     if len(scans) < len(ticks):
         found.append(

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from hil.report.figures import plural
-from hil.report.moments import BAD, MISS, RESET, Moment, missed_decisions
+from hil.report.moments import BAD, MISS, RESET, STATE, STOPPED, Moment, missed_decisions
 from hil.report.story import Flags, Ints, Story
 
-GRAVE, ALL = "stops and losses", "all"
-"""What ended a drive or took something away from it, but for single late decisions; and everything."""
+ALL, STOPS = "all", "stops"
+"""Everything; and what ended a drive: states of which the robot does not come by itself, and the e-stop."""
 ROWS_AT_MOST = 2_000
 """Of more, resets of the memory and then deadlines are left out first, and of these the last ones."""
 LEFT_OUT_FIRST = (RESET, MISS)
@@ -21,13 +21,13 @@ LEFT_OUT_FIRST = (RESET, MISS)
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """One row of the list. grave: whether it is among `GRAVE`."""
+    """One row of the list. stop: whether it is among `STOPS`."""
 
     t_s: float
     kind: str
     weight: str
     text: str
-    grave: bool
+    stop: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +45,18 @@ def happened(story: Story, moments: Sequence[Moment], at_most: int = ROWS_AT_MOS
     ranks = [LEFT_OUT_FIRST[::-1].index(one.kind) + 1 if one.kind in LEFT_OUT_FIRST else 0 for one in together]
     kept = sorted(np.argsort(ranks, kind="stable")[:at_most].tolist())
     rows = tuple(
-        Listed(float(story.t_s[one.row]), one.kind, one.weight, one.text, one.weight == BAD and one.kind != MISS)
+        Listed(
+            float(story.t_s[one.row]),
+            one.kind,
+            one.weight,
+            one.text,
+            one.weight == BAD and one.kind in (STATE, STOPPED),
+        )
         for one in (together[place] for place in kept)
     )
     counts = Counter(one.kind for one in rows)
-    grave = [(GRAVE, count)] if (count := sum(one.grave for one in rows)) else []
-    choices = [(ALL, len(rows)), *grave, *counts.items()] if len(counts) > 1 else []
+    stops = [(STOPS, count)] if (count := sum(one.stop for one in rows)) else []
+    choices = [(ALL, len(rows)), *stops, *counts.items()] if len(counts) > 1 else []
     return Happened(rows, tuple(choices), len(together) - len(rows))
 
 

@@ -40,7 +40,8 @@ def packed(values: npt.NDArray[Any]) -> dict[str, str]:
 def kept_ticks(story: Story, telling: Iterable[int], at_most: int = TICKS_AT_MOST) -> Rows:
     """Return the rows of the ticks that are drawn: all, or every so many and all that tell something.
 
-    telling: rows that are kept whatever happens, besides changes of reason and state and the slowest of each group
+    telling: rows that are kept whatever happens, besides decisions, changes of reason and state and the slowest of
+             each group
     """
     step = -(-story.ticks // at_most)
     if step <= 1:
@@ -51,7 +52,8 @@ def kept_ticks(story: Story, telling: Iterable[int], at_most: int = TICKS_AT_MOS
     ]  # fmt: skip
     groups = np.pad(story.took_ms, (0, -story.ticks % step), constant_values=-1.0).reshape(-1, step)
     slowest = np.arange(len(groups)) * step + groups.argmax(axis=1)
-    wanted = [np.arange(0, story.ticks, step), slowest, changes, list(telling), [story.ticks - 1]]
+    decided = np.flatnonzero(np.isfinite(story.decision_ms))
+    wanted = [np.arange(0, story.ticks, step), slowest, decided, changes, list(telling), [story.ticks - 1]]
     return np.unique(np.concatenate([np.asarray(one, np.int64) for one in wanted]))
 
 

@@ -1,14 +1,28 @@
 // Puts the page together: what is looked at, playing, keys, tables.
 const SPEEDS = [0.25, 1, 4, 16];
 
+/** Return of every row how long ago the last decision came in force [s], and how many were missed since. */
+function decisionsOf({ series, moments }) {
+  const late = moments.filter(([, kind, weight]) => kind === "deadline" && weight === "bad").map(([t]) => rowAt(series.t, t));
+  const missed = new Set(late), age = new Float64Array(series.t.length).fill(NaN), since = new Uint32Array(series.t.length);
+  let last = NaN, count = 0;
+  for (let row = 0; row < series.t.length; row++) {
+    if (Number.isFinite(series.decision_ms[row])) { last = series.t[row]; count = 0; }
+    if (missed.has(row)) count++;
+    age[row] = series.t[row] - last; since[row] = count;
+  }
+  return { age, since };
+}
+
 function tellTick(run, row) {
-  const { series } = run, reason = run.reasons.names[run.reasons.codes[row]];
+  const { series } = run, { age, since } = run.decisions, reason = run.reasons.names[run.reasons.codes[row]];
   const pair = (v, w) => `${number(v, 2, "m/s")}, ${number(w, 2, "rad/s")}`;
   const said = {
     tick: series.slot[row].toLocaleString("en"),
     time: number(series.t[row], 3, "s"),
     state: run.states.names[run.states.codes[row]],
     command: reason[0],
+    decision: (Number.isFinite(age[row]) ? `${number(age[row], 2, "s")} old` : "none yet") + (since[row] ? `, ${since[row]} missed since` : ""),
     wanted: pair(series.v_wanted[row], series.w_wanted[row]),
     sent: pair(series.v_sent[row], series.w_sent[row]),
     measured: pair(series.v_measured[row], series.w_measured[row]),
@@ -76,13 +90,13 @@ function goToMoment(run, charts, direction) {
   if (found !== undefined) goToTime(run, charts, run.series.t[found]);
 }
 
-/** The list of what happened shows all of it, what is grave, or one kind. */
+/** The list of what happened shows all of it, the stops, or one kind. */
 function listenToChoices() {
   const buttons = [...document.querySelectorAll("[data-only]")], rows = [...document.querySelectorAll(".said tr")];
   for (const button of buttons) button.addEventListener("click", () => {
     const { only } = button.dataset;
     for (const one of buttons) one.setAttribute("aria-pressed", String(one === button));
-    for (const row of rows) row.hidden = !(only === "all" || (only === "stops and losses" ? "grave" in row.dataset : row.dataset.kind === only));
+    for (const row of rows) row.hidden = !(only === "all" || (only === "stops" ? "stop" in row.dataset : row.dataset.kind === only));
   });
 }
 
@@ -140,6 +154,7 @@ async function begin() {
   }
   const run = await unpackAll(JSON.parse(byId("run").textContent));
   run.series.t = Float64Array.from(run.series.t, (value) => value / 1e4);
+  run.decisions = decisionsOf(run);
   const map = new MapView(run, byId("map")), polar = new PolarView(run, byId("polar"));
   const charts = new Charts(run, byId("charts")), player = new Player(run);
   focus.onChange(() => tellTick(run, focus.row));
@@ -147,6 +162,8 @@ async function begin() {
   listenToTheme(() => { map.draw(); polar.draw(); charts.repaint(); });
   listenToTimes(run, charts);
   listenToChoices();
+  byId("whole").addEventListener("click", () => charts.zoomTo(0, run.end_s));
+  stretch.onChange(() => { byId("whole").hidden = stretch.to - stretch.from >= run.end_s - 1e-6; });
   const asked = /^#t=([\d.]+)$/.exec(location.hash);
   const from = asked ? Number(asked[1]) : run.first !== null ? run.first : run.from_s;
   focus.set(rowAt(run.series.t, from), run.ticks);
