@@ -60,7 +60,7 @@ def test_what_cannot_be_read_is_exit_code_2_and_the_others_are_replayed(drive: P
     done = run(tmp_path / "torn.mcap", drive)
     assert done.exit_code == 2
     (torn,), (whole,) = done.stderr.splitlines(), done.stdout.splitlines()
-    assert torn.startswith(f"error: {tmp_path / 'torn.mcap'}: unfinished")
+    assert torn.startswith(f"error: {tmp_path / 'torn.mcap'}: not a recording of onboard: ")
     assert whole.startswith(f"{drive}: identical, ")
     assert float(whole.removesuffix(" times real time").rpartition(" ")[2]) > 0.0
 
@@ -105,6 +105,11 @@ BAD = [
     (["nothing.mcap"], 2, "error: nothing.mcap: cannot be read: No such file or directory"),
     (["nothing*.mcap"], 1, "nothing*.mcap: no recording there (*.mcap)"),
     (["nothing.mcap", "--from", "3", "--to", "2"], 1, "--to 2: must not be before --from 3"),
+    (
+        ["x.mcap", "--model", ".", "--policy", "reactive"],
+        1,
+        "--model .: is the one that drove, and --policy asks another",
+    ),
 ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -126,6 +127,32 @@ def test_where_most_cannot_be_compared_the_answer_is_no_success(whole: Whole, tm
     assert done.exit_code == 1
     ticks = sum(one.topic == TICK_TOPIC for one in doubled)
     assert done.stdout.startswith(f"{file}: too little compared, {found.ticks} of {ticks} ticks, {found.gaps} gaps, ")
+
+
+def test_what_a_crash_has_left_is_replayed_without_a_repair_and_stays_as_it_is(whole: Whole, tmp_path: Path) -> None:
+    torn, page = tmp_path / "torn.mcap", tmp_path / "page.html"
+    content = put_together(whole)
+    torn.write_bytes(content[: len(content) * 3 // 4])
+    left = torn.read_bytes()
+    with pytest.raises(InputError, match="unfinished"):
+        replay(torn)
+    done = run(torn, "--report", page)
+    assert done.exit_code == 0, done.output
+    assert done.stdout.startswith(f"{torn}: identical, ")
+    assert done.stdout.endswith(", cut off: what is left was replayed from a repaired copy\n")
+    asked = run(torn, "--policy", "reactive")
+    assert asked.stdout.endswith(" decisions, cut off: what is left was replayed from a repaired copy\n")
+    assert torn.read_bytes() == left
+    assert page.stat().st_size > 0
+
+
+def test_what_is_being_recorded_is_not_replayed(whole: Whole, tmp_path: Path) -> None:
+    torn = tmp_path / "torn.mcap"
+    torn.write_bytes(whole.content[:-100])
+    with torn.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        done = run(torn)
+    assert (done.exit_code, done.stderr) == (2, f"error: {torn}: unfinished: is being recorded\n")
 
 
 def test_a_folder_is_searched_with_its_folders(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ def outcome(replayer: Replayer, file: Path) -> str:
         assert answer.reason.startswith(f"{file}: "), answer.reason
         assert "\n" not in answer.reason
         return "refused"
-    return "identical" if answer.identical else "differs"
+    return answer.outcome
 
 
 def fuzzed(whole: Whole, replayer: Replayer, folder: Path, numbers: range) -> Counter[tuple[str, str]]:

@@ -62,11 +62,13 @@ def test_a_session_over_several_files_goes_on_from_file_to_file(files: list[Path
 def test_a_file_that_is_missing_is_a_gap_and_one_that_is_torn_is_named(files: list[Path], tmp_path: Path) -> None:
     copies = [Path(shutil.copy(file, tmp_path)) for file in files]
     assert [one.gaps for one in replayed([copies[0], *copies[2:]])][1] == 1
-    copies[1].write_bytes(copies[1].read_bytes()[:-100])
+    content = copies[1].read_bytes()
+    middle = len(content) // 2
+    copies[1].write_bytes(content[:middle] + bytes(1000) + content[middle + 1000 :])
     first, torn, *others = replayed(copies)
     assert first.identical
     assert isinstance(torn, Unread)
-    assert torn.reason.startswith(f"{copies[1]}: unfinished")
+    assert torn.reason.startswith(f"{copies[1]}: damaged after the messages of ")
     assert all(isinstance(one, Unread) or one.first is None for one in others)
 
 
@@ -122,7 +124,8 @@ def test_two_sessions_joined_into_one_file_are_two(short: Path, tmp_path: Path) 
 
 FAR = np.full(BINS, np.inf, np.float32)
 FORM = {
-    "file", "sessions", "ticks", "identical", "within_tolerance", "first_difference", "fields", "speed_x_realtime",
+    "file", "sessions", "cut_off", "ticks", "identical", "within_tolerance", "first_difference", "fields",
+    "speed_x_realtime",
 }  # fmt: skip
 
 
@@ -173,8 +176,10 @@ def test_recordings_are_replayed_from_a_web_server(short: Path, tmp_path: Path, 
     assert done.output.startswith(f"{server}/a.mcap: identical, ")
     (tmp_path / "torn.mcap").write_bytes(short.read_bytes()[:-100])
     (torn,) = Replayer(Asked())(takes_of([f"{server}/torn.mcap"])[0]).answers
-    assert isinstance(torn, Unread)
-    assert torn.reason.startswith(f"{server}/torn.mcap: unfinished")
+    assert (torn.source, torn.cut_off, torn.identical) == (f"{server}/torn.mcap", True, True)
+    (tmp_path / "torn.mcap").write_bytes(short.read_bytes()[:100])
+    (torn,) = Replayer(Asked())(takes_of([f"{server}/torn.mcap"])[0]).answers
+    assert torn.reason.startswith(f"{server}/torn.mcap: not a recording")
 
 
 @needs_fsspec

@@ -14,6 +14,7 @@ from hil.evaluate.command import checked_hands
 from hil.evaluate.evaluation import executor
 from hil.maps import load_map
 from hil.replay.compared import Compared, joined
+from hil.replay.cut import completed
 from hil.replay.lines import compared_line, opinion_lines
 from hil.replay.opinion import Opinion
 from hil.replay.placing import WHOLE, Span
@@ -64,12 +65,16 @@ def replay_command(
     """Play recordings through the same runtime and say where it first differs.
 
     On the machine that recorded, with its engine and libraries, every bit must be the same; elsewhere tolerances apply.
-    Exit code 0: identical or within the tolerances; 1: it differs, or less than half of the ticks or scans could be
-    compared; 2: something could not be read. With --policy only what was decided is compared with what that one would
-    have decided.
+
+    With --policy only what was decided is compared with what that one would have decided.
+
+    Exit code 0: nothing differs, or within the tolerances; 1: it differs, or less than half of the ticks or scans could
+    be compared; 2: something could not be read.
     """
     check_json_target(json_file)
     span = WHOLE if to_s is None and from_s == 0.0 else Span(from_s, to_s if to_s is not None else WHOLE.to_s)
+    if model is not None and policy is not None:
+        raise InputError(f"--model {model}: is the one that drove, and --policy asks another")
     if span.to_s < span.from_s:
         raise InputError(f"--to {span.to_s:g}: must not be before --from {span.from_s:g}")
     hands = checked_hands(jobs, ray)
@@ -137,7 +142,7 @@ def _write_report(report: Path, map_name: str | None, take: Take, answers: Seque
     if len(opinions) > 1:
         raise InputError(f"--report {report} with --policy: a page is about one file then, not {len(opinions)}")
     with contextlib.ExitStack() as held:
-        paths = [held.enter_context(local(one.source)) for one in answers]
+        paths = [held.enter_context(completed(held.enter_context(local(one.source)))) for one in answers]
         write_report(report, paths, outcome=opinions[0] if opinions else joined(compared), map_name=map_name)
 
 

@@ -99,6 +99,7 @@ class Compared:
     source: path or URL of the file
     first:  the first value that differs; fields: all of them
     took_s: how long it took here
+    cut_off: what was replayed is a repaired copy
     """
 
     source: str
@@ -106,6 +107,7 @@ class Compared:
     first: Found | None = None
     fields: dict[str, FieldCount] = field(default_factory=dict)
     took_s: float = 0.0
+    cut_off: bool = False
 
     @property
     def session(self) -> Mapping[str, str]:
@@ -212,6 +214,7 @@ class Compared:
         return {
             "file": self.source,
             "sessions": [one.as_json() for one in self.sessions],
+            "cut_off": self.cut_off,
             "ticks": self.ticks,
             "identical": self.identical,
             "within_tolerance": self.within_tolerance,

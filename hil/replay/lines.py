@@ -10,6 +10,7 @@ from onboard.contract import ACTIONS
 
 MOST_TOLD = 3
 """Pairs of actions, and moments, of another policy; the JSON has more."""
+CUT_OFF = "cut off: what is left was replayed from a repaired copy"
 
 
 def compared_line(found: Compared) -> str:
@@ -17,6 +18,8 @@ def compared_line(found: Compared) -> str:
     parts = [f"{found.source}: {found.outcome}", *_amounts(found), f"judged {_judged(found)}"]
     if found.recorded_s > 0.0 and found.took_s > 0.0:
         parts.append(f"{found.recorded_s / found.took_s:.1f} times real time")
+    if found.cut_off:
+        parts.append(CUT_OFF)
     if found.first is not None:
         parts.append(first_line(found.first))
     return ", ".join(parts)
@@ -48,7 +51,8 @@ def first_line(found: Found) -> str:
 
 def opinion_lines(found: Opinion) -> Iterator[str]:
     """Yield how often another policy agrees, what it would most often have done otherwise, and where most clearly."""
-    yield f"{found.source}: {found.policy} would have done the same in {found.same:,} of {found.decisions:,} decisions"
+    same = f"would have done the same in {found.same:,} of {found.decisions:,} decisions"
+    yield ", ".join([f"{found.source}: {found.policy} {same}", *([CUT_OFF] if found.cut_off else [])])
     otherwise = [(pair, count) for pair, count in found.pairs.most_common() if pair[0] != pair[1]]
     if otherwise:
         told = (f"{_change(*pair)} {count:,} times" for pair, count in otherwise[:MOST_TOLD])

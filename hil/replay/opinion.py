@@ -32,6 +32,7 @@ class Opinion:
     """Decisions compared, how often which action stood for which, and the clearest disagreements.
 
     source: path or URL of the file; sessions: the names of those in it
+    cut_off: a repaired copy of the file was asked about
     """
 
     source: str
@@ -41,6 +42,7 @@ class Opinion:
     same: int = 0
     pairs: Counter[tuple[int, int]] = field(default_factory=Counter)
     moments: list[Moment] = field(default_factory=list)
+    cut_off: bool = False
 
     def add(self, played: Played, t_s: float) -> None:
         """Count a tick, if a decision was due in it."""

@@ -12,6 +12,7 @@ from hil.quiet import unlogged
 from hil.recording import Recording, open_recording
 from hil.replay.acts import Stage
 from hil.replay.compared import Compared, SessionCount
+from hil.replay.cut import completed
 from hil.replay.measure import Measure
 from hil.replay.opinion import Opinion
 from hil.replay.placing import WHOLE, Missing, Span
@@ -114,15 +115,21 @@ class Replayer:
         self._policies.close()
 
     def _answer(self, source: str, stage: Stage) -> Answer:
-        path: Path | None = None
+        places: list[Path] = []
         try:
-            with local(source) as path:
-                if self._asked.policy is None:
-                    return _compare(source, path, stage)
-                return _ask(source, path, stage, self._asked.policy)
+            with contextlib.ExitStack() as held:
+                places.append(held.enter_context(local(source)))
+                places.append(held.enter_context(completed(places[0])))
+                asked = self._asked.policy
+                answer = _compare(source, places[1], stage) if asked is None else _ask(source, places[1], stage, asked)
+                answer.cut_off = places[0] != places[1]
+                return answer
         except OnboardError as error:
             stage.lose()
-            return Unread(source, str(error) if path is None else str(error).replace(str(path), source))
+            reason = str(error)
+            for place in reversed(places):
+                reason = reason.replace(str(place), source)
+            return Unread(source, reason)
 
 
 def _within_span(answers: Sequence[Answer], span: Span) -> list[Answer]:
