@@ -84,8 +84,8 @@ def faults_command(
     """Do named faults to the robot, one at a time, and judge what it does.
 
     Whatever the fault: every command finite and within the limits, and zero within 2 ticks of what must stop the robot.
-    One has shown nothing where the robot stood when it began, or does the same without it. Exit code 0: all that showed
-    something passed; 1: one failed; 2: it could not run, or nothing was shown at all.
+    Nothing is shown of one when the robot stood as it began, or does the same without it.
+    Exit code 0: none failed; 1: one did; 2: it could not run, or none of those that ran showed anything.
     """
     check_json_target(json_file)
     faults = _chosen(only)

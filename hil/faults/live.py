@@ -55,7 +55,7 @@ def in_process(fault: Fault, drive: Drive, plant: Plant, folder: Path) -> Verdic
     run, told = _driven(MEDDLES[fault.process], fault.lasts_s, drive, folder)
 
     def without() -> Run:
-        """Return the drive once more, its fault as long after it set off; only the ticks' number may differ."""
+        """Return another drive, in which nothing was done, with its times as in this one."""
         plain, _ = _driven(_nothing, (run.end_ns - run.onset_ns) / NS_PER_S, drive, folder / "without")
         later_ns = run.onset_ns - plain.onset_ns
         return replace(plain, steps=[replace(step, now_ns=step.now_ns + later_ns) for step in plain.steps])

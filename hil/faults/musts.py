@@ -116,9 +116,10 @@ class Must:
         rates = config.rates
         return self.within_ticks(config) + (rates.ticks_per_decision + rates.delay_ticks if self.ahead else 0)
 
-    def text(self) -> str:
-        """Return it as a person reads it."""
-        parts = [self.during.value + (", told to go straight ahead" if self.ahead else "")]
+    def text(self, within: int | None = None) -> str:
+        """Return it as a person reads it. within: the tick by which it must be so, where that is to be told."""
+        by = "" if within is None else f" by tick {within}"
+        parts = [self.during.value + by + (", told to go straight ahead" if self.ahead else "")]
         if self.state:
             parts.append(f'ends the drive: "{self.state}"')
         return "; ".join([*parts, *filter(None, [self.then.value])])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from rich import box
@@ -13,7 +13,7 @@ from rich.text import Text
 
 from hil.faults.fault import Fault
 from hil.faults.musts import During
-from hil.faults.verdict import Status, Verdict
+from hil.faults.verdict import Mode, Status, Verdict
 from onboard.config import Config
 
 STYLES = {Status.PASSED: "green", Status.FAILED: "bold red", Status.NOT_SHOWN: "yellow", Status.NOT_RUN: "yellow"}
@@ -32,24 +32,25 @@ def list_faults(console: Console, faults: Sequence[Fault], config: Config) -> No
 
 
 def print_verdicts(console: Console, verdicts: Sequence[Verdict], config: Config) -> None:
-    """Print what came of each fault, and how many passed."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in ("fault", "ran on", "must", "within", "what happened", ""):
+    """Print what came of each fault, and how many passed. Where each ran is told where they did not all run alike."""
+    modes = {one.mode for one in verdicts if one.status is not Status.NOT_RUN}
+    apart = len(modes) > 1
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=None if apart else _title(modes), title_justify="left")
+    for name in ("fault", *(["ran on"] if apart else []), "must", "what happened", ""):
         table.add_column(name, no_wrap=name in ("fault", ""), overflow="fold")
     for one in verdicts:
-        told = [one.happened, *one.problems]
+        must = Text(one.fault.must.text(one.within))
         where = "" if one.status is Status.NOT_RUN else one.mode.value
-        table.add_row(
-            one.fault.name,
-            where,
-            Text(one.fault.must.text()),
-            "" if one.within is None else f"tick {one.within}",
-            Text("\n".join(told)),
-            Text(one.status.value, STYLES[one.status]),
-        )
+        told = Text("\n".join([one.happened, *one.problems]))
+        status = Text(one.status.value, STYLES[one.status])
+        table.add_row(one.fault.name, *([where] if apart else []), must, told, status)
     console.print(table)
     counts = Counter(one.status for one in verdicts)
     console.print(", ".join(f"{counts[status]} {status.value}" for status in Status), markup=False)
+
+
+def _title(modes: Collection[Mode]) -> str | None:
+    return next((f"ran on: {mode.value}" for mode in modes), None)
 
 
 def as_json(source: str, config: Config, verdicts: Sequence[Verdict]) -> dict[str, Any]:
