@@ -14,7 +14,7 @@ from hil.faults.schedule import Schedule
 from hil.faults.verdict import Status
 from hil.inbox import SimulatedInbox
 from onboard import limits, localization, mission, odometry, pilot
-from onboard.drivers import dds_camera
+from onboard.drivers import dds_camera, sender_clock
 from onboard.messages import Twist
 from onboard.unchanged import UnchangedWatch
 
@@ -63,8 +63,10 @@ def uncovered(patch: pytest.MonkeyPatch) -> None:
 
 
 def taking_repeats(patch: pytest.MonkeyPatch) -> None:
+    """A repeat is found a second time by its picture, and a third time since it is late by its stamp."""
     unwatched(patch)
-    patch.setattr(dds_camera, "NEW_CLOCK_NS", -(10**18))
+    patch.setattr(sender_clock.SenderClock, "late_ns", lambda self, stamp_ns, now_ns: 0)
+    patch.setattr(sender_clock, "NEW_CLOCK_NS", -(10**18))
 
 
 def taking_any_odometry(patch: pytest.MonkeyPatch) -> None:
