@@ -58,7 +58,7 @@ def test_faults_overlap_and_are_over_in_their_own_time() -> None:
     scene = Scene(here.config, here.mounts)
     cameras, flood = BY_NAME["cameras_gone"], BY_NAME["override_flood"]
     planned = [
-        Planned(cameras.make(scene), at(ONSET_S), at(ONSET_S + 2.0)),
+        *cameras.planned(scene, at(ONSET_S)),
         Planned(flood.make(scene), at(ONSET_S + 1.0), at(ONSET_S + 1.5)),
     ]
     run = drive(here, here.config, Schedule(planned), ONSET_S + 4.0)

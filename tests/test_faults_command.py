@@ -12,7 +12,8 @@ from test_faults_recording import recorded
 from typer.testing import CliRunner
 
 from hil.__main__ import app
-from onboard import limits
+from onboard import limits, pilot
+from onboard.messages import Twist
 
 
 def run(*arguments: object) -> Any:
@@ -32,7 +33,7 @@ def test_a_simulated_drive_is_judged_and_told_as_json() -> None:
     done = run("--sim", "--only", "e_stop", "--only", "disk_full", "--processes", "none", "--json", "-")
     assert done.exit_code == 0, done.output
     told = json.loads(done.stdout)
-    assert (told["passed"], told["failed"], told["not_run"]) == (1, 0, 1)
+    assert (told["passed"], told["failed"], told["nothing_shown"], told["not_run"]) == (1, 0, 0, 1)
     assert told["timeouts_ms"]["odometry.stale_ms"] == 200.0
     disk, pressed = sorted(told["faults"], key=lambda row: row["name"])
     assert (disk["status"], disk["happened"]) == ("not run", "only a real process can have it")
@@ -48,6 +49,42 @@ def test_a_rule_that_is_broken_is_exit_code_1_and_named(monkeypatch: pytest.Monk
     assert "speed: (" in done.stdout
 
 
+def test_a_run_in_which_nothing_drives_is_no_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pilot, "ACTIONS", tuple(Twist(0.0, 0.0) for _ in pilot.ACTIONS))
+    done = run("--sim", "--only", "e_stop", "--processes", "none")
+    assert done.exit_code != 0
+    assert "0 passed, 0 failed, 1 nothing shown, 0 not run" in done.stdout
+    assert str(done.exception).endswith("seed 1: nothing was shown; choose a part in which the robot drives")
+
+
+DEMO = Path(__file__).parent / "data/replay/demo.mcap"
+#   what is judged, faults that ask for more than a stop, how many
+SHIPPED = [
+    ("simulation", ["--sim"], ["localization_jump", "obstacle_stuck"], 2),
+    ("reference", [DEMO], ["depth_zero_all", "time_backward"], 2),
+]
+
+
+@pytest.mark.parametrize(("what", "where", "names", "passed"), SHIPPED, ids=[row[0] for row in SHIPPED])
+def test_the_policy_that_ships_shows_faults(what: str, where: list[object], names: list[str], passed: int) -> None:
+    done = run(*where, *(word for name in names for word in ("--only", name)))
+    assert done.exit_code == 0, done.output
+    assert f"{passed} passed, 0 failed, 0 nothing shown, 0 not run" in done.stdout
+
+
+#   what is judged, how many of all faults can run there
+ALL_SHOWN = [("simulation", ["--sim", "--processes", "none"], 39, 2), ("reference", [DEMO], 34, 7)]
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(("what", "where", "passed", "closed"), ALL_SHOWN, ids=[row[0] for row in ALL_SHOWN])
+def test_the_policy_that_ships_shows_every_fault(what: str, where: list[object], passed: int, closed: int) -> None:
+    done = run(*where)
+    assert done.exit_code == 0, done.output
+    assert f"{passed} passed, 0 failed, 0 nothing shown, {closed} not run" in done.stdout
+
+
 def test_a_recording_is_judged(tmp_path: Path) -> None:
     """It was driven by another policy than its configuration names, which drives here: a fault has its own ways."""
     file, _ = recorded(tmp_path)
@@ -56,7 +93,7 @@ def test_a_recording_is_judged(tmp_path: Path) -> None:
     told = json.loads((tmp_path / "out.json").read_text())
     assert told["source"] == str(file)
     assert {row["name"]: row["status"] for row in told["faults"]} == {"e_stop": "passed", "base_deaf": "not run"}
-    assert "1 passed, 0 failed, 1 not run" in done.stdout
+    assert "1 passed, 0 failed, 0 nothing shown, 1 not run" in done.stdout
 
 
 #   arguments                                       said

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -13,9 +14,10 @@ from hil.faults.run import in_simulation
 from hil.faults.schedule import Schedule
 from hil.faults.verdict import Status
 from hil.inbox import SimulatedInbox
+from hil.routes import Episode
 from onboard import limits, localization, mission, odometry, pilot
 from onboard.drivers import dds_camera, sender_clock
-from onboard.messages import Twist
+from onboard.messages import Pose, Twist
 from onboard.unchanged import UnchangedWatch
 
 Patch = Callable[[pytest.MonkeyPatch], Any]
@@ -48,6 +50,14 @@ def without_ramp(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(limits, "_ramped", lambda twist, *rest: twist)
 
 
+def without_stop_zone(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(limits.zones, "stoppable_mps", lambda *arguments: math.inf)
+
+
+def without_zones(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(limits, "_allowed_mps", lambda *arguments: (math.inf, limits.Reason.NONE))
+
+
 def without_blindness(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(limits.zones, "look", lambda scan, twist, way_m: limits.zones.Look.SEEN)
 
@@ -67,6 +77,10 @@ def taking_repeats(patch: pytest.MonkeyPatch) -> None:
     unwatched(patch)
     patch.setattr(sender_clock.SenderClock, "late_ns", lambda self, stamp_ns, now_ns: 0)
     patch.setattr(sender_clock, "NEW_CLOCK_NS", -(10**18))
+
+
+def taking_late_ones(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(sender_clock.SenderClock, "late_ns", lambda self, stamp_ns, now_ns: 0)
 
 
 def taking_any_odometry(patch: pytest.MonkeyPatch) -> None:
@@ -106,9 +120,13 @@ BROKEN: list[tuple[str, Patch, str, str]] = [
     ("the bound on speed",              without_speed,        "override_flood",         "speed: "),
     ("numbers that are none",           without_stops,        "override_flood",         "finite: the command is ("),
     ("blind sectors",                   without_blindness,    "camera_gone",            "never so: "),
+    ("the stop zone, noise",            without_stop_zone,    "depth_noise",            "it stands in "),
+    ("all zones, noise",                without_zones,        "depth_noise",            "never so: "),
+    ("all zones, something near",       without_zones,        "depth_near",             "never so: "),
     ("a covered lens",                  uncovered,            "depth_zero",             "never so: "),
     ("repeated images",                 taking_repeats,       "image_frozen",           "never so: "),
     ("pictures that stay the same",     unwatched,            "image_stuck",            "never so: "),
+    ("pictures that come late",         taking_late_ones,     "image_late",             "never so: "),
     ("odometry that cannot be",         taking_any_odometry,  "odometry_too_fast",      "odometry that cannot be: "),
     ("outliers of localisation",        taking_any_fix,       "localization_jump_once", "where it believes to be "),
     ("decisions that are NaN",          taking_any_decision,  "engine_nan",             "it stands from tick "),
@@ -137,8 +155,17 @@ def test_a_robot_that_never_moves_shows_nothing(monkeypatch: pytest.MonkeyPatch)
     """Else every fault would pass on a robot that stands."""
     monkeypatch.setattr(pilot, "ACTIONS", tuple(Twist(0.0, 0.0) for _ in pilot.ACTIONS))
     verdict = in_simulation(BY_NAME["cameras_gone"], site())
-    assert verdict.status is Status.FAILED
-    assert verdict.problems[0] == "the robot stood when the fault began, so nothing was shown"
+    assert (verdict.status, verdict.happened) == (Status.NOT_SHOWN, "the robot stood when the fault began")
+
+
+def test_a_robot_that_stands_without_the_fault_too_shows_nothing() -> None:
+    """It drives when the fault begins, and comes to stand before a wall before it is over."""
+    near = replace(site(), episode=Episode(Pose(12.2, 2.0, 0.0), (1.5, 3.0), 10.0))
+    verdict = in_simulation(BY_NAME["obstacle_stuck"], near)
+    assert (verdict.status, verdict.problems) == (Status.NOT_SHOWN, ())
+    assert verdict.happened.startswith("without the fault it is the same: it does not ")
+    pressed = in_simulation(BY_NAME["e_stop"], near)
+    assert pressed.status is Status.PASSED
 
 
 def test_a_fault_that_is_not_injected_does_not_pass(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,9 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from runtime_bench import PLANT
 
+from hil.faults.checks import place_lags, place_stays
+from hil.faults.fault import Fault
 from hil.faults.monitor import GRACE_TICKS, Monitor
 from hil.faults.musts import During, Must, Run, Then, problems
 from hil.faults.steps import Due, Step
+from hil.faults.verdict import Mode, Status, judge
 from onboard.config import Config
 from onboard.messages import STOP, OdometryMessage, Pose, Teleop, Twist
 from onboard.scheduler import NS_PER_S
@@ -153,6 +156,10 @@ ONSET, END = 10, 40
 STANDS = Must(During.STANDS, timeouts=("odometry.stale_ms",), reasons=("stale_odometry",))
 
 
+def told(must: Must, judged: Run, config: Config) -> list[str]:
+    return [problem.what for problem in problems(must, judged, config)]
+
+
 def run(stands_from: int, again_from: int, **changes: Any) -> Run:
     steps = []
     for number in range(60):
@@ -176,28 +183,87 @@ RUNS = [
 @pytest.mark.parametrize(("stands_from", "again_from", "said"), RUNS)
 def test_within_how_long_it_stands_and_that_it_goes_on(stands_from: int, again_from: int, said: list[str]) -> None:
     assert STANDS.within_ticks(Config()) == 6 + GRACE_TICKS
-    assert problems(STANDS, run(stands_from, again_from), Config()) == said
+    assert told(STANDS, run(stands_from, again_from), Config()) == said
 
 
 def test_a_robot_must_not_stand_for_another_reason() -> None:
     other = replace(STANDS, reasons=("stale_scan",))
-    assert problems(other, run(16, 41), Config()) == ["it stands for another reason: stale_odometry"]
+    assert told(other, run(16, 41), Config()) == ["it stands for another reason: stale_odometry"]
 
 
 def test_what_must_stay_must_not_move_again_and_what_must_leave_must_have_stopped() -> None:
     stays = replace(STANDS, then=Then.STAYS)
-    assert problems(stays, run(16, 41), Config()) == ["it moves again in slot 41, nobody asked for it"]
-    assert problems(stays, run(16, 60), Config()) == []
+    assert told(stays, run(16, 41), Config()) == ["it moves again in slot 41, nobody asked for it"]
+    assert told(stays, run(16, 60), Config()) == []
     leaves = Must(During.HOLDS, Then.LEAVES)
-    assert problems(leaves, run(16, 60), Config()) == ["the run goes on"]
-    assert problems(leaves, run(16, 60, ended="x", stopped_last=False), Config()) == ["the run ended without a stop"]
-    assert problems(STANDS, run(16, 60, ended="DriverError: x"), Config()) == ["the run ended: DriverError: x"]
+    assert told(leaves, run(16, 60), Config()) == ["the run goes on"]
+    assert told(leaves, run(16, 60, ended="x", stopped_last=False), Config()) == ["the run ended without a stop"]
+    assert told(STANDS, run(16, 60, ended="DriverError: x"), Config()) == ["the run ended: DriverError: x"]
 
 
 def test_a_fault_too_short_to_show_anything_is_said() -> None:
     short = run(16, 41)
     short = replace(short, end_ns=short.steps[ONSET + 5].now_ns)
-    assert problems(STANDS, short, Config()) == ["only 5 ticks of the fault were lived, it may take 8"]
+    assert told(STANDS, short, Config()) == ["only 5 ticks of the fault were lived, it may take 8"]
+
+
+GONE = Fault("gone", "nothing comes", STANDS, "R5")
+#   what                              with the fault  without it  status            told
+SHOWN = [
+    ("as it must be",                   (16, 41),       None,       Status.PASSED,    []),
+    ("it stands on",                    (16, 60),       (99, 99),   Status.FAILED,    ["it does not go on: "]),
+    ("it stands on, without it too",    (16, 60),       (35, 60),   Status.NOT_SHOWN, []),
+    ("it stands too late and on",       (19, 60),       (35, 60),   Status.FAILED,    ["it stands from "]),
+    ("it never stands, without it too", (99, 99),       (99, 99),   Status.FAILED,    ["never so: "]),
+    ("it stood when the fault began",   (0, 41),        None,       Status.NOT_SHOWN, []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("what", "ticks", "plain", "status", "said"), SHOWN, ids=[row[0] for row in SHOWN])
+def test_what_is_the_same_without_the_fault_is_not_its_doing(
+    what: str, ticks: tuple[int, int], plain: tuple[int, int] | None, status: Status, said: list[str]
+) -> None:
+    without = None if plain is None else lambda: run(*plain)
+    verdict = judge(GONE, Mode.CLOCK, run(*ticks), Config(), PLANT, without)
+    assert verdict.status is status
+    assert len(verdict.problems) == len(said)
+    assert all(problem.startswith(start) for problem, start in zip(verdict.problems, said, strict=True))
+
+
+def test_a_goal_that_is_reached_meanwhile_shows_nothing_and_a_broken_rule_is_one_all_the_same() -> None:
+    there = run(99, 99)
+    there = replace(there, steps=[replace(tick, state="reached", command=STOP) for tick in there.steps])
+    verdict = judge(GONE, Mode.CLOCK, run(99, 99), Config(), PLANT, lambda: there)
+    assert (verdict.status, verdict.happened) == (Status.NOT_SHOWN, "without the fault it reaches its goal meanwhile")
+    stood = run(0, 41)
+    mad = [*stood.steps[:-1], replace(stood.steps[-1], command=Twist(math.nan, 0.0))]
+    verdict = judge(GONE, Mode.CLOCK, replace(stood, steps=mad), Config(), PLANT)
+    assert (verdict.status, verdict.problems) == (
+        Status.FAILED,
+        ("finite: the command is (nan, 0.0) (slot 59)",),
+    )
+
+
+def test_reasons_count_from_when_it_must_be_so() -> None:
+    """It stood by itself until then."""
+    early = run(14, 41)
+    steps = [replace(tick, reason="none") if tick.slot < ONSET + 8 else tick for tick in early.steps]
+    assert told(STANDS, replace(early, steps=steps), Config()) == []
+    steps = [replace(tick, reason="none") if tick.slot <= ONSET + 8 else tick for tick in early.steps]
+    assert told(STANDS, replace(early, steps=steps), Config()) == ["it stands for another reason: none"]
+
+
+def test_a_place_that_lags_may_leap_by_what_the_wheels_went() -> None:
+    """Two metres at 0.5 m/s take longer than the fault lasted; one does not."""
+    lost = run(99, 99)
+
+    def leaping(by_m: float) -> Run:
+        places = [Pose(by_m if tick.slot > END else 0.0, 0.0, 0.0) for tick in lost.steps]
+        return replace(lost, steps=[replace(tick, filtered=at) for tick, at in zip(lost.steps, places, strict=True)])
+
+    assert place_lags(leaping(1.0), Config()) == ""
+    assert place_stays(leaping(1.0), Config()) == "where it believes to be leaps by 1.00 m in slot 41"
+    assert place_lags(leaping(2.0), Config()) == "where it believes to be leaps by 2.00 m in slot 41"
 
 
 def test_decisions_that_may_be_due_are_ticks_too() -> None:

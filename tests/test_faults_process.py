@@ -11,6 +11,7 @@ from runtime_bench import PLANT
 from hil.demo_config import demo_config
 from hil.faults.fault import Fault
 from hil.faults.live import in_process
+from hil.faults.simulated import EPISODE, MAP
 from hil.faults.stand import Drive
 from hil.faults.table import FAULTS
 from hil.faults.verdict import Status
@@ -37,8 +38,8 @@ def test_a_fault_comes_to_what_it_must_in_the_real_process(
 ) -> None:
     monkeypatch.setenv("ROS_DOMAIN_ID", str(free_domain()))
     config = demo_config(load_config(DEFAULT_ROBOT / "onboard.toml"), None)
-    scenario = choose("gdc1", 1, 0, Body(config.robot.footprint_radius_m, config.robot.height_m))
-    drive = Drive(config, ["--map", "gdc1", "--episode", "0"], Pose(*scenario.episode.goal_xy_m, 0.0))
+    scenario = choose(MAP, 1, EPISODE, Body(config.robot.footprint_radius_m, config.robot.height_m))
+    drive = Drive(config, ["--map", MAP, "--episode", str(EPISODE)], Pose(*scenario.episode.goal_xy_m, 0.0))
     verdict = in_process(fault, drive, PLANT, tmp_path)
     assert verdict.problems == ()
     assert verdict.status is Status.PASSED

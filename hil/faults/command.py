@@ -15,12 +15,12 @@ from rich.console import Console
 
 from hil.demo_config import demo_config
 from hil.faults.excerpt import choose_excerpt
-from hil.faults.fault import Fault
+from hil.faults.fault import LASTS_S, Fault
 from hil.faults.live import in_process
 from hil.faults.recorded import in_recording
 from hil.faults.report import as_json, list_faults, print_verdicts
 from hil.faults.run import in_simulation
-from hil.faults.simulated import TAIL_S, Site
+from hil.faults.simulated import EPISODE, MAP, TAIL_S, Site
 from hil.faults.stand import Drive
 from hil.faults.table import FAULTS
 from hil.faults.verdict import Status, Verdict
@@ -74,8 +74,8 @@ def faults_command(
         float, typer.Option("--from", min=0.0, help="Earliest second of the recording.", callback=finite)
     ] = 0.0,
     force: Annotated[bool, typer.Option("--force", help="Go on with another model than the one that drove.")] = False,
-    map_name: Annotated[str, typer.Option("--map", help="With --sim: the building.")] = "gdc1",
-    episode: Annotated[int, typer.Option("--episode", min=0, help="With --sim: start and goal.")] = 0,
+    map_name: Annotated[str, typer.Option("--map", help="With --sim: the building.")] = MAP,
+    episode: Annotated[int, typer.Option("--episode", min=0, help="With --sim: start and goal.")] = EPISODE,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Noise is drawn by this.")] = 1,
     policy: Annotated[str | None, typer.Option(help="With --sim: who drives, else the configuration's.")] = None,
     config: ConfigOption = None,
@@ -84,7 +84,8 @@ def faults_command(
     """Do named faults to the robot, one at a time, and judge what it does.
 
     Whatever the fault: every command finite and within the limits, and zero within 2 ticks of what must stop the robot.
-    Exit code 0: all that ran passed; 1: one failed; 2: it could not run.
+    One has shown nothing where the robot stood when it began, or does the same without it. Exit code 0: all that showed
+    something passed; 1: one failed; 2: it could not run, or nothing was shown at all.
     """
     check_json_target(json_file)
     faults = _chosen(only)
@@ -105,8 +106,11 @@ def faults_command(
     print_verdicts(console, verdicts, judged_by)
     if json_file is not None:
         write_json(json_file, as_json(source, judged_by, verdicts))
-    if any(one.status is Status.FAILED for one in verdicts):
+    came = {one.status for one in verdicts}
+    if Status.FAILED in came:
         raise typer.Exit(FAILED)
+    if Status.NOT_SHOWN in came and Status.PASSED not in came:
+        raise InputError(f"{source}: nothing was shown; choose a part in which the robot drives")
 
 
 def _chosen(only: Sequence[str] | None) -> list[Fault]:
@@ -125,7 +129,7 @@ def _named(given: Config) -> Config:
 def _over_recording(
     console: Console, faults: Sequence[Fault], path: Path, from_s: float, seed: int, force: bool
 ) -> tuple[Config, list[Verdict]]:
-    lasts_s = max(fault.lasts_s for fault in faults) + TAIL_S
+    lasts_s = max((fault.lasts_s for fault in faults if fault.in_recordings), default=LASTS_S) + TAIL_S
     excerpt = choose_excerpt(path, lasts_s, from_s)
     console.print(f"{path}: the faults begin at {excerpt.t_s:.1f} s", markup=False, soft_wrap=True)
     with contextlib.closing(Policies()) as policies:

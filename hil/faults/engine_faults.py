@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from hil.faults.schedule import Injection
+from onboard.contract import ACTIONS, LINEAR_MPS
 from onboard.errors import DriverError
 from onboard.inference import Result
 from onboard.messages import STOP, Inputs, Twist
@@ -15,6 +16,7 @@ from onboard.scheduler import NS_PER_S
 SLOW_NS = NS_PER_S // 5
 """A decision is due 100 ms after it was begun; this much later it has missed that, and is done before the next."""
 BLOCK_NS = 3 * NS_PER_S // 10
+AHEAD = ACTIONS.index(Twist(max(LINEAR_MPS), 0.0))
 
 
 class SlowEngine(Injection):
@@ -52,6 +54,18 @@ class NanEngine(Injection):
         return replace(
             result, decision=replace(result.decision, logits=nothing), memory=np.full_like(result.memory, np.nan)
         )
+
+
+class Ahead(Injection):
+    """The policy wants straight ahead at its full speed, whatever it sees; it remembers as it would."""
+
+    def result(self, result: Result) -> Result:
+        """Return that action."""
+        if result.decision is None:
+            return result
+        logits = np.zeros_like(result.decision.logits)
+        logits[AHEAD] = 1.0
+        return replace(result, decision=replace(result.decision, action=AHEAD, logits=logits))
 
 
 class BlockedLoop(Injection):

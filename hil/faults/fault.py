@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from hil.faults.engine_faults import Ahead
 from hil.faults.musts import Must
-from hil.faults.schedule import Injection, Scene
+from hil.faults.schedule import Injection, Planned, Scene
+from onboard.scheduler import NS_PER_S
 
 LASTS_S = 2.0
 
@@ -22,6 +24,10 @@ class Need(Enum):
     COLOR = "no colour image is in it"
     BASE = "what the base did is in the recording, and cannot be otherwise"
     CLOCK = "when its ticks were is in the recording, and cannot be otherwise"
+
+
+CLOSED = frozenset({Need.BASE, Need.CLOCK, Need.ALL_IMAGES})
+"""What no recording has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,3 +53,16 @@ class Fault:
     lasts_s: float = LASTS_S
     sections: Mapping[str, Any] = field(default_factory=dict)
     process: str = ""
+
+    @property
+    def in_recordings(self) -> bool:
+        """Whether a recording can have it."""
+        return self.make is not None and CLOSED.isdisjoint(self.needs)
+
+    def planned(self, scene: Scene, onset_ns: int) -> list[Planned]:
+        """Return what is done in a run, and when. Raises ValueError where only a real process can have this fault."""
+        if self.make is None:
+            raise ValueError(f"{self.name}: only a real process can have it")
+        end_ns = onset_ns + round(self.lasts_s * NS_PER_S)
+        done = [self.make(scene), *([Ahead()] if self.must.ahead else [])]
+        return [Planned(injection, onset_ns, end_ns) for injection in done]

@@ -52,24 +52,37 @@ def in_process(fault: Fault, drive: Drive, plant: Plant, folder: Path) -> Verdic
     """Drive as processes over DDS with a fault and judge it. Raises OnboardError where they cannot start."""
     if not fault.process:
         return not_run(fault, Mode.PROCESS, NOT_IN_PROCESS)
+    run, told = _driven(MEDDLES[fault.process], fault.lasts_s, drive, folder)
+
+    def without() -> Run:
+        """Return the drive once more, its fault as long after it set off; only the ticks' number may differ."""
+        plain, _ = _driven(_nothing, (run.end_ns - run.onset_ns) / NS_PER_S, drive, folder / "without")
+        later_ns = run.onset_ns - plain.onset_ns
+        return replace(plain, steps=[replace(step, now_ns=step.now_ns + later_ns) for step in plain.steps])
+
+    verdict = judge(fault, Mode.PROCESS, run, drive.config, plant, without)
+    missing = _unshown(fault, told)
+    if missing:
+        return replace(verdict, status=Status.FAILED, problems=(*verdict.problems, missing))
+    return verdict
+
+
+def _driven(meddle: Meddle, lasts_s: float, drive: Drive, folder: Path) -> tuple[Run, dict[str, Any]]:
+    """Return a drive that is meddled with, and what the runtime told at its end. Raises OnboardError."""
     recordings = folder / "recordings"
     record = drive.config.record.model_copy(update={"directory": recordings, "enabled": True})
     config = drive.config.model_copy(update={"record": record})
     stand = Stand(replace(drive, config=config), folder)
     try:
         stand.set_off()
-        onset_ns, end_ns = MEDDLES[fault.process](stand, fault.lasts_s)
+        onset_ns, end_ns = meddle(stand, lasts_s)
         stand.watch(TAIL_S)
     finally:
         told = stand.end()
     until_ns = end_ns + round(TAIL_S * NS_PER_S)
     recorded = recorded_steps(told, recordings)
     steps = [step for step in _joined(recorded, stand.steps) if step.now_ns < until_ns]
-    verdict = judge(fault, Mode.PROCESS, Run(steps, onset_ns, end_ns), config, plant)
-    missing = _unshown(fault, told)
-    if missing:
-        return replace(verdict, status=Status.FAILED, problems=(*verdict.problems, missing))
-    return verdict
+    return Run(steps, onset_ns, end_ns), told
 
 
 def _joined(recorded: Sequence[Step], heard: Sequence[Step]) -> list[Step]:
@@ -83,6 +96,13 @@ def _unshown(fault: Fault, told: dict[str, Any]) -> str:
     """Return why a run did not show its fault, or ""."""
     full = told.get("recording_dropped", 0) > 0
     return "the recorder lost nothing, so the disk was not full" if fault.process == "disk" and not full else ""
+
+
+def _nothing(stand: Stand, lasts_s: float) -> tuple[int, int]:
+    """Look on."""
+    onset_ns = time.monotonic_ns()
+    stand.watch(lasts_s)
+    return onset_ns, time.monotonic_ns()
 
 
 def _pause(stand: Stand, lasts_s: float) -> tuple[int, int]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import Protocol
 
 from hil.faults.monitor import GRACE_TICKS
 from hil.faults.steps import Step
@@ -13,6 +14,18 @@ from onboard.config import Config
 
 AGAIN_S = 2.0
 """A robot that may go on does so within this after the end of a fault."""
+
+
+SHORT, HELD, DRIVES_ON, GOES_ON, ENDS = "short", "held", "drives on", "goes on", "ends"
+"""Kinds of problems; a check's are of its own name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that is not as it must be. kind: of what it is one; what: in one line."""
+
+    kind: str
+    what: str
 
 
 class During(Enum):
@@ -60,8 +73,13 @@ class Run:
         return [step for step in self.steps if step.now_ns >= self.end_ns]
 
 
-Check = Callable[[Run, Config], str]
-"""Returns what is wrong with a run, or ""."""
+class Check(Protocol):
+    """Returns what is wrong with a run, or "". A function with a name."""
+
+    __name__: str
+
+    def __call__(self, run: Run, config: Config, /) -> str:
+        """Return it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +88,10 @@ class Must:
 
     timeouts: keys of the configuration [ms, or s] whose sum may pass first; `ticks` are given besides
     decisions: so many decisions may be due before, a number or the key of one; 0 where they play no part
-    reasons:  of the limits (`limits.Reason`) or "none" that may shape the commands then; empty is any
+    reasons:  of the limits (`limits.Reason`) or "none" that may shape the commands from then on; empty is any
     state:    how the state begins once it stands for good
     checks:   what else must hold
+    ahead:    the policy is made to want straight ahead meanwhile: else one that turns away shows nothing of the limits
     """
 
     during: During
@@ -83,6 +102,7 @@ class Must:
     reasons: tuple[str, ...] = ()
     state: str = ""
     checks: tuple[Check, ...] = ()
+    ahead: bool = False
 
     def within_ticks(self, config: Config) -> int:
         """Return the tick after the onset, from 0, in which it must be so at the latest."""
@@ -91,9 +111,14 @@ class Must:
         due = self.decisions if isinstance(self.decisions, int) else int(number_of(config, self.decisions))
         return waited + (due * rates.ticks_per_decision + rates.delay_ticks if due else 0) + self.ticks
 
+    def reasons_from(self, config: Config) -> int:
+        """Return the tick after the onset, from 0, from which on `reasons` are what shapes the commands."""
+        rates = config.rates
+        return self.within_ticks(config) + (rates.ticks_per_decision + rates.delay_ticks if self.ahead else 0)
+
     def text(self) -> str:
         """Return it as a person reads it."""
-        parts = [self.during.value]
+        parts = [self.during.value + (", told to go straight ahead" if self.ahead else "")]
         if self.state:
             parts.append(f'ends the drive: "{self.state}"')
         return "; ".join([*parts, *filter(None, [self.then.value])])
@@ -133,63 +158,69 @@ def settled(must: Must, run: Run, config: Config) -> int | None:
     return first
 
 
-def problems(must: Must, run: Run, config: Config) -> list[str]:
-    """Return what is not as it must be, in one line each."""
+def stood(run: Run) -> str:
+    """Return that the robot stood when the fault began, so that nothing is shown, or ""."""
     began = [step for step in run.steps if step.now_ns < run.onset_ns][-GRACE_TICKS:]
-    if not any(not step.stands for step in began):
-        return ["the robot stood when the fault began, so nothing was shown"]
+    return "" if any(not step.stands for step in began) else "the robot stood when the fault began"
+
+
+def problems(must: Must, run: Run, config: Config) -> list[Problem]:
+    """Return what is not as it must be."""
     found = [*_during(must, run, config), *_then(must, run, config)]
-    return found + [wrong for check in must.checks if (wrong := check(run, config))]
+    checked = [Problem(check.__name__, wrong) for check in must.checks if (wrong := check(run, config))]
+    return found + checked
 
 
-def _during(must: Must, run: Run, config: Config) -> list[str]:
+def _during(must: Must, run: Run, config: Config) -> list[Problem]:
     during, within = run.during, must.within_ticks(config)
     if must.during is During.DRIVES:
         return _drives(during)
     if must.then is Then.LEAVES or must.during is During.HOLDS:
         return []
     if len(during) <= within:
-        return [f"only {len(during)} ticks of the fault were lived, it may take {within}"]
+        return [Problem(SHORT, f"only {len(during)} ticks of the fault were lived, it may take {within}")]
     first = settled(must, run, config)
     if first is None:
-        return [f"never so: {must.during.value}"]
-    found = [] if first <= within else [f"it {must.during.value} from tick {first} on, must by tick {within}"]
-    other = sorted({step.reason for step in during[max(first, 0) :]} - set(must.reasons))
+        return [Problem(HELD, f"never so: {must.during.value}")]
+    late = f"it {must.during.value} from tick {first} on, must by tick {within}"
+    found = [] if first <= within else [Problem(HELD, late)]
+    shaped = during[max(first, must.reasons_from(config)) :]
+    other = sorted({step.reason for step in shaped} - set(must.reasons))
     if must.reasons and other:
-        found.append(f"it {must.during.value} for another reason: {', '.join(other)}")
+        found.append(Problem(HELD, f"it {must.during.value} for another reason: {', '.join(other)}"))
     return found
 
 
-def _drives(during: Sequence[Step]) -> list[str]:
+def _drives(during: Sequence[Step]) -> list[Problem]:
     stopped = next((step for step in during if not step.driving and not step.state.startswith("reached")), None)
     if stopped is not None:
-        return [f'it does not drive on: "{stopped.state}"']
+        return [Problem(DRIVES_ON, f'it does not drive on: "{stopped.state}"')]
     half = during[len(during) // 2 :]
     if half and not half[-1].state.startswith("reached") and all(step.stands for step in half):
-        return [f"it does not drive on: it stands ({half[-1].reason})"]
+        return [Problem(DRIVES_ON, f"it does not drive on: it stands ({half[-1].reason})")]
     return []
 
 
-def _then(must: Must, run: Run, config: Config) -> list[str]:
+def _then(must: Must, run: Run, config: Config) -> list[Problem]:
     if must.then is Then.LEAVES:
         return _left(run)
     if run.ended:
-        return [f"the run ended: {run.ended}"]
+        return [Problem(ENDS, f"the run ended: {run.ended}")]
     after = run.after
     if must.then is Then.STAYS:
         moved = next((step for step in after if not step.stands), None)
         last = (after or run.during)[-1]
-        found = [] if moved is None else [f"it moves again in slot {moved.slot}, nobody asked for it"]
+        again = [] if moved is None else [f"it moves again in slot {moved.slot}, nobody asked for it"]
         wrong = must.state and not last.state.startswith(must.state)
-        return [*found, f'its state is "{last.state}"'] if wrong else found
-    again = after[: round(AGAIN_S * config.rates.control_hz)]
-    idle = [step for step in again if step.stands and not step.state.startswith("reached")]
-    if must.then is Then.GOES_ON and again and len(idle) == len(again):
-        return [f'it does not go on: it stands ({again[-1].reason}, "{again[-1].state}")']
+        return [Problem(ENDS, what) for what in ([*again, f'its state is "{last.state}"'] if wrong else again)]
+    soon = after[: round(AGAIN_S * config.rates.control_hz)]
+    idle = [step for step in soon if step.stands and not step.state.startswith("reached")]
+    if must.then is Then.GOES_ON and soon and len(idle) == len(soon):
+        return [Problem(GOES_ON, f'it does not go on: it stands ({soon[-1].reason}, "{soon[-1].state}")')]
     return []
 
 
-def _left(run: Run) -> list[str]:
+def _left(run: Run) -> list[Problem]:
     if not run.ended:
-        return ["the run goes on"]
-    return [] if run.stopped_last else ["the run ended without a stop"]
+        return [Problem(ENDS, "the run goes on")]
+    return [] if run.stopped_last else [Problem(ENDS, "the run ended without a stop")]

@@ -12,7 +12,7 @@ from hil.faults.excerpt import Excerpt
 from hil.faults.fault import Fault, Need
 from hil.faults.musts import Run
 from hil.faults.run import ONLY_PROCESS, changed
-from hil.faults.schedule import Planned, Scene, Schedule
+from hil.faults.schedule import Scene, Schedule
 from hil.faults.seams import FaultyInbox, FaultyInference
 from hil.faults.steps import Step, step_of
 from hil.faults.verdict import Mode, Verdict, judge, not_run
@@ -38,10 +38,10 @@ def in_recording(fault: Fault, excerpt: Excerpt, policy: Policy, seed: int = 0) 
         return not_run(fault, Mode.RECORDING, missing or ONLY_PROCESS)
     config = changed(excerpt.session.config, fault.sections)
     onset_ns = excerpt.ticks[excerpt.onset].slot.start_ns
-    end_ns = onset_ns + round(fault.lasts_s * NS_PER_S)
-    planned = Planned(fault.make(Scene(config, excerpt.session.mounts, seed)), onset_ns, end_ns)
-    run = replace(play(excerpt, config, policy, Schedule([planned])), onset_ns=onset_ns, end_ns=end_ns)
-    return judge(fault, Mode.RECORDING, run, config, excerpt.plant)
+    planned = fault.planned(Scene(config, excerpt.session.mounts, seed), onset_ns)
+    run = play(excerpt, config, policy, Schedule(planned))
+    run = replace(run, onset_ns=onset_ns, end_ns=planned[0].end_ns)
+    return judge(fault, Mode.RECORDING, run, config, excerpt.plant, lambda: play(excerpt, config, policy, Schedule()))
 
 
 def play(excerpt: Excerpt, config: Config, policy: Policy, schedule: Schedule) -> Run:

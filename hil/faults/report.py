@@ -11,12 +11,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from hil.faults.fault import Fault, Need
+from hil.faults.fault import Fault
 from hil.faults.musts import During
 from hil.faults.verdict import Status, Verdict
 from onboard.config import Config
 
-STYLES = {Status.PASSED: "green", Status.FAILED: "bold red", Status.NOT_RUN: "yellow"}
+STYLES = {Status.PASSED: "green", Status.FAILED: "bold red", Status.NOT_SHOWN: "yellow", Status.NOT_RUN: "yellow"}
 
 
 def list_faults(console: Console, faults: Sequence[Fault], config: Config) -> None:
@@ -37,7 +37,7 @@ def print_verdicts(console: Console, verdicts: Sequence[Verdict], config: Config
     for name in ("fault", "ran on", "must", "within", "what happened", ""):
         table.add_column(name, no_wrap=name in ("fault", ""), overflow="fold")
     for one in verdicts:
-        told = [one.happened, *one.problems] if one.status is not Status.NOT_RUN else [one.happened]
+        told = [one.happened, *one.problems]
         where = "" if one.status is Status.NOT_RUN else one.mode.value
         table.add_row(
             one.fault.name,
@@ -65,6 +65,7 @@ def as_json(source: str, config: Config, verdicts: Sequence[Verdict]) -> dict[st
         },
         "passed": counts[Status.PASSED],
         "failed": counts[Status.FAILED],
+        "nothing_shown": counts[Status.NOT_SHOWN],
         "not_run": counts[Status.NOT_RUN],
         "faults": [one.as_json() for one in verdicts],
     }
@@ -82,6 +83,5 @@ def _within(fault: Fault, config: Config) -> str:
 
 def _where(fault: Fault) -> str:
     """Return in which modes a fault can run."""
-    closed = {Need.BASE, Need.CLOCK, Need.ALL_IMAGES} & set(fault.needs)
-    modes = [] if fault.make is None else ["simulation", *([] if closed else ["recording"])]
-    return ", ".join([*modes, *(["process"] if fault.process else [])])
+    where = {"simulation": fault.make is not None, "recording": fault.in_recordings, "process": bool(fault.process)}
+    return ", ".join(name for name, there in where.items() if there)

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from hil.faults.fault import Fault, Need
-from hil.faults.schedule import Planned, Scene, Schedule
+from hil.faults.musts import Run
+from hil.faults.schedule import Scene, Schedule
 from hil.faults.simulated import ONSET_S, TAIL_S, Site, at, drive
 from hil.faults.verdict import Mode, Verdict, judge, not_run
 from onboard.config import Config
@@ -26,8 +27,10 @@ def in_simulation(fault: Fault, site: Site) -> Verdict:
     if fault.make is None:
         return not_run(fault, Mode.CLOCK, ONLY_PROCESS)
     config = changed(site.config, fault.sections)
-    planned = Planned(fault.make(Scene(config, site.mounts, site.seed)), at(ONSET_S), at(ONSET_S + fault.lasts_s))
-    until_s = ONSET_S + fault.lasts_s + TAIL_S
-    run = drive(site, config, Schedule([planned]), until_s, color=Need.COLOR in fault.needs)
-    run = replace(run, onset_ns=planned.onset_ns, end_ns=planned.end_ns)
-    return judge(fault, Mode.CLOCK, run, config, site.plant)
+    planned = fault.planned(Scene(config, site.mounts, site.seed), at(ONSET_S))
+
+    def driven(schedule: Schedule) -> Run:
+        return drive(site, config, schedule, ONSET_S + fault.lasts_s + TAIL_S, color=Need.COLOR in fault.needs)
+
+    run = replace(driven(Schedule(planned)), onset_ns=planned[0].onset_ns, end_ns=planned[0].end_ns)
+    return judge(fault, Mode.CLOCK, run, config, site.plant, lambda: driven(Schedule()))

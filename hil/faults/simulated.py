@@ -34,6 +34,9 @@ GOAL_S = 0.6
 """The first fix has come, and the robot knows where it is."""
 ONSET_S = 2.0
 """By then it drives at speed."""
+MAP, EPISODE = "gdc1", 9
+"""Here the policy that ships drives at full speed, nothing near, for longer than any fault lasts: what it must do under
+one is to be seen."""
 TAIL_S = 1.6
 """How long a run goes on after its fault."""
 

@@ -21,10 +21,13 @@ def _front(scene: Scene) -> frozenset[str]:
 
 
 CAMERA, SCAN, WHEELS = "cameras.stale_ms", "limits.scan_stale_ms", "odometry.stale_ms"
-BLIND = Must(During.NOT_FORWARD, timeouts=(CAMERA,), checks=(checks.no_contact,))
+HELD_BACK = ("blind_ahead", "zone_stop", "stale_scan")
+BLIND = Must(During.NOT_FORWARD, timeouts=(CAMERA,), reasons=HELD_BACK, checks=(checks.no_contact,), ahead=True)
 SIGHTLESS = Must(During.STANDS, timeouts=(SCAN,), reasons=("stale_scan", "blind_ahead"), checks=(checks.no_contact,))
 ON = Must(During.DRIVES, checks=(checks.no_contact,))
-LATE = Must(During.STANDS, decisions="rates.deadline_misses_to_stop", checks=(checks.slows_after_a_miss,))
+LATE = Must(
+    During.STANDS, decisions="rates.deadline_misses_to_stop", reasons=("idle",), checks=(checks.slows_after_a_miss,)
+)  # fmt: skip
 AT_HOME = Must(During.DRIVES, checks=(checks.no_contact, checks.place_stays))
 IMAGES, FIXES = (Need.IMAGES,), (Need.FIXES,)
 
@@ -45,9 +48,16 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         "image_stuck", "the cameras ahead send one picture with stamps that go on",
-        Must(During.NOT_FORWARD, timeouts=(CAMERA, SCAN), checks=(checks.no_contact,)),
+        Must(
+            During.NOT_FORWARD, timeouts=(CAMERA, SCAN), reasons=HELD_BACK, checks=(checks.no_contact,), ahead=True
+        ),
         "unchanged.py: a picture that stays the same over a way is none; then R12",
         lambda scene: image_faults.Frozen(_front(scene), stamped=True), (Need.IMAGES, Need.ALL_IMAGES),
+    ),
+    Fault(
+        "image_late", "the pictures of the cameras ahead are under way for half a second longer, at their pace", BLIND,
+        "drivers/sender_clock.py: as old as its stamp says; then R12",
+        lambda scene: image_faults.Late(_front(scene)), IMAGES,
     ),
     Fault(
         "depth_zero", "every pixel ahead is 0, as before a covered lens", BLIND, "images.py, covered(); then R12",
@@ -63,7 +73,11 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         "depth_noise", "every pixel of all cameras is drawn from all that it can be",
-        Must(During.SLOWS, timeouts=(CAMERA,), checks=(checks.no_contact,)), "R9 and R10 of limits.py: what is near",
+        Must(
+            During.SLOWS, timeouts=(CAMERA,), reasons=("zone_stop", "zone_slow", "time_to_contact"),
+            checks=(checks.mostly_stands, checks.no_contact), ahead=True,
+        ),
+        "R9 to R11 of limits.py: it stands before what is near, and creeps where noise leaves a gap",
         lambda scene: image_faults.Noise(_all(scene), scene.seed), IMAGES,
     ),
     Fault(
@@ -116,8 +130,10 @@ FAULTS: tuple[Fault, ...] = (
         "odometry.py: what cannot be is refused", lambda scene: input_faults.wheels_too_fast(30.0),
     ),
     Fault(
-        "time_backward", "the clock of the wheels runs backward", AT_HOME,
-        "odometry.py: the third in a row is a new clock", lambda scene: input_faults.ClockBackward(),
+        "time_backward", "the clock of the wheels runs backward",
+        Must(During.DRIVES, checks=(checks.no_contact, checks.place_lags)),
+        "odometry.py: the third in a row is a new clock; the way is not counted until a fix tells of it",
+        lambda scene: input_faults.ClockBackward(),
     ),
     Fault(
         "time_step_hour", "the clock of those who send steps forward by an hour, then back", AT_HOME,

@@ -1,21 +1,28 @@
-"""Whether a fault came to what it must, and what happened, as values for a table and for JSON."""
+"""Whether a fault came to what it must, and what happened, as values for a table and for JSON.
+
+A run in which nothing could be seen of a fault has neither passed nor failed: the robot stood when the fault began, or
+it stands, leaps or touches something in the same run without the fault just the same.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
+from hil.faults import checks
 from hil.faults.fault import Fault
 from hil.faults.monitor import Monitor, Violation
-from hil.faults.musts import During, Run, Then, problems, settled
+from hil.faults.musts import DRIVES_ON, GOES_ON, SHORT, During, Must, Problem, Run, Then, problems, settled, stood
 from onboard.config import Config
 from onboard.motion import Plant
 
 MOST_SHOWN = 3
 """Broken rules that are told; all are counted."""
+ALIKE = frozenset({DRIVES_ON, GOES_ON, checks.place_stays.__name__, checks.no_contact.__name__})
+"""Kinds of problems that a run without the fault may have too: then they are not of the fault."""
 
 
 class Mode(Enum):
@@ -31,6 +38,7 @@ class Status(Enum):
 
     PASSED = "passed"
     FAILED = "failed"
+    NOT_SHOWN = "nothing shown"
     NOT_RUN = "not run"
 
 
@@ -38,7 +46,8 @@ class Status(Enum):
 class Verdict:
     """What came of one fault in one mode.
 
-    happened: in one line; problems: what was not as it must be; or, in happened, why it did not run
+    happened: in one line; or why it did not run, or why nothing was shown
+    problems: what was not as it must be
     within:   the tick after the onset in which it had to be so, `settled` the one from which it was
     """
 
@@ -72,11 +81,19 @@ class Verdict:
         }
 
 
-def judge(fault: Fault, mode: Mode, run: Run, config: Config, plant: Plant) -> Verdict:
-    """Return the verdict on a run with a fault from its onset to its end."""
+def judge(
+    fault: Fault, mode: Mode, run: Run, config: Config, plant: Plant, without: Callable[[], Run] | None = None
+) -> Verdict:
+    """Return the verdict on a run with a fault from its onset to its end.
+
+    without: drives the same without the fault, where that can be done; asked only where it matters
+    """
     must, monitor = fault.must, Monitor(config, plant)
     broken = [violation for step in run.steps for violation in monitor.watch(step)]
-    wrong = (*problems(must, run, config), *_told(broken))
+    found, nothing = _weighed(must, run, config, without)
+    wrong = (*(problem.what for problem in found), *_told(broken))
+    if nothing and not wrong:
+        return Verdict(fault, mode, Status.NOT_SHOWN, nothing, ticks=len(run.during), contacts=run.contacts)
     timed = must.during in (During.STANDS, During.NOT_FORWARD, During.SLOWS)
     return Verdict(
         fault=fault,
@@ -89,6 +106,24 @@ def judge(fault: Fault, mode: Mode, run: Run, config: Config, plant: Plant) -> V
         ticks=len(run.during),
         contacts=run.contacts,
     )
+
+
+def _weighed(must: Must, run: Run, config: Config, without: Callable[[], Run] | None) -> tuple[list[Problem], str]:
+    """Return what is the fault's doing of what is not as it must be, and why nothing was shown, or ""."""
+    if why := stood(run):
+        return [], why
+    found = problems(must, run, config)
+    if short := next((problem.what for problem in found if problem.kind == SHORT), ""):
+        return [problem for problem in found if problem.kind != SHORT], short
+    if without is None or not found:
+        return found, ""
+    plain = replace(without(), onset_ns=run.onset_ns, end_ns=run.end_ns)
+    if any(step.state.startswith("reached") for step in plain.during):
+        return [], "without the fault it reaches its goal meanwhile"
+    same = {problem.kind: problem.what for problem in problems(must, plain, config) if problem.kind in ALIKE}
+    left = [problem for problem in found if problem.kind not in same]
+    told = [same[problem.kind] for problem in found if problem.kind in same]
+    return left, f"without the fault it is the same: {told[0]}" if told else ""
 
 
 def not_run(fault: Fault, mode: Mode, why: str) -> Verdict:

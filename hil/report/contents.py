@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hil.report.moments import PLAIN, Lane, Moment
-from hil.report.packed import Rows, kept_scans, kept_ticks, millimetres, packed
+from hil.report.packed import TICKS_AT_MOST, Rows, kept_scans, kept_ticks, millimetres, packed
 from hil.report.reasons import row_of
 from hil.report.story import Floats, Story
 from hil.report.surroundings import AZIMUTHS_RAD, Surroundings
@@ -64,7 +64,7 @@ def thinned(story: Story, ticks: Rows, scans: Rows) -> list[str]:
     found = []
     if len(ticks) < story.ticks:
         found.append(
-            f"{len(ticks):,} of {story.ticks:,} ticks are drawn: every {-(-story.ticks // len(ticks))}th or more, "
+            f"{len(ticks):,} of {story.ticks:,} ticks are drawn: at least one in {-(-story.ticks // TICKS_AT_MOST)}, "
             "all with a change of state or reason or with a warning, and the slowest of each group. Every figure, "
             "histogram and count is of all ticks."
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ from hil.report.story import Floats, Story
 from onboard.mission import DRIVING, State
 
 QUANTILES = (50.0, 90.0, 99.0, 99.9)
+REACHED = State.REACHED.value
 MOVING = tuple(state.value for state in DRIVING)
 
 
@@ -78,13 +80,20 @@ def times_of(story: Story) -> list[Times]:
     """Return the distributions of times; none that is all zero, for a simulated clock tells no times."""
     rates = story.config.rates
     period_ms = 1e3 / rates.control_hz
+    policy = f"the policy, from its observation to its action{_without(story)}"
     found = [
         ("a tick began late by", "after its slot in the grid of ticks", story.late_ms, None),
         ("a tick took", "all stages up to the command", story.took_ms, period_ms),
-        ("a decision took", "the policy, from its observation to its action", story.decision_ms, rates.budget_ms),
+        ("a decision took", policy, story.decision_ms, rates.budget_ms),
         ("from sensing to acting", f"by design constant: {rates.delay_ticks * period_ms:.0f} ms", story.delay_ms, None),
     ]  # fmt: skip
     return [times(*one) for one in found if np.nan_to_num(one[2]).any()]
+
+
+def _without(story: Story) -> str:
+    """Return what the times of decisions do not tell: those that came too late have none."""
+    missed = int(missed_decisions(story).sum())
+    return f"; without the {missed:,} that came too late or not at all" if missed else ""
 
 
 def times(name: str, what: str, values: Floats, limit_ms: float | None) -> Times:
@@ -104,11 +113,11 @@ def _outcome(story: Story, drives: Sequence[Drive]) -> str:
     if not drives:
         return f"Stood without a goal for {story.end_s(story.ticks - 1):.1f} s"
     if len(drives) > 1:
-        reached = sum(one.ended == State.REACHED.value for one in drives)
+        reached = sum(one.ended == REACHED for one in drives)
         return f"Reached {reached} of {len(drives)} goals in {sum(one.took_s for one in drives):.1f} s of driving"
     drive = drives[0]
     took = f"{drive.took_s:.1f} s"
-    if drive.ended == State.REACHED.value:
+    if drive.ended == REACHED:
         return f"Reached the goal in {took}"
     short = "" if drive.left_m is None else f", {drive.left_m:.2f} m from the goal"
     if drive.ended == "cancelled":
@@ -116,6 +125,12 @@ def _outcome(story: Story, drives: Sequence[Drive]) -> str:
     if state_word(drive.ended) == State.STOPPED.value:
         return f"Stopped after {took}{short}, because of {drive.ended.partition(': ')[2].replace('_', '-')}"
     return f"Under way for {took}{short} when the recording ends"
+
+
+def endings(drives: Sequence[Drive]) -> str:
+    """Return in words how the drives ended that did not reach their goal, the commonest first; "" where none did."""
+    others = Counter(one.ended.removeprefix(f"{State.STOPPED.value}: ") for one in drives if one.ended != REACHED)
+    return ", ".join(f"{count:,} times {ended}" for ended, count in others.most_common())
 
 
 def _counts(story: Story) -> list[str]:

@@ -17,7 +17,8 @@ from hil.replay.compared import Compared
 from hil.replay.opinion import Opinion
 from hil.report.contents import contents_of
 from hil.report.drawings import histogram
-from hil.report.figures import QUANTILES, drives_of, headline, times, times_of
+from hil.report.figures import QUANTILES, drives_of, endings, headline, times, times_of
+from hil.report.listed import happened
 from hil.report.moments import lanes_of, moments_of
 from hil.report.packed import millimetres, packed
 from hil.report.reading import read_story
@@ -88,10 +89,10 @@ def render(story: Story, *, outcome: Outcome | None = None, map_name: str | None
         headline=headline(story, drives),
         verdict=verdict,
         drives=drives if len(drives) > 1 else [],
+        endings=endings(drives) if len(drives) > 1 else "",
         tiles=tiles_of(story, drives, distributions),
         notes=[*around.notes, *notes_of(story), *thinned],
-        moments=[(float(story.t_s[one.row]), one) for one in moments[:ROWS_AT_MOST]],
-        moments_left=max(0, len(moments) - ROWS_AT_MOST),
+        happened=happened(story, moments),
         changes=changes[:ROWS_AT_MOST],
         changes_left=max(0, len(changes) - ROWS_AT_MOST),
         distributions=[histogram(one) for one in distributions],

@@ -69,13 +69,13 @@ def tiles_of(story: Story, drives: Sequence[Drive], distributions: Sequence[Time
     """Return the main figures."""
     driven_m = sum(one.path_m for one in drives)
     driving_s = sum(one.took_s for one in drives)
-    stretches = sum(row_of(str(reason)).kind == ZONE for _, _, reason in runs(story.reason))
+    cut = [last - first + 1 for first, last, reason in runs(story.reason) if row_of(str(reason)).kind == ZONE]
     near = np.where(np.isfinite(story.scans), story.scans, np.inf)
     nearest = near.min(axis=1) if story.ticks else np.array([np.inf])
     where = int(nearest.argmin())
     found = [
         Tile("way driven", f"{driven_m:.1f} m", f"{driven_m / driving_s:.2f} m/s on average" if driving_s else ""),
-        Tile("cut by collision zones", f"{plural(stretches, 'time')}", "each some commands in a row"),
+        Tile("cut by collision zones", plural(len(cut), "time"), f"{plural(sum(cut), 'command')} in all"),
     ]
     if np.isfinite(nearest[where]):
         found.append(

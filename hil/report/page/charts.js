@@ -1,5 +1,6 @@
 // Charts over time, all with one time axis: drag to zoom, double-click for all of it, click to go there.
 const AXIS_PX = 84, PAD_PX = 14, DRAG_PX = 5, USUAL_HEIGHT_PX = 900, MOST_TALL = 1.6;
+const LOOK_S = 30, LOOK_BEFORE = 0.7, TOO_WIDE = 4;
 
 class Charts {
   constructor(run, place) {
@@ -172,7 +173,14 @@ class Charts {
     this.zooming = true;
     for (const chart of this.all) if (chart !== source && (chart.scales.x.min !== min || chart.scales.x.max !== max)) chart.setScale("x", { min, max });
     this.zooming = false;
+    stretch.set(min, max);
     this.step();
+  }
+
+  /** Show what led to a moment, where so much is shown that it could not be seen. */
+  lookAt(t) {
+    const { min, max } = this.all[0].scales.x;
+    if (max - min > TOO_WIDE * LOOK_S) this.zoomTo(t - LOOK_BEFORE * LOOK_S, t + (1 - LOOK_BEFORE) * LOOK_S);
   }
 
   zoomTo(min, max) {

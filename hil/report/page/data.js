@@ -78,6 +78,20 @@ const focus = {
   },
 };
 
+/** Which stretch of time the charts show; the map shows the same. */
+const stretch = {
+  from: -Infinity,
+  to: Infinity,
+  listeners: [],
+  onChange(listener) { this.listeners.push(listener); },
+  has(t) { return t >= this.from && t <= this.to; },
+  set(from, to) {
+    if (from === this.from && to === this.to) return;
+    Object.assign(this, { from, to });
+    for (const listener of this.listeners) listener();
+  },
+};
+
 /** Return a canvas's context with its size in CSS pixels, cleared; the drawing buffer follows the screen. */
 function cleared(canvas) {
   const width = canvas.clientWidth, height = canvas.clientHeight, ratio = window.devicePixelRatio || 1;

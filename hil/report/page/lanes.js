@@ -34,7 +34,10 @@ function clipped(chart, draw) {
 class Lanes {
   constructor(run) {
     this.run = run;
-    this.all = [{ name: "events", spans: [] }, ...run.lanes];
+    const own = { memory: "memory", deadline: "deadlines" };
+    const lane = (name, has) => ({ name, spans: [], moments: run.moments.filter(([, kind]) => has(kind)) });
+    const apart = Object.entries(own).map(([kind, name]) => lane(name, (one) => one === kind)).filter(({ moments }) => moments.length);
+    this.all = [lane("events", (kind) => !(kind in own)), ...apart, ...run.lanes];
     this.tip = byId("tip");
   }
 
@@ -62,7 +65,7 @@ class Lanes {
           drawnTo = end;
         }
       });
-      this.drawMoments(context, at, top + LANE_PX / 2, left, right);
+      this.all.forEach((lane, place) => this.drawMoments(context, lane.moments || [], at, top + (place + 0.5) * LANE_PX, left, right));
       context.fillStyle = palette.get("soft");
       for (const [from, to] of this.run.gaps) context.fillRect(at(from), top, Math.max(2, at(to) - at(from)), this.all.length * LANE_PX);
       if (this.run.first !== null) {
@@ -99,11 +102,11 @@ class Lanes {
     context.restore();
   }
 
-  drawMoments(context, at, y, left, right) {
+  drawMoments(context, moments, at, y, left, right) {
     const last = new Map();
     for (const weight of ["plain", "warning", "bad"]) {
       const colour = palette.get(weight === "bad" ? "kind-stop" : weight === "warning" ? "kind-zone" : "soft");
-      for (const [t, kind, its] of this.run.moments) {
+      for (const [t, kind, its] of moments) {
         const x = at(t);
         if (its !== weight || x < left - 6 || x > right + 6 || x - (last.get(kind + its) ?? -9) < 2) continue;
         last.set(kind + its, x);
@@ -120,7 +123,7 @@ class Lanes {
       const span = lane.spans.find(([from, to]) => t >= from && t < to);
       if (span) said = `${lane.name}: ${span[2]}, ${number(span[0], 2)} to ${number(span[1], 2, "s")}`;
     } else {
-      const found = this.run.moments.filter((one) => Math.abs(one[0] - t) <= near);
+      const found = ((lane && lane.moments) || []).filter((one) => Math.abs(one[0] - t) <= near);
       said = found.slice(0, 6).map((one) => `${number(one[0], 2, "s")}  ${one[3]}`).join("\n") + (found.length > 6 ? `\nand ${found.length - 6} more` : "");
     }
     this.tip.hidden = said === "";

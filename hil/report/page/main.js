@@ -63,11 +63,27 @@ class Player {
   }
 }
 
-/** Go to the next or the last moment of the list from what is looked at. */
-function goToMoment(run, direction) {
-  const rows = [...new Set(run.moments.map((one) => rowAt(run.series.t, one[0])))].sort((a, b) => a - b);
-  const found = direction > 0 ? rows.find((row) => row > focus.row) : rows.reverse().find((row) => row < focus.row);
-  if (found !== undefined) focus.set(found, run.ticks);
+/** Go to a time, so that it can be seen what led to it. */
+function goToTime(run, charts, t) {
+  focus.set(rowAt(run.series.t, t), run.ticks);
+  charts.lookAt(t);
+}
+
+/** Go to the next or the last moment that the list shows from what is looked at. */
+function goToMoment(run, charts, direction) {
+  const shown = [...document.querySelectorAll(".said tr:not([hidden]) [data-t]")].map((one) => rowAt(run.series.t, Number(one.dataset.t)));
+  const found = direction > 0 ? shown.find((row) => row > focus.row) : shown.reverse().find((row) => row < focus.row);
+  if (found !== undefined) goToTime(run, charts, run.series.t[found]);
+}
+
+/** The list of what happened shows all of it, what is grave, or one kind. */
+function listenToChoices() {
+  const buttons = [...document.querySelectorAll("[data-only]")], rows = [...document.querySelectorAll(".said tr")];
+  for (const button of buttons) button.addEventListener("click", () => {
+    const { only } = button.dataset;
+    for (const one of buttons) one.setAttribute("aria-pressed", String(one === button));
+    for (const row of rows) row.hidden = !(only === "all" || (only === "stops and losses" ? "grave" in row.dataset : row.dataset.kind === only));
+  });
 }
 
 function listenToKeys(run, charts, player) {
@@ -78,8 +94,8 @@ function listenToKeys(run, charts, player) {
     Home: () => focus.set(0, run.ticks),
     End: () => focus.set(run.ticks - 1, run.ticks),
     " ": () => player.toggle(),
-    n: () => goToMoment(run, 1),
-    p: () => goToMoment(run, -1),
+    n: () => goToMoment(run, charts, 1),
+    p: () => goToMoment(run, charts, -1),
     "+": () => charts.zoomBy(0.5),
     "=": () => charts.zoomBy(0.5),
     "-": () => charts.zoomBy(2),
@@ -107,11 +123,11 @@ function listenToTheme(repaint) {
 }
 
 /** Times in tables and sentences are buttons: they go there. */
-function listenToTimes(run) {
+function listenToTimes(run, charts) {
   document.addEventListener("click", (event) => {
     const button = event.target.closest("[data-t]");
     if (!button) return;
-    focus.set(rowAt(run.series.t, Number(button.dataset.t)), run.ticks);
+    goToTime(run, charts, Number(button.dataset.t));
     if (button.closest(".away")) byId("cockpit").scrollIntoView({ behavior: "smooth", block: "start" });
   });
 }
@@ -129,7 +145,8 @@ async function begin() {
   focus.onChange(() => tellTick(run, focus.row));
   listenToKeys(run, charts, player);
   listenToTheme(() => { map.draw(); polar.draw(); charts.repaint(); });
-  listenToTimes(run);
+  listenToTimes(run, charts);
+  listenToChoices();
   const asked = /^#t=([\d.]+)$/.exec(location.hash);
   const from = asked ? Number(asked[1]) : run.first !== null ? run.first : run.from_s;
   focus.set(rowAt(run.series.t, from), run.ticks);

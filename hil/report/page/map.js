@@ -1,5 +1,6 @@
 // The path on the map, with what was seen; click to go to the nearest moment, drag to move, buttons or Ctrl+wheel to zoom.
 const CLICK_PX = 4, JUMP_M = 0.5, ZOOM_STEP = 1.35, FIT_MARGIN = 0.07, MOST_ZOOM = 400, LEAST_FIT_M = 4;
+const APART_PX = 6, LATE_APART_PX = 26, MOST_NAMED = 12;
 const SCALE_BARS_M = [0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500];
 
 class MapView {
@@ -14,6 +15,7 @@ class MapView {
     new ResizeObserver(() => this.fit()).observe(this.front);
     this.fit();
     focus.onChange(() => this.step());
+    stretch.onChange(() => this.drawSoon());
   }
 
   findBounds() {
@@ -92,8 +94,9 @@ class MapView {
 
   goTo(px, py) {
     const { x, y } = this.run.series;
+    const [first, behind] = this.shownRows();
     let best = -1, least = Infinity;
-    for (let row = 0; row < x.length; row++) {
+    for (let row = first; row < behind; row++) {
       const [sx, sy] = this.toScreen(x[row], y[row]), away = (sx - px) ** 2 + (sy - py) ** 2;
       if (away < least) { least = away; best = row; }
     }
@@ -116,6 +119,13 @@ class MapView {
       this.centre = [x[focus.row], y[focus.row]];
       this.draw();
     } else this.drawFront();
+  }
+
+  /** Draw once before the next picture, however often it is asked for. */
+  drawSoon() {
+    if (this.asked) return;
+    this.asked = true;
+    requestAnimationFrame(() => { this.asked = false; this.draw(); });
   }
 
   draw() {
@@ -157,17 +167,24 @@ class MapView {
     context.globalAlpha = 1;
   }
 
-  /** The path in the colour of what shaped its commands. */
+  /** Return the first row that the charts show, and the one behind the last. */
+  shownRows() {
+    const { t } = this.run.series, first = t.findIndex((one) => one >= stretch.from);
+    return first < 0 ? [0, 0] : [first, lastNotAbove(t, stretch.to) + 1];
+  }
+
+  /** The path that the charts show in the colour of what shaped its commands, the rest as a thin line. */
   drawPath(context) {
-    const { x, y } = this.run.series, { names, codes } = this.run.reasons;
+    const { x, y } = this.run.series, { names, codes } = this.run.reasons, [first, behind] = this.shownRows();
     context.lineCap = context.lineJoin = "round";
+    if (behind - first < x.length) this.strokePath(context, x, y, 0, x.length - 1, "rest", "");
     for (const pass of ["halo", "line"]) {
-      let row = 0;
-      while (row < x.length) {
+      let row = first;
+      while (row < behind) {
         const kind = names[codes[row]][1];
         let end = row + 1;
-        while (end < x.length && names[codes[end]][1] === kind) end++;
-        this.strokePath(context, x, y, row, Math.min(end, x.length - 1), pass, kind);
+        while (end < behind && names[codes[end]][1] === kind) end++;
+        this.strokePath(context, x, y, row, Math.min(end, behind - 1), pass, kind);
         row = end;
       }
     }
@@ -183,8 +200,9 @@ class MapView {
       if (down) context.lineTo(px, py); else context.moveTo(px, py);
       down = true;
     }
-    context.strokeStyle = pass === "halo" ? palette.get("card") : palette.get(`path-${kind}`) || palette.get(`kind-${kind}`);
-    context.lineWidth = pass === "halo" ? 6 : 3.2;
+    const plain = { halo: "card", rest: "measured" }[pass];
+    context.strokeStyle = plain ? palette.get(plain) : palette.get(`path-${kind}`) || palette.get(`kind-${kind}`);
+    context.lineWidth = { halo: 6, rest: 1, line: 3.2 }[pass];
     context.stroke();
   }
 
@@ -193,25 +211,42 @@ class MapView {
     if (first >= 0) this.label(context, ...this.toScreen(x[first], y[first]), "start", palette.get("ink"), () => {
       context.arc(0, 0, 5, 0, 2 * Math.PI);
     });
-    for (const [t, kind, weight, text] of this.run.moments) {
-      if (weight !== "bad" || kind === "state" || kind === "goal") continue;
-      const row = rowAt(this.run.series.t, t);
-      if (!Number.isFinite(x[row])) continue;
-      const [px, py] = this.toScreen(x[row], y[row]);
-      glyph(context, kind, px, py, 5, palette.get("kind-stop"), palette.get("card"));
-    }
-    this.run.map.goals.forEach(([, gx, gy, accepted], place) => {
-      const colour = palette.get(accepted ? "goal" : "soft");
-      const name = (accepted ? "goal" : "refused") + (this.run.map.goals.length > 1 ? ` ${place + 1}` : "");
-      this.label(context, ...this.toScreen(gx, gy), name, colour, () => {
-        context.arc(0, 0, Math.max(4, this.run.map.tolerance_m * this.scale), 0, 2 * Math.PI);
-        context.moveTo(-9, 0); context.lineTo(9, 0); context.moveTo(0, -9); context.lineTo(0, 9);
-      });
-    });
+    this.drawMoments(context);
+    this.drawGoals(context);
     if (this.run.first !== null) {
       const row = rowAt(this.run.series.t, this.run.first);
       if (Number.isFinite(x[row])) this.label(context, ...this.toScreen(x[row], y[row]), "first difference", palette.get("kind-stop"), () => {
         context.rect(-6, -6, 12, 12);
+      });
+    }
+  }
+
+  /** What was bad, late decisions below all else; of many of a kind in one place one. */
+  drawMoments(context) {
+    const { t: times, x, y } = this.run.series, taken = new Set();
+    const bad = this.run.moments.filter(([t, , weight]) => weight === "bad" && stretch.has(t));
+    const late = bad.filter(([, kind]) => kind === "deadline");
+    for (const [t, kind] of [...late, ...bad.filter(([, its]) => its !== "deadline")]) {
+      const row = rowAt(times, t);
+      if (!Number.isFinite(x[row])) continue;
+      const [px, py] = this.toScreen(x[row], y[row]), apart = kind === "deadline" ? LATE_APART_PX : APART_PX;
+      const place = `${kind} ${Math.round(px / apart)} ${Math.round(py / apart)}`;
+      if (taken.has(place)) continue;
+      taken.add(place);
+      glyph(context, kind, px, py, kind === "deadline" ? 4 : 6, palette.get("kind-stop"), palette.get("card"));
+    }
+  }
+
+  /** The goals of what the charts show: those asked for in it, and the one that was driven to when it begins. */
+  drawGoals(context) {
+    const goals = this.run.map.goals, before = goals.map(([t, , , accepted]) => accepted && t < stretch.from).lastIndexOf(true);
+    const shown = goals.map((goal, place) => [goal, place]).filter(([[t], place]) => stretch.has(t) || place === before);
+    for (const [[, gx, gy, accepted], place] of shown) {
+      const said = accepted ? "goal" : "refused", number = goals.length > 1 ? ` ${place + 1}` : "";
+      const name = shown.length > MOST_NAMED && accepted ? number.trim() : said + number;
+      this.label(context, ...this.toScreen(gx, gy), name, palette.get(accepted ? "goal" : "soft"), () => {
+        context.arc(0, 0, Math.max(4, this.run.map.tolerance_m * this.scale), 0, 2 * Math.PI);
+        context.moveTo(-9, 0); context.lineTo(9, 0); context.moveTo(0, -9); context.lineTo(0, 9);
       });
     }
   }
