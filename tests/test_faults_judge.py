@@ -16,7 +16,7 @@ from hil.faults.verdict import Status
 from hil.inbox import SimulatedInbox
 from hil.routes import Episode
 from onboard import limits, localization, mission, odometry, pilot
-from onboard.drivers import dds_camera
+from onboard.drivers import dds_camera, sender_clock
 from onboard.messages import Pose, Twist
 from onboard.unchanged import UnchangedWatch
 
@@ -73,8 +73,14 @@ def uncovered(patch: pytest.MonkeyPatch) -> None:
 
 
 def taking_repeats(patch: pytest.MonkeyPatch) -> None:
+    """A repeat is found a second time by its picture, and a third time since it is late by its stamp."""
     unwatched(patch)
-    patch.setattr(dds_camera, "NEW_CLOCK_NS", -(10**18))
+    patch.setattr(sender_clock.SenderClock, "late_ns", lambda self, stamp_ns, now_ns: 0)
+    patch.setattr(sender_clock, "NEW_CLOCK_NS", -(10**18))
+
+
+def taking_late_ones(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(sender_clock.SenderClock, "late_ns", lambda self, stamp_ns, now_ns: 0)
 
 
 def taking_any_odometry(patch: pytest.MonkeyPatch) -> None:
@@ -120,6 +126,7 @@ BROKEN: list[tuple[str, Patch, str, str]] = [
     ("a covered lens",                  uncovered,            "depth_zero",             "never so: "),
     ("repeated images",                 taking_repeats,       "image_frozen",           "never so: "),
     ("pictures that stay the same",     unwatched,            "image_stuck",            "never so: "),
+    ("pictures that come late",         taking_late_ones,     "image_late",             "never so: "),
     ("odometry that cannot be",         taking_any_odometry,  "odometry_too_fast",      "odometry that cannot be: "),
     ("outliers of localisation",        taking_any_fix,       "localization_jump_once", "where it believes to be "),
     ("decisions that are NaN",          taking_any_decision,  "engine_nan",             "it stands from tick "),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hil.faults.schedule import COLOR, Schedule
-from onboard.config import CamerasSection
+from onboard.config import CamerasSection, DdsSection
 from onboard.drivers.dds_camera import DdsColorCamera, DdsDepthCamera
 from onboard.drivers.ros_messages import optical_frame, ros_image
 from onboard.drivers.ros_types import Image
@@ -24,6 +24,7 @@ SENDERS_AHEAD_NS = 24 * 3600 * NS_PER_S
 class Feed:
     """Stands for the wire of one camera: what is put in is what the camera's driver takes."""
 
+    section = DdsSection()
     undecodable = 0
 
     def __init__(self) -> None:

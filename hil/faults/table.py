@@ -55,6 +55,11 @@ FAULTS: tuple[Fault, ...] = (
         lambda scene: image_faults.Frozen(_front(scene), stamped=True), (Need.IMAGES, Need.ALL_IMAGES),
     ),
     Fault(
+        "image_late", "the pictures of the cameras ahead are under way for half a second longer, at their pace", BLIND,
+        "drivers/sender_clock.py: as old as its stamp says; then R12",
+        lambda scene: image_faults.Late(_front(scene)), IMAGES,
+    ),
+    Fault(
         "depth_zero", "every pixel ahead is 0, as before a covered lens", BLIND, "images.py, covered(); then R12",
         lambda scene: image_faults.Painted(_front(scene), scene.mounts, 0.0), IMAGES,
     ),

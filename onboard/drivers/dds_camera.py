@@ -1,8 +1,9 @@
 """Cameras whose images come over DDS: simulated ones, and those of another computer.
 
-A frame's stamp is the tick that took it: the sender's clock need not be ours. But that clock must go on: an image
-whose header is not stamped later than the last one's is a frozen or repeated one, and leaves the last one to age, as
-with scans (`dds_scan.py`). One without a stamp (0) cannot be told from a new one and is taken.
+A frame's stamp is the tick that took it, less what it came later than the quickest one (`sender_clock.py`): the
+sender's clock need not be ours. But that clock must go on: an image whose header is not stamped later than the last
+one's is a frozen or repeated one, and leaves the last one to age. One without a stamp (0) cannot be told from a new one
+and is taken.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from onboard.config import CamerasSection
-from onboard.drivers.dds_scan import NEW_CLOCK_NS
 from onboard.drivers.ros_messages import ns_from_time
 from onboard.drivers.ros_types import Image
+from onboard.drivers.sender_clock import SenderClock
 from onboard.drivers.wire import Wire
 from onboard.errors import InputError
 from onboard.images import covered, policy_image
@@ -77,11 +78,13 @@ class _Newest:
         self.frames = 0
         self.repeated = 0
         self.sent_ns = 0
+        self.late_ns = 0
         self.reason = NOTHING_YET
         self._reader = wire.reader(topic)
+        self._clock = SenderClock(judges_late=wire.section.judge_late)
         self._stale_ms = stale_ms
 
-    def take(self) -> Image | None:
+    def take(self, now_ns: int) -> Image | None:
         """Return an image that came since the last call; None when it is not stamped later than the one before."""
         messages = self._reader.take()
         self.frames += len(messages)
@@ -89,22 +92,25 @@ class _Newest:
             return None
         sample: Image = messages[-1].sample
         stamp_ns = ns_from_time(sample.header.stamp)
-        if stamp_ns and self.sent_ns - NEW_CLOCK_NS <= stamp_ns <= self.sent_ns:
+        if stamp_ns and not self._clock.goes_on(stamp_ns):
             self.repeated += 1
             return None
         self.sent_ns = stamp_ns
+        self.late_ns = self._clock.late_ns(stamp_ns, now_ns) if stamp_ns else 0
         return sample
 
     def is_fresh(self, stamp_ns: int, now_ns: int) -> bool:
         """Return whether a frame of that time is still to be used, and note if not."""
         age_ms = (now_ns - stamp_ns) / NS_PER_MS
         if age_ms > self._stale_ms:
-            self.reason = f"no image for {age_ms:.0f} ms, limit {self._stale_ms:.0f} ms"
+            late = f", which came {self.late_ns / NS_PER_MS:.0f} ms late" if self.late_ns > 0.0 else ""
+            self.reason = f"no image for {age_ms:.0f} ms, limit {self._stale_ms:.0f} ms{late}"
         return age_ms <= self._stale_ms
 
     def health(self) -> CameraHealth:
         """Return the state for diagnostics."""
-        detail = {"undecodable": self._reader.undecodable, "repeated": self.repeated}
+        late_ms = round(self.late_ns / NS_PER_MS)
+        detail = {"undecodable": self._reader.undecodable, "repeated": self.repeated, "late_ms": late_ms}
         return CameraHealth(self.name, not self.reason, self.reason, self.frames, restarts=0, detail=detail)
 
 
@@ -121,7 +127,7 @@ class DdsDepthCamera:
 
     def latest(self, now_ns: int) -> DepthFrame | None:
         """Return the newest usable frame, or None while the camera is blind (see `health`)."""
-        sample = self._newest.take()
+        sample = self._newest.take(now_ns)
         if sample is not None:
             self._frame = self._judge(sample, now_ns)
         if self._frame is None or not self._newest.is_fresh(self._frame.stamp_ns, now_ns):
@@ -150,7 +156,7 @@ class DdsDepthCamera:
         self._newest.reason = covered(int(np.count_nonzero(depth)), depth.size, self._min_valid_fraction)
         if self._newest.reason:
             return None
-        return DepthFrame(self.name, self._newest.frames, now_ns, depth)
+        return DepthFrame(self.name, self._newest.frames, now_ns - self._newest.late_ns, depth)
 
 
 class DdsColorCamera:
@@ -164,7 +170,7 @@ class DdsColorCamera:
 
     def latest(self, now_ns: int) -> ColorFrame | None:
         """Return the newest frame at the policy's size, or None while there is none that is fresh."""
-        sample = self._newest.take()
+        sample = self._newest.take(now_ns)
         if sample is not None:
             self._frame = self._judge(sample, now_ns)
         if self._frame is None or not self._newest.is_fresh(self._frame.stamp_ns, now_ns):
@@ -191,4 +197,4 @@ class DdsColorCamera:
             self._newest.reason = str(error)
             return None
         self._newest.reason = ""
-        return ColorFrame(self._newest.frames, now_ns, image)
+        return ColorFrame(self._newest.frames, now_ns - self._newest.late_ns, image)

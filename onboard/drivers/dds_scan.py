@@ -1,9 +1,10 @@
 """Scans that come ready-made over DDS: a laser's, or those of a simulator.
 
-A scan's stamp is the tick that took it: the sender's clock need not be ours. But that clock must go on: a scan whose
-header is not stamped later than the last one taken is a frozen or repeated one, and is refused. A step back of more
-than `NEW_CLOCK_NS` is a clock that was set, or a sender that began anew, and is taken; so a long recording that is
-played again is not told from those. After a smaller step back scans are refused until the old time is reached again.
+A scan's stamp is the tick that took it, less what it came later than the quickest one (`sender_clock.py`): the sender's
+clock need not be ours. But that clock must go on: a scan whose header is not stamped later than the last one taken is a
+frozen or repeated one, and is refused. A step back of more than `NEW_CLOCK_NS` is taken for another clock; so a long
+recording that is played again is not told from those. After a smaller one scans are refused until the old time is
+reached again.
 """
 
 from __future__ import annotations
@@ -16,16 +17,13 @@ import structlog
 from onboard.drivers.dds_topics import ros_topic, scan_source
 from onboard.drivers.ros_messages import ns_from_time, rays_from_ros
 from onboard.drivers.ros_types import LaserScan
+from onboard.drivers.sender_clock import SenderClock
 from onboard.drivers.wire import Wire
 from onboard.errors import InputError
 from onboard.laser import scan_of_rays
 from onboard.messages import Scan
-from onboard.scheduler import NS_PER_S
 
 log = structlog.get_logger()
-
-NEW_CLOCK_NS = 10 * NS_PER_S
-"""A sender's stamp that goes back further than this is of another clock."""
 
 
 class DdsScans:
@@ -36,7 +34,7 @@ class DdsScans:
         self._section = wire.section
         self._readers = {name: wire.reader(scan_source(name)) for name in topics}
         self._newest: dict[str, Scan] = {}
-        self._stamps_ns: dict[str, int] = {}
+        self._clocks = {name: SenderClock(judges_late=wire.section.judge_late) for name in topics}
         self._refused: Counter[str] = Counter()
 
     def take(self, now_ns: int) -> Mapping[str, Scan]:
@@ -59,14 +57,14 @@ class DdsScans:
     def _judge(self, name: str, sample: LaserScan, now_ns: int) -> None:
         """Keep a scan that is one, seen from the base; count any other, and say so the first time."""
         frame, base = sample.header.frame_id.lstrip("/"), self._section.base_frame
-        stamp_ns, last_ns = ns_from_time(sample.header.stamp), self._stamps_ns.get(name)
+        stamp_ns, clock = ns_from_time(sample.header.stamp), self._clocks[name]
         try:
             if frame != base:
                 raise InputError(f"it is in frame {frame!r}, scans are taken in {base!r}")
-            if last_ns is not None and last_ns - NEW_CLOCK_NS <= stamp_ns <= last_ns:
-                raise InputError(f"its stamp {stamp_ns} ns is not later than the last one's, {last_ns} ns")
-            self._newest[name] = scan_of_rays(rays_from_ros(sample), now_ns)
-            self._stamps_ns[name] = stamp_ns
+            if not clock.goes_on(stamp_ns):
+                raise InputError(f"its stamp {stamp_ns} ns is not later than the last one's, {clock.newest_ns} ns")
+            rays = rays_from_ros(sample)
+            self._newest[name] = scan_of_rays(rays, now_ns - clock.late_ns(stamp_ns, now_ns))
         except InputError as error:
             self._refused[name] += 1
             if self._refused[name] == 1:
