@@ -217,10 +217,11 @@ def test_a_moment_of_a_long_session_shows_what_led_to_it(long):
     assert page.locator("#whole").is_hidden()
 
 
-NAMED = """([low, high]) => {
+NAMED = """async ([low, high]) => {
     const names = [];
-    theMap.label = (context, x, y, text) => names.push(text);
     theCharts.zoomTo(low, high);
+    await new Promise(requestAnimationFrame);  // uPlot sets its scales a little later
+    theMap.label = (context, x, y, text) => names.push(text);
     theMap.draw();
     delete theMap.label;
     return names.filter((one) => one !== "start");
@@ -231,6 +232,22 @@ def test_the_map_names_the_goals_of_what_is_shown(long):
     for span, names in [((0, 200), ["goal 1", "goal 2"]), ((40, 60), ["goal 1"]), ((90, 120), ["goal 2"])]:
         assert long.page.evaluate(NAMED, span) == names
     long.page.keyboard.press("0")
+
+
+def test_a_stretch_that_is_zoomed_to_stays_and_what_is_looked_at_comes_along(long):
+    page = long.page
+    page.keyboard.press("Home")
+    page.evaluate("theCharts.place.scrollIntoView()")
+    box = page.locator("#chart-v .u-over").bounding_box()
+    page.mouse.move(box["x"] + 0.6 * box["width"], box["y"] + 20)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 0.7 * box["width"], box["y"] + 20, steps=4)
+    page.mouse.up()
+    until(lambda: page.evaluate("stretch.to - stretch.from") < LONG_S / 5, PATIENCE_MS / 1e3)
+    low, high = page.evaluate("[stretch.from, stretch.to]")
+    assert (low, high) == (pytest.approx(0.6 * LONG_S, abs=2.0), pytest.approx(0.7 * LONG_S, abs=2.0))
+    assert long.row == pytest.approx(30 * low, abs=2)
+    page.keyboard.press("0")
 
 
 def test_the_list_can_be_narrowed_and_keys_follow_it(long):

@@ -77,7 +77,7 @@ def test_how_the_goals_were_missed_is_said_the_commonest_first():
     ends = ["stopped: no decision", "reached", "stopped: blocked", "stopped: no decision"]
     state = [word for end in ends for word in ["navigating"] * 15 + [end] * 5] + ["navigating"] * 20
     drives = drives_of(story(100, episode=episode, state=state))
-    assert endings(drives) == "2 times no decision, 1 times blocked, 1 times the recording ends"
+    assert endings(drives) == "2 times no decision, once blocked, once the recording ends"
     assert endings([one for one in drives if one.ended == "reached"]) == ""
 
 

@@ -130,7 +130,7 @@ def _outcome(story: Story, drives: Sequence[Drive]) -> str:
 def endings(drives: Sequence[Drive]) -> str:
     """Return in words how the drives ended that did not reach their goal, the commonest first; "" where none did."""
     others = Counter(one.ended.removeprefix(f"{State.STOPPED.value}: ") for one in drives if one.ended != REACHED)
-    return ", ".join(f"{count:,} times {ended}" for ended, count in others.most_common())
+    return ", ".join(f"{'once' if count == 1 else f'{count:,} times'} {ended}" for ended, count in others.most_common())
 
 
 def _counts(story: Story) -> list[str]:

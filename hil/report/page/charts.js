@@ -174,6 +174,8 @@ class Charts {
     for (const chart of this.all) if (chart !== source && (chart.scales.x.min !== min || chart.scales.x.max !== max)) chart.setScale("x", { min, max });
     this.zooming = false;
     stretch.set(min, max);
+    const { t } = this.run.series;
+    if (t[focus.row] < min || t[focus.row] > max) focus.set(lastNotAbove(t, min) + (t[0] < min ? 1 : 0), this.run.ticks);
     this.step();
   }
 
