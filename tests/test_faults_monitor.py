@@ -230,11 +230,13 @@ def test_what_is_the_same_without_the_fault_is_not_its_doing(
     assert all(problem.startswith(start) for problem, start in zip(verdict.problems, said, strict=True))
 
 
-def test_a_goal_that_is_reached_meanwhile_shows_nothing_and_a_broken_rule_is_one_all_the_same() -> None:
+def test_a_drive_that_is_over_shows_nothing_and_a_broken_rule_is_one_all_the_same() -> None:
     there = run(99, 99)
     there = replace(there, steps=[replace(tick, state="reached", command=STOP) for tick in there.steps])
     verdict = judge(GONE, Mode.CLOCK, run(99, 99), Config(), PLANT, lambda: there)
     assert (verdict.status, verdict.happened) == (Status.NOT_SHOWN, "without the fault it reaches its goal meanwhile")
+    verdict = judge(GONE, Mode.CLOCK, run(99, 99), Config(), PLANT, lambda: None)
+    assert (verdict.status, verdict.happened) == (Status.NOT_SHOWN, "without the fault it does not drive either")
     stood = run(0, 41)
     mad = [*stood.steps[:-1], replace(stood.steps[-1], command=Twist(math.nan, 0.0))]
     verdict = judge(GONE, Mode.CLOCK, replace(stood, steps=mad), Config(), PLANT)

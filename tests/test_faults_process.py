@@ -9,10 +9,11 @@ from processes import free_domain
 from runtime_bench import PLANT
 
 from hil.demo_config import demo_config
+from hil.faults import live
 from hil.faults.fault import Fault
 from hil.faults.live import in_process
 from hil.faults.simulated import EPISODE, MAP
-from hil.faults.stand import Drive
+from hil.faults.stand import Drive, TooLateError
 from hil.faults.table import FAULTS
 from hil.faults.verdict import Status
 from hil.scenario import choose
@@ -28,6 +29,19 @@ def test_a_fault_that_a_process_cannot_be_given_is_said(tmp_path: Path) -> None:
     verdict = in_process(other, Drive(load_config(None), [], Pose(0.0, 0.0, 0.0)), PLANT, tmp_path)
     assert verdict.status is Status.NOT_RUN
     assert "cannot be given from outside" in verdict.happened
+
+
+def test_a_robot_that_does_not_set_off_is_not_run_and_the_others_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a machine too busy to decide in time: the verdicts on other faults are not lost."""
+
+    def idle(*arguments: object) -> None:
+        raise TooLateError("the robot did not set off within 60 s")
+
+    monkeypatch.setattr(live, "_driven", idle)
+    verdict = in_process(IN_PROCESS[0], Drive(load_config(None), [], Pose(0.0, 0.0, 0.0)), PLANT, tmp_path)
+    assert (verdict.status, verdict.happened) == (Status.NOT_RUN, "the robot did not set off within 60 s")
 
 
 @pytest.mark.long

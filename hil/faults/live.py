@@ -21,7 +21,7 @@ from hil.faults.engine_faults import BLOCK_NS
 from hil.faults.fault import Fault
 from hil.faults.input_faults import MAD_TWISTS
 from hil.faults.musts import Run
-from hil.faults.stand import Drive, Stand, recorded_steps
+from hil.faults.stand import Drive, Stand, TooLateError, recorded_steps
 from hil.faults.steps import Step
 from hil.faults.verdict import Mode, Status, Verdict, judge, not_run
 from onboard.drivers.ros_messages import ros_twist
@@ -52,11 +52,17 @@ def in_process(fault: Fault, drive: Drive, plant: Plant, folder: Path) -> Verdic
     """Drive as processes over DDS with a fault and judge it. Raises OnboardError where they cannot start."""
     if not fault.process:
         return not_run(fault, Mode.PROCESS, NOT_IN_PROCESS)
-    run, told = _driven(MEDDLES[fault.process], fault.lasts_s, drive, folder)
+    try:
+        run, told = _driven(MEDDLES[fault.process], fault.lasts_s, drive, folder)
+    except TooLateError as late:
+        return not_run(fault, Mode.PROCESS, str(late))
 
-    def without() -> Run:
+    def without() -> Run | None:
         """Return another drive, in which nothing was done, with its times as in this one."""
-        plain, _ = _driven(_nothing, (run.end_ns - run.onset_ns) / NS_PER_S, drive, folder / "without")
+        try:
+            plain, _ = _driven(_nothing, (run.end_ns - run.onset_ns) / NS_PER_S, drive, folder / "without")
+        except TooLateError:
+            return None
         later_ns = run.onset_ns - plain.onset_ns
         return replace(plain, steps=[replace(step, now_ns=step.now_ns + later_ns) for step in plain.steps])
 

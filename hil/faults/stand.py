@@ -30,6 +30,10 @@ SETS_OFF_S = 60.0
 """Patience for that on a busy machine."""
 
 
+class TooLateError(OnboardError):
+    """What was waited for did not come: the machine is too busy, or nothing drives here."""
+
+
 @dataclass(frozen=True, slots=True)
 class Drive:
     """Where the processes drive. arguments: of `onboard-hil sim` for the building and the start; goal: in the map."""
@@ -71,14 +75,14 @@ class Stand:
         self.base = Child("the simulated robot", arguments, self._folder / f"sim{self._sims}.log")
 
     def wait(self, condition: Callable[[], bool], limit_s: float, what: str) -> None:
-        """Watch until something is so. Raises OnboardError when it does not come, or a process has ended."""
+        """Watch until something is so. Raises TooLateError when it does not come, OnboardError when a process ended."""
         deadline_s = time.monotonic() + limit_s
         while not condition():
             self.look()
             for child in filter(None, (self.base, self.runtime)):
                 child.check()
             if time.monotonic() > deadline_s:
-                raise OnboardError(f"{what} within {limit_s:g} s (logs are in {self._folder})")
+                raise TooLateError(f"{what} within {limit_s:g} s")
 
     def watch(self, seconds: float) -> None:
         """Watch for so long."""

@@ -82,11 +82,11 @@ class Verdict:
 
 
 def judge(
-    fault: Fault, mode: Mode, run: Run, config: Config, plant: Plant, without: Callable[[], Run] | None = None
+    fault: Fault, mode: Mode, run: Run, config: Config, plant: Plant, without: Callable[[], Run | None] | None = None
 ) -> Verdict:
     """Return the verdict on a run with a fault from its onset to its end.
 
-    without: drives the same without the fault, where that can be done; asked only where it matters
+    without: drives the same without the fault, asked only where it matters; it returns None where nothing drives then
     """
     must, monitor = fault.must, Monitor(config, plant)
     broken = [violation for step in run.steps for violation in monitor.watch(step)]
@@ -108,7 +108,9 @@ def judge(
     )
 
 
-def _weighed(must: Must, run: Run, config: Config, without: Callable[[], Run] | None) -> tuple[list[Problem], str]:
+def _weighed(
+    must: Must, run: Run, config: Config, without: Callable[[], Run | None] | None
+) -> tuple[list[Problem], str]:
     """Return what is the fault's doing of what is not as it must be, and why nothing was shown, or ""."""
     if why := stood(run):
         return [], why
@@ -117,7 +119,10 @@ def _weighed(must: Must, run: Run, config: Config, without: Callable[[], Run] | 
         return [problem for problem in found if problem.kind != SHORT], short
     if without is None or not found:
         return found, ""
-    plain = replace(without(), onset_ns=run.onset_ns, end_ns=run.end_ns)
+    plain = without()
+    if plain is None:
+        return [], "without the fault it does not drive either"
+    plain = replace(plain, onset_ns=run.onset_ns, end_ns=run.end_ns)
     if any(step.state.startswith("reached") for step in plain.during):
         return [], "without the fault it reaches its goal meanwhile"
     same = {problem.kind: problem.what for problem in problems(must, plain, config) if problem.kind in ALIKE}
