@@ -107,8 +107,19 @@ def test_damage_is_one_line(drive, tmp_path):
     (tmp_path / "torn.mcap").write_bytes(drive.read_bytes()[:5000])
     done = run(tmp_path / "torn.mcap", "--out", tmp_path / "x.html")
     assert isinstance(done.exception, OnboardError)
-    assert str(done.exception).startswith(f"{tmp_path / 'torn.mcap'}: unfinished")
+    assert str(done.exception) == f"{tmp_path / 'torn.mcap'}: no tick in it"
     assert not (tmp_path / "x.html").exists()
+
+
+def test_of_a_recording_that_was_cut_off_there_is_a_page_of_what_is_left(drive, tmp_path):
+    torn = tmp_path / "torn.mcap"
+    torn.write_bytes(drive.read_bytes()[:-100])
+    before = torn.read_bytes()
+    done = run(torn, "--out", tmp_path / "x.html")
+    assert done.exit_code == 0, done.output
+    assert done.stdout.endswith(" MB, of what is left of a recording that was cut off\n")
+    assert "torn.mcap" in (tmp_path / "x.html").read_text()
+    assert torn.read_bytes() == before
 
 
 #   arguments                                             said

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import re
+from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -16,10 +17,13 @@ from report_rows import spread, story
 from hil.replay.compared import Compared, FieldCount, Found, SessionCount
 from hil.replay.fields import Difference
 from hil.replay.opinion import Moment, Opinion
+from hil.replay.placing import Missing
+from hil.replay.player import NO_IMAGES
 from hil.report.drawings import histogram, scan_picture
 from hil.report.figures import times
 from hil.report.page import PAGE, SCRIPTS, render, write_report
 from hil.report.story import Story
+from hil.report.verdict import verdict_of
 from onboard.drivers.onboard_types import GoalInput
 from onboard.errors import InputError, OnboardError
 from onboard.messages import BINS, Scan
@@ -168,11 +172,32 @@ def test_what_a_recording_says_is_shown_as_it_says_it():
 
 #   outcome                              said in the page
 VERDICTS = [
-    (compared(None), ["Replay: identical, 60 ticks", "3 decisions, 0 scans fused again, 20.0 times as fast"]),
+    (compared(None), ["Replay: identical, 60 ticks", "3 decisions, 0 scans fused again, judged bit for bit, 20.0"]),
     (compared(found(2.0, 1.5, 0.5)), ["Replay differs, first at tick 25 (0.800 s) in scan", "2 of 3 actions the same",
                                       "0.5 apart", "1 of its bins differs"]),
     (OPINION, ["would have done the same in 66.7 % of 3 decisions", "1.50"]),
 ]  # fmt: skip
+
+
+#   ticks compared, missing, scans fused, not for want of images      headline, weight
+IN_PART = [
+    (60, 0, 5, 0, "Replay: identical, 60 ticks", "good"),
+    (59, 1, 5, 0, "Replay: no difference in what was compared, 59 of 60 ticks", "allowed"),
+    (60, 0, 5, 1, "Replay: no difference in what was compared, 60 ticks", "allowed"),
+    (3, 653, 5, 0, "Replay: too little compared, 3 of 656 ticks", "bad"),
+    (60, 0, 1, 9, "Replay: too little compared, 60 ticks", "bad"),
+]
+
+
+@pytest.mark.parametrize(("ticks", "missing", "fused", "unfused", "headline", "weight"), IN_PART)
+def test_a_replay_is_not_called_identical_where_part_of_it_was_not_compared(
+    ticks, missing, fused, unfused, headline, weight
+):
+    count = SessionCount(session=None, ticks=ticks, fused=fused, missing=Missing(missing, 0))  # type: ignore[arg-type]
+    count.unfused = Counter({NO_IMAGES: unfused} if unfused else {})
+    verdict = verdict_of(Compared("drive.mcap", [count]))
+    assert (verdict.headline, verdict.weight) == (headline, weight)
+    assert (f"{unfused} not ({NO_IMAGES})" in verdict.detail) == (unfused > 0)
 
 
 @pytest.mark.parametrize(("outcome", "words"), VERDICTS)

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from hil.maps import load_map, map_names
 from hil.recording import session_name
+from hil.replay.cut import completed
 from hil.replay.sources import Take, found_in, local, takes_of
 from hil.report.page import write_page
 from hil.report.reading import read_stories
@@ -22,6 +23,7 @@ PAGE_SUFFIX = ".html"
 BYTES_PER_MB = 1e6
 NAME_AT_MOST = 80
 """Characters of a session's name in that of its page."""
+CUT_OFF = ", of what is left of a recording that was cut off"
 MapUnderOption = Annotated[
     str | None,
     typer.Option("--map", help=f"Drawn under the path: {', '.join(map_names())}, or a .yaml, .json or mesh file."),
@@ -47,10 +49,11 @@ def report_command(
         failed: list[OnboardError] = []
         for take in takes:
             try:
-                stories = stories_of(take)
+                stories, cut_off = stories_of(take)
                 for page, story in zip(pages.of(stories), stories, strict=True):
                     write_page(page, story, map_name=map_name)
-                    said.print(f"{page}: {page.stat().st_size / BYTES_PER_MB:.1f} MB", markup=False)
+                    size = f"{page.stat().st_size / BYTES_PER_MB:.1f} MB"
+                    said.print(f"{page}: {size}{CUT_OFF if cut_off else ''}", markup=False)
             except InputError as error:
                 failed.append(error)
     for one in failed[:-1]:
@@ -59,10 +62,21 @@ def report_command(
         raise failed[-1]
 
 
-def stories_of(take: Take) -> list[Story]:
-    """Return the sessions of what belongs together. Raises InputError."""
+def stories_of(take: Take) -> tuple[list[Story], bool]:
+    """Return the sessions of what belongs together, and whether a file was cut off: then what is left of it is read.
+
+    Raises InputError that names the file as it was asked for.
+    """
     with contextlib.ExitStack() as held:
-        return read_stories([held.enter_context(local(source)) for source in take.sources])
+        copies = [held.enter_context(local(source)) for source in take.sources]
+        whole = [held.enter_context(completed(copy)) for copy in copies]
+        try:
+            return read_stories(whole), whole != copies
+        except InputError as error:
+            said = str(error)
+            for source, path in zip(take.sources, whole, strict=True):
+                said = said.replace(str(path), source)
+            raise InputError(said) from error
 
 
 class Pages:

@@ -69,7 +69,7 @@ def kept_scans(ticks: Rows, telling: Iterable[int], at_most: int = SCANS_AT_MOST
 def millimetres(ranges_m: Ranges) -> npt.NDArray[np.uint16]:
     """Return ranges as the page has them."""
     rounded = np.rint(np.clip(np.nan_to_num(ranges_m, nan=0.0, posinf=0.0), 0.0, FARTHEST_MM / MM_PER_M) * MM_PER_M)
-    found = rounded.astype(np.uint16)
+    found: npt.NDArray[np.uint16] = rounded.astype(np.uint16)
     found[np.isposinf(ranges_m)] = NOTHING_SEEN
     found[np.isnan(ranges_m)] = BLIND
     return found

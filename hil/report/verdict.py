@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hil.replay.compared import Compared
@@ -13,6 +14,14 @@ from hil.report.figures import plural
 from hil.report.story import shown
 
 MOST_FIELDS = 40
+OUTCOMES = {
+    "identical": ("identical", "good"),
+    "no difference in what was compared": ("no difference in what was compared", "allowed"),
+    "within tolerance": ("within tolerance, but not identical", "allowed"),
+    "too little compared": ("too little compared", "bad"),
+    "differs": ("differs", "bad"),
+}
+"""`Compared.outcome`: in the page's words, and its weight."""
 TERMS = "It saw what the robot saw, and remembered by itself; what was done stayed what was done."
 
 
@@ -52,7 +61,7 @@ class Disagreement:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the page says of a replay. weight: "good" (identical), "allowed" (within tolerance) or "bad"."""
+    """What the page says of a replay. weight: "good" (identical), "allowed" (within tolerance, or in part) or "bad"."""
 
     headline: str
     detail: str
@@ -69,27 +78,45 @@ def verdict_of(outcome: Compared | Opinion) -> Verdict:
 
 
 def _of_compared(found: Compared) -> Verdict:
-    detail = f"{plural(found.decisions, 'decision')}, {plural(found.fused, 'scan')} fused again"
-    if found.skipped:
-        detail += f", {plural(found.skipped, 'tick')} not comparable"
-    if found.recorded_s and found.took_s:
-        detail += f", {found.recorded_s / found.took_s:.1f} times as fast as it was driven"
+    said, weight = OUTCOMES.get(found.outcome, (found.outcome, "bad"))
+    detail = ", ".join(_amounts(found))
     if found.first is None:
-        return Verdict(f"Replay: identical, {plural(found.ticks, 'tick')}", detail, "good")
+        of_all = f" of {found.ticks + found.skipped:,}" if found.skipped else ""
+        return Verdict(f"Replay: {said}, {found.ticks:,}{of_all} {_ticks(found)}", detail, weight)
     one = found.first.difference
     mark = Mark(
         found.first.tick, found.first.t_s, f"stage {one.stage}, field {one.field}{one.place}", _value(one.recorded),
         _value(one.replayed), f"{one.by:.3g} apart" if math.isfinite(one.by) else "",
         None if found.first.scans is None else scan_picture(*found.first.scans),
     )  # fmt: skip
-    how = "within tolerance, but not identical" if found.within_tolerance else "differs"
     fields = tuple(
         FieldRow(name, count.values, f"{count.worst:.3g}" if math.isfinite(count.worst) else "other", count.outside)
         for name, count in list(found.fields.items())[:MOST_FIELDS]
     )
     detail = f"{plural(found.ticks, 'tick')}, {detail}; {found.same:,} of {found.decisions:,} actions the same"
     first = f"first at tick {mark.tick:,} ({mark.t_s:.3f} s) in {one.stage}, {one.field}{one.place}"
-    return Verdict(f"Replay {how}, {first}", detail, "allowed" if found.within_tolerance else "bad", mark, fields)
+    return Verdict(f"Replay {said}, {first}", detail, weight, mark, fields)
+
+
+def _ticks(found: Compared) -> str:
+    return "tick" if found.ticks + found.skipped == 1 else "ticks"
+
+
+def _amounts(found: Compared) -> Iterator[str]:
+    """Yield how much was compared, what was not, and by what it is judged."""
+    yield plural(found.decisions, "decision")
+    yield f"{plural(found.fused, 'scan')} fused again"
+    for why, count in found.unfused.items():
+        yield f"{count:,} not ({shown(why)})"
+    if found.skipped:
+        yield f"{plural(found.skipped, 'tick')} not comparable"
+    if found.gaps:
+        yield plural(found.gaps, "gap")
+    yield f"judged {' and '.join(dict.fromkeys(one.measure.said for one in found.sessions))}"
+    if found.recorded_s and found.took_s:
+        yield f"{found.recorded_s / found.took_s:.1f} times as fast as it was driven"
+    if found.cut_off:
+        yield "cut off: what is left, from a repaired copy"
 
 
 def _of_opinion(found: Opinion) -> Verdict:

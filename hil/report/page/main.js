@@ -168,6 +168,7 @@ async function begin() {
   const from = asked ? Number(asked[1]) : run.first !== null ? run.first : run.from_s;
   focus.set(rowAt(run.series.t, from), run.ticks);
   tellTick(run, focus.row);
+  if (asked || run.first !== null) charts.lookAt(from);
   Object.assign(window, { theRun: run, theMap: map, theCharts: charts });
   document.body.dataset.ready = "true";
 }
