@@ -40,3 +40,14 @@ def test_it_is_identical_again_and_again_on_a_busy_machine_and_in_two_processes(
         busy.kill()
         busy.wait()
     assert here[0] == here[1] == here[2]
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_the_references_hold_on_a_plainer_processor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NUMBA_CPU_NAME", "generic")
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "kernels"))
+    monkeypatch.setenv("NPY_DISABLE_CPU_FEATURES", "X86_V3 X86_V4")
+    there = done("hil", "replay", REFERENCES, folder=tmp_path)
+    assert there.process.returncode == 0, there.out + there.err
+    assert [", judged as a reference: " in line for line in there.out.splitlines()] == [True, True]

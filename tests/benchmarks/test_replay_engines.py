@@ -26,6 +26,7 @@ from engines.network import PAPER
 from hil.replay.compared import Compared
 from hil.replay.measure import SAME_ACTIONS, TOLERANCES, tolerant
 from hil.replay.replay import replay
+from onboard.config import Config
 from onboard.drivers import onnx_engine
 from onboard.drivers.onnx_engine import OnnxEngine
 from onboard.interfaces import Policy
@@ -80,7 +81,8 @@ def policy_of(model: Path, threads: int, level: str, patch: pytest.MonkeyPatch) 
 
     with patch.context() as patched:
         patched.setattr(onnx_engine.onnxruntime, "InferenceSession", opened)
-        return load_policy(model, lambda path, manifest: OnnxEngine(path, threads))
+        reset_s = Config().policy.memory_reset_s
+        return load_policy(model, lambda path, manifest: OnnxEngine(path, threads), reset_s)
 
 
 @pytest.mark.long
