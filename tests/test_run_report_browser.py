@@ -221,9 +221,9 @@ NAMED = """async ([low, high]) => {
     const names = [];
     theCharts.zoomTo(low, high);
     await new Promise(requestAnimationFrame);  // uPlot sets its scales a little later
-    theMap.label = (context, x, y, text) => names.push(text);
+    theMap.marks.label = (context, x, y, text) => names.push(text);
     theMap.draw();
-    delete theMap.label;
+    delete theMap.marks.label;
     return names.filter((one) => one !== "start");
 }"""
 

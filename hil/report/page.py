@@ -30,7 +30,7 @@ from onboard.errors import OnboardError
 
 PAGE = Path(__file__).parent / "page"
 STYLES = ("vendor/uPlot.min.css", "page.css")
-SCRIPTS = ("vendor/uPlot.iife.min.js", "data.js", "lanes.js", "charts.js", "map.js", "polar.js", "main.js")
+SCRIPTS = ("vendor/uPlot.iife.min.js", "data.js", "lanes.js", "charts.js", "marks.js", "map.js", "polar.js", "main.js")
 ROWS_AT_MOST = 500
 """Rows of a table; the time line has them all."""
 
