@@ -99,6 +99,10 @@ def keeping_set_points(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(pilot, "_missed", lambda before, rates: replace(before, pending=None))
 
 
+def without_slowing(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(pilot, "SLOW_DOWN_AFTER_MISS", 1.0)
+
+
 def never_giving_up(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(mission, "stop", lambda judged, reason: judged)
 
@@ -131,6 +135,7 @@ BROKEN: list[tuple[str, Patch, str, str]] = [
     ("outliers of localisation",        taking_any_fix,       "localization_jump_once", "where it believes to be "),
     ("decisions that are NaN",          taking_any_decision,  "engine_nan",             "it stands from tick "),
     ("misses",                          keeping_set_points,   "engine_slow",            "lost engine: "),
+    ("half speed after a miss",         without_slowing,      "engine_slow",            "0.60 m/s are wanted "),
     ("giving up",                       never_giving_up,      "base_deaf",              'its state is "'),
     ("the last stop",                   without_last_stop,    "drive_lost",             "the run ended without a stop"),
     ("cancel",                          keeping_cancelled,    "goal_lost",              "never so: stands"),

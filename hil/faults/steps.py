@@ -35,6 +35,7 @@ class Step:
     stamps_ns: when what is newest of each camera that works, and of each ready-made scan by its topic, was taken
     goals:     asked for in this tick
     filtered:  where the robot believes to be, in the start frame; None before the first goal
+    wanted:    by policy, recovery or operator, before the limits; a stop where nobody wanted anything
     heard:     whether what came in is known; off the wire it is not
     """
 
@@ -52,6 +53,7 @@ class Step:
     teleop: Teleop | None = None
     due: Due = Due.NOTHING
     filtered: Pose | None = None
+    wanted: Twist = STOP
     heard: bool = True
 
     @property
@@ -74,7 +76,7 @@ def step_of(record: TickRecord) -> Step:
     return Step(
         slot.number, slot.start_ns, slot.missed, record.command, record.reason, record.state, bool(record.recovery),
         inputs.odometry, _stamps(inputs), inputs.e_stop, len(inputs.goals), inputs.teleop, due,
-        None if record.filtered is None else record.filtered.pose,
+        None if record.filtered is None else record.filtered.pose, record.wanted,
     )  # fmt: skip
 
 
@@ -89,7 +91,7 @@ def step_of_recorded(tick: RecordedTick) -> Step:
     return Step(
         told.slot, told.start_ns, told.missed, Twist(*told.command), told.reason, told.state, bool(told.recovery),
         inputs.odometry, _stamps(inputs) | stamps, inputs.e_stop, len(inputs.goals), inputs.teleop, due,
-        Pose(*told.filtered[:3]) if told.filtered else None,
+        Pose(*told.filtered[:3]) if told.filtered else None, Twist(*told.wanted) if told.wanted else STOP,
     )  # fmt: skip
 
 
