@@ -12,7 +12,7 @@ import numpy as np
 
 from hil.replay.player import Played
 from onboard.drivers.onboard_types import Tick
-from onboard.drivers.record_tick import tick_message
+from onboard.drivers.tick_message import tick_message
 from onboard.keyframe import decode, encode
 from onboard.messages import Scan
 from onboard.robot import RobotState
@@ -127,4 +127,4 @@ def _apart(a: Value, b: Value) -> float:
     numbers = all(isinstance(one, (int, float)) and not isinstance(one, bool) for one in (a, b))
     if not numbers or a is None or b is None or not (math.isfinite(a) and math.isfinite(b)):  # type: ignore[arg-type]
         return math.inf
-    return abs(a - b)  # type: ignore[operator]
+    return float(abs(a - b))  # type: ignore[operator]
