@@ -13,7 +13,11 @@ from typer.testing import CliRunner
 from view_bench import record_drive
 
 from hil.__main__ import app
+from hil.recording import open_recording
+from hil.replay.compared import Compared, FieldCount, Found, SessionCount
+from hil.replay.fields import Difference
 from hil.report.command import Pages
+from hil.report.page import write_report
 from onboard.errors import OnboardError
 
 
@@ -73,6 +77,17 @@ def test_a_file_of_several_sessions_is_a_page_of_each(drive, tmp_path):
     assert second.name == "both-second.html"
     assert "this page is about second." in second.read_text()
     assert done.stdout.splitlines() == [f"{page}: {page.stat().st_size / 1e6:.1f} MB" for page in (first, second)]
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_of_the_replay_of_several_sessions_the_page_is_about_the_one_that_differs(drive, tmp_path, place):
+    join_sessions(drive, tmp_path / "both.mcap")
+    with open_recording(tmp_path / "both.mcap") as recording:
+        counts = [SessionCount(session, ticks=90) for session in recording.sessions]
+    counts[place].first = Found(5, 0.2, Difference("scan", "ranges_m", "[0]", 1.0, 2.0, 1.0))
+    outcome = Compared("both.mcap", counts, counts[place].first, {"ranges_m": FieldCount(1, 1.0, 1)})
+    write_report(tmp_path / "x.html", [tmp_path / "both.mcap"], outcome=outcome)
+    assert f"this page is about {counts[place].session.name}." in (tmp_path / "x.html").read_text()
 
 
 def test_one_page_of_several_sessions_is_refused(drive, tmp_path):

@@ -13,6 +13,7 @@ import jinja2
 import numpy as np
 from markupsafe import Markup
 
+from hil.recording import session_name
 from hil.replay.compared import Compared
 from hil.replay.opinion import Opinion
 from hil.report.contents import contents_of
@@ -21,7 +22,7 @@ from hil.report.figures import QUANTILES, drives_of, endings, headline, times, t
 from hil.report.listed import happened
 from hil.report.moments import lanes_of, moments_of
 from hil.report.packed import millimetres, packed
-from hil.report.reading import read_story
+from hil.report.reading import read_stories, read_story
 from hil.report.story import Story
 from hil.report.surroundings import surroundings_of
 from hil.report.tables import began, changes_of, notes_of, record_of, tiles_of
@@ -40,14 +41,24 @@ Outcome = Compared | Opinion
 def write_report(
     path: Path, recordings: Sequence[Path], *, outcome: Outcome | None = None, map_name: str | None = None
 ) -> None:
-    """Write the page of one session.
+    """Write the page of one session; of a file that holds several, of that in which its replay first differs.
 
     recordings: its files, in their order (`replay.sources.takes_of`)
     outcome:    of its replay, None for the page of a run
     map_name:   a map that ships, or a file (`maps.load_map`), drawn under the path
     Raises InputError for what cannot be read, OnboardError where the page cannot be written; both name the file.
     """
-    write_page(path, read_story(recordings), outcome=outcome, map_name=map_name)
+    story = _differing(recordings, outcome) if isinstance(outcome, Compared) else read_story(recordings)
+    write_page(path, story, outcome=outcome, map_name=map_name)
+
+
+def _differing(recordings: Sequence[Path], outcome: Compared) -> Story:
+    """Return the session of the first difference, the first one where there is none."""
+    stories = read_stories(recordings)
+    if len(stories) == 1:
+        return stories[0]
+    name = next((one.session.name for one in outcome.sessions if outcome.first and one.first is outcome.first), "")
+    return next((one for one in stories if session_name(one.session) == name), stories[0])
 
 
 def write_page(path: Path, story: Story, *, outcome: Outcome | None = None, map_name: str | None = None) -> None:
