@@ -81,7 +81,7 @@ class Situation:
     """What the limits look at, this tick.
 
     goal_accepted:       a goal was accepted since the last tick
-    odometry_arrival_ns: arrival of the newest odometry taken in, None before the first
+    odometry_arrival_ns: arrival of the newest odometry that went on (`OdometryState.fresh_ns`), None before the first
     scan:                the scan for the limits, None before the first
     policy_scan:         what the policy sees; None is the same
     speed_limit_mps:     newest word from outside, 0 for no limit; None before the first

@@ -12,7 +12,9 @@ the increment of the base's own pose, and the twist is only reported.
                                     difference, so that a step of the sender's clock is not driven through
     same stamp again                counted, ignored
     older stamp                     counted, ignored; the third in a row, or a step back of more than a second, is a new
-                                    clock: the state goes on from there without motion and forgets its history
+                                    clock: the state goes on from there without motion and forgets its history. It is
+                                    fresh again with the next message that goes on: of a clock that runs backward
+                                    nothing is integrated, and the limits must see that it is stale
     not finite, or beyond a limit   refused with a reason and counted; nothing moves. After an impossible jump of the
                                     base's own pose the next increment counts from where it jumped to
 """
@@ -71,7 +73,8 @@ class OdometryState:
     pose:        odom_from_base
     twist:       newest body twist
     stamp_ns:    stamp of the newest message taken, sender's clock; None before the first
-    arrival_ns:  its arrival, monotonic: staleness is judged by this. Ignored and refused messages do not refresh it
+    arrival_ns:  its arrival, monotonic; ignored and refused messages do not change it
+    fresh_ns:    arrival of the newest message that was the first or went on, by which staleness is judged
     covariance:  (3, 3) of x, y, yaw in the odom frame since the first message [m^2, m rad, rad^2]
     travelled_m: length of the path so far
     moving_s:    time in motion so far, the measure of the noise
@@ -85,6 +88,7 @@ class OdometryState:
     twist: Twist = STOP
     stamp_ns: int | None = None
     arrival_ns: int | None = None
+    fresh_ns: int | None = None
     covariance: Covariance = field(default_factory=lambda: np.zeros((3, 3)))
     travelled_m: float = 0.0
     moving_s: float = 0.0
@@ -215,6 +219,7 @@ def _restarted(state: OdometryState, message: OdometryMessage) -> OdometryState:
         twist=message.twist,
         stamp_ns=message.stamp_ns,
         arrival_ns=message.arrival_ns,
+        fresh_ns=message.arrival_ns,
         base_pose=message.pose,
         backward_in_row=0,
         history=(),
@@ -226,7 +231,8 @@ def _backward(state: OdometryState, message: OdometryMessage, step_ns: int) -> O
     counted = replace(state, backward=state.backward + 1, backward_in_row=state.backward_in_row + 1)
     if counted.backward_in_row < BACKWARD_TO_REBASE and step_ns <= BACKWARD_STEP_NS:
         return counted
-    return _restarted(replace(counted, rebased=state.rebased + 1, messages=state.messages + 1), message)
+    rebased = replace(counted, rebased=state.rebased + 1, messages=state.messages + 1)
+    return replace(_restarted(rebased, message), fresh_ns=state.fresh_ns)
 
 
 def _forward(
@@ -254,6 +260,7 @@ def _forward(
         twist=message.twist,
         stamp_ns=message.stamp_ns,
         arrival_ns=message.arrival_ns,
+        fresh_ns=message.arrival_ns,
         covariance=grown(state.covariance, state.pose, pose, moving_s),
         travelled_m=state.travelled_m + travelled_m,
         moving_s=state.moving_s + moving_s,

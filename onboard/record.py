@@ -25,7 +25,7 @@ from onboard.record_queue import Message, Payload, Queued, RecordQueue, Signal
 from onboard.repair import Repair
 from onboard.scheduler import NS_PER_S
 
-FORMAT = "2"
+FORMAT = "3"
 """Version of what our topics mean; a replay refuses or migrates others."""
 
 BYTES_PER_MB = 1_000_000

@@ -264,7 +264,7 @@ class Runtime:
             e_stop=inputs.e_stop,
             goal_accepted=accepted,
             teleop=inputs.teleop,
-            odometry_arrival_ns=state.wheels.arrival_ns,
+            odometry_arrival_ns=state.wheels.fresh_ns,
             scan=guarded,
             policy_scan=fused,
             speed_limit_mps=inputs.speed_limit_mps,

@@ -20,7 +20,7 @@ def story(ticks: int = 30, **changes: Any) -> Story:
     none: dict[int, Any] = {}
     rows: dict[str, Any] = {
         "files": (Path("drive.mcap"),),
-        "session": {"robot": "robot", "format": "2", "file_number": "0"},
+        "session": {"robot": "robot", "format": "3", "file_number": "0"},
         "config": Config(),
         "mounts": MOUNTS,
         "sessions": ("drive",),

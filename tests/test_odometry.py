@@ -316,3 +316,21 @@ def test_states_are_values() -> None:
     advance(before, message(4 * PERIOD_NS, AHEAD), SECTION)
     assert before.pose == kept.pose
     np.testing.assert_array_equal(before.covariance, kept.covariance)
+
+
+def test_a_clock_that_runs_backward_refreshes_nothing() -> None:
+    """Every third message is a new clock, and nothing is integrated: the limits must see that it is stale."""
+    state = advance(OdometryState(), message(1000 * MS, AHEAD, arrival_ns=1000 * MS), SECTION)
+    for number in range(1, 13):
+        state = advance(state, message((1000 - 33 * number) * MS, AHEAD, arrival_ns=(1000 + 33 * number) * MS), SECTION)
+    assert (state.rebased, state.fresh_ns) == (4, 1000 * MS)
+    assert state.pose == IDENTITY
+
+
+def test_a_clock_that_was_set_back_is_fresh_with_the_first_message_that_goes_on() -> None:
+    state = advance(OdometryState(), message(1000 * MS, arrival_ns=1000 * MS), SECTION)
+    fresh = []
+    for number in range(1, 5):
+        state = advance(state, message((400 + 33 * number) * MS, arrival_ns=(1000 + 33 * number) * MS), SECTION)
+        fresh.append(state.fresh_ns)
+    assert fresh == [1000 * MS, 1000 * MS, 1000 * MS, 1132 * MS]

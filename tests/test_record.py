@@ -89,7 +89,7 @@ def test_the_file_says_what_recorded_it(tmp_path: Path) -> None:
     told = session_record(path)
     assert told["mounts"] == "m"
     assert int(told["wall_minus_monotonic_ns"]) == WALL_NS - NOW_NS
-    assert told["format"] == FORMAT == "2"
+    assert told["format"] == FORMAT == "3"
 
 
 MESSAGE = st.tuples(

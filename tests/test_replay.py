@@ -158,8 +158,8 @@ def test_where_nothing_can_be_played_nothing_is_called_identical(
 def test_an_older_format_is_refused_by_name(
     drive: tuple[Path, list[TickRecord]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hil.replay.acts.FORMAT", "3")
-    with pytest.raises(InputError, match="recorded in format 2, this version replays 3"):
+    monkeypatch.setattr("hil.replay.acts.FORMAT", "4")
+    with pytest.raises(InputError, match="recorded in format 3, this version replays 4"):
         again(drive[0])
 
 

@@ -18,28 +18,13 @@ SETTLED_S = 0.5
 
 def place_stays(run: Run, config: Config) -> str:
     """Check that where the robot believes to be does not leap from one tick to the next."""
-    return _leap(run, config, STEP_SLACK_M)
-
-
-def place_lags(run: Run, config: Config) -> str:
-    """Check that it leaps no further than the wheels went under the fault, where that way could not be counted."""
-    during = run.during
-    ways_m = [
-        abs(now.odometry[-1].twist.v_mps) * (now.now_ns - before.now_ns) / NS_PER_S
-        for before, now in itertools.pairwise(during)
-        if now.odometry
-    ]
-    return _leap(run, config, STEP_SLACK_M + sum(ways_m))
-
-
-def _leap(run: Run, config: Config, slack_m: float) -> str:
     most_mps = config.odometry.max_speed_mps
     lived = [step for step in run.steps if step.now_ns >= run.onset_ns and step.filtered is not None]
     for before, now in itertools.pairwise(lived):
         if before.filtered is None or now.filtered is None:
             continue
         leapt_m = distance(before.filtered, now.filtered)
-        if leapt_m > slack_m + most_mps * (now.now_ns - before.now_ns) / NS_PER_S:
+        if leapt_m > STEP_SLACK_M + most_mps * (now.now_ns - before.now_ns) / NS_PER_S:
             return f"where it believes to be leaps by {leapt_m:.2f} m in slot {now.slot}"
     return ""
 

@@ -131,8 +131,8 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         "time_backward", "the clock of the wheels runs backward",
-        Must(During.DRIVES, checks=(checks.no_contact, checks.place_lags)),
-        "odometry.py: the third in a row is a new clock; the way is not counted until a fix tells of it",
+        Must(During.STANDS, timeouts=(WHEELS,), reasons=("stale_odometry",)),
+        "odometry.py: what goes back refreshes nothing; then R5 of limits.py",
         lambda scene: input_faults.ClockBackward(),
     ),
     Fault(
