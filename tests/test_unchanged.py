@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from replay_references import office_images
 
 from onboard.messages import DepthFrame, OdometryMessage, Twist
 from onboard.unchanged import UnchangedWatch
@@ -101,3 +102,12 @@ def test_one_stuck_camera_leaves_the_others() -> None:
         frames = {"front": frame(number, picture(1)), "left": frame(number, picture(number), "left")}
         left = watch.believed(frames, [next(base)])
     assert list(left) == ["left"]
+
+
+def test_a_real_camera_shows_no_picture_twice() -> None:
+    """Forty frames of a RealSense camera that hardly moves: believed, however far the base said that it went."""
+    watch, base = UnchangedWatch(LIMIT_M), moving(3.0)
+    pictures = list(office_images())
+    assert len(pictures) == 40
+    for number, depth in enumerate(pictures):
+        assert watch.believed({"front": frame(number, depth)}, [next(base)])
