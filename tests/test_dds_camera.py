@@ -229,8 +229,10 @@ def test_color_camera(wires):
     assert "'mono8'" in camera.health().reason
 
 
-def test_pictures_that_come_late_at_an_even_pace_age_by_that(wires):
+@pytest.mark.parametrize(("judge_late", "ages_ms"), [(True, [0, 0, 100, None, None, 0]), (False, [0] * 6)])
+def test_pictures_that_come_late_at_an_even_pace_age_by_that(wires, monkeypatch, judge_late, ages_ms):
     """As through a network that has filled its queues: by their arrival they would be new."""
+    monkeypatch.setattr(wires[0], "section", wires[0].section.model_copy(update={"judge_late": judge_late}))
     camera, first_ns = DdsDepthCamera(wires[0], FRONT, CAMERAS), 1000 * NS_PER_S
     found = []
     for number, late_ms in enumerate((20, 20, 120, 420, 420, 20)):
@@ -241,4 +243,4 @@ def test_pictures_that_come_late_at_an_even_pace_age_by_that(wires):
         found.append(None if frame is None else (now_ns - frame.stamp_ns) // MS)
         if frame is None:
             assert camera.health().reason == "no image for 400 ms, limit 300 ms, which came 400 ms late"
-    assert found == [0, 0, 100, None, None, 0]
+    assert found == ages_ms

@@ -75,12 +75,12 @@ def uncovered(patch: pytest.MonkeyPatch) -> None:
 def taking_repeats(patch: pytest.MonkeyPatch) -> None:
     """A repeat is found a second time by its picture, and a third time since it is late by its stamp."""
     unwatched(patch)
-    patch.setattr(sender_clock.SenderClock, "late_ns", lambda self, stamp_ns, now_ns: 0)
+    patch.setattr(sender_clock.SenderClock, "take", lambda self, stamp_ns, now_ns: 0)
     patch.setattr(sender_clock, "NEW_CLOCK_NS", -(10**18))
 
 
 def taking_late_ones(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(sender_clock.SenderClock, "late_ns", lambda self, stamp_ns, now_ns: 0)
+    patch.setattr(sender_clock.SenderClock, "take", lambda self, stamp_ns, now_ns: 0)
 
 
 def taking_any_odometry(patch: pytest.MonkeyPatch) -> None:

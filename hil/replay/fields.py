@@ -112,14 +112,23 @@ def _unequal(path: str, a: Any, b: Any) -> Iterator[tuple[str, Value, Value]]:
     elif isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)) and len(a) == len(b):
         for number, (left, right) in enumerate(zip(a, b, strict=True)):
             yield from _unequal(f"{path}[{number}]", left, right)
-    elif not (a == b or (isinstance(a, float) and isinstance(b, float) and math.isnan(a) and math.isnan(b))):
+    elif not _alike(a, b):
         yield path, _leaf(a), _leaf(b)
+
+
+def _alike(a: Any, b: Any) -> bool:
+    """Return whether two leaves are the same. An array is one where the other is none, or of another shape."""
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return False
+    return bool(a == b) or (isinstance(a, float) and isinstance(b, float) and math.isnan(a) and math.isnan(b))
 
 
 def _leaf(value: Any) -> Value:
     """Return a value as it is shown."""
     if isinstance(value, Enum):
         return str(value.value)
+    if isinstance(value, np.ndarray):
+        return f"array of shape {value.shape}"
     return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
 
 

@@ -81,7 +81,8 @@ class _Newest:
         self.late_ns = 0
         self.reason = NOTHING_YET
         self._reader = wire.reader(topic)
-        self._clock = SenderClock(judges_late=wire.section.judge_late)
+        self._clock = SenderClock()
+        self._judges_late = wire.section.judge_late
         self._stale_ms = stale_ms
 
     def take(self, now_ns: int) -> Image | None:
@@ -96,7 +97,8 @@ class _Newest:
             self.repeated += 1
             return None
         self.sent_ns = stamp_ns
-        self.late_ns = self._clock.late_ns(stamp_ns, now_ns) if stamp_ns else 0
+        late_ns = self._clock.take(stamp_ns, now_ns) if stamp_ns else 0
+        self.late_ns = late_ns if self._judges_late else 0
         return sample
 
     def is_fresh(self, stamp_ns: int, now_ns: int) -> bool:

@@ -1,10 +1,9 @@
 """Scans that come ready-made over DDS: a laser's, or those of a simulator.
 
-A scan's stamp is the tick that took it, less what it came later than the quickest one (`sender_clock.py`): the sender's
-clock need not be ours. But that clock must go on: a scan whose header is not stamped later than the last one taken is a
-frozen or repeated one, and is refused. A step back of more than `NEW_CLOCK_NS` is taken for another clock; so a long
-recording that is played again is not told from those. After a smaller one scans are refused until the old time is
-reached again.
+A scan's stamp is the tick that took it: the sender's clock need not be ours. But that clock must go on: a scan whose
+header is not stamped later than the last one taken is a frozen or repeated one, and is refused. A step back of more
+than `sender_clock.NEW_CLOCK_NS` is taken for another clock; so a long recording that is played again is not told from
+those. After a smaller one scans are refused until the old time is reached again.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class DdsScans:
         self._section = wire.section
         self._readers = {name: wire.reader(scan_source(name)) for name in topics}
         self._newest: dict[str, Scan] = {}
-        self._clocks = {name: SenderClock(judges_late=wire.section.judge_late) for name in topics}
+        self._clocks = {name: SenderClock() for name in topics}
         self._refused: Counter[str] = Counter()
 
     def take(self, now_ns: int) -> Mapping[str, Scan]:
@@ -63,8 +62,8 @@ class DdsScans:
                 raise InputError(f"it is in frame {frame!r}, scans are taken in {base!r}")
             if not clock.goes_on(stamp_ns):
                 raise InputError(f"its stamp {stamp_ns} ns is not later than the last one's, {clock.newest_ns} ns")
-            rays = rays_from_ros(sample)
-            self._newest[name] = scan_of_rays(rays, now_ns - clock.late_ns(stamp_ns, now_ns))
+            self._newest[name] = scan_of_rays(rays_from_ros(sample), now_ns)
+            clock.take(stamp_ns, now_ns)
         except InputError as error:
             self._refused[name] += 1
             if self._refused[name] == 1:

@@ -19,13 +19,9 @@ SPANS = 12
 
 
 class SenderClock:
-    """What is known of one sender's clock. newest_ns: the newest stamp that was taken, None before the first.
+    """What is known of one sender's clock. newest_ns: the newest stamp that was taken, None before the first."""
 
-    judges_late: whether its pace is ours; a simulator's need not be, and nothing is late by it then
-    """
-
-    def __init__(self, *, judges_late: bool) -> None:
-        self._judges_late = judges_late
+    def __init__(self) -> None:
         self.newest_ns: int | None = None
         self._quickest: deque[tuple[int, int]] = deque(maxlen=SPANS)
 
@@ -34,7 +30,7 @@ class SenderClock:
         newest_ns = self.newest_ns
         return newest_ns is None or stamp_ns > newest_ns or stamp_ns < newest_ns - NEW_CLOCK_NS
 
-    def late_ns(self, stamp_ns: int, now_ns: int) -> int:
+    def take(self, stamp_ns: int, now_ns: int) -> int:
         """Take a stamp that goes on, and return how much longer it was under way than the quickest one [ns].
 
         now_ns: CLOCK_MONOTONIC at its arrival. A clock that is set forward makes nothing late; as stamps go on, one
@@ -49,4 +45,4 @@ class SenderClock:
             self._quickest.append((span, min(least_ns, took_ns)))
         else:
             self._quickest.append((span, took_ns))
-        return took_ns - min(least_ns for _, least_ns in self._quickest) if self._judges_late else 0
+        return took_ns - min(least_ns for _, least_ns in self._quickest)
