@@ -85,3 +85,13 @@ def test_a_folder_without_it_says_so(places: tuple[Path, Path, Path], tmp_path: 
     sha256 = load_manifest(here).sha256[:12]
     assert f"(sha256 {sha256}), which is none of the 1 models in {tmp_path}" in done.stderr.replace("\n", "")
     assert run(drive, "--model", tmp_path / "nothing").exit_code == 2
+
+
+def test_faults_of_a_recording_find_it_too(places: tuple[Path, Path, Path]) -> None:
+    drive, here, _ = places
+    asked = ["faults", str(drive), "--only", "odometry_stopped"]
+    lost = CliRunner().invoke(app, asked)
+    assert str(lost.exception).endswith("; --model says where it is")
+    found = CliRunner().invoke(app, [*asked, "--model", str(here.parent)])
+    assert "was driven by" not in found.output + str(found.exception)
+    assert " 0 failed, " in found.output

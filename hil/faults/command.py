@@ -24,6 +24,7 @@ from hil.faults.simulated import EPISODE, MAP, TAIL_S, Site
 from hil.faults.stand import Drive
 from hil.faults.table import FAULTS
 from hil.faults.verdict import Status, Verdict
+from hil.replay.command import ModelOption
 from hil.replay.policies import Policies
 from hil.scenario import choose
 from hil.world import Body
@@ -73,6 +74,7 @@ def faults_command(
     from_s: Annotated[
         float, typer.Option("--from", min=0.0, help="Earliest second of the recording.", callback=finite)
     ] = 0.0,
+    model: ModelOption = None,
     force: Annotated[bool, typer.Option("--force", help="Go on with another model than the one that drove.")] = False,
     map_name: Annotated[str, typer.Option("--map", help="With --sim: the building.")] = MAP,
     episode: Annotated[int, typer.Option("--episode", min=0, help="With --sim: start and goal.")] = EPISODE,
@@ -97,7 +99,7 @@ def faults_command(
         raise InputError("faults: name a recording, or --sim")
     if recording is not None:
         source = str(recording)
-        judged_by, verdicts = _over_recording(console, faults, recording, from_s, seed, force)
+        judged_by, verdicts = _over_recording(console, faults, recording, from_s, seed, model, force)
     else:
         source = f"simulation of {map_name}, episode {episode}, seed {seed}"
         given = demo_config(_named(load_config(config or DEFAULT_ROBOT / "onboard.toml")), policy)
@@ -127,12 +129,18 @@ def _named(given: Config) -> Config:
 
 
 def _over_recording(
-    console: Console, faults: Sequence[Fault], path: Path, from_s: float, seed: int, force: bool
+    console: Console,
+    faults: Sequence[Fault],
+    path: Path,
+    from_s: float,
+    seed: int,
+    model: Path | None,
+    force: bool,
 ) -> tuple[Config, list[Verdict]]:
     lasts_s = max((fault.lasts_s for fault in faults if fault.in_recordings), default=LASTS_S) + TAIL_S
     excerpt = choose_excerpt(path, lasts_s, from_s)
     console.print(f"{path}: the faults begin at {excerpt.t_s:.1f} s", markup=False, soft_wrap=True)
-    with contextlib.closing(Policies()) as policies:
+    with contextlib.closing(Policies(place=model)) as policies:
         policy = policies.that_drove(str(path), excerpt.session, excerpt.plant, force)
         verdicts = [in_recording(fault, excerpt, policy, seed) for fault in _shown(console, faults)]
     return excerpt.session.config, verdicts

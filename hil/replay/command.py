@@ -27,6 +27,11 @@ from onboard.errors import InputError
 
 DIFFERS, UNREADABLE = 1, 2
 
+ModelOption = Annotated[
+    Path | None,
+    typer.Option("--model", exists=True, help="The model that drove, or a folder with it, if it is not where it was."),
+]
+
 
 def replay_command(
     recordings: Annotated[
@@ -43,12 +48,7 @@ def replay_command(
         str | None,
         typer.Option("--policy", help="What another would have done: reactive, one that ships, a model."),
     ] = None,
-    model: Annotated[
-        Path | None,
-        typer.Option(
-            "--model", exists=True, help="The model that drove, or a folder with it, if it is not where it was."
-        ),
-    ] = None,
+    model: ModelOption = None,
     force: Annotated[
         bool,
         typer.Option("--force", help="Go on with another model than the one that drove, or mounts that do not fit."),
