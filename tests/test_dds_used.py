@@ -1,4 +1,4 @@
-"""What is told of the images that a tick used comes back from the wire as it was, and only what was had is named."""
+"""What is told of the images that a tick used comes back from the wire as it was, and only what had come is named."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from onboard.tick import Acted, TickRecord
 
 MS = 1_000_000
 START_NS = 5_000 * MS
+NEWEST = {"front": 111, "rear": 222, "color": 333}
 STAGES = {"inbox": MS, "odometry": MS, **dict.fromkeys(("scan", "policy", "limits", "send"), 0)}
 
 
@@ -51,8 +52,8 @@ def record() -> TickRecord:
 
 
 def told(wire: Wire, of: TickRecord) -> Used:
-    """Return what comes over the wire of a tick, 9 ms after its start."""
-    cameras = {"front": Camera(111), "rear": Camera(222), "color": Camera(333)}
+    """Return what comes over the wire of a tick, 9 ms after its start; the rear camera's lens is covered."""
+    cameras = {"front": Camera(111), "rear": Camera(222), "left": Camera(0), "color": Camera(333)}
     listener = UsedImages(wire, "robot", SimulatedClock(START_NS + 9 * MS), cameras)
     reader = wire.reader("used")
     assert wait_until(lambda: bool(reader.writers()), 5.0)
@@ -64,7 +65,7 @@ def test_a_tick_without_a_decision(wire: Wire) -> None:
     before_ns = wall_ns()
     used = told(wire, replace(record(), sensed=None))
     assert before_ns <= used.told_ns <= wall_ns()
-    expected = Used(used.told_ns, 9 * MS, 3 * MS, 5 * MS, 70, 2, 0, 0, 0, "policy", {"front": 111, "color": 333})
+    expected = Used(used.told_ns, 9 * MS, 3 * MS, 5 * MS, 70, 2, 0, 0, 0, "policy", NEWEST)
     assert used == expected
 
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from onboard.counters import STAGES, Counters
-from onboard.drivers.dds_camera import COLOR
 from onboard.drivers.ros_messages import ns_from_time, ros_diagnostics
 from onboard.drivers.ros_types import DiagnosticArray
 from onboard.drivers.wire import Wire
@@ -50,7 +49,8 @@ class Used:
     acted:     number of the decision of which this command is the first, 0 when none
     acting_ns: from that decision's sensing to this command [ns]
     reason:    what shaped the command
-    images:    camera -> stamp of the image that the tick had, in the clock of its sender [ns]
+    images:    camera -> stamp of the newest image that the tick knew of, in the clock of its sender [ns]; one that it
+               judged to be of no use, of a covered lens say, is known too: its command heeds that nobody looks there
     """
 
     told_ns: int
@@ -77,7 +77,6 @@ class UsedImages:
     def tick(self, record: TickRecord, counters: Counters) -> None:
         """Publish what one tick used. Raises DriverError."""
         now_ns, acted = self._clock.now_ns(), record.acted
-        had = {*record.inputs.depth, *([COLOR] if record.inputs.color is not None else [])}
         in_force = acted is not None and acted.decision is not None
         values: dict[str, object] = {
             "slot": record.slot.number,
@@ -88,7 +87,7 @@ class UsedImages:
             "sensed": record.sensed.number if record.sensed is not None else 0,
             "acted": acted.number if acted is not None and in_force else 0,
             "acting_ns": record.sent_ns - acted.sensed_ns if acted is not None and in_force else 0,
-            **{f"{IMAGE}{name}": camera.sent_ns for name, camera in self._cameras.items() if name in had},
+            **{f"{IMAGE}{name}": camera.sent_ns for name, camera in self._cameras.items() if camera.sent_ns},
         }
         self._writer.write(ros_diagnostics(wall_ns(), self._robot, [("used", 0, record.reason, values)]))
 
