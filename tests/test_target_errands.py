@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from rooms import room
 
-from hil.episode_files import EpisodeSet
+from hil.episode_files import MAX_M, MIN_M, load_episodes
 from hil.routes import Episode
-from hil.target import errands as errands_module
 from hil.target.errands import AGAIN_S, Errands, Place, choose_place, driving
+from hil.target.errands import GOALS as GOALS_DRAWN
 from hil.world import Body
 from onboard.errors import InputError
 from onboard.messages import Pose
@@ -56,20 +58,18 @@ def test_driving(state: str, expected: bool) -> None:
     assert driving(state) is expected
 
 
-@pytest.fixture
-def committed(monkeypatch: pytest.MonkeyPatch) -> EpisodeSet:
-    """Three episodes, in place of those of any map."""
-    rows = tuple(Episode(Pose(0.0, 0.0, 0.0), (float(number), 0.0), 1.0) for number in range(3))
-    known = EpisodeSet("gdc1", "gdc1", "Gates", None, 1, room(3.0, 3.0), rows)
-    monkeypatch.setattr(errands_module, "load_episodes", lambda name: known)
-    return known
+def test_goals_go_on_from_one_to_the_next_as_far_as_policies_are_trained_for() -> None:
+    place = choose_place("apartment", 1, None, Body())
+    assert len(place.episodes) == GOALS_DRAWN
+    for before, after in itertools.pairwise(place.episodes):
+        assert (after.start.x_m, after.start.y_m) == before.goal_xy_m
+        assert MIN_M <= after.geodesic_m <= MAX_M
 
 
-def test_committed_episodes_go_round_from_the_one_that_was_asked_for(committed: EpisodeSet) -> None:
-    place = choose_place("gdc1", 1, 1, Body())
-    assert [episode.goal_xy_m[0] for episode in place.episodes] == [1.0, 2.0, 0.0]
+def test_they_may_begin_with_a_committed_episode() -> None:
+    assert choose_place("apartment", 1, 3, Body()).episodes[0] == load_episodes("apartment").episodes[3]
 
 
-def test_an_episode_that_there_is_not(committed: EpisodeSet) -> None:
-    with pytest.raises(InputError, match="--episode 3: map gdc1 has episodes 0 to 2"):
-        choose_place("gdc1", 1, 3, Body())
+def test_an_episode_that_there_is_not() -> None:
+    with pytest.raises(InputError, match="--episode 99: map apartment has episodes 0 to "):
+        choose_place("apartment", 1, 99, Body())

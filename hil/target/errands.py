@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import cycle
 
-from hil.episode_files import load_episodes, make_set
 from hil.maps import World
-from hil.routes import Episode
+from hil.routes import Episode, free_space
+from hil.scenario import choose
+from hil.tour import tour
 from hil.world import Body
-from onboard.errors import InputError
 from onboard.mission import DRIVING, State
 from onboard.scheduler import NS_PER_S
 
-GOALS = 8
-"""Drawn by seed; after the last one, the first again."""
+GOALS = 60
+"""Each from where the last one lies, as far as those that a policy is trained for; after them, the first again."""
 AGAIN_S = 2.0
 """A goal that the robot has not begun to drive to by then is followed by the next one."""
 
@@ -28,14 +28,13 @@ class Place:
 
 
 def choose_place(map_name: str, seed: int, number: int | None, body: Body) -> Place:
-    """Return episodes drawn by seed in any map, or the committed ones from `number` on. Raises InputError."""
-    if number is None:
-        drawn = make_set(map_name, seed, GOALS, body)
-        return Place(drawn.world, drawn.episodes)
-    known = load_episodes(map_name)
-    if number >= len(known.episodes):
-        raise InputError(f"--episode {number}: map {map_name} has episodes 0 to {len(known.episodes) - 1}")
-    return Place(known.world, (*known.episodes[number:], *known.episodes[:number]))
+    """Return a way from goal to goal by seed, in any map; `number` is a committed episode to begin with.
+
+    Raises InputError.
+    """
+    scenario = choose(map_name, seed, number, body)
+    space = free_space(scenario.world, body)
+    return Place(scenario.world, tuple(tour(space, scenario.episode, GOALS, seed)))
 
 
 class Errands:
