@@ -210,8 +210,8 @@ class DdsSection(Section):
 
     resend:       for a network that loses packets (radio): streams and images too are sent again when lost, in packets
                   that the network does not cut up. Their senders must then offer reliable delivery. Every end says so
-    judge_late:   images count as so much older as they came later, by their stamps, than the quickest of the last two
-                  minutes; not for senders whose clock does not keep real time, as a simulator's
+    judge_late:   images count as so much older as they came later, by their stamps, than the quickest so far; not for
+                  senders whose clock does not keep real time, as a simulator's
     publish_used: tell on `onboard/used` with every command which images its tick had, and when (`onboard-hil target`)
     """
 

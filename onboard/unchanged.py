@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from onboard.geometry import IDENTITY, between, distance
 from onboard.messages import DepthFrame, OdometryMessage
 from onboard.scheduler import NS_PER_S
 
@@ -38,7 +39,7 @@ class UnchangedWatch:
     def __init__(self, limit_m: float) -> None:
         self._limit_m = limit_m
         self._way_m = 0.0
-        self._heard_ns: int | None = None
+        self._heard: OdometryMessage | None = None
         self._pictures: dict[str, _Picture] = {}
 
     def believed(self, frames: Mapping[str, DepthFrame], odometry: Sequence[OdometryMessage]) -> dict[str, DepthFrame]:
@@ -69,8 +70,12 @@ class UnchangedWatch:
         self._pictures[name] = _Picture(frame.number, checksum, first_m, self._way_m)
 
     def _move(self, message: OdometryMessage) -> None:
-        heard_ns, self._heard_ns = self._heard_ns, message.arrival_ns
-        speed_mps = abs(message.twist.v_mps) + LEVER_M * abs(message.twist.w_radps)
-        if heard_ns is None or not math.isfinite(speed_mps):
+        before, self._heard = self._heard, message
+        if before is None:
             return
-        self._way_m += speed_mps * min((message.arrival_ns - heard_ns) / NS_PER_S, LONGEST_STEP_S)
+        elapsed_s = min((message.arrival_ns - before.arrival_ns) / NS_PER_S, LONGEST_STEP_S)
+        ways_m = [(abs(message.twist.v_mps) + LEVER_M * abs(message.twist.w_radps)) * elapsed_s]
+        if message.pose is not None and before.pose is not None:
+            step = between(before.pose, message.pose)
+            ways_m.append(distance(IDENTITY, step) + LEVER_M * abs(step.yaw_rad))
+        self._way_m += max(filter(math.isfinite, ways_m), default=0.0)

@@ -240,7 +240,7 @@ def test_pictures_that_come_late_at_an_even_pace_age_by_that(wires, monkeypatch,
         sent(wires, "front/depth/image", ros_image(first_ns + number * 100 * MS, "front", "16UC1", pixels))
         now_ns = (number * 100 + late_ms) * MS
         frame = camera.latest(now_ns)
-        found.append(None if frame is None else (now_ns - frame.stamp_ns) // MS)
+        found.append(None if frame is None else round((now_ns - frame.stamp_ns) / MS))
         if frame is None:
             assert camera.health().reason == "no image for 400 ms, limit 300 ms, which came 400 ms late"
     assert found == ages_ms

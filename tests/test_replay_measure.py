@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from replay_references import REFERENCES
 from replay_rig import short_drive
 
 from hil.recording import Session, open_recording
-from hil.replay.compared import Compared, SessionCount
+from hil.replay.compared import Compared, SessionCount, joined
 from hil.replay.fields import Difference
 from hil.replay.lines import compared_line
 from hil.replay.measure import BIT_FOR_BIT, OF_REFERENCE, Measure, measure_of, tolerant
@@ -23,6 +24,7 @@ from onboard import scan
 
 OTHER = tolerant("other engine")
 BEHIND = 0
+LATER = 2
 
 
 @pytest.fixture(scope="module")
@@ -111,6 +113,29 @@ def test_what_is_too_small_to_matter_elsewhere_is_found_where_it_was_recorded(
     assert set(found.fields) == {"ranges_m"}
     assert (found.outcome, found.within_tolerance) == (outcome, outcome != "differs")
     assert not found.identical
+
+
+def test_the_difference_that_is_told_is_the_first_that_may_not_be(
+    whole: Whole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Last bits of sums differ before it, in every scan, as on another machine."""
+    calls = count()
+    last_bit(monkeypatch)
+    fuse = scan.fuse
+
+    def fused(*given: Any) -> Any:
+        seen, memory = fuse(*given)
+        ranges_m = seen.ranges_m.copy()
+        ranges_m[BEHIND + 1] += np.float32(0.5 if next(calls) >= LATER else 0.0)
+        return replace(seen, ranges_m=ranges_m), memory
+
+    monkeypatch.setattr(scan, "fuse", fused)
+    file = written(whole, tmp_path, {"machine": "reference"})
+    found = replay(file)
+    assert found.first is not None
+    assert (found.outcome, found.first.difference.place, found.first.allowed) == ("differs", f"[{BEHIND + 1}]", False)
+    assert joined([found, found]).first == found.first
+    assert found.sessions[0].first == found.first
 
 
 def test_the_references_belong_to_no_machine() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from replay_references import office_images
 
-from onboard.messages import DepthFrame, OdometryMessage, Twist
+from onboard.messages import DepthFrame, OdometryMessage, Pose, Twist
 from onboard.unchanged import UnchangedWatch
 
 STEP_NS = 100_000_000
@@ -61,6 +61,14 @@ def test_who_is_believed(
         found.append("front" in watch.believed({"front": frame(number, shown)}, [next(base)]))
         assert bool(watch.reason("front")) is not found[-1]
     assert found == believed
+
+
+def test_a_base_that_tells_its_pose_alone_moves_by_it() -> None:
+    watch, believed = UnchangedWatch(LIMIT_M), []
+    for number in range(4):
+        told = OdometryMessage(0, number * STEP_NS, Pose(0.1 * number, 0.0, 0.0), Twist(0.0, 0.0))
+        believed.append(bool(watch.believed({"front": frame(number, picture(1))}, [told])))
+    assert believed == [True, True, False, False]
 
 
 def test_it_says_why() -> None:

@@ -68,8 +68,8 @@ def replay_command(
 
     With --policy only what was decided is compared with what that one would have decided.
 
-    Exit code 0: nothing differs, or within the tolerances; 1: it differs, or less than half of the ticks or scans could
-    be compared; 2: something could not be read.
+    Exit code 0: nothing differs, or within the tolerances; 1: it differs, or less than half of the ticks, or of the
+    scans whose images should be there, could be compared; 2: something could not be read.
     """
     check_json_target(json_file)
     span = WHOLE if to_s is None and from_s == 0.0 else Span(from_s, to_s if to_s is not None else WHOLE.to_s)

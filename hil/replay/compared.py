@@ -23,13 +23,15 @@ LEAST_COMPARED = 0.5
 class Found:
     """A difference and when it was: the tick's slot, and seconds since the session's first tick.
 
-    scans: of that tick, as recorded and as it came out again; those of the limits where theirs differ
+    scans:   of that tick, as recorded and as it came out again; those of the limits where theirs differ
+    allowed: it is within what may differ
     """
 
     tick: int
     t_s: float
     difference: Difference
     scans: tuple[Scan, Scan] | None = None
+    allowed: bool = False
 
 
 @dataclass(slots=True)
@@ -51,7 +53,7 @@ class SessionCount:
     fused:     ticks in which the scan was fused from recorded images
     unfused:   decisions whose scan was not, so that it was not compared, by the reason
     decisions: compared, `same` of them with the same action
-    first:     the first value that differs
+    first:     the first value that differs by more than it may; where none does, the first that differs
     from_s, recorded_s: when the first tick was, and how long those compared took on the robot
     """
 
@@ -97,7 +99,7 @@ class Compared:
     """What a replay of one file came to, by session and in all.
 
     source: path or URL of the file
-    first:  the first value that differs; fields: all of them
+    first:  the first value that differs by more than it may, else the first that differs; fields: all of them
     took_s: how long it took here
     cut_off: what was replayed is a repaired copy
     """
@@ -201,13 +203,13 @@ class Compared:
             count.decisions += 1
             count.same += played.decided.action == played.recorded.told.action
         for one in differences(played):
-            found = Found(played.recorded.told.slot, t_s, one, _scans(played, one))
-            count.first = count.first or found
-            self.first = self.first or found
+            allowed = count.measure.allows(one)
+            found = Found(played.recorded.told.slot, t_s, one, _scans(played, one), allowed)
+            count.first, self.first = _graver(count.first, found), _graver(self.first, found)
             of_field = self.fields.setdefault(one.field, FieldCount())
             of_field.values += 1
             of_field.worst = max(of_field.worst, one.by)
-            of_field.outside += not count.measure.allows(one)
+            of_field.outside += not allowed
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain values."""
@@ -230,7 +232,9 @@ class Compared:
 def joined(parts: Sequence[Compared]) -> Compared:
     """Return what the files of one session came to together."""
     whole = Compared(parts[0].source, [count for one in parts for count in one.sessions])
-    whole.first = next((one.first for one in parts if one.first is not None), None)
+    for part in parts:
+        whole.first = whole.first if part.first is None else _graver(whole.first, part.first)
+    whole.cut_off = any(one.cut_off for one in parts)
     whole.took_s = sum(one.took_s for one in parts)
     for part in parts:
         for name, one in part.fields.items():
@@ -239,6 +243,11 @@ def joined(parts: Sequence[Compared]) -> Compared:
             count.worst = max(count.worst, one.worst)
             count.outside += one.outside
     return whole
+
+
+def _graver(first: Found | None, later: Found) -> Found:
+    """Return which of two differences is told: the first one, unless only the later one may not be."""
+    return later if first is None or (first.allowed and not later.allowed) else first
 
 
 def in_json(value: Value) -> Value:

@@ -93,11 +93,11 @@ class _Newest:
             return None
         sample: Image = messages[-1].sample
         stamp_ns = ns_from_time(sample.header.stamp)
-        if stamp_ns and not self._clock.goes_on(stamp_ns):
+        late_ns = self._clock.take(stamp_ns, now_ns) if stamp_ns else 0
+        if late_ns is None:
             self.repeated += 1
             return None
         self.sent_ns = stamp_ns
-        late_ns = self._clock.take(stamp_ns, now_ns) if stamp_ns else 0
         self.late_ns = late_ns if self._judges_late else 0
         return sample
 

@@ -3,7 +3,7 @@
 A scan's stamp is the tick that took it: the sender's clock need not be ours. But that clock must go on: a scan whose
 header is not stamped later than the last one taken is a frozen or repeated one, and is refused. A step back of more
 than `sender_clock.NEW_CLOCK_NS` is taken for another clock; so a long recording that is played again is not told from
-those. After a smaller one scans are refused until the old time is reached again.
+those; after a smaller one the third scan in a row is.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ class DdsScans:
         try:
             if frame != base:
                 raise InputError(f"it is in frame {frame!r}, scans are taken in {base!r}")
-            if not clock.goes_on(stamp_ns):
+            scan = scan_of_rays(rays_from_ros(sample), now_ns)
+            if clock.take(stamp_ns, now_ns) is None:
                 raise InputError(f"its stamp {stamp_ns} ns is not later than the last one's, {clock.newest_ns} ns")
-            self._newest[name] = scan_of_rays(rays_from_ros(sample), now_ns)
-            clock.take(stamp_ns, now_ns)
+            self._newest[name] = scan
         except InputError as error:
             self._refused[name] += 1
             if self._refused[name] == 1:
