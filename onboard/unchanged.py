@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from onboard.geometry import IDENTITY, between, distance
-from onboard.messages import DepthFrame, OdometryMessage
+from onboard.messages import DepthFrame, OdometryMessage, Pose
 from onboard.scheduler import NS_PER_S
 
 ROW_STEP = 8
@@ -75,7 +75,12 @@ class UnchangedWatch:
             return
         elapsed_s = min((message.arrival_ns - before.arrival_ns) / NS_PER_S, LONGEST_STEP_S)
         ways_m = [(abs(message.twist.v_mps) + LEVER_M * abs(message.twist.w_radps)) * elapsed_s]
-        if message.pose is not None and before.pose is not None:
+        if message.pose is not None and before.pose is not None and _finite(message.pose) and _finite(before.pose):
             step = between(before.pose, message.pose)
             ways_m.append(distance(IDENTITY, step) + LEVER_M * abs(step.yaw_rad))
         self._way_m += max(filter(math.isfinite, ways_m), default=0.0)
+
+
+def _finite(pose: Pose) -> bool:
+    """Return whether a pose is one: what is none is refused later, by the odometry."""
+    return all(map(math.isfinite, (pose.x_m, pose.y_m, pose.yaw_rad)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -69,6 +70,18 @@ def test_a_base_that_tells_its_pose_alone_moves_by_it() -> None:
         told = OdometryMessage(0, number * STEP_NS, Pose(0.1 * number, 0.0, 0.0), Twist(0.0, 0.0))
         believed.append(bool(watch.believed({"front": frame(number, picture(1))}, [told])))
     assert believed == [True, True, False, False]
+
+
+@pytest.mark.parametrize("odd", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("field", ["x_m", "y_m", "yaw_rad", "v_mps", "w_radps"])
+def test_odometry_that_is_no_number_is_left_to_who_refuses_it(field: str, odd: float) -> None:
+    """Whatever a base says, a tick goes on; what is finite in the same message counts."""
+    watch, values = UnchangedWatch(LIMIT_M), {field: odd}
+    pose = Pose(**{name: values.get(name, 0.0) for name in ("x_m", "y_m", "yaw_rad")})
+    twist = Twist(**{name: values.get(name, 0.0) for name in ("v_mps", "w_radps")})
+    for number in range(6):
+        told = OdometryMessage(0, number * STEP_NS, pose, twist)
+        assert watch.believed({"front": frame(number, picture(1))}, [told])
 
 
 def test_it_says_why() -> None:
