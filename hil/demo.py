@@ -60,9 +60,7 @@ class DemoOptions:
 
 def run_demo(options: DemoOptions) -> dict[str, Any]:
     """Drive and return the result. Raises OnboardError when one of the processes cannot start or dies."""
-    base = demo_config(_given(options.config), options.policy)
-    if not options.depth_noise:
-        base = base.model_copy(update={"cameras": base.cameras.model_copy(update={"unchanged_m": 0.0})})
+    base = demo_config(_given(options.config), options.policy, depth_noise=options.depth_noise)
     check_files(base)
     require_engine(base)
     body = Body(base.robot.footprint_radius_m, base.robot.height_m)

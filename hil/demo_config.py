@@ -14,15 +14,17 @@ BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 HEAD = "# Written by `onboard-hil demo`: everything that is in effect.\n"
 
 
-def demo_config(given: Config, model: str | None) -> Config:
+def demo_config(given: Config, model: str | None, *, depth_noise: bool = True) -> Config:
     """Return the given configuration for a robot whose devices are simulated, driven by `model` where that is given.
 
+    depth_noise: whether the simulated cameras have any; the picture of one without may rightly stay the same
     Paths are absolute: those that the configuration does not state are taken from where the command was typed.
     """
     chosen = given.policy.model if model is None else model
     policy = {"model": chosen if is_name(chosen) else str(Path(chosen).resolve())}
     robot = {"mounts": given.robot.mounts.resolve(), "plant": given.robot.plant.resolve()}
     cameras: dict[str, Any] = {"source": "dds", "sources": {}, "recordings": {}, "color": "dds"}
+    cameras |= {} if depth_noise else {"unchanged_m": 0.0}
     return given.model_copy(
         update={
             "robot": given.robot.model_copy(update=robot),

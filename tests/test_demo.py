@@ -163,6 +163,8 @@ def test_only_what_is_simulated_is_changed(tmp_path: Path, monkeypatch: pytest.M
     assert whole.record.directory == tmp_path / "recordings"
     same = {"rates", "scan", "limits_scan", "recovery", "limits", "goal", "dds"}
     assert all(getattr(whole, name) == getattr(asked, name) for name in same)
+    assert (whole.cameras.unchanged_m, whole.cameras.stale_ms) == (asked.cameras.unchanged_m, asked.cameras.stale_ms)
+    assert demo_config(asked, None, depth_noise=False).cameras.unchanged_m == 0.0
     assert demo_config(asked, None).policy.model == "reactive"
     assert demo_config(asked, "onboard-v1").policy.model == "onboard-v1"
 

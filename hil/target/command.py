@@ -64,7 +64,7 @@ def target(
     check_json_target(json_file)
     given = load_config(config or DEFAULT_ROBOT / "onboard.toml")
     network = Network(address, interface, target_interface, resend)
-    theirs = target_config(given, policy, network)
+    theirs = target_config(given, policy, network, depth_noise=depth_noise)
     check_files(theirs)
     crowd = CrowdOptions(pedestrians, robots)
     with contextlib.closing(Wire(desktop_section(given.dds, network))) as wire:

@@ -49,12 +49,12 @@ def desktop_section(dds: DdsSection, network: Network) -> DdsSection:
     return dds.model_copy(update=changes)
 
 
-def target_config(given: Config, model: str | None, network: Network) -> Config:
+def target_config(given: Config, model: str | None, network: Network, *, depth_noise: bool = True) -> Config:
     """Return what the target is to run: the given robot, with cameras and base here. Raises InputError."""
     ours = desktop_section(given.dds, network)
     peers = [LOCAL] if ours.interface == LOOPBACK else [address_towards(peer) for peer in ours.peers]
     theirs = {"interface": network.target_interface or ours.interface, "peers": peers, "publish_used": True}
-    return demo_config(given, model).model_copy(update={"dds": ours.model_copy(update=theirs)})
+    return demo_config(given, model, depth_noise=depth_noise).model_copy(update={"dds": ours.model_copy(update=theirs)})
 
 
 def address_towards(other: str) -> str:

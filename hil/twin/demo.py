@@ -66,7 +66,7 @@ class TwinDemoOptions:
 
 def run_twin_demo(given: Config, options: TwinDemoOptions) -> dict[str, Any]:
     """Drive once and return the result. Raises OnboardError when one of the processes cannot start or dies."""
-    config = demo_config(given, options.policy)
+    config = demo_config(given, options.policy, depth_noise=False)
     check_files(config)
     body = Body(config.robot.footprint_radius_m, config.robot.height_m)
     with preparing(f"map {options.map_name}"):
