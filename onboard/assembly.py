@@ -292,6 +292,7 @@ def session_of(config: Config) -> dict[str, str]:
         "code_sha256": provenance.code_sha256(),
         "libraries": provenance.libraries(),
         "machine": provenance.machine(),
+        "processor": provenance.processor(),
     }
 
 

@@ -21,6 +21,8 @@ BOARD = Path("/proc/device-tree/model")
 """What a board with a device tree calls itself: "NVIDIA Jetson AGX Orin Developer Kit"."""
 CPUS = Path("/proc/cpuinfo")
 CPU_NAME = re.compile(r"^model name\s*:\s*(.+)$", re.MULTILINE)
+CPU_KIND = ("vendor_id", "cpu family", "model", "flags", "CPU implementer", "CPU variant", "CPU part", "Features")
+"""What says which instructions a core has, on x86 and on ARM: by these, libraries choose how to compute."""
 
 
 def code_sha256(package: Path = PACKAGE) -> str:
@@ -43,7 +45,7 @@ def libraries() -> str:
 
 
 def machine() -> str:
-    """Return this machine in one line: its name, board or CPU, system and Python."""
+    """Return this machine in one line, for a person: its name, board or CPU, system and Python."""
     parts = (
         platform.node(),
         _hardware(),
@@ -51,6 +53,16 @@ def machine() -> str:
         platform.platform(),
         f"Python {platform.python_version()}",
     )
+    return " ".join(part for part in parts if part)
+
+
+def processor() -> str:
+    """Return what the last bits of a result depend on, besides the libraries: the kind of core, the C library, Python.
+
+    Two machines of which this says the same compute the same, whatever they are called.
+    """
+    libc = " ".join(platform.libc_ver()).strip()
+    parts = (_core(), platform.machine(), libc, f"Python {platform.python_version()}")
     return " ".join(part for part in parts if part)
 
 
@@ -67,8 +79,24 @@ def _hardware() -> str:
         return BOARD.read_text(encoding="utf-8", errors="replace").strip("\0\n ")
     except OSError:
         pass
+    named = CPU_NAME.search(_cpus())
+    return named[1].strip() if named else ""
+
+
+def _core() -> str:
+    """Return the name of a core and eight digits for its kind; the host's name where the system says neither."""
+    first = _cpus().partition("\n\n")[0]
+    values = dict(line.split(":", 1) for line in first.splitlines() if ":" in line)
+    kind = {name.strip(): " ".join(sorted(value.split())) for name, value in values.items()}
+    told = [f"{name} {kind[name]}" for name in CPU_KIND if name in kind]
+    if not told:
+        return platform.node()
+    digits = hashlib.sha256("\n".join(told).encode()).hexdigest()[:8]
+    return f"{kind.get('model name', '')} {digits}".strip()
+
+
+def _cpus() -> str:
     try:
-        named = CPU_NAME.search(CPUS.read_text(encoding="utf-8", errors="replace"))
+        return CPUS.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
-    return named[1].strip() if named else ""

@@ -1,4 +1,4 @@
-"""Depth images that stay the same while the base moves: a camera that is stuck, whatever its stamps say."""
+"""Depth images that show nothing new while the base moves: a camera that is stuck, whatever its stamps say."""
 
 from __future__ import annotations
 
@@ -15,25 +15,32 @@ ROW_STEP = 8
 """Every so many-th row is looked at: the noise of a live sensor is in all of them."""
 LEVER_M = 1.0
 """A turn counts as the way of a point so far from the axle."""
+RECENT = 4
+"""A camera that shows so many pictures in turn, again and again, is stuck as well: a driver's ring of buffers."""
 LONGEST_STEP_S = 0.5
 """A base that was silent for longer is taken to have moved for this long."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Picture:
-    """The newest frame of a camera, its checksum, and the way driven when it first and last came [m]."""
+    """The newest frame of a camera.
+
+    recent: checksums of the newest pictures that differ, the newest last
+    new_m, newest_m: the way driven [m] when a picture came that was none of these, and when one came at all
+    """
 
     number: int
-    checksum: int
-    first_m: float
+    recent: tuple[int, ...]
+    new_m: float
     newest_m: float
 
 
 class UnchangedWatch:
-    """Leaves out cameras whose picture has not changed over a way of `limit_m`; 0 leaves out none.
+    """Leaves out depth cameras that have shown nothing new over a way of `limit_m`; 0 leaves out none.
 
-    A depth sensor's noise makes two of its images differ even when nothing moves, so the same one twice is no image.
-    Standing is allowed it all the same, so that simulated cameras without noise may be used.
+    Nothing new is what is among the last `RECENT` pictures that differ. A depth sensor's noise makes two of its images
+    differ even when nothing moves, so the same one twice is no image. Standing is allowed it all the same, so that
+    simulated cameras without noise may be used. Colour is not watched: no limit looks at it.
     """
 
     def __init__(self, limit_m: float) -> None:
@@ -55,7 +62,7 @@ class UnchangedWatch:
     def reason(self, camera: str) -> str:
         """Return why a camera is not believed, "" while it is."""
         picture = self._pictures.get(camera)
-        way_m = picture.newest_m - picture.first_m if picture is not None else 0.0
+        way_m = picture.newest_m - picture.new_m if picture is not None else 0.0
         if self._limit_m == 0.0 or way_m <= self._limit_m:
             return ""
         return f"the same picture over a way of {way_m:.2f} m, limit {self._limit_m:g} m"
@@ -65,9 +72,11 @@ class UnchangedWatch:
         if before is not None and before.number == frame.number:
             return
         checksum = zlib.crc32(frame.depth[::ROW_STEP].tobytes())
-        same = before is not None and before.checksum == checksum
-        first_m = before.first_m if before is not None and same else self._way_m
-        self._pictures[name] = _Picture(frame.number, checksum, first_m, self._way_m)
+        recent = before.recent if before is not None else ()
+        if before is not None and checksum in recent:
+            self._pictures[name] = _Picture(frame.number, recent, before.new_m, self._way_m)
+        else:
+            self._pictures[name] = _Picture(frame.number, (*recent, checksum)[-RECENT:], self._way_m, self._way_m)
 
     def _move(self, message: OdometryMessage) -> None:
         before, self._heard = self._heard, message

@@ -21,6 +21,7 @@ def test_the_session_says_code_engine_libraries_machine_and_the_files_of_the_rob
     assert told["libraries"].startswith(f"numpy {version('numpy')}, numba {version('numba')}, ")
     assert told["machine"].startswith(platform.node())
     assert told["machine"].endswith(f"Python {platform.python_version()}")
+    assert told["processor"] == provenance.processor()
     assert len(told["model_sha256"]) == 64
     assert (told["mounts"], told["plant"]) == tuple(
         getattr(Config().robot, name).read_text() for name in ("mounts", "plant")
@@ -77,3 +78,39 @@ def test_a_machine_says_its_board_or_its_cpu(
     line = provenance.machine()
     assert line.split(platform.machine())[0].removeprefix(platform.node()).strip() == named
     assert "  " not in line
+
+
+X86 = "processor\t: 0\nvendor_id\t: V\ncpu family\t: 25\nmodel\t\t: 17\nmodel name\t: EPYC\nflags\t\t: fma avx2 sse\n\n"
+ARM = "processor\t: 0\nFeatures\t: fp asimd\nCPU implementer\t: 0x41\nCPU part\t: 0xd42\n\n"
+
+#   one machine, another                                                                 compute the same
+CORES = [
+    (X86, X86.replace("fma avx2 sse", "sse fma avx2"), True),
+    (X86, X86 + X86.replace("processor\t: 0", "processor\t: 1"), True),
+    (X86, X86.replace("processor", "cpu MHz\t: 2400.1\nbogomips\t: 4800.2\nmicrocode\t: 0xa1\nprocessor"), True),
+    (X86, X86.replace("avx2", "avx2 avx512f"), False),
+    (X86, X86.replace("model\t\t: 17", "model\t\t: 1"), False),
+    (X86, ARM, False),
+    (ARM, ARM.replace("0xd42", "0xd40"), False),
+]
+
+
+@pytest.mark.parametrize(("one", "other", "same"), CORES)
+def test_two_machines_compute_the_same_where_their_cores_are_of_one_kind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, one: str, other: str, same: bool
+) -> None:
+    cpus, lines = tmp_path / "CPUS", []
+    monkeypatch.setattr(provenance, "CPUS", cpus)
+    for text, host in ((one, "robot-1"), (other, "desk")):
+        cpus.write_text(text)
+        monkeypatch.setattr(platform, "node", lambda host=host: host)
+        monkeypatch.setattr(platform, "platform", lambda host=host: f"kernel of {host}")
+        lines.append(provenance.processor())
+    assert (lines[0] == lines[1]) is same
+
+
+def test_where_the_system_says_nothing_of_its_cores_the_host_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(provenance, "CPUS", tmp_path / "none")
+    assert provenance.processor().startswith(platform.node())

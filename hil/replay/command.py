@@ -64,7 +64,8 @@ def replay_command(
 ) -> None:
     """Play recordings through the same runtime and say where it first differs.
 
-    On the machine that recorded, with its engine and libraries, every bit must be the same; elsewhere tolerances apply.
+    Where processor, engine and libraries are like those that recorded, every bit must be the same; elsewhere
+    tolerances apply.
 
     With --policy only what was decided is compared with what that one would have decided.
 

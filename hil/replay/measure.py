@@ -1,6 +1,6 @@
 """How far a replay may differ from the recording: not at all where it was made here, else by a table.
 
-The rule: where machine, libraries that compute and engine are those that the session's record names, and the model is
+The rule: where processor, libraries that compute and engine are those that the session's record names, and the model is
 the one that drove, every value must be the same to the last bit. The code is not asked for: a change of it is what a
 replay is to find. Anywhere else another machine's mathematics differ in the last bits, another engine's sums in
 more: what is allowed then is in `TOLERANCES`; whole numbers and words are never allowed to differ, but for the action,
@@ -60,7 +60,7 @@ TOLERANCES: Mapping[str, float] = {
     "logits": LOGITS,
     MEMORY: MEMORIES,
 }
-"""The same for another machine or engine."""
+"""The same for another processor, engine or library."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ def measure_of(session: Session, *, same_model: bool = True) -> Measure:
     if record.get("machine") == REFERENCE:
         return OF_REFERENCE
     told = {
-        "machine": provenance.machine(),
+        "processor": provenance.processor(),
         "libraries": provenance.libraries(),
         "engine": engine_here(session.config.policy),
     }
