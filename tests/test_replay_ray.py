@@ -23,13 +23,15 @@ pytest.importorskip("ray", reason="the extra `ray` is not installed")
 def test_a_cluster_replays_as_this_process_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAY_raylet_start_wait_time_s", START_S)
     drive = short_drive(tmp_path / "robot")
+    fleet = tmp_path / "fleet"
+    fleet.mkdir()
     for name in ("a", "b"):
-        shutil.copy(drive, tmp_path / f"{name}.mcap")
-    (tmp_path / "torn.mcap").write_bytes(drive.read_bytes()[:1_000])
+        shutil.copy(drive, fleet / f"{name}.mcap")
+    (fleet / "torn.mcap").write_bytes(drive.read_bytes()[:1_000])
     told = []
     for hands in ([], ["--ray", "local"]):
         file = tmp_path / "out.json"
-        done = CliRunner().invoke(app, ["replay", str(tmp_path), *hands, "--json", str(file)])
+        done = CliRunner().invoke(app, ["replay", str(fleet), *hands, "--json", str(file)])
         assert done.exit_code == 2, done.output
         told.append(json.loads(file.read_text()))
         for row in told[-1]["recordings"]:
