@@ -24,14 +24,15 @@ from hil.plant import NS, STEP_NS
 from hil.routes import Episode
 from hil.setting import Setting
 from hil.ticks import NEVER
-from onboard import limits, mission, pilot, recovery, start, zones
+from onboard import limits, mission, nearby, pilot, recovery, start, zones
 from onboard.contract import ACTIONS
 from onboard.errors import InputError
 from onboard.inference import Inference, InlineInference
 from onboard.interfaces import Policy
 from onboard.limits import LimitsState
-from onboard.messages import STOP, Observation, Pose, Twist
+from onboard.messages import STOP, Observation, Pose, Scan, Twist
 from onboard.mission import Mission, State
+from onboard.nearby import Around, Nearby
 from onboard.pilot import Pilot, Recurrence
 from onboard.progress import Progress
 from onboard.recovery import RecoveryState
@@ -77,6 +78,7 @@ class FastDrive:
         self._start = start.Start(Pose(0.0, 0.0, 0.0), None)
         self._mission, self._pilot = Mission(), Pilot()
         self._recovery, self._limits = RecoveryState(), LimitsState()
+        self._nearby = Nearby()
         self._limited: dict[Twist, Twist] = {}
         self._command = STOP
         self._actions = np.zeros(len(ACTIONS), np.int64)
@@ -169,6 +171,7 @@ class FastDrive:
             self._mission = mission.stop(self._mission, robot.refusal())
             return
         if self._eyes.look():
+            self._remember()
             self._limited = {self._command: self._command} if self._free() else {}
         self._act(slot)
         self._judge_mission()
@@ -217,7 +220,7 @@ class FastDrive:
         observation = Observation(
             stamp_ns=slot.start_ns,
             color=self._eyes.color(),
-            scan=self._eyes.policy_scan(),
+            scan=self._scan(),
             odometry=located.raw,
             localization=located.fix,
             localization_age_ns=located.fix_age_ns,
@@ -237,13 +240,14 @@ class FastDrive:
         if not long and self._recovery.backing is None:
             return None
         blocked_ns = None if s.blocked == NEVER else time_ns(int(s.blocked))
+        around = self._around()
         situation = recovery.Situation(
             suspended=False,
             obstacle=bool(s.touching),
             wanted=self._pilot.set_point,
             measured=Twist(s.wheel_v, s.wheel_w),
             travelled_m=s.travelled_m,
-            rear_free_m=zones.free_behind_m(self._eyes.limits_scan(), self._course.bounds.swept_radius_m),
+            rear_free_m=zones.free_behind_m(around.scan, around.out_of_view, self._course.bounds.swept_radius_m),
         )
         before = replace(self._recovery, blocked_ns=blocked_ns)
         self._recovery, override, event = recovery.advance(before, situation, section, time_ns(tick))
@@ -275,9 +279,26 @@ class FastDrive:
     def _asked(self, wanted: Twist) -> Twist:
         """Return what the limits themselves make of a command."""
         now_ns = time_ns(self._robot.tick)
-        situation = limits.Situation(now_ns, None, False, None, now_ns, self._eyes.limits_scan())
+        around = self._around()
+        situation = limits.Situation(now_ns, None, False, None, now_ns, around.scan, out_of_view=around.out_of_view)
         self._limits, limited = limits.limit(self._limits, wanted, situation, self._course.bounds)
         return limited.twist
+
+    def _remember(self) -> None:
+        """Remember what the newest scan sees near by, where that can matter: it is then looked at in every tick."""
+        in_force, eyes = self._course.limits, self._eyes
+        if in_force is not None and in_force.remembers:
+            scan, remember_ns = eyes.limits_scan(), self._course.bounds.remember_ns
+            self._nearby = nearby.advance(self._nearby, scan, eyes.pose, scan.stamp_ns, remember_ns)
+
+    def _scan(self) -> Scan:
+        """Return what the policy sees."""
+        scan = self._eyes.policy_scan()
+        return nearby.filled(scan, self._around().out_of_view) if len(self._nearby.places_m) else scan
+
+    def _around(self) -> Around:
+        """Return what limits and recovery look at."""
+        return nearby.around(self._nearby, self._eyes.limits_scan(), self._robot.pose)
 
     def ended(self) -> str:
         """Return how the drive has ended, "" while it goes on."""

@@ -65,6 +65,11 @@ class FastEyes:
         self._policy_ranges = self._near = None
         return True
 
+    @property
+    def pose(self) -> Pose:
+        """True pose in the map frame from which the newest scan was taken."""
+        return self._pose
+
     def color(self) -> ColorFrame | None:
         """Return the newest colour image."""
         return self._color

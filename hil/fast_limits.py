@@ -17,6 +17,7 @@ from hil.cell_watch import NONE, REACH, ZONES, Ways
 from onboard import zones
 from onboard.bounds import Bounds
 from onboard.messages import Scan, Twist
+from onboard.nearby import AHEAD
 from onboard.zones import REST_MPS, SMALLEST_M, STRAIGHT_PER_M, UNIT, Look
 
 Floats = npt.NDArray[np.float64]
@@ -33,6 +34,11 @@ class FastLimits:
     bounds: Bounds
     seen: npt.NDArray[np.bool_]
     _judged: dict[Twist, tuple[float | None, Floats]] = field(default_factory=dict)
+
+    @property
+    def remembers(self) -> bool:
+        """Return whether what was seen a moment ago may stand where a motion ahead leads and no camera looks."""
+        return self.bounds.remember_ns > 0 and bool((~self.seen & AHEAD).any())
 
     def reach_m(self, wanted: Twist) -> float | None:
         """Return within which range an obstacle can bind a command [m], 0 where none can; None: ask the limits always.
@@ -76,6 +82,8 @@ class FastLimits:
             return None
         if speed_mps < REST_MPS:
             return NONE
+        if self.remembers:
+            return None
         slows = speed_mps > bounds.slow_mps
         look = zones.look(_empty_scan(self.seen), wanted, bounds.swept_radius_m)
         if look is Look.AHEAD_BLIND or (look is Look.FLANK_BLIND and slows):

@@ -36,6 +36,7 @@ class Bounds:
     dead_man_ns: int
     odometry_stale_ns: int
     scan_stale_ns: int
+    remember_ns: int
 
 
 def bounds_of(section: LimitsSection, plant: Plant, footprint_radius_m: float, odometry_stale_ms: float) -> Bounds:
@@ -59,4 +60,5 @@ def bounds_of(section: LimitsSection, plant: Plant, footprint_radius_m: float, o
         dead_man_ns=round(section.teleop_dead_man_s * NS_PER_S),
         odometry_stale_ns=round(odometry_stale_ms * NS_PER_MS),
         scan_stale_ns=round(section.scan_stale_ms * NS_PER_MS),
+        remember_ns=round(section.remember_s * NS_PER_S),
     )

@@ -168,6 +168,7 @@ class LimitsSection(Section):
     acceleration: below what the base can do (`plant.toml`) it ramps the set point; otherwise the base's own loop does
     reaction_s:   from an obstacle in view to the wheels braking, in the braking distance
     creep_mps:    how fast an operator may drive where no camera looks
+    remember_s:   for so long what was seen near by stays an obstacle where no camera looks; 0 remembers nothing
     """
 
     v_min_mps: float = Field(-0.3, le=0.0, allow_inf_nan=False)
@@ -182,6 +183,7 @@ class LimitsSection(Section):
     time_to_contact_s: NonNegative = 1.0
     reaction_s: NonNegative = 0.15
     creep_mps: NonNegative = 0.1
+    remember_s: NonNegative = 60.0
     scan_stale_ms: Positive = 400.0
 
     @model_validator(mode="after")

@@ -16,10 +16,11 @@
     R10  slow zone: an obstacle within slow_margin_m of the footprint along the braking distance of the wanted command
          allows at most slow_fraction of v_max_mps
     R11  time to contact: never faster than the way to contact over time_to_contact_s
-    R12  blind: no way into a sector ahead where no camera looks (an operator may creep at creep_mps: somebody looks);
-         at most the slow zone's speed where only the flanks of the way are blind
+    R12  blind: no way into a sector ahead where no camera looks: only the turn of the command is left, until a camera
+         looks there (an operator may creep at creep_mps: somebody looks); at most the slow zone's speed where only the
+         flanks of the way are blind
     R13  away from an obstacle, however near it is, the zones do not hold the robot; nor do they hold a turn in place
-    R14  zones scale v and w together, so that the arc stays
+    R14  zones scale v and w together, so that the arc stays; but for R12 and R20
     R15  free space: what comes out is exactly what was wanted
     R16  the reason that comes out is that of the last limit that changed the command
     R17  the policy's scan, where it is another than the limits', missing or as old as in R5: zero, but for an operator,
@@ -27,6 +28,8 @@
     R18  a speed limit from outside (`/speed_limit`): never faster, forward or backward, operator or not; 0 is none
     R19  such a limit holds until the next word, even when its sender falls silent: who sees people must not end a limit
          by failing. One that is NaN, infinite or negative is refused: the one before stays in force
+    R20  what was seen a moment ago where no camera looks now (`nearby.py`) stops the robot like what is seen (R9);
+         where it leaves no more than creep_mps, only the turn of the command is left, as in R12
 
 The order is e-stop, operator, stale inputs, then numbers, speed and acceleration, then zones. Zones come after the
 ramp, because a ramp bends the arc, and the arc that they judge must be the one that is sent.
@@ -37,12 +40,13 @@ What it does not do: it is no certified safety function, and it does not foresee
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from onboard import zones
 from onboard.bounds import Bounds, bounds_of
 from onboard.messages import STOP, Scan, Teleop, Twist
+from onboard.nearby import NOWHERE
 from onboard.scheduler import NS_PER_S
 
 __all__ = ["LOST", "Bounds", "Limited", "LimitsState", "Reason", "Situation", "bounds_of", "limit", "operator_drives"]
@@ -70,8 +74,11 @@ class Reason(str, Enum):
     BLIND_FLANK = "blind_flank"
     STALE_POLICY_SCAN = "stale_policy_scan"
     SPEED_LIMIT = "speed_limit"
+    REMEMBERED = "remembered"
 
 
+UNSEEN = frozenset({Reason.BLIND_AHEAD, Reason.REMEMBERED})
+"""It is not known what stands there now: only turning until a camera looks there leads on."""
 LOST = frozenset({Reason.STALE_ODOMETRY, Reason.STALE_SCAN, Reason.STALE_POLICY_SCAN})
 """An input that driving needs is not there."""
 
@@ -85,6 +92,7 @@ class Situation:
     scan:                the scan for the limits, None before the first
     policy_scan:         what the policy sees; None is the same
     speed_limit_mps:     newest word from outside, 0 for no limit; None before the first
+    out_of_view:         (n, 2) in the base frame [m], what is remembered where no camera looks (`nearby.Around`)
     """
 
     now_ns: int
@@ -95,6 +103,7 @@ class Situation:
     scan: Scan | None
     policy_scan: Scan | None = None
     speed_limit_mps: float | None = None
+    out_of_view: zones.Points = field(default_factory=lambda: NOWHERE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,10 +172,12 @@ def _shaped(
     ramped = _ramped(slowed, state, situation.now_ns, bounds)
     if ramped != slowed:
         reason = Reason.ACCELERATION
-    allowed = _allowed_mps(ramped, situation.scan, operator, bounds)
-    allowed_mps, cap = min(allowed, (state.speed_limit_mps, Reason.SPEED_LIMIT), key=lambda cap: cap[0])
+    caps = _caps(ramped, situation.scan, situation.out_of_view, operator, bounds)
+    allowed_mps, cap = min((*caps, (state.speed_limit_mps, Reason.SPEED_LIMIT)), key=lambda cap: cap[0])
     if abs(ramped.v_mps) <= allowed_mps:
         return ramped, reason
+    if cap in UNSEEN and allowed_mps <= bounds.creep_mps and not operator:
+        return Twist(0.0, ramped.w_radps), cap
     return _scaled(ramped, allowed_mps / abs(ramped.v_mps)), cap
 
 
@@ -234,26 +245,30 @@ def _towards(last: float, wanted: float, rate: float | None, elapsed_s: float) -
     return min(max(wanted, last - rate * elapsed_s), last + rate * elapsed_s)
 
 
-def _allowed_mps(twist: Twist, scan: Scan, operator: bool, bounds: Bounds) -> tuple[float, Reason]:
-    """Return the greatest speed along the twist's arc that the zones allow, and the zone that says so (R9 to R13)."""
+def _caps(
+    twist: Twist, scan: Scan, out_of_view: zones.Points, operator: bool, bounds: Bounds
+) -> list[tuple[float, Reason]]:
+    """Return the greatest speeds along the twist's arc that the zones allow, with their reasons (R9 to R13, R20)."""
     if abs(twist.v_mps) < zones.REST_MPS:
-        return math.inf, Reason.NONE
+        return []
     points = zones.obstacles(scan)
     brake = bounds.braking_mps2, bounds.reaction_s
     way_m = zones.braking_m(abs(twist.v_mps), *brake)
     slow = zones.travel_m(points, twist, bounds.slow_radius_m) <= way_m
     contact_m = zones.travel_m(points, twist, bounds.footprint_radius_m)
+    remembered_m = zones.travel_m(out_of_view, twist, bounds.swept_radius_m)
     blind = zones.look(scan, twist, bounds.swept_radius_m)
     caps = [
         (zones.stoppable_mps(zones.travel_m(points, twist, bounds.swept_radius_m), *brake), Reason.ZONE_STOP),
         (bounds.slow_mps if slow else math.inf, Reason.ZONE_SLOW),
         (_paced_mps(contact_m, bounds.time_to_contact_s), Reason.TIME_TO_CONTACT),
+        (zones.stoppable_mps(remembered_m, *brake), Reason.REMEMBERED),
     ]
     if blind is zones.Look.AHEAD_BLIND:
         caps.append((bounds.creep_mps if operator else 0.0, Reason.BLIND_AHEAD))
     elif blind is zones.Look.FLANK_BLIND:
         caps.append((bounds.slow_mps, Reason.BLIND_FLANK))
-    return min(caps, key=lambda cap: cap[0])
+    return caps
 
 
 def _paced_mps(way_m: float, time_s: float) -> float:

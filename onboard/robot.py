@@ -10,6 +10,7 @@ from onboard.localization import LocalizationState
 from onboard.messages import Memory
 from onboard.mission import Mission
 from onboard.motion import Plant
+from onboard.nearby import Nearby
 from onboard.odometry import OdometryState
 from onboard.pilot import Pilot
 from onboard.recovery import RecoveryState
@@ -49,5 +50,6 @@ class RobotState:
     start: Start | None = None
     pilot: Pilot = field(default_factory=Pilot)
     recovery: RecoveryState = field(default_factory=RecoveryState)
+    nearby: Nearby = field(default_factory=Nearby)
     limits: LimitsState = field(default_factory=LimitsState)
     lost_ns: int | None = None

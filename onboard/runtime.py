@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from onboard import goals, limits, localization, mission, odometry, pilot, recovery, start, zones
+from onboard import goals, limits, localization, mission, nearby, odometry, pilot, recovery, start, zones
 from onboard.counters import Counters
 from onboard.inference import Inference
 from onboard.interfaces import Drive, Inbox
@@ -20,6 +20,7 @@ from onboard.journal import Journal
 from onboard.limits import Limited
 from onboard.messages import STOP, Inputs, Observation, Scan, Twist
 from onboard.mission import State
+from onboard.nearby import Around
 from onboard.pilot import Recurrence
 from onboard.robot import Robot, RobotState
 from onboard.scheduler import NS_PER_S, Clock, Slot, grid
@@ -85,16 +86,16 @@ class Runtime:
         with journal.timed("odometry"):
             state = self._integrate(before, inputs)
         with journal.timed("scan"):
-            state, fused, guarded = self._fuse(state, inputs)
+            state, fused, around = self._fuse(state, inputs)
         with journal.timed("policy"):
             state, accepted = self._judge_goals(state, inputs)
             state, located = self._locate(state, inputs)
             state, acted = self._act(state, slot)
             state = self._judge_mission(state, inputs, located)
-            state, sensed = self._sense(state, slot, inputs, located, fused)
+            state, sensed = self._sense(state, slot, inputs, located, nearby.filled(fused, around.out_of_view))
         with journal.timed("limits"):
-            state, override = self._recover(state, inputs, guarded)
-            state, limited = self._limit(state, override, inputs, accepted, fused, guarded)
+            state, override = self._recover(state, inputs, around)
+            state, limited = self._limit(state, override, inputs, accepted, fused, around)
         with journal.timed("send"):
             self._drive.send(limited.twist)
             sent_ns = self._clock.now_ns()
@@ -108,7 +109,7 @@ class Runtime:
             map_from_odom=localization.map_from_odom(state.localization),
             filtered=located.filtered if located else None,
             scan=fused,
-            limits_scan=guarded,
+            limits_scan=around.scan,
             state=state.mission.text(),
             episode=state.mission.episode,
             goal_distance_m=state.mission.away_m(located.filtered.pose if located else None),
@@ -147,15 +148,16 @@ class Runtime:
             self._journal.fault("localization_refused", filtered.refusal)
         return replace(state, wheels=wheels, localization=filtered, mission=judged)
 
-    def _fuse(self, state: RobotState, inputs: Inputs) -> tuple[RobotState, Scan, Scan]:
-        """Return the scan for the policy and the one for the limits."""
+    def _fuse(self, state: RobotState, inputs: Inputs) -> tuple[RobotState, Scan, Around]:
+        """Return the scan as it was seen, and what limits and recovery look at."""
         scanner, limits_scanner, pose = self._robot.scanner, self._robot.limits_scanner, state.wheels.pose
         fused, memory = scanner.scan(inputs, pose, state.scan_memory)
-        state = replace(state, scan_memory=memory)
-        if limits_scanner is None:
-            return state, fused, fused
-        guarded, memory = limits_scanner.scan(inputs, pose, state.limits_scan_memory)
-        return replace(state, limits_scan_memory=memory), fused, guarded
+        state, guarded = replace(state, scan_memory=memory), fused
+        if limits_scanner is not None:
+            guarded, memory = limits_scanner.scan(inputs, pose, state.limits_scan_memory)
+            state = replace(state, limits_scan_memory=memory)
+        near = nearby.advance(state.nearby, guarded, pose, inputs.now_ns, self._bounds.remember_ns)
+        return replace(state, nearby=near), fused, nearby.around(near, guarded, pose)
 
     def _judge_goals(self, state: RobotState, inputs: Inputs) -> tuple[RobotState, bool]:
         """Take the newest goal that can be taken, then the cancel; return whether a goal was accepted."""
@@ -229,7 +231,7 @@ class Runtime:
         after, sensed = pilot.sense(state.pilot, slot, observation, self._inference, rates, self._recurrence)
         return replace(state, pilot=after), sensed
 
-    def _recover(self, state: RobotState, inputs: Inputs, guarded: Scan) -> tuple[RobotState, Twist | None]:
+    def _recover(self, state: RobotState, inputs: Inputs, around: Around) -> tuple[RobotState, Twist | None]:
         """Back off when blocked; return what replaces the policy's command, if anything."""
         idle = not state.mission.driving or bool(inputs.e_stop) or state.lost_ns is not None
         situation = recovery.Situation(
@@ -238,7 +240,7 @@ class Runtime:
             wanted=state.pilot.set_point,
             measured=state.wheels.twist,
             travelled_m=state.wheels.travelled_m,
-            rear_free_m=zones.free_behind_m(guarded, self._bounds.swept_radius_m),
+            rear_free_m=zones.free_behind_m(around.scan, around.out_of_view, self._bounds.swept_radius_m),
         )
         after, override, event = recovery.advance(state.recovery, situation, self._config.recovery, inputs.now_ns)
         state = replace(state, recovery=after)
@@ -253,7 +255,7 @@ class Runtime:
         return replace(state, mission=judged), override
 
     def _limit(
-        self, state: RobotState, override: Twist | None, inputs: Inputs, accepted: bool, fused: Scan, guarded: Scan
+        self, state: RobotState, override: Twist | None, inputs: Inputs, accepted: bool, fused: Scan, around: Around
     ) -> tuple[RobotState, Limited]:
         """Have the last word over what policy or recovery want, and note since when inputs have been lost."""
         wanted = override
@@ -265,9 +267,10 @@ class Runtime:
             goal_accepted=accepted,
             teleop=inputs.teleop,
             odometry_arrival_ns=state.wheels.fresh_ns,
-            scan=guarded,
+            scan=around.scan,
             policy_scan=fused,
             speed_limit_mps=inputs.speed_limit_mps,
+            out_of_view=around.out_of_view,
         )
         latched, limited = limits.limit(
             state.limits, wanted if state.mission.driving else None, situation, self._bounds

@@ -11,13 +11,11 @@ import numpy.typing as npt
 
 from onboard.config import ScanSection
 from onboard.errors import InputError
-from onboard.geometry import IDENTITY, between, interpolate
+from onboard.geometry import IDENTITY, between
 from onboard.kernels import EDGE_M, bins_of, lower_ranges, planar
 from onboard.messages import BINS, DepthFrame, Inputs, Pose, Scan
 from onboard.mounts import Mount, Mounts
-
-TRACK_NS = 1_000_000_000
-"""How far back poses are remembered, to know where the base stood when a frame was captured."""
+from onboard.track import Track, followed, pose_at
 
 Ranges = npt.NDArray[np.float32]
 
@@ -81,7 +79,7 @@ class ScanMemory:
 
     stamp_ns: int = 0
     cameras: Mapping[str, CameraMemory] = field(default_factory=dict)
-    track: tuple[tuple[int, Pose], ...] = ()
+    track: Track = ()
 
 
 class Scanner(Protocol):
@@ -133,7 +131,7 @@ def fuse(
     that it ages. Frames are kept by reference and must not be overwritten. Raises InputError for a frame that does not
     fit its mount.
     """
-    track = _remember(memory.track, now_ns, pose) if rig.section.history > 1 else ()
+    track = followed(memory.track, now_ns, pose) if rig.section.history > 1 else ()
     ranges_m = np.full(BINS, np.inf, dtype=np.float32)
     seen = np.zeros(BINS, dtype=np.bool_)
     cameras: dict[str, CameraMemory] = {}
@@ -185,23 +183,7 @@ def looked_at(mount: Mount, section: ScanSection) -> npt.NDArray[np.bool_]:
     return looks
 
 
-def _remember(track: tuple[tuple[int, Pose], ...], now_ns: int, pose: Pose) -> tuple[tuple[int, Pose], ...]:
-    """Return the track with the newest pose, without what is too old or (after a clock's jump) not older than now."""
-    return (*(then for then in track if now_ns - TRACK_NS <= then[0] < now_ns), (now_ns, pose))
-
-
-def _pose_at(track: tuple[tuple[int, Pose], ...], stamp_ns: int) -> Pose:
-    """Return the pose at a time: between two remembered poses on the straight line, beyond the ends the end's."""
-    after = next((i for i, (time_ns, _) in enumerate(track) if time_ns >= stamp_ns), len(track) - 1)
-    if after == 0 or track[after][0] < stamp_ns:
-        return track[after][1]
-    (start_ns, start), (end_ns, end) = track[after - 1], track[after]
-    return interpolate(start, end, (stamp_ns - start_ns) / (end_ns - start_ns))
-
-
-def _look(
-    view: CameraView, frame: DepthFrame, track: tuple[tuple[int, Pose], ...], memory: CameraMemory | None, rig: Rig
-) -> CameraMemory:
+def _look(view: CameraView, frame: DepthFrame, track: Track, memory: CameraMemory | None, rig: Rig) -> CameraMemory:
     """Return one camera's memory with its newest frame in it and its ranges seen from the newest pose of the track."""
     history = rig.section.history
     captures = memory.captures if memory is not None else ()
@@ -210,7 +192,7 @@ def _look(
     if not new and memory is not None and memory.pose == pose:
         return memory
     if new:
-        captures = (*captures, Capture(frame, _pose_at(track, frame.stamp_ns) if track else IDENTITY))[-history:]
+        captures = (*captures, Capture(frame, pose_at(track, frame.stamp_ns) if track else IDENTITY))[-history:]
     ranges_m = np.full(BINS, np.inf, dtype=np.float32)
     for capture in captures:
         _lower(ranges_m, capture.frame.depth, view.mount, between(pose, capture.pose), rig)

@@ -133,13 +133,14 @@ def look(scan: Scan, twist: Twist, way_m: float) -> Look:
     return Look.FLANK_BLIND if (blind & (off <= FLANK_RAD)).any() else Look.SEEN
 
 
-def free_behind_m(scan: Scan | None, radius_m: float) -> float:
+def free_behind_m(scan: Scan | None, out_of_view: Points, radius_m: float) -> float:
     """Return how far a circle of `radius_m` may go straight back [m]: 0 without a scan or where nobody looks there.
 
     The sector that must be looked at is `AHEAD_RAD` to each side of straight back, which holds the whole width of the
     default robot's corridor from half a metre behind the origin on. Its rear camera looks 43 deg to each side. What
-    stands nearer, at the corridor's edge in a blind sector, is not known here: only the bumper would tell.
+    stands nearer, at the corridor's edge in a blind sector, is known only where it was seen before: out_of_view (n, 2)
+    [m] (`nearby.py`).
     """
     if scan is None or look(scan, REAR, 0.0) is Look.AHEAD_BLIND:
         return 0.0
-    return travel_m(obstacles(scan), REAR, radius_m)
+    return travel_m(np.concatenate([obstacles(scan), out_of_view]), REAR, radius_m)

@@ -364,6 +364,7 @@ def test_r11_can_be_switched_off() -> None:
 BLIND = [
     ("ahead", (-33, 33), Twist(0.3, 0.0), False, 0.0, Reason.BLIND_AHEAD),
     ("ahead, turning", (-33, 33), Twist(0.3, 1.0), False, 0.0, Reason.BLIND_AHEAD),
+    ("ahead, no more than a turn", (-33, 33), Twist(0.05, -1.0), False, 0.0, Reason.BLIND_AHEAD),
     ("ahead, in place", (-33, 33), Twist(0.0, 1.0), False, 0.0, Reason.NONE),
     ("ahead, backing", (-33, 33), Twist(-0.2, 0.0), False, 0.2, Reason.NONE),
     ("ahead, operator", (-33, 33), Twist(0.3, 0.0), True, 0.1, Reason.BLIND_AHEAD),
@@ -391,7 +392,42 @@ def test_r12_blind(
 @pytest.mark.parametrize("v", [0.3, 1.0])
 def test_r12_the_sector_is_the_same_at_every_speed_on_an_arc(v: float) -> None:
     got = limited(Twist(v, v), replace(FREE, scan=scan_of(blind=(-22.0, -20.0))))
-    assert (got.twist, got.reason) == (STOP, Reason.BLIND_AHEAD)
+    assert (got.twist, got.reason) == (Twist(0.0, v), Reason.BLIND_AHEAD)
+
+
+def test_r12_towards_where_nobody_looks_it_turns_until_somebody_does() -> None:
+    """A camera to the left is gone. The robot wants to go there: it turns, and goes where it looks then."""
+    blind, wanted = scan_of(blind=(37.0, 107.0)), Twist(0.3, 3.0)
+    turned = limited(wanted, replace(FREE, scan=blind))
+    assert (turned.twist, turned.reason) == (Twist(0.0, 3.0), Reason.BLIND_AHEAD)
+    assert limited(Twist(0.3, 0.0), replace(FREE, scan=blind)).twist == Twist(0.3, 0.0)
+
+
+# --- R20: what was seen a moment ago ----------------------------------------------------------------------------------
+
+#   what                       remembered      wanted            operator  command             reason
+REMEMBERED = [
+    ("beside the way",         (0.6, 0.4),     Twist(0.3, 0.0),  False,    Twist(0.3, 0.0),    Reason.NONE),
+    ("far ahead",              (1.4, 0.0),     Twist(0.3, 0.0),  False,    Twist(0.3, 0.0),    Reason.NONE),
+    ("right before it",        (0.28, 0.0),    Twist(0.3, 0.0),  False,    STOP,               Reason.REMEMBERED),
+    ("before it, turning",     (0.28, 0.0),    Twist(0.3, 1.0),  False,    Twist(0.0, 1.0),    Reason.REMEMBERED),
+    ("before it, operator",    (0.28, 0.0),    Twist(0.3, 1.0),  True,     STOP,               Reason.REMEMBERED),
+    ("away from it",           (0.28, 0.0),    Twist(-0.2, 0.0), False,    Twist(-0.2, 0.0),   Reason.NONE),
+    ("behind, backing",        (-0.28, 0.0),   Twist(-0.2, 0.0), False,    STOP,               Reason.REMEMBERED),
+    ("turning in place",       (0.28, 0.0),    Twist(0.0, 3.0),  False,    Twist(0.0, 3.0),    Reason.NONE),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("what", "place", "wanted", "by_operator", "command", "reason"), REMEMBERED, ids=[row[0] for row in REMEMBERED]
+)
+def test_r20_what_is_remembered_where_nobody_looks(
+    what: str, place: tuple[float, float], wanted: Twist, by_operator: bool, command: Twist, reason: Reason
+) -> None:
+    teleop = operator(wanted) if by_operator else None
+    got = limited(wanted, replace(FREE, out_of_view=np.array([place]), teleop=teleop))
+    assert (got.twist.v_mps, got.twist.w_radps) == pytest.approx((command.v_mps, command.w_radps))
+    assert got.reason is (Reason.TELEOP if by_operator and reason is Reason.NONE else reason)
 
 
 # --- R13, R14: not held, not bent -------------------------------------------------------------------------------------
@@ -504,9 +540,21 @@ def test_law_whatever_happens_the_command_is_finite_bounded_and_safe(
 @given(finite, scans)
 def test_law_zones_only_scale(wanted: Twist, scan: Scan) -> None:
     got = limited(wanted, replace(FREE, scan=replace(scan, stamp_ns=NOW_NS)))
+    if got.reason is Reason.BLIND_AHEAD:
+        assert got.twist == Twist(0.0, wanted.w_radps)
+        return
     assert got.twist.v_mps * wanted.w_radps == pytest.approx(got.twist.w_radps * wanted.v_mps, abs=1e-9)
     assert abs(got.twist.v_mps) <= abs(wanted.v_mps)
     assert got.twist.v_mps * wanted.v_mps >= 0.0
+
+
+@given(finite, st.floats(-1.5, 1.5), st.floats(-1.5, 1.5))
+def test_r20_law_it_slows_no_less_than_what_is_seen_there_stops(wanted: Twist, x: float, y: float) -> None:
+    got = limited(wanted, replace(FREE, out_of_view=np.array([(x, y)]))).twist
+    if abs(got.v_mps) >= 1e-3:
+        way_m = travel_m(np.array([(x, y)]), got, BOUNDS.swept_radius_m)
+        assert abs(got.v_mps) <= stoppable_mps(way_m, BOUNDS.braking_mps2, BOUNDS.reaction_s) + 1e-6
+        assert got.v_mps * wanted.w_radps == pytest.approx(got.w_radps * wanted.v_mps, abs=1e-9)
 
 
 @given(finite)

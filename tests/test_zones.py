@@ -13,6 +13,7 @@ from onboard.config import load_config
 from onboard.contract import ACTIONS
 from onboard.messages import BINS, Scan, Twist
 from onboard.mounts import load_mounts
+from onboard.nearby import NOWHERE
 from onboard.scan import build_rig
 from onboard.zones import (
     BIN_CENTERS_RAD,
@@ -209,10 +210,11 @@ def test_the_default_robot_with_a_camera_down(camera: str, expected: Look) -> No
 
 
 def test_behind() -> None:
-    assert free_behind_m(None, RADIUS_M) == 0.0
-    assert free_behind_m(default_scan(), RADIUS_M) == inf
-    assert free_behind_m(default_scan("rear"), RADIUS_M) == 0.0
-    assert free_behind_m(scan_of((-1.0, 0.0)), RADIUS_M) == pytest.approx(0.7, abs=1e-3)
-    assert free_behind_m(scan_of((-0.1, 0.25)), RADIUS_M) == 0.0
-    assert free_behind_m(scan_of((1.0, 0.0), (0.2, 0.0), (-1.0, 0.4)), RADIUS_M) == inf
-    assert free_behind_m(scan_of((-0.5, 0.25)), RADIUS_M) == pytest.approx(0.5 - sqrt(0.09 - 0.0625), abs=0.02)
+    assert free_behind_m(None, NOWHERE, RADIUS_M) == 0.0
+    assert free_behind_m(default_scan(), NOWHERE, RADIUS_M) == inf
+    assert free_behind_m(default_scan("rear"), NOWHERE, RADIUS_M) == 0.0
+    assert free_behind_m(scan_of((-1.0, 0.0)), NOWHERE, RADIUS_M) == pytest.approx(0.7, abs=1e-3)
+    assert free_behind_m(scan_of((-0.1, 0.25)), NOWHERE, RADIUS_M) == 0.0
+    assert free_behind_m(scan_of((1.0, 0.0), (0.2, 0.0), (-1.0, 0.4)), NOWHERE, RADIUS_M) == inf
+    assert free_behind_m(default_scan(), np.array([(-1.0, 0.0), (1.0, 0.0)]), RADIUS_M) == pytest.approx(0.7)
+    assert free_behind_m(scan_of((-0.5, 0.25)), NOWHERE, RADIUS_M) == pytest.approx(0.5 - sqrt(0.09 - 0.0625), abs=0.02)

@@ -35,6 +35,7 @@ REASONS: Mapping[str, Row] = {
     "zone_slow": Row("slow zone", ZONE, "slowed near an obstacle"),
     "time_to_contact": Row("time to contact", ZONE, "slowed for the time to the next contact"),
     "blind_ahead": Row("blind ahead", ZONE, "not driven to where no camera looks"),
+    "remembered": Row("remembered", ZONE, "held by what was seen before where no camera looks now"),
     "blind_flank": Row("blind flank", ZONE, "slowed where no camera looks beside the way"),
 }
 

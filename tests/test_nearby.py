@@ -1,0 +1,154 @@
+"""What was seen near by stays where it was, until a camera looks there again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import cos, hypot, inf, nan, pi, radians, sin
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from onboard.geometry import apply, compose, inverse
+from onboard.messages import BINS, Pose, Scan
+from onboard.nearby import MOST, NOWHERE, REACH_M, Nearby, advance, around, filled
+from onboard.scheduler import NS_PER_S
+from onboard.zones import BIN_CENTERS_RAD
+
+LONG_NS = 60 * NS_PER_S
+TICK_NS = NS_PER_S // 30
+ORIGIN = Pose(0.0, 0.0, 0.0)
+AHEAD_DEG = (-37.0, 37.0)
+
+
+def scan_of(
+    *points: tuple[float, float], stamp_ns: int = TICK_NS, looks_deg: tuple[float, float] = (-180.0, 180.0)
+) -> Scan:
+    """Return a scan of points (x, y) where its cameras look [deg], each in the bin that it falls into."""
+    ranges, centers = np.full(BINS, inf, np.float32), np.degrees(BIN_CENTERS_RAD)
+    seen = (centers >= looks_deg[0]) & (centers <= looks_deg[1])
+    for x, y in points:
+        index = int(np.floor((np.degrees(np.arctan2(y, x)) + 180.0) / 2.0)) % BINS
+        ranges[index] = hypot(x, y)
+    return Scan(stamp_ns, np.where(seen, ranges, np.float32(inf)), seen)
+
+
+def on_bin(degrees: float, range_m: float) -> tuple[float, float]:
+    """Return the point at the centre of the bin of a bearing."""
+    bearing = BIN_CENTERS_RAD[int((degrees + 180.0) / 2.0) % BINS]
+    return range_m * cos(bearing), range_m * sin(bearing)
+
+
+def after(*ticks: tuple[Scan, Pose], remember_ns: int = LONG_NS) -> Nearby:
+    """Return what is remembered after ticks, each at the stamp of its scan."""
+    nearby = Nearby()
+    for scan, pose in ticks:
+        nearby = advance(nearby, scan, pose, scan.stamp_ns, remember_ns)
+    return nearby
+
+
+def blind(stamp_ns: int = 2 * TICK_NS) -> Scan:
+    return scan_of(stamp_ns=stamp_ns, looks_deg=(500.0, 500.0))
+
+
+@given(
+    bearing=st.floats(-36.0, 36.0), range_m=st.floats(0.3, 1.2), x=st.floats(-0.25, 0.25), y=st.floats(-0.25, 0.25),
+    yaw=st.floats(-pi, pi), start=st.builds(Pose, st.floats(-50, 50), st.floats(-50, 50), st.floats(-pi, pi)),
+)  # fmt: skip
+def test_law_a_post_stays_where_it_was_seen_while_the_robot_moves(
+    bearing: float, range_m: float, x: float, y: float, yaw: float, start: Pose
+) -> None:
+    post, moved = on_bin(bearing, range_m), Pose(x, y, yaw)
+    nearby = after((scan_of(post, looks_deg=AHEAD_DEG), start), (blind(), compose(start, moved)))
+    (place,) = around(nearby, blind(), compose(start, moved)).out_of_view
+    assert place == pytest.approx(apply(inverse(moved), post), abs=1e-5)
+
+
+POST = on_bin(21.0, 0.5)
+AHEAD_ONLY = scan_of(stamp_ns=2 * TICK_NS, looks_deg=AHEAD_DEG)
+
+#   what                            the second scan, where from                                 still remembered
+SECONDS = [
+    ("nobody looks there",          blind(),                                    ORIGIN,                True),
+    ("seen again",                  scan_of(POST, stamp_ns=2 * TICK_NS),        ORIGIN,                False),
+    ("looked at, and it is gone",   scan_of(stamp_ns=2 * TICK_NS),              ORIGIN,                False),
+    ("out of view to the left",     AHEAD_ONLY,             Pose(0.0, 0.0, radians(-20)), True),
+    ("looks at it from elsewhere",  AHEAD_ONLY,             Pose(0.2, -0.1, radians(30)), False),
+    ("too far away now",            blind(),                                    Pose(-REACH_M, 0, 0),  False),
+    ("after a minute",              blind(LONG_NS + TICK_NS),                   ORIGIN,                True),
+    ("after more",                  blind(LONG_NS + 2 * TICK_NS),               ORIGIN,                False),
+    ("before it was seen",          blind(-LONG_NS),                            ORIGIN,                False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("what", "scan", "pose", "kept"), SECONDS, ids=[row[0] for row in SECONDS])
+def test_how_long_it_is_remembered(what: str, scan: Scan, pose: Pose, kept: bool) -> None:
+    nearby = after((scan_of(POST), ORIGIN), (scan, pose))
+    assert len(around(nearby, scan, pose).out_of_view) == kept
+
+
+def test_what_is_in_view_is_the_scans_to_say() -> None:
+    nearby = after((scan_of(POST), ORIGIN))
+    assert len(nearby.places_m) == 1
+    assert len(around(nearby, scan_of(POST), ORIGIN).out_of_view) == 0
+
+
+def test_a_scan_is_entered_once_and_from_where_the_base_stood_at_its_stamp() -> None:
+    """It comes three ticks late, from a base that drives at 1 m/s, and stays the newest for two more."""
+    nearby, scan = Nearby(), scan_of(stamp_ns=0)
+    for tick in range(1, 8):
+        if tick >= 5:
+            scan = scan_of(POST, stamp_ns=2 * TICK_NS, looks_deg=AHEAD_DEG)
+        nearby = advance(nearby, scan, Pose(tick / 30.0, 0.0, 0.0), tick * TICK_NS, LONG_NS)
+    assert nearby.places_m == pytest.approx(np.array([(POST[0] + 2.0 / 30.0, POST[1])]), abs=1e-6)
+    assert nearby.seen_ns.tolist() == [2 * TICK_NS]
+
+
+def test_nothing_is_remembered_for_no_time_or_of_what_is_far() -> None:
+    assert len(after((scan_of(POST), ORIGIN), remember_ns=0).places_m) == 0
+    assert len(after((scan_of((REACH_M + 0.01, 0.0)), ORIGIN)).places_m) == 0
+
+
+def test_a_range_that_is_no_distance_is_nowhere() -> None:
+    scan = scan_of(POST)
+    odd = replace(scan, ranges_m=np.where(np.isfinite(scan.ranges_m), np.float32(nan), scan.ranges_m))
+    assert len(after((odd, ORIGIN)).places_m) == 0
+
+
+def test_it_forgets_the_longest_known_before_it_grows_without_end() -> None:
+    behind_m = np.stack([np.full(MOST, -0.5), np.linspace(-0.2, 0.2, MOST)], axis=1)
+    full = Nearby(behind_m, np.full(MOST, TICK_NS), TICK_NS)
+    scan = scan_of(POST, on_bin(-21.0, 0.5), stamp_ns=2 * TICK_NS, looks_deg=AHEAD_DEG)
+    nearby = advance(full, scan, ORIGIN, 2 * TICK_NS, LONG_NS)
+    assert (nearby.places_m[: MOST - 2] == behind_m[2:]).all()
+    assert nearby.seen_ns[-3:].tolist() == [TICK_NS, 2 * TICK_NS, 2 * TICK_NS]
+
+
+#   what               place                looks           in the policy's scan
+FILLED = [
+    ("ahead",          on_bin(51.0, 0.7),   AHEAD_DEG,      True),
+    ("beside",         on_bin(-99.0, 0.7),  AHEAD_DEG,      True),
+    ("behind",         on_bin(121.0, 0.7),  AHEAD_DEG,      False),
+    ("where it looks", on_bin(11.0, 0.7),   AHEAD_DEG,      False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("what", "place", "looks", "shown"), FILLED, ids=[row[0] for row in FILLED])
+def test_the_policy_is_shown_what_was_seen_ahead_where_nobody_looks(
+    what: str, place: tuple[float, float], looks: tuple[float, float], shown: bool
+) -> None:
+    scan = scan_of(looks_deg=looks)
+    farther = tuple(1.2 * value for value in place)
+    got = filled(scan, np.array([farther, place]))
+    index = int((np.degrees(np.arctan2(place[1], place[0])) + 180.0) / 2.0)
+    assert (got.ranges_m[index] == pytest.approx(0.7), got.seen[index]) == (shown, shown or scan.seen[index])
+    others = np.arange(BINS) != index
+    assert (got.ranges_m[others] == scan.ranges_m[others]).all()
+    assert (got.seen[others] == scan.seen[others]).all()
+    assert np.isinf(scan.ranges_m).all()
+
+
+def test_a_scan_with_nothing_to_fill_is_the_same_one() -> None:
+    scan = scan_of(POST)
+    assert filled(scan, NOWHERE) is scan
