@@ -25,6 +25,7 @@ from onboard.drivers.dds import Claim, DdsDrive, DdsInputs, DdsOutputs
 from onboard.drivers.dds_camera import DdsColorCamera, DdsDepthCamera
 from onboard.drivers.dds_topics import check_names, check_scan_source, domain_id
 from onboard.drivers.dds_used import UsedImages
+from onboard.drivers.peers import GuardedInbox, Peers
 from onboard.drivers.realsense import read_intrinsics
 from onboard.drivers.record_tick import TickRecorder
 from onboard.drivers.serial_base import SerialBase
@@ -45,6 +46,7 @@ from onboard.record import Recorder
 from onboard.runtime import Listener, Robot, Runtime
 from onboard.scan import Rig, build_rig, reach_m
 from onboard.scheduler import Clock, MonotonicClock, wall_ns
+from onboard.service import Notifier, Service, StandingInbox, lock_memory, note_driven
 from onboard.signals import Signals
 from onboard.status import StatusLine, Terminal
 from onboard.tasks import TaskOwner
@@ -85,6 +87,9 @@ def run_robot(config: Config, seconds: float | None, terminal: Terminal | None) 
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     with contextlib.ExitStack() as held:
         signals = held.enter_context(Signals())
+        notifier = held.enter_context(contextlib.closing(Notifier()))
+        notifier.say(f"STATUS=preparing {config.policy.model}")
+        note_driven(config)
         wire = held.enter_context(contextlib.closing(Wire(config.dds)))
         held.enter_context(contextlib.closing(Claim(wire, _robot_name(config))))
         inference = held.enter_context(contextlib.closing(InferenceThread(policy_maker(config, plant))))
@@ -97,8 +102,9 @@ def run_robot(config: Config, seconds: float | None, terminal: Terminal | None) 
         held.callback(drive.close)
         depth, color = _open_cameras(config, mounts, wire)
         heard = DdsInputs(wire, set(scan_topics(config).values()), config.limits.v_max_mps)
+        guard = GuardedInbox(heard, Peers(wire), refuse=config.dds.other_drivers == "refuse")
         inbox = held.enter_context(
-            contextlib.closing(DeviceInbox(heard, depth, color, base, config.cameras.unchanged_m))
+            contextlib.closing(DeviceInbox(guard, depth, color, base, config.cameras.unchanged_m))
         )
         # Last, so that a start that fails again and again leaves no files that push older ones out.
         recorder = _open_recorder(config, clock.now_ns())
@@ -106,11 +112,16 @@ def run_robot(config: Config, seconds: float | None, terminal: Terminal | None) 
             held.enter_context(contextlib.closing(recorder))
         outputs = DdsOutputs(wire, mounts, config.robot.name, reach_m(rig))
         held.callback(_say_goodbye, outputs)
-        teller = Teller(Publisher(outputs), inbox, recorder, _tick_recorder(recorder, config, mounts, reach_m(rig)))
+        ticks = _tick_recorder(recorder, config, mounts, reach_m(rig))
+        teller = Teller(Publisher(outputs), inbox, guard, recorder, ticks)
         line = StatusLine()
         robot = Robot(config, rig, limits_rig, plant, policy.initial_memory(), policy.memory_reset_s)
         used = _used_images(config, wire, clock, (*depth, color))
-        runtime = Runtime(robot, clock, inbox, inference, drive, (*used, teller, line))
+        service = held.enter_context(Service(notifier, inbox.cameras))
+        listeners = (*used, teller, line, service)
+        runtime = Runtime(robot, clock, StandingInbox(inbox, service), inference, drive, listeners)
+        if notifier.managed:
+            lock_memory()
         log.info("ready", robot=config.robot.name, domain=wire.domain, policy=policy.name)
         gc.collect()
         gc.freeze()
@@ -147,17 +158,23 @@ class Teller:
     """Tells the world and the recording of every tick."""
 
     def __init__(
-        self, publisher: Publisher, inbox: DeviceInbox, recorder: Recorder | None, ticks: TickRecorder | None
+        self,
+        publisher: Publisher,
+        inbox: DeviceInbox,
+        guard: GuardedInbox,
+        recorder: Recorder | None,
+        ticks: TickRecorder | None,
     ) -> None:
         self._publisher = publisher
         self._inbox = inbox
+        self._guard = guard
         self._recorder = recorder
         self._ticks = ticks
 
     def tick(self, record: TickRecord, counters: Counters) -> None:
         """Publish what is due, then queue the tick for the recording."""
         stats = self._recorder.stats() if self._recorder else None
-        self._publisher.publish(record, counters, self._inbox.cameras, stats)
+        self._publisher.publish(record, counters, self._inbox.cameras, stats, lambda: [self._guard.diagnostic()])
         if self._ticks is not None:
             self._ticks.record(record)
 
@@ -246,7 +263,7 @@ def _open_base(config: Config, wire: Wire) -> tuple[SerialBase | None, Drive]:
     if config.odometry.input == "serial":
         base = SerialBase(config.odometry.serial_port)
         return base, base
-    return None, DdsDrive(wire)
+    return None, DdsDrive(wire, config.rates.control_hz)
 
 
 def _open_cameras(config: Config, mounts: Mounts, wire: Wire) -> tuple[Sequence[DepthCamera], ColorCamera | None]:

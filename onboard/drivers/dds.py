@@ -10,10 +10,10 @@ from collections.abc import Collection, Mapping, Sequence
 
 import structlog
 
-from onboard.config import DdsSection
+from onboard.config import DdsSection, RatesSection
 from onboard.drivers.dds_limit import SpeedLimits
 from onboard.drivers.dds_scan import DdsScans
-from onboard.drivers.dds_topics import ros_topic
+from onboard.drivers.dds_topics import promised_commands, ros_topic
 from onboard.drivers.ros_messages import (
     fix_from_ros,
     goal_from_ros,
@@ -42,6 +42,8 @@ CLAIM_WAIT_S = 1.0
 
 PAUSE_NS = NS_PER_S // 4
 """After a pause of the tick as long as this, a waiting operator's command is of unknown age and is not taken."""
+
+DEFAULT_HZ = RatesSection().control_hz
 
 STOP_TRIES = 3
 STOP_ACK_S = 0.2
@@ -175,11 +177,14 @@ class DdsInputs:
 
 
 class DdsDrive:
-    """Sends commands to `/cmd_vel`, as Twist or TwistStamped by configuration."""
+    """Sends commands to `/cmd_vel`, as Twist or TwistStamped by configuration.
 
-    def __init__(self, wire: Wire) -> None:
-        """Open the writer. Raises ConfigError, DriverError."""
-        self._writer = wire.writer("cmd_vel")
+    Its writer promises a rate, so that a base can tell a runtime that hangs, or is gone, from one that says zero.
+    """
+
+    def __init__(self, wire: Wire, control_hz: float = DEFAULT_HZ) -> None:
+        """Open the writer, for so many commands a second. Raises ConfigError, DriverError."""
+        self._writer = wire.writer(promised_commands(control_hz))
         self._stamped = wire.section.stamped_cmd_vel
         self._frame = wire.section.base_frame
         self._closed = False

@@ -28,12 +28,19 @@ class Quality:
     read_best_effort: a reader that takes what arrives, from a writer of either kind
     latched:          the writer keeps its last messages for late readers (transient local), and readers ask for them
     depth:            messages kept at each end
+    deadline_s:       longest time between two messages: what a writer promises, what a reader insists on; None is any
+    lease_s:          a writer that wrote nothing for so long is not alive, whatever else its process does (liveliness
+                      "manual by topic"); a reader with one insists on such a writer; None leaves it to DDS
+
+    A reader that insists gets no message from a writer that promises less or nothing (a plain ROS publisher).
     """
 
     depth: int
     read_reliable: bool = False
     read_best_effort: bool = False
     latched: bool = False
+    deadline_s: float | None = None
+    lease_s: float | None = None
 
 
 SENSOR = Quality(depth=100, read_best_effort=True)
@@ -44,6 +51,12 @@ NEWEST = Quality(depth=1, read_best_effort=True)
 
 COMMAND = Quality(depth=1, read_reliable=True)
 """What must arrive, and only the newest counts."""
+
+COMMAND_DEADLINE_TICKS = 3
+"""The runtime sends one command a tick; a base that waits so many ticks for the next knows that something is wrong."""
+
+COMMAND_LEASE_TICKS = 6
+"""After so many ticks without a command its sender counts as not alive."""
 
 EVENT = Quality(depth=16, read_reliable=True, read_best_effort=True)
 """What must arrive and comes from anybody: a reliable writer's messages are sent again when lost, and a bumper on a
@@ -140,6 +153,13 @@ def topic(name: str | Topic) -> Topic:
     if not ROS_NAME.fullmatch(name):
         raise ConfigError(f"mounts: camera {camera!r} cannot be part of a ROS topic; letters, digits and _ can")
     return Topic(name, row.wire.replace(CAMERA, camera), row.kind, row.quality)
+
+
+def promised_commands(control_hz: float) -> Topic:
+    """Return the row of `/cmd_vel` as the runtime writes it: with its deadline and its liveliness (docs/base.md)."""
+    deadline_s, lease_s = COMMAND_DEADLINE_TICKS / control_hz, COMMAND_LEASE_TICKS / control_hz
+    row = BY_NAME["cmd_vel"]
+    return replace(row, quality=replace(row.quality, deadline_s=deadline_s, lease_s=lease_s))
 
 
 def type_of(section: DdsSection, name: str | Topic) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from cyclonedds.builtin import BuiltinDataReader, BuiltinTopicDcpsPublication
-from cyclonedds.core import DDSException, InstanceState, Policy, Qos, ReadCondition, SampleState, ViewState, WaitSet
+from cyclonedds.core import DDSException, InstanceState, Policy, ReadCondition, SampleState, ViewState, WaitSet
 from cyclonedds.domain import DomainParticipant
 from cyclonedds.idl import IdlStruct
 from cyclonedds.internal import InvalidSample
@@ -24,7 +24,8 @@ from cyclonedds.topic import Topic as DdsTopic
 
 from onboard.config import DdsSection
 from onboard.drivers.dds_domain import hold_domain, join
-from onboard.drivers.dds_topics import Quality, Topic, asked_of, check_names, dds_topic, domain_id, topic, type_of
+from onboard.drivers.dds_qos import reader_qos, writer_qos
+from onboard.drivers.dds_topics import Topic, asked_of, check_names, dds_topic, domain_id, topic, type_of
 from onboard.drivers.ros_types import BY_ROS_NAME
 from onboard.errors import DriverError
 from onboard.scheduler import NS_PER_S
@@ -134,6 +135,18 @@ class Reader:
         """Return the identities of the writers that are there now."""
         return frozenset(handle % HANDLES for entity in self._entities for handle in entity.get_matched_publications())
 
+    def alive(self) -> int:
+        """Return how many writers are alive now, by what each one promised (`Quality.lease_s`).
+
+        Raises DriverError when the link is gone or the reader closed.
+        """
+        if not self._entities:
+            raise DriverError(f"dds: {self.name} is closed")
+        try:
+            return int(cast(Any, self._entities[-1]).get_liveliness_changed_status().alive_count)
+        except DDSException as error:
+            raise DriverError(f"dds: {self.name} cannot tell who is alive: {error}") from error
+
     def close(self) -> None:
         """Release the readers. Safe to call twice."""
         self._entities = []
@@ -189,7 +202,7 @@ class Wire:
         if row.name not in self._writers:
             kind, wanted = self._topic(row)
             try:
-                entity = DataWriter(self._open(), wanted, _writer_qos(row.quality))
+                entity = DataWriter(self._open(), wanted, writer_qos(row.quality))
             except DDSException as error:
                 raise DriverError(f"dds: {row.name} cannot be written: {error}") from error
             self._writers[row.name] = Writer(row.name, kind, entity)
@@ -200,7 +213,7 @@ class Wire:
         row = topic(name)
         _, wanted = self._topic(row)
         try:
-            qualities = _reader_qos(asked_of(self.section, row.quality))
+            qualities = reader_qos(asked_of(self.section, row.quality))
             entities = [DataReader(self._open(), wanted, qos) for qos in qualities]
         except DDSException as error:
             raise DriverError(f"dds: {row.name} cannot be read: {error}") from error
@@ -222,6 +235,10 @@ class Wire:
             )
 
         return wait_until(found, timeout_s)
+
+    def participant(self) -> DomainParticipant:
+        """Return the participant itself, for who looks at the domain. Raises DriverError when closed."""
+        return self._open()
 
     def close(self) -> None:
         """Leave the domain; all readers and writers are closed. Safe to call twice."""
@@ -255,20 +272,3 @@ def wait_until(condition: Callable[[], bool], timeout_s: float) -> bool:
             return False
         pause.wait(POLL_S)
     return True
-
-
-def _writer_qos(quality: Quality) -> Qos:
-    """Return what a writer offers: always reliable, and it never waits for a slow reader."""
-    durability = Policy.Durability.TransientLocal if quality.latched else Policy.Durability.Volatile
-    return Qos(Policy.Reliability.Reliable(0), durability, Policy.History.KeepLast(quality.depth))
-
-
-def _reader_qos(quality: Quality) -> list[Qos]:
-    """Return what each reader of a topic asks for, the reliable one first."""
-    durability = Policy.Durability.TransientLocal if quality.latched else Policy.Durability.Volatile
-    kinds = []
-    if quality.read_reliable:
-        kinds.append(Policy.Reliability.Reliable(0))
-    if quality.read_best_effort:
-        kinds.append(Policy.Reliability.BestEffort)
-    return [Qos(kind, durability, Policy.History.KeepLast(quality.depth)) for kind in kinds]

@@ -19,12 +19,26 @@ import sys
 import time
 
 import rclpy
-from rclpy.qos import QoSDurabilityPolicy, QoSProfile, QoSReliabilityPolicy, qos_profile_sensor_data
+from rclpy.duration import Duration
+from rclpy.qos import (
+    QoSDurabilityPolicy,
+    QoSLivelinessPolicy,
+    QoSProfile,
+    QoSReliabilityPolicy,
+    qos_profile_sensor_data,
+)
 from rclpy.serialization import deserialize_message, serialize_message
 
 PATIENCE_S = 5.0
 LATCHED = QoSProfile(depth=1, durability=QoSDurabilityPolicy.TRANSIENT_LOCAL, reliability=QoSReliabilityPolicy.RELIABLE)
-QOS = {"default": 10, "sensor": qos_profile_sensor_data, "latched": LATCHED}
+HALF_A_SECOND = Duration(seconds=0.5)
+BASE = QoSProfile(
+    depth=1,
+    deadline=HALF_A_SECOND,
+    liveliness=QoSLivelinessPolicy.MANUAL_BY_TOPIC,
+    liveliness_lease_duration=HALF_A_SECOND,
+)
+QOS = {"default": 10, "sensor": qos_profile_sensor_data, "latched": LATCHED, "base": BASE}
 
 
 def message_type(name):
