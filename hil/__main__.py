@@ -20,6 +20,7 @@ from hil.evaluate.baselines_command import baselines_command
 from hil.evaluate.command import evaluate_command
 from hil.faults.command import faults_command
 from hil.importing.command import import_command
+from hil.kills.command import kills_command
 from hil.maps import map_names
 from hil.replay.command import replay_command
 from hil.report.command import report_command
@@ -110,6 +111,9 @@ def sim(
     crowd: CrowdOption = None,
     look_seed: LookOption = None,
     depth_noise: NoiseOption = True,
+    heed_liveliness: Annotated[
+        bool, typer.Option("--heed-liveliness", help="Stop as soon as DDS says that nobody alive sends commands.")
+    ] = False,
     seconds: SecondsOption = None,
     json_file: JsonOption = None,
 ) -> None:
@@ -136,7 +140,7 @@ def sim(
             f"domain {domain}; end with Ctrl-C\n"
         )
 
-    truth = run_sim(robot, mounts, loaded.dds, seconds, ready)
+    truth = run_sim(robot, mounts, loaded.dds, seconds, ready, heed_liveliness)
     if json_file is not None:
         write_json(json_file, truth)
 
@@ -181,6 +185,7 @@ def demo(
 app.command("replay")(replay_command)
 app.command("accept")(accept_command)
 app.command("faults")(faults_command)
+app.command("kills")(kills_command)
 app.command("import")(import_command)
 app.command("report")(report_command)
 app.command()(view)

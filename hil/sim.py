@@ -17,6 +17,7 @@ from onboard.drivers.ros_messages import optical_frame, ros_fix, ros_image, ros_
 from onboard.drivers.ros_types import Bool
 from onboard.drivers.wire import Wire
 from onboard.errors import DriverError
+from onboard.messages import STOP
 from onboard.mounts import Mounts
 from onboard.scheduler import NS_PER_S, MonotonicClock, grid, wall_ns
 from onboard.signals import Signals
@@ -28,9 +29,14 @@ NOTICE_TICKS = 15
 class Link:
     """The simulated robot's end of the wire."""
 
-    def __init__(self, wire: Wire, mounts: Mounts) -> None:
-        """Open readers and writers. Raises ConfigError, DriverError."""
+    def __init__(self, wire: Wire, mounts: Mounts, heeds_liveliness: bool = False) -> None:
+        """Open readers and writers. Raises ConfigError, DriverError.
+
+        heeds_liveliness: stop as soon as DDS says that no writer of commands is alive; else by the plant's time-out
+                          alone, which every base has (docs/base.md)
+        """
         self._section: DdsSection = wire.section
+        self._heeds_liveliness = heeds_liveliness
         self._commands = wire.reader("cmd_vel")
         self._odometry = wire.writer("odom")
         self._fixes = wire.writer("amcl_pose")
@@ -40,11 +46,13 @@ class Link:
         self._told: bool | None = None
 
     def hear(self, robot: SimulatedRobot) -> None:
-        """Pass the newest command on, if there is one."""
+        """Pass the newest command on, if there is one, or a stop where nobody is left who could send one."""
         commands = self._commands.take()
         if commands:
             newest = commands[-1].sample
             robot.command(twist_from_ros(newest.twist if self._section.stamped_cmd_vel else newest))
+        elif self._heeds_liveliness and not self._commands.alive():
+            robot.command(STOP)
 
     def tell(self, sensed: Sensed, number: int) -> None:
         """Publish what was sensed."""
@@ -133,10 +141,12 @@ def run_sim(
     section: DdsSection,
     seconds: float | None,
     ready: Callable[[int], None],
+    heeds_liveliness: bool = False,
 ) -> dict[str, Any]:
     """Simulate on the configured domain until a signal and return the truth about the drive.
 
-    `ready` is told the domain. Raises DriverError when another base publishes odometry there already.
+    `ready` is told the domain; `heeds_liveliness` as for `Link`. Raises DriverError when another base publishes
+    odometry there already.
     """
     life = Life()
     with Signals() as signals, contextlib.closing(Wire(section)) as wire:
@@ -144,7 +154,7 @@ def run_sim(
             raise DriverError(
                 f"another base is on domain {wire.domain} already: somebody publishes {ros_topic(section, 'odom')}"
             )
-        link = Link(wire, mounts)
+        link = Link(wire, mounts, heeds_liveliness)
         signals.stop_with(life.stop)
         ready(wire.domain)
         asyncio.run(simulate(robot, link, life, seconds))
