@@ -214,6 +214,8 @@ class DdsSection(Section):
                   that the network does not cut up. Their senders must then offer reliable delivery. Every end says so
     judge_late:   images count as so much older as they came later, by their stamps, than the quickest so far; not for
                   senders whose clock does not keep real time, as a simulator's
+    other_drivers: what is done while somebody else writes our commands or our state: "warn" is told only, "refuse"
+                  counts as a pressed e-stop (`drivers/peers.py`)
     publish_used: tell on `onboard/used` with every command which images its tick had, and when (`onboard-hil target`)
     """
 
@@ -228,18 +230,26 @@ class DdsSection(Section):
     resend: bool = False
     judge_late: bool = True
     publish_used: bool = False
+    other_drivers: Literal["warn", "refuse"] = "warn"
     odom_frame: str = "odom"
     map_frame: str = "map"
     base_frame: str = "base_link"
 
 
 class RecordSection(Section):
-    """One MCAP file a session, rotated by size, bounded in number; see `onboard/record.py`."""
+    """One MCAP file a session, rotated by size; the oldest are deleted, marked ones stay (`onboard/record_budget.py`).
+
+    max_files:    not marked, of this robot
+    max_total_mb: of this robot, marked ones too; a file counts in full from its beginning
+    min_free_mb:  left free on the disk: recording rather ends than take it
+    """
 
     enabled: bool = True
     directory: Path = Path("recordings")
     max_file_mb: Positive = 512.0
     max_files: int = Field(20, ge=1)
+    max_total_mb: Positive = 10_000.0
+    min_free_mb: NonNegative = 500.0
     queue_messages: int = Field(2000, ge=1)
     queue_mb: Positive = 256.0
     flush_s: Positive = 1.0

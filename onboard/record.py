@@ -19,6 +19,7 @@ from pathlib import Path
 from onboard import __version__
 from onboard.config import RecordSection
 from onboard.errors import ConfigError, OnboardError
+from onboard.record_budget import Budget
 from onboard.record_file import MessageType, RecordFile
 from onboard.record_folder import Folder
 from onboard.record_queue import Message, Payload, Queued, RecordQueue, Signal
@@ -67,6 +68,16 @@ class RecorderStats:
     repaired: tuple[Repair, ...]
 
 
+def budget_of(section: RecordSection) -> Budget:
+    """Return the bounds that the configuration states."""
+    return Budget(
+        section.max_files,
+        section.max_total_mb * BYTES_PER_MB,
+        section.max_file_mb * BYTES_PER_MB,
+        section.min_free_mb * BYTES_PER_MB,
+    )
+
+
 class Recorder:
     """Records one session. Writing and closing belong to one thread, which waits only for the end of the latter."""
 
@@ -88,7 +99,7 @@ class Recorder:
         self._latched: dict[str, tuple[Message, bytes, Queued]] = {}
         self._file: RecordFile | None = None
         try:
-            self._folder = Folder(section.directory, name, wall_ns, section.max_files)
+            self._folder = Folder(section.directory, name, wall_ns, budget_of(section))
             self._session = {
                 "format": FORMAT,
                 "onboard_version": __version__,
@@ -254,7 +265,7 @@ class Recorder:
 
     def _stop(self, reason: str) -> None:
         """End the recording for one reason; what stands whole in the file stays and is made readable."""
-        self._stopped = f"{self._folder.current}: recording stopped: {reason}"
+        self._stopped = f"{self._folder.current or self._section.directory}: recording stopped: {reason}"
         if self._file is None:
             return
         saved = self._file.abandon()

@@ -1,14 +1,20 @@
-"""The folder of recordings: names that sort by time, a bound on their number, and what earlier sessions left."""
+"""The folder of recordings: names that sort by time, bounds on their number and size, what earlier sessions left."""
 
 from __future__ import annotations
 
 import fcntl
 import re
+import shutil
 from datetime import datetime, timezone
 from pathlib import Path
 
+import structlog
+
 from onboard.errors import ConfigError
+from onboard.record_budget import Budget, Held, disk_full, is_marked, judge
 from onboard.repair import Repair, repair_leftovers
+
+log = structlog.get_logger()
 
 NS_PER_S = 1_000_000_000
 NAME = re.compile(r"[A-Za-z0-9_.-]+")
@@ -17,7 +23,7 @@ NAME = re.compile(r"[A-Za-z0-9_.-]+")
 class Folder:
     """Recordings of one robot, `NAME_YYYYmmdd-HHMMSS_000.mcap` in UTC; other files in the folder are not touched."""
 
-    def __init__(self, directory: Path, name: str, wall_ns: int, max_files: int) -> None:
+    def __init__(self, directory: Path, name: str, wall_ns: int, budget: Budget) -> None:
         """Create the folder and settle the session's name. Raises ConfigError for the robot's name, or OSError."""
         if not NAME.fullmatch(name):
             raise ConfigError(f"robot.name {name!r}: names recordings, so only letters, digits and _ . - are taken")
@@ -25,7 +31,7 @@ class Folder:
         self.current: Path | None = None
         self.files = 0
         self._directory = directory
-        self._max_files = max_files
+        self._budget = budget
         self._ours = re.compile(re.escape(name) + r"_\d{8}-\d{6}_(\d{3,})\.mcap")
         self._session = self._unused(name, wall_ns // NS_PER_S)
 
@@ -43,20 +49,26 @@ class Folder:
         return repair_leftovers(path for path in self.recordings() if not _in_use(path))
 
     def next_path(self) -> Path:
-        """Return the name of the session's next file, after deleting the oldest that are over the bound.
+        """Return the name of the session's next file, after deleting the oldest that the budget has no room for.
 
         Files of this session go last, since a robot without a battery clock may have dated it before the others; the
-        one before the new one, and those in use, are never deleted. Raises OSError.
+        one before the new one, those in use, and those that a person marked are never deleted. Raises OSError.
         """
-        candidates = [path for path in self.recordings() if path != self.current and not _in_use(path)]
-        kept = len(self.recordings()) - len(candidates)
-        candidates.sort(key=lambda path: (path.name.startswith(self._session), path.name))
-        surplus = len(candidates) + kept + 1 - self._max_files
-        for path in candidates[: max(surplus, 0)]:
+        held = [self._held(path) for path in self.recordings()]
+        held.sort(key=lambda one: (one.path.name.startswith(self._session), one.path.name))
+        verdict = judge(held, self._budget, shutil.disk_usage(self._directory).free)
+        for path in verdict.delete:
             path.unlink(missing_ok=True)
+        if verdict.over_bytes:
+            log.warning("recordings_over_budget", bytes=round(verdict.over_bytes), marked=sum(x.marked for x in held))
+        if verdict.full:
+            raise disk_full(self._directory, self._budget)
         self.current = self._directory / f"{self._session}{self.files:03d}.mcap"
         self.files += 1
         return self.current
+
+    def _held(self, path: Path) -> Held:
+        return Held(path, _size(path), is_marked(path), path == self.current or _in_use(path))
 
     def _unused(self, name: str, wall_s: int) -> str:
         """Return the first part of this session's file names; a second that is taken already gives the next one."""
@@ -65,6 +77,14 @@ class Folder:
             if not any(path.name.startswith(prefix) for path in self.recordings()):
                 return prefix
             wall_s += 1
+
+
+def _size(path: Path) -> int:
+    """Return a file's size, 0 for one that is gone."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def _in_use(path: Path) -> bool:
