@@ -32,6 +32,16 @@ test-long: $(VENV)/.dev $(ROS_VENV)/.ready ## run the tests that take minutes
 bench: $(VENV)/.dev ## compare speeds with plain definitions in the same run
 	@$(BIN)/pytest -q -s tests/benchmarks $(ARGS)
 
+.PHONY: mutants
+mutants: $(VENV)/.dev ## change the safety code line by line and count what the tests notice (goes on where it was)
+	@CI=1 $(BIN)/mutmut run $(ARGS)
+	@$(BIN)/mutmut export-cicd-stats && cat mutants/mutmut-cicd-stats.json
+	@$(BIN)/mutmut results
+
+.PHONY: coverage
+coverage: $(VENV)/.dev $(ROS_VENV)/.ready ## run the tests and count which branches of onboard/ they take
+	@$(BIN)/pytest -q $(SIDE_BY_SIDE) --cov --cov-report=term $(ARGS)
+
 .PHONY: lint
 lint: $(VENV)/.dev ## format, lint and types, changing nothing
 	@$(BIN)/ruff format --check .
@@ -46,7 +56,7 @@ setup: $(VENV)/.runtime $(VENV)/.dev ## prepare .venv
 
 .PHONY: clean
 clean: ## remove what set-up and runs have made
-	rm -rf $(VENV) $(ROS_VENV) .numba-cache .mypy_cache .ruff_cache .pytest_cache .hypothesis dist out
+	rm -rf $(VENV) $(ROS_VENV) .numba-cache .mypy_cache .ruff_cache .pytest_cache .hypothesis dist out mutants .coverage*
 
 $(VENV)/.runtime: pyproject.toml
 	@bash .ci/prepare-machine
