@@ -14,6 +14,9 @@ from onboard.config import DdsSection
 from onboard.errors import DriverError
 
 LOOPBACK = "lo"
+DEVICE_BYTES = 16
+"""The longest name of a network device, with its end (the kernel's IFNAMSIZ)."""
+
 PORT_BASE = 7400
 PORTS_PER_DOMAIN = 250
 """Where the DDSI standard puts a domain's ports."""
@@ -109,10 +112,12 @@ def _confine(domain: int) -> None:
     Cyclone binds them to 0.0.0.0 whatever the interface (its issues 1923, 2090), and there is no DDS security here:
     without this, anybody on the network could send to them.
     """
-    twins = receiving_sockets(domain)
+    twins, device = receiving_sockets(domain), LOOPBACK.encode()
     try:
         for twin in twins:
-            twin.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, LOOPBACK.encode())
+            # Cyclone has one of them under two descriptors, and only CAP_NET_RAW may bind a socket a second time.
+            if twin.getsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, DEVICE_BYTES) != device + b"\0":
+                twin.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, device)
     except OSError as error:  # kernels before 5.7 want CAP_NET_RAW
         raise DriverError(f"dds: domain {domain} cannot be confined to {LOOPBACK}: {error.strerror}") from error
     finally:
