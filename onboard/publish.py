@@ -38,8 +38,9 @@ class Publisher:
         counters: Counters,
         cameras: Callable[[], Sequence[CameraHealth]],
         recorder: RecorderStats | None,
+        others: Callable[[], Sequence[Diagnostic]] = tuple,
     ) -> None:
-        """Send what is due after this tick; `cameras` is asked for the diagnostics. Raises DriverError."""
+        """Send what is due after this tick; `cameras`, `others` are asked for the diagnostics. Raises DriverError."""
         stamp_ns, number = wall_ns(), counters.ticks - 1
         self._outputs.transforms(record.odometry.pose, record.map_from_odom, stamp_ns)
         if number % EVERY_SCAN == 0:
@@ -48,7 +49,7 @@ class Publisher:
             self._state = record.state
             self._outputs.state(record.state)
         if number % EVERY_DIAGNOSTICS == 0:
-            self._outputs.diagnostics(rows(record, counters, cameras(), recorder), stamp_ns)
+            self._outputs.diagnostics([*rows(record, counters, cameras(), recorder), *others()], stamp_ns)
         if number % EVERY_CAMERAS == 0:
             self._outputs.cameras(stamp_ns)
 
@@ -64,7 +65,7 @@ class Publisher:
 def rows(
     record: TickRecord, counters: Counters, cameras: Sequence[CameraHealth], recorder: RecorderStats | None
 ) -> list[Diagnostic]:
-    """Return the rows of `/diagnostics` after a tick: runtime, policy, command, pose, cameras, recorder."""
+    """Return the rows of `/diagnostics` about a tick: runtime, policy, command, pose, cameras, recorder."""
     found = [_runtime(record, counters), _policy(counters), _command(record), _pose(record)]
     found += [_camera(camera) for camera in cameras]
     if recorder is not None:
