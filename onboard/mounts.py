@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,10 @@ QUATERNION_TOLERANCE = 1e-3
 
 
 class MountTable(Section):
-    """One camera as the file states it. Translation and rotation take optical-frame points to the base frame."""
+    """One camera as the file states it. Translation and rotation take optical-frame points to the base frame.
+
+    calibrated: the day on which this was measured, for `onboard doctor`
+    """
 
     serial: str = ""
     width: int = Field(gt=0, le=4096)
@@ -30,6 +34,7 @@ class MountTable(Section):
     depth_scale_m: Positive = 0.001
     translation_m: tuple[Finite, Finite, Finite]
     rotation_xyzw: tuple[Finite, Finite, Finite, Finite]
+    calibrated: date | None = None
 
     @field_validator("rotation_xyzw")
     @classmethod
@@ -84,15 +89,25 @@ class Mounts:
 
 def load_mounts(path: Path) -> Mounts:
     """Return the mounts in a file. Raises ConfigError naming file, field and limit."""
-    try:
-        table = MountsFile.model_validate(read_toml(path))
-    except ValidationError as error:
-        raise ConfigError(validation_line(path, error)) from error
+    table = _checked(path)
     return Mounts(
         path=path,
         depth={name: _mount(name, row) for name, row in table.cameras.items()},
         color={name: _mount(name, row) for name, row in table.color_cameras.items()},
     )
+
+
+def calibration_dates(path: Path) -> dict[str, date | None]:
+    """Return when each camera's mount was measured, None where the file does not say. Raises ConfigError."""
+    table = _checked(path)
+    return {name: row.calibrated for name, row in {**table.cameras, **table.color_cameras}.items()}
+
+
+def _checked(path: Path) -> MountsFile:
+    try:
+        return MountsFile.model_validate(read_toml(path))
+    except ValidationError as error:
+        raise ConfigError(validation_line(path, error)) from error
 
 
 def _mount(name: str, row: MountTable) -> Mount:

@@ -65,12 +65,20 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A connected camera as librealsense names it; "" where it does not say. usb_type is "3.2", "2.1", ..."""
+    """A connected camera as librealsense names it; "" where it does not say.
+
+    usb_type:    "3.2", "2.1", ...
+    recommended: the firmware that this librealsense was made for
+    port:        where it hangs: a path in /sys with "video4linux" in it through the kernel's driver, "2-1-3" through
+                 librealsense's own (its issue 6836)
+    """
 
     serial: str
     name: str
     firmware: str
     usb_type: str
+    recommended: str = ""
+    port: str = ""
 
 
 @dataclass(frozen=True, slots=True)

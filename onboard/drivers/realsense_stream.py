@@ -192,7 +192,14 @@ def _checked_info(library: ModuleType, source: Source, profile: Any) -> tuple[St
 def describe(library: ModuleType, device: Any) -> Device:
     """Return a device's names; "" for those that it does not have."""
     names = library.camera_info
-    wanted = (names.serial_number, names.name, names.firmware_version, names.usb_type_descriptor)
+    wanted = (
+        names.serial_number,
+        names.name,
+        names.firmware_version,
+        names.usb_type_descriptor,
+        names.recommended_firmware_version,
+        names.physical_port,
+    )
     return Device(*(device.get_info(name) if device.supports(name) else "" for name in wanted))
 
 

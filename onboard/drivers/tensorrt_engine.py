@@ -71,14 +71,8 @@ class TensorRtEngine:
         except cuda.Error as error:
             raise EngineError(f"no CUDA device: {error}") from error
         try:
-            key = EngineKey(
-                device.name(),
-                tuple(device.compute_capability()),
-                tensorrt_version(),
-                manifest.half_precision_nodes if fp16 else (),
-                manifest.sha256,
-            )
-            self.name = f"tensorrt {key.tensorrt} on {key.device}"
+            key = _key(device, manifest, fp16=fp16)
+            self.name = _name(key)
             self._load(model, engine_path(cache, key), key, manifest.weights)
         except cuda.Error as error:
             self.close()
@@ -168,6 +162,34 @@ def require_libraries() -> None:
     require_tensorrt()
     if not HAS_PYCUDA:
         raise MissingExtraError("pycuda", "jetson")
+
+
+def cached_engine(manifest: Manifest, cache: Path, *, fp16: bool = True) -> tuple[str, Path]:
+    """Return the engine's name and the file in the cache that this device would load, whether it is there or not.
+
+    Makes no context. Raises MissingExtraError, EngineError without a CUDA device.
+    """
+    require_libraries()
+    try:
+        cuda.init()
+        key = _key(cuda.Device(0), manifest, fp16=fp16)
+    except cuda.Error as error:
+        raise EngineError(f"no CUDA device: {error}") from error
+    return _name(key), engine_path(cache, key)
+
+
+def _key(device: Any, manifest: Manifest, *, fp16: bool) -> EngineKey:
+    return EngineKey(
+        device.name(),
+        tuple(device.compute_capability()),
+        tensorrt_version(),
+        manifest.half_precision_nodes if fp16 else (),
+        manifest.sha256,
+    )
+
+
+def _name(key: EngineKey) -> str:
+    return f"tensorrt {key.tensorrt} on {key.device}"
 
 
 def _deserialized(runtime: trt.Runtime, path: Path) -> trt.ICudaEngine | None:
