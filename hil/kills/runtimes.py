@@ -6,9 +6,11 @@ imports of Python, which take most of a start, are shared.
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import sys
+from collections.abc import Iterator
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
@@ -28,11 +30,16 @@ class Runtimes:
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload(PRELOADED)
 
-    def start(self) -> ForkServerProcess:
-        """Return a runtime that has just begun to start."""
+    @contextlib.contextmanager
+    def running(self) -> Iterator[ForkServerProcess]:
+        """Start a runtime, and leave none behind."""
         process = self._context.Process(target=_run, args=(self._config, self._log), daemon=True)
         process.start()
-        return process
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.join()
 
 
 def _run(config: Path, log: Path) -> None:
