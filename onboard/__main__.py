@@ -15,7 +15,9 @@ import typer
 from onboard import __version__
 from onboard.config import DEFAULT_ROBOT, Config, ScanSection, load_config
 from onboard.errors import InputError, OnboardError
+from onboard.install.options import install_command, uninstall_command
 from onboard.mounts import load_mounts
+from onboard.record_budget import mark
 from onboard.repair import Repair
 from onboard.repair import repair as repair_file
 
@@ -199,6 +201,20 @@ def cameras(config: ConfigOption = None, json_file: JsonOption = None) -> None:
         "missing": sorted(set(expected) - {device.serial for device in found}),
     }
     write_json(json_file or STANDARD_OUTPUT, result)
+
+
+@app.command()
+def keep(
+    files: Annotated[list[Path], typer.Argument(help="Recordings (.mcap).")],
+    release: Annotated[bool, typer.Option("--release", help="Take the mark away.")] = False,
+) -> None:
+    """Mark recordings that the disk budget must not delete."""
+    for file in files:
+        mark(file, keep=not release)
+
+
+app.command("install")(install_command)
+app.command("uninstall")(uninstall_command)
 
 
 if __name__ == "__main__":

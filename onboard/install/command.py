@@ -1,0 +1,131 @@
+"""`onboard install`: from a wheel or a source folder to a service that is READY, or everything as it was."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+from onboard.errors import InputError, OnboardError
+from onboard.install.build import check_python
+from onboard.install.layout import Layout
+from onboard.install.plan import Found, Order, find, line, plan
+from onboard.install.service import Services
+from onboard.install.steps import Installer, Patience
+from onboard.install.wheel import Choice, Wheel, build_wheel, read_wheel
+
+OWN_SOURCE = Path(__file__).resolve().parents[2]
+UMASK = 0o022
+"""Whatever the person's is: the service's user has to read what root installs."""
+
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class EndedError(OnboardError):
+    """A signal came in the middle of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What the command line says. source: a wheel, a source folder, or None for the one that this command is from."""
+
+    source: Path | None
+    choice: Choice
+    patience: Patience
+    previous: bool = False
+    downgrade: bool = False
+    start: bool = True
+    dry_run: bool = False
+
+
+def install(wish: Wish, layout: Layout, services: Services, say: Callable[[str], None]) -> None:
+    """Install what is wished for. Raises InputError: nothing was changed; NotReadyError: the version before runs."""
+    if not wish.dry_run:
+        require_root("install")
+    if not wish.previous:
+        check_python(wish.choice.python)
+    with contextlib.ExitStack() as held:
+        if not wish.dry_run:
+            os.umask(UMASK)
+            held.enter_context(alone(layout))
+            held.enter_context(signals_as_errors())
+        seen = services.look()
+        found = find(layout, runs=seen.runs, enabled=seen.enabled)
+        wheel = None if wish.previous else read_wheel(_wheel_file(wish, held), wish.choice)
+        order = _order(wish, wheel, found)
+        steps = plan(order, found)
+        if not steps:
+            say(f"{order.name} is in force and READY: nothing to do")
+        if wish.dry_run:
+            for step in steps:
+                say(f"would {line(step, order, found)}")
+            return
+        Installer(layout, services, order, found, wheel, wish.choice, wish.patience, say).do(steps)
+        if steps:
+            say(f"{order.name} is in force")
+
+
+def require_root(verb: str) -> None:
+    """Raise InputError when this process may not change the system."""
+    if os.geteuid() != 0:
+        raise InputError(f"{verb} changes the system's folders: use sudo, or look with --dry-run")
+
+
+@contextlib.contextmanager
+def alone(layout: Layout) -> Iterator[None]:
+    """Keep other installations away meanwhile. Raises InputError when one goes on, or the folder cannot be made."""
+    try:
+        layout.lock.parent.mkdir(parents=True, exist_ok=True)
+        with layout.lock.open("a") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield
+    except BlockingIOError as error:
+        raise InputError(f"{layout.lock}: another installation goes on") from error
+
+
+@contextlib.contextmanager
+def signals_as_errors() -> Iterator[None]:
+    """Let the first signal to end raise an error, so that everything is put back; further ones wait for that."""
+
+    def ended(number: int, _frame: FrameType | None) -> None:
+        for one in ENDING:
+            signal.signal(one, signal.SIG_IGN)
+        raise EndedError(f"ended by {signal.Signals(number).name}")
+
+    before = {one: signal.signal(one, ended) for one in ENDING}
+    try:
+        yield
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
+
+
+def default_python() -> Path:
+    """Return the interpreter that this environment was made from."""
+    return Path(getattr(sys, "_base_executable", sys.executable))
+
+
+def _wheel_file(wish: Wish, held: contextlib.ExitStack) -> Path:
+    source = wish.source or OWN_SOURCE
+    if source.is_file():
+        return source
+    if wish.source is None and not (source / "pyproject.toml").is_file():
+        raise InputError("this command is from no source folder: name the wheel to install")
+    folder = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="onboard-install-")))
+    return build_wheel(source, folder)
+
+
+def _order(wish: Wish, wheel: Wheel | None, found: Found) -> Order:
+    if wheel is not None:
+        return Order(wheel.release, wheel.name, wish.downgrade, wish.start)
+    before = found.versions.get(found.previous or "")
+    if before is None:
+        raise InputError("there is no previous version to go back to")
+    return Order(before.release, before.name, True, wish.start)

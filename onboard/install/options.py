@@ -1,0 +1,68 @@
+"""The command lines of `onboard install` and `onboard uninstall`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from onboard.install.command import Wish, default_python, install
+from onboard.install.layout import Layout
+from onboard.install.service import Systemd
+from onboard.install.steps import NotReadyError, Patience
+from onboard.install.wheel import Choice
+from onboard.uninstall import uninstall
+
+EXIT_WENT_BACK = 1
+EXTRAS = "cpu,realsense,serial"
+
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
+
+
+def install_command(
+    source: Annotated[
+        Path | None, typer.Argument(help="Wheel or source folder; the folder of this command when not given.")
+    ] = None,
+    extras: Annotated[str, typer.Option(help="Optional parts; on a Jetson jetson,realsense,serial.")] = EXTRAS,
+    lock: Annotated[Path | None, typer.Option(help="Requirements with hashes; nothing else is installed.")] = None,
+    system_packages: Annotated[
+        bool, typer.Option("--system-packages", help="See the system's Python packages too (TensorRT of JetPack).")
+    ] = False,
+    python: Annotated[Path | None, typer.Option(help="Interpreter; the one of this command when not given.")] = None,
+    previous: Annotated[bool, typer.Option("--previous", help="Go back to the version before.")] = False,
+    downgrade: Annotated[
+        bool, typer.Option("--downgrade", help="Take an older release than the one in force.")
+    ] = False,
+    start: Annotated[bool, typer.Option(help="Start the service and wait until it is READY.")] = True,
+    ready_within: Annotated[float, typer.Option(min=1.0, help="Patience until READY, in s.")] = 900.0,
+    settle: Annotated[float, typer.Option(min=0.0, help="So long it has to stay READY, in s.")] = 10.0,
+    dry_run: DryRunOption = False,
+) -> None:
+    """Install the service: a version beside the others, one switch, and back when the new one is not READY.
+
+    Exit code 0: in force. 1: not READY, the version before runs again. 2: refused, nothing was changed.
+    """
+    if previous and source is not None:
+        raise typer.BadParameter("--previous takes no SOURCE")
+    choice = Choice(extras, lock, system_packages, python or default_python())
+    wish = Wish(source, choice, Patience(ready_within, settle), previous, downgrade, start, dry_run)
+    try:
+        install(wish, Layout(), Systemd(), _say)
+    except NotReadyError as error:
+        sys.stderr.write(f"error: {error}\n")
+        raise typer.Exit(EXIT_WENT_BACK) from error
+
+
+def uninstall_command(
+    purge: Annotated[bool, typer.Option("--purge", help="The configuration and the recordings too.")] = False,
+    dry_run: DryRunOption = False,
+) -> None:
+    """Stop the service and remove it with all versions; configuration and recordings stay unless purged."""
+    uninstall(Layout(), Systemd(), _say, purge=purge, dry_run=dry_run)
+
+
+def _say(words: str) -> None:
+    sys.stdout.write(f"{words}\n")
+    sys.stdout.flush()

@@ -1,0 +1,128 @@
+"""Which wheels are taken, and what names a version."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from install_rig import wheel
+
+from onboard.errors import InputError
+from onboard.install import build as building
+from onboard.install.build import build, check_python, check_room
+from onboard.install.layout import Layout
+from onboard.install.wheel import Choice, build_wheel, older, read_wheel
+
+CHOICE = Choice("cpu", None, False, Path(sys.executable))
+
+
+def cut(folder: Path) -> Path:
+    path = wheel(folder, "0.2.0")
+    path.write_bytes(path.read_bytes()[:300])
+    return path
+
+
+def flipped(folder: Path) -> Path:
+    path = wheel(folder, "0.2.0")
+    data = bytearray(path.read_bytes())
+    data[data.index(b"signal.pause")] ^= 1
+    path.write_bytes(bytes(data))
+    return path
+
+
+#   name, how it is made, complaint
+REFUSED: list[tuple[str, Callable[[Path], Path], str]] = [
+    ("missing", lambda folder: folder / "none.whl", "cannot be read: No such file"),
+    ("a folder", lambda folder: folder, "cannot be read: Is a directory"),
+    ("cut off", cut, "is no wheel: File is not a zip file"),
+    ("one bit wrong", flipped, "damaged at onboard-0.2.0.data/scripts/onboard"),
+    ("another package", lambda folder: wheel(folder, "1.0", name="numpy"), "is a wheel of 'numpy', not of 'onboard'"),
+    ("without a unit", lambda folder: wheel(folder, "0.2.0", unit=None), "has no onboard.service"),
+    ("no version", lambda folder: wheel(folder, "newest"), "version 'newest' is none"),
+]
+
+
+@pytest.mark.parametrize(("make", "complaint"), [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED])
+def test_what_is_no_wheel_of_ours_is_refused_in_one_line(
+    make: Callable[[Path], Path], complaint: str, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError) as caught:
+        read_wheel(make(tmp_path), CHOICE)
+    assert complaint in str(caught.value)
+    assert str(tmp_path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@given(st.binary(max_size=400))
+def test_any_bytes_are_refused(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
+    path = tmp_path_factory.mktemp("bytes") / "x.whl"
+    path.write_bytes(data)
+    with pytest.raises(InputError, match=r"x\.whl"):
+        read_wheel(path, CHOICE)
+
+
+def test_the_same_wheel_and_choice_name_the_same_version_and_others_another(tmp_path: Path) -> None:
+    path, lock = wheel(tmp_path, "0.2.0"), tmp_path / "lock.txt"
+    lock.write_text("numpy==2.0 --hash=sha256:00\n")
+    first = read_wheel(path, CHOICE)
+    moved = tmp_path / "elsewhere.whl"
+    shutil.copyfile(path, moved)
+    assert read_wheel(moved, CHOICE).name == first.name
+    assert first.name.startswith("0.2.0-")
+    others = [replace(CHOICE, extras=""), replace(CHOICE, lock=lock), replace(CHOICE, system_packages=True)]
+    names = {read_wheel(path, choice).name for choice in [CHOICE, *others]}
+    names.add(read_wheel(wheel(tmp_path / "b", "0.2.0", "ends"), CHOICE).name)
+    assert len(names) == 5
+
+
+#   one       other       comes before
+ORDERED = [("0.9.0", "0.10.0"), ("1.0rc1", "1.0"), ("1.0", "1.0.post1"), ("1.0.dev3", "1.0a1")]
+
+
+@pytest.mark.parametrize(("one", "other"), ORDERED)
+def test_releases_are_compared_as_releases(one: str, other: str) -> None:
+    assert older(one, other)
+    assert not older(other, one)
+    assert not older(one, one)
+
+
+def test_a_source_folder_without_a_project_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="neither a wheel nor a source folder"):
+        build_wheel(tmp_path, tmp_path)
+
+
+def test_an_interpreter_that_the_service_cannot_see_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InputError, match="cannot be run"):
+        check_python(tmp_path / "python")
+    copied = tmp_path / "python"
+    shutil.copy(sys.executable, copied)
+    monkeypatch.setattr(building, "HIDDEN", (tmp_path.resolve(),))
+    with pytest.raises(InputError, match="which the service does not see"):
+        check_python(copied)
+
+
+def test_a_disk_without_room_is_refused_before_anything_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(building, "NEEDED_FREE_MB", 10**12)
+    with pytest.raises(InputError, match=r"MB free, 1000000000000 MB are needed"):
+        check_room(tmp_path / "not" / "there")
+    layout = Layout(tmp_path)
+    with pytest.raises(InputError, match="are needed"):
+        build(layout, read_wheel(wheel(tmp_path, "0.2.0"), CHOICE), CHOICE)
+    assert not layout.versions.exists()
+
+
+def test_what_cannot_be_built_leaves_nothing(tmp_path: Path) -> None:
+    layout, lock = Layout(tmp_path), tmp_path / "lock.txt"
+    lock.write_text("no-such-package-of-ours==1.0\n")
+    choice = replace(CHOICE, lock=lock)
+    with pytest.raises(InputError, match="cannot be installed: ERROR"):
+        build(layout, read_wheel(wheel(tmp_path, "0.2.0"), choice), choice)
+    assert list(layout.versions.iterdir()) == []
