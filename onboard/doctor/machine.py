@@ -1,0 +1,143 @@
+"""The computer itself: room for recordings, memory, load, temperature.
+
+Everything is read from files of the kernel below `root`; what a machine does not have is not reported as a fault.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from onboard.config import RecordSection
+from onboard.doctor.finding import Complaint, Finding, Level, amber, green, judged
+from onboard.doctor.sysfs import ROOT, number_of, text_of
+
+GB = 1e9
+MB = 1e6
+
+MEMORY_AMBER = 0.15
+MEMORY_RED = 0.05
+"""Share of the memory that is available."""
+HOT_AMBER_C = 80.0
+HOT_RED_C = 95.0
+"""Where a thermal zone names no trip points of its own."""
+NEAR_CRITICAL_C = 5.0
+MILLI = 1e-3
+TRIP = re.compile(r"trip_point_(\d+)_type")
+
+
+def disk(section: RecordSection) -> Finding:
+    """Return whether the recordings that the configuration allows fit, and can be written."""
+    if not section.enabled:
+        return green("disk", "nothing is recorded")
+    folder = section.directory.absolute()
+    there = next(parent for parent in [folder, *folder.parents] if parent.exists())
+    usage = shutil.disk_usage(there)
+    held_mb = sum(path.stat().st_size for path in folder.glob("*.mcap")) / MB if folder.is_dir() else 0.0
+    wanted_mb = max(min(section.max_file_mb * section.max_files, section.max_total_mb) - held_mb, 0.0)
+    free_mb = usage.free / MB
+    complaints = []
+    if not os.access(there, os.W_OK | os.X_OK):
+        complaints.append(
+            Complaint(Level.RED, f"{there} cannot be written by this user", f"give the robot's user {there}")
+        )
+    if free_mb < section.min_free_mb + section.max_file_mb:
+        complaints.append(Complaint(Level.RED, "the disk is full", f"move recordings out of {folder}"))
+    elif free_mb < wanted_mb + section.min_free_mb:
+        complaints.append(
+            Complaint(
+                Level.AMBER,
+                f"recordings may still grow by {wanted_mb / 1e3:.1f} GB",
+                "lower record.max_total_mb, or make room",
+            )
+        )
+    summary = f"{usage.free / GB:.1f} of {usage.total / GB:.1f} GB free at {folder}"
+    return judged("disk", summary, complaints, free_mb=round(free_mb), recordings_mb=round(held_mb))
+
+
+def memory(root: Path = ROOT) -> Finding:
+    """Return how much memory is available."""
+    rows = dict(re.findall(r"^(\w+):\s+(\d+) kB", text_of(root / "proc/meminfo") or "", re.MULTILINE))
+    if "MemTotal" not in rows or "MemAvailable" not in rows:
+        return green("memory", "this system does not say")
+    total_gb, free_gb = (float(rows[name]) * 1024 / GB for name in ("MemTotal", "MemAvailable"))
+    share, found = free_gb / total_gb, f"{free_gb:.1f} of {total_gb:.1f} GB available"
+    values = {"available_gb": round(free_gb, 2), "total_gb": round(total_gb, 2)}
+    if share >= MEMORY_AMBER:
+        return green("memory", found, **values)
+    level = Level.RED if share < MEMORY_RED else Level.AMBER
+    return Finding("memory", level, found, "see with `ps aux --sort=-rss | head` what takes it", values)
+
+
+def load(root: Path = ROOT) -> Finding:
+    """Return whether more programs want to run than there are cores."""
+    words, cores = (text_of(root / "proc/loadavg") or "").split(), os.cpu_count() or 1
+    if not words:
+        return green("load", "this system does not say")
+    mean, values = float(words[0]), {"load_1min": float(words[0]), "cores": cores}
+    found = f"{mean:.1f} programs want to run, {cores} cores"
+    if mean <= cores:
+        return green("load", found, **values)
+    return amber("load", found, "see with `top` what else runs here; decisions come late on a busy machine", **values)
+
+
+@dataclass(frozen=True, slots=True)
+class Zone:
+    """One sensor [degC]; slows, ends: where the system slows down and where it switches off, None where not told."""
+
+    name: str
+    at_c: float
+    slows_c: float | None
+    ends_c: float | None
+
+
+def zones(root: Path = ROOT) -> list[Zone]:
+    """Return the thermal zones that can be read."""
+    found = []
+    for folder in sorted(root.glob("sys/class/thermal/thermal_zone*")):
+        at = number_of(folder / "temp")
+        if at is None:
+            continue
+        trips: dict[str, float] = {}
+        for path in folder.glob("trip_point_*_type"):
+            named, limit = TRIP.fullmatch(path.name), number_of(path.with_name(path.name.replace("_type", "_temp")))
+            if named and limit is not None and limit > 0:
+                kind = text_of(path) or ""
+                trips[kind] = min(limit, trips.get(kind, limit))
+        passive, critical = trips.get("passive"), trips.get("critical")
+        found.append(
+            Zone(
+                text_of(folder / "type") or folder.name,
+                at * MILLI,
+                None if passive is None else passive * MILLI,
+                None if critical is None else critical * MILLI,
+            )
+        )
+    return found
+
+
+def thermal(root: Path = ROOT) -> Finding:
+    """Return whether the machine is too hot to keep its speed."""
+    found = zones(root)
+    if not found:
+        return green("temperature", "this machine has no sensors that can be read")
+    complaints = [one for zone in found for one in _heat(zone)]
+    hottest = max(found, key=lambda zone: zone.at_c)
+    summary = f"hottest is {hottest.name} with {hottest.at_c:.0f} degC"
+    return judged("temperature", summary, complaints, **{zone.name: round(zone.at_c, 1) for zone in found})
+
+
+def _heat(zone: Zone) -> list[Complaint]:
+    ends = HOT_RED_C if zone.ends_c is None else zone.ends_c - NEAR_CRITICAL_C
+    slows = HOT_AMBER_C if zone.slows_c is None else zone.slows_c
+    said = f"{zone.name} has {zone.at_c:.0f} degC"
+    if zone.at_c >= ends:
+        return [
+            Complaint(Level.RED, f"{said} and is about to be switched off", "let it cool down; check fan and vents")
+        ]
+    if zone.at_c >= slows:
+        return [Complaint(Level.AMBER, f"{said} and is slowed down", "check fan and vents, or take a lower power mode")]
+    return []

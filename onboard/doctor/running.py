@@ -1,0 +1,94 @@
+"""What a runtime that drives right now says of itself: the doctor asks it instead of opening its devices.
+
+Its `/diagnostics` come once a second; from two of them follow the rates of that second.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from onboard.config import Config
+from onboard.doctor.finding import Finding, Level, red
+from onboard.doctor.sysfs import ROOT, text_of
+from onboard.drivers.ros_messages import ns_from_time
+from onboard.drivers.ros_types import DiagnosticArray
+
+CAMERA = "camera "
+RUNTIME = "runtime"
+NS_PER_S = 1e9
+LEVELS = (Level.GREEN, Level.AMBER, Level.RED, Level.RED)
+"""By the level in a row of diagnostics: ok, warning, error, stale."""
+REMEDIES = {
+    "runtime": "it says why it stands; `journalctl -u onboard -b` has more",
+    "policy": "decisions come late: end what else runs, or take the highest power mode",
+    "recorder": "make room on the disk, or record less",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of diagnostics: level 0 to 3, what it says, its values as text."""
+
+    level: int
+    message: str
+    values: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One message of a runtime: wall time [ns], rows by name."""
+
+    stamp_ns: int
+    rows: Mapping[str, Row]
+
+
+def said_by(robot: str, samples: Sequence[DiagnosticArray]) -> list[Said]:
+    """Return what a robot's runtime said, oldest first; other senders of diagnostics are left out."""
+    found = []
+    for sample in samples:
+        rows = {
+            one.name: Row(one.level, one.message, {pair.key: pair.value for pair in one.values})
+            for one in sample.status
+            if one.hardware_id == robot
+        }
+        if RUNTIME in rows:
+            found.append(Said(ns_from_time(sample.header.stamp), rows))
+    return found
+
+
+def is_claimed(domain: int, config: Config, root: Path = ROOT) -> bool:
+    """Return whether a process of this machine has the right to drive the robot (`drivers/dds.py`, `Claim`)."""
+    parts = ("@onboard", str(domain), config.dds.namespace.strip("/"), config.robot.name)
+    name = re.escape("/".join(filter(None, parts)))
+    return re.search(rf" {name}$", text_of(root / "proc/net/unix") or "", re.MULTILINE) is not None
+
+
+def findings(said: Sequence[Said], *, claimed: bool) -> list[Finding]:
+    """Return what the runtime says of itself: its state, its decisions and its recorder."""
+    if not said:
+        if not claimed:
+            return []
+        remedy = "it hangs or starts: look again in a minute, then `systemctl restart onboard`"
+        return [red("runtime", "a process has this robot and says nothing", remedy)]
+    newest = said[-1].rows
+    return [_finding(name, newest[name]) for name in REMEDIES if name in newest]
+
+
+def rate_hz(said: Sequence[Said], row: str, counter: str) -> float | None:
+    """Return how fast a counter grew from the first message to the last [1/s]; None when that cannot be told."""
+    if len(said) < 2:
+        return None
+    span_s = (said[-1].stamp_ns - said[0].stamp_ns) / NS_PER_S
+    try:
+        first, last = (int(one.rows[row].values[counter]) for one in (said[0], said[-1]))
+    except (KeyError, ValueError):
+        return None
+    return (last - first) / span_s if span_s > 0 else None
+
+
+def _finding(name: str, row: Row) -> Finding:
+    level = LEVELS[row.level] if 0 <= row.level < len(LEVELS) else Level.RED
+    return Finding(name, level, row.message, REMEDIES[name] if level is not Level.GREEN else "", dict(row.values))

@@ -1,0 +1,160 @@
+"""Who is on a DDS domain, who publishes what and who listens, as discovery tells it. Sends and reads no message."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from cyclonedds.builtin import (
+    BuiltinDataReader,
+    BuiltinTopicDcpsParticipant,
+    BuiltinTopicDcpsPublication,
+    BuiltinTopicDcpsSubscription,
+)
+from cyclonedds.core import DDSException, InstanceState, Qos
+
+from onboard.config import DdsSection
+from onboard.drivers.dds_domain import hold_domain, join
+from onboard.drivers.dds_topics import domain_id
+from onboard.errors import DriverError
+
+BATCH = 4096
+ROS_PREFIX = "rt/"
+ROS_TYPE = re.compile(r"(\w+)::(msg|srv|action)::dds_::(\w+)_")
+VENDORS = {"0101": "RTI Connext", "010f": "Fast DDS", "0110": "Cyclone DDS"}
+"""First four digits of a participant's key: the vendor's number in the DDSI standard. Zenoh's bridge is a Cyclone."""
+NAME_LENGTH = 120
+DURABILITIES = ("Volatile", "TransientLocal", "Transient", "Persistent")
+LIVELINESS = ("Automatic", "ManualByParticipant", "ManualByTopic")
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A participant: a process, most often. host, process, pid and address are "" where its DDS does not tell them."""
+
+    key: str
+    vendor: str
+    host: str
+    process: str
+    pid: str
+    address: str
+
+    def __str__(self) -> str:
+        process = f"{self.process or self.vendor or 'unknown'}{f' pid {self.pid}' if self.pid else ''}"
+        return f"{process} on {self.host}" if self.host else process
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """QoS of an endpoint, what a writer promises and a reader insists on. Durability and liveliness: more is larger."""
+
+    reliable: bool
+    durability: int
+    deadline_ns: int
+    liveliness: int
+    lease_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One end of a topic. Topic and kind are as ROS names them, where they are ROS's: "/odom", "std_msgs/msg/Bool"."""
+
+    topic: str
+    kind: str
+    member: str
+    writes: bool
+    offer: Offer
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """Everybody but the process that asks: participants by key, and their endpoints."""
+
+    members: Mapping[str, Member]
+    endpoints: tuple[Endpoint, ...]
+
+
+def refusal(writer: Offer, reader: Offer) -> str:
+    """Return why DDS does not connect the two, "" when it does."""
+    if reader.reliable and not writer.reliable:
+        return "its reader wants reliable delivery, its writer offers best effort"
+    if reader.durability > writer.durability:
+        return "its reader wants old messages (transient local), its writer keeps none"
+    if reader.deadline_ns < writer.deadline_ns:
+        return f"its reader wants a message every {reader.deadline_ns / 1e6:g} ms, its writer does not promise it"
+    if reader.liveliness > writer.liveliness or reader.lease_ns < writer.lease_ns:
+        return "its reader wants another liveliness than its writer promises"
+    return ""
+
+
+def look_around(section: DdsSection, seconds: float) -> Graph:
+    """Return who is there after listening for so long. Raises ConfigError, DriverError."""
+    domain = domain_id(section)
+    hold_domain(domain, section)
+    participant = join(domain)
+    topics = (BuiltinTopicDcpsParticipant, BuiltinTopicDcpsPublication, BuiltinTopicDcpsSubscription)
+    try:
+        readers = [BuiltinDataReader(participant, topic) for topic in topics]
+        threading.Event().wait(seconds)
+        members, writers, others = (_alive(reader) for reader in readers)
+    except DDSException as error:
+        raise DriverError(f"dds: domain {domain} cannot be looked at: {error}") from error
+    own = str(participant.guid)
+    return Graph(
+        {str(one.key): _member(one) for one in members if str(one.key) != own},
+        tuple(
+            _endpoint(one, writes)
+            for ends, writes in ((writers, True), (others, False))
+            for one in ends
+            if str(one.participant_key) != own
+        ),
+    )
+
+
+def printable(text: str) -> str:
+    """Return a name from the network as one that may go to a terminal: no control characters, not too long."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text[:NAME_LENGTH])
+
+
+def _alive(reader: BuiltinDataReader) -> list[Any]:
+    return [one for one in reader.read(BATCH) if one.sample_info.instance_state == InstanceState.Alive]
+
+
+def _member(sample: Any) -> Member:
+    key, qos = str(sample.key), cast(Qos, sample.qos)
+    told = {policy.key: printable(policy.value) for policy in qos if hasattr(policy, "propagate")}
+    return Member(
+        key=key,
+        vendor=VENDORS.get(key[:4], ""),
+        host=told.get("__Hostname", ""),
+        process=told.get("__ProcessName", ""),
+        pid=told.get("__Pid", ""),
+        address=told.get("__NetworkAddresses", ""),
+    )
+
+
+def _endpoint(sample: Any, writes: bool) -> Endpoint:
+    name, kind = printable(sample.topic_name), printable(sample.type_name)
+    ros = ROS_TYPE.fullmatch(kind)
+    return Endpoint(
+        topic=name[len(ROS_PREFIX) - 1 :] if name.startswith(ROS_PREFIX) else name,
+        kind="/".join(ros.groups()) if ros else kind,
+        member=str(sample.participant_key),
+        writes=writes,
+        offer=_offer(cast(Qos, sample.qos)),
+    )
+
+
+def _offer(qos: Qos) -> Offer:
+    told: dict[str, Any] = cast(Any, qos).asdict()
+    liveliness = told["Liveliness"]
+    return Offer(
+        reliable=told["Reliability"]["kind"] == "Reliable",
+        durability=DURABILITIES.index(told["Durability"]["kind"]),
+        deadline_ns=int(told["Deadline"]["deadline"]),
+        liveliness=LIVELINESS.index(liveliness["kind"]),
+        lease_ns=int(liveliness["lease_duration"]),
+    )

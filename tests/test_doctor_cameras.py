@@ -1,0 +1,301 @@
+"""What the doctor says of cameras and base: by tables, on real recordings, over real DDS and a real cable."""
+
+from __future__ import annotations
+
+import os
+import threading
+import tty
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fake_tensorrt import Machine
+from loopback import SECTION
+from software_camera import SERIAL, Scene, make_recording
+from test_serial_base import frame
+from test_tensorrt_engine import TENSORS
+
+from onboard.config import CamerasSection, Config, PolicySection
+from onboard.doctor import cameras, engine, measuring, running, wheels
+from onboard.doctor.cameras import Measured, told_device
+from onboard.doctor.finding import Complaint, Level
+from onboard.doctor.running import Row, Said
+from onboard.drivers import tensorrt_build, tensorrt_engine
+from onboard.drivers.dds import Claim
+from onboard.drivers.realsense import Device, Source
+from onboard.drivers.ros_messages import ros_diagnostics, ros_image
+from onboard.drivers.tensorrt_engine import cached_engine
+from onboard.drivers.wire import Wire
+from onboard.errors import EngineError
+from onboard.manifest import load_manifest
+from onboard.mounts import Mount, Mounts
+from onboard.pretrained import model_path
+from onboard.scheduler import NS_PER_S, wall_ns
+
+GREEN, AMBER, RED = Level.GREEN, Level.AMBER, Level.RED
+NATIVE = "/sys/devices/pci0000:00/0000:00:14.0/usb2/2-1/2-1:1.0/video4linux/video0"
+D435 = Device("123", "D435", "5.16.0.1", "3.2", "5.16.0.1", NATIVE)
+WELL = Measured("front", "realsense", 30.0, 30.0, True, "", 90, 0, D435)
+
+#   name                     camera                                                              level   words
+CAMERAS = [
+    ("well", WELL, GREEN, "30.0 of 30 images/s, D435 123, USB 3.2, firmware 5.16.0.1, native backend"),
+    ("no image", replace(WELL, frames=0, rate_hz=0.0, working=False, reason="not connected"), RED, "not connected"),
+    ("covered", replace(WELL, working=False, reason="covered: 1 % valid"), RED, "covered"),
+    ("a little slow", replace(WELL, rate_hz=26.9), AMBER, "26.9 images/s are too few"),
+    ("just fast enough", replace(WELL, rate_hz=27.0), GREEN, ""),
+    ("far too slow", replace(WELL, rate_hz=14.9), RED, "14.9 images/s are too few"),
+    ("restarted", replace(WELL, restarts=2), AMBER, "started again 2 times"),
+    ("USB 2", replace(WELL, device=replace(D435, usb_type="2.1")), AMBER, "plugged in by USB 2.1"),
+    ("old firmware", replace(WELL, device=replace(D435, firmware="5.12")), AMBER, "made for 5.16.0.1"),
+    ("another lens", replace(WELL, lens=(Complaint(RED, "its lens has fx", "write it"),)), RED, "its lens"),
+    ("rate not known", replace(WELL, rate_hz=None), GREEN, "D435"),
+    ("over DDS", Measured("front", "dds", 3.0, 3.0, True, "", 9, 0), GREEN, "3.0 of 3 images/s"),
+]
+
+
+@pytest.mark.parametrize(("one", "level", "words"), [row[1:] for row in CAMERAS], ids=[row[0] for row in CAMERAS])
+def test_one_camera(one: Measured, level: Level, words: str) -> None:
+    found = cameras.camera(one)
+    assert found.level is level
+    assert words in found.found
+    assert bool(found.remedy) == (level is not GREEN)
+
+
+def bus(*ports: str, firmware: str = "5.16.0.1") -> list[Device]:
+    return [replace(D435, serial=str(number), port=port) for number, port in enumerate(ports)]
+
+
+#   name                            on the bus                                                   parts with a fault
+BUSES = [
+    ("four native", bus(*[NATIVE] * 4), []),
+    ("two on librealsense's own", bus("2-1", "2-2"), []),
+    ("three on librealsense's own", bus("2-1", "2-2", "2-3"), ["backend"]),
+    ("a stranger", [*bus(NATIVE), replace(D435, serial="999")], ["bus"]),
+    ("two firmwares", [bus(NATIVE)[0], replace(bus(NATIVE, NATIVE)[1], firmware="5.12")], ["firmware"]),
+]
+
+
+@pytest.mark.parametrize(("devices", "parts"), [row[1:] for row in BUSES], ids=[row[0] for row in BUSES])
+def test_the_bus(devices: list[Device], parts: list[str]) -> None:
+    sources = [Source("front", serial=str(number)) for number in range(4)]
+    found = cameras.on_the_bus(sources, devices)
+    assert [one.part for one in found] == parts
+    assert all(one.level is AMBER for one in found)
+
+
+def mounts_of(*names: str, width: int = 64, height: int = 48, focal: float = 32.0) -> Mounts:
+    centre = ((width - 1) / 2, (height - 1) / 2)
+    one = Mount("", "", width, height, focal, focal, *centre, 0.001, np.eye(4), (0.0, 0.0, 0.0, 1.0))
+    return Mounts(Path("mounts.toml"), {name: replace(one, name=name) for name in names}, {})
+
+
+def test_a_recording_in_the_place_of_a_device_is_measured(tmp_path: Path) -> None:
+    """The real librealsense in a process of its own, playing for ever; another focal length in the mounts shows."""
+    pytest.importorskip("pyrealsense2", exc_type=ImportError)
+    file = make_recording(tmp_path / "walk.db3", Scene(count=20, period_ms=50.0))
+    section = CamerasSection(
+        source="realsense", recordings={"front": file}, loop_recordings=True, stale_ms=20_000, color="none"
+    )
+    config = Config(cameras=section, dds=SECTION)
+    (one,) = measuring.by_opening(config, mounts_of("front", focal=33.0), 1.5)
+    assert one.device is not None
+    assert (one.name, one.kind, one.device.serial, one.wanted_hz) == ("front", "realsense", SERIAL, 30.0)
+    assert one.working, one.reason
+    assert one.rate_hz is not None
+    assert 0.0 < one.rate_hz < 30.0
+    assert [complaint.level for complaint in one.lens] == [RED]
+
+
+def test_images_over_dds_are_counted() -> None:
+    """One camera is sent, the other not."""
+    config = Config(cameras=CamerasSection(source="dds", color="none", stale_ms=20_000), dds=SECTION)
+    sender, ended, image = Wire(SECTION), threading.Event(), np.full((48, 64), 1000, np.uint16)
+    writer = sender.writer("front/depth/image")
+
+    def send() -> None:
+        while not ended.wait(0.02):
+            writer.write(ros_image(wall_ns(), "front", "16UC1", image))
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    try:
+        there, missing = measuring.by_opening(config, mounts_of("front", "rear"), 1.0)
+    finally:
+        ended.set()
+        thread.join()
+        sender.close()
+    assert (there.name, there.working, there.restarts) == ("front", True, 0)
+    assert there.rate_hz is not None
+    assert 1.0 < there.rate_hz <= 50.0
+    assert (missing.name, missing.frames, missing.reason) == ("rear", 0, "no image yet")
+    assert cameras.camera(missing).level is RED
+
+
+def said(second: int, **rows: Row) -> Said:
+    return Said(
+        second * NS_PER_S,
+        {"runtime": Row(0, "idle", {}), **{name.replace("_", " "): row for name, row in rows.items()}},
+    )
+
+
+def test_a_running_runtime_is_asked_and_not_disturbed() -> None:
+    told = {"device": str({"serial": "123", "name": "D435", "firmware": "5.1", "usb_type": "2.1", "port": NATIVE})}
+    first = said(10, camera_front=Row(0, "working", {"frames": "100", "restarts": "0"}))
+    last = said(12, camera_front=Row(2, "covered", {"frames": "130", "restarts": "1", **told}))
+    config = Config(cameras=CamerasSection(source="realsense"))
+    (one,) = measuring.by_asking(config, mounts_of("front"), [first, last])
+    assert (one.rate_hz, one.frames, one.restarts, one.working, one.reason) == (15.0, 130, 1, False, "covered")
+    assert one.device == Device("123", "D435", "5.1", "2.1", "", NATIVE)
+
+
+@pytest.mark.parametrize("values", [{}, {"device": ""}, {"device": "{'serial': "}, {"device": "nonsense"}])
+def test_no_device_is_made_of_nonsense(values: dict[str, str]) -> None:
+    assert told_device(values) is None
+
+
+#   name                messages                                                                      rate
+RATES = [
+    ("one message", [said(1, camera_a=Row(0, "", {"frames": "5"}))], None),
+    ("the same time twice", [said(1, camera_a=Row(0, "", {"frames": "5"}))] * 2, None),
+    ("no such row", [said(1), said(2)], None),
+    ("no number", [said(1, camera_a=Row(0, "", {"frames": "x"})), said(2, camera_a=Row(0, "", {"frames": "5"}))], None),
+    ("ten a second", [said(n, camera_a=Row(0, "", {"frames": str(10 * n)})) for n in range(1, 4)], 10.0),
+]
+
+
+@pytest.mark.parametrize(("messages", "rate"), [row[1:] for row in RATES], ids=[row[0] for row in RATES])
+def test_rates_from_diagnostics(messages: list[Said], rate: float | None) -> None:
+    assert running.rate_hz(messages, "camera a", "frames") == rate
+
+
+def test_only_this_robots_runtime_is_heard() -> None:
+    rows = [("runtime", 2, "stopped: e_stop", {"ticks": 3}), ("recorder", 1, "dropped: 3", {})]
+    samples = [
+        ros_diagnostics(NS_PER_S, "robot", rows),
+        ros_diagnostics(NS_PER_S, "another", rows),
+        ros_diagnostics(NS_PER_S, "robot", [("battery", 0, "full", {})]),
+    ]
+    (one,) = running.said_by("robot", samples)
+    found = running.findings([one], claimed=True)
+    assert [(row.part, row.level, row.found) for row in found] == [
+        ("runtime", RED, "stopped: e_stop"),
+        ("recorder", AMBER, "dropped: 3"),
+    ]
+    assert all(row.remedy for row in found)
+
+
+def test_a_runtime_that_holds_the_robot_and_is_silent_is_red() -> None:
+    config = Config(dds=SECTION)
+    wire = Wire(SECTION)
+    assert not running.is_claimed(wire.domain, config)
+    claim = Claim(wire, config.robot.name)
+    assert running.is_claimed(wire.domain, config)
+    claim.close()
+    wire.close()
+    assert running.findings([], claimed=False) == []
+    assert running.findings([], claimed=True)[0].level is RED
+
+
+#   name              rate   publishers    level   words
+ODOMETRY = [
+    ("well", 50.0, ["base"], GREEN, "50.0 odometry messages/s from base"),
+    ("nobody", 0.0, [], RED, "nobody publishes"),
+    ("announced only", 0.0, ["base"], RED, "none comes"),
+    ("stale in between", 4.0, ["base"], RED, "slower than odometry.stale_ms"),
+    ("slower than ticks", 20.0, ["base"], AMBER, "fewer than one a tick"),
+    ("two bases", 50.0, ["a", "b"], RED, "several"),
+]
+
+
+@pytest.mark.parametrize(("rate", "who", "level", "words"), [row[1:] for row in ODOMETRY], ids=[r[0] for r in ODOMETRY])
+def test_odometry(rate: float, who: list[str], level: Level, words: str) -> None:
+    found = wheels.over_dds(Config(), rate, who)
+    assert found.level is level
+    assert words in found.found
+
+
+@pytest.fixture
+def cable() -> Iterator[tuple[int, str]]:
+    base_end, robot_end = os.openpty()
+    tty.setraw(robot_end)
+    yield base_end, os.ttyname(robot_end)
+    os.close(base_end)
+    os.close(robot_end)
+
+
+def test_a_serial_base_that_talks(cable: tuple[int, str]) -> None:
+    base_end, port = cable
+    ended = threading.Event()
+
+    def talk() -> None:
+        for number in count():
+            if ended.wait(0.02):
+                return
+            os.write(base_end, frame(ms=20 * number))
+
+    thread = threading.Thread(target=talk)
+    thread.start()
+    found = wheels.over_serial(port, 1.0, taken=False)
+    ended.set()
+    thread.join()
+    assert found.level is GREEN
+    assert f"packets/s on {port}" in found.found
+
+
+def test_a_serial_base_that_does_not(cable: tuple[int, str], tmp_path: Path) -> None:
+    assert "says nothing" in wheels.over_serial(cable[1], 0.2, taken=False).found
+    assert wheels.over_serial(cable[1], 0.2, taken=True).found == f"{cable[1]}, in use by the runtime"
+    assert "is not there" in wheels.over_serial(str(tmp_path / "base"), 0.2, taken=False).found
+    no_port = tmp_path / "file"
+    no_port.touch()
+    assert wheels.over_serial(str(no_port), 0.2, taken=False).level is RED
+
+
+def test_the_policy_that_ships_is_run() -> None:
+    found = engine.policy(Config(policy=PolicySection(model="onboard-v1")), driving=False)
+    assert found.level in (GREEN, AMBER), found.found
+    assert len(found.values["decision_ms"]) == engine.RUNS  # type: ignore[arg-type]
+    assert found.values["sha256"] == load_manifest(model_path("onboard-v1")).sha256
+    beside = engine.policy(Config(policy=PolicySection(model="onboard-v1")), driving=True)
+    assert "in use by the runtime" in beside.found
+
+
+def test_a_model_of_another_hash_is_red(tmp_path: Path) -> None:
+    model = tmp_path / "mine.onnx"
+    model.write_bytes(model_path("onboard-v1").read_bytes()[:-1])
+    manifest = model_path("onboard-v1").with_name("onboard-v1.onnx.manifest.json")
+    (tmp_path / "mine.onnx.manifest.json").write_bytes(manifest.read_bytes())
+    found = engine.policy(Config(policy=PolicySection(model=str(model))), driving=False)
+    assert found.level is RED
+    assert "sha256: expected" in found.found
+
+
+def test_a_policy_without_a_model_needs_no_engine() -> None:
+    assert engine.policy(Config(), driving=False).found == "reactive: no model, no engine"
+
+
+def test_a_tensorrt_engine_that_is_not_built_is_amber(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine(dict(TENSORS))
+    for module in (tensorrt_build, tensorrt_engine):
+        monkeypatch.setattr(module, "trt", machine.trt, raising=False)
+    monkeypatch.setattr(tensorrt_build, "HAS_TENSORRT", True)
+    monkeypatch.setattr(tensorrt_engine, "cuda", machine.cuda, raising=False)
+    monkeypatch.setattr(tensorrt_engine, "HAS_PYCUDA", True)
+    config = Config(policy=PolicySection(model="onboard-v1", engine="tensorrt", engine_cache=tmp_path))
+    missing = engine.policy(config, driving=False)
+    assert missing.level is AMBER
+    assert "onboard-engines build onboard-v1" in missing.remedy
+    name, file = cached_engine(load_manifest(model_path("onboard-v1")), tmp_path)
+    file.touch()
+    assert engine.policy(config, driving=True).found.endswith(name)
+    assert engine.policy(config, driving=True).level is GREEN
+
+
+def test_tensorrt_on_a_machine_without_it_is_red() -> None:
+    found = engine.policy(Config(policy=PolicySection(model="onboard-v1", engine="tensorrt")), driving=False)
+    assert found.level is RED
+    assert EngineError.__name__ not in found.found
