@@ -204,6 +204,31 @@ def cameras(config: ConfigOption = None, json_file: JsonOption = None) -> None:
 
 
 @app.command()
+def doctor(
+    config: Annotated[
+        Path | None, typer.Option("--config", help="TOML file; the service's, or the default robot, when not given.")
+    ] = None,
+    json_file: JsonOption = None,
+    seconds: Annotated[
+        float, typer.Option("--for", min=0.5, max=60.0, help="Listen and measure so long, in s.", callback=finite)
+    ] = 3.0,
+) -> None:
+    """Look at everything that a drive needs: green, amber or red, and what to do. Exit code 1 when anything is red."""
+    from onboard.doctor.examine import examine
+    from onboard.doctor.report import console_for, show
+    from onboard.log import configure
+
+    configure()
+    check_json_target(json_file)
+    report = examine(config, seconds)
+    if json_file is not None:
+        write_json(json_file, report.as_json())
+    if json_file != STANDARD_OUTPUT:
+        show(report, console_for(sys.stdout))
+    raise typer.Exit(report.exit_code)
+
+
+@app.command()
 def keep(
     files: Annotated[list[Path], typer.Argument(help="Recordings (.mcap).")],
     release: Annotated[bool, typer.Option("--release", help="Take the mark away.")] = False,
