@@ -37,6 +37,7 @@ class Watch:
         self._began: tuple[int, float] | None = None
         self._tries_ns: list[int] = []
         self._episode = 0
+        self._sent = STOP
 
     def see(self, tick: TickRecord) -> None:
         """Judge one tick."""
@@ -44,6 +45,7 @@ class Watch:
         self._judge_latch(tick)
         self._judge_way(tick)
         self._judge_recovery(tick)
+        self._sent = tick.command
 
     def _judge_latch(self, tick: TickRecord) -> None:
         """E-stopped: zero in the same tick, until it is released *and* a goal is accepted after that."""
@@ -89,8 +91,11 @@ class Watch:
         assert now_ns - began_ns < section.backward_s * NS_PER_S
         assert travelled_m - began_m < SLACK * whole_m
         assert len(self._tries_ns) <= section.tries
-        assert -section.backward_mps <= tick.command.v_mps <= 0.0
-        assert tick.command.w_radps == 0.0
+        if not self._operated(tick):
+            assert tick.wanted == Twist(-section.backward_mps, 0.0)
+        # Where the limits ramp the set point, it comes down from the last one first; it never goes up.
+        assert -section.backward_mps <= tick.command.v_mps <= max(0.0, self._sent.v_mps)
+        assert abs(tick.command.w_radps) <= abs(self._sent.w_radps)
         assert "rear" in tick.inputs.depth
         rest_m = max(0.0, whole_m - (travelled_m - began_m))
         ahead_of_us = behind_m(tick.limits_scan, self._bounds.swept_radius_m)
