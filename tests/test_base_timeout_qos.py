@@ -138,7 +138,7 @@ needs_ros = pytest.mark.skipif(
 
 
 @needs_ros
-def test_a_ros_base_that_insists_on_deadline_and_liveliness_hears_us():
+def test_a_ros_base_that_insists_on_deadline_and_liveliness_hears_us_and_is_told_of_our_end():
     node, ours = Peer(DOMAIN), Wire(DdsSection(domain=DOMAIN, namespace="insists"))
     drive = DdsDrive(ours)
     node.subscribe("/insists/cmd_vel", "geometry_msgs/msg/Twist", "base")
@@ -147,7 +147,15 @@ def test_a_ros_base_that_insists_on_deadline_and_liveliness_hears_us():
         drive.send(AHEAD)
         return node.hear("/insists/cmd_vel", "base", TICK_S) is not None
 
+    def told() -> bool:
+        while node.hear("/insists/cmd_vel", "base", TICK_S):
+            pass
+        events = [line for line in node.heard if "event" in line]
+        dead = [event for event in events if event.get("alive") == 0]
+        return bool(dead) and {"event": "deadline"} in events
+
     assert wait_until(heard, PATIENCE_S)
+    assert wait_until(told, PATIENCE_S)
     drive.close()
     ours.close()
     node.close()

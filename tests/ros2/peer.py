@@ -7,6 +7,8 @@ Runs under the interpreter of the ROS 2 environment, not under the project's. Op
     {"op": "publish_raw", "topic": N, "type": T, "cdr": hex}         -> {"published": N, "readers": count}
     {"op": "subscribe", "topic": N, "type": T, "qos": Q}             -> {"subscribed": N}
     for everything that is heard                                     -> {"heard": N, "qos": Q, "fields": {}, "cdr": hex}
+    for what a subscription that insists on a rate is told           -> {"event": "deadline"} or
+                                                                        {"event": "liveliness", "alive": count}
 
 `publish` waits up to PATIENCE_S for a reader. Bytes travel as {"hex": "..."}.
 """
@@ -20,6 +22,7 @@ import time
 
 import rclpy
 from rclpy.duration import Duration
+from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.qos import (
     QoSDurabilityPolicy,
     QoSLivelinessPolicy,
@@ -115,7 +118,12 @@ class Peer:
         def heard(cdr):
             say(heard=topic, qos=qos, fields=plain(deserialize_message(cdr, kind)), cdr=cdr.hex())
 
-        self.node.create_subscription(kind, topic, heard, QOS[qos], raw=True)
+        told = SubscriptionEventCallbacks(
+            deadline=lambda event: say(event="deadline"),
+            liveliness=lambda event: say(event="liveliness", alive=event.alive_count),
+        )
+        insists = {"event_callbacks": told} if qos == "base" else {}
+        self.node.create_subscription(kind, topic, heard, QOS[qos], raw=True, **insists)
         say(subscribed=topic)
 
 
