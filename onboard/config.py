@@ -214,6 +214,7 @@ class DdsSection(Section):
                   that the network does not cut up. Their senders must then offer reliable delivery. Every end says so
     judge_late:   images count as so much older as they came later, by their stamps, than the quickest so far; not for
                   senders whose clock does not keep real time, as a simulator's
+    security:     folder of one role of a keystore (`onboard secure-setup`): nobody without a certificate of it is heard
     other_drivers: what is done while somebody else writes our commands or our state: "warn" is told only, "refuse"
                   counts as a pressed e-stop (`drivers/peers.py`)
     publish_used: tell on `onboard/used` with every command which images its tick had, and when (`onboard-hil target`)
@@ -231,6 +232,7 @@ class DdsSection(Section):
     judge_late: bool = True
     publish_used: bool = False
     other_drivers: Literal["warn", "refuse"] = "warn"
+    security: Path | None = None
     odom_frame: str = "odom"
     map_frame: str = "map"
     base_frame: str = "base_link"
@@ -319,6 +321,8 @@ def _absolute_paths(config: Config, folder: Path) -> Config:
     }
     if not is_name(policy.model):
         changes["policy"] = policy.model_copy(update={"model": str(folder / policy.model)})
+    if config.dds.security is not None:
+        changes["dds"] = config.dds.model_copy(update={"security": folder / config.dds.security})
     if "directory" in record.model_fields_set:
         changes["record"] = record.model_copy(update={"directory": folder / record.directory})
     return config.model_copy(update=changes)
