@@ -6,7 +6,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 # The ROS 2 wheels that the tests talk to exist for Python 3.11 only; without it those tests say why they are skipped.
 ROS_VENV := .venv-ros
+# A Cyclone DDS with security plugins, for the tests of `onboard secure-setup`; without it those are skipped.
+SECURE_VENV := .venv-secure
+AUDIT_VENV := .venv-audit
 ROS_PACKAGES := ros-rclpy ros-rmw-fastrtps-cpp ros-std-msgs ros-geometry-msgs ros-nav-msgs ros-sensor-msgs ros-diagnostic-msgs
+# What a robot may have installed: the runtime and the extras of its devices.
+LOCKED := --extra cpu --extra realsense --extra serial --extra secure
 PIP := -m pip install --quiet --disable-pip-version-check
 export NUMBA_CACHE_DIR ?= $(CURDIR)/.numba-cache
 # Most of the tests' time is one core's; a file's tests stay together, since they share what is costly to make.
@@ -21,12 +26,31 @@ demo: $(VENV)/.runtime ## drive the simulated robot through a real floor plan to
 	@$(BIN)/onboard-hil demo $(ARGS)
 
 .PHONY: test
-test: $(VENV)/.dev $(ROS_VENV)/.ready ## run the tests
+test: $(VENV)/.dev $(ROS_VENV)/.ready $(SECURE_VENV)/.ready ## run the tests
 	@$(BIN)/pytest -q $(SIDE_BY_SIDE) $(ARGS)
 
 .PHONY: test-long
 test-long: $(VENV)/.dev $(ROS_VENV)/.ready ## run the tests that take minutes
 	@$(BIN)/pytest -q -m long $(ARGS)
+
+.PHONY: fuzz
+fuzz: $(VENV)/.dev ## feed damaged bytes to every parser for minutes (FUZZ_EXAMPLES=20000 of each)
+	@FUZZ_EXAMPLES=$${FUZZ_EXAMPLES:-20000} $(BIN)/pytest -q --timeout 900 tests/test_fuzz.py $(ARGS)
+
+.PHONY: lock
+lock: $(AUDIT_VENV)/.ready ## write the versions and hashes of everything that the robot installs
+	@$(AUDIT_VENV)/bin/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --python-version 3.10 \
+	    --custom-compile-command 'make lock' $(LOCKED) --output-file requirements.lock pyproject.toml
+
+.PHONY: audit
+audit: $(AUDIT_VENV)/.ready ## look up known vulnerabilities of what requirements.lock names
+	@$(AUDIT_VENV)/bin/pip-audit --requirement requirements.lock --require-hashes --disable-pip $(ARGS)
+
+.PHONY: sbom
+sbom: $(AUDIT_VENV)/.ready ## write out/sbom.cdx.json, the bill of materials (CycloneDX)
+	@mkdir -p out
+	@$(AUDIT_VENV)/bin/cyclonedx-py requirements --output-reproducible --pyproject pyproject.toml \
+	    --output-file out/sbom.cdx.json requirements.lock
 
 .PHONY: bench
 bench: $(VENV)/.dev ## compare speeds with plain definitions in the same run
@@ -56,7 +80,7 @@ setup: $(VENV)/.runtime $(VENV)/.dev ## prepare .venv
 
 .PHONY: clean
 clean: ## remove what set-up and runs have made
-	rm -rf $(VENV) $(ROS_VENV) .numba-cache .mypy_cache .ruff_cache .pytest_cache .hypothesis dist out mutants .coverage*
+	rm -rf $(VENV) $(ROS_VENV) $(SECURE_VENV) $(AUDIT_VENV) .numba-cache .mypy_cache .ruff_cache .pytest_cache .hypothesis dist out mutants .coverage*
 
 $(VENV)/.runtime: pyproject.toml
 	@bash .ci/prepare-machine
@@ -83,3 +107,13 @@ $(ROS_VENV)/.ready: $(VENV)/.runtime
 	    echo "setup: no Python 3.11 here, so no ROS 2 wheels: the tests with a ROS 2 node will be skipped"; \
 	    mkdir -p $(ROS_VENV) && touch $@; \
 	fi
+
+$(SECURE_VENV)/.ready: $(VENV)/.runtime .ci/prepare-secure
+	@echo "setup: preparing a Cyclone DDS with security plugins in $(SECURE_VENV)"
+	@bash .ci/prepare-secure $(SECURE_VENV) "$$(bash .ci/prepare-machine --python)" || \
+	    echo "setup: that cannot be had here: the tests of DDS Security will be skipped"
+	@mkdir -p $(SECURE_VENV) && touch $@
+
+$(AUDIT_VENV)/.ready: $(VENV)/.runtime
+	@test -x $(AUDIT_VENV)/bin/python || "$$(bash .ci/prepare-machine --python)" -m venv $(AUDIT_VENV)
+	@$(AUDIT_VENV)/bin/python $(PIP) uv pip-audit cyclonedx-bom && touch $@

@@ -242,5 +242,16 @@ app.command("install")(install_command)
 app.command("uninstall")(uninstall_command)
 
 
+@app.command("secure-setup")
+def secure_setup(
+    folder: Annotated[Path, typer.Argument(help="Where the keystore is, or is to be made.")],
+    config: ConfigOption = None,
+) -> None:
+    """Make keys, certificates and permissions for DDS Security: one folder a role. What is there is left alone."""
+    from onboard.secure_setup import secure_command
+
+    sys.stdout.writelines(f"{line}\n" for line in secure_command(folder, config or DEFAULT_ROBOT / "onboard.toml"))
+
+
 if __name__ == "__main__":
     main()

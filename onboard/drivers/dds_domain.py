@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import socket
 import stat
+from importlib.metadata import version
 from xml.sax.saxutils import quoteattr
 
 from cyclonedds.core import DDSException
 from cyclonedds.domain import Domain, DomainParticipant
 
 from onboard.config import DdsSection
+from onboard.drivers.dds_security import NO_PLUGINS, SECURED, check_enclave, plugins_loaded, security_xml
 from onboard.errors import DriverError
 
 LOOPBACK = "lo"
@@ -39,6 +41,9 @@ parts of others (ROS's notes on tuning DDS). What is sent again goes in packets 
 FAST_DDS = "1.15"
 """Its vendor number in the DDSI standard."""
 
+KNOWS_DESCRIPTIONS = 11
+"""Cyclone's first release that can leave them aside."""
+
 _domains: dict[int, tuple[str, Domain]] = {}
 """The configured domains of this process, never let go: once a `Domain` is garbage-collected its configuration is
 gone, and the next participant quietly comes up on every interface."""
@@ -61,8 +66,15 @@ def cyclone_xml(section: DdsSection) -> str:
         "<Discovery><ParticipantIndex>auto</ParticipantIndex>"
         f"<MaxAutoParticipantIndex>{MAX_PARTICIPANTS}</MaxAutoParticipantIndex>"
         f"<Peers>{peers}</Peers></Discovery>{RESENDING if section.resend else ''}"
-        f"<Compatibility><IgnoreTypeInformation>{FAST_DDS}</IgnoreTypeInformation></Compatibility></Domain></CycloneDDS>"
+        f"{_compatibility()}{security_xml(section.security)}</Domain></CycloneDDS>"
     )
+
+
+def _compatibility() -> str:
+    """Return the setting about Fast DDS's descriptions; a library before 11.0 does not know it, and refuses."""
+    if int(version("cyclonedds").split(".")[0]) < KNOWS_DESCRIPTIONS:
+        return ""
+    return f"<Compatibility><IgnoreTypeInformation>{FAST_DDS}</IgnoreTypeInformation></Compatibility>"
 
 
 def hold_domain(domain: int, section: DdsSection) -> None:
@@ -73,6 +85,7 @@ def hold_domain(domain: int, section: DdsSection) -> None:
     available = [name for _, name in socket.if_nameindex()]
     if section.interface not in available:
         raise DriverError(f"dds.interface: there is no {section.interface!r}; there is {', '.join(available)}")
+    check_enclave(section.security)
     xml = cyclone_xml(section)
     if domain in _domains:
         if _domains[domain][0] != xml:
@@ -81,7 +94,8 @@ def hold_domain(domain: int, section: DdsSection) -> None:
     try:
         opened = Domain(domain, xml)
     except (DDSException, UnicodeEncodeError) as error:
-        raise DriverError(f"dds: domain {domain} cannot be opened on {section.interface}: {error}") from error
+        cause = NO_PLUGINS if section.security is not None else str(error)
+        raise DriverError(f"dds: domain {domain} cannot be opened on {section.interface}: {cause}") from error
     if section.interface == LOOPBACK:
         _confine(domain)
     _domains[domain] = (xml, opened)
@@ -126,10 +140,16 @@ def _confine(domain: int) -> None:
 
 
 def join(domain: int) -> DomainParticipant:
-    """Return a new participant of a domain that is held. Raises DriverError."""
+    """Return a new participant of a domain that is held. Raises DriverError, also when it would not be secured."""
+    secured = domain in _domains and SECURED in _domains[domain][0]
     try:
-        return DomainParticipant(domain)
+        participant = DomainParticipant(domain)
+        if secured and not plugins_loaded():
+            raise DriverError(f"dds: domain {domain} would not be secured: {NO_PLUGINS}")
+        return participant
     except DDSException as error:
+        if secured:
+            raise DriverError(f"dds: domain {domain} cannot be joined with these keys: {error}") from error
         raise DriverError(
             f"dds: domain {domain} cannot be joined (more than {MAX_PARTICIPANTS} participants here?): {error}"
         ) from error

@@ -1,0 +1,62 @@
+"""A participant in a process of its own on the Cyclone that has security plugins (`.ci/prepare-secure`).
+
+    secure_peer.py DOMAIN ENCLAVE|- write|read VALUE
+
+It says one line, "ready", or "refused: ..." and ends. A writer then sends VALUE as a velocity until its input ends; a
+reader prints each new value that it hears.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+from pathlib import Path
+
+PAUSE_S = 0.05
+VENV = Path(os.environ.get("ONBOARD_SECURE_VENV", Path(__file__).parent.parent / ".venv-secure"))
+SCRIPT = Path(__file__)
+PYTHON = VENV / "bin" / "python"
+WHOLE = VENV / "whole"
+"""What `.ci/prepare-secure` leaves when everything went well."""
+
+
+def environment() -> dict[str, str]:
+    """Return what a process of that kind needs: where the library and its plugins are, and our code."""
+    libraries = VENV / "home" / "lib"
+    paths = f"{libraries}:{libraries / 'libddsc0debian'}"
+    return {**os.environ, "LD_LIBRARY_PATH": paths, "PYTHONPATH": str(Path(__file__).parent.parent)}
+
+
+def say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def main(domain: int, enclave: str, verb: str, value: float) -> None:
+    from onboard.config import DdsSection
+    from onboard.drivers.ros_messages import ros_twist
+    from onboard.drivers.wire import Wire
+    from onboard.errors import OnboardError
+    from onboard.messages import Twist
+
+    try:
+        wire = Wire(DdsSection(domain=domain, security=None if enclave == "-" else Path(enclave)))
+        end = wire.writer("cmd_vel") if verb == "write" else wire.reader("cmd_vel")
+    except OnboardError as error:
+        say(f"refused: {error}")
+        return
+    say("ready")
+    heard = set()
+    while not select.select([sys.stdin], [], [], PAUSE_S)[0]:
+        if verb == "write":
+            end.write(ros_twist(Twist(value, 0.0)))
+            continue
+        for message in end.take():
+            if message.sample.linear.x not in heard:
+                heard.add(message.sample.linear.x)
+                say(str(message.sample.linear.x))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), sys.argv[2], sys.argv[3], float(sys.argv[4]))
