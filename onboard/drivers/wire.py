@@ -33,6 +33,8 @@ from onboard.scheduler import NS_PER_S
 POLL_S = 0.01
 NEW = SampleState.NotRead | ViewState.Any | InstanceState.Any
 BUILTIN_BATCH = 512
+UNDECODABLE: tuple[type[Exception], ...] = (UnicodeDecodeError, struct.error, OverflowError)
+"""What bytes raise that are no message of the type (`tests/test_fuzz.py`)."""
 HANDLES = 1 << 64
 """Handles are 64 bits: cyclonedds gives those of matched writers signed, and those of samples unsigned."""
 
@@ -159,7 +161,7 @@ class Reader:
         for _ in range(self._batch):
             try:
                 samples = entity.take(1)
-            except (UnicodeDecodeError, struct.error, OverflowError):
+            except UNDECODABLE:
                 self.undecodable += entity is self._entities[-1]  # once, where two readers get it
                 continue
             except DDSException as error:
