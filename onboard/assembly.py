@@ -87,7 +87,7 @@ def run_robot(config: Config, seconds: float | None, terminal: Terminal | None) 
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     with contextlib.ExitStack() as held:
         signals = held.enter_context(Signals())
-        notifier = held.enter_context(contextlib.closing(Notifier()))
+        notifier = held.enter_context(Notifier())
         notifier.say(f"STATUS=preparing {config.policy.model}")
         note_driven(config)
         wire = held.enter_context(contextlib.closing(Wire(config.dds)))

@@ -21,13 +21,13 @@ class BackgroundText:
     def __init__(self, descriptor: int = STANDARD_ERROR) -> None:
         self.dropped = 0
         self._descriptor = descriptor
-        self._texts: queue.Queue[str | None] = queue.Queue(WAITING_TEXTS)
+        self._texts: queue.Queue[str | bytes | None] = queue.Queue(WAITING_TEXTS)
         self._thread = threading.Thread(target=self._run, name="text", daemon=True)
         self._thread.start()
         atexit.register(self.close)
 
-    def write(self, text: str) -> int:
-        """Queue the text and return its length."""
+    def write(self, text: str | bytes) -> int:
+        """Queue the text, or bytes as they are, and return the length."""
         try:
             self._texts.put_nowait(text)
         except queue.Full:
@@ -48,7 +48,7 @@ class BackgroundText:
     def _run(self) -> None:
         while (text := self._texts.get()) is not None:
             try:
-                rest = text.encode(errors="replace")
+                rest = text.encode(errors="replace") if isinstance(text, str) else text
                 while rest:
                     rest = rest[os.write(self._descriptor, rest) :]
             except OSError:

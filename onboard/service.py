@@ -70,6 +70,16 @@ class Notifier:
         except OSError as error:
             log.debug("service_manager_not_told", words=text, error=error.strerror)
 
+    def __enter__(self) -> Notifier:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Leave the reason as the last status, which `systemctl status` shows after the end, and let go."""
+        self.say(f"STATUS={_reason(error)}")
+        self.close()
+
     def close(self) -> None:
         """Let go of the socket. Safe to call twice."""
         if self._socket is not None:
@@ -96,8 +106,8 @@ class Service:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Say that the run ends, and why: from here on systemd waits, and no longer for the watchdog."""
-        self._notifier.say("STOPPING=1", f"STATUS={_reason(error)}")
+        """Say that the run ends: while cameras and recording are closed, systemd no longer waits for the watchdog."""
+        self._notifier.say("STOPPING=1")
 
     def tick(self, record: TickRecord, counters: Counters) -> None:
         """Feed the watchdog; say READY when it is time, and the state when it is another."""

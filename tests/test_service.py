@@ -1,0 +1,315 @@
+"""What the service manager is told, and when; what the journal is told; where zero goes after the end. No systemd."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from loopback import PATIENCE_S, SECTION
+from processes import free_domain
+from runtime_bench import FORWARD, Bench, Puppet
+
+from onboard import halt, journald
+from onboard.config import Config, DdsSection, OdometrySection
+from onboard.drivers.ros_messages import twist_from_ros
+from onboard.drivers.wire import Wire, wait_until
+from onboard.errors import DriverError
+from onboard.halt import Driven
+from onboard.messages import STOP, CameraHealth, GoalRequest, Inputs, Pose, Teleop, Twist
+from onboard.service import CAMERAS_NS, DRIVEN_FILE, NOTIFY_SOCKET, Notifier, Service, StandingInbox, note_driven
+
+WORKING = CameraHealth("front", True, "", 3, 0)
+SILENT = CameraHealth("rear", False, "nothing heard", 0, 0)
+
+
+class Manager:
+    """A service manager's end of the socket."""
+
+    def __init__(self, address: str) -> None:
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.bind(f"\0{address[1:]}" if address.startswith("@") else address)
+        self._socket.setblocking(False)
+        self.notifier = Notifier({NOTIFY_SOCKET: address})
+
+    def told(self) -> list[list[str]]:
+        words = []
+        while True:
+            try:
+                words.append(self._socket.recv(65536).decode().split("\n"))
+            except BlockingIOError:
+                return words
+
+    def close(self) -> None:
+        self._socket.close()
+        self.notifier.close()
+
+
+@pytest.fixture
+def manager(tmp_path: Path) -> Iterator[Manager]:
+    one = Manager(str(tmp_path / "notify"))
+    yield one
+    one.close()
+
+
+def blind(inputs: Inputs) -> Inputs:
+    return replace(inputs, depth={})
+
+
+def served(manager: Manager, cameras: list[CameraHealth]) -> tuple[Bench, Service]:
+    """Return a runtime whose last listener is the service, and that."""
+    service = Service(manager.notifier, lambda: cameras)
+    return Bench(Puppet(FORWARD), listeners=[service]), service
+
+
+def test_every_tick_feeds_the_watchdog_once_and_at_its_end(manager: Manager) -> None:
+    sent_then: list[int] = []
+
+    class Last:
+        def tick(self, record: object, counters: object) -> None:
+            sent_then.append(len(bench.sent))
+            assert manager.told() == []
+
+    service = Service(manager.notifier, lambda: [WORKING])
+    bench = Bench(listeners=[Last(), service])
+    for number in range(1, 4):
+        bench.tick()
+        (told,) = manager.told()
+        assert told.count("WATCHDOG=1") == 1
+        assert sent_then == list(range(1, number + 1)), "the command went out before"
+
+
+def test_ready_comes_once_with_the_first_frame_of_every_camera(manager: Manager) -> None:
+    cameras = [WORKING, SILENT]
+    bench, service = served(manager, cameras)
+    bench.seconds(1.0)
+    said = manager.told()
+    assert not any("READY=1" in words for words in said)
+    assert "STATUS=waiting for the first frame of rear" in said[0]
+    cameras[1] = replace(SILENT, working=True, frames=1)
+    bench.seconds(1.0)
+    assert [("READY=1" in words) for words in manager.told()] == [True] + [False] * 29
+    assert service.ready
+
+
+def test_after_a_wait_the_cameras_that_work_must_do(manager: Manager) -> None:
+    bench, service = served(manager, [WORKING, SILENT])
+    bench.seconds(CAMERAS_NS / 1e9 - 0.1)
+    assert not service.ready
+    bench.seconds(0.2)
+    assert service.ready
+
+
+def test_a_robot_that_sees_nothing_is_never_ready(manager: Manager) -> None:
+    bench, service = served(manager, [SILENT])
+    bench.alter = blind
+    bench.seconds(2 * CAMERAS_NS / 1e9)
+    assert not service.ready
+
+
+@pytest.mark.parametrize(("missing", "ready"), [([SILENT], False), ([], True)], ids=["waiting", "ready"])
+def test_until_ready_goals_and_operators_are_left_out(
+    manager: Manager, missing: list[CameraHealth], ready: bool
+) -> None:
+    bench, service = served(manager, [WORKING, *missing])
+    bench.tick()
+    goal = GoalRequest(7, 7, "odom", Pose(1.0, 0.0, 0.0))
+    asked = Inputs(now_ns=7, goals=(goal,), teleop=Teleop(7, Twist(0.4, 0.0)), e_stop=True)
+    held = StandingInbox(_Given(asked), service).take(7)
+    assert (bool(held.goals), held.teleop is not None) == (ready, ready)
+    assert held.e_stop is True, "what stops the robot always counts"
+
+
+class _Given:
+    def __init__(self, inputs: Inputs) -> None:
+        self._inputs = inputs
+
+    def take(self, now_ns: int) -> Inputs:
+        return self._inputs
+
+    def close(self) -> None:
+        pass
+
+
+def test_without_a_service_manager_nothing_is_held_back_and_nothing_said() -> None:
+    service = Service(Notifier({}), lambda: [SILENT])
+    assert service.ready
+    Bench(listeners=[service]).seconds(1.0)
+
+
+@pytest.mark.parametrize("address", ["@onboard-test-notify-{pid}", "{folder}/notify"], ids=["abstract", "path"])
+def test_both_kinds_of_address_are_heard(address: str, tmp_path: Path) -> None:
+    manager = Manager(address.format(pid=os.getpid(), folder=tmp_path))
+    manager.notifier.say("READY=1", "STATUS=two\nlines")
+    assert manager.told() == [["READY=1", "STATUS=two lines"]]
+    manager.close()
+
+
+def test_a_manager_that_does_not_listen_never_holds_up_a_tick(manager: Manager) -> None:
+    for _ in range(5000):
+        manager.notifier.say("WATCHDOG=1")
+    assert 0 < len(manager.told()) < 5000
+
+
+def test_a_manager_that_is_gone_is_no_error(tmp_path: Path) -> None:
+    notifier = Notifier({NOTIFY_SOCKET: str(tmp_path / "nobody")})
+    assert not notifier.managed
+    notifier.say("READY=1")
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [(None, "STATUS=stopped"), (DriverError("/dev/base: gone"), "STATUS=stopped: /dev/base: gone"),
+     (SystemExit(), "STATUS=stopped: SystemExit")],
+    ids=["asked to", "by an error", "by a signal"],
+)  # fmt: skip
+def test_the_last_word_is_why_it_ended(manager: Manager, error: BaseException | None, status: str) -> None:
+    def ending() -> None:
+        with manager.notifier as notifier, Service(notifier, list):
+            if error is not None:
+                raise error
+
+    if error is None:
+        ending()
+    else:
+        with pytest.raises(type(error)):
+            ending()
+    assert manager.told() == [["STOPPING=1"], [status]]
+
+
+# ---- the stop after the end
+
+
+def test_the_note_leads_the_stop_where_the_commands_went_even_when_the_file_was_edited(tmp_path: Path) -> None:
+    environment = {"RUNTIME_DIRECTORY": str(tmp_path)}
+    driven = Config(dds=DdsSection(domain=7), odometry=OdometrySection(input="serial", serial_port="/dev/this"))
+    note_driven(driven, environment)
+    edited = tmp_path / "onboard.toml"
+    edited.write_text("[dds]\ndomain = 8\n")
+    assert halt.driven_by(edited, environment) == Driven(driven.dds, driven.odometry)
+    (tmp_path / DRIVEN_FILE).write_text('{"dds": {"domain": 9')
+    assert halt.driven_by(edited, environment).dds.domain == 8
+    (tmp_path / DRIVEN_FILE).unlink()
+    assert halt.driven_by(edited, environment).dds.domain == 8
+    assert halt.driven_by(edited, {}).dds.domain == 8
+
+
+def test_zero_arrives_at_a_base_over_dds() -> None:
+    base = Wire(SECTION)
+    commands = base.reader("cmd_vel")
+    assert halt.halt(Driven(SECTION, OdometrySection()))
+    heard = []
+    assert wait_until(lambda: bool(heard.extend(commands.take()) or heard), PATIENCE_S)
+    assert {twist_from_ros(message.sample) for message in heard} == {STOP}
+    base.close()
+
+
+def test_without_a_base_it_says_so() -> None:
+    assert not halt.halt(Driven(DdsSection(domain=free_domain()), OdometrySection()))
+
+
+def test_zero_arrives_at_a_serial_base() -> None:
+    main, side = os.openpty()
+    assert halt.halt(Driven(SECTION, OdometrySection(input="serial", serial_port=os.ttyname(side))))
+    os.set_blocking(main, False)
+    assert os.read(main, 64) == bytes.fromhex("aa550601040000000003")
+    os.close(main)
+    os.close(side)
+
+
+def test_a_port_that_is_not_there_is_an_error_and_exit_code_1(tmp_path: Path) -> None:
+    config = tmp_path / "onboard.toml"
+    config.write_text('[odometry]\ninput = "serial"\nserial_port = "/dev/no-base"\n')
+    done = subprocess.run(
+        [sys.executable, "-m", "onboard.halt", "--config", str(config)],
+        env={**os.environ, "SERVICE_RESULT": "watchdog", "EXIT_CODE": "killed", "EXIT_STATUS": "ABRT"},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == halt.EXIT_NOT_SENT
+    assert "service_failed" in done.stderr
+    assert "/dev/no-base" in done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give up root")
+def test_a_runtime_without_privileges_can_be_confined_to_loopback() -> None:
+    program = (
+        "import os\nfrom onboard.config import DdsSection\nfrom onboard.drivers import dds_domain, wire\n"
+        "os.setresgid(65534, 65534, 65534)\nos.setresuid(65534, 65534, 65534)\n"
+        f"dds_domain.hold_domain({SECTION.domain}, DdsSection())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+# ---- the journal
+
+
+def fields(data: bytes) -> dict[str, str]:
+    """Return an entry's fields, read by the protocol's own description."""
+    found: dict[str, str] = {}
+    while data:
+        line, _, data = data.partition(b"\n")
+        name, equals, value = line.partition(b"=")
+        if not equals:
+            size = int.from_bytes(data[:8], "little")
+            value, data = data[8 : 8 + size], data[9 + size :]
+        found[name.decode()] = value.decode(errors="replace")
+    return found
+
+
+def test_an_event_becomes_an_entry_with_its_fields() -> None:
+    told = fields(
+        journald.entry(None, "warning", {"level": "warning", "event": "camera_lost", "camera": "rear", "n": 2})
+    )
+    assert told == {
+        "MESSAGE": "camera_lost camera=rear n=2",
+        "PRIORITY": "4",
+        "SYSLOG_IDENTIFIER": "onboard",
+        "ONBOARD_EVENT": "camera_lost",
+        "ONBOARD_CAMERA": "rear",
+        "ONBOARD_N": "2",
+    }
+
+
+def test_a_traceback_goes_along_in_a_field_of_its_own() -> None:
+    try:
+        raise ValueError("first line\nsecond")
+    except ValueError:
+        told = fields(journald.entry(None, "error", {"level": "error", "event": "broken", "exc_info": True}))
+    assert told["ONBOARD_EXCEPTION"].endswith("ValueError: first line\nsecond")
+    assert "\n" not in told["MESSAGE"]
+
+
+@given(st.dictionaries(st.text(min_size=1, max_size=80), st.text(max_size=200), max_size=6), st.text())
+def test_whatever_is_said_no_field_is_forged_and_every_name_is_allowed(said: dict[str, str], event: str) -> None:
+    said = {key: value for key, value in said.items() if key not in ("level", "event", "exc_info")}
+    told = fields(journald.entry(None, "info", {**said, "level": "info", "event": event}))
+    assert told["PRIORITY"] == "6"
+    assert told["SYSLOG_IDENTIFIER"] == "onboard"
+    assert told["ONBOARD_EVENT"] == event.encode(errors="replace").decode()[:8192] or "EVENT" in {
+        k.upper() for k in said
+    }
+    for name in told.keys() - {"MESSAGE", "PRIORITY", "SYSLOG_IDENTIFIER"}:
+        assert name.startswith("ONBOARD_")
+        assert len(name) <= journald.NAME_CHARACTERS
+
+
+def test_only_an_output_that_is_the_journals_is_taken_for_it(tmp_path: Path) -> None:
+    with (tmp_path / "out").open("w") as file:
+        found = os.fstat(file.fileno())
+        ours = {"JOURNAL_STREAM": f"{found.st_dev}:{found.st_ino}"}
+        assert journald.is_ours(file.fileno(), ours)
+        assert not journald.is_ours(file.fileno(), {"JOURNAL_STREAM": f"{found.st_dev}:{found.st_ino + 1}"})
+        assert not journald.is_ours(file.fileno(), {})
+        assert not journald.is_ours(file.fileno(), {"JOURNAL_STREAM": "nonsense"})
+
+
+def test_without_a_journal_there_is_nothing_to_connect_to(tmp_path: Path) -> None:
+    assert journald.connect(str(tmp_path / "no-journal")) is None
