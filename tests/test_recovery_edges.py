@@ -111,8 +111,9 @@ def test_r4_r6_how_much_more_is_allowed() -> None:
 
 @pytest.mark.parametrize(("backed_m", "goes_on"), [(0.0, True), (0.749, True), (0.75, False), (2.0, False)])
 def test_r4_the_distance_is_met_exactly(backed_m: float, goes_on: bool) -> None:
-    _, override, event = advance(UNDER_WAY, replace(WANTS, travelled_m=7.0 + backed_m), SECTION, seconds(0.5))
+    state, override, event = advance(UNDER_WAY, replace(WANTS, travelled_m=7.0 + backed_m), SECTION, seconds(0.5))
     assert (override, event) == ((BACK, None) if goes_on else (None, Event.ENDED))
+    assert state.ended_ns == (None if goes_on else seconds(0.5))
 
 
 @pytest.mark.parametrize(("free_m", "begins"), [(0.624, False), (0.625, True)])
@@ -123,7 +124,7 @@ def test_r5_the_room_is_met_exactly(free_m: float, begins: bool) -> None:
 
 #   backed [m]  free behind [m]         goes on?     rest of the way [m]
 REST = [
-    (0.0, 0.125 + 0.5 - 0.05 + 1e-9, True),  # 0.5
+    (0.0, 0.125 + 0.5 - 0.05, True),  # 0.5
     (0.0, 0.125 + 0.5 - 0.05 - 1e-9, False),
     (0.375, 0.125 + 0.125 - 0.05 + 1e-9, True),  # 0.125
     (0.375, 0.125 + 0.125 - 0.05 - 1e-9, False),
