@@ -107,6 +107,7 @@ def wheel(
     files = {
         f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {release}\n",
         f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        "onboard/robots/default/onboard.toml": f"# as release {release} knows it\n",
         f"{data}/scripts/onboard": SERVICE.format(behaviour=behaviour),
     }
     if unit is not None:

@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from install_rig import ROOT
 
 from onboard.errors import InputError
-from onboard.install.layout import Version
+from onboard.install.layout import UNIT, UNITS_IN_VERSION, Layout, Version
 from onboard.install.plan import Found, Order, Step, line, plan, surplus
+from onboard.install.units import (
+    end_trial,
+    folder_of,
+    foreign,
+    in_place,
+    is_for_system,
+    on_trial,
+    place,
+    present,
+    remove,
+    set_trial,
+)
 
 OLD, NEW, OLDEST = "0.1.0-a", "0.2.0-b", "0.0.9-c"
 VERSIONS = {name: Version(name, name.partition("-")[0], f"{name}.whl") for name in (OLD, NEW, OLDEST)}
@@ -99,3 +114,34 @@ def test_every_plan(order: Order, found: Found) -> None:
     kept = found.versions.keys() - set(surplus(order.name, found))
     assert found.current is None or found.current in kept, "there is always one to go back to"
     assert all("{" not in line(step, order, found) for step in steps)
+
+
+NOT_FOR_THE_SYSTEM = {"install.md", "robot.conf.example"}
+
+
+def test_every_file_of_the_service_has_a_folder_or_is_for_people() -> None:
+    names = {path.name for path in (ROOT / "systemd").iterdir()}
+    assert UNIT in names
+    assert {name for name in names if not is_for_system(name)} == NOT_FOR_THE_SYSTEM
+    assert len({folder_of(name) / name for name in names - NOT_FOR_THE_SYSTEM}) == len(names - NOT_FOR_THE_SYSTEM)
+
+
+def test_on_trial_the_service_names_the_version_itself_and_nothing_else(tmp_path: Path) -> None:
+    layout = Layout(tmp_path)
+    version = layout.folder(NEW)
+    shutil.copytree(ROOT / "systemd", version / UNITS_IN_VERSION)
+    place(layout, version)
+    assert in_place(layout, version)
+    set_trial(layout, version)
+    unit = (tmp_path / "run/systemd/system" / UNIT).read_text()
+    assert f"ExecStart=/opt/onboard/versions/{NEW}/bin/onboard run" in unit
+    assert "/opt/onboard/current" not in unit
+    assert in_place(layout, version), "what is in force stays as it is"
+    end_trial(layout)
+    assert on_trial(layout) == []
+    (tmp_path / "usr/local/lib/systemd/system" / UNIT).write_text("[Service]\n")
+    assert not in_place(layout, version)
+    assert foreign(layout, version) == [tmp_path / "usr/local/lib/systemd/system" / UNIT]
+    remove(layout)
+    assert present(layout) == []
+    assert (tmp_path / "usr/local/lib/systemd/system" / UNIT).exists(), "it is somebody else's now"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -126,3 +128,20 @@ def test_what_cannot_be_built_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be installed: ERROR"):
         build(layout, read_wheel(wheel(tmp_path, "0.2.0"), choice), choice)
     assert list(layout.versions.iterdir()) == []
+
+
+def test_a_lock_lets_in_what_has_its_hash_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(building, "NEEDED_FREE_MB", 0)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "others"))
+    other = wheel(tmp_path / "others", "1.0", name="other")
+    lock, layout = tmp_path / "lock.txt", Layout(tmp_path)
+    choice = replace(CHOICE, lock=lock)
+    for digest, whole in (("0" * 64, False), (hashlib.sha256(other.read_bytes()).hexdigest(), True)):
+        lock.write_text(f"other==1.0 --hash=sha256:{digest}\n")
+        found = read_wheel(wheel(tmp_path, "0.2.0"), choice)
+        with nullcontext() if whole else pytest.raises(InputError, match="cannot be installed"):
+            build(layout, found, choice)
+        assert (found.name in layout.complete()) == whole
+    (folder,) = layout.versions.iterdir()
+    assert {path.name for path in folder.rglob("*.dist-info")} == {"other-1.0.dist-info", "onboard-0.2.0.dist-info"}

@@ -9,14 +9,15 @@ from pathlib import Path
 
 from onboard.errors import InputError
 from onboard.install.layout import UNIT, UNITS_IN_VERSION, Layout, Version, remove_version, write_marker
-from onboard.install.wheel import DISTRIBUTION, Choice, Wheel, run_tool
+from onboard.install.tool import run_tool
+from onboard.install.wheel import DISTRIBUTION, Choice, Wheel
 
 HIDDEN = (Path("/home"), Path("/root"), Path("/run/user"), Path("/tmp"), Path("/var/tmp"))
 """What the service does not see (`ProtectHome`, `PrivateTmp`); an interpreter there would not start."""
 
 BYTES_PER_MB = 1_000_000
 NEEDED_FREE_MB = 1500
-"""A version takes about 500 MB; the rest is for what pip unpacks on the way, and for the robot's recordings."""
+"""A version takes about 550 MB; the rest is for what pip unpacks on the way, and for the robot's recordings."""
 
 
 def check_python(python: Path) -> None:
@@ -41,7 +42,7 @@ def check_room(folder: Path) -> None:
 def build(layout: Layout, wheel: Wheel, choice: Choice) -> None:
     """Build the version, or leave nothing of it. Raises InputError with what stopped it."""
     folder = layout.folder(wheel.name)
-    check_room(layout.home)
+    check_room(layout.versions)
     try:
         remove_version(layout, wheel.name)
         layout.versions.mkdir(parents=True, exist_ok=True)

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from onboard.errors import InputError
 from onboard.install.layout import UNIT
+from onboard.install.tool import run_tool
 
 ANSWER_S = 30.0
 """For what systemd answers at once."""
@@ -93,7 +94,7 @@ class Systemd:
         ):
             chosen = [str(file) for file in files if file.name.endswith(ending)]
             if chosen:
-                _tool(tool, *words, *chosen)
+                run_tool([tool, *words, *chosen], tool)
 
     def start(self, within_s: float, settle_s: float) -> str:
         """See `Services`."""
@@ -150,16 +151,10 @@ def _required(*words: str) -> None:
         raise InputError(f"systemctl {' '.join(words)}: {_said(done)}")
 
 
-def _tool(*words: str) -> None:
-    done = subprocess.run(words, capture_output=True, text=True, errors="replace", timeout=ANSWER_S, check=False)
-    if done.returncode:
-        raise InputError(f"{' '.join(words)}: {_said(done)}")
-
-
 def _udev(*words: str) -> None:
     """Tell udev, where one runs: not in a container."""
     if UDEV_SOCKET.exists():
-        _tool("udevadm", *words)
+        run_tool(["udevadm", *words], f"udevadm {words[0]}")
 
 
 def _said(done: subprocess.CompletedProcess[str]) -> str:

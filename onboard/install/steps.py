@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from onboard.config import DEFAULT_ROBOT
 from onboard.errors import InputError, OnboardError
 from onboard.install.build import build
 from onboard.install.layout import Layout, point, remove_version
 from onboard.install.plan import Found, Order, Step, line, surplus
 from onboard.install.service import Services
+from onboard.install.tool import run_tool
 from onboard.install.units import end_trial, files_of, foreign, place, set_trial
 from onboard.install.wheel import Choice, Wheel
 
-CHECK_LIMIT_S = 120.0
+DEFAULT_ROBOT_FILES = "lib/python*/site-packages/onboard/robots/default/*.toml"
 FOLDER_MODE, FILE_MODE = 0o755, 0o644
 
 
@@ -85,8 +84,9 @@ class Installer:
         build(self.layout, self.wheel, self.choice)
 
     def _configure(self) -> None:
+        """Copy the default robot as the new version knows it; what is there stays."""
         self.layout.configuration.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
-        for file in sorted(DEFAULT_ROBOT.glob("*.toml")):
+        for file in sorted(self._folder.glob(DEFAULT_ROBOT_FILES)):
             target = self.layout.configuration / file.name
             if not target.exists():
                 shutil.copyfile(file, target)
@@ -98,17 +98,8 @@ class Installer:
         if taken:
             raise InputError(f"{taken[0]}: is not ours, and would be stronger or in the way: move it away first")
         command = [str(self._folder / "bin" / "onboard"), "check-config", "--config"]
-        done = subprocess.run(
-            [*command, str(self.layout.configuration_file)],
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=CHECK_LIMIT_S,
-            check=False,
-        )
-        if done.returncode:
-            said = (done.stderr.strip() or f"exit code {done.returncode}").splitlines()[-1]
-            raise InputError(f"{self.order.name} refuses the configuration, nothing was changed: {said}")
+        complaint = f"{self.order.name} refuses the configuration, nothing was changed"
+        run_tool([*command, str(self.layout.configuration_file)], complaint)
 
     def _account(self) -> None:
         self.services.apply(files_of(self._folder))

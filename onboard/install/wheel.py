@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import subprocess
 import sys
 import zipfile
-from collections.abc import Sequence
 from dataclasses import dataclass
 from email.parser import Parser
 from pathlib import Path, PurePosixPath
@@ -16,12 +14,10 @@ from packaging.version import Version as Release
 
 from onboard.errors import InputError
 from onboard.install.layout import UNIT
+from onboard.install.tool import run_tool
 
 DISTRIBUTION = "onboard"
 DIGEST_DIGITS = 12
-BUILD_LIMIT_S = 900.0
-SAID = 400
-"""So much of another program's last words goes into a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,22 +79,6 @@ def build_wheel(source: Path, into: Path) -> Path:
 def older(release: str, than: str) -> bool:
     """Return whether a release comes before another (PEP 440)."""
     return Release(release) < Release(than)
-
-
-def run_tool(arguments: Sequence[str], complaint: str) -> None:
-    """Run a program to its end. Raises InputError: the complaint with the program's last line."""
-    try:
-        done = subprocess.run(
-            arguments, capture_output=True, text=True, errors="replace", timeout=BUILD_LIMIT_S, check=False
-        )
-    except OSError as error:
-        raise InputError(f"{complaint}: {arguments[0]}: {error.strerror}") from error
-    except subprocess.TimeoutExpired as error:
-        raise InputError(f"{complaint}: not done after {BUILD_LIMIT_S:g} s") from error
-    if done.returncode:
-        lines = (done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}").splitlines()
-        telling = [line for line in lines if "error" in line.lower()] or lines
-        raise InputError(f"{complaint}: {telling[-1].strip()[:SAID]}")
 
 
 def _checked(path: Path, release: str | None) -> str:
