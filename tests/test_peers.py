@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 from loopback import DOMAIN, PATIENCE_S, SECTION
 from structlog.testing import capture_logs
 
 from onboard.config import DdsSection
-from onboard.drivers.peers import NAME_LENGTH, TOLD_EVERY_NS, GuardedInbox, Peers, printable
+from onboard.drivers.peers import TOLD_EVERY_NS, GuardedInbox, Peers
 from onboard.drivers.wire import Wire, wait_until
 from onboard.messages import Inputs
 
@@ -100,8 +98,3 @@ def test_closing_closes_what_is_within(wires):
     inner = Nothing()
     GuardedInbox(inner, Peers(wires[0]), refuse=True).close()
     assert inner.closed == 1
-
-
-def test_names_from_the_network_are_harmless():
-    assert printable("a\x1b[2Jb\nc") == "a?[2Jb?c"
-    assert len(printable("x" * sys.maxunicode)) == NAME_LENGTH

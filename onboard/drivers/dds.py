@@ -11,12 +11,12 @@ from collections.abc import Collection, Mapping, Sequence
 import structlog
 
 from onboard.config import DdsSection, RatesSection
+from onboard.drivers.dds_goal import Goals
 from onboard.drivers.dds_limit import SpeedLimits
 from onboard.drivers.dds_scan import DdsScans
 from onboard.drivers.dds_topics import promised_commands, ros_topic
 from onboard.drivers.ros_messages import (
     fix_from_ros,
-    goal_from_ros,
     header,
     odometry_from_ros,
     ros_camera_info,
@@ -124,7 +124,7 @@ class DdsInputs:
         self._map_frame = wire.section.map_frame
         self._odometry = wire.reader("odom")
         self._fixes = wire.reader("amcl_pose")
-        self._goals = wire.reader("goal_pose")
+        self._goals = Goals(wire)
         self._cancel = wire.reader("cancel")
         self._teleop = wire.reader("cmd_vel_teleop")
         self._obstacle = Alarm(wire, "obstacle")
@@ -147,7 +147,7 @@ class DdsInputs:
             fixes=tuple(
                 fix_from_ros(message.sample, now_ns) for message in self._fixes.take() if self._in_map(message)
             ),
-            goals=tuple(goal_from_ros(message.sample, now_ns) for message in self._goals.take()),
+            goals=self._goals.take(now_ns),
             cancel=bool(self._cancel.take()),
             obstacle=self._obstacle.take(),
             e_stop=self._e_stop.take(),
@@ -164,6 +164,7 @@ class DdsInputs:
             "undecodable": undecodable + self._scans.undecodable,
             **self._scans.refused(),
             f"amcl_pose not in frame {self._map_frame}": self._foreign_fixes,
+            "too many goals": self._goals.refused,
         }
 
     def close(self) -> None:

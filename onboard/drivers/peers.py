@@ -18,6 +18,7 @@ import structlog
 from cyclonedds.builtin import BuiltinDataReader, BuiltinTopicDcpsParticipant, BuiltinTopicDcpsPublication
 from cyclonedds.core import DDSException, InstanceState
 
+from onboard.drivers.dds_graph import printable
 from onboard.drivers.dds_topics import dds_topic, ros_topic
 from onboard.drivers.wire import Wire
 from onboard.errors import DriverError
@@ -34,7 +35,6 @@ BATCH = 64
 """Endpoints looked at in one tick; more wait for the next, so that a flood of them does not hold it up."""
 
 TOLD_EVERY_NS = 10 * NS_PER_S
-NAME_LENGTH = 80
 OK, ERROR = 0, 2
 
 
@@ -127,8 +127,3 @@ class GuardedInbox:
             if rival not in rivals:
                 log.info("other_driver_gone", topic=rival.topic, who=rival.who)
         self._rivals = tuple(rivals)
-
-
-def printable(text: str) -> str:
-    """Return a name from the network as one for a terminal and a log: no control characters, and not long."""
-    return "".join(letter if letter.isprintable() else "?" for letter in text[:NAME_LENGTH])
