@@ -186,6 +186,7 @@ def test_a_configuration_that_does_not_validate_is_refused_and_the_old_one_keeps
 @pytest.mark.long
 def test_a_crash_loop_ends_in_a_stopped_and_reported_state(robot: Robot) -> None:
     service = robot.service
+    service.run("systemctl", "reset-failed", "onboard.service", check=False)
     service.write(CONFIG, robot.config + '[odometry]\ninput = "serial"\nserial_port = "/dev/no-base"\n')
     try:
         service.tried("systemctl", "start", "--no-block", "onboard.service")
