@@ -42,6 +42,7 @@ class World:
     gap:           (rows, columns) uint8; chessboard distance to the nearest cell with anything in it, at most 255
     material:      (rows, columns) uint8; what the things in a cell look like, an index into `textures.MATERIALS`
     yard:          whether open ground, which is not part of the building, lies within the border
+    floor_m:       (rows, columns) float32, height of the floor, 0 or below it (`pits.py`) [m]; None is 0 everywhere
     """
 
     name: str
@@ -52,6 +53,7 @@ class World:
     gap: npt.NDArray[np.uint8]
     material: npt.NDArray[np.uint8]
     yard: bool = False
+    floor_m: npt.NDArray[np.float32] | None = None
 
     @property
     def grid_from_map(self) -> Pose:

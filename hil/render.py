@@ -11,6 +11,7 @@ from numba import njit
 
 from hil.bodies import NO_BODIES, Bodies
 from hil.maps import World
+from hil.pits import descend, floor_of
 from hil.sectors import SCAN_RADIUS_M, SCAN_Z_MAX_M, SCAN_Z_MIN_M, cast_scan
 from hil.shading import paint
 from hil.textures import CEILING_SURFACE, FLOOR_SURFACE, PLAIN, Light, Look
@@ -94,7 +95,7 @@ def render_depth(
     x, y, yaw = _in_grid(world, pose)
     _depth_kernel(
         x, y, yaw, rays.directions, rays.origin_m, max_range_m, 1.0 / rays.unit_m,
-        grid_of(world), _bodies_in_grid(world, bodies), depth,
+        grid_of(world), floor_of(world), _bodies_in_grid(world, bodies), depth,
     )  # fmt: skip
     return depth.reshape(rays.height, rays.width)
 
@@ -102,7 +103,10 @@ def render_depth(
 def render_color(
     world: World, rays: Rays, pose: Pose, look: Look = PLAIN, bodies: Bodies = NO_BODIES
 ) -> npt.NDArray[np.uint8]:
-    """Return (height, width, 3) uint8 RGB under a look; black where there is nothing within 60 m."""
+    """Return (height, width, 3) uint8 RGB under a look; black where there is nothing within 60 m.
+
+    A floor that is missing (`pits.py`) is painted as if it were there: no policy is helped by its colours.
+    """
     image = np.empty((rays.height * rays.width, 3), np.uint8)
     x, y, yaw = _in_grid(world, pose)
     _color_kernel(
@@ -129,7 +133,7 @@ def _bodies_in_grid(world: World, bodies: Bodies) -> Bodies:
 @njit(cache=True, nogil=True)
 def _depth_kernel(
     x: float, y: float, yaw: float, directions: Floats, origin: Floats, max_range: float, units_per_m: float,
-    grid: Grid, bodies: Floats, depth: npt.NDArray[np.uint16],
+    grid: Grid, floor_m: npt.NDArray[np.float32], bodies: Floats, depth: npt.NDArray[np.uint16],
 ) -> None:  # fmt: skip
     cell_m, gap, low_m, high_m, _ = grid
     c, s = math.cos(yaw), math.sin(yaw)
@@ -140,6 +144,8 @@ def _depth_kernel(
         t, what, _ = trace(
             px, py, origin[2], dx, dy, directions[i, 2], max_range, cell_m, gap, low_m, high_m, bodies, first, members
         )
+        if what == FLOOR and len(floor_m):
+            t = descend(px, py, origin[2], dx, dy, directions[i, 2], t, max_range, cell_m, floor_m)
         units = t * units_per_m + 0.5
         seen = what != NOTHING and what != CEILING and units <= LARGEST_UNITS
         depth[i] = np.uint16(units) if seen else 0

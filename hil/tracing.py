@@ -119,7 +119,7 @@ def trace(
     t, across_x = 0.0, True
     while t < end and 0 <= column < columns and 0 <= row < rows:
         reach = np.int64(gap[row, column])
-        t_out, next_column, next_row, next_across = _stride(x, y, dx, dy, slow_x, slow_y, column, row, max(reach, 1))
+        t_out, next_column, next_row, next_across = stride(x, y, dx, dy, slow_x, slow_y, column, row, max(reach, 1))
         if reach == 0:
             hit, side = _hit_interval(z + dz * t, dz, t, min(t_out, end), low_m, high_m, row, column)
             if hit <= end:
@@ -131,7 +131,7 @@ def trace(
 
 
 @njit(cache=True, nogil=True)
-def _stride(
+def stride(
     x: float, y: float, dx: float, dy: float, slow_x: float, slow_y: float, column: int, row: int, reach: int
 ) -> tuple[float, int, int, bool]:
     """Leave the square of `reach` cells around (row, column): (t at its edge, column, row behind it, across x).

@@ -91,12 +91,15 @@ class CamerasSection(Section):
 class ScanSection(Section):
     """What counts as an obstacle, and how far the cameras are believed (paper 1, Appendix C).
 
-    topic: a LaserScan that is taken as it comes, in place of all below, which is then not used; "" is fusing
+    topic:  a LaserScan that is taken as it comes, in place of all below, which is then not used; "" is fusing
+    drop_m: where the floor is missing and what is seen instead lies so deep, that is an obstacle too (`drop_off.py`).
+            It needs mounts that are right to a degree or two; 0 does not look
     """
 
     topic: str = ""
     z_min_m: float = Field(0.05, allow_inf_nan=False)
     z_max_m: float = Field(1.2, allow_inf_nan=False)
+    drop_m: NonNegative = 0.0
     near_m: NonNegative = 0.1
     far_m: Positive = 10.0
     history: int = Field(1, ge=1, le=30)

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from onboard.config import ScanSection
+from onboard.drop_off import FloorView, floor_views, lower_to_drops
 from onboard.errors import InputError
 from onboard.geometry import IDENTITY, between
 from onboard.kernels import EDGE_M, bins_of, lower_ranges, planar
@@ -26,10 +27,15 @@ NOT_HEARD = Scan(0, np.full(BINS, np.inf, dtype=np.float32), np.zeros(BINS, dtyp
 
 @dataclass(frozen=True, slots=True)
 class CameraView:
-    """One camera as the fusion needs it. looks: (180,) bool, the bins of `looked_at`."""
+    """One camera as the fusion needs it.
+
+    looks: (180,) bool, the bins of `looked_at`
+    floor: where it expects the floor, None where drop-offs are not looked for
+    """
 
     mount: Mount
     looks: npt.NDArray[np.bool_]
+    floor: FloorView | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +100,10 @@ class Scanner(Protocol):
 
 def build_rig(mounts: Mounts, section: ScanSection) -> Rig:
     """Return what `fuse` needs of the robot; takes a fraction of a second, so it is done at load."""
-    views = {name: CameraView(mount, looked_at(mount, section)) for name, mount in mounts.depth.items()}
+    floors = floor_views(mounts.depth, section.drop_m, section.far_m)
+    views = {
+        name: CameraView(mount, looked_at(mount, section), floors.get(name)) for name, mount in mounts.depth.items()
+    }
     return Rig(section, views, np.array(section.body_boxes_m, dtype=np.float64).reshape(-1, 6))
 
 
@@ -195,7 +204,10 @@ def _look(view: CameraView, frame: DepthFrame, track: Track, memory: CameraMemor
         captures = (*captures, Capture(frame, pose_at(track, frame.stamp_ns) if track else IDENTITY))[-history:]
     ranges_m = np.full(BINS, np.inf, dtype=np.float32)
     for capture in captures:
-        _lower(ranges_m, capture.frame.depth, view.mount, between(pose, capture.pose), rig)
+        now_from_then = between(pose, capture.pose)
+        _lower(ranges_m, capture.frame.depth, view.mount, now_from_then, rig)
+        if view.floor is not None:
+            lower_to_drops(ranges_m, capture.frame.depth, view.floor, now_from_then)
     return CameraMemory(captures, pose, ranges_m)
 
 
