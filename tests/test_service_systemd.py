@@ -199,3 +199,18 @@ def test_a_crash_loop_ends_in_a_stopped_and_reported_state(robot: Robot) -> None
     until(lambda: bool(service.journal("-t", "onboard", "-p", "crit")), START_S)
     said = {entry["MESSAGE"] for entry in service.journal("-t", "onboard", "-p", "crit")}
     assert "NRestarts=5" in said
+
+
+def test_users_folders_and_device_rules_are_taken_by_their_tools(robot: Robot) -> None:
+    service = robot.service
+    for name in ("onboard-sysusers.conf", "onboard-tmpfiles.conf"):
+        service.write(f"/run/{name}", (UNITS / name).read_text())
+    service.run("systemd-sysusers", "/run/onboard-sysusers.conf")
+    groups = service.run("id", "-Gn", "onboard").split()
+    assert {"onboard", "video", "render", "dialout", "plugdev"} <= set(groups)
+    service.run("systemd-tmpfiles", "--create", "/run/onboard-tmpfiles.conf")
+    assert service.run("stat", "-c", "%U %a", "/var/lib/onboard/recordings").split() == ["onboard", "750"]
+    service.write("/run/udev/rules.d/60-onboard.rules", (UNITS / "60-onboard.rules").read_text())
+    said = service.tried("udevadm", "test", "--action=add", "/sys/class/mem/null")
+    assert "60-onboard.rules" in said.stderr
+    assert not [line for line in said.stderr.splitlines() if "60-onboard.rules:" in line]
