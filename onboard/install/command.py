@@ -49,16 +49,16 @@ def install(wish: Wish, layout: Layout, services: Services, say: Callable[[str],
     """Install what is wished for. Raises InputError: nothing was changed; NotReadyError: the version before runs."""
     if not wish.dry_run:
         require_root("install")
-    if not wish.previous:
-        check_python(wish.choice.python)
     with contextlib.ExitStack() as held:
         if not wish.dry_run:
             os.umask(UMASK)
             held.enter_context(alone(layout))
             held.enter_context(signals_as_errors())
+        wheel = None if wish.previous else read_wheel(_wheel_file(wish, held), wish.choice)
+        if wheel is not None:
+            check_python(wish.choice.python)
         seen = services.look()
         found = find(layout, runs=seen.runs, enabled=seen.enabled)
-        wheel = None if wish.previous else read_wheel(_wheel_file(wish, held), wish.choice)
         order = _order(wish, wheel, found)
         steps = plan(order, found)
         if not steps:
