@@ -162,7 +162,7 @@ def test_beside_a_running_runtime(tmp_path: Path) -> None:
     rows = {row["part"]: row for row in table["findings"]}
     pid = str(runtime.process.pid)
     assert rows["dds"]["values"]["members"][0]["pid"] == pid
-    assert f"pid {pid}" in rows["command"]["found"]
+    assert f"sent by onboard run pid {pid}" in rows["command"]["found"]
     assert "no base listens" in rows["command"]["found"]
     assert int(rows["runtime"]["values"]["ticks"]) > 0
     (commands,) = [row for row in table["topics"] if row["topic"] == "/cmd_vel"]

@@ -38,13 +38,15 @@ from onboard.scheduler import NS_PER_S, wall_ns
 GREEN, AMBER, RED = Level.GREEN, Level.AMBER, Level.RED
 NATIVE = "/sys/devices/pci0000:00/0000:00:14.0/usb2/2-1/2-1:1.0/video4linux/video0"
 D435 = Device("123", "D435", "5.16.0.1", "3.2", "5.16.0.1", NATIVE)
-WELL = Measured("front", "realsense", 30.0, 30.0, True, "", 90, 0, D435)
+WELL = Measured("front", "realsense", 30.0, 30.0, 0.0, "", 90, 0, D435)
 
 #   name                     camera                                                              level   words
 CAMERAS = [
     ("well", WELL, GREEN, "30.0 of 30 images/s, D435 123, USB 3.2, firmware 5.16.0.1, native backend"),
-    ("no image", replace(WELL, frames=0, rate_hz=0.0, working=False, reason="not connected"), RED, "not connected"),
-    ("covered", replace(WELL, working=False, reason="covered: 1 % valid"), RED, "covered"),
+    ("no image", replace(WELL, frames=0, rate_hz=0.0, blind=1.0, reason="not connected"), RED, "not connected"),
+    ("covered", replace(WELL, blind=1.0, reason="covered: 1 % valid"), RED, "blind 100% of the time: covered"),
+    ("blind now and then", replace(WELL, blind=0.1, reason="no image"), AMBER, "blind 10% of the time: no image"),
+    ("late once", replace(WELL, blind=0.02, reason="no image"), GREEN, ""),
     ("a little slow", replace(WELL, rate_hz=26.9), AMBER, "26.9 images/s are too few"),
     ("just fast enough", replace(WELL, rate_hz=27.0), GREEN, ""),
     ("far too slow", replace(WELL, rate_hz=14.9), RED, "14.9 images/s are too few"),
@@ -53,7 +55,7 @@ CAMERAS = [
     ("old firmware", replace(WELL, device=replace(D435, firmware="5.12")), AMBER, "made for 5.16.0.1"),
     ("another lens", replace(WELL, lens=(Complaint(RED, "its lens has fx", "write it"),)), RED, "its lens"),
     ("rate not known", replace(WELL, rate_hz=None), GREEN, "D435"),
-    ("over DDS", Measured("front", "dds", 3.0, 3.0, True, "", 9, 0), GREEN, "3.0 of 3 images/s"),
+    ("over DDS", Measured("front", "dds", 3.0, 3.0, 0.0, "", 9, 0), GREEN, "3.0 of 3 images/s"),
 ]
 
 
@@ -104,7 +106,7 @@ def test_a_recording_in_the_place_of_a_device_is_measured(tmp_path: Path) -> Non
     (one,) = measuring.by_opening(config, mounts_of("front", focal=33.0), 1.5)
     assert one.device is not None
     assert (one.name, one.kind, one.device.serial, one.wanted_hz) == ("front", "realsense", SERIAL, 30.0)
-    assert one.working, one.reason
+    assert one.blind == 0.0, one.reason
     assert one.rate_hz is not None
     assert 0.0 < one.rate_hz < 30.0
     assert [complaint.level for complaint in one.lens] == [RED]
@@ -128,10 +130,10 @@ def test_images_over_dds_are_counted() -> None:
         ended.set()
         thread.join()
         sender.close()
-    assert (there.name, there.working, there.restarts) == ("front", True, 0)
+    assert (there.name, there.blind, there.restarts) == ("front", 0.0, 0)
     assert there.rate_hz is not None
     assert 1.0 < there.rate_hz <= 50.0
-    assert (missing.name, missing.frames, missing.reason) == ("rear", 0, "no image yet")
+    assert (missing.name, missing.frames, missing.blind, missing.reason) == ("rear", 0, 1.0, "no image yet")
     assert cameras.camera(missing).level is RED
 
 
@@ -148,7 +150,7 @@ def test_a_running_runtime_is_asked_and_not_disturbed() -> None:
     last = said(12, camera_front=Row(2, "covered", {"frames": "130", "restarts": "1", **told}))
     config = Config(cameras=CamerasSection(source="realsense"))
     (one,) = measuring.by_asking(config, mounts_of("front"), [first, last])
-    assert (one.rate_hz, one.frames, one.restarts, one.working, one.reason) == (15.0, 130, 1, False, "covered")
+    assert (one.rate_hz, one.frames, one.restarts, one.blind, one.reason) == (15.0, 130, 1, 1.0, "covered")
     assert one.device == Device("123", "D435", "5.1", "2.1", "", NATIVE)
 
 
@@ -206,6 +208,7 @@ ODOMETRY = [
     ("nobody", 0.0, [], RED, "nobody publishes"),
     ("announced only", 0.0, ["base"], RED, "none comes"),
     ("stale in between", 4.0, ["base"], RED, "slower than odometry.stale_ms"),
+    ("as good as one a tick", 29.9, ["base"], GREEN, ""),
     ("slower than ticks", 20.0, ["base"], AMBER, "fewer than one a tick"),
     ("two bases", 50.0, ["a", "b"], RED, "several"),
 ]

@@ -96,7 +96,9 @@ def robot(section: DdsSection) -> Iterator[tuple[Wire, Wire]]:
 @pytest.mark.usefixtures("robot")
 def test_a_healthy_wire_is_green(section: DdsSection) -> None:
     graph = look_around(section, DISCOVERY_S)
-    assert {(one.pid, one.vendor) for one in graph.members.values()} == {(str(os.getpid()), "Cyclone DDS")}
+    assert {(one.pid, one.vendor, one.host) for one in graph.members.values()} == {
+        (str(os.getpid()), "Cyclone DDS", "")
+    }
     assert len(graph.members) == 2
     findings = [network.peers(section, graph), network.command(section, graph, serial=False)]
     assert [one.level for one in [*findings, *network.fitting(section, graph)]] == [Level.GREEN] * 3

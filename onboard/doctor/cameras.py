@@ -13,6 +13,10 @@ from onboard.drivers.realsense import Device, Source
 SLOW_AMBER = 0.9
 SLOW_RED = 0.5
 """Share of the images that were asked for."""
+BLIND_AMBER = 0.02
+BLIND_RED = 0.3
+"""Share of the time; the robot slows down or stands meanwhile."""
+UNCOVER = "clean or uncover the lens; see that nothing of the robot is in view"
 USB_2 = "2"
 NATIVE = ("video4linux", "v4l2")
 OWN_BACKEND_LIMIT = 2
@@ -27,7 +31,7 @@ class Measured:
     kind:      "realsense" or "dds"
     rate_hz:   images a second; None where it could not be measured
     wanted_hz: images a second that were asked for, or that a decision needs
-    working:   whether its images could be used; reason: why not
+    blind:     share of the time without an image that could be used; reason: why, the last time
     device:    as it calls itself; None where nobody told
     lens:      complaints about its lens (`calibration.lens`)
     """
@@ -36,7 +40,7 @@ class Measured:
     kind: str
     rate_hz: float | None
     wanted_hz: float
-    working: bool
+    blind: float
     reason: str
     frames: int
     restarts: int
@@ -58,7 +62,7 @@ def camera(one: Measured) -> Finding:
         "source": one.kind,
         "rate_hz": None if one.rate_hz is None else round(one.rate_hz, 2),
         "wanted_hz": one.wanted_hz,
-        "working": one.working,
+        "blind": round(one.blind, 3),
         "frames": one.frames,
         "restarts": one.restarts,
         "device": None if one.device is None else asdict(one.device),
@@ -113,11 +117,10 @@ def _images(one: Measured) -> list[Complaint]:
     if not one.frames:
         remedy = PLUG_IN if one.kind == "realsense" else "start whoever publishes its images"
         return [Complaint(Level.RED, one.reason or "no image", remedy)]
-    if not one.working:
-        remedy = (
-            "clean or uncover the lens; see that nothing of the robot is in view" if "covered" in one.reason else ""
-        )
-        return [Complaint(Level.RED, one.reason, remedy or "look at the other findings first, then restart its sender")]
+    if one.blind > BLIND_AMBER:
+        level = Level.RED if one.blind > BLIND_RED else Level.AMBER
+        remedy = UNCOVER if "covered" in one.reason else "look at the other findings first, then restart its sender"
+        return [Complaint(level, f"blind {one.blind:.0%} of the time: {one.reason}", remedy)]
     if one.rate_hz is None or one.rate_hz >= SLOW_AMBER * one.wanted_hz:
         return []
     level = Level.AMBER if one.rate_hz >= SLOW_RED * one.wanted_hz else Level.RED

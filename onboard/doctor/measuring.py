@@ -46,11 +46,11 @@ def by_opening(config: Config, mounts: Mounts, seconds: float) -> list[Measured]
         for one, _ in cameras:
             held.callback(one.close)
         _wait_for_all(cameras)
-        before = {one.health().camera: one.health().frames for one, _ in cameras}
+        watched = [_Watched(one, kind) for one, kind in cameras]
         began_s = time.monotonic()
-        wait_until(lambda: _look(cameras, all_there=False), seconds)
+        wait_until(lambda: any(one.look() for one in watched), seconds)
         took_s = time.monotonic() - began_s
-        return [_measured(config, mounts, one, kind, before, took_s) for one, kind in cameras]
+        return [_measured(config, mounts, one, took_s) for one in watched]
 
 
 def by_asking(config: Config, mounts: Mounts, said: Sequence[Said]) -> list[Measured]:
@@ -66,7 +66,7 @@ def by_asking(config: Config, mounts: Mounts, said: Sequence[Said]) -> list[Meas
                 kind,
                 rate_hz(said, row, "frames"),
                 wanted_hz(config, kind),
-                working=newest.level == OK,
+                blind=0.0 if newest.level == OK else 1.0,
                 reason=newest.message,
                 frames=frames,
                 restarts=restarts,
@@ -79,29 +79,49 @@ def by_asking(config: Config, mounts: Mounts, said: Sequence[Said]) -> list[Meas
 def _wait_for_all(cameras: Sequence[tuple[Camera, str]]) -> None:
     """Return when every camera gave an image, or had the time for it."""
     limit_s = START_LIMIT_S if any(kind == REALSENSE for _, kind in cameras) else FIRST_IMAGE_S
-    wait_until(lambda: _look(cameras, all_there=True), limit_s)
+
+    def there() -> bool:
+        for one, _ in cameras:
+            one.latest(time.monotonic_ns())
+        return all(one.health().frames for one, _ in cameras)
+
+    wait_until(there, limit_s)
 
 
-def _look(cameras: Sequence[tuple[Camera, str]], *, all_there: bool) -> bool:
-    """Take what is there of every camera; return whether each has given something, if asked."""
-    for one, _ in cameras:
-        one.latest(time.monotonic_ns())
-    return all_there and all(one.health().frames for one, _ in cameras)
+class _Watched:
+    """One camera while it is measured: how many looks found it blind, and why the last time."""
+
+    def __init__(self, camera: Camera, kind: str) -> None:
+        self.camera, self.kind = camera, kind
+        self.before = camera.health().frames
+        self.reason = ""
+        self._looks = self._blind = 0
+
+    @property
+    def blind(self) -> float:
+        """Share of the looks that found no image to use; 1 before the first."""
+        return self._blind / self._looks if self._looks else 1.0
+
+    def look(self) -> bool:
+        """Take what is there. Never the end of the watch."""
+        self._looks += 1
+        if self.camera.latest(time.monotonic_ns()) is None:
+            self._blind += 1
+            self.reason = self.camera.health().reason
+        return False
 
 
-def _measured(
-    config: Config, mounts: Mounts, one: Camera, kind: str, before: dict[str, int], took_s: float
-) -> Measured:
-    health = one.health()
+def _measured(config: Config, mounts: Mounts, one: _Watched, took_s: float) -> Measured:
+    health = one.camera.health()
     told = health.detail.get("device")
     mount = mounts.depth.get(health.camera)
     return Measured(
         health.camera,
-        kind,
-        (health.frames - before[health.camera]) / took_s,
-        wanted_hz(config, kind),
-        working=health.working,
-        reason=health.reason,
+        one.kind,
+        (health.frames - one.before) / took_s,
+        wanted_hz(config, one.kind),
+        blind=one.blind,
+        reason=one.reason,
         frames=health.frames,
         restarts=health.restarts,
         device=Device(**told) if isinstance(told, dict) else None,

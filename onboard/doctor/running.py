@@ -21,10 +21,11 @@ RUNTIME = "runtime"
 NS_PER_S = 1e9
 LEVELS = (Level.GREEN, Level.AMBER, Level.RED, Level.RED)
 """By the level in a row of diagnostics: ok, warning, error, stale."""
-REMEDIES = {
-    "runtime": "it says why it stands; `journalctl -u onboard -b` has more",
-    "policy": "decisions come late: end what else runs, or take the highest power mode",
-    "recorder": "make room on the disk, or record less",
+#   row         called here   what to do when it is not well
+ROWS = {
+    "runtime": ("runtime", "it says why it stands; `journalctl -u onboard -b` has more"),
+    "policy": ("decisions", "end what else runs here, or take the highest power mode"),
+    "recorder": ("recorder", "make room on the disk, or record less"),
 }
 
 
@@ -74,7 +75,7 @@ def findings(said: Sequence[Said], *, claimed: bool) -> list[Finding]:
         remedy = "it hangs or starts: look again in a minute, then `systemctl restart onboard`"
         return [red("runtime", "a process has this robot and says nothing", remedy)]
     newest = said[-1].rows
-    return [_finding(name, newest[name]) for name in REMEDIES if name in newest]
+    return [_finding(name, newest[name]) for name in ROWS if name in newest]
 
 
 def rate_hz(said: Sequence[Said], row: str, counter: str) -> float | None:
@@ -91,4 +92,5 @@ def rate_hz(said: Sequence[Said], row: str, counter: str) -> float | None:
 
 def _finding(name: str, row: Row) -> Finding:
     level = LEVELS[row.level] if 0 <= row.level < len(LEVELS) else Level.RED
-    return Finding(name, level, row.message, REMEDIES[name] if level is not Level.GREEN else "", dict(row.values))
+    part, remedy = ROWS[name]
+    return Finding(part, level, row.message, remedy if level is not Level.GREEN else "", dict(row.values))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import socket
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, cast
 
 from cyclonedds.builtin import (
@@ -33,7 +35,10 @@ LIVELINESS = ("Automatic", "ManualByParticipant", "ManualByTopic")
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A participant: a process, most often. host, process, pid and address are "" where its DDS does not tell them."""
+    """A participant: a process, most often. host, process, pid and address are "" where its DDS does not tell them.
+
+    Of a process of this machine, `process` is its command as typed ("onboard run"), and host is "".
+    """
 
     key: str
     vendor: str
@@ -126,14 +131,29 @@ def _alive(reader: BuiltinDataReader) -> list[Any]:
 def _member(sample: Any) -> Member:
     key, qos = str(sample.key), cast(Qos, sample.qos)
     told = {policy.key: printable(policy.value) for policy in qos if hasattr(policy, "propagate")}
+    host, process, pid = (told.get(name, "") for name in ("__Hostname", "__ProcessName", "__Pid"))
+    if host == socket.gethostname():
+        host, process = "", _command(pid) or process
     return Member(
         key=key,
         vendor=VENDORS.get(key[:4], ""),
-        host=told.get("__Hostname", ""),
-        process=told.get("__ProcessName", ""),
-        pid=told.get("__Pid", ""),
+        host=host,
+        process=process,
+        pid=pid,
         address=told.get("__NetworkAddresses", ""),
     )
+
+
+def _command(pid: str) -> str:
+    """Return the program of a process of this machine and its first argument, "" where that cannot be read."""
+    try:
+        words = Path(f"/proc/{int(pid)}/cmdline").read_text(errors="replace").split("\0")
+    except (OSError, ValueError):
+        return ""
+    if Path(words[0]).name.startswith("python"):
+        words = [word for word in words[1:] if not word.startswith("-")]
+    named = [word for word in words[1:2] if word and not word.startswith("-")]
+    return printable(" ".join([Path(words[0]).name, *named])) if words else ""
 
 
 def _endpoint(sample: Any, writes: bool) -> Endpoint:
