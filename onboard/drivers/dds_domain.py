@@ -13,6 +13,7 @@ from cyclonedds.domain import Domain, DomainParticipant
 
 from onboard.config import DdsSection
 from onboard.drivers.dds_security import NO_PLUGINS, SECURED, check_enclave, plugins_loaded, security_xml
+from onboard.drivers.socket_filter import hear_only
 from onboard.errors import DriverError
 
 LOOPBACK = "lo"
@@ -96,8 +97,7 @@ def hold_domain(domain: int, section: DdsSection) -> None:
     except (DDSException, UnicodeEncodeError) as error:
         cause = NO_PLUGINS if section.security is not None else str(error)
         raise DriverError(f"dds: domain {domain} cannot be opened on {section.interface}: {cause}") from error
-    if section.interface == LOOPBACK:
-        _confine(domain)
+    _confine(domain, section.interface)
     _domains[domain] = (xml, opened)
 
 
@@ -120,20 +120,22 @@ def receiving_sockets(domain: int) -> list[socket.socket]:
     return found
 
 
-def _confine(domain: int) -> None:
-    """Let the domain's receiving sockets hear the loopback device only. Raises DriverError.
+def _confine(domain: int, interface: str) -> None:
+    """Let the domain's receiving sockets hear the one interface only, and this machine. Raises DriverError.
 
-    Cyclone binds them to 0.0.0.0 whatever the interface (its issues 1923, 2090), and there is no DDS security here:
-    without this, anybody on the network could send to them.
+    Cyclone binds them to 0.0.0.0 whatever the interface (its issues 1923, 2090): without this, who is on any other
+    network of the robot's could send to them.
     """
     twins, device = receiving_sockets(domain), LOOPBACK.encode()
     try:
         for twin in twins:
+            if interface != LOOPBACK:
+                hear_only(twin, (interface, LOOPBACK))
             # Cyclone has one of them under two descriptors, and only CAP_NET_RAW may bind a socket a second time.
-            if twin.getsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, DEVICE_BYTES) != device + b"\0":
+            elif twin.getsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, DEVICE_BYTES) != device + b"\0":
                 twin.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, device)
     except OSError as error:  # kernels before 5.7 want CAP_NET_RAW
-        raise DriverError(f"dds: domain {domain} cannot be confined to {LOOPBACK}: {error.strerror}") from error
+        raise DriverError(f"dds: domain {domain} cannot be confined to {interface}: {error.strerror}") from error
     finally:
         for twin in twins:
             twin.close()
