@@ -29,7 +29,7 @@ def quiet(folder: Path, name: str = "onboard.toml", **tables: dict) -> Path:
 
 #   module      commands that its help names
 MODULES = [
-    ("onboard", ["run", "check-config", "scan", "repair", "keep", "cameras", "install", "uninstall"]),
+    ("onboard", ["run", "check-config", "scan", "repair", "keep", "cameras", "doctor", "install", "uninstall"]),
     ("hil", ["sim", "demo"]),
     ("engines", ["export", "build"]),
 ]
