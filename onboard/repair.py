@@ -38,7 +38,11 @@ INDEX_ENTRY_BYTES = 16
 FOOTER_BYTES = RECORD_HEAD.size + 20
 DATA = (Opcode.HEADER, Opcode.METADATA, Opcode.CHUNK, Opcode.MESSAGE_INDEX)
 FOREIGN = (Opcode.SCHEMA, Opcode.CHANNEL, Opcode.MESSAGE, Opcode.ATTACHMENT)
-DAMAGE = (McapError, zstandard.ZstdError, ValueError, struct.error)
+DAMAGE = (McapError, zstandard.ZstdError, ValueError, struct.error, OverflowError, MemoryError)
+"""What reading bytes raises that are not what was written; the last two where they name a length beyond all bounds."""
+
+MAX_CHUNK_BYTES = 1 << 30
+"""No chunk of ours unpacks to more: one that says so is damaged, and is not given the memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,12 +194,15 @@ def _records(file: BinaryIO, size: int) -> Iterator[tuple[int, int, int]]:
 
 def _chunk_index(file: BinaryIO, start: int, length: int) -> ChunkIndex:
     first_ns, last_ns, raw_bytes, _, name_bytes = CHUNK_HEAD.unpack(file.read(CHUNK_HEAD.size))
+    packed_bytes = length - RECORD_HEAD.size - CHUNK_HEAD.size - name_bytes - 8
+    if packed_bytes < 0:
+        raise ValueError("a chunk that does not fit its own length")
     compression = file.read(name_bytes).decode("ascii", errors="replace")
     return ChunkIndex(
         chunk_start_offset=start,
         chunk_length=length,
         compression=compression,
-        compressed_size=length - RECORD_HEAD.size - CHUNK_HEAD.size - name_bytes - 8,
+        compressed_size=packed_bytes,
         uncompressed_size=raw_bytes,
         message_start_time=first_ns,
         message_end_time=last_ns,
@@ -206,8 +213,11 @@ def _chunk_index(file: BinaryIO, start: int, length: int) -> ChunkIndex:
 
 def _read_chunk(file: BinaryIO, index: ChunkIndex) -> _Part:
     """Return what a chunk holds. Raises one of DAMAGE when it is not what was written."""
+    if index.uncompressed_size > MAX_CHUNK_BYTES:
+        raise ValueError(f"a chunk of {index.uncompressed_size} bytes")
     file.seek(index.chunk_start_offset + RECORD_HEAD.size)
-    stream, length = get_chunk_data_stream(Chunk.read(ReadDataStream(file)), validate_crc=True)
+    body = io.BytesIO(file.read(index.chunk_length - RECORD_HEAD.size))
+    stream, length = get_chunk_data_stream(Chunk.read(ReadDataStream(body)), validate_crc=True)
     part = _Part()
     while stream.count < length:
         offset = stream.count

@@ -134,6 +134,31 @@ def test_a_file_is_read_or_refused_in_one_line(parsers, tmp_path, name):
     fed()
 
 
+#   field of a chunk's head   its offset there   a length beyond all bounds, and its bytes
+LENGTHS = [
+    ("unpacked", 16, 2**63, 8),
+    ("unpacked", 16, 2**41, 8),
+    ("packed", 36, 2**63, 8),
+    ("packed", 36, 2**41, 8),
+    ("name", 28, 2**31, 4),
+]
+RECORD_HEAD_BYTES = 9
+CHUNK = 6
+
+
+@pytest.mark.parametrize(("name", "offset", "length", "width"), LENGTHS)
+def test_found_once_a_chunk_that_names_a_length_beyond_all_bounds(tmp_path, name, offset, length, width):
+    content = bytearray(a_recording(tmp_path, CompressionType.ZSTD)[:-60])
+    header_bytes = RECORD_HEAD_BYTES + int.from_bytes(content[9:17], "little")
+    chunk = len(b"\x89MCAP0\r\n") + header_bytes
+    assert content[chunk] == CHUNK
+    at = chunk + RECORD_HEAD_BYTES + offset
+    content[at : at + width] = length.to_bytes(width, "little")
+    (tmp_path / "r.mcap").write_bytes(content)
+    with contextlib.suppress(OnboardError):
+        assert repair(tmp_path / "r.mcap").messages < 20
+
+
 def judged(sample):
     """Take a message as the runtime does, whatever is in it."""
     match sample:
