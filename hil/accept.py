@@ -22,7 +22,7 @@ from hil.recording import KEYFRAME, TICK, Recording, open_recording
 from hil.replay.compared import Compared
 from hil.replay.fields import STAGES
 from hil.replay.player import Player
-from hil.replay.policies import Policies, recorded_plant
+from hil.replay.policies import Policies, recorded_plant, recorded_zones
 from hil.replay.replay import replay
 from hil.replay.ticks import SCANS, ticks_of, topics_of
 from onboard import __version__
@@ -109,7 +109,8 @@ def _played(file: Path, recording: Recording) -> Mapping[int, TickRecord]:
     plant = recorded_plant(file, session)
     with closing(Policies()) as policies:
         policy = policies.that_drove(str(file), session, plant, force=False)
-        player = Player(session.config, session.mounts, plant, policy, own_actions=True)
+        zones = recorded_zones(file, session)
+        player = Player(session.config, session.mounts, plant, policy, own_actions=True, zones=zones)
         return {tick.slot.number: player.play(tick).replayed for tick in ticks_of(recording)}
 
 

@@ -25,7 +25,7 @@ from hil.routes import Episode
 from hil.setting import Setting
 from hil.textures import PLAIN
 from hil.world import Simulation
-from onboard.assembly import build_rigs
+from onboard.assembly import build_rigs, zones_of
 from onboard.config import Config
 from onboard.contract import ACTIONS
 from onboard.errors import InputError
@@ -62,7 +62,8 @@ def drive_runtime(
     clock = SimulatedClock()
     inbox = SimulatedInbox(robot, clock.now_ns(), _eyes(setting, robot, policy, rendered, seed))
     rig, limits_rig = build_rigs(config, setting.mounts)
-    described = Robot(config, rig, limits_rig, setting.plant, policy.initial_memory(), policy.memory_reset_s)
+    memory = policy.initial_memory(), policy.memory_reset_s
+    described = Robot(config, rig, limits_rig, setting.plant, *memory, zones_of(config))
     teller = _Teller(InlineInference(policy, clock.now_ns), policy, episode)
     judge = _Judge(setting, episode, inbox, robot, math.floor(max_s * NS_PER_S / STEP_NS))
     runtime = Runtime(described, clock, inbox, teller, inbox, (judge,))
@@ -188,7 +189,8 @@ class InProcess:
         self._script = _Script(self.inbox)
         inference = InlineInference(policy, self._clock.now_ns)
         rig, limits_rig = build_rigs(config, mounts)
-        described = Robot(config, rig, limits_rig, plant, policy.initial_memory(), policy.memory_reset_s)
+        memory = policy.initial_memory(), policy.memory_reset_s
+        described = Robot(config, rig, limits_rig, plant, *memory, zones_of(config))
         self.runtime = Runtime(described, self._clock, self.inbox, inference, self.inbox, (*listeners, self._script))
 
     def drive_to(self, goal: Pose, frame_id: str = "map", limit_s: float = 100.0) -> Drive:

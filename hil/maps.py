@@ -16,15 +16,16 @@ import numpy.typing as npt
 from hil.grids import chessboard_distance
 from onboard.errors import InputError
 from onboard.geometry import apply, inverse
+from onboard.map_image import MAX_CELLS, MAX_COORDINATE_M, check_size
 from onboard.messages import Pose
 
+__all__ = [
+    "CELL_M", "MAX_CELLS", "MAX_COORDINATE_M", "WALL_HEIGHT_M", "World", "check_coordinates", "check_size", "load_map",
+    "make_world", "map_names", "world_of_walls",
+]  # fmt: skip
 CELL_M = 0.05
 """Cell of a vector map, and the coarsest cell of any world; a coarser pgm is divided."""
 WALL_HEIGHT_M = 2.5
-MAX_CELLS = 25_000_000
-MAX_COORDINATE_M = 1e6
-"""Further from the origin there is no building, only a file in another unit, or a damaged one."""
-"""Furnished, a cell takes 34 bytes: below 1 GB with all that is made of it."""
 MAPS_FOLDER = Path(__file__).parent / "maps_data"
 VECTOR_SUFFIX = ".json"
 ROS_SUFFIXES = (".yaml", ".yml")
@@ -142,9 +143,3 @@ def check_coordinates(where: str, coordinates_m: npt.NDArray[np.float64]) -> Non
     furthest_m = np.abs(coordinates_m).max(initial=0.0)
     if furthest_m > MAX_COORDINATE_M:
         raise InputError(f"{where}: a coordinate of {furthest_m:.9g} m, the limit is {MAX_COORDINATE_M:.9g} m")
-
-
-def check_size(path: Path, rows: float, columns: float) -> None:
-    """Raise InputError when a grid would be larger than `MAX_CELLS`."""
-    if rows * columns > MAX_CELLS:
-        raise InputError(f"{path}: {columns:.0f} x {rows:.0f} cells, the limit is {MAX_CELLS}")

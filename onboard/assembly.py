@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import structlog
 
-from onboard import provenance, scan
+from onboard import keep_out, provenance, scan
 from onboard.config import CamerasSection, Config, ScanSection
 from onboard.counters import Counters
 from onboard.devices import DeviceInbox
@@ -70,12 +70,18 @@ def check_files(config: Config) -> None:
     mounts = load_mounts(config.robot.mounts)
     load_plant(config.robot.plant)
     build_rigs(config, mounts)
+    zones_of(config)
     _check_sources(mounts, config.cameras)
     for source in camera_sources(mounts, config.cameras):
         if source.recording:
             read_intrinsics(source)
     if config.policy.model != REACTIVE:
         _check_timing(config, load_manifest(model_path(config.policy.model)))
+
+
+def zones_of(config: Config) -> keep_out.MapZones | None:
+    """Return the map's zones that are configured, None without any. Raises InputError."""
+    return keep_out.load_zones(config.zones, config.limits.v_max_mps, config.robot.footprint_radius_m)
 
 
 def run_robot(config: Config, seconds: float | None, terminal: Terminal | None) -> dict[str, Any]:
@@ -115,7 +121,8 @@ def run_robot(config: Config, seconds: float | None, terminal: Terminal | None) 
         ticks = _tick_recorder(recorder, config, mounts, reach_m(rig))
         teller = Teller(Publisher(outputs), inbox, guard, recorder, ticks)
         line = StatusLine()
-        robot = Robot(config, rig, limits_rig, plant, policy.initial_memory(), policy.memory_reset_s)
+        memory = policy.initial_memory(), policy.memory_reset_s
+        robot = Robot(config, rig, limits_rig, plant, *memory, zones_of(config))
         used = _used_images(config, wire, clock, (*depth, color))
         service = held.enter_context(Service(notifier, inbox.cameras))
         listeners = (*used, teller, line, service)
@@ -310,6 +317,7 @@ def session_of(config: Config) -> dict[str, str]:
         "libraries": provenance.libraries(),
         "machine": provenance.machine(),
         "processor": provenance.processor(),
+        **({} if (masks := zones_of(config)) is None else {"zones": keep_out.encode(masks)}),
     }
 
 

@@ -196,6 +196,18 @@ class LimitsSection(Section):
         return self
 
 
+class ZonesSection(Section):
+    """Where the robot may not go, or not fast, in force while it is localised: nav2's filter masks (`keep_out.py`).
+
+    keep_out, speed: yaml files of masks in the map frame
+    required: stand while the robot is not localised, so that they are never out of force; an operator may creep
+    """
+
+    keep_out: Path | None = None
+    speed: Path | None = None
+    required: bool = False
+
+
 class GoalSection(Section):
     """When a goal counts as reached, and which goals are taken."""
 
@@ -275,6 +287,7 @@ class Config(Section):
     policy: PolicySection = PolicySection()
     recovery: RecoverySection = RecoverySection()
     limits: LimitsSection = LimitsSection()
+    zones: ZonesSection = ZonesSection()
     goal: GoalSection = GoalSection()
     dds: DdsSection = DdsSection()
     record: RecordSection = RecordSection()
@@ -316,12 +329,15 @@ def load_config(path: Path | None) -> Config:
 def _absolute_paths(config: Config, folder: Path) -> Config:
     """Return the configuration with the relative paths that the file states taken from the file's folder."""
     robot, policy, cameras, record = config.robot, config.policy, config.cameras, config.record
+    masks = {name: folder / file for name in ("keep_out", "speed") if (file := getattr(config.zones, name)) is not None}
     changes: dict[str, Section] = {
         "robot": robot.model_copy(update={"mounts": folder / robot.mounts, "plant": folder / robot.plant}),
         "cameras": cameras.model_copy(
             update={"recordings": {name: folder / file for name, file in cameras.recordings.items()}}
         ),
     }
+    if masks:
+        changes["zones"] = config.zones.model_copy(update=masks)
     if not is_name(policy.model):
         changes["policy"] = policy.model_copy(update={"model": str(folder / policy.model)})
     if config.dds.security is not None:

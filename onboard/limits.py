@@ -31,6 +31,10 @@
     R20  what was seen a moment ago where no camera looks now (`nearby.py`) stops the robot like what is seen (R9);
          where it leaves no more than creep_mps, only the turn of the command is left, as in R12
 
+    R21  keep-out zones of the map (`keep_out.py`) stop the robot like what is seen (R9); with its centre in one, or
+         where zones are required and it is not localised, only turning in place is left. An operator may creep
+    R22  a speed zone of the map: never faster than the least of those that the footprint is in, operator or not
+
 The order is e-stop, operator, stale inputs, then numbers, speed and acceleration, then zones. Zones come after the
 ramp, because a ramp bends the arc, and the arc that they judge must be the one that is sent.
 
@@ -45,6 +49,7 @@ from enum import Enum
 
 from onboard import zones
 from onboard.bounds import Bounds, bounds_of
+from onboard.keep_out import ELSEWHERE, Zone
 from onboard.messages import STOP, Scan, Teleop, Twist
 from onboard.nearby import NOWHERE
 from onboard.scheduler import NS_PER_S
@@ -75,6 +80,8 @@ class Reason(str, Enum):
     STALE_POLICY_SCAN = "stale_policy_scan"
     SPEED_LIMIT = "speed_limit"
     REMEMBERED = "remembered"
+    KEEP_OUT = "keep_out"
+    SPEED_ZONE = "speed_zone"
 
 
 UNSEEN = frozenset({Reason.BLIND_AHEAD, Reason.REMEMBERED})
@@ -93,6 +100,7 @@ class Situation:
     policy_scan:         what the policy sees; None is the same
     speed_limit_mps:     newest word from outside, 0 for no limit; None before the first
     out_of_view:         (n, 2) in the base frame [m], what is remembered where no camera looks (`nearby.Around`)
+    zone:                what the map says of this place
     """
 
     now_ns: int
@@ -104,6 +112,7 @@ class Situation:
     policy_scan: Scan | None = None
     speed_limit_mps: float | None = None
     out_of_view: zones.Points = field(default_factory=lambda: NOWHERE)
+    zone: Zone = ELSEWHERE
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +182,9 @@ def _shaped(
     if ramped != slowed:
         reason = Reason.ACCELERATION
     caps = _caps(ramped, situation.scan, situation.out_of_view, operator, bounds)
-    allowed_mps, cap = min((*caps, (state.speed_limit_mps, Reason.SPEED_LIMIT)), key=lambda cap: cap[0])
+    caps.append(_keep_out_cap(ramped, situation.zone, operator, bounds))
+    caps += [(state.speed_limit_mps, Reason.SPEED_LIMIT), (situation.zone.limit_mps, Reason.SPEED_ZONE)]
+    allowed_mps, cap = min(caps, key=lambda cap: cap[0])
     if abs(ramped.v_mps) <= allowed_mps:
         return ramped, reason
     if cap in UNSEEN and allowed_mps <= bounds.creep_mps and not operator:
@@ -269,6 +280,13 @@ def _caps(
     elif blind is zones.Look.FLANK_BLIND:
         caps.append((bounds.slow_mps, Reason.BLIND_FLANK))
     return caps
+
+
+def _keep_out_cap(twist: Twist, zone: Zone, operator: bool, bounds: Bounds) -> tuple[float, Reason]:
+    """Return the greatest speed along the twist's arc that the map's keep-out zones allow (R21)."""
+    way_m = 0.0 if zone.held else zones.travel_m(zone.edge_m, twist, bounds.swept_radius_m)
+    allowed_mps = zones.stoppable_mps(way_m, bounds.braking_mps2, bounds.reaction_s)
+    return max(allowed_mps, bounds.creep_mps) if operator else allowed_mps, Reason.KEEP_OUT
 
 
 def _paced_mps(way_m: float, time_s: float) -> float:

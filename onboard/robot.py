@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from onboard.config import Config
+from onboard.keep_out import MapZones
 from onboard.limits import LimitsState
 from onboard.localization import LocalizationState
 from onboard.messages import Memory
@@ -24,6 +25,7 @@ class Robot:
 
     scanner:        of the scan that the policy sees; limits_scanner: of the one for the limits, None is the same
     initial_memory: the policy's memory after a reset; memory_reset_s: how often, None is never
+    zones:          where the map says that it may not go, or not fast; None where there are no such masks
     """
 
     config: Config
@@ -32,6 +34,7 @@ class Robot:
     plant: Plant
     initial_memory: Memory
     memory_reset_s: float | None
+    zones: MapZones | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from onboard import goals, limits, localization, mission, nearby, odometry, pilot, recovery, start, zones
+from onboard import goals, keep_out, limits, localization, mission, nearby, odometry, pilot, recovery, start
 from onboard.counters import Counters
 from onboard.inference import Inference
 from onboard.interfaces import Drive, Inbox
 from onboard.journal import Journal
+from onboard.keep_out import Zone
 from onboard.limits import Limited
 from onboard.messages import STOP, Inputs, Observation, Scan, Twist
 from onboard.mission import State
@@ -87,15 +88,18 @@ class Runtime:
             state = self._integrate(before, inputs)
         with journal.timed("scan"):
             state, fused, around = self._fuse(state, inputs)
+            zone = self._zone(before, state)
         with journal.timed("policy"):
             state, accepted = self._judge_goals(state, inputs)
             state, located = self._locate(state, inputs)
             state, acted = self._act(state, slot)
             state = self._judge_mission(state, inputs, located)
-            state, sensed = self._sense(state, slot, inputs, located, nearby.filled(fused, around.out_of_view))
+            fenced = keep_out.fenced(nearby.filled(fused, around.out_of_view), zone)
+            state, sensed = self._sense(state, slot, inputs, located, fenced)
         with journal.timed("limits"):
-            state, override = self._recover(state, inputs, around)
-            state, limited = self._limit(state, override, inputs, accepted, fused, around)
+            rear_free_m = keep_out.free_behind_m(around, zone, self._bounds.swept_radius_m)
+            state, override = self._recover(state, inputs, rear_free_m)
+            state, limited = self._limit(state, override, inputs, accepted, fused, around, zone)
         with journal.timed("send"):
             self._drive.send(limited.twist)
             sent_ns = self._clock.now_ns()
@@ -158,6 +162,13 @@ class Runtime:
             state = replace(state, limits_scan_memory=memory)
         near = nearby.advance(state.nearby, guarded, pose, inputs.now_ns, self._bounds.remember_ns)
         return replace(state, nearby=near), fused, nearby.around(near, guarded, pose)
+
+    def _zone(self, before: RobotState, state: RobotState) -> Zone:
+        """Return what the map says of this place, and tell when its zones come into force or go out of it."""
+        zone = keep_out.zone_of(self._robot.zones, state.localization)
+        if self._robot.zones is not None and zone.in_force != localization.localised(before.localization):
+            self._journal.note("map_zones", in_force=zone.in_force)
+        return zone
 
     def _judge_goals(self, state: RobotState, inputs: Inputs) -> tuple[RobotState, bool]:
         """Take the newest goal that can be taken, then the cancel; return whether a goal was accepted."""
@@ -231,7 +242,7 @@ class Runtime:
         after, sensed = pilot.sense(state.pilot, slot, observation, self._inference, rates, self._recurrence)
         return replace(state, pilot=after), sensed
 
-    def _recover(self, state: RobotState, inputs: Inputs, around: Around) -> tuple[RobotState, Twist | None]:
+    def _recover(self, state: RobotState, inputs: Inputs, rear_free_m: float) -> tuple[RobotState, Twist | None]:
         """Back off when blocked; return what replaces the policy's command, if anything."""
         idle = not state.mission.driving or bool(inputs.e_stop) or state.lost_ns is not None
         situation = recovery.Situation(
@@ -240,7 +251,7 @@ class Runtime:
             wanted=state.pilot.set_point,
             measured=state.wheels.twist,
             travelled_m=state.wheels.travelled_m,
-            rear_free_m=zones.free_behind_m(around.scan, around.out_of_view, self._bounds.swept_radius_m),
+            rear_free_m=rear_free_m,
         )
         after, override, event = recovery.advance(state.recovery, situation, self._config.recovery, inputs.now_ns)
         state = replace(state, recovery=after)
@@ -255,22 +266,22 @@ class Runtime:
         return replace(state, mission=judged), override
 
     def _limit(
-        self, state: RobotState, override: Twist | None, inputs: Inputs, accepted: bool, fused: Scan, around: Around
+        self, state: RobotState, wanted: Twist | None, inputs: Inputs, new: bool, fused: Scan, near: Around, zone: Zone
     ) -> tuple[RobotState, Limited]:
         """Have the last word over what policy or recovery want, and note since when inputs have been lost."""
-        wanted = override
-        if override is None and not pilot.is_lost(state.pilot, self._config.rates):
+        if wanted is None and not pilot.is_lost(state.pilot, self._config.rates):
             wanted = state.pilot.set_point
         situation = limits.Situation(
             now_ns=inputs.now_ns,
             e_stop=inputs.e_stop,
-            goal_accepted=accepted,
+            goal_accepted=new,
             teleop=inputs.teleop,
             odometry_arrival_ns=state.wheels.fresh_ns,
-            scan=around.scan,
+            scan=near.scan,
             policy_scan=fused,
             speed_limit_mps=inputs.speed_limit_mps,
-            out_of_view=around.out_of_view,
+            out_of_view=near.out_of_view,
+            zone=zone,
         )
         latched, limited = limits.limit(
             state.limits, wanted if state.mission.driving else None, situation, self._bounds

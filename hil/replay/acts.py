@@ -12,7 +12,7 @@ from hil.replay.apart import apart
 from hil.replay.measure import Measure, measure_of
 from hil.replay.placing import Missing, Placer, Span, Window
 from hil.replay.player import Played, Player
-from hil.replay.policies import Policies, recorded_plant
+from hil.replay.policies import Policies, recorded_plant, recorded_zones
 from hil.replay.ticks import RecordedTick, TickReader, naming, topics_of
 from onboard.errors import InputError
 from onboard.interfaces import Policy
@@ -23,7 +23,7 @@ FAILURES = (ArithmeticError, LookupError, TypeError, ValueError)
 """What a mistake in the runtime, or a state that cannot be, raises; a replay names the tick."""
 
 
-ROBOT = "mounts", "plant", "configuration", "model_sha256"
+ROBOT = "mounts", "plant", "configuration", "model_sha256", "zones"
 """What a session's record says of the robot: the same in all its files."""
 
 
@@ -41,7 +41,8 @@ class Act:
         self._reader = TickReader(session.config, session.mounts, any_camera=any_camera)
         self._placer = Placer(span, from_start=session.part == 0)
         self._window = Window(span)
-        self._player = Player(session.config, session.mounts, plant, policy)
+        zones = recorded_zones(source, session)
+        self._player = Player(session.config, session.mounts, plant, policy, zones=zones)
         self._session, self._source = session, source
         self._span = span
         self._policy = policy

@@ -13,6 +13,7 @@ from onboard.assembly import build_rigs
 from onboard.config import Config
 from onboard.inference import InlineInference, Result
 from onboard.interfaces import Policy
+from onboard.keep_out import MapZones
 from onboard.messages import Decision, Inputs, Memory, Observation, Pose, Scan, Twist
 from onboard.motion import Plant
 from onboard.mounts import Mounts
@@ -45,11 +46,13 @@ class Player:
     """One session's runtime. Play its ticks in order; after a gap go on from a keyframe.
 
     own_actions: what is decided here is put in force, as if the inputs came to a robot of today
+    zones:       of its map
     """
 
     def __init__(
-        self, config: Config, mounts: Mounts, plant: Plant, policy: Policy, *, own_actions: bool = False
-    ) -> None:
+        self, config: Config, mounts: Mounts, plant: Plant, policy: Policy, *, own_actions: bool = False,
+        zones: MapZones | None = None,
+    ) -> None:  # fmt: skip
         self._tape = Tape(policy, own_actions=own_actions)
         rig, limits_rig = build_rigs(config, mounts)
         scanner = RecordedScanner(rig, self._tape, limits=False)
@@ -62,6 +65,7 @@ class Player:
             plant,
             policy.initial_memory(),
             policy.memory_reset_s,
+            zones,
         )
         self._runtime = Runtime(robot, self._tape, self._tape, self._tape, self._tape)
 

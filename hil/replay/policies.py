@@ -12,6 +12,7 @@ from onboard.assembly import REACTIVE, policy_maker
 from onboard.config import Config
 from onboard.errors import ConfigError, InputError
 from onboard.interfaces import Policy
+from onboard.keep_out import MapZones, decode
 from onboard.manifest import load_manifest
 from onboard.motion import Plant, load_plant
 from onboard.pretrained import MODEL_SUFFIX, model_path
@@ -85,6 +86,17 @@ def recorded_plant(source: str | Path, session: Session) -> Plant:
             return load_plant(file)
         except ConfigError as error:
             raise InputError(f"{source}: recorded plant: {str(error).replace(str(file), 'plant')}") from error
+
+
+def recorded_zones(source: str | Path, session: Session) -> MapZones | None:
+    """Return the zones of the map as they were configured, None without any. Raises InputError."""
+    if "zones" not in session.record:
+        return None
+    config = session.config
+    try:
+        return decode(session.record["zones"], config.zones, config.limits.v_max_mps, config.robot.footprint_radius_m)
+    except InputError as error:
+        raise InputError(f"{source}: recorded zones: {error}") from error
 
 
 def _model_here(source: str, session: Session, place: Path | None, force: bool) -> Path:
