@@ -33,6 +33,7 @@ MAX_CUT_BYTES = 16 * 1024 * 1024
 
 RECORD_HEAD = struct.Struct("<BQ")
 CHUNK_HEAD = struct.Struct("<QQQII")
+PACKED_LENGTH_BYTES = 8
 INDEX_HEAD = struct.Struct("<HI")
 INDEX_ENTRY_BYTES = 16
 FOOTER_BYTES = RECORD_HEAD.size + 20
@@ -194,10 +195,12 @@ def _records(file: BinaryIO, size: int) -> Iterator[tuple[int, int, int]]:
 
 def _chunk_index(file: BinaryIO, start: int, length: int) -> ChunkIndex:
     first_ns, last_ns, raw_bytes, _, name_bytes = CHUNK_HEAD.unpack(file.read(CHUNK_HEAD.size))
-    packed_bytes = length - RECORD_HEAD.size - CHUNK_HEAD.size - name_bytes - 8
+    packed_bytes = length - RECORD_HEAD.size - CHUNK_HEAD.size - name_bytes - PACKED_LENGTH_BYTES
     if packed_bytes < 0:
         raise ValueError("a chunk that does not fit its own length")
     compression = file.read(name_bytes).decode("ascii", errors="replace")
+    if int.from_bytes(file.read(PACKED_LENGTH_BYTES), "little") != packed_bytes:
+        raise ValueError("a chunk whose content does not fit its own length")
     return ChunkIndex(
         chunk_start_offset=start,
         chunk_length=length,
