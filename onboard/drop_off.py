@@ -15,21 +15,24 @@ an obstacle in the scan, like one that stands there: policy, limits and recovery
 
 A ray without a return says nothing: real cameras have such on good floors too (dark, glossy, lit by the sun). So what
 swallows light, or is deeper than the cameras' range, is not seen here; SAFETY.md says what that asks of whoever builds
-the robot. What depends on the mount alone is computed once; an image then takes a comparison a pixel.
+the robot. What depends on the mount alone is computed once. An image then takes a comparison a pixel, and more only for
+pixels that are deep.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from onboard.geometry import IDENTITY
 from onboard.kernels import BIN_DEG, bins_of, planar
 from onboard.messages import BINS, Pose
 from onboard.mounts import Mount
+from onboard.zones import UNIT
 
 SLOPE = 0.06
 """Rise over run, 3.4 degrees."""
@@ -52,13 +55,14 @@ class FloorView:
 
     deepest:  uint16, the largest depth that may still be the floor; `NEVER` where none is expected
     farthest: the largest depth that is believed [units]
-    places_m: (height, width, 2) float64, where the floor is to be in the base at capture
+    bins:     uint8, the bin of the place where the floor is to be; away_m: float32, how far that is from the base
     support:  pixels that must agree in three bins side by side
     """
 
     deepest: npt.NDArray[np.uint16]
     farthest: float
-    places_m: npt.NDArray[np.float64]
+    bins: npt.NDArray[np.uint8]
+    away_m: npt.NDArray[np.float32]
     support: int
 
     @property
@@ -72,27 +76,24 @@ def floor_views(mounts: Mapping[str, Mount], drop_m: float, far_m: float) -> dic
     if drop_m == 0.0:
         return {}
     views = {name: floor_view(mount, drop_m, far_m) for name, mount in mounts.items()}
-    ring_m = _ring_m([view.places_m[view.expected] for view in views.values()])
-    return {name: replace(view, places_m=_touching(view.places_m, ring_m)) for name, view in views.items()}
+    ring_m = _ring_m(views.values())
+    return {name: replace(view, away_m=_touching(view, ring_m)) for name, view in views.items()}
 
 
-def _ring_m(places_m: list[npt.NDArray[np.float64]]) -> npt.NDArray[np.float64]:
-    """Return (180,) how far the ring reaches in each bin [m], given the places of each camera."""
-    nearest_m = np.full(BINS, np.inf)
-    for x_m, y_m in (places.T for places in places_m):
-        np.minimum.at(nearest_m, bins_of(x_m, y_m), np.hypot(x_m, y_m))
+def _ring_m(views: Iterable[FloorView]) -> npt.NDArray[np.float32]:
+    """Return (180,) how far the ring reaches in each bin [m]."""
+    nearest_m = np.full(BINS, np.inf, np.float32)
+    for view in views:
+        np.minimum.at(nearest_m, view.bins[view.expected], view.away_m[view.expected])
     beside = round(THEREABOUTS_DEG / BIN_DEG)
     around_m = np.min([np.roll(nearest_m, step) for step in range(-beside, beside + 1)], axis=0)
-    return np.asarray(around_m + RING_M)
+    return np.asarray(around_m + RING_M, np.float32)
 
 
-def _touching(places_m: npt.NDArray[np.float64], ring_m: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return the places with those within the ring brought in to the robot, in their direction."""
-    away_m = np.hypot(places_m[..., 0], places_m[..., 1])
-    bins = bins_of(places_m[..., 0].ravel(), places_m[..., 1].ravel()).reshape(away_m.shape)
-    within = away_m <= ring_m[bins]
-    nearer = np.minimum(1.0, TOUCHING_M / np.maximum(away_m, TOUCHING_M))
-    return np.where(within[..., None], places_m * nearer[..., None], places_m)
+def _touching(view: FloorView, ring_m: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """Return how far a camera's places are with those within the ring brought in to the robot."""
+    brought_in = np.minimum(view.away_m, np.float32(TOUCHING_M))
+    return np.where(view.away_m <= ring_m[view.bins], brought_in, view.away_m)
 
 
 def floor_view(mount: Mount, drop_m: float, far_m: float) -> FloorView:
@@ -108,11 +109,12 @@ def floor_view(mount: Mount, drop_m: float, far_m: float) -> FloorView:
         expected = (down > SLOPE * along) & (up_m * along <= REACH_M * down) & (deepest < NEVER) & (up_m > 0.0)
         way_m = np.where(steeper < 0.5 * math.pi, up_m / np.tan(steeper), 0.0)
         unit = np.where(along > 0.0, rays[:2] / along, 0.0)
-    places_m = np.where(expected, position[:2, None, None] + way_m * unit, 0.0)
+    x_m, y_m = np.where(expected, position[:2, None, None] + way_m * unit, 0.0).reshape(2, -1)
     return FloorView(
         np.where(expected, deepest, NEVER).astype(np.uint16),
         far_m / mount.depth_scale_m,
-        np.moveaxis(places_m, 0, -1).copy(),
+        bins_of(x_m, y_m).astype(np.uint8).reshape(u.shape),
+        np.hypot(x_m, y_m).astype(np.float32).reshape(u.shape),
         max(1, math.ceil(SUPPORT_SR * mount.fx * mount.fy)),
     )
 
@@ -123,16 +125,19 @@ def lower_to_drops(
     """Lower `ranges_m` (180,) in place to the nearest place in each bin where the floor is missing in one image.
 
     depth:         (height, width) uint16 in the mount's units; 0 is no return
-    now_from_then: from the base at capture to the base in which the ranges are
+    now_from_then: from the base at capture to the base in which the ranges are; places move as the middle of their bin
     """
     missing = (depth > floor.deepest) & (depth <= floor.farthest)
     if np.count_nonzero(missing) < floor.support:
         return
-    to = planar(now_from_then)
-    x_m, y_m = to[:, :2] @ floor.places_m[missing].T + to[:, 2:]
-    bins = bins_of(x_m, y_m)
-    nearest_m = np.full(BINS, np.inf)
-    np.minimum.at(nearest_m, bins, np.hypot(x_m, y_m))
+    bins = floor.bins[missing]
     count = np.bincount(bins, minlength=BINS)
+    nearest_m = np.full(BINS, np.inf, np.float32)
+    np.minimum.at(nearest_m, bins, floor.away_m[missing])
     nearest_m[np.roll(count, 1) + count + np.roll(count, -1) < floor.support] = np.inf
-    np.minimum(ranges_m, nearest_m.astype(np.float32), out=ranges_m)
+    if now_from_then == IDENTITY:
+        np.minimum(ranges_m, nearest_m, out=ranges_m)
+        return
+    found, to = np.isfinite(nearest_m), planar(now_from_then)
+    x_m, y_m = to[:, :2] @ (UNIT[found] * nearest_m[found, np.newaxis]).T + to[:, 2:]
+    np.minimum.at(ranges_m, bins_of(x_m, y_m), np.hypot(x_m, y_m).astype(np.float32))

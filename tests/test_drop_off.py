@@ -28,7 +28,7 @@ from hil.world import Body
 from onboard.config import DEFAULT_ROBOT, Config, load_config
 from onboard.contract import ACTIONS
 from onboard.drop_off import NEVER, REACH_M, SLOPE, TOUCHING_M, floor_view, lower_to_drops
-from onboard.geometry import IDENTITY
+from onboard.geometry import IDENTITY, inverse
 from onboard.messages import BINS, DepthFrame, Pose, Scan, Twist
 from onboard.mounts import Mount
 from onboard.reactive import ReactivePolicy
@@ -132,7 +132,7 @@ def test_law_what_counts_as_deep_lies_below_drop_and_slope_and_the_place_on_the_
     assert (points[:, 2] + up_m <= -(DROP_M + SLOPE * away_m) + 1e-6).all()
     crossing_m = away_m * up_m / -points[:, 2]
     assert (crossing_m <= REACH_M + 1e-6).all()
-    assert (np.hypot(*floor.places_m[v, u].T) <= crossing_m + 1e-6).all()
+    assert (floor.away_m[v, u] <= crossing_m + 1e-5).all()
 
 
 @pytest.mark.parametrize("path", FRAMES, ids=lambda path: path.stem)
@@ -206,6 +206,15 @@ def test_an_edge_nearer_than_the_nearest_floor_that_is_seen_touches(yaw_deg: int
     towards = points @ np.array([[c, s], [-s, c]])
     assert travel_m(towards, Twist(1.0, 0.0), 0.3) == 0.0
     assert travel_m(towards, Twist(-1.0, 0.0), 0.3) > 0.5
+
+
+@pytest.mark.parametrize(("x_m", "yaw_deg"), [(0.0, 0), (0.2, 0), (0.0, 40), (-0.1, -90)])
+def test_a_drop_moves_with_the_base_since_it_was_captured(x_m: float, yaw_deg: int) -> None:
+    image = render_depth(STAIRS, rays_of(FRONT), Pose(EDGE_M - 1.0, 3.0, 0.0))
+    ranges_m, floor = np.full(BINS, np.inf, np.float32), floor_view(FRONT, DROP_M, 10.0)
+    lower_to_drops(ranges_m, image, floor, inverse(Pose(x_m, 0.0, math.radians(yaw_deg))))
+    towards = (BINS // 2 - yaw_deg // 2 + np.arange(-3, 3)) % BINS
+    assert ranges_m[towards].min() == pytest.approx(1.0 - x_m, abs=0.12)
 
 
 def test_the_way_back_ends_before_a_drop() -> None:
