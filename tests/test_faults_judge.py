@@ -55,7 +55,7 @@ def without_stop_zone(patch: pytest.MonkeyPatch) -> None:
 
 
 def without_zones(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(limits, "_allowed_mps", lambda *arguments: (math.inf, limits.Reason.NONE))
+    patch.setattr(limits, "_caps", lambda *arguments: [])
 
 
 def without_blindness(patch: pytest.MonkeyPatch) -> None:

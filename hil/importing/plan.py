@@ -61,7 +61,7 @@ class Plan:
 
 def planned(bag: Bag, asked: Asked, folder: Path) -> Plan:
     """Return what is imported. folder: for a mounts file that is made from the bag. Raises InputError, ConfigError."""
-    config = load_config(asked.config or DEFAULT_ROBOT / "onboard.toml")
+    config = load_config(asked.config) if asked.config else _default()
     roles = {role.name: choose(role, bag.topics, asked.roles.get(role.name)) for role in ROLES}
     config = _with_frames(config, bag, roles)
     frames, base = _frames(bag), config.dds.base_frame
@@ -79,6 +79,12 @@ def planned(bag: Bag, asked: Asked, folder: Path) -> Plan:
     missing += [] if roles["goals"] else [_goal_line(goal)]
     missing += [*cameras.missing, *lines, *_blind(cameras, laser is not None)]
     return Plan(config, topics, laser, goal, tuple(missing))
+
+
+def _default() -> Config:
+    """Return the default robot's configuration, without what would need cameras whose tilt is known to a degree."""
+    config = load_config(DEFAULT_ROBOT / "onboard.toml")
+    return config.model_copy(update={"scan": config.scan.model_copy(update={"drop_m": 0.0})})
 
 
 def _goal_line(goal: Arrived | None) -> str:
