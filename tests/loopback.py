@@ -1,13 +1,35 @@
-"""What the tests of the wire share: a domain of this test process, on loopback."""
+"""What the tests of the wire share: a domain of this test process, on loopback, and others that nobody has."""
 
 from __future__ import annotations
 
 import os
+import socket
 
 from onboard.config import DdsSection
 from onboard.drivers.wire import Reader, Received, Wire, wait_until
 
-DOMAIN = 1 + os.getpid() % 100
+LAST_DOMAIN = 100
+"""The ports of higher domains are among those that Linux lends to anybody."""
+
+_taken: list[socket.socket] = []
+
+
+def free_domain() -> int:
+    """Return a domain that no other test of this machine has, until this process ends."""
+    for step in range(LAST_DOMAIN):
+        domain = 1 + (os.getpid() + step) % LAST_DOMAIN
+        holder = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        try:
+            holder.bind(f"\0onboard-test/{domain}")
+        except OSError:
+            holder.close()
+            continue
+        _taken.append(holder)
+        return domain
+    raise AssertionError("all domains are taken")
+
+
+DOMAIN = free_domain()
 SECTION = DdsSection(domain=DOMAIN)
 PATIENCE_S = 5.0
 

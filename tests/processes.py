@@ -6,14 +6,12 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from loopback import DOMAIN
 from waiting import until
 
 from onboard.drivers.wire import Reader, Received
@@ -22,25 +20,6 @@ ROOT = Path(__file__).parents[1]
 PATIENCE_S = 60.0
 """For what takes seconds; on a busy machine that compiles kernels for the first time, longer."""
 START_S = 600.0
-LAST_DOMAIN = 100
-"""The ports of higher domains are among those that Linux lends to anybody."""
-
-_taken: list[socket.socket] = []
-
-
-def free_domain() -> int:
-    """Return a domain that no other test of this machine has, until this process ends."""
-    for step in range(1, LAST_DOMAIN):
-        domain = 1 + (DOMAIN + 1 + step) % LAST_DOMAIN
-        holder = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        try:
-            holder.bind(f"\0onboard-test/{domain}")
-        except OSError:
-            holder.close()
-            continue
-        _taken.append(holder)
-        return domain
-    raise AssertionError("all domains are taken")
 
 
 class Command:

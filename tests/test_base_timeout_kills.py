@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from processes import free_domain, toml
+from loopback import free_domain
+from processes import toml
 
 from hil.kills.command import as_json, stated_bound
 from hil.kills.track import Kill

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from processes import START_S, Command, done, free_domain, running, toml
+from loopback import free_domain
+from processes import START_S, Command, done, running, toml
 from waiting import until
 
 from onboard import __version__

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from processes import START_S, Command, done, free_domain, running, toml
+from loopback import free_domain
+from processes import START_S, Command, done, running, toml
 from small_model import small_policy_files
 from waiting import alive, until
 

@@ -7,7 +7,8 @@ import json
 from pathlib import Path
 
 import pytest
-from processes import START_S, done, free_domain, running, toml
+from loopback import free_domain
+from processes import START_S, done, running, toml
 from rich.console import Console
 from waiting import until
 

@@ -13,8 +13,7 @@ from cyclonedds.sub import DataReader
 from cyclonedds.topic import Topic as DdsTopic
 from hypothesis import given
 from hypothesis import strategies as st
-from loopback import SECTION
-from processes import free_domain
+from loopback import SECTION, free_domain
 
 from onboard.config import DdsSection
 from onboard.doctor import network

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from processes import PATIENCE_S, Command, done, free_domain, next_message, running, toml
+from loopback import free_domain
+from processes import PATIENCE_S, Command, done, next_message, running, toml
 from ros2_peer import ROS_PYTHON, Peer
 from rosbags.highlevel import AnyReader, AnyReaderError
 from waiting import until

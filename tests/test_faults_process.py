@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from processes import free_domain
+from loopback import free_domain
 from runtime_bench import PLANT
 
 from hil.demo_config import demo_config

@@ -11,8 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from loopback import PATIENCE_S, SECTION
-from processes import free_domain
+from loopback import PATIENCE_S, SECTION, free_domain
 from runtime_bench import FORWARD, Bench, Puppet
 
 from onboard import halt

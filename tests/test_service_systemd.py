@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from processes import free_domain, toml
+from loopback import free_domain
+from processes import toml
 from service_base import SCAN_TOPIC, Base, Heard
 from systemd_rig import START_S, UNITS, Machine, machine, missing
 from waiting import until

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from processes import Command, done, free_domain, next_message, running
+from loopback import free_domain
+from processes import Command, done, next_message, running
 
 from onboard.config import DEFAULT_ROBOT, DdsSection
 from onboard.drivers.ros_messages import ros_twist

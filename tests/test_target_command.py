@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from processes import Command, free_domain, running
+from loopback import free_domain
+from processes import Command, running
 from typer.testing import CliRunner
 from waiting import until
 

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from loopback import free_domain
 from lossy_link import DEVICE, TARGET, Link, NoNamespacesError, lossy_link
-from processes import Command, free_domain, running
+from processes import Command, running
 from waiting import until
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from loopback import SECTION
-from processes import free_domain
+from loopback import SECTION, free_domain
 from rooms import room
 from runtime_bench import LEFT, MOUNTS, PLANT, Puppet
 from target_rig import target

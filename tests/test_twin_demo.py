@@ -8,8 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from loopback import free_domain
 from PIL import Image
-from processes import done, free_domain
+from processes import done
 
 from hil.__main__ import app
 from hil.twin.latency import figures, summary
