@@ -30,7 +30,6 @@
          by failing. One that is NaN, infinite or negative is refused: the one before stays in force
     R20  what was seen a moment ago where no camera looks now (`nearby.py`) stops the robot like what is seen (R9);
          where it leaves no more than creep_mps, only the turn of the command is left, as in R12
-
     R21  keep-out zones of the map (`keep_out.py`) stop the robot like what is seen (R9); with its centre in one, or
          where zones are required and it is not localised, only turning in place is left. An operator may creep
     R22  a speed zone of the map: never faster than the least of those that the footprint is in, operator or not
