@@ -13,7 +13,8 @@ import pytest
 
 pytest.importorskip("rerun")
 
-from processes import free_domain, running, toml
+from loopback import free_domain
+from processes import running, toml
 
 from hil.episode_files import load_episodes
 from hil.recording import TICK, open_recording
