@@ -18,7 +18,7 @@ from hil.routes import Episode, free_space
 from hil.scenario import choose
 from hil.tour import Leg, tour
 from hil.world import Body
-from onboard.assembly import check_files, require_engine
+from onboard.assembly import check_files
 from onboard.config import DEFAULT_ROBOT, Config, load_config
 from onboard.drivers.ros_messages import ros_goal
 from onboard.drivers.wire import Wire
@@ -26,6 +26,7 @@ from onboard.errors import OnboardError
 from onboard.geometry import between
 from onboard.messages import Pose
 from onboard.mission import DRIVING
+from onboard.policies import require_engine
 from onboard.scheduler import wall_ns
 from onboard.signals import Signals
 

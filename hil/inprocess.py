@@ -25,9 +25,9 @@ from hil.routes import Episode
 from hil.setting import Setting
 from hil.textures import PLAIN
 from hil.world import Simulation
-from onboard.assembly import build_rigs, zones_of
 from onboard.config import Config
 from onboard.contract import ACTIONS
+from onboard.description import build_rigs, robot_of, zones_of
 from onboard.errors import InputError
 from onboard.inference import InlineInference, Result
 from onboard.interfaces import Policy
@@ -35,7 +35,7 @@ from onboard.messages import GoalRequest, Memory, Observation, Pose
 from onboard.mission import DRIVING
 from onboard.motion import Plant
 from onboard.mounts import Mounts
-from onboard.runtime import Listener, Robot, Runtime
+from onboard.runtime import Listener, Runtime
 from onboard.scheduler import NS_PER_S, SimulatedClock
 from onboard.tick import TickRecord
 
@@ -61,9 +61,7 @@ def drive_runtime(
     )  # fmt: skip
     clock = SimulatedClock()
     inbox = SimulatedInbox(robot, clock.now_ns(), _eyes(setting, robot, policy, rendered, seed))
-    rig, limits_rig = build_rigs(config, setting.mounts)
-    memory = policy.initial_memory(), policy.memory_reset_s
-    described = Robot(config, rig, limits_rig, setting.plant, *memory, zones_of(config))
+    described = robot_of(config, build_rigs(config, setting.mounts), setting.plant, policy, zones_of(config))
     teller = _Teller(InlineInference(policy, clock.now_ns), policy, episode)
     judge = _Judge(setting, episode, inbox, robot, math.floor(max_s * NS_PER_S / STEP_NS))
     runtime = Runtime(described, clock, inbox, teller, inbox, (judge,))
@@ -188,9 +186,7 @@ class InProcess:
         self.inbox = SimulatedInbox(robot, self._clock.now_ns())
         self._script = _Script(self.inbox)
         inference = InlineInference(policy, self._clock.now_ns)
-        rig, limits_rig = build_rigs(config, mounts)
-        memory = policy.initial_memory(), policy.memory_reset_s
-        described = Robot(config, rig, limits_rig, plant, *memory, zones_of(config))
+        described = robot_of(config, build_rigs(config, mounts), plant, policy, zones_of(config))
         self.runtime = Runtime(described, self._clock, self.inbox, inference, self.inbox, (*listeners, self._script))
 
     def drive_to(self, goal: Pose, frame_id: str = "map", limit_s: float = 100.0) -> Drive:

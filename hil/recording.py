@@ -20,8 +20,8 @@ from pydantic import ValidationError
 
 from hil.heard import Heard
 from hil.record_chunks import MOST_BYTES, messages_of, metadata_of
-from onboard.assembly import scan_topics
 from onboard.config import Config, validation_line
+from onboard.description import scan_topics
 from onboard.drivers.dds_topics import CAMERA, TOPICS, ros_topic, scan_source
 from onboard.drivers.onboard_types import Tick
 from onboard.drivers.record_tick import KEYFRAME_TOPIC, TICK_TOPIC

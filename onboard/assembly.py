@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import gc
-import json
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import structlog
 
-from onboard import keep_out, provenance, scan
-from onboard.config import CamerasSection, Config, ScanSection
+from onboard import scan
+from onboard.config import CamerasSection, Config
 from onboard.counters import Counters
+from onboard.description import build_rigs, robot_of, scan_topics, session_of, zones_of
 from onboard.devices import DeviceInbox
 from onboard.drivers.capture import camera_sources, open_cameras
 from onboard.drivers.dds import Claim, DdsDrive, DdsInputs, DdsOutputs
@@ -33,18 +30,17 @@ from onboard.drivers.wire import Wire
 from onboard.errors import ConfigError, DriverError
 from onboard.geometry import IDENTITY
 from onboard.inference import InferenceThread
-from onboard.interfaces import ColorCamera, DepthCamera, Drive, Policy
-from onboard.manifest import Manifest, delay_complaint, load_manifest
+from onboard.interfaces import ColorCamera, DepthCamera, Drive
+from onboard.manifest import load_manifest
 from onboard.messages import DepthFrame
-from onboard.motion import Plant, load_plant
+from onboard.motion import load_plant
 from onboard.mounts import Mounts, load_mounts
-from onboard.policy import ModelEngine, load_policy
+from onboard.policies import REACTIVE, check_timing, policy_maker, require_engine
 from onboard.pretrained import model_path
 from onboard.publish import Publisher
-from onboard.reactive import ReactivePolicy
 from onboard.record import Recorder
-from onboard.runtime import Listener, Robot, Runtime
-from onboard.scan import Rig, build_rig, reach_m
+from onboard.runtime import Listener, Runtime
+from onboard.scan import Rig, reach_m
 from onboard.scheduler import Clock, MonotonicClock, wall_ns
 from onboard.service import Notifier, Service, StandingInbox, lock_memory, note_driven
 from onboard.signals import Signals
@@ -56,7 +52,6 @@ log = structlog.get_logger()
 
 SWITCH_INTERVAL_S = 0.0005
 """Another thread gives the interpreter back to the tick after this; Python's own 5 ms would show in every lateness."""
-REACTIVE = "reactive"
 POLICY_START_S = 600.0
 """Patience for the policy: compiled for the first time on a slow and busy machine, `reactive` takes minutes."""
 
@@ -76,12 +71,7 @@ def check_files(config: Config) -> None:
         if source.recording:
             read_intrinsics(source)
     if config.policy.model != REACTIVE:
-        _check_timing(config, load_manifest(model_path(config.policy.model)))
-
-
-def zones_of(config: Config) -> keep_out.MapZones | None:
-    """Return the map's zones that are configured, None without any. Raises InputError."""
-    return keep_out.load_zones(config.zones, config.limits.v_max_mps, config.robot.footprint_radius_m)
+        check_timing(config, load_manifest(model_path(config.policy.model)))
 
 
 def run_robot(config: Config, seconds: float | None, terminal: Terminal | None) -> dict[str, Any]:
@@ -89,7 +79,7 @@ def run_robot(config: Config, seconds: float | None, terminal: Terminal | None) 
     check_files(config)
     require_engine(config)
     mounts, plant = load_mounts(config.robot.mounts), load_plant(config.robot.plant)
-    rig, limits_rig = build_rigs(config, mounts)
+    rigs = build_rigs(config, mounts)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     with contextlib.ExitStack() as held:
         signals = held.enter_context(Signals())
@@ -101,7 +91,7 @@ def run_robot(config: Config, seconds: float | None, terminal: Terminal | None) 
         inference = held.enter_context(contextlib.closing(InferenceThread(policy_maker(config, plant))))
         log.info("preparing", policy=config.policy.model, note="the first time on a machine, kernels are compiled")
         policy = inference.start(POLICY_START_S)
-        for one in filter(None, (rig, limits_rig)):
+        for one in filter(None, rigs):
             warm_kernels(one)
         clock = held.enter_context(contextlib.closing(MonotonicClock()))
         base, drive = _open_base(config, wire)
@@ -116,13 +106,12 @@ def run_robot(config: Config, seconds: float | None, terminal: Terminal | None) 
         recorder = _open_recorder(config, clock.now_ns())
         if recorder is not None:
             held.enter_context(contextlib.closing(recorder))
-        outputs = DdsOutputs(wire, mounts, config.robot.name, reach_m(rig))
+        outputs = DdsOutputs(wire, mounts, config.robot.name, reach_m(rigs[0]))
         held.callback(_say_goodbye, outputs)
-        ticks = _tick_recorder(recorder, config, mounts, reach_m(rig))
+        ticks = _tick_recorder(recorder, config, mounts, reach_m(rigs[0]))
         teller = Teller(Publisher(outputs), inbox, guard, recorder, ticks)
         line = StatusLine()
-        memory = policy.initial_memory(), policy.memory_reset_s
-        robot = Robot(config, rig, limits_rig, plant, *memory, zones_of(config))
+        robot = robot_of(config, rigs, plant, policy, zones_of(config))
         used = _used_images(config, wire, clock, (*depth, color))
         service = held.enter_context(Service(notifier, inbox.cameras))
         listeners = (*used, teller, line, service)
@@ -186,30 +175,6 @@ class Teller:
             self._ticks.record(record)
 
 
-def scan_topics(config: Config) -> dict[str, str]:
-    """Return the topics that scans come ready-made from, by their table of the configuration."""
-    tables = {"scan": config.scan, "limits_scan": config.limits_scan}
-    return {name: section.topic for name, section in tables.items() if section is not None and section.topic}
-
-
-def build_rigs(config: Config, mounts: Mounts) -> tuple[Rig, Rig | None]:
-    """Return the cameras for the policy's scan and those for the limits', None when they are the same."""
-    own = config.limits_scan
-    rig = build_rig(_chosen(mounts, config.scan, "scan"), config.scan)
-    return rig, None if own is None else build_rig(_chosen(mounts, own, "limits_scan"), own)
-
-
-def _chosen(mounts: Mounts, section: ScanSection, table: str) -> Mounts:
-    """Return the mounts of a scan's cameras, none of one that comes ready-made. Raises ConfigError."""
-    if section.topic:
-        return replace(mounts, depth={})
-    unknown = [name for name in section.cameras if name not in mounts.depth]
-    if unknown:
-        raise ConfigError(f"{table}.cameras: unknown camera {unknown[0]}, {mounts.path} has {', '.join(mounts.depth)}")
-    names = section.cameras or list(mounts.depth)
-    return replace(mounts, depth={name: mounts.depth[name] for name in names})
-
-
 def _check_sources(mounts: Mounts, section: CamerasSection) -> None:
     unknown = [name for name in section.sources if name not in mounts.depth]
     if unknown:
@@ -223,47 +188,6 @@ def warm_kernels(rig: Rig) -> None:
         for name, view in rig.views.items()
     }
     scan.fuse(frames, 1, IDENTITY, scan.ScanMemory(), rig)
-
-
-def policy_maker(config: Config, plant: Plant) -> Callable[[], Policy]:
-    """Return what makes the configured policy, to be called in the inference thread. Raises ConfigError at once."""
-    if config.policy.model == REACTIVE:
-        return functools.partial(ReactivePolicy, plant, config.robot, config.rates, config.goal)
-    model = model_path(config.policy.model)
-    _check_timing(config, load_manifest(model))
-    engine = functools.partial(_make_engine, config)
-    return functools.partial(load_policy, model, engine, config.policy.memory_reset_s)
-
-
-def require_engine(config: Config) -> None:
-    """Raise MissingExtraError when the configured policy needs a library that is not installed here."""
-    if config.policy.model == REACTIVE:
-        return
-    if config.policy.engine == "tensorrt":
-        from onboard.drivers.tensorrt_engine import require_libraries
-
-        require_libraries()
-        return
-    from onboard.drivers.onnx_engine import require_onnxruntime
-
-    require_onnxruntime()
-
-
-def _make_engine(config: Config, model: Path, manifest: Manifest) -> ModelEngine:
-    if config.policy.engine == "tensorrt":
-        from onboard.drivers.tensorrt_engine import TensorRtEngine
-
-        return TensorRtEngine(model, manifest, config.policy.engine_cache)
-    from onboard.drivers.onnx_engine import OnnxEngine
-
-    return OnnxEngine(model, config.policy.threads)
-
-
-def _check_timing(config: Config, manifest: Manifest) -> None:
-    rates = config.rates
-    complaint = delay_complaint(manifest, rates.delay_ticks, rates.control_hz, rates.ticks_per_decision)
-    if complaint:
-        raise ConfigError(f"{config.policy.model}: {complaint}")
 
 
 def _open_base(config: Config, wire: Wire) -> tuple[SerialBase | None, Drive]:
@@ -301,24 +225,6 @@ def _open_recorder(config: Config, now_ns: int) -> Recorder | None:
     for repaired in recorder.stats().repaired:
         log.warning("recording_repaired", file=str(repaired.path), problem=repaired.problem)
     return recorder
-
-
-def session_of(config: Config) -> dict[str, str]:
-    """Return what a recording says of the robot, whole, so that a replay needs none of its files but the model."""
-    driven_by_model = config.policy.model != REACTIVE
-    return {
-        "robot": config.robot.name,
-        "configuration": json.dumps(config.model_dump(mode="json")),
-        "mounts": config.robot.mounts.read_text(),
-        "plant": config.robot.plant.read_text(),
-        "model_sha256": load_manifest(model_path(config.policy.model)).sha256 if driven_by_model else "",
-        "engine": provenance.engine(config.policy, REACTIVE),
-        "code_sha256": provenance.code_sha256(),
-        "libraries": provenance.libraries(),
-        "machine": provenance.machine(),
-        "processor": provenance.processor(),
-        **({} if (masks := zones_of(config)) is None else {"zones": keep_out.encode(masks)}),
-    }
 
 
 def _tick_recorder(

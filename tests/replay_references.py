@@ -27,13 +27,14 @@ from hil.quiet import unlogged
 from hil.robot import Senses, SimulatedRobot
 from hil.scenario import choose
 from hil.world import Body
-from onboard.assembly import build_rigs, policy_maker, session_of
 from onboard.config import Config, RecordSection
 from onboard.counters import Counters
+from onboard.description import build_rigs, session_of
 from onboard.drivers.record_tick import TickRecorder
 from onboard.messages import STOP, DepthFrame, GoalRequest, Inputs, OdometryMessage, Pose, Teleop, Twist
 from onboard.mounts import Mounts, load_mounts
 from onboard.odometry import integrate
+from onboard.policies import policy_maker
 from onboard.record import Recorder
 from onboard.robot import Robot
 from onboard.runtime import Runtime

@@ -17,13 +17,14 @@ from hil.robot import Senses, SimulatedRobot
 from hil.scenario import choose
 from hil.textures import draw_look
 from hil.world import Body
-from onboard.assembly import policy_maker, session_of
 from onboard.config import Config, PolicySection, RecordSection
 from onboard.contract import ACTIONS
 from onboard.counters import Counters
+from onboard.description import session_of
 from onboard.drivers.record_tick import TickRecorder
 from onboard.interfaces import Policy
 from onboard.messages import Inputs, Pose, Twist
+from onboard.policies import policy_maker
 from onboard.record import Recorder
 from onboard.scheduler import NS_PER_S
 from onboard.tick import TickRecord

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from onboard.assembly import build_rigs
 from onboard.config import Config
 from onboard.contract import ACTIONS
+from onboard.description import build_rigs
 from onboard.errors import EngineError
 from onboard.inference import Inference, InlineInference, Result
 from onboard.interfaces import Policy

@@ -9,9 +9,10 @@ from threading import Thread
 
 from runtime_bench import MOUNTS, PLANT
 
-from onboard.assembly import build_rigs, warm_kernels
+from onboard.assembly import warm_kernels
 from onboard.config import Config, DdsSection
 from onboard.counters import Counters
+from onboard.description import build_rigs
 from onboard.devices import DeviceInbox
 from onboard.drivers.dds import DdsDrive, DdsInputs, DdsOutputs
 from onboard.drivers.dds_camera import COLOR, DdsColorCamera, DdsDepthCamera

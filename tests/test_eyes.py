@@ -16,9 +16,9 @@ from hil.robot import Senses, SimulatedRobot
 from hil.routes import Episode
 from hil.setting import Setting
 from hil.world import Body
-from onboard.assembly import build_rigs
 from onboard.config import Config, ScanSection
 from onboard.contract import ACTIONS
+from onboard.description import build_rigs
 from onboard.messages import Inputs, Pose, Twist
 
 WORLD = room(5.0, 4.0)

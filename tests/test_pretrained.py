@@ -11,7 +11,7 @@ from hatchling.builders.wheel import WheelBuilder
 from small_model import small_policy_files
 
 from onboard import pretrained as shipping
-from onboard.assembly import check_files, policy_maker
+from onboard.assembly import check_files
 from onboard.config import DEFAULT_ROBOT, Config, load_config
 from onboard.drivers.onnx_engine import OnnxEngine
 from onboard.errors import InputError
@@ -19,6 +19,7 @@ from onboard.inference import blank_observation
 from onboard.manifest import delay_complaint, load_manifest
 from onboard.messages import BINS, ColorFrame, Scan
 from onboard.motion import load_plant
+from onboard.policies import policy_maker
 from onboard.policy import load_policy
 from onboard.pretrained import is_name, model_path, pretrained, pretrained_names
 

@@ -10,8 +10,8 @@ import pytest
 from small_model import small_policy_files
 
 from onboard import provenance
-from onboard.assembly import session_of
 from onboard.config import Config, PolicySection
+from onboard.description import session_of
 
 
 def test_the_session_says_code_engine_libraries_machine_and_the_files_of_the_robot(tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ from hil.__main__ import app
 from hil.replay.lines import opinion_lines
 from hil.replay.replay import consult
 from onboard import limits
-from onboard.assembly import policy_maker
 from onboard.config import Config
+from onboard.policies import policy_maker
 
 
 def run(*arguments: object) -> Any:

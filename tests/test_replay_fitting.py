@@ -18,10 +18,10 @@ from hil.__main__ import app
 from hil.recording import open_recording
 from hil.replay.replay import replay
 from hil.replay.sources import found_in
-from onboard.assembly import policy_maker
 from onboard.config import Config
 from onboard.drivers.record_tick import TICK_TOPIC
 from onboard.errors import InputError
+from onboard.policies import policy_maker
 
 DEPTH = "/depth/image"
 

@@ -14,9 +14,9 @@ from small_model import small_policy_files
 from typer.testing import CliRunner
 
 from hil.__main__ import app
-from onboard.assembly import policy_maker
 from onboard.config import Config, PolicySection
 from onboard.manifest import load_manifest, save_manifest, sha256_of
+from onboard.policies import policy_maker
 
 
 def run(*arguments: object) -> Any:

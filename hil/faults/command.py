@@ -29,13 +29,14 @@ from hil.replay.policies import Policies
 from hil.scenario import choose
 from hil.world import Body
 from onboard.__main__ import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, finite, write_json
-from onboard.assembly import check_files, policy_maker, require_engine
+from onboard.assembly import check_files
 from onboard.config import DEFAULT_ROBOT, Config, load_config
 from onboard.errors import InputError
 from onboard.interfaces import Policy
 from onboard.messages import Pose
 from onboard.motion import load_plant
 from onboard.mounts import load_mounts
+from onboard.policies import policy_maker, require_engine
 
 FAILED = 1
 ROBOT = "faults"

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hil.recording import KEYFRAME, TICK, Recording, Session, open_recording
-from hil.replay.policies import recorded_plant
+from hil.replay.policies import recorded_plant, recorded_zones
 from hil.replay.ticks import RecordedTick, ticks_of
 from onboard.errors import InputError
+from onboard.keep_out import MapZones
 from onboard.keyframe import decode
 from onboard.messages import ColorFrame, DepthFrame
 from onboard.mission import DRIVING
@@ -38,6 +39,7 @@ class Excerpt:
     path: Path
     session: Session
     plant: Plant
+    zones: MapZones | None
     state: RobotState
     depth: dict[str, DepthFrame]
     color: ColorFrame | None
@@ -75,7 +77,8 @@ def choose_excerpt(path: Path, lasts_s: float, from_s: float = 0.0) -> Excerpt:
         raise InputError(f"{path}: its ticks are not whole")
     t_s = (ticks[whole_from].slot.start_ns - marks[0].now_ns) / NS_PER_S
     session = recording.sessions[0]
-    return Excerpt(path, session, recorded_plant(path, session), state, depth, color, ticks, whole_from, t_s)
+    plant, zones = recorded_plant(path, session), recorded_zones(path, session)
+    return Excerpt(path, session, plant, zones, state, depth, color, ticks, whole_from, t_s)
 
 
 def _check(recording: Recording) -> None:

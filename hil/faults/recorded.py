@@ -18,13 +18,13 @@ from hil.faults.steps import Step, step_of
 from hil.faults.verdict import Mode, Verdict, judge, not_run
 from hil.quiet import unlogged
 from hil.replay.ticks import RecordedTick
-from onboard.assembly import build_rigs, scan_topics
 from onboard.config import Config
+from onboard.description import build_rigs, robot_of, scan_topics
 from onboard.errors import OnboardError
 from onboard.inference import InlineInference
 from onboard.interfaces import Policy
 from onboard.messages import ColorFrame, DepthFrame, Inputs, Twist
-from onboard.runtime import Robot, Runtime
+from onboard.runtime import Runtime
 from onboard.scheduler import NS_PER_S
 
 ANY_IMAGE = {"cameras": {"unchanged_m": 0.0}}
@@ -48,8 +48,7 @@ def play(excerpt: Excerpt, config: Config, policy: Policy, schedule: Schedule) -
     """Play an excerpt with faults, to its end or until an error. Onset and end of the run are left to the caller."""
     tape, mounts = _Tape(excerpt), excerpt.session.mounts
     config = changed(config, ANY_IMAGE)
-    rig, limits_rig = build_rigs(config, mounts)
-    robot = Robot(config, rig, limits_rig, excerpt.plant, policy.initial_memory(), policy.memory_reset_s)
+    robot = robot_of(config, build_rigs(config, mounts), excerpt.plant, policy, excerpt.zones)
     inbox = FaultyInbox(tape, mounts, config.cameras, schedule)
     inference = FaultyInference(InlineInference(policy, tape.now_ns), tape, schedule)
     runtime = Runtime(robot, tape, inbox, inference, tape)

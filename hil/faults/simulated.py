@@ -18,15 +18,15 @@ from hil.quiet import unlogged
 from hil.robot import Senses, SimulatedRobot
 from hil.routes import Episode
 from hil.world import Body
-from onboard.assembly import build_rigs
 from onboard.config import Config
+from onboard.description import build_rigs, robot_of, zones_of
 from onboard.errors import OnboardError
 from onboard.inference import InlineInference
 from onboard.interfaces import Policy
 from onboard.messages import STOP, GoalRequest, Pose
 from onboard.motion import Plant
 from onboard.mounts import Mounts
-from onboard.runtime import Listener, Robot, Runtime
+from onboard.runtime import Listener, Runtime
 from onboard.scheduler import NS_PER_S, SimulatedClock
 from onboard.tick import TickRecord
 
@@ -78,8 +78,7 @@ def drive(
     base = SimulatedInbox(robot, clock.now_ns(), Cameras(robot, color or wants_color(policy)))
     inbox = FaultyInbox(base, site.mounts, config.cameras, schedule)
     inference = FaultyInference(InlineInference(policy, clock.now_ns), clock, schedule)
-    rig, limits_rig = build_rigs(config, site.mounts)
-    described = Robot(config, rig, limits_rig, site.plant, policy.initial_memory(), policy.memory_reset_s)
+    described = robot_of(config, build_rigs(config, site.mounts), site.plant, policy, zones_of(config))
     script = _Script(base, Pose(*site.episode.goal_xy_m, 0.0), config.dds.map_frame, until_s)
     runtime = Runtime(described, faulty, inbox, inference, FaultyDrive(base, clock, schedule), (*listeners, script))
     script.runtime = runtime

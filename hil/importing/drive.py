@@ -18,8 +18,8 @@ from hil.importing.laser import seen_from_base
 from hil.importing.plan import Asked, Plan, planned
 from hil.importing.wire import BagInbox, BagWire
 from hil.quiet import unlogged
-from onboard.assembly import build_rigs, policy_maker, scan_topics, session_of
 from onboard.config import RecordSection
+from onboard.description import build_rigs, robot_of, scan_topics, session_of, zones_of
 from onboard.devices import DeviceInbox
 from onboard.drivers.dds import DdsInputs
 from onboard.drivers.dds_camera import DdsColorCamera, DdsDepthCamera
@@ -33,8 +33,8 @@ from onboard.inference import InlineInference
 from onboard.messages import Pose, Twist
 from onboard.motion import load_plant
 from onboard.mounts import load_mounts
+from onboard.policies import policy_maker
 from onboard.record import Recorder
-from onboard.robot import Robot
 from onboard.runtime import Runtime
 from onboard.scan import reach_m
 from onboard.scheduler import NS_PER_S, SimulatedClock
@@ -107,7 +107,7 @@ def _drive(plan: Plan, bag: Bag, recorder: Recorder, imported: Imported) -> None
     """Let the runtime live through the bag on the simulated clock."""
     config = plan.config
     mounts, plant = load_mounts(config.robot.mounts), load_plant(config.robot.plant)
-    rig, limits_rig = build_rigs(config, mounts)
+    rigs = build_rigs(config, mounts)
     clock = SimulatedClock()
     wire = BagWire(config.dds, _arrived(plan, bag))
     depth = [DdsDepthCamera(wire, mount, config.cameras) for mount in mounts.depth.values()]
@@ -115,8 +115,8 @@ def _drive(plan: Plan, bag: Bag, recorder: Recorder, imported: Imported) -> None
     heard = DdsInputs(wire, set(scan_topics(config).values()), config.limits.v_max_mps)
     inbox = BagInbox(wire, DeviceInbox(heard, depth, color, unchanged_m=config.cameras.unchanged_m))
     with contextlib.closing(policy_maker(config, plant)()) as policy:
-        robot = Robot(config, rig, limits_rig, plant, policy.initial_memory(), policy.memory_reset_s)
-        ticks = TickRecorder(recorder, config.dds, mounts, reach_m(rig))
+        robot = robot_of(config, rigs, plant, policy, zones_of(config))
+        ticks = TickRecorder(recorder, config.dds, mounts, reach_m(rigs[0]))
         teller = _Teller(recorder, ticks, Commands(wire.reader("cmd_vel")), wire, imported)
         runtime = Runtime(robot, clock, inbox, InlineInference(policy, clock.now_ns), _Nowhere(), (teller,))
         teller.runtime = runtime

@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from hil.recording import Session
 from hil.replay.fields import ACTION, KEYFRAME, MEMORY, Difference
 from onboard import provenance
-from onboard.assembly import REACTIVE
 from onboard.config import PolicySection
+from onboard.policies import REACTIVE
 
 ENGINE = "onnxruntime"
 """What a replay runs a model on: the engine of a desktop."""

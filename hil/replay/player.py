@@ -9,15 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from hil.replay.ticks import RecordedTick
-from onboard.assembly import build_rigs
 from onboard.config import Config
+from onboard.description import build_rigs, robot_of
 from onboard.inference import InlineInference, Result
 from onboard.interfaces import Policy
 from onboard.keep_out import MapZones
 from onboard.messages import Decision, Inputs, Memory, Observation, Pose, Scan, Twist
 from onboard.motion import Plant
 from onboard.mounts import Mounts
-from onboard.robot import Robot, RobotState
+from onboard.robot import RobotState
 from onboard.runtime import Runtime
 from onboard.scan import Rig, ScanMemory
 from onboard.tick import TickRecord
@@ -58,15 +58,7 @@ class Player:
         scanner = RecordedScanner(rig, self._tape, limits=False)
         limits_scanner = None if limits_rig is None else RecordedScanner(limits_rig, self._tape, limits=True)
         self._fusing = [one for one in (scanner, limits_scanner) if one is not None and not one.ready_made]
-        robot = Robot(
-            config,
-            scanner,
-            limits_scanner,
-            plant,
-            policy.initial_memory(),
-            policy.memory_reset_s,
-            zones,
-        )
+        robot = robot_of(config, (scanner, limits_scanner), plant, policy, zones)
         self._runtime = Runtime(robot, self._tape, self._tape, self._tape, self._tape)
 
     def begin(self, state: RobotState) -> None:

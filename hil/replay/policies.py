@@ -8,13 +8,13 @@ from pathlib import Path
 
 from hil.recording import Session
 from hil.replay.measure import ENGINE
-from onboard.assembly import REACTIVE, policy_maker
 from onboard.config import Config
 from onboard.errors import ConfigError, InputError
 from onboard.interfaces import Policy
 from onboard.keep_out import MapZones, decode
 from onboard.manifest import load_manifest
 from onboard.motion import Plant, load_plant
+from onboard.policies import REACTIVE, policy_maker
 from onboard.pretrained import MODEL_SUFFIX, model_path
 
 Key = tuple[str, str, str]

@@ -11,9 +11,9 @@ import numpy as np
 
 from hil.heard import Heard
 from hil.recording import KEYFRAME, TICK, Recording
-from onboard.assembly import scan_topics
 from onboard.config import Config
 from onboard.contract import ACTIONS
+from onboard.description import scan_topics
 from onboard.drivers import ros_types as ros
 from onboard.drivers.onboard_types import FixInput, GoalInput, Tick, WheelInput
 from onboard.drivers.ros_messages import rays_from_ros

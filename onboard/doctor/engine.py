@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 
-from onboard.assembly import REACTIVE, require_engine
 from onboard.config import Config
 from onboard.doctor.finding import Complaint, Finding, Level, green, judged, red
 from onboard.doctor.versions import DIGITS
@@ -15,6 +14,7 @@ from onboard.drivers.onnx_engine import OnnxEngine
 from onboard.drivers.tensorrt_engine import cached_engine
 from onboard.errors import EngineError, MissingExtraError, OnboardError
 from onboard.manifest import Manifest, check_engine, delay_complaint, load_manifest
+from onboard.policies import REACTIVE, require_engine
 from onboard.policy import ModelEngine
 from onboard.pretrained import model_path
 

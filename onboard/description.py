@@ -1,0 +1,74 @@
+"""What a configuration describes, without a device: cameras of the scans, zones of the map, the robot, its session."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from onboard import keep_out, provenance
+from onboard.config import Config, ScanSection
+from onboard.errors import ConfigError
+from onboard.interfaces import Policy
+from onboard.keep_out import MapZones
+from onboard.manifest import load_manifest
+from onboard.motion import Plant
+from onboard.mounts import Mounts
+from onboard.policies import REACTIVE
+from onboard.pretrained import model_path
+from onboard.robot import Robot
+from onboard.scan import Rig, Scanner, build_rig
+
+Scanners = tuple[Scanner, Scanner | None]
+"""Of the policy's scan, and of the limits' where that is another one."""
+
+
+def robot_of(config: Config, scanners: Scanners, plant: Plant, policy: Policy, zones: MapZones | None) -> Robot:
+    """Return the robot of a configuration. scanners: as `build_rigs` gives them; zones: as `zones_of` does."""
+    return Robot(config, *scanners, plant, policy.initial_memory(), policy.memory_reset_s, zones)
+
+
+def build_rigs(config: Config, mounts: Mounts) -> tuple[Rig, Rig | None]:
+    """Return the cameras for the policy's scan and those for the limits', None when they are the same."""
+    own = config.limits_scan
+    rig = build_rig(_chosen(mounts, config.scan, "scan"), config.scan)
+    return rig, None if own is None else build_rig(_chosen(mounts, own, "limits_scan"), own)
+
+
+def scan_topics(config: Config) -> dict[str, str]:
+    """Return the topics that scans come ready-made from, by their table of the configuration."""
+    tables = {"scan": config.scan, "limits_scan": config.limits_scan}
+    return {name: section.topic for name, section in tables.items() if section is not None and section.topic}
+
+
+def zones_of(config: Config) -> MapZones | None:
+    """Return the map's zones that are configured, None without any. Raises InputError."""
+    return keep_out.load_zones(config.zones, config.limits.v_max_mps, config.robot.footprint_radius_m)
+
+
+def session_of(config: Config) -> dict[str, str]:
+    """Return what a recording says of the robot, whole, so that a replay needs none of its files but the model."""
+    driven_by_model = config.policy.model != REACTIVE
+    return {
+        "robot": config.robot.name,
+        "configuration": json.dumps(config.model_dump(mode="json")),
+        "mounts": config.robot.mounts.read_text(),
+        "plant": config.robot.plant.read_text(),
+        "model_sha256": load_manifest(model_path(config.policy.model)).sha256 if driven_by_model else "",
+        "engine": provenance.engine(config.policy, REACTIVE),
+        "code_sha256": provenance.code_sha256(),
+        "libraries": provenance.libraries(),
+        "machine": provenance.machine(),
+        "processor": provenance.processor(),
+        **({} if (masks := zones_of(config)) is None else {"zones": keep_out.encode(masks)}),
+    }
+
+
+def _chosen(mounts: Mounts, section: ScanSection, table: str) -> Mounts:
+    """Return the mounts of a scan's cameras, none of one that comes ready-made. Raises ConfigError."""
+    if section.topic:
+        return replace(mounts, depth={})
+    unknown = [name for name in section.cameras if name not in mounts.depth]
+    if unknown:
+        raise ConfigError(f"{table}.cameras: unknown camera {unknown[0]}, {mounts.path} has {', '.join(mounts.depth)}")
+    names = section.cameras or list(mounts.depth)
+    return replace(mounts, depth={name: mounts.depth[name] for name in names})
