@@ -110,6 +110,7 @@ def course_of(setting: Setting) -> Course:
     One is kept, not more: each holds its building. Raises InputError where the rates do not fit the simulated robot.
     """
     _check_rates(setting)
+    _check_zones(setting)
     if not _LAST or not _same_course(_LAST[0][0], setting):
         _LAST.clear()
         _LAST.append((setting, make_course(setting)))
@@ -123,6 +124,12 @@ def _same_course(one: Setting, other: Setting) -> bool:
     parts = ("world", "plant", "true_plant", "mounts", "config")
     same = all(getattr(one, part) is getattr(other, part) for part in parts)
     return same and (one.body, one.scan, one.limits) == (other.body, other.scan, other.limits)
+
+
+def _check_zones(setting: Setting) -> None:
+    zones = setting.config.zones
+    if zones.keep_out is not None or zones.speed is not None:
+        raise InputError("[zones]: a drive without the runtime knows no zones of the map: drive with the runtime")
 
 
 def goal_tick(ticks_per_decision: int) -> int:

@@ -29,7 +29,7 @@ from onboard.errors import InputError
 from onboard.geometry import apply, compose, inverse
 from onboard.kernels import bins_of, planar
 from onboard.localization import LocalizationState, localised
-from onboard.map_image import OCCUPIED, check_size, read_map_image
+from onboard.map_image import MAX_CELLS, OCCUPIED, check_size, read_map_image
 from onboard.messages import Pose, Scan
 from onboard.nearby import NOWHERE, Around
 from onboard.zones import Points
@@ -200,6 +200,9 @@ def _table(layer: Layer) -> dict[str, object]:
 
 def _layer(table: dict[str, object]) -> Layer:
     x_m, y_m, yaw_rad = (float(one) for one in table["corner"])  # type: ignore[attr-defined]
-    data = zlib.decompress(base64.b64decode(str(table["data"]), validate=True))
-    percent = np.frombuffer(data, np.int8).reshape(table["shape"])  # type: ignore[call-overload]
+    rows, columns = (int(one) for one in table["shape"])  # type: ignore[attr-defined]
+    if rows < 0 or columns < 0 or rows * columns > MAX_CELLS:
+        raise ValueError(f"{columns} x {rows} cells, the limit is {MAX_CELLS}")
+    unpacked = zlib.decompressobj().decompress(base64.b64decode(str(table["data"]), validate=True), rows * columns + 1)
+    percent = np.frombuffer(unpacked, np.int8).reshape(rows, columns)
     return Layer(float(table["cell_m"]), Pose(x_m, y_m, yaw_rad), percent)  # type: ignore[arg-type]

@@ -63,7 +63,7 @@ def advance(nearby: Nearby, scan: Scan, pose: Pose, now_ns: int, remember_ns: in
     places_m, seen_ns = nearby.places_m, nearby.seen_ns
     if scan.stamp_ns != nearby.scan_ns:
         then = pose_at(track, scan.stamp_ns)
-        old = ~_in_view(scan, _from(then, places_m))
+        old = ~_judged(scan)[_bins(_from(then, places_m))]
         found = _near(scan, then)
         places_m = np.concatenate([places_m[old], found])[-MOST:]
         seen_ns = np.concatenate([seen_ns[old], np.full(len(found), scan.stamp_ns)])[-MOST:]
@@ -108,9 +108,24 @@ def _from(pose: Pose, places_m: Points) -> Points:
     return seen
 
 
+def _judged(scan: Scan) -> npt.NDArray[np.bool_]:
+    """Return (180,) of which bins a scan says what stands there: looked at, but for an empty one at the view's edge.
+
+    There one hole in an image is the whole bin, and the next scan may have it out of view.
+    """
+    looked = zones.looked(scan)
+    inside: npt.NDArray[np.bool_] = looked & np.roll(looked, 1) & np.roll(looked, -1)
+    return inside | (looked & np.isfinite(scan.ranges_m))
+
+
 def _in_view(scan: Scan, points: Points) -> npt.NDArray[np.bool_]:
-    looks: npt.NDArray[np.bool_] = zones.looked(scan)[bins_of(points[:, 0], points[:, 1])]
+    looks: npt.NDArray[np.bool_] = zones.looked(scan)[_bins(points)]
     return looks
+
+
+def _bins(points: Points) -> npt.NDArray[np.intp]:
+    bins: npt.NDArray[np.intp] = bins_of(points[:, 0], points[:, 1])
+    return bins
 
 
 def _distances_m(points: Points) -> npt.NDArray[np.float64]:

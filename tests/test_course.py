@@ -71,3 +71,10 @@ def test_rates_that_do_not_fit_are_refused_by_name(setting, message):
     course_of(SETTING)
     with pytest.raises(InputError, match=message):
         course_of(setting)
+
+
+@pytest.mark.parametrize("name", ["keep_out", "speed"])
+def test_zones_of_a_map_are_refused_where_nothing_would_heed_them(name):
+    setting = replace(SETTING, config=Config(zones={name: "mask.yaml"}))
+    with pytest.raises(InputError, match=r"\[zones\]"):
+        course_of(setting)

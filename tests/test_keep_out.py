@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
+import tracemalloc
+import zlib
+from base64 import b64encode
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,12 +23,14 @@ from hil.recording import Session
 from hil.replay.policies import recorded_zones
 from hil.robot import Senses, SimulatedRobot
 from hil.world import Body
-from onboard.assembly import check_files, session_of, zones_of
+from onboard.assembly import check_files
 from onboard.config import Config, PolicySection, ZonesSection, load_config
 from onboard.contract import ACTIONS
+from onboard.description import session_of, zones_of
 from onboard.errors import InputError
 from onboard.keep_out import ELSEWHERE, MapZones, Zone, decode, encode, fenced, free_behind_m, load_zones, zone_of
 from onboard.localization import LocalizationState
+from onboard.map_image import MAX_CELLS
 from onboard.messages import Pose, Twist
 from onboard.nearby import NOWHERE, Around
 
@@ -225,6 +231,28 @@ def test_masks_come_back_from_a_recording(tmp_path: Path) -> None:
     for text in ("", "[]", "{}x", '{"keep_out": {}}', '{"other": {}}', encode(masks).replace("eJ", "xx", 1)):
         with pytest.raises(InputError, match="not the zones of a map"):
             decode(text, ZonesSection(), V_MAX_MPS, RADIUS_M)
+
+
+#   what a recording may say that is no mask    its line
+MASKS = [
+    ("more cells than a map may have",  {"shape": [5001, 5000]},                          "5000 x 5001 cells"),
+    ("less than no cells",              {"shape": [-1, -1]},                              "-1 x -1 cells"),
+    ("other bytes than cells",          {"shape": [3, 3]},                                "cannot reshape"),
+    ("bytes without end",               {"data": b64encode(zlib.compress(bytes(10**8))).decode()}, "cannot reshape"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("what", "said", "line"), MASKS, ids=[row[0] for row in MASKS])
+def test_a_recorded_mask_is_unpacked_within_bounds(
+    tmp_path: Path, what: str, said: dict[str, object], line: str
+) -> None:
+    table = json.loads(encode(loaded(keep_out=mask(tmp_path, "keep", block((5.0, 7.0))))))
+    table["keep_out"] |= said
+    tracemalloc.start()
+    with pytest.raises(InputError, match=line):
+        decode(json.dumps(table), ZonesSection(), V_MAX_MPS, RADIUS_M)
+    assert tracemalloc.get_traced_memory()[1] < MAX_CELLS
+    tracemalloc.stop()
 
 
 def test_a_replay_takes_the_zones_from_the_recording(tmp_path: Path) -> None:

@@ -88,6 +88,25 @@ def test_how_long_it_is_remembered(what: str, scan: Scan, pose: Pose, kept: bool
     assert len(around(nearby, scan, pose).out_of_view) == kept
 
 
+EDGE = on_bin(37.0, 0.5)
+
+#   what stands at the edge of the view          the second scan there                  still remembered
+AT_THE_EDGE = [
+    ("a hole in the image where the post is",    scan_of(stamp_ns=2 * TICK_NS, looks_deg=AHEAD_DEG),               1),
+    ("seen again, a little farther",             scan_of(on_bin(37.0, 0.6), stamp_ns=2 * TICK_NS,
+                                                         looks_deg=AHEAD_DEG),                                     1),
+    ("only what is behind it",                   scan_of(on_bin(37.0, 5.0), stamp_ns=2 * TICK_NS,
+                                                         looks_deg=AHEAD_DEG),                                     0),
+    ("a hole, well within the view",             scan_of(stamp_ns=2 * TICK_NS, looks_deg=(-60.0, 60.0)),           0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("what", "scan", "places"), AT_THE_EDGE, ids=[row[0] for row in AT_THE_EDGE])
+def test_an_empty_bin_at_the_edge_of_the_view_says_nothing(what: str, scan: Scan, places: int) -> None:
+    nearby = after((scan_of(EDGE, looks_deg=AHEAD_DEG), ORIGIN), (scan, ORIGIN))
+    assert len(nearby.places_m) == places
+
+
 def test_what_is_in_view_is_the_scans_to_say() -> None:
     nearby = after((scan_of(POST), ORIGIN))
     assert len(nearby.places_m) == 1
