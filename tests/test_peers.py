@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from loopback import DOMAIN, PATIENCE_S, SECTION
 from structlog.testing import capture_logs
@@ -46,7 +48,7 @@ def test_another_writer_is_seen_with_its_name_and_seen_to_go(wires, name, topic)
     other.writer(name)
     (rival,) = seen(peers, 1)
     assert rival.topic == topic
-    assert "process" in rival.who
+    assert f"pid {os.getpid()}" in rival.who
     other.close()
     assert seen(peers, 0) == ()
 

@@ -109,7 +109,7 @@ def look_around(section: DdsSection, seconds: float) -> Graph:
         raise DriverError(f"dds: domain {domain} cannot be looked at: {error}") from error
     own = str(participant.guid)
     return Graph(
-        {str(one.key): _member(one) for one in members if str(one.key) != own},
+        {str(one.key): member_of(one) for one in members if str(one.key) != own},
         tuple(
             _endpoint(one, writes)
             for ends, writes in ((writers, True), (others, False))
@@ -128,7 +128,8 @@ def _alive(reader: BuiltinDataReader) -> list[Any]:
     return [one for one in reader.read(BATCH) if one.sample_info.instance_state == InstanceState.Alive]
 
 
-def _member(sample: Any) -> Member:
+def member_of(sample: Any) -> Member:
+    """Return the participant in a sample of discovery."""
     key, qos = str(sample.key), cast(Qos, sample.qos)
     told = {policy.key: printable(policy.value) for policy in qos if hasattr(policy, "propagate")}
     host, process, pid = (told.get(name, "") for name in ("__Hostname", "__ProcessName", "__Pid"))

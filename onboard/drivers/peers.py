@@ -18,7 +18,7 @@ import structlog
 from cyclonedds.builtin import BuiltinDataReader, BuiltinTopicDcpsParticipant, BuiltinTopicDcpsPublication
 from cyclonedds.core import DDSException, InstanceState
 
-from onboard.drivers.dds_graph import printable
+from onboard.drivers.dds_graph import member_of
 from onboard.drivers.dds_topics import dds_topic, ros_topic
 from onboard.drivers.wire import Wire
 from onboard.errors import DriverError
@@ -80,13 +80,10 @@ class Peers:
             self._rivals[endpoint.key] = Rival(self._watched[endpoint.topic_name], self._name(endpoint.participant_key))
 
     def _name(self, key: Any) -> str:
-        """Return what a participant says of itself: process, its number and its host, as far as its DDS tells."""
+        """Return what a participant says of itself, as far as its DDS tells."""
         for member in self._members.read(BATCH):
             if member.key == key and member.qos is not None:
-                told = {policy.key: policy.value for policy in member.qos if hasattr(policy, "propagate")}
-                process, pid, host = (told.get(f"__{part}", "") for part in ("ProcessName", "Pid", "Hostname"))
-                if process:
-                    return printable(f"{process} (process {pid} on {host})")
+                return str(member_of(member))
         return f"participant {key}"
 
 
