@@ -21,7 +21,7 @@ from engines.model_files import staged
 from engines.network import PAPER_VARIANT, PolicyNetwork, Variant, Widths, untrained
 from engines.policy_file import DELAY_TICKS, MEMORY_RESET_S, PolicyFile
 from onboard import __version__
-from onboard.config import RatesSection, validation_line
+from onboard.config import RatesSection
 from onboard.contract import CONTRACT_VERSION, INPUTS, OUTPUTS, TensorType
 from onboard.drivers.onnx_engine import OnnxEngine
 from onboard.errors import DisagreementError, InputError
@@ -38,6 +38,7 @@ from onboard.manifest import (
 from onboard.messages import Observation
 from onboard.parity import PARITY_STEPS, Parity, compare
 from onboard.policy import NetworkPolicy
+from onboard.toml_file import validation_line
 
 OPSET = 17
 """Known to TensorRT 8.6 and 10 and to every ONNX Runtime since 1.12."""

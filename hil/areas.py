@@ -25,8 +25,8 @@ from hil.furniture import furnish, furnish_cells, item_count
 from hil.furniture_kinds import KINDS
 from hil.maps import World
 from hil.routes import indoor_cells
-from onboard.config import Finite, NonNegative, Section, read_toml, validation_line
 from onboard.errors import InputError
+from onboard.toml_file import Finite, NonNegative, Section, read_toml, validation_line
 
 KIND_NAMES = tuple(kind.name for kind in KINDS)
 MAX_COUNT = 10_000

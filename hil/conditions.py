@@ -14,10 +14,11 @@ from hil.crowd_file import MOST_CHARACTERS
 from hil.noise import DECISION_S, FIX_PERIOD_S, FIX_SD, PRINTED_FIX_SD
 from hil.robot import Senses
 from hil.setting import Setting
-from onboard.config import Config, NonNegative, Positive, RatesSection, ScanSection, Section, read_toml, validation_line
+from onboard.config import Config, RatesSection, ScanSection
 from onboard.errors import ConfigError, InputError
 from onboard.motion import Axis, Plant
 from onboard.mounts import Mounts
+from onboard.toml_file import NonNegative, Positive, Section, read_toml, validation_line
 
 CONDITIONS_FILE = Path(__file__).parent / "conditions.toml"
 ORDINARY = "robot"

@@ -23,8 +23,8 @@ from pydantic import Field, ValidationError
 from hil.maps import World
 from hil.routes import Episode, FreeSpace, shortest_path
 from hil.walkers import CLEAR_M, KINDS, Crowd, Point, crowd_of, make_crowd, walking_space
-from onboard.config import Finite, Positive, Section, read_toml, validation_line
 from onboard.errors import InputError
+from onboard.toml_file import Finite, Positive, Section, read_toml, validation_line
 
 MOST_CHARACTERS = 200
 """Of each kind, drawn by seed."""

@@ -22,8 +22,8 @@ import numpy.typing as npt
 from pydantic import Field, ValidationError
 
 from hil.depth_kernels import hide_unseen, noisy_units, smooth_field
-from onboard.config import NonNegative, Positive, Section, read_toml, validation_line
 from onboard.errors import ConfigError
+from onboard.toml_file import NonNegative, Positive, Section, read_toml, validation_line
 
 NUMBERS_FILE = Path(__file__).parent / "depth_noise.toml"
 NEVER = 1e-9

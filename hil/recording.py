@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from hil.heard import Heard
 from hil.record_chunks import MOST_BYTES, messages_of, metadata_of
-from onboard.config import Config, validation_line
+from onboard.config import Config
 from onboard.description import scan_topics
 from onboard.drivers.dds_topics import CAMERA, TOPICS, ros_topic, scan_source
 from onboard.drivers.onboard_types import Tick
@@ -34,6 +34,7 @@ from onboard.record_file import SESSION
 from onboard.record_summary import MAGIC
 from onboard.repair import is_finished
 from onboard.scheduler import NS_PER_S
+from onboard.toml_file import validation_line
 
 TICK, KEYFRAME = "tick", "keyframe"
 KINDS: dict[str, type[IdlStruct]] = {**BY_ROS_NAME, ros_name(Tick): Tick}

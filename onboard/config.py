@@ -5,32 +5,16 @@ Relative paths that the file states are taken from the folder of the file; defau
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from onboard.errors import ConfigError
 from onboard.pretrained import is_name
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from onboard.toml_file import Fraction, NonNegative, Positive, Section, read_toml, validation_line
 
 DEFAULT_ROBOT = Path(__file__).parent / "robots" / "default"
-
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Finite = Annotated[float, Field(allow_inf_nan=False)]
-NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Fraction = Annotated[float, Field(ge=0, le=1)]
-
-
-class Section(BaseModel):
-    """A table of the configuration: frozen, and a key that it does not know is an error."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class RobotSection(Section):
@@ -71,8 +55,8 @@ class CamerasSection(Section):
     """
 
     source: Literal["realsense", "dds", "none"] = "dds"
-    sources: dict[str, Literal["realsense", "dds", "none"]] = {}
-    recordings: dict[str, Path] = {}
+    sources: dict[str, Literal["realsense", "dds", "none"]] = Field(default_factory=dict)
+    recordings: dict[str, Path] = Field(default_factory=dict)
     loop_recordings: bool = False
     fps: int = Field(30, ge=1)
     stale_ms: Positive = 300.0
@@ -103,9 +87,9 @@ class ScanSection(Section):
     near_m: NonNegative = 0.1
     far_m: Positive = 10.0
     history: int = Field(1, ge=1, le=30)
-    cameras: list[str] = []
+    cameras: list[str] = Field(default_factory=list)
     """Names of the mounts that it is fused from; empty means all."""
-    body_boxes_m: list[tuple[float, float, float, float, float, float]] = []
+    body_boxes_m: list[tuple[float, float, float, float, float, float]] = Field(default_factory=list)
     """Boxes of the robot's own body in the base frame, (x_min, y_min, z_min, x_max, y_max, z_max) [m]."""
 
     @model_validator(mode="after")
@@ -237,10 +221,10 @@ class DdsSection(Section):
 
     domain: int | None = Field(None, ge=0, le=232)
     interface: str = "lo"
-    peers: list[str] = ["127.0.0.1"]
+    peers: list[str] = Field(["127.0.0.1"])
     multicast: bool = False
     namespace: str = ""
-    remap: dict[str, str] = {}
+    remap: dict[str, str] = Field(default_factory=dict)
     stamped_cmd_vel: bool = False
     publish_tf: bool = True
     resend: bool = False
@@ -291,27 +275,6 @@ class Config(Section):
     goal: GoalSection = GoalSection()
     dds: DdsSection = DdsSection()
     record: RecordSection = RecordSection()
-
-
-def read_toml(path: Path) -> dict[str, Any]:
-    """Return the table in a TOML file. Raises ConfigError that names the file and, where known, the line."""
-    try:
-        with path.open("rb") as file:
-            return tomllib.load(file)
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: not valid TOML: {error}") from error
-
-
-def validation_line(path: Path, error: ValidationError) -> str:
-    """Return pydantic's first complaint as one line: file, field, value, limit."""
-    first = error.errors()[0]
-    where = ".".join(str(part) for part in first["loc"]) or "file"
-    if first["type"] == "extra_forbidden":
-        return f"{path}: unknown key {where}"
-    value = "" if first["type"] in ("missing", "value_error") else f" (is {first['input']!r})"
-    return f"{path}: {where}: {first['msg']}{value}"
 
 
 def load_config(path: Path | None) -> Config:

@@ -9,10 +9,10 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
-from onboard.config import Positive, Section, validation_line
 from onboard.contract import CONTRACT_VERSION, INPUTS, MEMORY_TENSORS, OUTPUTS, REQUIRED_OUTPUTS, Tensor, TensorType
 from onboard.errors import ConfigError, EngineError
 from onboard.onnx_file import weight_types
+from onboard.toml_file import Positive, Section, validation_line
 
 Weights = Literal["float32", "float16"]
 

@@ -18,8 +18,8 @@ import yaml
 from PIL import Image, UnidentifiedImageError
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from onboard.config import Finite, Fraction, Positive, Section, validation_line
 from onboard.errors import InputError
+from onboard.toml_file import Finite, Fraction, Positive, Section, validation_line
 
 MAX_CELLS = 25_000_000
 """Furnished, a cell of a world takes 34 bytes: below 1 GB with all that is made of it."""

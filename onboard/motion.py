@@ -22,9 +22,9 @@ import numpy.typing as npt
 from numba import njit
 from pydantic import ValidationError, model_validator
 
-from onboard.config import Finite, NonNegative, Positive, Section, read_toml, validation_line
 from onboard.errors import ConfigError
 from onboard.messages import STOP, Pose, Twist
+from onboard.toml_file import Finite, NonNegative, Positive, Section, read_toml, validation_line
 
 
 class Axis(Section):

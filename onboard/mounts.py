@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, ValidationError, field_validator
 
-from onboard.config import Finite, Positive, Section, read_toml, validation_line
 from onboard.errors import ConfigError
 from onboard.geometry import rotation_from_quaternion
+from onboard.toml_file import Finite, Positive, Section, read_toml, validation_line
 
 QUATERNION_TOLERANCE = 1e-3
 

@@ -15,13 +15,14 @@ import numpy.typing as npt
 from PIL import Image
 from pydantic import ValidationError
 
-from onboard.config import ScanSection, validation_line
+from onboard.config import ScanSection
 from onboard.errors import InputError
 from onboard.geometry import IDENTITY
 from onboard.messages import DepthFrame, Scan
 from onboard.mounts import load_mounts
 from onboard.scan import Rig, ScanMemory, build_rig, fitting_view, fuse
 from onboard.scan_plot import draw_scan
+from onboard.toml_file import validation_line
 
 RECORDINGS = (".db3", ".bag")
 STANDARD_OUTPUT = "-"

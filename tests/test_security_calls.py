@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from onboard.config import read_toml
+from onboard.toml_file import read_toml
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("onboard", "engines", "calib", "hil")

@@ -12,9 +12,10 @@ from pydantic import Field, ValidationError
 from engines.train.config import TrainConfig, load_train_config
 from hil.conditions import load_conditions
 from hil.evaluate.episode_driver import RobotFiles, robot_files
-from onboard.config import DEFAULT_ROBOT, Section, load_config, read_toml, validation_line
+from onboard.config import DEFAULT_ROBOT, load_config
 from onboard.errors import ConfigError, InputError
 from onboard.motion import load_plant
+from onboard.toml_file import Section, read_toml, validation_line
 
 AGENTS_FILE = Path(__file__).parent / "agents.toml"
 OWN = "own"

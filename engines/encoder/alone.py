@@ -18,8 +18,8 @@ from engines.encoder.picture import save_sheet
 from engines.encoder.report import evaluate_encoder, load_predictor, predict, report_views
 from engines.encoder.training import Report, train_encoder
 from engines.network import Widths
-from onboard.config import read_toml, validation_line
 from onboard.errors import ConfigError, InputError
+from onboard.toml_file import read_toml, validation_line
 
 SHEET_SORT, SHEET_VIEWS = "unseen", 24
 LINE_EVERY = 25

@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from onboard.config import DEFAULT_ROBOT, Fraction, NonNegative, Positive, Section
+from onboard.config import DEFAULT_ROBOT
+from onboard.toml_file import Fraction, NonNegative, Positive, Section
 
 Count = Annotated[int, Field(ge=1)]
 Spread = Annotated[float, Field(ge=0.0, lt=1.0)]

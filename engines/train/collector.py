@@ -20,7 +20,7 @@ from engines.train.sequences import COMPASS, TARGETS, WEIGHT, Recorder, Run
 from engines.train.student import Student
 from hil.episode_sets import RESERVED_SEEDS
 from hil.setting import Setting
-from onboard.config import Fraction, Positive, Section
+from onboard.toml_file import Fraction, Positive, Section
 
 Weights = Mapping[str, npt.NDArray[np.float32]]
 

@@ -22,10 +22,11 @@ from hil.evaluate.episode_driver import robot_files
 from hil.maps import world_of_walls
 from hil.setting import Setting
 from onboard import __version__
-from onboard.config import Config, Fraction, Positive, Section, load_config, read_toml, validation_line
+from onboard.config import Config, load_config
 from onboard.errors import ConfigError, InputError
 from onboard.geometry import IDENTITY
 from onboard.manifest import sha256_of
+from onboard.toml_file import Fraction, Positive, Section, read_toml, validation_line
 
 DEFAULT = Path(__file__).parent / "default.toml"
 SIZES: dict[str, Widths] = {"paper": PAPER, "small": replace(PAPER, memory_layers=1, memory=512), "tiny": TINY}

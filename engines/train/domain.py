@@ -21,9 +21,10 @@ from hil.routes import Episode
 from hil.setting import Setting
 from hil.textures import draw_look
 from hil.walkers import Crowd
-from onboard.config import Fraction, NonNegative, RatesSection, Section
+from onboard.config import RatesSection
 from onboard.errors import ConfigError, InputError
 from onboard.motion import Axis, Plant
+from onboard.toml_file import Fraction, NonNegative, Section
 
 Range = tuple[float, float]
 Spread = Annotated[float, Field(ge=0.0, lt=1.0)]

@@ -23,10 +23,10 @@ from hil.routes import Episode, FreeSpace, distance_field, free_space, is_indoor
 from hil.setting import Setting
 from hil.walkers import walking_space
 from hil.world import Body
-from onboard.config import Fraction, Positive, Section
 from onboard.errors import InputError
 from onboard.geometry import compose, wrap
 from onboard.messages import Pose
+from onboard.toml_file import Fraction, Positive, Section
 
 DETOUR = 1.15
 """A way longer than the straight line by this factor leads around something."""

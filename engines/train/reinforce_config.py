@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from onboard.config import Fraction, NonNegative, Positive, Section
+from onboard.toml_file import Fraction, NonNegative, Positive, Section
 
 
 class RewardSection(Section):
