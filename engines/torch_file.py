@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import struct
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +14,11 @@ import torch
 
 from onboard.errors import InputError
 
-_DAMAGED = (pickle.UnpicklingError, EOFError, KeyError, RuntimeError, TypeError, ValueError)
+_DAMAGED = (
+    pickle.UnpicklingError, AssertionError, AttributeError, EOFError, LookupError, MemoryError, OverflowError,
+    RuntimeError, TypeError, ValueError, struct.error, zipfile.BadZipFile,
+)  # fmt: skip
+"""What torch's own unpickler raises where a file is damaged."""
 
 
 def write_torch(file: Path, table: Mapping[str, Any]) -> None:

@@ -121,9 +121,18 @@ def _scene(path: Path) -> Any:
         return trimesh.load(path, force="scene", process=False, skip_materials=True)
     except ModuleNotFoundError as error:
         raise MissingExtraError("pycollada", "mesh") from error
-    except READ_ERRORS as error:
+    except (*READ_ERRORS, *_collada_errors()) as error:
         reason = getattr(error, "strerror", None) or " ".join(f"{type(error).__name__}: {error}".split())
         raise InputError(f"{path}: cannot be read as a mesh: {reason}") from error
+
+
+def _collada_errors() -> tuple[type[Exception], ...]:
+    """Return pycollada's own errors."""
+    try:
+        from collada.common import DaeError
+    except ModuleNotFoundError:
+        return ()
+    return (DaeError,)
 
 
 def _up_and_unit(path: Path) -> tuple[npt.NDArray[np.float64], float]:

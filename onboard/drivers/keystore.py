@@ -16,6 +16,7 @@ from onboard.errors import InputError, MissingExtraError
 
 try:
     from cryptography import x509
+    from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.hazmat.primitives.serialization import pkcs7
@@ -51,8 +52,8 @@ class Authority:
                 self._make()
             key = serialization.load_pem_private_key((folder / CA_KEY).read_bytes(), None)
             self._certificate = x509.load_pem_x509_certificate((folder / CA_CERTIFICATE).read_bytes())
-        except (OSError, ValueError, TypeError) as error:
-            raise InputError(f"{folder}: no certificate authority: {error}") from error
+        except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as error:
+            raise InputError(f"{folder}: no certificate authority: {' '.join(str(error).split())}") from error
         if not isinstance(key, ec.EllipticCurvePrivateKey):
             raise InputError(f"{folder / CA_KEY}: an elliptic curve key is wanted")
         self._key = key
