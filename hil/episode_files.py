@@ -151,7 +151,7 @@ def load_episodes(file_or_map: str | Path, folder: Path = EPISODES_FOLDER) -> Ep
         placed_by, density = int(furniture["seed"]), float(furniture["density"])
     except OSError as error:
         raise InputError(f"{file}: cannot be read: {error.strerror}") from error
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise InputError(f"{file}: not a file of episodes: {error!r}") from error
     if not episodes:
         raise InputError(f"{file}: holds no episode")

@@ -80,7 +80,7 @@ def driven_by(config: Path, environment: Mapping[str, str] = os.environ) -> Driv
         try:
             told = json.loads(note.read_text(encoding="utf-8"))
             return Driven(DdsSection.model_validate(told["dds"]), OdometrySection.model_validate(told["odometry"]))
-        except (OSError, ValueError, KeyError, TypeError, ValidationError) as error:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError, ValidationError) as error:
             log.warning("note_not_read", file=str(note), error=type(error).__name__)
     loaded = load_config(config)
     return Driven(loaded.dds, loaded.odometry)

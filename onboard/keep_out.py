@@ -29,7 +29,15 @@ from onboard.errors import InputError
 from onboard.geometry import apply, compose, inverse
 from onboard.kernels import bins_of, planar
 from onboard.localization import LocalizationState, localised
-from onboard.map_image import MAX_CELLS, OCCUPIED, check_size, read_map_image
+from onboard.map_image import (
+    MAX_CELLS,
+    MAX_COORDINATE_M,
+    MAX_RESOLUTION_M,
+    MIN_RESOLUTION_M,
+    OCCUPIED,
+    check_size,
+    read_map_image,
+)
 from onboard.messages import Pose, Scan
 from onboard.nearby import NOWHERE, Around
 from onboard.zones import Points
@@ -150,7 +158,7 @@ def decode(text: str, section: ZonesSection, v_max_mps: float, footprint_radius_
         keep_out, speed = (layers.pop(name, None) for name in LAYERS)
         if layers:
             raise ValueError(f"unknown layer {next(iter(layers))}")
-    except (ValueError, TypeError, KeyError, AttributeError, zlib.error) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError, zlib.error) as error:
         raise InputError(f"not the zones of a map: {error}") from error
     return _zones(keep_out, speed, section.required, v_max_mps, footprint_radius_m)
 
@@ -200,9 +208,13 @@ def _table(layer: Layer) -> dict[str, object]:
 
 def _layer(table: dict[str, object]) -> Layer:
     x_m, y_m, yaw_rad = (float(one) for one in table["corner"])  # type: ignore[attr-defined]
+    cell_m = float(table["cell_m"])  # type: ignore[arg-type]
+    near = all(abs(one) <= MAX_COORDINATE_M for one in (x_m, y_m, yaw_rad))
+    if not near or not MIN_RESOLUTION_M <= cell_m <= MAX_RESOLUTION_M:
+        raise ValueError(f"cells of {cell_m:g} m from ({x_m:g}, {y_m:g}, {yaw_rad:g}) on are none of a map")
     rows, columns = (int(one) for one in table["shape"])  # type: ignore[attr-defined]
     if rows < 0 or columns < 0 or rows * columns > MAX_CELLS:
         raise ValueError(f"{columns} x {rows} cells, the limit is {MAX_CELLS}")
     unpacked = zlib.decompressobj().decompress(base64.b64decode(str(table["data"]), validate=True), rows * columns + 1)
     percent = np.frombuffer(unpacked, np.int8).reshape(rows, columns)
-    return Layer(float(table["cell_m"]), Pose(x_m, y_m, yaw_rad), percent)  # type: ignore[arg-type]
+    return Layer(cell_m, Pose(x_m, y_m, yaw_rad), percent)

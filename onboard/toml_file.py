@@ -34,7 +34,7 @@ def read_toml(path: Path) -> dict[str, Any]:
             return tomllib.load(file)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # numbers of 5000 digits and arrays in arrays too
         raise ConfigError(f"{path}: not valid TOML: {error}") from error
 
 

@@ -148,7 +148,7 @@ def _episodes_in(file: Path) -> list[Any]:
         table = json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"{file}: cannot be read: {error.strerror}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{file}: not valid JSON: {error}") from error
     if not isinstance(table, dict):
         return []
@@ -169,7 +169,7 @@ def _digest(file: Path) -> str:
         raise InputError(f"{file}: cannot be read: {getattr(error, 'strerror', None) or 'not text'}") from error
     try:
         table = json.loads(text) if file.suffix == EPISODES_SUFFIX else yaml.safe_load(text)
-    except (ValueError, yaml.YAMLError):
+    except (ValueError, yaml.YAMLError, RecursionError):
         table = None  # Whoever reads it says what is wrong.
     named = (table.get("map") or table.get("image")) if isinstance(table, dict) else None
     if named is not None and (beside := file.parent / str(named)).is_file():

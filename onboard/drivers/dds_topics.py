@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from onboard.config import DdsSection
 from onboard.errors import ConfigError
 
-MAX_DOMAIN = 232
+MAX_DOMAIN, MAX_DIGITS = 232, 9
 ROS_NAME = re.compile(r"/?[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z_][A-Za-z0-9_]*)*")
 
 
@@ -199,6 +199,8 @@ def domain_id(section: DdsSection, environment: Mapping[str, str] = os.environ) 
     if section.domain is not None:
         return section.domain
     text = environment.get("ROS_DOMAIN_ID", "").strip() or "0"
-    if not text.isascii() or not text.isdigit() or int(text) > MAX_DOMAIN:
-        raise ConfigError(f"ROS_DOMAIN_ID: {text!r} is not a domain, a whole number from 0 to {MAX_DOMAIN}")
+    if not text.isascii() or not text.isdigit() or len(text) > MAX_DIGITS or int(text) > MAX_DOMAIN:
+        raise ConfigError(
+            f"ROS_DOMAIN_ID: {text[:MAX_DIGITS]!r} is not a domain, a whole number from 0 to {MAX_DOMAIN}"
+        )
     return int(text)

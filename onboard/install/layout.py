@@ -112,7 +112,7 @@ def read_marker(folder: Path) -> Version | None:
     try:
         value = json.loads((folder / MARKER).read_text(encoding="utf-8"))
         return Version(folder.name, str(value["release"]), str(value["source"]))
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
 
