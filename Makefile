@@ -34,8 +34,8 @@ test-long: $(VENV)/.dev $(ROS_VENV)/.ready ## run the tests that take minutes
 	@$(BIN)/pytest -q -m long $(ARGS)
 
 .PHONY: fuzz
-fuzz: $(VENV)/.dev ## feed damaged bytes to every parser for minutes (FUZZ_EXAMPLES=20000 of each)
-	@FUZZ_EXAMPLES=$${FUZZ_EXAMPLES:-20000} $(BIN)/pytest -q --timeout 900 tests/test_fuzz.py $(ARGS)
+fuzz: $(VENV)/.dev ## feed damaged bytes to every parser, FUZZ_SECONDS each (600); ARGS='"serial frames"' takes one
+	@PYTHONPATH=. $(BIN)/python tests/fuzz_run.py --seconds $${FUZZ_SECONDS:-600} $(ARGS)
 
 .PHONY: lock
 lock: $(AUDIT_VENV)/.ready ## write the versions and hashes of everything that the robot installs

@@ -1,0 +1,210 @@
+"""Files that others have made, or that a crash has left, as rows of `fuzz_parsers.Parser`; recordings are elsewhere."""
+
+from __future__ import annotations
+
+import datetime
+import io
+import json
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+from pathlib import Path
+
+import numpy as np
+from fuzz_bytes import damaged
+from fuzz_parsers import InFile, Parser
+from hypothesis import strategies as st
+from install_rig import wheel
+from PIL import Image
+from test_mesh import TO_Y_UP, as_collada, boxes
+
+from engines.torch_file import read_torch, write_torch
+from engines.train.config import load_train_config
+from hil.areas import load_areas
+from hil.conditions import CONDITIONS_FILE, load_conditions
+from hil.crowd_file import load_crowd
+from hil.depth_noise import NUMBERS_FILE, load_depth_noise
+from hil.episode_files import load_episodes
+from hil.evaluate.sets import find_sets
+from hil.maps import load_map
+from hil.mesh import load_mesh
+from hil.ros_map import load_ros_map
+from hil.routes import FreeSpace
+from hil.vector_map import load_vector_map
+from hil.walkers import walking_space
+from hil.world import Body
+from onboard.config import DEFAULT_ROBOT, ZonesSection, load_config
+from onboard.drivers.keystore import CA_CERTIFICATE, CA_KEY, Authority
+from onboard.install.layout import MARKER, read_marker
+from onboard.install.wheel import Choice, read_wheel
+from onboard.keep_out import load_zones, zone_of
+from onboard.localization import LocalizationState
+from onboard.manifest import load_manifest
+from onboard.messages import Pose
+from onboard.motion import load_plant
+from onboard.mounts import calibration_dates, load_mounts
+from onboard.onnx_file import weight_types
+from onboard.pretrained import model_path
+from onboard.scan_file import read_depth_png
+
+MODEL = model_path("onboard-v1")
+MANIFEST = "m.onnx.manifest.json"
+MODEL_HEAD = 4096
+MAP = "map.yaml"
+MAP_YAML = (
+    b"image: map.pgm\nresolution: 0.05\norigin: [0.0, 0.0, 0.0]\nnegate: 0\noccupied_thresh: 0.65\nfree_thresh: 0.2\n"
+)
+SMALL_MAP = "home"
+NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.timezone.utc)
+V_MAX_MPS, RADIUS_M = 1.0, 0.25
+CROWD = (
+    b'[[character]]\nkind = "pedestrian"\nspeed_mps = 1.2\nwaypoints_m = [[1.0, 2.0], [2.0, 2.0]]\n'
+    b'[[character]]\nkind = "robot"\nspeed_mps = 0.5\nwaypoints_m = [[3.0, 2.0], [3.5, 2.5], [3.0, 2.0]]\n'
+)
+EPISODES = {
+    "made_by": "a test", "map": SMALL_MAP, "building": "a home", "split": "train", "seed": 1,
+    "furniture": {"seed": 1, "density": 1.0},
+    "episodes": [{"start_x_y_yaw": [1.0, 2.0, 0.5], "goal_x_y": [3.0, 2.0], "geodesic_m": 2.1, "straight_m": 2.0}],
+}  # fmt: skip
+AREAS = b'[[area]]\nname = "hall"\nrectangle_m = [0.0, 0.0, 5.0, 4.0]\ncount = 3\n'
+
+
+# ---- seeds
+
+
+def image(name: str, mode: str = "L") -> bytes:
+    """Return a small image in the format of a file's name, three greys in it."""
+    pixels = np.full((9, 12), 254, np.uint8)
+    pixels[0], pixels[:, 0], pixels[4, 4] = 0, 0, 205
+    stream = io.BytesIO()
+    Image.fromarray(pixels).convert(mode).save(stream, Path(name).suffix[1:].replace("pgm", "ppm"))
+    return stream.getvalue()
+
+
+def depth_png() -> bytes:
+    """Return a depth image as `onboard scan` takes it."""
+    stream = io.BytesIO()
+    Image.fromarray(np.arange(48, dtype=np.uint16).reshape(6, 8)).save(stream, "png")
+    return stream.getvalue()
+
+
+def mesh_in(suffix: str, folder: Path) -> bytes:
+    """Return the room of `test_mesh` in a format."""
+    file = folder / f"room{suffix}"
+    if suffix == ".dae":
+        as_collada(file, "Z_UP", 1.0, None)
+    elif suffix == ".obj":
+        boxes().export(file)
+    else:
+        boxes(TO_Y_UP).export(file)
+    return file.read_bytes()
+
+
+def of_mesh(suffix: str, folder: Path) -> st.SearchStrategy[bytes]:
+    return damaged(mesh_in(suffix, folder))
+
+
+@cache
+def authority(folder: Path) -> tuple[bytes, bytes]:
+    """Return key and certificate of an authority."""
+    Authority(folder / "keys", NOW)
+    return (folder / "keys" / CA_KEY).read_bytes(), (folder / "keys" / CA_CERTIFICATE).read_bytes()
+
+
+def a_checkpoint(folder: Path) -> bytes:
+    import torch
+
+    write_torch(folder / "c.pt", {"form": "x", "step": 3, "weights": {"a": torch.ones(2)}})
+    return (folder / "c.pt").read_bytes()
+
+
+# ---- readers
+
+
+@cache
+def home() -> FreeSpace:
+    return walking_space(load_map(SMALL_MAP))
+
+
+def mounts(path: Path) -> None:
+    load_mounts(path)
+    calibration_dates(path)
+
+
+def masks(path: Path) -> None:
+    """Load a mask as keep-out and as speed zone, and ask it where a robot stands."""
+    for section in (ZonesSection(keep_out=path.with_name(MAP)), ZonesSection(speed=path.with_name(MAP))):
+        found = load_zones(section, V_MAX_MPS, RADIUS_M)
+        for x_m in (0.1, 0.3, -5.0):
+            zone_of(found, LocalizationState(map_from_base=Pose(x_m, 0.2, 0.4), covariance=np.eye(5) * 1e-4))
+
+
+def keys(other: Path, path: Path) -> None:
+    """Sign with an authority one of whose files is damaged, and make a member."""
+    folder = path.parents[1]
+    key, certificate = authority(folder.parent)
+    content = {CA_KEY: key, CA_CERTIFICATE: certificate}[other]
+    (folder / other).parent.mkdir(parents=True, exist_ok=True)
+    (folder / other).write_bytes(content)
+    one = Authority(folder, NOW)
+    one.sign("<dds/>")
+    one.member("robot")
+
+
+def choice() -> Choice:
+    return Choice("", None, False, Path("/usr/bin/python3"))
+
+
+def train_config(path: Path) -> None:
+    load_train_config(path)
+
+
+def fixed(*seeds: bytes) -> Callable[[Path], st.SearchStrategy[bytes]]:
+    return lambda folder: damaged(*seeds)
+
+
+def default(name: str) -> bytes:
+    return (DEFAULT_ROBOT / name).read_bytes()
+
+
+def shipped(paths: Sequence[Path]) -> Callable[[Path], st.SearchStrategy[bytes]]:
+    return fixed(*(path.read_bytes() for path in paths))
+
+
+HIL = NUMBERS_FILE.parent
+PARSERS = (
+    Parser("configuration", fixed(default("onboard.toml"), b"[dds]\ndomain = 3\npeers = []\n"),
+           InFile("robot.toml", load_config)),
+    Parser("mounts", fixed(default("mounts.toml")), InFile("mounts.toml", mounts)),
+    Parser("plant", fixed(default("plant.toml")), InFile("plant.toml", load_plant)),
+    Parser("manifest", shipped([MODEL.with_name(f"{MODEL.name}.manifest.json")]),
+           InFile(MANIFEST, lambda path: load_manifest(path.with_name("m.onnx")), {"m.onnx": b""})),
+    Parser("model", fixed(MODEL.read_bytes()[:MODEL_HEAD]), InFile("m.onnx", weight_types)),
+    Parser("map table", fixed(MAP_YAML), InFile(MAP, load_ros_map, {"map.pgm": image("map.pgm")})),
+    Parser("map image", fixed(image("m.pgm"), image("m.png"), image("m.png", "RGBA"), image("m.bmp")),
+           InFile("map.pgm", lambda path: load_ros_map(path.with_name(MAP)), {MAP: MAP_YAML})),
+    Parser("vector map", shipped([HIL / "maps_data" / f"{SMALL_MAP}.json"]), InFile("map.json", load_vector_map)),
+    *(Parser(f"mesh {suffix[1:]}", partial(of_mesh, suffix), InFile(f"room{suffix}", load_mesh))
+      for suffix in (".obj", ".glb", ".dae")),
+    Parser("zone table", fixed(MAP_YAML, MAP_YAML + b"mode: scale\n"),
+           InFile(MAP, masks, {"map.pgm": image("map.pgm")})),
+    Parser("zone mask", fixed(image("m.pgm"), image("m.png", "LA")),
+           InFile("map.pgm", masks, {MAP: MAP_YAML + b"mode: scale\n"})),
+    Parser("areas", fixed(AREAS), InFile("areas.toml", load_areas)),
+    Parser("crowd", fixed(CROWD), InFile("crowd.toml", lambda path: load_crowd(path, home()))),
+    Parser("episodes", fixed(json.dumps(EPISODES).encode()), InFile("e.json", load_episodes)),
+    Parser("episodes of an evaluation", fixed(json.dumps(EPISODES).encode()),
+           InFile("e.json", lambda path: find_sets([str(path)], None, 1, Body()))),
+    Parser("conditions", shipped([CONDITIONS_FILE]), InFile("conditions.toml", load_conditions)),
+    Parser("depth noise", shipped([NUMBERS_FILE]), InFile("noise.toml", load_depth_noise)),
+    Parser("training", shipped([HIL.parent / "engines/train/default.toml"]), InFile("train.toml", train_config)),
+    Parser("checkpoint", lambda folder: damaged(a_checkpoint(folder)), InFile("c.pt", read_torch)),
+    Parser("depth image", fixed(depth_png()), InFile("d.png", read_depth_png)),
+    Parser("authority key", lambda folder: damaged(authority(folder)[0]),
+           InFile(f"keys/{CA_KEY}", partial(keys, CA_CERTIFICATE))),
+    Parser("authority certificate", lambda folder: damaged(authority(folder)[1]),
+           InFile(f"keys/{CA_CERTIFICATE}", partial(keys, CA_KEY))),
+    Parser("wheel", lambda folder: damaged(wheel(folder, "0.1.0").read_bytes()),
+           InFile("w.whl", lambda path: read_wheel(path, choice()))),
+    Parser("version's mark", fixed(b'{"name": "0.1.0-abc", "release": "0.1.0", "source": "onboard-0.1.0.whl"}'),
+           InFile(MARKER, lambda path: read_marker(path.parent))),
+)  # fmt: skip
