@@ -38,7 +38,8 @@ def scan_of_rays(rays: Rays, stamp_ns: int) -> Scan:
     """Return the nearest range in each bin; a bin is seen when at least one of its rays is valid.
 
     Rays through the bins' centres, as our own scans have, map one to one. What lies outside range_min..range_max is
-    invalid, by REP 117, and vouches for nothing. Raises InputError that says why they are no scan.
+    invalid, by REP 117, and vouches for nothing; nor does 0, by which many lasers say that nothing came back, whatever
+    range_min is. Raises InputError that says why they are no scan.
     """
     _check(rays)
     ranges = rays.ranges_m
@@ -46,7 +47,8 @@ def scan_of_rays(rays: Rays, stamp_ns: int) -> Scan:
     bins = np.floor((azimuth + math.pi) / BIN_RAD).astype(np.int64) % BINS
     ranges = np.where(np.isneginf(ranges), np.float32(max(rays.range_min_m, TOO_CLOSE_M)), ranges)
     with np.errstate(invalid="ignore"):
-        valid = np.isposinf(ranges) | ((ranges >= rays.range_min_m) & (ranges <= rays.range_max_m))
+        measured = (ranges > 0.0) & (ranges >= rays.range_min_m) & (ranges <= rays.range_max_m)
+    valid = np.isposinf(ranges) | measured
     nearest = np.full(BINS, np.inf, dtype=np.float32)
     np.minimum.at(nearest, bins[valid], ranges[valid])
     seen = np.zeros(BINS, dtype=np.bool_)
