@@ -77,3 +77,19 @@ def test_a_sender_whose_clock_was_set_back_is_heard_again(wires):
         sender.send(scan_source(TOPIC), message(2.0, after_s=after_s))
         assert inputs.take(tick).scans[TOPIC].stamp_ns == taken
     assert inputs.dropped()["refused /twin/scan"] == 1
+
+
+#   stamp [s], arrival [s], range: the second was under way for half a second longer than the first and the third
+UNDER_WAY = [(0.0, 1.0, 1.0), (0.5, 2.0, 2.0), (1.5, 2.5, 3.0)]
+
+
+@pytest.mark.parametrize(("judge_late", "believed"), [(True, [1.0, 1.0, 3.0]), (False, [1.0, 2.0, 3.0])])
+def test_a_scan_that_was_long_under_way_is_refused_where_clocks_are_judged(wires, judge_late, believed):
+    receiver = Wire(SECTION.model_copy(update={"judge_late": judge_late}))
+    inputs, sender, found = DdsInputs(receiver, [TOPIC]), Sender(receiver, wires[1]), []
+    for stamp_s, now_s, range_m in UNDER_WAY:
+        sender.send(scan_source(TOPIC), message(range_m, after_s=stamp_s))
+        found.append(float(inputs.take(round(now_s * NS_PER_S)).scans[TOPIC].ranges_m.min()))
+    assert inputs.dropped()["refused /twin/scan"] == (1 if judge_late else 0)
+    receiver.close()
+    assert found == believed

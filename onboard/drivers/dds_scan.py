@@ -3,7 +3,8 @@
 A scan's stamp is the tick that took it: the sender's clock need not be ours. But that clock must go on: a scan whose
 header is not stamped later than the last one taken is a frozen or repeated one, and is refused. A step back of more
 than `sender_clock.NEW_CLOCK_NS` is taken for another clock; so a long recording that is played again is not told from
-those; after a smaller one the third scan in a row is.
+those; after a smaller one the third scan in a row is. One that came `LATE_NS` later than the quickest is refused as
+well, unless `dds.judge_late` is off: it shows the world as it was.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ from onboard.laser import scan_of_rays
 from onboard.messages import Scan
 
 log = structlog.get_logger()
+
+LATE_NS = 300_000_000
+"""As old as a camera's image may be by default."""
 
 
 class DdsScans:
@@ -61,8 +65,11 @@ class DdsScans:
             if frame != base:
                 raise InputError(f"it is in frame {frame!r}, scans are taken in {base!r}")
             scan = scan_of_rays(rays_from_ros(sample), now_ns)
-            if clock.take(stamp_ns, now_ns) is None:
+            late_ns = clock.take(stamp_ns, now_ns)
+            if late_ns is None:
                 raise InputError(f"its stamp {stamp_ns} ns is not later than the last one's, {clock.newest_ns} ns")
+            if late_ns > LATE_NS and self._section.judge_late:
+                raise InputError(f"it came {late_ns} ns later than the quickest one, at most {LATE_NS} ns are taken")
             self._newest[name] = scan
         except InputError as error:
             self._refused[name] += 1
