@@ -9,7 +9,7 @@ from typing import Protocol
 
 from onboard.interfaces import ColorCamera, DepthCamera, Inbox
 from onboard.messages import CameraHealth, Inputs, OdometryMessage
-from onboard.unchanged import UnchangedWatch
+from onboard.unchanged import UnchangedScans, UnchangedWatch
 
 
 class WheelReport(Protocol):
@@ -39,7 +39,7 @@ class DeviceInbox:
     """`interfaces.Inbox` over a wire, cameras and, where there is one, a base on its own cable.
 
     Such a base is then the only source of odometry: what the wire says of wheels is left out. A camera whose picture
-    stays the same over a way of `unchanged_m` is blind; 0 believes it.
+    stays the same over a way of `unchanged_m` is blind, and a scan that does is held back; 0 believes it.
     """
 
     def __init__(
@@ -55,6 +55,7 @@ class DeviceInbox:
         self._color = color
         self._base = base
         self._unchanged = UnchangedWatch(unchanged_m)
+        self._unchanged_scans = UnchangedScans(unchanged_m)
 
     def take(self, now_ns: int) -> Inputs:
         """Return what arrived since the last call; a camera that is blind is missing."""
@@ -65,6 +66,7 @@ class DeviceInbox:
             inputs,
             depth=self._unchanged.believed(frames, inputs.odometry),
             color=self._color.latest(now_ns) if self._color else None,
+            scans=self._unchanged_scans.believed(inputs.scans, inputs.odometry),
         )
 
     def cameras(self) -> list[CameraHealth]:

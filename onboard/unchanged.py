@@ -1,4 +1,5 @@
-"""Depth images that show nothing new while the base moves: a camera that is stuck, whatever its stamps say."""
+"""Depth images, or ready-made scans, that show nothing new while the base moves: what sends them is stuck, whatever its
+stamps say."""
 
 from __future__ import annotations
 
@@ -7,9 +8,15 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+import structlog
+
 from onboard.geometry import IDENTITY, between, distance
-from onboard.messages import DepthFrame, OdometryMessage, Pose
+from onboard.messages import DepthFrame, OdometryMessage, Pose, Scan
 from onboard.scheduler import NS_PER_S
+
+log = structlog.get_logger()
 
 ROW_STEP = 8
 """Every so many-th row is looked at: the noise of a live sensor is in all of them."""
@@ -51,13 +58,29 @@ class UnchangedWatch:
 
     def believed(self, frames: Mapping[str, DepthFrame], odometry: Sequence[OdometryMessage]) -> dict[str, DepthFrame]:
         """Return the frames that may be believed. odometry: what arrived since the last call, oldest first."""
-        for message in odometry:
-            self._move(message)
+        self.move(odometry)
         if self._limit_m == 0.0:
             return dict(frames)
         for name, frame in frames.items():
-            self._look(name, frame)
+            self.look(name, frame.number, frame.depth[::ROW_STEP])
         return {name: frame for name, frame in frames.items() if not self.reason(name)}
+
+    def move(self, odometry: Sequence[OdometryMessage]) -> None:
+        """Take note of the way driven. odometry: what arrived since the last call, oldest first."""
+        for message in odometry:
+            self._move(message)
+
+    def look(self, name: str, number: int, picture: npt.NDArray[np.generic]) -> None:
+        """Take note of the newest picture of a source, the same as at the last call where its number is."""
+        before = self._pictures.get(name)
+        if before is not None and before.number == number:
+            return
+        checksum = zlib.crc32(picture.tobytes())
+        recent = before.recent if before is not None else ()
+        if before is not None and checksum in recent:
+            self._pictures[name] = _Picture(number, recent, before.new_m, self._way_m)
+        else:
+            self._pictures[name] = _Picture(number, (*recent, checksum)[-RECENT:], self._way_m, self._way_m)
 
     def reason(self, camera: str) -> str:
         """Return why a camera is not believed, "" while it is."""
@@ -66,17 +89,6 @@ class UnchangedWatch:
         if self._limit_m == 0.0 or way_m <= self._limit_m:
             return ""
         return f"the same picture over a way of {way_m:.2f} m, limit {self._limit_m:g} m"
-
-    def _look(self, name: str, frame: DepthFrame) -> None:
-        before = self._pictures.get(name)
-        if before is not None and before.number == frame.number:
-            return
-        checksum = zlib.crc32(frame.depth[::ROW_STEP].tobytes())
-        recent = before.recent if before is not None else ()
-        if before is not None and checksum in recent:
-            self._pictures[name] = _Picture(frame.number, recent, before.new_m, self._way_m)
-        else:
-            self._pictures[name] = _Picture(frame.number, (*recent, checksum)[-RECENT:], self._way_m, self._way_m)
 
     def _move(self, message: OdometryMessage) -> None:
         before, self._heard = self._heard, message
@@ -88,6 +100,32 @@ class UnchangedWatch:
             step = between(before.pose, message.pose)
             ways_m.append(distance(IDENTITY, step) + LEVER_M * abs(step.yaw_rad))
         self._way_m += max(filter(math.isfinite, ways_m), default=0.0)
+
+
+class UnchangedScans:
+    """Holds back ready-made scans that have shown nothing new over a way of `limit_m`, so that the last one ages.
+
+    One in which nothing is seen at all is always new: on open ground the next one is the same.
+    """
+
+    def __init__(self, limit_m: float) -> None:
+        self._watch = UnchangedWatch(limit_m)
+        self._believed: dict[str, Scan] = {}
+        self._held: frozenset[str] = frozenset()
+
+    def believed(self, scans: Mapping[str, Scan], odometry: Sequence[OdometryMessage]) -> Mapping[str, Scan]:
+        """Return the newest scan of each topic that may be believed. odometry: what arrived since the last call."""
+        self._watch.move(odometry)
+        for topic, scan in scans.items():
+            if np.isfinite(scan.ranges_m).any():
+                self._watch.look(topic, scan.stamp_ns, scan.ranges_m)
+            reason = self._watch.reason(topic)
+            if not reason:
+                self._believed[topic] = scan
+            elif topic not in self._held:
+                log.warning("scan_held_back", topic=topic, reason=reason)
+            self._held = (self._held - {topic}) if not reason else (self._held | {topic})
+        return dict(self._believed)
 
 
 def _finite(pose: Pose) -> bool:

@@ -10,7 +10,7 @@ import pytest
 
 from onboard.devices import DeviceInbox
 from onboard.errors import DriverError
-from onboard.messages import CameraHealth, ColorFrame, DepthFrame, Inputs, OdometryMessage, Twist
+from onboard.messages import BINS, CameraHealth, ColorFrame, DepthFrame, Inputs, OdometryMessage, Scan, Twist
 
 NOW_NS = 7
 WHEELS = (OdometryMessage(1, NOW_NS, None, Twist(0.1, 0.0)),)
@@ -145,3 +145,14 @@ def test_a_camera_whose_picture_stays_the_same_is_blind_until_it_changes() -> No
     camera.frame = replace(camera.frame, number=9, depth=np.ones((2, 2), np.uint16))
     assert "front" in devices.take(NOW_NS).depth
     assert devices.cameras()[0].working
+
+
+def test_a_scan_that_stays_the_same_is_held_back_so_that_it_ages() -> None:
+    wire, base = Wire(), Base(Report())
+    devices = DeviceInbox(wire, [], None, base, unchanged_m=0.15)  # type: ignore[arg-type]
+    ranges_m, stamps_ns = np.ones(BINS, np.float32), []
+    for number in range(5):
+        base.report = Report(odometry=(OdometryMessage(0, number * 10**9, None, Twist(0.08, 0.0)),))
+        wire.inputs = replace(wire.inputs, scans={"laser": Scan(number, ranges_m, np.ones(BINS, np.bool_))})
+        stamps_ns.append(devices.take(NOW_NS).scans["laser"].stamp_ns)
+    assert stamps_ns == [0, 1, 2, 3, 3]

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from replay_references import office_images
 
-from onboard.messages import DepthFrame, OdometryMessage, Pose, Twist
-from onboard.unchanged import UnchangedWatch
+from onboard.messages import BINS, DepthFrame, OdometryMessage, Pose, Scan, Twist
+from onboard.unchanged import UnchangedScans, UnchangedWatch
 
 STEP_NS = 100_000_000
 LIMIT_M = 0.15
@@ -133,3 +133,37 @@ def test_a_real_camera_shows_no_picture_twice() -> None:
     assert len(pictures) == 40
     for number, depth in enumerate(pictures):
         assert watch.believed({"front": frame(number, depth)}, [next(base)])
+
+
+def scan(stamp_ns: int, range_m: float) -> Scan:
+    return Scan(stamp_ns, np.full(BINS, range_m, np.float32), np.ones(BINS, np.bool_))
+
+
+#   name, speed, range of successive scans, which of them is believed at each step
+SCANS = [
+    ("a live one", 1.0, [1.0, 2.0, 3.0, 4.0], [0, 1, 2, 3]),
+    ("the same one", 1.0, [1.0] * 5, [0, 1, 1, 1, 1]),
+    ("a live one again", 1.0, [1.0, 1.0, 1.0, 2.0], [0, 1, 1, 3]),
+    ("the same one of who stands", 0.0, [1.0] * 5, [0, 1, 2, 3, 4]),
+    ("nothing in sight, again and again", 1.0, [math.inf] * 5, [0, 1, 2, 3, 4]),
+    ("nothing in sight any more", 1.0, [1.0, math.inf, math.inf, math.inf], [0, 1, 2, 3]),
+]
+
+
+@pytest.mark.parametrize(("name", "speed", "ranges", "believed"), SCANS, ids=[row[0] for row in SCANS])
+def test_a_scan_that_stays_the_same_is_held_back(
+    name: str, speed: float, ranges: list[float], believed: list[int]
+) -> None:
+    """The one before stays, so that it ages and the robot stops."""
+    watch, base, found = UnchangedScans(LIMIT_M), moving(speed), []
+    for number, range_m in enumerate(ranges):
+        found.append(watch.believed({"laser": scan(number, range_m)}, [next(base)])["laser"].stamp_ns)
+    assert found == believed
+
+
+def test_one_stuck_scan_leaves_the_others_and_zero_believes_both() -> None:
+    for limit_m, held in ((LIMIT_M, 1), (0.0, 4)):
+        watch, base = UnchangedScans(limit_m), moving(1.0)
+        for number in range(5):
+            left = watch.believed({"stuck": scan(number, 1.0), "live": scan(number, 1.0 + number)}, [next(base)])
+        assert {name: one.stamp_ns for name, one in left.items()} == {"stuck": held, "live": 4}
