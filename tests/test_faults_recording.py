@@ -24,8 +24,8 @@ from onboard.messages import STOP
 
 LASTS_S = 4.0
 DRIVEN_S = 12.0
-CLOSED = {Need.BASE, Need.CLOCK, Need.COLOR, Need.ALL_IMAGES}
-"""What this recording cannot give: no colour camera was looked at."""
+CLOSED = {Need.BASE, Need.CLOCK, Need.COLOR, Need.ALL_IMAGES, Need.SCANS}
+"""What this recording cannot give: no colour camera was looked at, and its scans were made of images."""
 
 
 def recorded(folder: Path, until_s: float = DRIVEN_S, **record: Any) -> tuple[Path, Run]:

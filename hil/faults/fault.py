@@ -20,6 +20,7 @@ class Need(Enum):
 
     IMAGES = "its scan came ready-made: there are no images to spoil"
     ALL_IMAGES = "between decisions no image is in it, so whether one stays the same cannot be seen"
+    SCANS = "its scan is made of images: no ready-made one comes in it"
     FIXES = "no localisation came in it"
     COLOR = "no colour image is in it"
     BASE = "what the base did is in the recording, and cannot be otherwise"

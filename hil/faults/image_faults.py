@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import copy
-from collections import deque
 from collections.abc import Collection
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from hil.faults.schedule import COLOR, Injection
+from hil.faults.stream_faults import Gone
 from onboard.drivers.ros_messages import ros_image
 from onboard.drivers.ros_types import Image
 from onboard.mounts import Mounts
-from onboard.scheduler import NS_PER_S
 from onboard.zones import AHEAD_RAD
 
 NEAR_M = 0.11
 """A thing so near before each lens that nothing may come nearer to it."""
 WRONG_SIDE = 0.5
 """A camera that was set up anew delivers this part of each side."""
-LATE_NS = NS_PER_S // 2
 
 
 def ahead(mounts: Mounts) -> frozenset[str]:
@@ -47,51 +44,6 @@ class OfCameras(Injection):
     def spoilt(self, camera: str, sample: Image) -> Image | None:
         """Return the message in place of one of these cameras' image."""
         raise NotImplementedError
-
-
-class Gone(OfCameras):
-    """Nothing comes any more."""
-
-    def spoilt(self, camera: str, sample: Image) -> Image | None:
-        """Return nothing."""
-        return None
-
-
-class Frozen(OfCameras):
-    """The last message comes again and again. stamped: with a stamp that goes on, so that it looks like a new one."""
-
-    def __init__(self, cameras: Collection[str], *, stamped: bool = False) -> None:
-        super().__init__(cameras)
-        self._stamped = stamped
-        self._held: dict[str, Image] = {}
-
-    def saw(self, camera: str, sample: Image) -> None:
-        """Keep the newest message."""
-        self._held[camera] = sample
-
-    def spoilt(self, camera: str, sample: Image) -> Image | None:
-        """Return the last message from before; the first of this fault where none came."""
-        held = self._held.setdefault(camera, sample)
-        return replace(held, header=sample.header) if self._stamped else held
-
-
-class Late(OfCameras):
-    """What is sent arrives `LATE_NS` later, each message as it was sent."""
-
-    def __init__(self, cameras: Collection[str]) -> None:
-        super().__init__(cameras)
-        self._under_way: dict[str, deque[tuple[int, Image]]] = {}
-
-    def image(self, camera: str, sample: Image, now_ns: int) -> Image | None:
-        """Return the newest message that has been under way for long enough."""
-        if camera not in self.cameras:
-            return sample
-        under_way = self._under_way.setdefault(camera, deque())
-        under_way.append((now_ns + LATE_NS, sample))
-        arrived = None
-        while under_way and under_way[0][0] <= now_ns:
-            arrived = under_way.popleft()[1]
-        return arrived
 
 
 class Painted(OfCameras):

@@ -10,7 +10,7 @@ import numpy as np
 
 from hil.faults.schedule import Injection
 from onboard.drivers.ros_messages import header, ns_from_time
-from onboard.drivers.ros_types import Image
+from onboard.drivers.ros_types import Header, Image, LaserScan
 from onboard.geometry import compose
 from onboard.messages import Fix, GoalRequest, Inputs, OdometryMessage, Pose, Teleop, Twist
 from onboard.scheduler import NS_PER_S
@@ -25,6 +25,10 @@ class Silent(Injection):
     """Nothing arrives, of nobody: the other side of the wire is gone. What was there ages."""
 
     def image(self, camera: str, sample: Image, now_ns: int) -> None:
+        """Return nothing."""
+        return
+
+    def scan(self, topic: str, sample: LaserScan, now_ns: int) -> None:
         """Return nothing."""
         return
 
@@ -91,8 +95,11 @@ class ClockStep(Injection):
 
     def image(self, camera: str, sample: Image, now_ns: int) -> Image:
         """Return the image with another stamp."""
-        stamp_ns = ns_from_time(sample.header.stamp) + self._step_ns
-        return replace(sample, header=header(stamp_ns, sample.header.frame_id))
+        return replace(sample, header=self._stepped(sample.header))
+
+    def scan(self, topic: str, sample: LaserScan, now_ns: int) -> LaserScan:
+        """Return the scan with another stamp."""
+        return replace(sample, header=self._stepped(sample.header))
 
     def inputs(self, inputs: Inputs) -> Inputs:
         """Return inputs with other stamps."""
@@ -101,6 +108,9 @@ class ClockStep(Injection):
             odometry=tuple(replace(one, stamp_ns=one.stamp_ns + self._step_ns) for one in inputs.odometry),
             fixes=tuple(replace(one, stamp_ns=one.stamp_ns + self._step_ns) for one in inputs.fixes),
         )
+
+    def _stepped(self, given: Header) -> Header:
+        return header(ns_from_time(given.stamp) + self._step_ns, given.frame_id)
 
 
 class ClockBackward(Injection):

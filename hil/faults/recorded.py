@@ -49,7 +49,7 @@ def play(excerpt: Excerpt, config: Config, policy: Policy, schedule: Schedule) -
     tape, mounts = _Tape(excerpt), excerpt.session.mounts
     config = changed(config, ANY_IMAGE)
     robot = robot_of(config, build_rigs(config, mounts), excerpt.plant, policy, excerpt.zones)
-    inbox = FaultyInbox(tape, mounts, config.cameras, schedule)
+    inbox = FaultyInbox(tape, mounts, config, schedule)
     inference = FaultyInference(InlineInference(policy, tape.now_ns), tape, schedule)
     runtime = Runtime(robot, tape, inbox, inference, tape)
     runtime.state = excerpt.state
@@ -71,6 +71,7 @@ def _missing(fault: Fault, excerpt: Excerpt) -> str:
     there = [tick for tick in lived if tick.slot.start_ns < end_ns]
     has = {
         Need.IMAGES: not scan_topics(excerpt.session.config),
+        Need.SCANS: bool(scan_topics(excerpt.session.config)),
         Need.FIXES: any(tick.inputs.fixes for tick in there),
         Need.COLOR: any(tick.inputs.color is not None for tick in there),
     }

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from hil.eyes import without_cameras
 from hil.faults.fault import Fault, Need
 from hil.faults.musts import Run
 from hil.faults.schedule import Scene, Schedule
@@ -26,7 +27,8 @@ def in_simulation(fault: Fault, site: Site) -> Verdict:
     """Drive with a fault on the simulated clock and judge it. Raises InputError where the start is not free."""
     if fault.make is None:
         return not_run(fault, Mode.CLOCK, ONLY_PROCESS)
-    config = changed(site.config, fault.sections)
+    given = without_cameras(site.config) if Need.SCANS in fault.needs else site.config
+    config = changed(given, fault.sections)
     planned = fault.planned(Scene(config, site.mounts, site.seed), at(ONSET_S))
 
     def driven(schedule: Schedule) -> Run:

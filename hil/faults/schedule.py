@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from onboard.config import Config
-from onboard.drivers.ros_types import Image
+from onboard.drivers.ros_types import Image, LaserScan
 from onboard.inference import Result
 from onboard.messages import Inputs, Twist
 from onboard.mounts import Mounts
@@ -21,11 +21,15 @@ class Injection:
     One object serves one fault of one run, so it may remember what it did.
     """
 
-    def saw(self, camera: str, sample: Image) -> None:
-        """Take note of an image that came before the onset."""
+    def saw(self, source: str, sample: Image | LaserScan) -> None:
+        """Take note of an image of a camera, or a scan of a topic, that came before the onset."""
 
     def image(self, camera: str, sample: Image, now_ns: int) -> Image | None:
         """Return the message in place of an image that a camera has just sent; None where none comes."""
+        return sample
+
+    def scan(self, topic: str, sample: LaserScan, now_ns: int) -> LaserScan | None:
+        """Return the message in place of a ready-made scan that has just been sent; None where none comes."""
         return sample
 
     def inputs(self, inputs: Inputs) -> Inputs:

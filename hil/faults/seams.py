@@ -5,36 +5,34 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hil.faults.schedule import COLOR, Schedule
-from onboard.config import CamerasSection, DdsSection
+from onboard.config import Config, DdsSection
+from onboard.description import scan_topics
 from onboard.drivers.dds_camera import DdsColorCamera, DdsDepthCamera
-from onboard.drivers.ros_messages import optical_frame, ros_image
-from onboard.drivers.ros_types import Image
+from onboard.drivers.dds_scan import DdsScans
+from onboard.drivers.dds_topics import Topic, scan_source
+from onboard.drivers.ros_messages import optical_frame, ros_image, ros_scan
+from onboard.drivers.ros_types import Image, LaserScan
 from onboard.drivers.wire import Received
 from onboard.inference import Inference, Result
 from onboard.interfaces import Drive, Inbox
-from onboard.messages import ColorFrame, DepthFrame, Inputs, Memory, Observation, Twist
+from onboard.messages import ColorFrame, DepthFrame, Inputs, Memory, Observation, Scan, Twist
 from onboard.mounts import Mounts
 from onboard.scheduler import NS_PER_S, Clock, SimulatedClock
-from onboard.unchanged import UnchangedWatch
+from onboard.unchanged import UnchangedScans, UnchangedWatch
 
 SENDERS_AHEAD_NS = 24 * 3600 * NS_PER_S
 """The clock in the headers of images is not the runtime's, and may be set back without becoming negative."""
 
 
 class Feed:
-    """Stands for the wire of one camera: what is put in is what the camera's driver takes."""
+    """A reader of one topic: what is put in is what a driver takes."""
 
-    section = DdsSection()
     undecodable = 0
 
     def __init__(self) -> None:
         self._waiting: list[Received] = []
 
-    def reader(self, name: str) -> Feed:
-        """Return the reader of the only topic."""
-        return self
-
-    def put(self, sample: Image) -> None:
+    def put(self, sample: Image | LaserScan) -> None:
         """Let a message arrive."""
         self._waiting.append(Received(sample, 0))
 
@@ -44,19 +42,38 @@ class Feed:
         return waiting
 
 
-class FaultyInbox:
-    """`interfaces.Inbox` before another: every image goes as a message through the runtime's own driver of cameras.
+class Feeds:
+    """Stands for the wire of the drivers of cameras and scans."""
 
-    A frame of the other inbox is a message when its number is new. So what a driver judges (size, encoding, a covered
-    lens, age) is judged here as on the robot, with faults in the messages.
+    def __init__(self, section: DdsSection) -> None:
+        self.section = section
+        self._feeds: dict[str | Topic, Feed] = {}
+
+    def reader(self, topic: str | Topic) -> Feed:
+        """Return the reader of a topic, always the same."""
+        return self._feeds.setdefault(topic, Feed())
+
+
+class FaultyInbox:
+    """`interfaces.Inbox` before another: images and ready-made scans go as messages through the runtime's own drivers.
+
+    A frame of the other inbox is a message when its number is new, a scan when its stamp is. So what a driver judges
+    (size, encoding, a covered lens, age, a stamp that stands) is judged here as on the robot, with faults in the
+    messages.
     """
 
-    def __init__(self, inner: Inbox, mounts: Mounts, section: CamerasSection, schedule: Schedule) -> None:
+    def __init__(self, inner: Inbox, mounts: Mounts, config: Config, schedule: Schedule) -> None:
         self._inner, self._schedule = inner, schedule
-        self._feeds = {name: Feed() for name in (*mounts.depth, COLOR)}
-        self._depth = {name: DdsDepthCamera(self._feeds[name], mount, section) for name, mount in mounts.depth.items()}
-        self._color = DdsColorCamera(self._feeds[COLOR], section)
+        self._base_frame, self._far_m = config.dds.base_frame, config.scan.far_m
+        wire, section, self._topics = Feeds(config.dds), config.cameras, sorted(set(scan_topics(config).values()))
+        self._depth = {name: DdsDepthCamera(wire, mount, section) for name, mount in mounts.depth.items()}
+        self._color = DdsColorCamera(wire, section)
+        self._scans = DdsScans(wire, self._topics)
+        self._feeds = {name: wire.reader(f"{name}/depth/image") for name in mounts.depth}
+        self._feeds |= {COLOR: wire.reader("color/image")}
+        self._feeds |= {topic: wire.reader(scan_source(topic)) for topic in self._topics}
         self._unchanged = UnchangedWatch(section.unchanged_m)
+        self._unchanged_scans = UnchangedScans(section.unchanged_m)
         self._numbers: dict[str, int] = {}
 
     def take(self, now_ns: int) -> Inputs:
@@ -66,12 +83,16 @@ class FaultyInbox:
             self._arrive(name, frame, now_ns)
         if inputs.color is not None:
             self._arrive(COLOR, inputs.color, now_ns)
+        for topic in self._topics:
+            if topic in inputs.scans:
+                self._arrive_scan(topic, inputs.scans[topic], now_ns)
         newest = {name: camera.latest(now_ns) for name, camera in self._depth.items()}
         frames = {name: frame for name, frame in newest.items() if frame is not None}
         inputs = replace(
             inputs,
             depth=self._unchanged.believed(frames, inputs.odometry),
             color=self._color.latest(now_ns),
+            scans=self._unchanged_scans.believed(self._scans.take(now_ns), inputs.odometry),
         )
         for planned in self._schedule.active(now_ns):
             inputs = planned.injection.inputs(inputs)
@@ -82,9 +103,8 @@ class FaultyInbox:
         self._inner.close()
 
     def _arrive(self, name: str, frame: DepthFrame | ColorFrame, now_ns: int) -> None:
-        if self._numbers.get(name) == frame.number:
+        if not self._is_new(name, frame.number):
             return
-        self._numbers[name] = frame.number
         encoding, pixels = ("16UC1", frame.depth) if isinstance(frame, DepthFrame) else ("rgb8", frame.image)
         came = ros_image(frame.stamp_ns + SENDERS_AHEAD_NS, optical_frame(name), encoding, pixels)
         for planned in self._schedule.coming(now_ns):
@@ -94,6 +114,23 @@ class FaultyInbox:
             sample = None if sample is None else planned.injection.image(name, sample, now_ns)
         if sample is not None:
             self._feeds[name].put(sample)
+
+    def _arrive_scan(self, topic: str, scan: Scan, now_ns: int) -> None:
+        if not self._is_new(topic, scan.stamp_ns):
+            return
+        came = ros_scan(scan.stamp_ns + SENDERS_AHEAD_NS, self._base_frame, scan, self._far_m)
+        for planned in self._schedule.coming(now_ns):
+            planned.injection.saw(topic, came)
+        sample: LaserScan | None = came
+        for planned in self._schedule.active(now_ns):
+            sample = None if sample is None else planned.injection.scan(topic, sample, now_ns)
+        if sample is not None:
+            self._feeds[topic].put(sample)
+
+    def _is_new(self, name: str, number: int) -> bool:
+        """Return whether a frame, or a scan, has not come before, and take note of it."""
+        known, self._numbers[name] = self._numbers.get(name), number
+        return known != number
 
 
 class FaultyInference:

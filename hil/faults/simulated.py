@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from hil.eyes import Cameras
+from hil.direct_scan import direct_scan
+from hil.eyes import LIMITS_TOPIC, POLICY_TOPIC, Cameras, Caster, Eyes
 from hil.faults.musts import Run
 from hil.faults.schedule import Schedule
 from hil.faults.seams import FaultyClock, FaultyDrive, FaultyInbox, FaultyInference
@@ -65,7 +66,8 @@ def drive(
 ) -> Run:
     """Drive to the goal of the episode with faults, until `until_s` after the start or an error; see `GOAL_S`.
 
-    config: of this run, which may differ from the site's; color: whether the colour camera takes images, though the
+    config: of this run, which may differ from the site's: with the topics of a `Caster` in it (`eyes.without_cameras`)
+    scans are cast and no depth image is rendered; color: whether the colour camera takes images, though the
     policy may not look at them. Onset and end of the run are left to the caller. Raises InputError where the start is
     not free.
     """
@@ -75,8 +77,8 @@ def drive(
     robot = SimulatedRobot(site.world, site.plant, body, site.mounts, site.episode.start, senses)
     clock = SimulatedClock()
     faulty = FaultyClock(clock, schedule)
-    base = SimulatedInbox(robot, clock.now_ns(), Cameras(robot, color or wants_color(policy)))
-    inbox = FaultyInbox(base, site.mounts, config.cameras, schedule)
+    base = SimulatedInbox(robot, clock.now_ns(), _eyes(site, config, Cameras(robot, color or wants_color(policy))))
+    inbox = FaultyInbox(base, site.mounts, config, schedule)
     inference = FaultyInference(InlineInference(policy, clock.now_ns), clock, schedule)
     described = robot_of(config, build_rigs(config, site.mounts), site.plant, policy, zones_of(config))
     script = _Script(base, Pose(*site.episode.goal_xy_m, 0.0), config.dds.map_frame, until_s)
@@ -91,6 +93,17 @@ def drive(
     finally:
         policy.close()
     return Run(script.steps, 0, 0, ended, base.sent[-1:] == [STOP], robot.state.contacts)
+
+
+def _eyes(site: Site, config: Config, cameras: Cameras) -> Eyes:
+    """Return what sees for a run: the cameras, or scans cast directly where the configuration takes them."""
+    sections = {POLICY_TOPIC: config.scan, LIMITS_TOPIC: config.limits_scan}
+    cast = {
+        topic: direct_scan(site.world, site.mounts, section, "fused")
+        for topic, section in sections.items()
+        if section is not None and section.topic == topic
+    }
+    return Caster(cast, cameras, site.seed) if cast else cameras
 
 
 def at(seconds: float) -> int:
