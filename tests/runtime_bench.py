@@ -17,6 +17,7 @@ from onboard.description import build_rigs
 from onboard.errors import EngineError
 from onboard.inference import Inference, InlineInference, Result
 from onboard.interfaces import Policy
+from onboard.keep_out import MapZones
 from onboard.messages import (
     STOP,
     ColorFrame,
@@ -125,6 +126,7 @@ class Bench:
     stuck:    the wheels stand, whatever is commanded
     reports:  whether odometry arrives
     images:   camera -> (60, 80) uint16 [mm]; one that is taken away is down
+    masks:    zones of the map
     alter:    last change of the inputs before the runtime has them
     """
 
@@ -135,6 +137,7 @@ class Bench:
         takes_ms: Mapping[int, float] | None = None,
         broken: Mapping[int, Any] | None = None,
         listeners: Sequence[Listener] = (),
+        masks: MapZones | None = None,
         **sections: Any,
     ) -> None:
         self.config = Config(**sections)
@@ -142,7 +145,8 @@ class Bench:
         self.policy = policy or Puppet()
         self.inference: Inference = InlineInference(self.policy, self.clock.now_ns)
         if takes_ms is not None or broken is not None:
-            self.inference = SlowInference(self.policy, self.clock, takes_ms or {}, broken or {})
+            given = ({} if one is None else one for one in (takes_ms, broken))
+            self.inference = SlowInference(self.policy, self.clock, *given)
         self.pose, self.twist = Pose(0.0, 0.0, 0.0), STOP
         self.stuck, self.reports = False, True
         self.images = {name: np.zeros((m.height, m.width), np.uint16) for name, m in MOUNTS.depth.items()}
@@ -157,7 +161,8 @@ class Bench:
         self._number, self._missed = 0, 0
         self._heard_ns = self.clock.now_ns()
         rig, limits_rig = rigs_of(self.config.model_dump_json(include={"scan", "limits_scan"}))
-        robot = Robot(self.config, rig, limits_rig, PLANT, self.policy.initial_memory(), self.policy.memory_reset_s)
+        memory = self.policy.initial_memory(), self.policy.memory_reset_s
+        robot = Robot(self.config, rig, limits_rig, PLANT, *memory, masks)
         self.runtime = Runtime(robot, self.clock, self, self.inference, self, listeners)
 
     # ---- what a test does
