@@ -1,22 +1,29 @@
-"""A whole runtime in random hands: sensors lost and mad, e-stop, operator, goals, clocks that step, engines that fail.
+"""A whole runtime in random hands: sensors lost and mad, e-stop, operator, goals, clocks that step, engines that fail,
+floors that end, a map with zones in which the robot is placed anywhere.
 
 After every tick `safety_watch.Watch` judges what was sent.
 """
 
 from __future__ import annotations
 
+import functools
+import os
 from dataclasses import replace
-from math import inf, nan
+from math import inf, nan, pi
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
-from runtime_bench import MS, PLANT, Bench, Puppet
+from runtime_bench import MOUNTS, MS, PLANT, Bench, Puppet
+from safety_places import on_the_floor, rays_of
 from safety_watch import Watch
 
+from onboard.config import Config, ZonesSection
 from onboard.contract import ACTIONS
+from onboard.keep_out import Layer, MapZones, decode, encode
 from onboard.messages import STOP, DepthFrame, Inputs, OdometryMessage, Pose, Twist
 from onboard.tick import TickRecord
 
@@ -25,20 +32,52 @@ NUMBERS = st.sampled_from((0.0, 0.05, 0.3, -0.3, 1.0, -1.0, 3.0, 1e9, nan, inf, 
 TWISTS = st.builds(Twist, NUMBERS, NUMBERS)
 POSES = st.builds(Pose, NUMBERS, NUMBERS, NUMBERS)
 SLOW_RAMPS = {"acceleration_mps2": 1.0, "angular_acceleration_radps2": 4.0}
+DROP_M, BELOW_M = 0.1, 0.5
+#   zones of the map: none, in force while localised, and required
+MAPS = ("none", "wanted", "required")
+CELL_M, CORNER = 0.05, Pose(-3.0, -3.0, 0.2)
+EXAMPLES = int(os.environ.get("SAFETY_EXAMPLES", "400"))
+
+
+@functools.cache
+def masks_of(kind: str) -> MapZones | None:
+    """Return a map of 6 m x 6 m: forbidden ground across it, and two speed zones of which one is within the other."""
+    if kind == "none":
+        return None
+    keep_out, speed = np.zeros((2, 120, 120), np.int8)
+    keep_out[:, 90:110], keep_out[:20, :20] = 100, 100
+    speed[70:, :], speed[90:, :80] = 40, 5
+    layers = Layer(CELL_M, CORNER, keep_out), Layer(CELL_M, CORNER, speed)
+    config, required = Config(), kind == "required"
+    numbers = config.limits.v_max_mps, config.robot.footprint_radius_m
+    text = encode(MapZones(*layers, np.zeros((0, 0), np.bool_), required, *numbers))
+    return decode(text, ZonesSection(required=required), *numbers)
+
+
+@functools.cache
+def ending_floor(camera: str, from_m: float) -> np.ndarray:
+    """Return the image of a camera that sees, in place of the floor farther than `from_m`, one that lies deep below."""
+    rays, position = rays_of(camera)
+    with np.errstate(divide="ignore"):
+        depth_m = (position[2] + BELOW_M) / -rays[..., 2]
+    beyond = np.hypot(*np.moveaxis(on_the_floor(camera), -1, 0)) >= from_m
+    seen_m = np.where(beyond & (depth_m > 0.0) & (depth_m < 10.0), depth_m, 0.0)
+    return np.round(seen_m / MOUNTS.depth[camera].depth_scale_m).astype(np.uint16)
 
 
 class Driven(RuleBasedStateMachine):
     """Each rule changes what comes in, then lives a while."""
 
-    @initialize(ramped=st.booleans())
-    def begin(self, ramped: bool) -> None:
+    @initialize(ramped=st.booleans(), drop_m=st.sampled_from((0.0, DROP_M)), zones=st.sampled_from(MAPS))
+    def begin(self, ramped: bool, drop_m: float, zones: str) -> None:
         self.takes_ms: dict[int, float] = {}
         self.broken: dict[int, Any] = {}
         self.policy = Puppet()
-        limits = SLOW_RAMPS if ramped else {}
-        self.bench = Bench(self.policy, takes_ms=self.takes_ms, broken=self.broken, limits=limits)
+        sections = {"limits": SLOW_RAMPS if ramped else {}, "scan": {"drop_m": drop_m}}
+        masks = masks_of(zones)
+        self.bench = Bench(self.policy, takes_ms=self.takes_ms, broken=self.broken, masks=masks, **sections)
         self.bench.alter = self.alter
-        self.watch = Watch(self.bench.config, PLANT)
+        self.watch = Watch(self.bench.config, PLANT, masks)
         self.all_images = dict(self.bench.images)
         self.frozen: dict[str, DepthFrame] = {}
         self.newest: dict[str, DepthFrame] = {}
@@ -90,6 +129,26 @@ class Driven(RuleBasedStateMachine):
         if camera in self.bench.images:
             self.bench.wall(camera, depth_mm)
         self.live(20)
+
+    @rule(camera=st.sampled_from(CAMERAS), from_m=st.sampled_from((0.0, 0.5, 0.9, 1.4)))
+    def the_floor_ends_before_a_camera(self, camera: str, from_m: float) -> None:
+        if camera in self.bench.images:
+            self.bench.images[camera] = ending_floor(camera, from_m)
+        self.live(20)
+
+    @rule(
+        x_m=st.sampled_from((-2.8, -1.5, 0.0, 0.7, 1.0, 1.2, 2.5, 9.0)),
+        y_m=st.sampled_from((-2.7, 0.0, 0.8, 2.0)),
+        yaw_rad=st.sampled_from((0.0, 0.5 * pi, pi, -1.0)),
+        action=st.integers(0, len(ACTIONS) - 1),
+    )
+    def it_learns_that_it_is_elsewhere(self, x_m: float, y_m: float, yaw_rad: float, action: int) -> None:
+        """Fixes that agree, until the filter believes them."""
+        self.policy.action = action
+        for _ in range(4):
+            self.bench.fix(Pose(x_m, y_m, yaw_rad))
+            self.live(1)
+        self.live(30)
 
     @rule()
     def all_walls_are_gone(self) -> None:
@@ -180,6 +239,7 @@ class Driven(RuleBasedStateMachine):
         self.live(5)
 
 
+@pytest.mark.timeout(900)
 def test_nothing_that_happens_makes_an_unsafe_command() -> None:
     run_state_machine_as_test(Driven, settings=settings(max_examples=16, stateful_step_count=20, deadline=None))
 
@@ -187,4 +247,4 @@ def test_nothing_that_happens_makes_an_unsafe_command() -> None:
 @pytest.mark.long
 @pytest.mark.timeout(3600)
 def test_nothing_that_happens_in_many_long_runs_makes_an_unsafe_command() -> None:
-    run_state_machine_as_test(Driven, settings=settings(max_examples=400, stateful_step_count=60, deadline=None))
+    run_state_machine_as_test(Driven, settings=settings(max_examples=EXAMPLES, stateful_step_count=60, deadline=None))
