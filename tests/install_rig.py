@@ -100,18 +100,28 @@ def missing() -> str:
 
 
 def wheel(
-    folder: Path, release: str, behaviour: str = "ready", *, unit: str | None = UNIT, name: str = "onboard"
+    folder: Path,
+    release: str,
+    behaviour: str = "ready",
+    *,
+    unit: str | None = UNIT,
+    name: str = "onboard",
+    needs: str = "",
+    lock: str | None = None,
 ) -> Path:
     """Return a wheel whose service becomes READY, is `silent`, `ends` at once, or `crashes` after READY."""
+    requires = f"Requires-Dist: {needs}\n" if needs else ""
     info, data = f"{name}-{release}.dist-info", f"{name}-{release}.data"
     files = {
-        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {release}\n",
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {release}\n{requires}",
         f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
         "onboard/robots/default/onboard.toml": f"# as release {release} knows it\n",
         f"{data}/scripts/onboard": SERVICE.format(behaviour=behaviour),
     }
     if unit is not None:
         files[f"{data}/data/share/onboard/systemd/onboard.service"] = unit
+    if lock is not None:
+        files[f"{data}/data/share/onboard/requirements.lock"] = lock
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}-{release}-py3-none-any.whl"
     with zipfile.ZipFile(path, "w") as archive:

@@ -44,12 +44,22 @@ chmod 1777 tmp
 readonly_bind() { mkdir -p "$2"; mount --bind "$1" "$2"; mount -o remount,ro,bind "$2"; }
 readonly_bind /usr usr
 readonly_bind "$PYTHON_BASE" opt/python
-mkdir -p opt/onboard/tree
-cp -r "$FILES/etc" "$FILES/opt" .
-ln -s versions/test opt/onboard/current
-readonly_bind "$TREE/onboard" opt/onboard/tree/onboard
-readonly_bind "$TREE/engines/pretrained" opt/onboard/tree/engines/pretrained
-readonly_bind "$SITE_PACKAGES" "opt/onboard/versions/test/$SITE_PACKAGES_BELOW"
+cp -r "$FILES/etc" .
+if [ -z "$WHEELS" ]; then
+    mkdir -p opt/onboard/tree
+    cp -r "$FILES/opt" .
+    ln -s versions/test opt/onboard/current
+    readonly_bind "$TREE/onboard" opt/onboard/tree/onboard
+    readonly_bind "$TREE/engines/pretrained" opt/onboard/tree/engines/pretrained
+    readonly_bind "$SITE_PACKAGES" "opt/onboard/versions/test/$SITE_PACKAGES_BELOW"
+else
+    mount -t tmpfs -o mode=755 tmpfs usr/local
+    mkdir run/upper run/work
+    mount -t overlay overlay -o "lowerdir=$PYTHON_BASE,upperdir=$new/run/upper,workdir=$new/run/work" opt/python
+    readonly_bind "$SITE_PACKAGES" opt/packages
+    readonly_bind "$TREE" opt/tree
+    readonly_bind "$WHEELS" opt/wheels
+fi
 mount --bind "$CACHE" var/cache/numba
 mount -t tmpfs -o mode=755 tmpfs dev
 for node in null zero full random urandom tty; do touch dev/$node; mount --bind /dev/$node dev/$node; done
@@ -65,7 +75,7 @@ pivot_root . old
 umount -l /old
 rmdir /old
 exec env -i PATH=/usr/bin:/usr/sbin container=test \
-    SYSTEMD_GENERATOR_PATH=/none SYSTEMD_UNIT_PATH=/run/units:/run/systemd/system \
+    SYSTEMD_GENERATOR_PATH=/none SYSTEMD_UNIT_PATH="$UNIT_PATH" \
     /lib/systemd/systemd --system --unit=test.target --show-status=no --log-target=journal --log-level=info
 """
 
@@ -81,6 +91,18 @@ MACHINE = {
     "etc/systemd/journald.conf": "[Journal]\nStorage=volatile\nReadKMsg=no\nAudit=no\n",
 }
 JOURNALD = ("systemd-journald.service", "systemd-journald.socket", "systemd-journald-dev-log.socket")
+
+GIVE_PACKAGES = """
+folder=$("$1" -c 'import site; print(site.getsitepackages()[-1])')
+rm -rf "$folder"
+mkdir -p "$(dirname "$folder")"
+ln -s /opt/packages "$folder"
+"""
+"""Where that is depends on whose libpython the interpreter finds in there."""
+
+UNIT_PATH = ("/run/units", "/run/systemd/system")
+INSTALLED_UNIT_PATH = ("/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system")
+PYTHON = f"/opt/python/bin/{Path(sys.executable).resolve().name}"
 
 COMMAND = """#!/opt/onboard/current/bin/python
 # `onboard` as installed, that can be made to hang: SIGUSR1 stops its event loop, and nothing else of it.
@@ -105,17 +127,21 @@ def missing() -> str:
 
 
 class Machine:
-    """A systemd that runs; `files` are those that its root begins with, by path below it."""
+    """A systemd that runs; `files` are those that its root begins with, by path below it.
 
-    def __init__(self, folder: Path, files: dict[str, str], name: str) -> None:
+    The service is this tree's, there from the beginning. With a folder of `wheels` there is none: it is to be
+    installed, and the Python that it is made from has the packages of the tests' own.
+    """
+
+    def __init__(self, folder: Path, files: dict[str, str], name: str, wheels: Path | None = None) -> None:
         self._group = _cgroup2() / f"onboard-test-{name}-{os.getpid()}"
         given = folder / "files"
-        for path, text in {**_machine_files(), **files}.items():
+        service = _service_files() if wheels is None else {}
+        for path, text in {**_machine_files(), **service, **files}.items():
             _write(given / path, text)
-        (given / "opt/onboard/versions/test/bin/onboard").chmod(0o755)
-        (given / "opt/onboard/versions/test/bin/python").symlink_to(
-            f"/opt/python/bin/{Path(sys.executable).resolve().name}"
-        )
+        if wheels is None:
+            (given / "opt/onboard/versions/test/bin/onboard").chmod(0o755)
+            (given / "opt/onboard/versions/test/bin/python").symlink_to(PYTHON)
         CACHE.mkdir(parents=True, exist_ok=True)
         CACHE.chmod(0o777)
         root = folder / "root"
@@ -139,7 +165,7 @@ class Machine:
         with self._log.open("wb") as log:
             self._outer = subprocess.Popen(
                 ["bash", "-c", join, "bash", *namespaces, "bash", "-c", BUILD_ROOT, "bash", str(root)],
-                env={**os.environ, **_places(given)},
+                env={**os.environ, **_places(given, wheels)},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -147,6 +173,8 @@ class Machine:
         self._init = 0
         try:
             until(self._running, ANSWER_S)
+            if wheels is not None:
+                self.run("sh", "-ec", GIVE_PACKAGES, "sh", PYTHON)
         except AssertionError:
             self.close()
             raise
@@ -223,9 +251,9 @@ class Machine:
 
 
 @contextlib.contextmanager
-def machine(folder: Path, files: dict[str, str], name: str) -> Iterator[Machine]:
+def machine(folder: Path, files: dict[str, str], name: str, wheels: Path | None = None) -> Iterator[Machine]:
     """Run a systemd; whatever happens, nothing of it is left."""
-    one = Machine(folder, files, name)
+    one = Machine(folder, files, name, wheels)
     try:
         yield one
     finally:
@@ -234,11 +262,16 @@ def machine(folder: Path, files: dict[str, str], name: str) -> Iterator[Machine]
 
 def _machine_files() -> dict[str, str]:
     system = Path("/usr/lib/systemd/system")
-    version = "opt/onboard/versions/test"
     return {
         **MACHINE,
         **{f"run/units/{name}.target": "[Unit]\nDescription=nothing\n" for name in TARGETS},
         **{f"run/units/{name}": (system / name).read_text() for name in JOURNALD},
+    }
+
+
+def _service_files() -> dict[str, str]:
+    version = "opt/onboard/versions/test"
+    return {
         **{f"run/units/{unit.name}": unit.read_text() for unit in UNITS.glob("*.service")},
         "run/units/onboard.service.d/test.conf": DROP_IN + WRITABLE,
         f"{version}/pyvenv.cfg": "home = /opt/python/bin\ninclude-system-site-packages = false\n",
@@ -247,8 +280,10 @@ def _machine_files() -> dict[str, str]:
     }
 
 
-def _places(given: Path) -> dict[str, str]:
+def _places(given: Path, wheels: Path | None) -> dict[str, str]:
     return {
+        "WHEELS": str(wheels or ""),
+        "UNIT_PATH": ":".join(UNIT_PATH if wheels is None else (*INSTALLED_UNIT_PATH, *UNIT_PATH)),
         "PYTHON_BASE": sys.base_prefix,
         "SITE_PACKAGES": sysconfig.get_path("purelib"),
         "SITE_PACKAGES_BELOW": _below(),

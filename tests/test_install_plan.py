@@ -22,6 +22,7 @@ from onboard.install.units import (
     is_for_system,
     on_trial,
     place,
+    prepare,
     present,
     remove,
     set_trial,
@@ -130,7 +131,7 @@ def test_on_trial_the_service_names_the_version_itself_and_nothing_else(tmp_path
     layout = Layout(tmp_path)
     version = layout.folder(NEW)
     shutil.copytree(ROOT / "systemd", version / UNITS_IN_VERSION)
-    place(layout, version)
+    place(layout, prepare(layout, version))
     assert in_place(layout, version)
     set_trial(layout, version)
     unit = (tmp_path / "run/systemd/system" / UNIT).read_text()

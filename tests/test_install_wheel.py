@@ -8,18 +8,19 @@ import sys
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from install_rig import wheel
+from install_rig import ROOT, wheel
 
 from onboard.errors import InputError
 from onboard.install import build as building
 from onboard.install.build import build, check_python, check_room
 from onboard.install.layout import Layout
-from onboard.install.wheel import Choice, build_wheel, older, read_wheel
+from onboard.install.wheel import LOCK_IN_WHEEL, Choice, build_wheel, lock_of, older, read_wheel
+from onboard.toml_file import tomllib
 
 CHOICE = Choice("cpu", None, False, Path(sys.executable))
 
@@ -122,26 +123,64 @@ def test_a_disk_without_room_is_refused_before_anything_is_made(
 
 
 def test_what_cannot_be_built_leaves_nothing(tmp_path: Path) -> None:
-    layout, lock = Layout(tmp_path), tmp_path / "lock.txt"
-    lock.write_text("no-such-package-of-ours==1.0\n")
-    choice = replace(CHOICE, lock=lock)
+    layout, choice = Layout(tmp_path), replace(CHOICE, wheels=tmp_path)
     with pytest.raises(InputError, match="cannot be installed: ERROR"):
-        build(layout, read_wheel(wheel(tmp_path, "0.2.0"), choice), choice)
+        build(layout, read_wheel(wheel(tmp_path, "0.2.0", needs="no-such-package-of-ours"), choice), choice)
     assert list(layout.versions.iterdir()) == []
 
 
-def test_a_lock_lets_in_what_has_its_hash_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+RIGHT, WRONG, NOTHING = "other==1.0 --hash=sha256:{}\n", "other==1.0 --hash=sha256:" + "0" * 64 + "\n", "# nothing\n"
+
+#   lock in the wheel   lock given   unlocked   becomes a version
+LOCKS = [
+    (None, None, False, True),
+    (RIGHT, None, False, True),
+    (WRONG, None, False, False),
+    (NOTHING, None, False, False),
+    (None, RIGHT, False, True),
+    (None, WRONG, False, False),
+    (WRONG, RIGHT, False, True),
+    (RIGHT, WRONG, False, False),
+    (WRONG, None, True, True),
+]
+
+
+@pytest.mark.parametrize(("own", "given_lock", "unlocked", "whole"), LOCKS)
+def test_a_lock_lets_in_what_has_its_hash_and_nothing_else(
+    own: str | None,
+    given_lock: str | None,
+    unlocked: bool,
+    whole: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(building, "NEEDED_FREE_MB", 0)
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "others"))
     other = wheel(tmp_path / "others", "1.0", name="other")
+    digest = hashlib.sha256(other.read_bytes()).hexdigest()
     lock, layout = tmp_path / "lock.txt", Layout(tmp_path)
-    choice = replace(CHOICE, lock=lock)
-    for digest, whole in (("0" * 64, False), (hashlib.sha256(other.read_bytes()).hexdigest(), True)):
-        lock.write_text(f"other==1.0 --hash=sha256:{digest}\n")
-        found = read_wheel(wheel(tmp_path, "0.2.0"), choice)
-        with nullcontext() if whole else pytest.raises(InputError, match="cannot be installed"):
-            build(layout, found, choice)
-        assert (found.name in layout.complete()) == whole
-    (folder,) = layout.versions.iterdir()
-    assert {path.name for path in folder.rglob("*.dist-info")} == {"other-1.0.dist-info", "onboard-0.2.0.dist-info"}
+    if given_lock is not None:
+        lock.write_text(given_lock.format(digest))
+    choice = replace(
+        CHOICE, lock=lock if given_lock is not None else None, unlocked=unlocked, wheels=tmp_path / "others"
+    )
+    path = wheel(tmp_path, "0.2.0", needs="other", lock=None if own is None else own.format(digest))
+    with nullcontext() if whole else pytest.raises(InputError, match="with the versions and hashes"):
+        build(layout, read_wheel(path, choice), choice)
+    assert {path.name for path in layout.versions.rglob("*.dist-info")} == (
+        {"other-1.0.dist-info", "onboard-0.2.0.dist-info"} if whole else set()
+    )
+
+
+def test_a_lock_and_none_or_a_folder_that_is_none_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="only one of them"):
+        replace(CHOICE, lock=tmp_path / "lock.txt", unlocked=True)
+    with pytest.raises(InputError, match=r"--wheels .*none: there is no such folder"):
+        replace(CHOICE, wheels=tmp_path / "none")
+    with pytest.raises(InputError, match=r"lock\.txt: cannot be read"):
+        lock_of(read_wheel(wheel(tmp_path, "0.2.0"), CHOICE), replace(CHOICE, lock=tmp_path / "lock.txt"))
+
+
+def test_the_lock_of_this_tree_goes_with_its_wheel() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    shared = project["tool"]["hatch"]["build"]["targets"]["wheel"]["shared-data"]
+    assert PurePosixPath(f"onboard-1.data/data/{shared['requirements.lock']}").match(LOCK_IN_WHEEL)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import sys
@@ -10,10 +11,14 @@ from pathlib import Path
 from onboard.errors import InputError
 from onboard.install.layout import UNIT, UNITS_IN_VERSION, Layout, Version, remove_version, write_marker
 from onboard.install.tool import run_tool
-from onboard.install.wheel import DISTRIBUTION, Choice, Wheel
+from onboard.install.wheel import DISTRIBUTION, Choice, Wheel, lock_of
 
 HIDDEN = (Path("/home"), Path("/root"), Path("/run/user"), Path("/tmp"), Path("/var/tmp"))
 """What the service does not see (`ProtectHome`, `PrivateTmp`); an interpreter there would not start."""
+
+LOCK_FILE = "requirements.lock"
+"""In a version's folder: the versions and hashes that it was built with."""
+UNLOCK = " with the versions and hashes of its lock (--unlocked leaves them aside)"
 
 BYTES_PER_MB = 1_000_000
 NEEDED_FREE_MB = 1500
@@ -63,10 +68,13 @@ def _environment(folder: Path, wheel: Wheel, choice: Choice) -> None:
     run_tool([str(choice.python), "-m", "venv", "--without-pip", *system, str(folder)], f"{folder}: no environment")
     python = str(folder / "bin" / "python")
     pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-input"]
-    complaint = f"{wheel.path}: cannot be installed"
-    if choice.lock is not None:
-        run_tool([*pip, "--require-hashes", "--requirement", str(choice.lock)], complaint)
-        run_tool([*pip, "--no-deps", str(wheel.path)], complaint)
-        return
+    if choice.wheels is not None:
+        pip += ["--no-index", "--find-links", str(choice.wheels)]
+    lock = lock_of(wheel, choice)
+    if lock is not None:
+        (folder / LOCK_FILE).write_bytes(lock)
+        pip += ["--require-hashes", "--constraint", str(folder / LOCK_FILE)]
     extras = f"[{choice.extras}]" if choice.extras else ""
-    run_tool([*pip, f"{DISTRIBUTION}{extras} @ {wheel.path.resolve().as_uri()}"], complaint)
+    digest = hashlib.sha256(wheel.path.read_bytes()).hexdigest()
+    own = f"{DISTRIBUTION}{extras} @ {wheel.path.resolve().as_uri()}#sha256={digest}"
+    run_tool([*pip, own], f"{wheel.path}: cannot be installed{UNLOCK if lock is not None else ''}")

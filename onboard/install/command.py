@@ -80,11 +80,15 @@ def require_root(verb: str) -> None:
 
 @contextlib.contextmanager
 def alone(layout: Layout) -> Iterator[None]:
-    """Keep other installations away meanwhile. Raises InputError when one goes on, or the folder cannot be made."""
+    """Keep other installations away meanwhile, until the last tool that was run has ended too.
+
+    Raises InputError when one goes on, or the folder cannot be made.
+    """
     try:
         layout.lock.parent.mkdir(parents=True, exist_ok=True)
         with layout.lock.open("a") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.set_inheritable(file.fileno(), True)
             yield
     except BlockingIOError as error:
         raise InputError(f"{layout.lock}: another installation goes on") from error

@@ -26,7 +26,16 @@ def install_command(
         Path | None, typer.Argument(help="Wheel or source folder; the folder of this command when not given.")
     ] = None,
     extras: Annotated[str, typer.Option(help="Optional parts; on a Jetson jetson,realsense,serial.")] = EXTRAS,
-    lock: Annotated[Path | None, typer.Option(help="Requirements with hashes; nothing else is installed.")] = None,
+    lock: Annotated[
+        Path | None,
+        typer.Option(help="Versions with hashes, and nothing else; the wheel's own when not given."),
+    ] = None,
+    unlocked: Annotated[
+        bool, typer.Option("--unlocked", help="Install what versions fit, without looking at hashes.")
+    ] = False,
+    wheels: Annotated[
+        Path | None, typer.Option(help="A folder that all packages come from; nothing is asked of a network.")
+    ] = None,
     system_packages: Annotated[
         bool, typer.Option("--system-packages", help="See the system's Python packages too (TensorRT of JetPack).")
     ] = False,
@@ -46,7 +55,7 @@ def install_command(
     """
     if previous and source is not None:
         raise typer.BadParameter("--previous takes no SOURCE")
-    choice = Choice(extras, lock, system_packages, python or default_python())
+    choice = Choice(extras, lock, system_packages, python or default_python(), unlocked, wheels)
     wish = Wish(source, choice, Patience(ready_within, settle), previous, downgrade, start, dry_run)
     try:
         install(wish, Layout(), Systemd(), _say)

@@ -14,10 +14,12 @@ from onboard.install.layout import Layout, point, remove_version
 from onboard.install.plan import Found, Order, Step, line, surplus
 from onboard.install.service import Services
 from onboard.install.tool import run_tool
-from onboard.install.units import end_trial, files_of, foreign, place, set_trial
+from onboard.install.units import end_trial, files_of, foreign, on_trial, place, prepare, set_trial
 from onboard.install.wheel import Choice, Wheel
 
 DEFAULT_ROBOT_FILES = "lib/python*/site-packages/onboard/robots/default/*.toml"
+CHECK_S = 120.0
+"""For a new version to read the configuration, which takes seconds."""
 FOLDER_MODE, FILE_MODE = 0o755, 0o644
 
 
@@ -99,7 +101,7 @@ class Installer:
             raise InputError(f"{taken[0]}: is not ours, and would be stronger or in the way: move it away first")
         command = [str(self._folder / "bin" / "onboard"), "check-config", "--config"]
         complaint = f"{self.order.name} refuses the configuration, nothing was changed"
-        run_tool([*command, str(self.layout.configuration_file)], complaint)
+        run_tool([*command, str(self.layout.configuration_file)], complaint, CHECK_S)
 
     def _account(self) -> None:
         self.services.apply(files_of(self._folder))
@@ -130,12 +132,20 @@ class Installer:
             raise NotReadyError(f"{self.order.name} did not come up, and {self.found.current} neither: {trouble}")
 
     def _switch(self) -> None:
-        """Put the version in force for good: one rename, then its files for the system, then what systemd knows."""
+        """Put the version in force for good: one rename, then its files for the system, then what systemd knows.
+
+        What takes room on the disk is written before the rename; where there is none, the old version runs again.
+        """
         shown = self.layout.seen(self._folder)
-        if self.found.current is not None and self.found.current != self.order.name:
-            point(self.layout.previous, shown.with_name(self.found.current))
-        point(self.layout.current, shown)
-        place(self.layout, self._folder)
+        with contextlib.ExitStack() as undo:
+            if on_trial(self.layout):
+                undo.callback(self._back)
+            prepared = prepare(self.layout, self._folder)
+            if self.found.current is not None and self.found.current != self.order.name:
+                point(self.layout.previous, shown.with_name(self.found.current))
+            point(self.layout.current, shown)
+            undo.pop_all()
+        place(self.layout, prepared)
         end_trial(self.layout)
         self.services.reload()
 

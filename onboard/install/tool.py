@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Sequence
 
@@ -14,14 +15,28 @@ SAID = 400
 """So much of another program's last words goes into a message."""
 
 
-def run_tool(arguments: Sequence[str], complaint: str) -> None:
-    """Run a program to its end. Raises InputError: the complaint with the program's last line."""
+def run_tool(arguments: Sequence[str], complaint: str, limit_s: float = LIMIT_S) -> None:
+    """Run a program to its end. Raises InputError: the complaint with the program's last line.
+
+    What the environment says to Python is left out: PYTHONPATH, which every ROS set-up sets, would put other packages
+    before those of the new version.
+    """
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     try:
-        done = subprocess.run(arguments, capture_output=True, text=True, errors="replace", timeout=LIMIT_S, check=False)
+        done = subprocess.run(
+            arguments,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=limit_s,
+            check=False,
+            env=environment,
+            close_fds=False,  # so that it holds the installation's lock even when the command itself is killed
+        )
     except OSError as error:
         raise InputError(f"{complaint}: {arguments[0]}: {error.strerror}") from error
     except subprocess.TimeoutExpired as error:
-        raise InputError(f"{complaint}: not done after {LIMIT_S:g} s") from error
+        raise InputError(f"{complaint}: not done after {limit_s:g} s") from error
     if done.returncode:
         lines = (done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}").splitlines()
         telling = [line for line in lines if "error" in line.lower()] or lines

@@ -7,6 +7,7 @@ in force: a link to a unit is taken by `systemctl enable` for a unit of its own.
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 from onboard.install.layout import UNIT, UNITS_IN_VERSION, Layout, point, replace_file
@@ -73,16 +74,29 @@ def foreign(layout: Layout, version: Path) -> list[Path]:
     return [path for path in (*others, layout.root / ADMINISTRATOR) if path.exists() or path.is_symlink()]
 
 
-def place(layout: Layout, version: Path) -> None:
-    """Write a version's files, each in one step, and remove those that it has no use for. Raises OSError."""
-    files = wanted(layout, version)
-    for path, text in files.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = path.with_name(f".{path.name}.new")
-        unfinished.write_text(text, encoding="utf-8")
-        unfinished.chmod(FILE_MODE)
+def prepare(layout: Layout, version: Path) -> dict[Path, Path]:
+    """Write a version's files beside their places, and return place by file; none is left when one cannot be written.
+
+    Raises OSError.
+    """
+    prepared: dict[Path, Path] = {}
+    with contextlib.ExitStack() as undo:
+        for path, text in wanted(layout, version).items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            unfinished = path.with_name(f".{path.name}.new")
+            undo.callback(unfinished.unlink, missing_ok=True)
+            unfinished.write_text(text, encoding="utf-8")
+            unfinished.chmod(FILE_MODE)
+            prepared[unfinished] = path
+        undo.pop_all()
+    return prepared
+
+
+def place(layout: Layout, prepared: dict[Path, Path]) -> None:
+    """Put files in their places, each in one step, and remove those of ours that are none of them. Raises OSError."""
+    for unfinished, path in prepared.items():
         replace_file(unfinished, path)
-    for path in set(present(layout)) - {*files, layout.command}:
+    for path in set(present(layout)) - {*prepared.values(), layout.command}:
         path.unlink()
     layout.command.parent.mkdir(parents=True, exist_ok=True)
     point(layout.command, layout.seen(layout.current) / "bin" / "onboard")

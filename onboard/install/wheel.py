@@ -18,6 +18,7 @@ from onboard.install.tool import run_tool
 
 DISTRIBUTION = "onboard"
 DIGEST_DIGITS = 12
+LOCK_IN_WHEEL = "*.data/data/share/onboard/requirements.lock"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,15 +26,26 @@ class Choice:
     """How a wheel is installed.
 
     extras:          optional dependencies, as `cpu,realsense,serial`
-    lock:            requirements with hashes; nothing else is installed then
+    lock:            versions with hashes, in place of those that the wheel itself brings; nothing else is installed
     system_packages: the system's Python packages are seen too (TensorRT of JetPack)
     python:          interpreter of the new version
+    unlocked:        whatever versions fit are installed, without looking at hashes
+    wheels:          a folder that packages come from; then nothing is asked of a network
     """
 
     extras: str
     lock: Path | None
     system_packages: bool
     python: Path
+    unlocked: bool = False
+    wheels: Path | None = None
+
+    def __post_init__(self) -> None:
+        """Raise InputError for what cannot be chosen together, or a folder that is none."""
+        if self.unlocked and self.lock is not None:
+            raise InputError(f"--lock {self.lock} and --unlocked: only one of them")
+        if self.wheels is not None and not self.wheels.is_dir():
+            raise InputError(f"--wheels {self.wheels}: there is no such folder")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +79,23 @@ def read_wheel(path: Path, choice: Choice) -> Wheel:
     return Wheel(path, release, f"{release}-{_digest(path, choice)}")
 
 
+def lock_of(wheel: Wheel, choice: Choice) -> bytes | None:
+    """Return what may be installed with a wheel, versions with hashes: the lock chosen, else the wheel's own.
+
+    None without one. Raises InputError where it cannot be read.
+    """
+    if choice.unlocked:
+        return None
+    try:
+        if choice.lock is not None:
+            return choice.lock.read_bytes()
+        with zipfile.ZipFile(wheel.path) as archive:
+            own = [name for name in archive.namelist() if PurePosixPath(name).match(LOCK_IN_WHEEL)]
+            return archive.read(own[0]) if own else None
+    except OSError as error:
+        raise InputError(f"{choice.lock or wheel.path}: cannot be read: {error.strerror}") from error
+
+
 def build_wheel(source: Path, into: Path) -> Path:
     """Return a wheel made of a source folder. Raises InputError with pip's last words."""
     if not (source / "pyproject.toml").is_file():
@@ -96,5 +125,5 @@ def _digest(path: Path, choice: Choice) -> str:
             digest.update(hashlib.sha256(file.read_bytes()).digest())
     except OSError as error:
         raise InputError(f"{error.filename}: cannot be read: {error.strerror}") from error
-    digest.update(repr((choice.extras, choice.system_packages, str(choice.python))).encode())
+    digest.update(repr((choice.extras, choice.system_packages, str(choice.python), choice.unlocked)).encode())
     return digest.hexdigest()[:DIGEST_DIGITS]
