@@ -14,10 +14,12 @@ from onboard.config import DEFAULT_ROBOT, RecordSection
 from onboard.doctor import clock, machine, service
 from onboard.doctor.calibration import OLD_DAYS, age, lens
 from onboard.doctor.clock import Kept
+from onboard.doctor.disk import disk
 from onboard.doctor.finding import Complaint, Level, judged
 from onboard.doctor.power import power
 from onboard.doctor.versions import versions
 from onboard.mounts import load_mounts
+from onboard.record_budget import mark
 
 GREEN, AMBER, RED = Level.GREEN, Level.AMBER, Level.RED
 TODAY = date(2026, 6, 1)
@@ -127,25 +129,34 @@ def test_this_machine_can_be_looked_at() -> None:
     assert set(versions().values["libraries"]) >= {"numpy", "cyclonedds"}  # type: ignore[arg-type]
 
 
-#   name                               record section                                        level  words
+MANY, HUGE = 10**9, 1e12
+
+#   name, marked recordings of 1 MB, others, record section, level, words
 DISK = [
-    ("room for everything", {"max_total_mb": 1.0, "max_file_mb": 1.0, "min_free_mb": 0.0}, GREEN, "free"),
-    ("no room for all", {"max_total_mb": 1e12, "max_file_mb": 1e11, "min_free_mb": 0.0}, RED, "full"),
-    (
-        "no room later",
-        {"max_total_mb": 1e12, "max_file_mb": 1.0, "max_files": 10**12, "min_free_mb": 0.0},
-        AMBER,
-        "grow",
-    ),
-    ("nothing is recorded", {"enabled": False}, GREEN, "nothing"),
+    ("room for everything", 0, 0, {"max_total_mb": 1.0, "max_file_mb": 1.0}, GREEN, "recordings hold 0.0 of 0.001 GB"),
+    ("what is left free for others", 0, 0, {"min_free_mb": HUGE}, RED, "record.min_free_mb = 1e+12 cannot be kept"),
+    ("no room for one file", 0, 0, {"max_total_mb": HUGE, "max_file_mb": 1e11}, AMBER, "has no room any more"),
+    ("no room later", 0, 0, {"max_total_mb": HUGE, "max_file_mb": 1.0, "max_files": MANY}, AMBER, "may still grow"),
+    ("the oldest give room", 0, 3, {"max_total_mb": 3.0, "max_file_mb": 1.0}, GREEN, "hold 0.0 of 0.003 GB"),
+    ("marked ones do not", 3, 0, {"max_total_mb": 3.0, "max_file_mb": 1.0}, AMBER, "marked recordings leave no room"),
+    ("nothing is recorded", 0, 0, {"enabled": False}, GREEN, "nothing"),
 ]
 
 
-@pytest.mark.parametrize(("section", "level", "words"), [row[1:] for row in DISK], ids=[row[0] for row in DISK])
-def test_disk(section: dict, level: Level, words: str, tmp_path: Path) -> None:
-    found = machine.disk(RecordSection(directory=tmp_path / "not" / "yet", **section))
+@pytest.mark.parametrize(
+    ("marked", "others", "section", "level", "words"), [row[1:] for row in DISK], ids=[row[0] for row in DISK]
+)
+def test_disk(marked: int, others: int, section: dict, level: Level, words: str, tmp_path: Path) -> None:
+    folder = tmp_path / "not" / "yet"
+    for number in range(marked + others):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"robot_{number}.mcap").write_bytes(bytes(10**6))
+        if number < marked:
+            mark(folder / f"robot_{number}.mcap", keep=True)
+    found = disk(RecordSection(directory=folder, **{"min_free_mb": 0.0, **section}))
     assert found.level is level
     assert words in found.found
+    assert bool(found.remedy) == (level is not GREEN)
 
 
 #   name                     kernel's word         odometry ahead, localised    level

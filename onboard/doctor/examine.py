@@ -11,6 +11,7 @@ from onboard.config import DEFAULT_ROBOT, Config, load_config
 from onboard.doctor import cameras, clock, engine, machine, network, running, service, wheels
 from onboard.doctor.calibration import age
 from onboard.doctor.cameras import Measured
+from onboard.doctor.disk import disk
 from onboard.doctor.finding import Finding, green, red
 from onboard.doctor.hearing import Heard, hear
 from onboard.doctor.measuring import REALSENSE, by_asking, by_opening
@@ -57,7 +58,7 @@ def examine(given: Path | None, seconds: float) -> Report:
         return Report(config.robot.name, (told, network.unreachable(error), *unit, *computer), ())
     found = [told, *unit, *_robot(config, mounts, heard, seconds)]
     localised = bool(network.publishes(config.dds, heard.graph, "amcl_pose"))
-    found += [clock.clock(clock.kept(), heard.stamp_ahead_s, localised=localised), machine.disk(config.record)]
+    found += [clock.clock(clock.kept(), heard.stamp_ahead_s, localised=localised), disk(config.record)]
     return Report(config.robot.name, (*found, *computer, versions()), tuple(network.table(heard.graph)))
 
 

@@ -1,4 +1,4 @@
-"""The computer itself: room for recordings, memory, load, temperature.
+"""The computer itself: memory, load, temperature.
 
 Everything is read from files of the kernel below `root`; what a machine does not have is not reported as a fault.
 """
@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from onboard.config import RecordSection
 from onboard.doctor.finding import Complaint, Finding, Level, amber, green, judged
 from onboard.doctor.sysfs import ROOT, number_of, text_of
 
 GB = 1e9
-MB = 1e6
 
 MEMORY_AMBER = 0.15
 MEMORY_RED = 0.05
@@ -27,35 +24,6 @@ HOT_RED_C = 95.0
 NEAR_CRITICAL_C = 5.0
 MILLI = 1e-3
 TRIP = re.compile(r"trip_point_(\d+)_type")
-
-
-def disk(section: RecordSection) -> Finding:
-    """Return whether the recordings that the configuration allows fit, and can be written."""
-    if not section.enabled:
-        return green("disk", "nothing is recorded")
-    folder = section.directory.absolute()
-    there = next(parent for parent in [folder, *folder.parents] if parent.exists())
-    usage = shutil.disk_usage(there)
-    held_mb = sum(path.stat().st_size for path in folder.glob("*.mcap")) / MB if folder.is_dir() else 0.0
-    wanted_mb = max(min(section.max_file_mb * section.max_files, section.max_total_mb) - held_mb, 0.0)
-    free_mb = usage.free / MB
-    complaints = []
-    if not os.access(there, os.W_OK | os.X_OK):
-        complaints.append(
-            Complaint(Level.RED, f"{there} cannot be written by this user", f"give the robot's user {there}")
-        )
-    if free_mb < section.min_free_mb + section.max_file_mb:
-        complaints.append(Complaint(Level.RED, "the disk is full", f"move recordings out of {folder}"))
-    elif free_mb < wanted_mb + section.min_free_mb:
-        complaints.append(
-            Complaint(
-                Level.AMBER,
-                f"recordings may still grow by {wanted_mb / 1e3:.1f} GB",
-                "lower record.max_total_mb, or make room",
-            )
-        )
-    summary = f"{usage.free / GB:.1f} of {usage.total / GB:.1f} GB free at {folder}"
-    return judged("disk", summary, complaints, free_mb=round(free_mb), recordings_mb=round(held_mb))
 
 
 def memory(root: Path = ROOT) -> Finding:
