@@ -79,13 +79,20 @@ def by_writer(heard: list[Heard]) -> list[list[Heard]]:
     return [[one for one in heard if one.writer == writer] for writer in writers]
 
 
-def test_the_unit_is_exposed_little() -> None:
+@pytest.mark.parametrize("unit", sorted(path.name for path in UNITS.glob("*.service")))
+def test_the_units_are_exposed_little(unit: str) -> None:
     done = subprocess.run(
-        ["systemd-analyze", "security", "--offline=true", "--no-pager", str(UNITS / "onboard.service")],
+        ["systemd-analyze", "security", "--offline=true", "--no-pager", str(UNITS / unit)],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
-    (level,) = re.findall(r"exposure level for onboard.service: ([\d.]+)", done.stdout)
+    (level,) = re.findall(rf"exposure level for {unit}: ([\d.]+)", done.stdout)
     assert float(level) <= EXPOSURE
+
+
+def test_systemd_has_nothing_to_say_against_the_units(robot: Robot) -> None:
+    units = [f"/run/units/{path.name}" for path in UNITS.glob("*.service")]
+    done = robot.service.tried("systemd-analyze", "verify", "--man=no", *units)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 def test_ready_waits_for_the_first_frame_and_the_process_has_its_rights_and_no_more(robot: Robot) -> None:
