@@ -18,6 +18,7 @@ import structlog
 
 from onboard.config import Config
 from onboard.counters import Counters
+from onboard.halt import DRIVEN_FILE, RUNTIME_DIRECTORY
 from onboard.interfaces import Inbox
 from onboard.messages import CameraHealth, Inputs
 from onboard.scheduler import NS_PER_S
@@ -26,9 +27,6 @@ from onboard.tick import TickRecord
 log = structlog.get_logger()
 
 NOTIFY_SOCKET = "NOTIFY_SOCKET"
-RUNTIME_DIRECTORY = "RUNTIME_DIRECTORY"
-DRIVEN_FILE = "driven.json"
-"""In the service's runtime directory: what the robot is driven through, for the stop after a crash (`halt.py`)."""
 
 CAMERAS_NS = 20 * NS_PER_S
 """For so long READY waits for the first frame of every camera; then those that work must do, as they do in a drive."""
@@ -181,7 +179,11 @@ def note_driven(config: Config, environment: Mapping[str, str] = os.environ) -> 
     directory = environment.get(RUNTIME_DIRECTORY, "")
     if not directory:
         return
-    told = {"dds": config.dds.model_dump(mode="json"), "odometry": config.odometry.model_dump(mode="json")}
+    told = {
+        "dds": config.dds.model_dump(mode="json"),
+        "odometry": config.odometry.model_dump(mode="json"),
+        "control_hz": config.rates.control_hz,
+    }
     try:
         (Path(directory) / DRIVEN_FILE).write_text(json.dumps(told), encoding="utf-8")
     except OSError as error:

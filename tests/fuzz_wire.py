@@ -35,10 +35,11 @@ from onboard.drivers.kobuki import encode_velocity, packet, parse
 from onboard.drivers.wire import UNDECODABLE
 from onboard.errors import OnboardError
 from onboard.geometry import quaternion_from_yaw
+from onboard.halt import DRIVEN_FILE, RUNTIME_DIRECTORY
 from onboard.laser import scan_of_rays
 from onboard.messages import Inputs, Pose, Teleop, Twist
 from onboard.mounts import Mount, load_mounts
-from onboard.service import DRIVEN_FILE, NOTIFY_SOCKET, RUNTIME_DIRECTORY, Notifier
+from onboard.service import NOTIFY_SOCKET, Notifier
 
 KINDS = ros.MESSAGES
 ROBOT = "robot"
@@ -226,7 +227,7 @@ def read_environment(content: bytes, folder: Path) -> None:
     """Take what a service manager, a shell and the runtime's own note say; no variable can hold a zero byte."""
     (folder / DRIVEN_FILE).write_bytes(content)
     text = os.fsdecode(content.replace(b"\0", b""))
-    halt.driven_by(DEFAULT_ROBOT / "onboard.toml", {RUNTIME_DIRECTORY: str(folder)})
+    halt.noted({RUNTIME_DIRECTORY: str(folder)})
     halt.tell_end({"SERVICE_RESULT": text, "EXIT_CODE": text, "EXIT_STATUS": text})
     journald.is_ours(1, {journald.STREAM: text})
     with Notifier({NOTIFY_SOCKET: text.lstrip("/") if text.startswith("/") else text}) as notifier:
@@ -235,7 +236,11 @@ def read_environment(content: bytes, folder: Path) -> None:
     domain_id(DdsSection(), {"ROS_DOMAIN_ID": text})
 
 
-NOTE = {"dds": DdsSection().model_dump(mode="json"), "odometry": {"input": "dds", "serial_port": "/dev/base"}}
+NOTE = {
+    "dds": DdsSection().model_dump(mode="json"),
+    "odometry": {"input": "dds", "serial_port": "/dev/base"},
+    "control_hz": 30.0,
+}
 
 
 def _fixed(strategy: st.SearchStrategy[bytes]) -> Callable[[Path], st.SearchStrategy[bytes]]:

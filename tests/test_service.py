@@ -190,18 +190,45 @@ def test_the_note_leads_the_stop_where_the_commands_went_even_when_the_file_was_
     note_driven(driven, environment)
     edited = tmp_path / "onboard.toml"
     edited.write_text("[dds]\ndomain = 8\n")
-    assert halt.driven_by(edited, environment) == Driven(driven.dds, driven.odometry)
-    (tmp_path / DRIVEN_FILE).write_text('{"dds": {"domain": 9')
-    assert halt.driven_by(edited, environment).dds.domain == 8
-    (tmp_path / DRIVEN_FILE).unlink()
-    assert halt.driven_by(edited, environment).dds.domain == 8
-    assert halt.driven_by(edited, {}).dds.domain == 8
+    found = halt.noted(environment)
+    assert found is not None
+    assert DdsSection.model_validate(vars(found.dds)) == driven.dds
+    assert OdometrySection.model_validate(vars(found.odometry)) == driven.odometry
+    assert found.control_hz == driven.rates.control_hz
+    with pytest.raises(DriverError, match="/dev/this"):
+        halt.stop(edited, environment)
+
+
+@pytest.mark.parametrize("text", [None, '{"dds": {"domain": 9', "[]", '{"dds": {}, "odometry": {}, "control_hz": 30}'])
+def test_without_a_note_that_can_be_used_the_configuration_leads_the_stop(
+    text: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if text is not None:
+        (tmp_path / DRIVEN_FILE).write_text(text)
+    config = tmp_path / "onboard.toml"
+    config.write_text('[odometry]\ninput = "serial"\nserial_port = "/dev/configured"\n')
+    monkeypatch.setattr(halt, "BASE_WAIT_S", 0.0)
+    with pytest.raises(DriverError, match="/dev/configured"):
+        halt.stop(config, {"RUNTIME_DIRECTORY": str(tmp_path)})
+
+
+def test_what_the_stop_imports_before_it_is_sent_is_little(tmp_path: Path) -> None:
+    """Each of these takes tenths of a second, for which a robot whose runtime was killed goes on."""
+    environment = {"RUNTIME_DIRECTORY": str(tmp_path)}
+    note_driven(Config(dds=DdsSection(domain=free_domain())), environment)
+    program = (
+        "import sys\nfrom pathlib import Path\nfrom onboard import halt\n"
+        f"halt.BASE_WAIT_S = 0.0\nhalt.stop(Path('none'), {environment})\n"
+        "print(*sorted({'numpy', 'pydantic', 'structlog', 'yaml', 'numba'} & set(sys.modules)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""
 
 
 def test_zero_arrives_at_a_base_over_dds() -> None:
     base = Wire(SECTION)
     commands = base.reader("cmd_vel")
-    assert halt.halt(Driven(SECTION, OdometrySection()))
+    assert halt.halt(Driven(SECTION, OdometrySection(), 30.0))
     heard = []
     assert wait_until(lambda: bool(heard.extend(commands.take()) or heard), PATIENCE_S)
     assert {twist_from_ros(message.sample) for message in heard} == {STOP}
@@ -209,12 +236,12 @@ def test_zero_arrives_at_a_base_over_dds() -> None:
 
 
 def test_without_a_base_it_says_so() -> None:
-    assert not halt.halt(Driven(DdsSection(domain=free_domain()), OdometrySection()))
+    assert not halt.halt(Driven(DdsSection(domain=free_domain()), OdometrySection(), 30.0))
 
 
 def test_zero_arrives_at_a_serial_base() -> None:
     main, side = os.openpty()
-    assert halt.halt(Driven(SECTION, OdometrySection(input="serial", serial_port=os.ttyname(side))))
+    assert halt.halt(Driven(SECTION, OdometrySection(input="serial", serial_port=os.ttyname(side)), 30.0))
     os.set_blocking(main, False)
     assert os.read(main, 64) == bytes.fromhex("aa550601040000000003")
     os.close(main)

@@ -6,15 +6,18 @@ import os
 import socket
 import stat
 from importlib.metadata import version
+from typing import TYPE_CHECKING
 from xml.sax.saxutils import quoteattr
 
 from cyclonedds.core import DDSException
 from cyclonedds.domain import Domain, DomainParticipant
 
-from onboard.config import DdsSection
 from onboard.drivers.dds_security import NO_PLUGINS, SECURED, check_enclave, plugins_loaded, security_xml
 from onboard.drivers.socket_filter import hear_only
 from onboard.errors import DriverError
+
+if TYPE_CHECKING:
+    from onboard.config import DdsSection
 
 LOOPBACK = "lo"
 DEVICE_BYTES = 16

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cyclonedds.core import Policy, Qos
 
-from onboard.drivers.dds_topics import Quality
-from onboard.scheduler import NS_PER_S
+if TYPE_CHECKING:
+    from onboard.drivers.dds_topics import Quality
+
+NS_PER_S = 1_000_000_000
 
 
 def writer_qos(quality: Quality) -> Qos:

@@ -10,9 +10,12 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from onboard.config import DdsSection
 from onboard.errors import ConfigError
+
+if TYPE_CHECKING:
+    from onboard.config import DdsSection
 
 MAX_DOMAIN, MAX_DIGITS = 232, 9
 ROS_NAME = re.compile(r"/?[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z_][A-Za-z0-9_]*)*")

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from cyclonedds.builtin import BuiltinDataReader, BuiltinTopicDcpsPublication
 from cyclonedds.core import DDSException, InstanceState, Policy, ReadCondition, SampleState, ViewState, WaitSet
@@ -22,14 +22,16 @@ from cyclonedds.pub import DataWriter
 from cyclonedds.sub import DataReader
 from cyclonedds.topic import Topic as DdsTopic
 
-from onboard.config import DdsSection
 from onboard.drivers.dds_domain import hold_domain, join
 from onboard.drivers.dds_qos import reader_qos, writer_qos
 from onboard.drivers.dds_topics import Topic, asked_of, check_names, dds_topic, domain_id, topic, type_of
 from onboard.drivers.ros_types import BY_ROS_NAME
 from onboard.errors import DriverError
-from onboard.scheduler import NS_PER_S
 
+if TYPE_CHECKING:
+    from onboard.config import DdsSection
+
+NS_PER_S = 1_000_000_000
 POLL_S = 0.01
 NEW = SampleState.NotRead | ViewState.Any | InstanceState.Any
 BUILTIN_BATCH = 512
