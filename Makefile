@@ -41,16 +41,18 @@ fuzz: $(VENV)/.dev ## feed damaged bytes to every parser, FUZZ_SECONDS each (600
 lock: $(AUDIT_VENV)/.ready ## write the versions and hashes of everything that the robot installs
 	@$(AUDIT_VENV)/bin/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --python-version 3.10 \
 	    --custom-compile-command 'make lock' $(LOCKED) --output-file requirements.lock pyproject.toml
+	@echo "lock: requirements.lock, $$(grep -c '^[a-z0-9].*==' requirements.lock) versions with their hashes"
 
 .PHONY: audit
 audit: $(AUDIT_VENV)/.ready ## look up known vulnerabilities of what requirements.lock names
-	@$(AUDIT_VENV)/bin/pip-audit --requirement requirements.lock --require-hashes --disable-pip $(ARGS)
+	@$(AUDIT_VENV)/bin/python .ci/audit.py $(AUDIT_VENV)/bin/pip-audit requirements.lock out/audit.json
 
 .PHONY: sbom
 sbom: $(AUDIT_VENV)/.ready ## write out/sbom.cdx.json, the bill of materials (CycloneDX)
 	@mkdir -p out
-	@$(AUDIT_VENV)/bin/cyclonedx-py requirements --output-reproducible --pyproject pyproject.toml \
+	@$(AUDIT_VENV)/bin/python -W ignore -m cyclonedx_py requirements --output-reproducible --pyproject pyproject.toml \
 	    --output-file out/sbom.cdx.json requirements.lock
+	@echo "sbom: out/sbom.cdx.json, $$(grep -c '"type": "library"' out/sbom.cdx.json) components"
 
 .PHONY: bench
 bench: $(VENV)/.dev ## compare speeds with plain definitions in the same run

@@ -19,6 +19,7 @@ from onboard.errors import InputError
 from onboard.install import build as building
 from onboard.install.build import build, check_python, check_room
 from onboard.install.layout import Layout
+from onboard.install.tool import run_tool
 from onboard.install.wheel import LOCK_IN_WHEEL, Choice, build_wheel, lock_of, older, read_wheel
 from onboard.toml_file import tomllib
 
@@ -184,3 +185,20 @@ def test_the_lock_of_this_tree_goes_with_its_wheel() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     shared = project["tool"]["hatch"]["build"]["targets"]["wheel"]["shared-data"]
     assert PurePosixPath(f"onboard-1.data/data/{shared['requirements.lock']}").match(LOCK_IN_WHEEL)
+
+
+def test_a_tool_that_takes_too_long_ends_with_all_that_it_has_started(tmp_path: Path) -> None:
+    alive = tmp_path / "alive"
+    child = f"while true; do touch {alive}; sleep 0.01; done"
+    with pytest.raises(InputError, match=r"too slow: not done after 0\.5 s"):
+        run_tool(["sh", "-c", f"sh -c '{child}' & wait"], "too slow", 0.5)
+    alive.unlink()
+    with pytest.raises(InputError, match="again"):
+        run_tool(["sh", "-c", "sleep 10"], "again", 0.5)
+    assert not alive.exists()
+
+
+def test_a_tool_sees_nothing_of_what_the_environment_says_to_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", "/opt/ros/humble/lib/python3.10/site-packages")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    run_tool(["sh", "-c", 'test -z "$PYTHONPATH" && test -n "$PIP_NO_INDEX"'], "it sees PYTHONPATH")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from collections.abc import Sequence
 
 from onboard.errors import InputError
 
-LIMIT_S = 900.0
+LIMIT_S = 1800.0
 """For the slowest of them: pip, building a package from source."""
 
 SAID = 400
@@ -18,26 +19,34 @@ SAID = 400
 def run_tool(arguments: Sequence[str], complaint: str, limit_s: float = LIMIT_S) -> None:
     """Run a program to its end. Raises InputError: the complaint with the program's last line.
 
-    What the environment says to Python is left out: PYTHONPATH, which every ROS set-up sets, would put other packages
-    before those of the new version.
+    It ends with all that it has started when it takes too long, or when this is interrupted. What the environment says
+    to Python is left out: PYTHONPATH, which every ROS set-up sets, would put other packages before those of the new
+    version.
     """
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     try:
-        done = subprocess.run(
+        process = subprocess.Popen(
             arguments,
-            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
             errors="replace",
-            timeout=limit_s,
-            check=False,
             env=environment,
+            start_new_session=True,
             close_fds=False,  # so that it holds the installation's lock even when the command itself is killed
         )
     except OSError as error:
         raise InputError(f"{complaint}: {arguments[0]}: {error.strerror}") from error
-    except subprocess.TimeoutExpired as error:
-        raise InputError(f"{complaint}: not done after {limit_s:g} s") from error
-    if done.returncode:
-        lines = (done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}").splitlines()
+    with process:
+        try:
+            said, wrong = process.communicate(timeout=limit_s)
+        except subprocess.TimeoutExpired as error:
+            raise InputError(f"{complaint}: not done after {limit_s:g} s") from error
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+    if process.returncode:
+        lines = (wrong.strip() or said.strip() or f"exit code {process.returncode}").splitlines()
         telling = [line for line in lines if "error" in line.lower()] or lines
         raise InputError(f"{complaint}: {telling[-1].strip()[:SAID]}")
