@@ -109,8 +109,9 @@ class Installer:
     def _try(self) -> None:
         """Restart with the new version by an override that goes with the next boot. Back to the old one if it fails."""
         with contextlib.ExitStack() as undo:
-            undo.callback(self._back)
+            undo.callback(end_trial, self.layout)
             set_trial(self.layout, self._folder)
+            undo.callback(self._back)
             self.services.reload()
             trouble = self.services.start(self.patience.ready_s, self.patience.settle_s)
             if not trouble:

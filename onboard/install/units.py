@@ -79,9 +79,13 @@ def prepare(layout: Layout, version: Path) -> dict[Path, Path]:
 
     Raises OSError.
     """
+    return _written(wanted(layout, version))
+
+
+def _written(texts: dict[Path, str]) -> dict[Path, Path]:
     prepared: dict[Path, Path] = {}
     with contextlib.ExitStack() as undo:
-        for path, text in wanted(layout, version).items():
+        for path, text in texts.items():
             path.parent.mkdir(parents=True, exist_ok=True)
             unfinished = path.with_name(f".{path.name}.new")
             undo.callback(unfinished.unlink, missing_ok=True)
@@ -109,13 +113,18 @@ def remove(layout: Layout) -> None:
 
 
 def set_trial(layout: Layout, version: Path) -> None:
-    """Put a version on trial: the same files in /run, with itself in the place of `current`. Raises OSError."""
+    """Put a version on trial: the same files in /run, with itself in the place of `current`.
+
+    Raises OSError; no file is there then that was not there before, or only a whole one.
+    """
     current, itself = str(layout.seen(layout.current)), str(layout.seen(version))
-    for file in files_of(version):
-        path = layout.root / VOLATILE / folder_of(file.name) / file.name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(ON_TRIAL + file.read_text(encoding="utf-8").replace(current, itself), encoding="utf-8")
-        path.chmod(FILE_MODE)
+    texts = {
+        layout.root / VOLATILE / folder_of(file.name) / file.name: ON_TRIAL
+        + file.read_text(encoding="utf-8").replace(current, itself)
+        for file in files_of(version)
+    }
+    for unfinished, path in _written(texts).items():
+        replace_file(unfinished, path)
 
 
 def on_trial(layout: Layout) -> list[Path]:
