@@ -277,3 +277,22 @@ def test_a_finding_is_as_bad_as_the_worst_complaint(complaints: list[Complaint])
     assert found.level == max((one.level for one in complaints), default=GREEN)
     assert bool(found.remedy) == bool(complaints)
     assert all(one.found in found.found and one.remedy in found.remedy for one in complaints)
+
+
+#   what /proc/loadavg says           level
+LOADS = [
+    ("0.00 0.00 0.00 1/2 3",          GREEN),
+    (f"{os.cpu_count()}.0 0 0",       GREEN),
+    ("999.5 0.00 0.00",               AMBER),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("said", "level"), LOADS)
+def test_more_programs_than_cores_are_told(said: str, level: Level, tmp_path: Path) -> None:
+    found = machine.load(tree(tmp_path, proc__loadavg=said))
+    assert (found.level, found.values["load_1min"]) == (level, float(said.split()[0]))
+
+
+def test_a_system_that_says_nothing_of_its_load_or_of_a_sensor_is_no_fault(tmp_path: Path) -> None:
+    assert machine.load(tmp_path).level is GREEN
+    assert machine.zones(tree(tmp_path, **{f"{ZONE}type": "broken", f"{ZONE}temp": "none"})) == []

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from small_model import observation, small_policy_files
+from structlog.testing import capture_logs
 
 from onboard.drivers.onnx_engine import OnnxEngine
 from onboard.errors import EngineError
@@ -223,3 +224,13 @@ def test_thread_and_inline_decide_alike_with_a_real_engine(tmp_path):
     np.testing.assert_array_equal(theirs.memory, ours.memory)
     thread.close()
     inline.close()
+
+
+def test_a_policy_that_fails_to_close_is_told_and_holds_nobody_up(made):
+    def fail() -> None:
+        raise RuntimeError("the device is gone")
+
+    made.policy.close = fail
+    with capture_logs() as events:
+        made.inference.close()
+    assert [(event["event"], event["error"]) for event in events] == [("policy_close_failed", "the device is gone")]

@@ -213,3 +213,21 @@ NOT_BELIEVED = [
 @pytest.mark.parametrize(("what", "ms", "left", "right"), NOT_BELIEVED, ids=[row[0] for row in NOT_BELIEVED])
 def test_motion_that_is_not_believed(what: str, ms: int, left: int, right: int) -> None:
     assert motion(START, moved(ms, left, right)) is None
+
+
+#   what comes                          what waits for more
+CUT = [
+    ("nothing but a header",            HEADER,                            HEADER),
+    ("a length that no packet has",     HEADER + b"\x00\x00\x00",          b""),
+    ("a packet that is not whole",      FRAMES[0][:-1],                    FRAMES[0][:-1]),
+    ("a header after a packet",         FRAMES[0] + HEADER[:1],            HEADER[:1]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("what", "buffer", "rest"), CUT, ids=[row[0] for row in CUT])
+def test_what_is_cut_off_waits_and_what_is_none_is_passed_over(what: str, buffer: bytes, rest: bytes) -> None:
+    packets, kept = parse(buffer)
+    assert len(packets) == (1 if buffer.startswith(FRAMES[0]) else 0)
+    assert kept == rest
+    for one in FRAMES:
+        assert parse(one)[0][0] in parse(kept + 4 * one)[0], "the stream goes on"

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import os
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onboard.scheduler import NS_PER_S, Histogram, MonotonicClock, SimulatedClock, Slot, grid
+from onboard.scheduler import (
+    NS_PER_S,
+    Histogram,
+    MonotonicClock,
+    SimulatedClock,
+    Slot,
+    _expire,
+    _timerfd_set,
+    grid,
+)
 
 PERIOD_NS = 100
 
@@ -109,3 +119,34 @@ def test_histogram_quantiles_are_within_a_bucket(values: list[int], fraction: fl
 
 def test_empty_histogram_says_zero() -> None:
     assert Histogram().summary_ms() == {"count": 0, "p50": 0.0, "p99": 0.0, "max": 0.0}
+
+
+def test_a_grid_without_a_period_and_time_that_goes_backward_are_refused() -> None:
+    with pytest.raises(ValueError, match="period_ns 0 must be positive"):
+        asyncio.run(anext(grid(SimulatedClock(), 0)))
+    with pytest.raises(ValueError, match="duration_ns -1 must not be negative"):
+        SimulatedClock().advance(-1)
+
+
+def test_a_timer_that_was_set_anew_wakes_nobody_and_one_that_expired_wakes_once() -> None:
+    async def wake() -> None:
+        readable, writable = os.pipe2(os.O_NONBLOCK)
+        expired: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        _expire(readable, expired)
+        assert not expired.done()
+        for _ in range(2):
+            os.write(writable, bytes(8))
+            _expire(readable, expired)
+            assert expired.done()
+        os.close(readable)
+        os.close(writable)
+
+    asyncio.run(wake())
+
+
+def test_what_the_system_refuses_of_a_timer_is_an_error_by_name() -> None:
+    readable, writable = os.pipe()
+    with pytest.raises(OSError, match=r"timerfd_settime failed|Invalid argument"):
+        _timerfd_set(readable, 1)
+    os.close(readable)
+    os.close(writable)

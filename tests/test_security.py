@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from onboard.__main__ import app
 from onboard.config import Config, DdsSection, ScanSection, load_config
+from onboard.drivers import dds_domain
 from onboard.drivers.dds_domain import cyclone_xml
 from onboard.drivers.dds_security import FILES, check_enclave
 from onboard.drivers.wire import Wire
@@ -21,6 +22,8 @@ from onboard.errors import ConfigError, DriverError, InputError
 from onboard.secure_setup import ROLES, make_keystore
 
 pytest.importorskip("cryptography", reason="not installed: pip install 'onboard[secure]'")
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ed25519
 
 NOW = datetime.datetime.now(datetime.timezone.utc)
 CONFIG = Config(dds=DdsSection(domain=DOMAIN))
@@ -91,6 +94,14 @@ def test_a_damaged_authority_is_named(tmp_path):
         make_keystore(tmp_path / "keys", CONFIG, NOW)
 
 
+def test_an_authority_with_another_kind_of_key_is_refused(tmp_path):
+    make_keystore(tmp_path / "keys", CONFIG, NOW)
+    plain = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    (tmp_path / "keys/private/ca.key.pem").write_bytes(ed25519.Ed25519PrivateKey.generate().private_bytes(*plain))
+    with pytest.raises(InputError, match="an elliptic curve key is wanted"):
+        make_keystore(tmp_path / "keys", CONFIG, NOW)
+
+
 def test_only_the_robot_may_write_commands():
     assert [name for name, role in ROLES.items() if "cmd_vel" in role.writes] == ["robot"]
 
@@ -117,6 +128,15 @@ def test_the_configuration_names_the_folder_from_its_own_place(tmp_path):
 
 def test_without_keys_nothing_of_security_is_set():
     assert "Security" not in cyclone_xml(DdsSection())
+
+
+def test_a_library_that_does_not_know_a_setting_is_not_given_it(monkeypatch):
+    """The one with the plugins (10.5) refuses what the wheel's (11.0) needs beside Fast DDS."""
+    new = cyclone_xml(DdsSection())
+    monkeypatch.setattr(dds_domain, "version", lambda _: "10.5.0")
+    old = cyclone_xml(DdsSection())
+    assert "Compatibility" in new
+    assert "Compatibility" not in old
 
 
 def test_the_wheel_has_no_plugins_and_says_so_instead_of_speaking_in_the_clear(keystore):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf, nan, pi
 
 import pytest
@@ -191,3 +192,11 @@ def test_goals_that_are_refused(what: str, frame: str, pose: Pose, known: bool, 
     with pytest.raises(InputError) as refused:
         asked(frame, pose, start, state)
     assert str(refused.value) == reason
+
+
+def test_a_place_in_the_map_without_a_fix_that_was_kept_gives_no_fix_to_the_policy() -> None:
+    known = fixed(WHEELS)
+    start = begin(WHEELS, known)
+    located = locate(start, WHEELS, replace(known, received=None), SECTION, 0)
+    assert (located.fix, located.fix_age_ns) == (None, None)
+    assert near(located.filtered.pose, IDENTITY)

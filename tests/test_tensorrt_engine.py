@@ -15,6 +15,7 @@ import threading
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -334,3 +335,33 @@ def test_every_call_is_one_that_tensorrt_10_has(tmp_path):
     assert len(ours) == 1, done.stdout[-2000:]
     assert "misspelt.py" in ours[0]
     assert 'no attribute "execute_async_v9"' in ours[0]
+
+
+def no_context(machine):
+    whole = machine._deserialize
+    machine._deserialize = lambda plan: SimpleNamespace(
+        **{**vars(whole(plan)), "create_execution_context": lambda: None}
+    )
+
+
+def no_address(machine):
+    machine._set_address = lambda name, address: False
+
+
+def no_engine(machine):
+    machine.plan = b"of another version"
+
+
+REFUSALS = [
+    (no_engine, "does not load the engine that it has just built"),
+    (no_context, "made no execution context"),
+    (no_address, "tensor scan: TensorRT refused its address"),
+]
+
+
+@pytest.mark.parametrize(("refuse", "said"), REFUSALS, ids=[row[0].__name__ for row in REFUSALS])
+def test_what_tensorrt_refuses_ends_the_start_and_releases_the_context(machine, model, tmp_path, refuse, said):
+    refuse(machine)
+    with pytest.raises(EngineError, match=said):
+        TensorRtEngine(model, load_manifest(model), tmp_path / "cache")
+    assert machine.log[-2:] == ["pop", "detach"]
