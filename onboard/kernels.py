@@ -60,7 +60,7 @@ _LIMITS = (types.float64,) * 4
 
 
 @njit(inline="always")
-def _walk(start: int, x: float, y: float) -> int:
+def _walk(start: int, x: float, y: float) -> int:  # pragma: no cover - compiled
     """Return the bin of a point off the axis, going from bin `start` the way that the point lies."""
     i = start
     while EDGES[i, 0] * y - EDGES[i, 1] * x < -EDGE_M:
@@ -71,7 +71,7 @@ def _walk(start: int, x: float, y: float) -> int:
 
 
 @njit(inline="always")
-def _inside(boxes_m: Array, x: float, y: float, z: float) -> bool:
+def _inside(boxes_m: Array, x: float, y: float, z: float) -> bool:  # pragma: no cover - compiled
     """Return whether a point lies in one of the (n, 6) boxes, sides included."""
     for box in boxes_m:  # noqa: SIM110 - numba compiles no generator expression
         if box[0] <= x <= box[3] and box[1] <= y <= box[4] and box[2] <= z <= box[5]:
@@ -100,7 +100,7 @@ def lower_ranges(
     z_min_m: float,
     z_max_m: float,
     body_boxes_m: Array,
-) -> None:
+) -> None:  # pragma: no cover - compiled
     """Lower `ranges_m` in place to the nearest obstacle of one depth image in each bearing bin. See `fuse_plain`.
 
     All arrays must be C-contiguous. Releases the GIL and keeps no point cloud: a pixel is given up at the first test

@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 from loopback import free_domain
 from processes import START_S, Command, done, running, toml
+from typer.testing import CliRunner
 from waiting import until
 
 from onboard import __version__
+from onboard.__main__ import app
 from onboard.config import DEFAULT_ROBOT, Config, load_config
 
 DATA = Path(__file__).parent / "data"
@@ -62,6 +64,13 @@ def test_help_and_version(module: str, commands: list[str], shown: Callable[...,
 def test_no_help_text_is_cut_by_its_markup(module: str, command: str, shown: Callable[..., str]) -> None:
     """Square brackets are markup to rich: a unit in them would be missing from the screen."""
     assert " . " not in shown(module, command, "--help")
+
+
+@pytest.mark.parametrize("value", ["nan", "inf"])
+def test_a_time_that_is_no_number_is_refused_before_anything_starts(value: str) -> None:
+    ended = CliRunner().invoke(app, ["run", "--for", value])
+    assert ended.exit_code == 2
+    assert f"{value} is not" in ended.output
 
 
 def test_check_config_reports_what_is_in_effect(tmp_path: Path) -> None:

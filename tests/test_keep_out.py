@@ -228,7 +228,8 @@ def test_masks_come_back_from_a_recording(tmp_path: Path) -> None:
         a, b = zone_of(masks, place), zone_of(back, place)
         assert (a.in_force, a.held, a.limit_mps) == (b.in_force, b.held, b.limit_mps)
         assert np.array_equal(a.edge_m, b.edge_m)
-    for text in ("", "[]", "{}x", '{"keep_out": {}}', '{"other": {}}', encode(masks).replace("eJ", "xx", 1)):
+    unknown, damaged = encode(masks).replace("keep_out", "other"), encode(masks).replace("eJ", "xx", 1)
+    for text in ("", "[]", "{}x", '{"keep_out": {}}', '{"other": {}}', unknown, damaged):
         with pytest.raises(InputError, match="not the zones of a map"):
             decode(text, ZonesSection(), V_MAX_MPS, RADIUS_M)
 

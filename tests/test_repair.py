@@ -129,6 +129,37 @@ def test_a_last_chunk_with_a_wrong_byte_is_left_out(whole: tuple[bytes, list[int
     assert read(path) == expected(CHUNK_ENDS[2])
 
 
+INDEX, METADATA = 0x07, 0x0C
+
+
+def first(content: bytes, opcode: int, start: int) -> int:
+    """Return where the first record of that kind begins, from `start` on."""
+    at = 8
+    while content[at] != opcode or at < start:
+        at += 9 + int.from_bytes(content[at + 1 : at + 9], "little")
+    return at
+
+
+def test_an_index_that_does_not_fit_ends_what_is_believed(whole: tuple[bytes, list[int]], tmp_path: Path) -> None:
+    content, sizes = whole
+    path, damaged = tmp_path / "index.mcap", bytearray(content[: sizes[4]])
+    at = first(content, INDEX, sizes[2])
+    damaged[at + 11 : at + 15] = (2**31 - 1).to_bytes(4, "little")
+    path.write_bytes(damaged)
+    assert repair(path).messages == CHUNK_ENDS[2]
+    assert read(path) == expected(CHUNK_ENDS[2])
+
+
+def test_a_session_record_that_does_not_fit_leaves_nothing(whole: tuple[bytes, list[int]], tmp_path: Path) -> None:
+    content, sizes = whole
+    path, damaged = tmp_path / "session.mcap", bytearray(content[: sizes[4]])
+    at = first(content, METADATA, 0)
+    damaged[at + 1] += 1
+    path.write_bytes(damaged)
+    assert repair(path).messages == 0
+    assert is_finished(path)
+
+
 def foreign(path: Path) -> None:
     with path.open("wb") as stream:
         writer = Writer(stream, use_chunking=False)

@@ -81,3 +81,15 @@ def test_cancelling_the_run_ends_all() -> None:
 
     asyncio.run(drive())
     assert sorted(probe.ended) == ["helper", "main"]
+
+
+def test_a_main_coroutine_that_is_cancelled_says_so_and_leaves_no_helper() -> None:
+    probe, owner = Probe(), TaskOwner()
+    owner.beside(probe.forever("helper"), "helper")
+
+    async def gives_up() -> None:
+        raise asyncio.CancelledError
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(owner.run(gives_up()))
+    assert probe.ended == ["helper"]
