@@ -70,7 +70,7 @@ def test_no_help_text_is_cut_by_its_markup(module: str, command: str, shown: Cal
 def test_a_time_that_is_no_number_is_refused_before_anything_starts(value: str) -> None:
     ended = CliRunner().invoke(app, ["run", "--for", value])
     assert ended.exit_code == 2
-    assert f"{value} is not" in ended.output
+    assert "--for" in ended.output
 
 
 def test_check_config_reports_what_is_in_effect(tmp_path: Path) -> None:
