@@ -5,7 +5,8 @@ from __future__ import annotations
 import datetime
 import io
 import json
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from fuzz_parsers import InFile, Parser
 from hypothesis import strategies as st
 from install_rig import wheel
 from PIL import Image
+from small_model import small_policy_files
 from test_mesh import TO_Y_UP, as_collada, boxes
 
 from engines.torch_file import read_torch, write_torch
@@ -38,17 +40,14 @@ from onboard.install.layout import MARKER, read_marker
 from onboard.install.wheel import Choice, read_wheel
 from onboard.keep_out import load_zones, zone_of
 from onboard.localization import LocalizationState
-from onboard.manifest import load_manifest
+from onboard.manifest import load_manifest, manifest_path
 from onboard.messages import Pose
 from onboard.motion import load_plant
 from onboard.mounts import calibration_dates, load_mounts
 from onboard.onnx_file import weight_types
-from onboard.pretrained import model_path
 from onboard.scan_file import read_depth_png
 
-MODEL = model_path("onboard-v1")
 MANIFEST = "m.onnx.manifest.json"
-MODEL_HEAD = 4096
 MAP = "map.yaml"
 MAP_YAML = (
     b"image: map.pgm\nresolution: 0.05\norigin: [0.0, 0.0, 0.0]\nnegate: 0\noccupied_thresh: 0.65\nfree_thresh: 0.2\n"
@@ -104,10 +103,19 @@ def of_mesh(suffix: str, folder: Path) -> st.SearchStrategy[bytes]:
 
 
 @cache
-def authority(folder: Path) -> tuple[bytes, bytes]:
+def authority() -> Mapping[Path, bytes]:
     """Return key and certificate of an authority."""
-    Authority(folder / "keys", NOW)
-    return (folder / "keys" / CA_KEY).read_bytes(), (folder / "keys" / CA_CERTIFICATE).read_bytes()
+    with tempfile.TemporaryDirectory() as folder:
+        Authority(Path(folder), NOW)
+        return {file: (Path(folder) / file).read_bytes() for file in (CA_KEY, CA_CERTIFICATE)}
+
+
+@cache
+def a_policy() -> tuple[bytes, bytes]:
+    """Return a model of a few numbers and its manifest."""
+    with tempfile.TemporaryDirectory() as folder:
+        model = small_policy_files(Path(folder))
+        return model.read_bytes(), manifest_path(model).read_bytes()
 
 
 def a_checkpoint(folder: Path) -> bytes:
@@ -141,13 +149,16 @@ def masks(path: Path) -> None:
 def keys(other: Path, path: Path) -> None:
     """Sign with an authority one of whose files is damaged, and make a member."""
     folder = path.parents[1]
-    key, certificate = authority(folder.parent)
-    content = {CA_KEY: key, CA_CERTIFICATE: certificate}[other]
     (folder / other).parent.mkdir(parents=True, exist_ok=True)
-    (folder / other).write_bytes(content)
+    (folder / other).write_bytes(authority()[other])
     one = Authority(folder, NOW)
     one.sign("<dds/>")
     one.member("robot")
+
+
+def manifest(path: Path) -> None:
+    path.with_name("m.onnx").write_bytes(a_policy()[0])
+    load_manifest(path.with_name("m.onnx"))
 
 
 def choice() -> Choice:
@@ -176,9 +187,9 @@ PARSERS = (
            InFile("robot.toml", load_config)),
     Parser("mounts", fixed(default("mounts.toml")), InFile("mounts.toml", mounts)),
     Parser("plant", fixed(default("plant.toml")), InFile("plant.toml", load_plant)),
-    Parser("manifest", shipped([MODEL.with_name(f"{MODEL.name}.manifest.json")]),
-           InFile(MANIFEST, lambda path: load_manifest(path.with_name("m.onnx")), {"m.onnx": b""})),
-    Parser("model", fixed(MODEL.read_bytes()[:MODEL_HEAD]), InFile("m.onnx", weight_types)),
+    Parser("manifest", lambda folder: damaged(a_policy()[1]),
+           InFile(MANIFEST, manifest)),
+    Parser("model", lambda folder: damaged(a_policy()[0]), InFile("m.onnx", weight_types)),
     Parser("map table", fixed(MAP_YAML), InFile(MAP, load_ros_map, {"map.pgm": image("map.pgm")})),
     Parser("map image", fixed(image("m.pgm"), image("m.png"), image("m.png", "RGBA"), image("m.bmp")),
            InFile("map.pgm", lambda path: load_ros_map(path.with_name(MAP)), {MAP: MAP_YAML})),
@@ -199,9 +210,9 @@ PARSERS = (
     Parser("training", shipped([HIL.parent / "engines/train/default.toml"]), InFile("train.toml", train_config)),
     Parser("checkpoint", lambda folder: damaged(a_checkpoint(folder)), InFile("c.pt", read_torch)),
     Parser("depth image", fixed(depth_png()), InFile("d.png", read_depth_png)),
-    Parser("authority key", lambda folder: damaged(authority(folder)[0]),
+    Parser("authority key", lambda folder: damaged(authority()[CA_KEY]),
            InFile(f"keys/{CA_KEY}", partial(keys, CA_CERTIFICATE))),
-    Parser("authority certificate", lambda folder: damaged(authority(folder)[1]),
+    Parser("authority certificate", lambda folder: damaged(authority()[CA_CERTIFICATE]),
            InFile(f"keys/{CA_CERTIFICATE}", partial(keys, CA_KEY))),
     Parser("wheel", lambda folder: damaged(wheel(folder, "0.1.0").read_bytes()),
            InFile("w.whl", lambda path: read_wheel(path, choice()))),

@@ -163,7 +163,7 @@ def bag(path: Path) -> None:
 
 def camera_heads(folder: Path) -> st.SearchStrategy[bytes]:
     field = b"index_pos=" + struct.pack("<Q", 80)
-    closed = b"#ROSBAG V2.0\n" + struct.pack("<II", len(field) + 4, len(field)) + field
+    closed = b"#ROSBAG V2.0\n" + struct.pack("<II", len(field) + 4, len(field)) + field + bytes(80)
     return damaged(ros1_bag(folder)[:4200], ros2_sqlite(folder)[:200], closed)
 
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import fuzz_parsers
@@ -16,7 +18,8 @@ from fuzz_parsers import KEPT, Parser
 from fuzz_recordings import small_recording
 from fuzz_run import PARSERS, fuzz
 from fuzz_wire import damaged_message, read_message
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, find, given, settings
+from hypothesis.strategies import SearchStrategy
 from mcap.writer import CompressionType
 
 from onboard.drivers import ros_types as ros
@@ -27,20 +30,42 @@ FUZZED = settings(
     max_examples=int(os.environ.get("FUZZ_EXAMPLES", "40")),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large],
 )
+FIRST = settings(FUZZED, phases=[Phase.generate], max_examples=30)
 SLOW = settings(FUZZED, max_examples=10)
 """Tenths of a second each."""
 SLOW_ONES = {"replay", "page of a recording", "episodes", "episodes of an evaluation", "ROS 1 bag", "checkpoint"}
 CASES = [(parser, file) for parser in PARSERS.values() for file in sorted(parser.kept.glob("*"))]
 
 
+Draw = Callable[[str], SearchStrategy[bytes]]
+
+
+@pytest.fixture(scope="module")
+def draw(tmp_path_factory: pytest.TempPathFactory) -> Draw:
+    """What draws inputs of a parser, its valid ones made once."""
+    return cache(lambda name: PARSERS[name].draw(tmp_path_factory.mktemp("seeds")))
+
+
 @pytest.mark.parametrize("name", PARSERS)
-def test_what_is_damaged_is_read_or_refused_in_one_line(
-    name: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_some_of_what_is_drawn_is_read(name: str, tmp_path: Path, draw: Draw) -> None:
+    """Otherwise all that is tested is the refusal of nonsense."""
+
+    def is_read(content: bytes) -> bool:
+        try:
+            PARSERS[name].read(content, tmp_path)
+        except OnboardError:
+            return False
+        return True
+
+    assert is_read(find(draw(name), is_read, settings=FIRST))
+
+
+@pytest.mark.parametrize("name", PARSERS)
+def test_what_is_damaged_is_read_or_refused_in_one_line(name: str, tmp_path: Path, draw: Draw) -> None:
     parser = PARSERS[name]
 
     @SLOW if name in SLOW_ONES else FUZZED
-    @given(parser.draw(tmp_path_factory.mktemp("seeds")))
+    @given(draw(name))
     def fed(content: bytes) -> None:
         parser.feed(content, tmp_path)
 

@@ -192,6 +192,24 @@ def test_a_configuration_that_does_not_validate_is_refused_and_the_old_one_keeps
 
 
 @pytest.mark.long
+def test_a_restart_with_one_that_does_not_validate_ends_in_a_robot_that_stands_and_says_why(robot: Robot) -> None:
+    robot.start()
+    service, base, began = robot.service, robot.base, wall_ns()
+    service.write(CONFIG, robot.config + "[rates]\ncontrol_hz = -1\n")
+    try:
+        assert service.tried("systemctl", "restart", "onboard.service").returncode != 0
+        until(lambda: service.is_state("failed"), START_S)
+    finally:
+        service.write(CONFIG, robot.config)
+    assert by_writer(base.since(began))[-1][-1].twist == STOP
+    until(lambda: abs(base.state.motion.twist.v_mps) < STANDING_MPS, START_S)
+    said = [entry["MESSAGE"] for entry in service.journal("-u", "onboard.service", "--since=-5min")]
+    assert any("rates.control_hz" in str(line) for line in said)
+    robot.start()
+    service.run("systemctl", "stop", "onboard.service")
+
+
+@pytest.mark.long
 def test_a_crash_loop_ends_in_a_stopped_and_reported_state(robot: Robot) -> None:
     service = robot.service
     service.run("systemctl", "reset-failed", "onboard.service", check=False)
