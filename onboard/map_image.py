@@ -103,7 +103,7 @@ def _read_table(path: Path) -> RosMapTable:
         table = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise InputError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from error
     if not isinstance(table, dict):
         raise InputError(f"{path}: must be a table with image, resolution and origin")
