@@ -90,14 +90,10 @@ def _triangles(path: Path) -> npt.NDArray[np.float64]:
     """Return (n, 3 corners, 3) all triangles of a file, z up [m]. Raises InputError, MissingExtraError."""
     rotation, unit_m = _up_and_unit(path)
     scene = _scene(path)
-    parts = [np.empty((0, 3, 3))]
-    for node in scene.graph.nodes_geometry:
-        transform, name = scene.graph[node]
-        geometry = scene.geometry[name]
-        faces = getattr(geometry, "faces", None)  # points and lines have none
-        if faces is not None and len(faces):
-            vertices = geometry.vertices @ transform[:3, :3].T + transform[:3, 3]
-            parts.append(np.asarray(vertices, np.float64)[faces])
+    try:
+        parts = _parts(scene)
+    except READ_ERRORS as error:
+        raise _unreadable(path, error) from error
     count = sum(len(part) for part in parts)
     if count == 0:
         raise InputError(f"{path}: a mesh without faces")
@@ -106,6 +102,24 @@ def _triangles(path: Path) -> npt.NDArray[np.float64]:
     triangles = np.concatenate(parts) @ rotation.T * unit_m
     check_coordinates(str(path), triangles)
     return np.asarray(triangles)
+
+
+def _parts(scene: Any) -> list[npt.NDArray[np.float64]]:
+    """Return (n, 3 corners, 3) triangles of each part of a scene, as the file has them. Raises READ_ERRORS."""
+    parts = [np.empty((0, 3, 3))]
+    for node in scene.graph.nodes_geometry:
+        transform, name = scene.graph[node]
+        geometry = scene.geometry[name]
+        faces = getattr(geometry, "faces", None)  # points and lines have none
+        if faces is not None and len(faces):
+            vertices = geometry.vertices @ transform[:3, :3].T + transform[:3, 3]
+            parts.append(np.asarray(vertices, np.float64)[faces])
+    return parts
+
+
+def _unreadable(path: Path, error: BaseException) -> InputError:
+    reason = getattr(error, "strerror", None) or " ".join(f"{type(error).__name__}: {error}".split())
+    return InputError(f"{path}: cannot be read as a mesh: {reason}")
 
 
 def _scene(path: Path) -> Any:
@@ -122,8 +136,7 @@ def _scene(path: Path) -> Any:
     except ModuleNotFoundError as error:
         raise MissingExtraError("pycollada", "mesh") from error
     except (*READ_ERRORS, *_collada_errors()) as error:
-        reason = getattr(error, "strerror", None) or " ".join(f"{type(error).__name__}: {error}".split())
-        raise InputError(f"{path}: cannot be read as a mesh: {reason}") from error
+        raise _unreadable(path, error) from error
 
 
 def _collada_errors() -> tuple[type[Exception], ...]:

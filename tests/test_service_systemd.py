@@ -31,6 +31,7 @@ FIFO_PRIORITY = 40
 WAITING = "waiting for the first frame"
 STANDING_MPS = 1e-3
 FEW = 30
+FIVE_STARTS_S = 5 * START_S
 UNIT_STOPPING = "de5b426a63be47a7b6ac3eaac82e2f6f"
 """systemd's catalogue: it began to stop a unit."""
 
@@ -192,13 +193,14 @@ def test_a_configuration_that_does_not_validate_is_refused_and_the_old_one_keeps
 
 
 @pytest.mark.long
+@pytest.mark.timeout(900)
 def test_a_restart_with_one_that_does_not_validate_ends_in_a_robot_that_stands_and_says_why(robot: Robot) -> None:
     robot.start()
     service, base, began = robot.service, robot.base, wall_ns()
     service.write(CONFIG, robot.config + "[rates]\ncontrol_hz = -1\n")
     try:
         assert service.tried("systemctl", "restart", "onboard.service").returncode != 0
-        until(lambda: service.is_state("failed"), START_S)
+        until(lambda: service.is_state("failed"), FIVE_STARTS_S)
     finally:
         service.write(CONFIG, robot.config)
     assert by_writer(base.since(began))[-1][-1].twist == STOP
@@ -210,13 +212,14 @@ def test_a_restart_with_one_that_does_not_validate_ends_in_a_robot_that_stands_a
 
 
 @pytest.mark.long
+@pytest.mark.timeout(900)
 def test_a_crash_loop_ends_in_a_stopped_and_reported_state(robot: Robot) -> None:
     service = robot.service
     service.run("systemctl", "reset-failed", "onboard.service", check=False)
     service.write(CONFIG, robot.config + '[odometry]\ninput = "serial"\nserial_port = "/dev/no-base"\n')
     try:
         service.tried("systemctl", "start", "--no-block", "onboard.service")
-        until(lambda: service.is_state("failed"), START_S)
+        until(lambda: service.is_state("failed"), FIVE_STARTS_S)
     finally:
         service.write(CONFIG, robot.config)
     told = service.show("Result", "NRestarts", "StatusText")
