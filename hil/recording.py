@@ -5,11 +5,11 @@ from __future__ import annotations
 import struct
 import tempfile
 from collections import Counter
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 
 import zstandard
 from cyclonedds.idl import IdlStruct
@@ -19,7 +19,7 @@ from mcap.records import Channel, ChunkIndex, Schema
 from pydantic import ValidationError
 
 from hil.heard import Heard
-from hil.record_chunks import MOST_BYTES, messages_of, metadata_of
+from hil.record_chunks import MOST_BYTES, Packed, messages_of, metadata_of
 from onboard.config import Config
 from onboard.description import scan_topics
 from onboard.drivers.dds_topics import CAMERA, TOPICS, ros_topic, scan_source
@@ -36,6 +36,7 @@ from onboard.repair import is_finished
 from onboard.scheduler import NS_PER_S
 from onboard.toml_file import validation_line
 
+Made = TypeVar("Made")
 TICK, KEYFRAME = "tick", "keyframe"
 KINDS: dict[str, type[IdlStruct]] = {**BY_ROS_NAME, ros_name(Tick): Tick}
 DAMAGE = (
@@ -103,13 +104,25 @@ class Recording:
         Memory does not grow with the file. Most of the time goes into taking messages apart: ask for what you need.
         Raises InputError that names the file where it is damaged; what came before was good.
         """
+        return self._each(only, lambda name, kind, packed: Heard(name, packed.time_ns, from_cdr(kind, packed.data)))
+
+    def walked(self) -> Iterator[tuple[str, int]]:
+        """Yield topic and time [ns since 1970] of each message, every chunk unpacked and checked, none taken apart.
+
+        Raises as `heard`.
+        """
+        return self._each(None, lambda name, kind, packed: (name, packed.time_ns))
+
+    def _each(
+        self, only: Container[str] | None, make: Callable[[str, type[IdlStruct], Packed], Made]
+    ) -> Iterator[Made]:
+        """Yield what is made of each message."""
         names = {number: one for number, one in self._names.items() if only is None or one[0] in only}
         at_ns = 0
         try:
             for packed in messages_of(self._stream, self._chunks, names):
                 at_ns = packed.time_ns
-                name, kind = names[packed.channel]
-                yield Heard(name, at_ns, from_cdr(kind, packed.data))
+                yield make(*names[packed.channel], packed)
         except InputError as error:
             raise InputError(f"{self.path}: {error}") from error
         except DAMAGE as error:
