@@ -78,7 +78,11 @@ def test_the_policy_that_ships_shows_faults(what: str, where: list[object], name
 #   what is judged, which faults it cannot have
 ALL_SHOWN = [
     ("simulation", ["--sim", "--processes", "none"], lambda fault: fault.make is None),
-    ("reference", [DEMO], lambda fault: not fault.in_recordings or Need.COLOR in fault.needs),
+    (
+        "reference",
+        [DEMO],
+        lambda fault: not fault.in_recordings or not {Need.COLOR, Need.SCANS}.isdisjoint(fault.needs),
+    ),
 ]
 
 

@@ -17,6 +17,7 @@ from hil.demo_config import demo_config
 from hil.faults.excerpt import choose_excerpt
 from hil.faults.fault import LASTS_S, Fault
 from hil.faults.live import in_process
+from hil.faults.markdown import write_markdown
 from hil.faults.recorded import in_recording
 from hil.faults.report import as_json, list_faults, print_verdicts
 from hil.faults.run import in_simulation
@@ -81,6 +82,9 @@ def faults_command(
     episode: Annotated[int, typer.Option("--episode", min=0, help="With --sim: start and goal.")] = EPISODE,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Noise is drawn by this.")] = 1,
     policy: Annotated[str | None, typer.Option(help="With --sim: who drives, else the configuration's.")] = None,
+    markdown_file: Annotated[
+        Path | None, typer.Option("--markdown", metavar="FILE", help="Write the table of a simulated drive to it.")
+    ] = None,
     config: ConfigOption = None,
     json_file: JsonOption = None,
 ) -> None:
@@ -109,6 +113,8 @@ def faults_command(
     print_verdicts(console, verdicts, judged_by)
     if json_file is not None:
         write_json(json_file, as_json(source, judged_by, verdicts))
+    if markdown_file is not None:
+        write_markdown(markdown_file, verdicts)
     came = {one.status for one in verdicts}
     if Status.FAILED in came:
         raise typer.Exit(FAILED)

@@ -48,11 +48,21 @@ class Then(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Truth:
+    """What the simulated base did by a time: the length of its way so far, and its speed along x."""
+
+    now_ns: int
+    path_m: float
+    v_mps: float
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     """What happened in one run with one fault.
 
     ended:    the error that ended the run early, "" for none; stopped_last: whether the last command was a stop
     contacts: with anything solid, None where that is not known
+    truth:    of the base, when each tick took its inputs, and after the end of a run that ended; empty where unknown
     """
 
     steps: Sequence[Step]
@@ -61,6 +71,7 @@ class Run:
     ended: str = ""
     stopped_last: bool = True
     contacts: int | None = None
+    truth: Sequence[Truth] = ()
 
     @property
     def during(self) -> list[Step]:

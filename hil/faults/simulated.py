@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from hil.direct_scan import direct_scan
 from hil.eyes import LIMITS_TOPIC, POLICY_TOPIC, Cameras, Caster, Eyes
-from hil.faults.musts import Run
+from hil.faults.musts import Run, Truth
 from hil.faults.schedule import Schedule
 from hil.faults.seams import FaultyClock, FaultyDrive, FaultyInbox, FaultyInference
 from hil.faults.steps import Step, step_of
-from hil.inbox import SimulatedInbox
+from hil.inbox import STEP_NS, SimulatedInbox
 from hil.maps import World
 from hil.needs import wants_color
 from hil.quiet import unlogged
@@ -40,6 +40,8 @@ MAP, EPISODE = "gdc1", 9
 one is to be seen."""
 TAIL_S = 1.6
 """How long a run goes on after its fault."""
+ROLL_S = 1.5
+"""For so long the base is watched after a run that ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,7 @@ def drive(
     inbox = FaultyInbox(base, site.mounts, config, schedule)
     inference = FaultyInference(InlineInference(policy, clock.now_ns), clock, schedule)
     described = robot_of(config, build_rigs(config, site.mounts), site.plant, policy, zones_of(config))
-    script = _Script(base, Pose(*site.episode.goal_xy_m, 0.0), config.dds.map_frame, until_s)
+    script = _Script(base, robot, Pose(*site.episode.goal_xy_m, 0.0), config.dds.map_frame, until_s)
     runtime = Runtime(described, faulty, inbox, inference, FaultyDrive(base, clock, schedule), (*listeners, script))
     script.runtime = runtime
     ended = ""
@@ -90,9 +92,13 @@ def drive(
             asyncio.run(runtime.run())
     except OnboardError as error:
         ended = f"{type(error).__name__}: {error}"
+        for _ in range(round(ROLL_S * NS_PER_S / STEP_NS)):
+            clock.advance(STEP_NS)
+            base.take(clock.now_ns())
+            script.look(clock.now_ns())
     finally:
         policy.close()
-    return Run(script.steps, 0, 0, ended, base.sent[-1:] == [STOP], robot.state.contacts)
+    return Run(script.steps, 0, 0, ended, base.sent[-1:] == [STOP], robot.state.contacts, script.truth)
 
 
 def _eyes(site: Site, config: Config, cameras: Cameras) -> Eyes:
@@ -116,18 +122,25 @@ class _Script:
 
     runtime: Runtime
 
-    def __init__(self, inbox: SimulatedInbox, goal: Pose, frame_id: str, until_s: float) -> None:
-        self._inbox, self._goal, self._frame_id = inbox, goal, frame_id
+    def __init__(self, inbox: SimulatedInbox, robot: SimulatedRobot, goal: Pose, frame_id: str, until_s: float) -> None:
+        self._inbox, self._robot, self._goal, self._frame_id = inbox, robot, goal, frame_id
         self._goal_ns, self._until_ns = at(GOAL_S), at(until_s)
         self._asked = False
         self.steps: list[Step] = []
+        self.truth: list[Truth] = []
 
     def tick(self, record: TickRecord, counters: object) -> None:
         """Keep the tick and do what its time asks for."""
-        self.steps.append(step_of(record))
         now_ns = record.slot.start_ns
+        self.steps.append(step_of(record))
+        self.look(now_ns)
         if not self._asked and now_ns >= self._goal_ns:
             self._asked = True
             self._inbox.asked.append(GoalRequest(now_ns, now_ns, self._frame_id, self._goal))
         if now_ns >= self._until_ns:
             self.runtime.stop()
+
+    def look(self, now_ns: int) -> None:
+        """Keep what the base has done by now."""
+        state = self._robot.state
+        self.truth.append(Truth(now_ns, state.path_m, state.twist.v_mps))

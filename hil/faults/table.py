@@ -135,7 +135,8 @@ FAULTS: tuple[Fault, ...] = (
         lambda scene: stream_faults.Late(_topics(scene)), SCANS,
     ),
     Fault(
-        "scan_zero", "every ray is 0", AT_NEXT_SCAN, "laser.py: nearer than a laser can measure is no ray; then R12",
+        "scan_zero", "every ray is 0", AT_NEXT_SCAN,
+        "laser.py: 0 is no return, not a thing in the robot's middle; then R12",
         lambda scene: scan_faults.Same(_topics(scene), 0.0), SCANS,
     ),
     Fault(

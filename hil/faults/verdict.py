@@ -16,6 +16,7 @@ from hil.faults import checks
 from hil.faults.fault import Fault
 from hil.faults.monitor import Monitor, Violation
 from hil.faults.musts import DRIVES_ON, GOES_ON, SHORT, During, Must, Problem, Run, Then, problems, settled, stood
+from hil.faults.rolled import Rolled, rolled
 from onboard.config import Config
 from onboard.motion import Plant
 
@@ -49,6 +50,8 @@ class Verdict:
     happened: in one line; or why it did not run, or why nothing was shown
     problems: what was not as it must be
     within:   the tick after the onset in which it had to be so, `settled` the one from which it was
+    reason:   what shaped the command of that tick (`limits.Reason`), "" where it did not have to stand or slow down
+    rolled:   how far the base truly went until it stood; None where it did not, or where that is not known
     """
 
     fault: Fault
@@ -60,6 +63,8 @@ class Verdict:
     settled: int | None = None
     ticks: int = 0
     contacts: int | None = None
+    reason: str = ""
+    rolled: Rolled | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain values."""
@@ -78,6 +83,10 @@ class Verdict:
             "settled_tick": self.settled,
             "ticks": self.ticks,
             "contacts": self.contacts,
+            "reason": self.reason,
+            "from_mps": None if self.rolled is None else round(self.rolled.from_mps, 3),
+            "rolled_m": None if self.rolled is None else round(self.rolled.way_m, 3),
+            "stood_tick": None if self.rolled is None else self.rolled.ticks,
         }
 
 
@@ -95,6 +104,7 @@ def judge(
     if nothing and not wrong:
         return Verdict(fault, mode, Status.NOT_SHOWN, nothing, ticks=len(run.during), contacts=run.contacts)
     timed = must.during in (During.STANDS, During.NOT_FORWARD, During.SLOWS)
+    first = settled(must, run, config) if timed else None
     return Verdict(
         fault=fault,
         mode=mode,
@@ -102,9 +112,11 @@ def judge(
         happened=_happened(fault, run, config),
         problems=wrong,
         within=must.within_ticks(config) if timed else None,
-        settled=settled(must, run, config) if timed else None,
+        settled=first,
         ticks=len(run.during),
         contacts=run.contacts,
+        reason="" if first is None else run.during[first].reason,
+        rolled=rolled(run),
     )
 
 
@@ -159,6 +171,8 @@ def _happened(fault: Fault, run: Run, config: Config) -> str:
     again = next((number for number, step in enumerate(after) if not step.stands), None)
     if must.then is Then.GOES_ON and must.during is not During.DRIVES and again is not None:
         parts.append(f"drives {again} ticks after the end")
+    if (way := rolled(run)) is not None:
+        parts.append(f"stood {way.ticks} ticks after the onset, {way.way_m:.2f} m on, from {way.from_mps:.2f} m/s")
     if run.contacts:
         parts.append(f"{run.contacts} contacts")
     last = (after or during)[-1:]
