@@ -33,6 +33,10 @@ test: $(VENV)/.dev $(ROS_VENV)/.ready $(SECURE_VENV)/.ready ## run the tests
 test-long: $(VENV)/.dev $(ROS_VENV)/.ready ## run the tests that take minutes
 	@$(BIN)/pytest -q -m long $(ARGS)
 
+.PHONY: soak
+soak: $(VENV)/.dev ## drive for ten minutes at the highest speed with a fault every 30 s of the robot (docs/reliability.md)
+	@$(BIN)/onboard-hil soak --minutes 10 --jobs 2 $(ARGS)
+
 .PHONY: fuzz
 fuzz: $(VENV)/.dev ## feed damaged bytes to every parser, FUZZ_SECONDS each (600); ARGS='"serial frames"' takes one
 	@PYTHONPATH=. $(BIN)/python tests/fuzz_run.py --seconds $${FUZZ_SECONDS:-600} $(ARGS)

@@ -27,6 +27,7 @@ from hil.report.command import report_command
 from hil.robot import Senses, SimulatedRobot
 from hil.scenario import choose
 from hil.sim import run_sim
+from hil.soak.command import soak_command
 from hil.target.command import target
 from hil.textures import PLAIN, draw_look
 from hil.tour import MOST_GOALS
@@ -186,6 +187,7 @@ app.command("replay")(replay_command)
 app.command("accept")(accept_command)
 app.command("faults")(faults_command)
 app.command("kills")(kills_command)
+app.command("soak")(soak_command)
 app.command("import")(import_command)
 app.command("report")(report_command)
 app.command()(view)

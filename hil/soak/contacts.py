@@ -1,0 +1,95 @@
+"""Every contact of the true robot, with what was known when it happened: did it drive into something that it saw?"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from hil.faults.fault import Fault, Need
+from hil.robot import SimulatedRobot
+from hil.soak.ground import Ground
+from onboard import zones
+from onboard.messages import Scan, Twist
+from onboard.tick import TickRecord
+
+NEAR_M = 0.12
+"""What is seen so near before the body, and then touched, is what was seen: a tick's way and the noise of a scan."""
+TOWARDS = 0.3
+"""Cosine of the angle between the way and what lies before it."""
+WALKER_M = 0.06
+"""Somebody who moves is touched when he is so near."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contact:
+    """One contact.
+
+    v_mps, w_radps: the true motion just before
+    seen:    whether the scan of the limits had something just there
+    mover:   whether it was somebody who moves
+    fault:   that was there just then, or just before, "" for none; lies: whether it spoils the scan
+    """
+
+    at_s: float
+    building: str
+    v_mps: float
+    w_radps: float
+    seen: bool
+    mover: bool
+    fault: str
+    lies: bool
+
+    @property
+    def why(self) -> str:
+        """Return how it is explained; "" where it is not, and a rule is broken."""
+        if self.lies:
+            return f"under {self.fault}, which spoils the scan"
+        if self.mover:
+            return "somebody walked into the way"
+        return "" if self.seen else "where nothing was seen"
+
+
+class Contacts:
+    """Looks for contacts, tick by tick."""
+
+    def __init__(self, ground: Ground, radius_m: float) -> None:
+        self._ground, self._radius_m = ground, radius_m
+        self._count = ground.contacts
+        self._scan: Scan | None = None
+        self._twist = Twist(0.0, 0.0)
+
+    def look(self, record: TickRecord, fault: Fault | None, at_s: float) -> Contact | None:
+        """Return the contact of the last tick, if there was one. fault: that was there then or just before."""
+        robot, count = self._ground.robot, self._ground.contacts
+        found = None
+        if count > self._count:
+            found = Contact(
+                at_s=at_s,
+                building=self._ground.building.name,
+                v_mps=self._twist.v_mps,
+                w_radps=self._twist.w_radps,
+                seen=self._scan is not None and seen_before(self._scan, self._twist.v_mps, self._radius_m),
+                mover=_beside_mover(robot, self._radius_m),
+                fault=fault.name if fault is not None else "",
+                lies=fault is not None and Need.SCANS in fault.needs,
+            )
+        self._count, self._scan, self._twist = count, record.limits_scan, robot.state.twist
+        return found
+
+
+def seen_before(scan: Scan, v_mps: float, radius_m: float) -> bool:
+    """Return whether a scan has something just before the body, on the side to which it drives."""
+    points = zones.obstacles(scan)
+    away_m = np.hypot(points[:, 0], points[:, 1])
+    ahead = points[:, 0] * math.copysign(1.0, v_mps) >= TOWARDS * away_m
+    return bool((ahead & (away_m <= radius_m + NEAR_M)).any())
+
+
+def _beside_mover(robot: SimulatedRobot, radius_m: float) -> bool:
+    """Return whether somebody who moves stands at the body."""
+    pose, bodies = robot.state.pose, robot.glance().bodies
+    return any(
+        math.hypot(x_m - pose.x_m, y_m - pose.y_m) - radius <= radius_m + WALKER_M for x_m, y_m, radius in bodies[:, :3]
+    )

@@ -1,0 +1,158 @@
+"""What came of a soak, as plain values, joined over its processes, and as a person reads it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from hil.soak.drive import Soak
+from hil.soak.measures import as_json as samples_json
+from hil.soak.measures import growth
+
+Result = Mapping[str, Any]
+SUMMED = (
+    "robot_s",
+    "processor_s",
+    "driven_m",
+    "goals",
+    "reached",
+    "stuck",
+    "bumps",
+    "recoveries",
+    "runtimes",
+    "buildings",
+    "ticks",
+)
+READ = ("files", "bytes", "messages", "ticks", "full_disks")
+
+
+def result_of(soak: Soak, seed: int) -> dict[str, Any]:
+    """Return one process's soak as plain values. speed: robot time over wall time."""
+    judge, ground, read = soak.judge, soak.ground, soak.records.read
+    rules = judge.rules + Counter(rule for rule, _ in soak.records.problems)
+    return {
+        "seed": seed,
+        "robot_s": round(soak.robot_s, 3),
+        "wall_s": round(soak.wall_s, 1),
+        "processor_s": round(soak.processor_s, 1),
+        "speed": round(soak.robot_s / soak.wall_s, 2) if soak.wall_s else 0.0,
+        "ticks": judge.ticks,
+        "moving_share": round(judge.moving / judge.ticks, 4) if judge.ticks else 0.0,
+        "driven_m": round(ground.path_m, 1),
+        "goals": soak.goals,
+        "reached": soak.reached,
+        "stuck": soak.stuck,
+        "runtimes": judge.runtimes,
+        "buildings": ground.buildings,
+        "recoveries": judge.recoveries,
+        "faults": dict(soak.faults),
+        "violations": dict(rules),
+        "broken": [asdict(one) for one in judge.broken],
+        "problems": [f"{rule}: {what}" for rule, what in soak.records.problems],
+        "contacts": [{**asdict(one), "why": one.why} for one in judge.contacts],
+        "bumps": ground.bumps,
+        "recordings": {**{name: getattr(read, name) for name in READ}, "kept": list(read.kept)},
+        "growth": [{**asdict(one), "held": one.held} for one in growth(soak.samples)],
+        "samples": samples_json(soak.samples),
+    }
+
+
+def joined(results: Sequence[Result]) -> dict[str, Any]:
+    """Return the figures of all processes together, and each of them."""
+    wall_s = max((one["wall_s"] for one in results), default=0.0)
+    summed = {name: round(sum(one[name] for one in results), 3) for name in SUMMED}
+    faults, rules = Counter[str](), Counter[str]()
+    for one in results:
+        faults.update(one["faults"])
+        rules.update(one["violations"])
+    moving = sum(one["moving_share"] * one["ticks"] for one in results)
+    return {
+        **summed,
+        "robot_hours": round(summed["robot_s"] / 3600.0, 3),
+        "wall_s": wall_s,
+        "speed": round(summed["robot_s"] / wall_s, 2) if wall_s else 0.0,
+        "per_processor_s": round(summed["robot_s"] / summed["processor_s"], 2) if summed["processor_s"] else 0.0,
+        "moving_share": round(moving / summed["ticks"], 4) if summed["ticks"] else 0.0,
+        "faults": dict(sorted(faults.items())),
+        "violations": dict(rules),
+        "contacts": dict(Counter(contact_line(one) for result in results for one in result["contacts"])),
+        "recordings": {
+            **{name: sum(one["recordings"][name] for one in results) for name in READ},
+            "kept": [name for one in results for name in one["recordings"]["kept"]],
+        },
+        "grew": [f"seed {one['seed']}: {row['what']}" for one in results for row in one["growth"] if not row["held"]],
+        "processes": list(results),
+    }
+
+
+def passed(result: Result) -> bool:
+    """Return whether no rule was broken and nothing grew."""
+    return not result["violations"] and not result["grew"]
+
+
+def contact_line(contact: Mapping[str, Any]) -> str:
+    """Return how a contact is counted: what explains it, and under which fault."""
+    why = contact["why"] or "INTO SOMETHING SEEN"
+    named = f", under {contact['fault']}" if contact["fault"] and contact["fault"] not in why else ""
+    return f"{why}{named}"
+
+
+def lines(result: Result) -> Iterator[str]:
+    """Yield the figures as lines of a console."""
+    read = result["recordings"]
+    yield (
+        f"{result['robot_hours']:.2f} robot hours in {result['wall_s'] / 60.0:.1f} min of {len(result['processes'])} "
+        f"processes: {result['speed']:.1f} times real time, {result['per_processor_s']:.1f} s for each of a processor; "
+        f"{result['driven_m'] / 1000.0:.2f} km, "
+        f"moving {result['moving_share']:.0%} of the time"
+    )
+    yield (
+        f"{result['goals']} goals asked, {result['reached']} reached; {result['runtimes']} runtimes, "
+        f"{result['buildings']} buildings, {result['stuck']} times stuck and carried on"
+    )
+    yield f"{sum(result['faults'].values())} faults of {len(result['faults'])} kinds; {result['recoveries']} recoveries"
+    yield f"{sum(result['contacts'].values())} contacts, {result['bumps']} times somebody walked into it"
+    yield from (f"  {count} {what}" for what, count in sorted(result["contacts"].items()))
+    yield (
+        f"{read['files']} recordings read through: {read['ticks']} ticks, {read['messages']} messages, "
+        f"{read['bytes'] / 1e6:.0f} MB; {read['full_disks']} ended by a full disk; {len(read['kept'])} kept"
+    )
+    for one in result["processes"]:
+        for row in one["growth"]:
+            yield f"seed {one['seed']}: {growth_line(row)}"
+        if not one["growth"]:
+            yield f"seed {one['seed']}: too short to say whether anything grows"
+    yield f"{sum(result['violations'].values())} violations" + "".join(
+        f"; {rule}: {count}" for rule, count in result["violations"].items()
+    )
+    for one in result["processes"]:
+        yield from (broken_line(broken) for broken in one["broken"])
+        yield from one["problems"]
+
+
+def growth_line(row: Mapping[str, Any]) -> str:
+    """Return how a number went."""
+    word = "" if row["held"] else "  GREW"
+    return (
+        f"{row['what']} {row['middle']:.1f} -> {row['last']:.1f}: {row['grown']:+.2f}, allowed {row['allowed']:.2f} "
+        f"({row['per_hour']:+.2f} an hour){word}"
+    )
+
+
+def broken_line(broken: Mapping[str, Any]) -> str:
+    """Return one broken rule."""
+    fault = f" under {broken['fault']}" if broken["fault"] else ""
+    return f"at {broken['at_s']:.2f} s in {broken['building']}{fault}: {broken['rule']}: {broken['what']}"
+
+
+def progress_line(soak: Soak, seed: int) -> str:
+    """Return where a soak stands."""
+    judge = soak.judge
+    memory_mib = soak.samples[-1].memory_mib if soak.samples else 0.0
+    return (
+        f"seed {seed}: {soak.robot_s / 3600.0:.2f} h, {soak.robot_s / soak.wall_s:.1f} times real time, "
+        f"{sum(soak.faults.values())} faults, {sum(judge.rules.values())} violations, {len(judge.contacts)} contacts, "
+        f"{soak.records.read.files} recordings read, {memory_mib:.0f} MiB"
+    )
