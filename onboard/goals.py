@@ -32,6 +32,6 @@ def begin(state: RobotState, request: GoalRequest, inputs: Inputs, config: Confi
         state,
         mission=mission.accept(state.mission, goal, inputs.now_ns),
         start=began,
-        pilot=pilot.restart(state.pilot),
+        pilot=pilot.begin(state.pilot),
         recovery=RecoveryState(),
     )

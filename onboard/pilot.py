@@ -63,9 +63,17 @@ class Pilot:
     pending: Pending | None = None
 
 
+def begin(pilot: Pilot) -> Pilot:
+    """Return the pilot for a new episode: an engine that was lost is asked anew."""
+    return replace(restart(pilot), misses_in_row=0)
+
+
 def restart(pilot: Pilot) -> Pilot:
-    """Return the pilot for a new sequence (new episode, after a recovery or an override): stop and forget."""
-    return replace(hold(pilot), memory=None, previous_action=NO_ACTION, misses_in_row=0)
+    """Return the pilot for a new sequence (after a recovery or an override): stop and forget.
+
+    An engine that was lost before stays so until it decides: neither makes it answer.
+    """
+    return replace(hold(pilot), memory=None, previous_action=NO_ACTION)
 
 
 def hold(pilot: Pilot) -> Pilot:

@@ -14,7 +14,7 @@ from onboard.config import RatesSection
 from onboard.contract import ACTIONS, NO_ACTION
 from onboard.inference import InlineInference, blank_observation
 from onboard.messages import STOP, Twist
-from onboard.pilot import Pending, Pilot, Recurrence, act, hold, is_due, reset_reason, restart, sense
+from onboard.pilot import Pending, Pilot, Recurrence, act, begin, hold, is_due, reset_reason, restart, sense
 from onboard.scheduler import Slot
 
 RATES = RatesSection()
@@ -121,7 +121,8 @@ def test_holding_stops_and_keeps_the_memory_and_restarting_forgets_it() -> None:
     assert (held.set_point, held.pending, held.memory, held.previous_action) == (STOP, None, MEMORY, FORWARD)
     fresh = restart(busy)
     assert (fresh.set_point, fresh.pending, fresh.memory, fresh.previous_action) == (STOP, None, None, NO_ACTION)
-    assert (fresh.misses_in_row, fresh.decisions) == (0, 7)
+    assert (fresh.misses_in_row, fresh.decisions) == (2, 7)
+    assert begin(busy) == replace(fresh, misses_in_row=0)
 
 
 @pytest.mark.parametrize("to_stop", [1, 3])

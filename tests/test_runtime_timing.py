@@ -122,6 +122,21 @@ def test_a_lost_engine_does_not_wait_for_a_ramp() -> None:
     assert (third.command, third.reason, third.state) == (STOP, "idle", "navigating")
 
 
+def test_an_operator_who_lets_go_while_the_engine_is_lost_leaves_the_robot_standing_at_once() -> None:
+    """The pilot begins anew after an operator; nothing has been decided then, so there is nothing to ramp down to."""
+    bench = Bench(takes_ms={4: 1e9}, limits={"acceleration_mps2": 0.3})
+    bench.ask()
+    bench.ticks(100)
+    for _ in range(30):
+        bench.operate(AHEAD)
+        driven = bench.tick()
+    assert driven.command.v_mps > 0.1
+    after = bench.ticks(25)
+    let_go = next(number for number, tick in enumerate(after) if tick.wanted != AHEAD)
+    assert set(commands(after[:let_go])) != {STOP}
+    assert {(tick.command, tick.reason) for tick in after[let_go:]} == {(STOP, "idle")}
+
+
 def test_an_engine_that_hangs_leaves_the_robot_standing() -> None:
     bench = Bench(takes_ms={3: 1e9})
     bench.driving()
