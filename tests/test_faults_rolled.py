@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,7 @@ WAYS = [
     ("goes on after the fault",            [*BEFORE, *[0.1] * 40, *[0.1 + 0.02 * n for n in range(9)]], (0.0, 0)),
     ("drives on",                          [0.02 * number for number in range(60)],                    None),
     ("stands too late to tell",            [*BEFORE, *[0.1 + 0.02 * n for n in range(36)], *[0.8] * 9], None),
+    ("what a base does with NaN",          [*BEFORE, *[math.nan] * 60],                                None),
     ("the truth is not known",             [],                                                         None),
 ]  # fmt: skip
 

@@ -28,7 +28,7 @@ class Rolled:
 
 
 def rolled(run: Run) -> Rolled | None:
-    """Return how far it rolled; None where it did not come to stand under the fault, or where the truth is not known.
+    """Return how far it rolled; None where it did not come to stand under the fault, or where that is not known, or no number.
 
     Of a run that ended, what the base did afterwards counts.
     """
@@ -37,7 +37,8 @@ def rolled(run: Run) -> Rolled | None:
     if len(there) < 2:
         return None
     first, last = there[0], there[-1]
-    stood = next(number for number, truth in enumerate(there) if last.path_m - truth.path_m <= STANDS_M)
-    if (last.now_ns - there[stood].now_ns) / NS_PER_S < REST_S:
+    ways = ((number, last.path_m - truth.path_m) for number, truth in enumerate(there))
+    stood = next((number for number, left_m in ways if left_m <= STANDS_M), None)
+    if stood is None or (last.now_ns - there[stood].now_ns) / NS_PER_S < REST_S:
         return None
     return Rolled(first.v_mps, there[stood].path_m - first.path_m, stood)
