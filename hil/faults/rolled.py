@@ -28,7 +28,7 @@ class Rolled:
 
 
 def rolled(run: Run) -> Rolled | None:
-    """Return how far it rolled; None where it did not come to stand under the fault, or where that is not known, or no number.
+    """Return how far it rolled; None where it did not come to stand under the fault, or where that is not known.
 
     Of a run that ended, what the base did afterwards counts.
     """
