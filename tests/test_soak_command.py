@@ -27,8 +27,8 @@ def run(*arguments: object) -> Any:
 
 def test_a_signal_ends_all_processes_with_what_they_have_found(tmp_path: Path) -> None:
     def interrupt() -> None:
-        wait_until(lambda: len(list(tmp_path.glob("seed*/recordings/*.mcap"))) == 2, PATIENCE_S)
-        os.kill(os.getpid(), signal.SIGINT)
+        if wait_until(lambda: len(list(tmp_path.glob("seed*/recordings/*.mcap"))) == 2, PATIENCE_S):
+            os.kill(os.getpid(), signal.SIGINT)
 
     where = ["--map", "apartment", "--policy", "reactive", "--pedestrians", 0, "--out", tmp_path]
     files = ["--json", tmp_path / "out.json", "--markdown", tmp_path / "out.md"]
