@@ -6,6 +6,7 @@ import asyncio
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from mmap import mmap
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,9 @@ def test_too_few_samples_say_nothing() -> None:
     assert [one.what for one in growth(samples(lambda h, n: {}, count=FEWEST))] == list(BOUNDS)
 
 
+LEAKED = 32 * 1024
+
+
 class Leak:
     """A listener that keeps something of every tick. what: "objects", "memory", or "files"."""
 
@@ -83,7 +87,9 @@ class Leak:
         if self._what == "objects":
             self.kept += [[record.slot.number] for _ in range(4)]
         elif self._what == "memory_mib":
-            self.kept.append(bytearray(32 * 1024))
+            pages = mmap(-1, LEAKED)  # new pages of the system's: an allocator has old ones left from other tests
+            pages.write(bytes([1]) * LEAKED)
+            self.kept.append(pages)
         elif self._ticks % 300 == 0:
             self.kept.append((self._folder / "leak").open("w"))
 
