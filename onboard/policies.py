@@ -43,6 +43,7 @@ def require_engine(config: Config) -> None:
 
 
 def check_timing(config: Config, manifest: Manifest) -> None:
+    """Raise ConfigError where the model was trained for other rates or another delay than the configuration has."""
     rates = config.rates
     complaint = delay_complaint(manifest, rates.delay_ticks, rates.control_hz, rates.ticks_per_decision)
     if complaint:
