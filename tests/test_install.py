@@ -13,15 +13,23 @@ from pathlib import Path
 
 import pytest
 from install_rig import LIMIT_S, Machine, environment, machine, missing, onboard, wheel
+from installing import (
+    FIRST,
+    REFUSED,
+    SECOND,
+    WENT_BACK,
+    in_force,
+    install,
+    install_words,
+    installer,
+    one_line,
+    overrides,
+    versions,
+)
 from waiting import until
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "a systemd of its own")
 
-PYTHON = "/usr/bin/python3"
-"""Of the system: the one of the tests may lie where a service sees nothing."""
-
-WENT_BACK, REFUSED = 1, 2
-FIRST, SECOND = "0.1.0", "0.2.0"
 LONG = pytest.mark.long
 """Several installations each."""
 
@@ -37,39 +45,12 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("wheels")
 
 
-def install_words(*words: str | Path) -> list[str | Path]:
-    return ["install", *words, "--extras", "", "--python", PYTHON, "--settle", "1"]
-
-
-def install(box: Machine, *words: str | Path) -> subprocess.CompletedProcess[str]:
-    return box.onboard(*install_words(*words))
-
-
 @pytest.fixture
 def installed(box: Machine, wheels: Path) -> Machine:
     """The machine with the first version READY, and nothing else."""
     done = install(box, wheel(wheels, FIRST), "--downgrade")
     assert done.returncode == 0, done.stderr
     return box
-
-
-def in_force(box: Machine) -> str:
-    return Path(box.run("readlink", "/opt/onboard/current").stdout.strip()).name
-
-
-def overrides(box: Machine) -> list[str]:
-    return [path.name for path in box.file("/run/systemd/system").glob("onboard.service*")]
-
-
-def versions(box: Machine) -> list[str]:
-    return sorted(path.name for path in box.file("/opt/onboard/versions").iterdir())
-
-
-def one_line(done: subprocess.CompletedProcess[str]) -> str:
-    """Return what went wrong: exactly one line, no traceback."""
-    assert done.stderr.startswith("error: "), done.stderr
-    assert done.stderr.count("\n") == 1, done.stderr
-    return done.stderr
 
 
 def test_dry_run_says_what_would_be_done_and_does_nothing(box: Machine, wheels: Path) -> None:
@@ -189,11 +170,6 @@ def tried(box: Machine, path: Path) -> subprocess.Popen[str]:
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
     until(lambda: bool(overrides(box)) and box.show("ActiveState") == "activating", LIMIT_S)
     return process
-
-
-def installer(process: subprocess.Popen[str]) -> int:
-    """Return the process of the command itself: `nsenter` waits for it."""
-    return int(Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()[0])
 
 
 @LONG

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from install_rig import LIMIT_S, Machine, environment, machine, missing, onboard, wheel
-from test_install import (
+from installing import (
     FIRST,
     REFUSED,
     SECOND,

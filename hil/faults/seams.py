@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeVar
 
-from hil.faults.schedule import COLOR, Schedule
+from hil.faults.schedule import COLOR, Injection, Schedule
 from onboard.config import Config, DdsSection
 from onboard.description import scan_topics
 from onboard.drivers.dds_camera import DdsColorCamera, DdsDepthCamera
@@ -19,6 +21,8 @@ from onboard.messages import ColorFrame, DepthFrame, Inputs, Memory, Observation
 from onboard.mounts import Mounts
 from onboard.scheduler import NS_PER_S, Clock, SimulatedClock
 from onboard.unchanged import UnchangedScans, UnchangedWatch
+
+Sample = TypeVar("Sample", Image, LaserScan)
 
 SENDERS_AHEAD_NS = 24 * 3600 * NS_PER_S
 """The clock in the headers of images is not the runtime's, and may be set back without becoming negative."""
@@ -107,25 +111,25 @@ class FaultyInbox:
             return
         encoding, pixels = ("16UC1", frame.depth) if isinstance(frame, DepthFrame) else ("rgb8", frame.image)
         came = ros_image(frame.stamp_ns + SENDERS_AHEAD_NS, optical_frame(name), encoding, pixels)
-        for planned in self._schedule.coming(now_ns):
-            planned.injection.saw(name, came)
-        sample: Image | None = came
-        for planned in self._schedule.active(now_ns):
-            sample = None if sample is None else planned.injection.image(name, sample, now_ns)
-        if sample is not None:
-            self._feeds[name].put(sample)
+        self._through(name, came, lambda it, sample: it.image(name, sample, now_ns), now_ns)
 
     def _arrive_scan(self, topic: str, scan: Scan, now_ns: int) -> None:
         if not self._is_new(topic, scan.stamp_ns):
             return
         came = ros_scan(scan.stamp_ns + SENDERS_AHEAD_NS, self._base_frame, scan, self._far_m)
+        self._through(topic, came, lambda it, sample: it.scan(topic, sample, now_ns), now_ns)
+
+    def _through(
+        self, name: str, came: Sample, change: Callable[[Injection, Sample], Sample | None], now_ns: int
+    ) -> None:
+        """Show a message to the faults that come, have those that are there change it, and deliver what is left."""
         for planned in self._schedule.coming(now_ns):
-            planned.injection.saw(topic, came)
-        sample: LaserScan | None = came
+            planned.injection.saw(name, came)
+        sample: Sample | None = came
         for planned in self._schedule.active(now_ns):
-            sample = None if sample is None else planned.injection.scan(topic, sample, now_ns)
+            sample = None if sample is None else change(planned.injection, sample)
         if sample is not None:
-            self._feeds[topic].put(sample)
+            self._feeds[name].put(sample)
 
     def _is_new(self, name: str, number: int) -> bool:
         """Return whether a frame, or a scan, has not come before, and take note of it."""
