@@ -25,6 +25,7 @@ from onboard.errors import DriverError, OnboardError
 
 if TYPE_CHECKING:
     from onboard.config import DdsSection, OdometrySection
+    from onboard.drivers.ros_types import Twist, TwistStamped
 
 DEFAULT_CONFIG = Path(__file__).parent / "robots" / "default" / "onboard.toml"
 RUNTIME_DIRECTORY = "RUNTIME_DIRECTORY"
@@ -33,13 +34,14 @@ DRIVEN_FILE = "driven.json"
 
 BASE_WAIT_S = 2.0
 """Patience for the base to be found, or for a serial port that the runtime still holds."""
-TRIES, ACKNOWLEDGED_S = 3, 0.2
-"""How often the stop is sent, and how long each is waited for."""
+SENDING_S, ACKNOWLEDGED_S = 1.0, 0.2
+"""For so long zero is sent again and again, a tick apart, and so long the last one is waited for. The first reader
+that is found may be a viewer or a recorder: a base that is found later is to hear it too."""
 
 SERIAL = "serial"
 NS_PER_S = 1_000_000_000
 EXIT_NOT_SENT = 1
-NO_NOTE = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
+NO_NOTE = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, ArithmeticError)
 """What a note raises that is none, or that another version wrote."""
 
 
@@ -52,25 +54,35 @@ class Driven:
     control_hz: float
 
 
-def halt(driven: Driven) -> bool:
-    """Send zero; return whether a base was there to hear it. Raises OnboardError when it could not be sent."""
+def halt(driven: Driven) -> int:
+    """Send zero; return how many were there to hear it, 0 when nobody. Raises OnboardError when it could not be sent.
+
+    Over DDS those are the readers of the commands. Whether one of them is the base, nobody can tell from here.
+    """
     if driven.odometry.input == SERIAL:
         _halt_serial(driven.odometry.serial_port)
-        return True
+        return 1
     from onboard.drivers.dds_topics import promised_commands
-    from onboard.drivers.ros_types import Header, Time, Twist, TwistStamped
     from onboard.drivers.wire import Wire
 
     with contextlib.closing(Wire(driven.dds)) as wire:
         writer = wire.writer(promised_commands(driven.control_hz))
-        heard = writer.wait_for_reader(BASE_WAIT_S)
-        for _ in range(TRIES):
-            stamp = Time(*divmod(time.time_ns(), NS_PER_S))
-            stamped = TwistStamped(Header(stamp, driven.dds.base_frame), Twist())
-            writer.write(stamped if driven.dds.stamped_cmd_vel else Twist())
-            if writer.wait_for_acks(ACKNOWLEDGED_S):
-                break
-        return heard
+        writer.wait_for_reader(BASE_WAIT_S)
+        readers, until_s = 0, time.monotonic() + SENDING_S
+        while time.monotonic() < until_s:
+            writer.write(_zero(driven.dds))
+            readers = max(readers, writer.readers())
+            time.sleep(1.0 / driven.control_hz)
+        writer.wait_for_acks(ACKNOWLEDGED_S)
+        return readers
+
+
+def _zero(section: DdsSection) -> Twist | TwistStamped:
+    from onboard.drivers.ros_types import Header, Time, Twist, TwistStamped
+
+    if not section.stamped_cmd_vel:
+        return Twist()
+    return TwistStamped(Header(Time(*divmod(time.time_ns(), NS_PER_S)), section.base_frame), Twist())
 
 
 def _halt_serial(port: str) -> None:
@@ -111,7 +123,7 @@ def configured(config: Path) -> Driven:
     return Driven(loaded.dds, loaded.odometry, loaded.rates.control_hz)
 
 
-def stop(config: Path, environment: Mapping[str, str] = os.environ) -> bool:
+def stop(config: Path, environment: Mapping[str, str] = os.environ) -> int:
     """Send zero where the commands went, by the note; without one that can be used, where the configuration says.
 
     Returns and raises as `halt`, and ConfigError.
@@ -143,17 +155,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m onboard.halt", description=main.__doc__)
     parser.add_argument("--config", type=Path, default=DEFAULT_CONFIG)
     options = parser.parse_args()
-    heard, failure = False, ""
+    readers, failure = 0, ""
     try:
-        heard = stop(options.config)
+        readers = stop(options.config)
     except OnboardError as error:
         failure = str(error)
-    _tell(heard, failure)
+    _tell(readers, failure)
     if failure:
         sys.exit(EXIT_NOT_SENT)
 
 
-def _tell(heard: bool, failure: str) -> None:
+def _tell(readers: int, failure: str) -> None:
     import structlog
 
     from onboard.log import configure
@@ -163,10 +175,10 @@ def _tell(heard: bool, failure: str) -> None:
     log = structlog.get_logger()
     if failure:
         log.error("zero_not_sent", error=failure)
-    elif heard:
-        log.info("zero_sent")
+    elif readers:
+        log.info("zero_sent", readers=readers)
     else:
-        log.warning("zero_unheard", note=f"no base was found within {BASE_WAIT_S:g} s")
+        log.warning("zero_unheard", note=f"nobody listened within {BASE_WAIT_S + SENDING_S:g} s")
 
 
 if __name__ == "__main__":
