@@ -16,6 +16,7 @@ from types import TracebackType
 
 import structlog
 
+from onboard.blind import with_blind
 from onboard.config import Config
 from onboard.counters import Counters
 from onboard.halt import DRIVEN_FILE, RUNTIME_DIRECTORY
@@ -32,7 +33,7 @@ CAMERAS_NS = 20 * NS_PER_S
 """For so long READY waits for the first frame of every camera; then those that work must do, as they do in a drive."""
 
 STATUS_NS = NS_PER_S
-"""Not more than one line of status in so long."""
+"""So often the status is looked at; READY comes with one."""
 
 MCL_CURRENT, MCL_FUTURE, MCL_ONFAULT = 1, 2, 4
 
@@ -89,7 +90,8 @@ class Service:
     """Tells the service manager of a run, as its last listener: at the end of a tick, after the command went out.
 
     READY comes with the tick in which the robot has looked: every camera has shown a frame, or, after a wait, those
-    that work have. Until then goals and operators' commands are left out, so that the robot stands.
+    that work have; the status names the others. Until then goals and operators' commands are left out, so that the
+    robot stands.
     """
 
     def __init__(self, notifier: Notifier, cameras: Callable[[], Sequence[CameraHealth]]) -> None:
@@ -112,18 +114,29 @@ class Service:
         if not self._notifier.managed:
             return
         now_ns = record.inputs.now_ns
-        words, status = ["WATCHDOG=1"], record.state
+        words = ["WATCHDOG=1"]
         missing = [] if self.ready else self._missing(record, now_ns)
-        if missing:
-            status = f"waiting for the first frame of {', '.join(missing)}"
-        elif not self.ready:
+        begins = not self.ready and not missing
+        if begins:
             self.ready = True
             words.append("READY=1")
-            log.info("service_ready", blind=[camera.camera for camera in self._cameras() if not camera.working])
-        if status != self._told and now_ns - self._told_ns >= STATUS_NS:
-            self._told, self._told_ns = status, now_ns
-            words.append(f"STATUS={status}")
+            log.info("service_ready", blind=self._blind())
+        if begins or now_ns - self._told_ns >= STATUS_NS:
+            words += self._news(record.state, missing, now_ns)
         self._notifier.say(*words)
+
+    def _news(self, state: str, missing: Sequence[str], now_ns: int) -> list[str]:
+        """Return the assignment of a line of status that is another than the last one."""
+        self._told_ns = now_ns
+        waiting = f"waiting for the first frame of {', '.join(missing)}"
+        status = waiting if missing else with_blind(state, self._blind())
+        if status == self._told:
+            return []
+        self._told = status
+        return [f"STATUS={status}"]
+
+    def _blind(self) -> list[str]:
+        return [camera.camera for camera in self._cameras() if not camera.working]
 
     def _missing(self, record: TickRecord, now_ns: int) -> list[str]:
         """Return what has not been seen yet and is waited for."""

@@ -15,6 +15,7 @@ from loopback import PATIENCE_S, SECTION, free_domain
 from runtime_bench import FORWARD, Bench, Puppet
 
 from onboard import halt
+from onboard.blind import blind_in, with_blind
 from onboard.config import Config, DdsSection, OdometrySection
 from onboard.drivers.ros_messages import twist_from_ros
 from onboard.drivers.wire import Wire, wait_until
@@ -100,8 +101,26 @@ def test_after_a_wait_the_cameras_that_work_must_do(manager: Manager) -> None:
     bench, service = served(manager, [WORKING, SILENT])
     bench.seconds(CAMERAS_NS / 1e9 - 0.1)
     assert not service.ready
+    manager.told()
     bench.seconds(0.2)
     assert service.ready
+    (said,) = [words for words in manager.told() if "READY=1" in words]
+    (status,) = [word.removeprefix("STATUS=") for word in said if word.startswith("STATUS=")]
+    assert (status.endswith(", without rear"), blind_in(status)) == (True, {"rear"})
+
+
+def test_the_status_names_the_cameras_that_give_nothing_as_long_as_they_do(manager: Manager) -> None:
+    cameras = [WORKING, replace(SILENT, camera="left"), SILENT]
+    bench, _ = served(manager, cameras)
+    bench.seconds(CAMERAS_NS / 1e9 + 0.2)
+    manager.told()
+    cameras[2] = replace(SILENT, working=True)
+    bench.seconds(1.1)
+    cameras[1] = WORKING
+    bench.seconds(1.1)
+    said = [word for words in manager.told() for word in words if word.startswith("STATUS=")]
+    assert [blind_in(word) for word in said] == [{"left"}, frozenset()]
+    assert blind_in(with_blind("idle", [])) == frozenset()
 
 
 def test_a_robot_that_sees_nothing_is_never_ready(manager: Manager) -> None:
