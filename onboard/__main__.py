@@ -117,12 +117,24 @@ def run(
 
 
 @app.command("check-config")
-def check_config(config: ConfigOption = None, json_file: JsonOption = None) -> None:
-    """Check the configuration with all files that it names, and show what is in effect."""
-    from onboard.assembly import check_files
+def check_config(
+    config: ConfigOption = None,
+    json_file: JsonOption = None,
+    elsewhere: Annotated[
+        bool,
+        typer.Option("--elsewhere", help="It is for another machine: check its files and ask nothing of this one."),
+    ] = False,
+) -> None:
+    """Check the configuration, all files that it names and what it needs of this machine; show what is in effect.
+
+    That is the network's interface, keys, libraries, and that this user can record. Nothing is sent.
+    """
+    from onboard.assembly import check_files, check_machine
 
     loaded = load_config(config or DEFAULT_ROBOT / "onboard.toml")
     check_files(loaded)
+    if not elsewhere:
+        sys.stderr.writelines(f"warning: {missing}\n" for missing in check_machine(loaded))
     write_json(json_file or STANDARD_OUTPUT, effective(loaded))
 
 

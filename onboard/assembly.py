@@ -5,29 +5,33 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import socket
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import structlog
 
 from onboard import scan
-from onboard.config import CamerasSection, Config
+from onboard.config import CamerasSection, Config, DdsSection, OdometrySection
 from onboard.counters import Counters
 from onboard.description import build_rigs, robot_of, scan_topics, session_of, zones_of
 from onboard.devices import DeviceInbox
 from onboard.drivers.capture import camera_sources, open_cameras
 from onboard.drivers.dds import Claim, DdsDrive, DdsInputs, DdsOutputs
 from onboard.drivers.dds_camera import DdsColorCamera, DdsDepthCamera
+from onboard.drivers.dds_domain import hold_domain
 from onboard.drivers.dds_topics import check_names, check_scan_source, domain_id
 from onboard.drivers.dds_used import UsedImages
 from onboard.drivers.peers import GuardedInbox, Peers
-from onboard.drivers.realsense import read_intrinsics
+from onboard.drivers.realsense import read_intrinsics, require_library
 from onboard.drivers.record_tick import TickRecorder
 from onboard.drivers.serial_base import SerialBase
 from onboard.drivers.wire import Wire
-from onboard.errors import ConfigError, DriverError
+from onboard.errors import ConfigError, DriverError, MissingExtraError
 from onboard.geometry import IDENTITY
 from onboard.inference import InferenceThread
 from onboard.interfaces import ColorCamera, DepthCamera, Drive
@@ -39,6 +43,7 @@ from onboard.policies import REACTIVE, check_timing, policy_maker, require_engin
 from onboard.pretrained import model_path
 from onboard.publish import Publisher
 from onboard.record import Recorder
+from onboard.record_folder import check_usable
 from onboard.runtime import Listener, Runtime
 from onboard.scan import Rig, reach_m
 from onboard.scheduler import Clock, MonotonicClock, wall_ns
@@ -54,6 +59,8 @@ SWITCH_INTERVAL_S = 0.0005
 """Another thread gives the interpreter back to the tick after this; Python's own 5 ms would show in every lateness."""
 POLICY_START_S = 600.0
 """Patience for the policy: compiled for the first time on a slow and busy machine, `reactive` takes minutes."""
+OTHER_THAN_A_HOST = frozenset(":/,@")
+"""In Cyclone's other ways to name a peer: with a port, with a transport, several."""
 
 
 def check_files(config: Config) -> None:
@@ -74,10 +81,46 @@ def check_files(config: Config) -> None:
         check_timing(config, load_manifest(model_path(config.policy.model)))
 
 
+def check_machine(config: Config) -> list[str]:
+    """Ask this machine for what a run needs beside files; return what is missing and may still be plugged in.
+
+    Opens the domain for this process, as the run does, and says nothing on it. Raises OnboardError with one line.
+    """
+    _check_peers(config.dds)
+    hold_domain(domain_id(config.dds), config.dds)
+    require_engine(config)
+    if camera_sources(load_mounts(config.robot.mounts), config.cameras):
+        require_library()
+    if config.record.enabled:
+        check_usable(config.record.directory)
+    return _check_base(config.odometry)
+
+
+def _check_peers(section: DdsSection) -> None:
+    """Raise ConfigError for a host that is unknown here: Cyclone would end the process. Others it judges itself."""
+    for peer in section.peers:
+        if not peer or not OTHER_THAN_A_HOST.isdisjoint(peer):
+            continue
+        try:
+            socket.getaddrinfo(peer, None, socket.AF_INET)
+        except (OSError, ValueError) as error:  # a name that is too long, or holds a zero byte
+            raise ConfigError(f"dds.peers: {peer!r} is no host that this machine knows") from error
+
+
+def _check_base(section: OdometrySection) -> list[str]:
+    """Return that a serial base is not plugged in. Raises MissingExtraError without what speaks to it."""
+    if section.input != "serial":
+        return []
+    if find_spec("serial") is None:
+        raise MissingExtraError("pyserial", "serial")
+    port = section.serial_port
+    return [] if Path(port).exists() else [f"odometry.serial_port: {port} is not there; is the base plugged in?"]
+
+
 def run_robot(config: Config, seconds: float | None, terminal: Terminal | None) -> dict[str, Any]:
     """Drive until a signal, or for so long; return the counts of the run. Raises OnboardError where it cannot start."""
     check_files(config)
-    require_engine(config)
+    check_machine(config)
     mounts, plant = load_mounts(config.robot.mounts), load_plant(config.robot.plant)
     rigs = build_rigs(config, mounts)
     sys.setswitchinterval(SWITCH_INTERVAL_S)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import re
 import shutil
+import tempfile
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -18,6 +20,26 @@ log = structlog.get_logger()
 
 NS_PER_S = 1_000_000_000
 NAME = re.compile(r"[A-Za-z0-9_.-]+")
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+
+
+def nearest(directory: Path) -> Path:
+    """Return the folder, or what is there of the way to it. Raises OSError where this user cannot see that."""
+    folder = directory.absolute()
+    return next(one for one in (folder, *folder.parents) if _is_there(one))
+
+
+def check_usable(directory: Path) -> None:
+    """Raise ConfigError when no file could be made in a folder, or on the way to one that is not there yet.
+
+    A file without a name is made there, no folder. A full disk does not count: it ends recording, not driving.
+    """
+    try:
+        with tempfile.TemporaryFile(dir=nearest(directory)):
+            pass
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise ConfigError(f"record.directory {directory}: cannot be used: {error.strerror}") from error
 
 
 class Folder:
@@ -77,6 +99,15 @@ class Folder:
             if not any(path.name.startswith(prefix) for path in self.recordings()):
                 return prefix
             wall_s += 1
+
+
+def _is_there(path: Path) -> bool:
+    """Return whether there is such a file or folder. Raises OSError where this user cannot see that."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
 
 
 def _size(path: Path) -> int:
