@@ -6,7 +6,10 @@ role; every process of the domain then needs a role of the same keystore.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+import os
+import pwd
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,8 +21,12 @@ from onboard.drivers.keystore import CA_CERTIFICATE, CA_KEY, GOVERNANCE, PRIVATE
 from onboard.errors import InputError
 
 ENCLAVES = "enclaves"
+SERVICE_USER = "onboard"
+"""Whom the service runs as (systemd/onboard-sysusers.conf)."""
 ANY = "*"
 EACH = "each_camera"
+OURS = "robot"
+"""The runtime's own role."""
 
 SENT = (
     "cmd_vel", "scan", "limits_scan", "state", "diagnostics", "used", "tf", "tf_static",
@@ -41,22 +48,51 @@ class Role:
 
 #   role        may write                                             may read
 ROLES: Mapping[str, Role] = {
-    "robot": Role(SENT, HEARD),
+    OURS: Role(SENT, HEARD),
     "base": Role(("odom", "obstacle", "e_stop"), ("cmd_vel",)),
     "sensors": Role(("amcl_pose", "obstacle", "speed_limit", f"{CAMERA}/depth/image", "color/image"), ALL),
     "operator": Role(("goal_pose", "cancel", "e_stop", "speed_limit", "cmd_vel_teleop"), ALL),
     "viewer": Role((), ALL),
 }
 
+ROS_NODE = Role(
+    writes=("ros_discovery_info", "rt/rosout", "rt/parameter_events", "rr/*Reply"),
+    reads=("ros_discovery_info", "rt/parameter_events", "rq/*Request"),
+)
+"""What every node of ROS 2 brings besides, as named on the wire; the roles of others may. Services may be offered and
+not called: a call is what sets a node's parameters."""
 
-def secure_command(folder: Path, config: Path) -> list[str]:
-    """Make what is missing of a keystore and return the lines that say so, and what is left to do by hand."""
+
+def secure_command(folder: Path, config: Path, user: str = SERVICE_USER) -> list[str]:
+    """Make what is missing of a keystore and return the lines that say so, and what is left to do by hand.
+
+    Run as root, it gives the robot's key to the user that the service runs as. Raises as `make_keystore`.
+    """
     made = make_keystore(folder, load_config(config), datetime.datetime.now(datetime.timezone.utc))
+    robot = (folder / ENCLAVES / OURS).resolve()
+    owner = give_key(robot, user)
     return [
         *(f"{name}: {folder / ENCLAVES / name} {'made' if name in made else 'was there'}" for name in ROLES),
-        f'robot: set dds.security = "{(folder / ENCLAVES / "robot").resolve()}"',
+        f'robot: set dds.security = "{robot}"; only {owner} can read its key, so run it as that user',
         f"then move {folder / CA_KEY} off the robot: who has it can make members",
     ]
+
+
+def give_key(enclave: Path, user: str) -> str:
+    """Give a role's key to a user of this machine, where that is possible; return who owns it then.
+
+    Raises InputError when the key cannot be given away.
+    """
+    key = enclave / "key.pem"
+    try:
+        if os.geteuid() == 0:
+            with contextlib.suppress(KeyError):  # a machine that does not know the user
+                os.chown(key, pwd.getpwnam(user).pw_uid, -1, follow_symlinks=False)
+        return key.owner()
+    except OSError as error:
+        raise InputError(f"{key}: cannot be given to {user}: {error.strerror}") from error
+    except KeyError:  # a user without a name
+        return f"user {key.stat().st_uid}"
 
 
 def make_keystore(folder: Path, config: Config, now: datetime.datetime) -> dict[str, Path]:
@@ -64,8 +100,11 @@ def make_keystore(folder: Path, config: Config, now: datetime.datetime) -> dict[
 
     Raises InputError when the folder holds something else or cannot be written, MissingExtraError.
     """
-    if folder.exists() and not (folder / CA_CERTIFICATE).exists() and any(folder.iterdir()):
-        raise InputError(f"{folder}: is not empty and holds no keystore")
+    try:
+        if folder.exists() and not (folder / CA_CERTIFICATE).exists() and any(folder.iterdir()):
+            raise InputError(f"{folder}: is not empty and holds no keystore")
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be looked at: {error.strerror}") from error
     authority = Authority(folder, now)
     domain, scans = domain_id(config.dds), _scan_topics(config)
     if not (folder / GOVERNANCE).exists():
@@ -79,7 +118,9 @@ def make_keystore(folder: Path, config: Config, now: datetime.datetime) -> dict[
             continue
         writes, reads = (_expressions(config, names) for names in (role.writes, role.reads))
         writes += scans if name == "sensors" else []
-        reads += scans if name == "robot" else []
+        reads += scans if name == OURS else []
+        if name != OURS:
+            writes, reads = [*writes, *ROS_NODE.writes], [*reads, *ROS_NODE.reads]
         _make_enclave(authority, enclave, permissions(name, domain, writes, reads, now, authority.until()))
         made[name] = enclave
     return made

@@ -1,9 +1,11 @@
 """A participant in a process of its own on the Cyclone that has security plugins (`.ci/prepare-secure`).
 
     secure_peer.py DOMAIN ENCLAVE|- write|read VALUE
+    secure_peer.py DOMAIN ENCLAVE|- ends TOPIC...
 
 It says one line, "ready", or "refused: ..." and ends. A writer then sends VALUE as a velocity until its input ends; a
-reader prints each new value that it hears.
+reader prints each new value that it hears. With `ends` it says a line for each topic, as named on the wire: its name,
+and "write", "read", both or neither, as it may.
 """
 
 from __future__ import annotations
@@ -58,5 +60,30 @@ def main(domain: int, enclave: str, verb: str, value: float) -> None:
                 say(str(message.sample.linear.x))
 
 
+def ends(domain: int, enclave: str, topics: list[str]) -> None:
+    from cyclonedds.core import DDSException
+    from cyclonedds.pub import DataWriter
+    from cyclonedds.sub import DataReader
+    from cyclonedds.topic import Topic
+
+    from onboard.config import DdsSection
+    from onboard.drivers.ros_types import Bool
+    from onboard.drivers.wire import Wire
+
+    participant = Wire(DdsSection(domain=domain, security=Path(enclave))).participant()
+    for name in topics:
+        said = [name]
+        for verb, end in (("write", DataWriter), ("read", DataReader)):
+            try:
+                end(participant, Topic(participant, name, Bool))
+            except DDSException:
+                continue
+            said.append(verb)
+        say(" ".join(said))
+
+
 if __name__ == "__main__":
+    if sys.argv[3] == "ends":
+        ends(int(sys.argv[1]), sys.argv[2], sys.argv[4:])
+        sys.exit()
     main(int(sys.argv[1]), sys.argv[2], sys.argv[3], float(sys.argv[4]))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import pwd
+from contextlib import nullcontext
 from pathlib import Path
 from xml.sax.saxutils import escape
 
@@ -37,13 +40,29 @@ def security_xml(enclave: Path | None) -> str:
 
 
 def check_enclave(enclave: Path | None) -> None:
-    """Raise ConfigError when a file of a role's folder is missing, or when others may read its key."""
+    """Raise ConfigError when a file of a role's folder is missing or closed to us, or when others may read its key."""
     for name in FILES if enclave is not None else ():
         file = Path(enclave or "") / name
-        if not file.is_file():
+        try:
+            found = file.is_file()
+            with file.open("rb") if found else nullcontext():
+                pass
+        except OSError as error:
+            raise ConfigError(
+                f"dds.security: {file} cannot be read by user {_user()}: {error.strerror}; its folders must be open to "
+                "them, its key their own"
+            ) from error
+        if not found:
             raise ConfigError(f"dds.security: there is no {file}; `onboard secure-setup` makes it")
         if name == "key.pem" and file.stat().st_mode & FOREIGN_BITS:
             raise ConfigError(f"dds.security: {file} can be read by others; chmod 600 it")
+
+
+def _user() -> str:
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())
 
 
 def plugins_loaded() -> bool:

@@ -26,7 +26,8 @@ except ImportError:
 
 YEARS = 10
 DAYS_PER_YEAR = 365
-PRIVATE_FOLDER, PRIVATE_FILE, PUBLIC_FILE = 0o700, 0o600, 0o644
+PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
+PUBLIC_FOLDER, PUBLIC_FILE = 0o755, 0o644
 CA_NAME = "onboard CA"
 
 CA_CERTIFICATE = Path("public/ca.cert.pem")
@@ -44,12 +45,17 @@ class Authority:
     """The certificate authority of one robot's domain: makes members and signs documents."""
 
     def __init__(self, folder: Path, now: datetime.datetime) -> None:
-        """Take the one in the folder, or make one. Raises InputError when its files cannot be read or written."""
+        """Take the one in the folder, or make one where there is none.
+
+        Raises InputError when its files cannot be read or written, and when its key was moved away.
+        """
         require_cryptography()
         self.folder, self._now = folder, now
         try:
-            if not (folder / CA_KEY).exists():
+            if not (folder / CA_CERTIFICATE).exists():
                 self._make()
+            elif not (folder / CA_KEY).exists():
+                raise InputError(f"{folder / CA_KEY}: is not here; without it no members can be made")
             key = serialization.load_pem_private_key((folder / CA_KEY).read_bytes(), None)
             self._certificate = x509.load_pem_x509_certificate((folder / CA_CERTIFICATE).read_bytes())
         except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as error:
@@ -79,8 +85,9 @@ class Authority:
         key = ec.generate_private_key(ec.SECP256R1())
         issuer = _named(CA_NAME)
         certificate = self._certify(key.public_key(), CA_NAME, issuer, key, authority=True)
-        write(self.folder / CA_CERTIFICATE, certificate.public_bytes(serialization.Encoding.PEM), PUBLIC_FILE)
+        make_folder(self.folder, PUBLIC_FOLDER)
         write(self.folder / CA_KEY, _key_pem(key), PRIVATE_FILE)
+        write(self.folder / CA_CERTIFICATE, certificate.public_bytes(serialization.Encoding.PEM), PUBLIC_FILE)
 
     def _certify(
         self,
@@ -97,10 +104,23 @@ class Authority:
         return builder.add_extension(constraints, critical=True).sign(signer, hashes.SHA256())
 
 
-def write(path: Path, content: bytes, mode: int) -> None:
-    """Write a file that nobody but its owner could read at any moment, then give it its mode. Raises InputError."""
+def make_folder(path: Path, mode: int) -> None:
+    """Make a folder with this mode, whatever the umask; one that is there is left as it is. Raises InputError."""
     try:
-        path.parent.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+        if not path.is_dir():
+            path.mkdir(mode=PRIVATE_FOLDER, parents=True)
+            path.chmod(mode)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be made: {error.strerror}") from error
+
+
+def write(path: Path, content: bytes, mode: int) -> None:
+    """Write a file that nobody but its owner could read at any moment, then give it its mode. Raises InputError.
+
+    Its folder, when it is missing, is as public as the file.
+    """
+    make_folder(path.parent, PRIVATE_FOLDER if mode == PRIVATE_FILE else PUBLIC_FOLDER)
+    try:
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE_FILE), "wb") as file:
             file.write(content)
             os.fchmod(file.fileno(), mode)
