@@ -37,7 +37,7 @@ from hil.world import Body
 from onboard.config import DEFAULT_ROBOT, ZonesSection, load_config
 from onboard.drivers.keystore import CA_CERTIFICATE, CA_KEY, Authority
 from onboard.install.layout import MARKER, read_marker
-from onboard.install.wheel import Choice, read_wheel
+from onboard.install.wheel import Choice, lock_of, read_wheel
 from onboard.keep_out import load_zones, zone_of
 from onboard.localization import LocalizationState
 from onboard.manifest import load_manifest, manifest_path
@@ -214,8 +214,8 @@ PARSERS = (
            InFile(f"keys/{CA_KEY}", partial(keys, CA_CERTIFICATE))),
     Parser("authority certificate", lambda folder: damaged(authority()[CA_CERTIFICATE]),
            InFile(f"keys/{CA_CERTIFICATE}", partial(keys, CA_KEY))),
-    Parser("wheel", lambda folder: damaged(wheel(folder, "0.1.0").read_bytes()),
-           InFile("w.whl", lambda path: read_wheel(path, choice()))),
+    Parser("wheel", lambda folder: damaged(wheel(folder, "0.1.0", lock="other==1.0\n").read_bytes()),
+           InFile("w.whl", lambda path: lock_of(read_wheel(path, choice()), choice()))),
     Parser("version's mark", fixed(b'{"name": "0.1.0-abc", "release": "0.1.0", "source": "onboard-0.1.0.whl"}'),
            InFile(MARKER, lambda path: read_marker(path.parent))),
 )  # fmt: skip

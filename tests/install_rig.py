@@ -130,7 +130,7 @@ def wheel(
         for file, text in files.items():
             entry = zipfile.ZipInfo(file)  # of one date, so that the same wheel has the same bytes
             entry.external_attr = (stat.S_IFREG | 0o755) << 16
-            archive.writestr(entry, text)
+            archive.writestr(entry, text, zipfile.ZIP_DEFLATED)
     return path
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import struct
 import sys
 import zipfile
+import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from email.parser import Parser
 from pathlib import Path, PurePosixPath
@@ -19,6 +23,12 @@ from onboard.install.tool import run_tool
 DISTRIBUTION = "onboard"
 DIGEST_DIGITS = 12
 LOCK_IN_WHEEL = "*.data/data/share/onboard/requirements.lock"
+METADATA = "*.dist-info/METADATA"
+PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+"""How a wheel's files may be packed, as every pip can read them."""
+DAMAGED = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError, ValueError)
+"""What `zipfile` makes of damage: RuntimeError of a file that claims to be encrypted, ValueError of a place before the
+beginning or of text that is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,21 +69,15 @@ class Wheel:
 
 def read_wheel(path: Path, choice: Choice) -> Wheel:
     """Return what a wheel holds. Raises InputError when it is none, none of ours, or one without a unit."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            broken = archive.testzip()
-            names = [PurePosixPath(name) for name in archive.namelist()]
-            metadata = next((name for name in names if name.match("*.dist-info/METADATA")), None)
-            headers = Parser().parsestr("" if metadata is None else archive.read(str(metadata)).decode())
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
-    except (zipfile.BadZipFile, UnicodeDecodeError, NotImplementedError) as error:
-        raise InputError(f"{path}: is no wheel: {error}") from error
+    with _archive(path) as archive:
+        broken = archive.testzip()
+        headers = Parser().parsestr((_text(archive, METADATA) or b"").decode())
+        names = archive.namelist()
     if broken is not None:
-        raise InputError(f"{path}: damaged at {broken}")
+        raise InputError(f"{path}: damaged at {broken!r}")
     if headers["Name"] != DISTRIBUTION:
         raise InputError(f"{path}: is a wheel of {headers['Name']!r}, not of {DISTRIBUTION!r}")
-    if not any(name.name == UNIT for name in names):
+    if not any(PurePosixPath(name).name == UNIT for name in names):
         raise InputError(f"{path}: has no {UNIT}, so no service can be made of it")
     release = _checked(path, headers["Version"])
     return Wheel(path, release, f"{release}-{_digest(path, choice)}")
@@ -86,14 +90,33 @@ def lock_of(wheel: Wheel, choice: Choice) -> bytes | None:
     """
     if choice.unlocked:
         return None
+    if choice.lock is None:
+        with _archive(wheel.path) as archive:
+            return _text(archive, LOCK_IN_WHEEL)
     try:
-        if choice.lock is not None:
-            return choice.lock.read_bytes()
-        with zipfile.ZipFile(wheel.path) as archive:
-            own = [name for name in archive.namelist() if PurePosixPath(name).match(LOCK_IN_WHEEL)]
-            return archive.read(own[0]) if own else None
+        return choice.lock.read_bytes()
     except OSError as error:
-        raise InputError(f"{choice.lock or wheel.path}: cannot be read: {error.strerror}") from error
+        raise InputError(f"{choice.lock}: cannot be read: {error.strerror}") from error
+
+
+@contextlib.contextmanager
+def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
+    """Open a wheel. Raises InputError for whatever reading it, in here, comes to."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            if any(file.compress_type not in PACKED for file in archive.infolist()):
+                raise InputError(f"{path}: is no wheel: a file in it is packed as no wheel's are")
+            yield archive
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except DAMAGED as error:
+        raise InputError(f"{path}: is no wheel: {error}") from error
+
+
+def _text(archive: zipfile.ZipFile, pattern: str) -> bytes | None:
+    """Return the first file whose name, as the archive has it, matches."""
+    found = next((file for file in archive.infolist() if PurePosixPath(file.filename).match(pattern)), None)
+    return None if found is None else archive.read(found)
 
 
 def build_wheel(source: Path, into: Path) -> Path:
