@@ -153,18 +153,17 @@ def test_what_was_seen_before_the_body(angle_deg: float, range_m: float, v_mps: 
     assert seen_before(scan_with(angle_deg, range_m), v_mps, 0.25) is seen
 
 
-#   seen, mover, lies     why
-WHY = [
-    (True, False, False, ""),
-    (False, False, False, "where nothing was seen"),
-    (True, True, False, "somebody walked into the way"),
-    (True, False, True, "under scan_noise, which spoils the scan"),
+#   seen, mover     what
+WHAT = [
+    (True, False, "with something seen"),
+    (False, False, "with something that the scan did not show"),
+    (False, True, "with something that the scan did not show, beside somebody"),
 ]
 
 
-@pytest.mark.parametrize(("seen", "mover", "lies", "why"), WHY)
-def test_a_contact_is_explained_or_a_broken_rule(seen: bool, mover: bool, lies: bool, why: str) -> None:
-    assert Contact(1.0, "room", 0.5, 0.0, seen, mover, "scan_noise", lies).why == why
+@pytest.mark.parametrize(("seen", "mover", "what"), WHAT)
+def test_a_contact_says_what_it_was_with(seen: bool, mover: bool, what: str) -> None:
+    assert Contact(1.0, "room", 0.5, 0.0, seen, mover, "scan_noise").what == what
 
 
 # ---- recoveries

@@ -58,7 +58,7 @@ def soak_command(
 ) -> None:
     """Drive a simulated robot for hours at the highest speed, with a fault of the table every 30 s, recorder on.
 
-    Every tick is judged by the rules of `onboard-hil faults`; contacts are explained; what the process holds is
+    Every tick is judged by the rules of `onboard-hil faults`, and no contact is excused; what the process holds is
     measured; every recording is read through. The scan is cast, the colour camera is missing.
     Exit code 0: nothing was broken and nothing grew. A signal ends it with what was found so far.
     """

@@ -1,4 +1,8 @@
-"""Every contact of the true robot, with what was known when it happened: did it drive into something that it saw?"""
+"""Every contact of the true robot, with what was known when it happened. Each is a broken rule.
+
+Nothing excuses one: no fault of the table may make the robot drive into something, and nobody in this world walks
+nearer to the robot than `strides.ROBOT_M`, so that the last of the way is always the robot's own.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hil.faults.fault import Fault, Need
+from hil.faults.fault import Fault
 from hil.robot import SimulatedRobot
 from hil.soak.ground import Ground
 from onboard import zones
@@ -28,8 +32,8 @@ class Contact:
 
     v_mps, w_radps: the true motion just before
     seen:    whether the scan of the limits had something just there
-    mover:   whether it was somebody who moves
-    fault:   that was there just then, or just before, "" for none; lies: whether it spoils the scan
+    mover:   whether somebody who moves was beside it
+    fault:   that was there just then, or just before, "" for none
     """
 
     at_s: float
@@ -39,16 +43,12 @@ class Contact:
     seen: bool
     mover: bool
     fault: str
-    lies: bool
 
     @property
-    def why(self) -> str:
-        """Return how it is explained; "" where it is not, and a rule is broken."""
-        if self.lies:
-            return f"under {self.fault}, which spoils the scan"
-        if self.mover:
-            return "somebody walked into the way"
-        return "" if self.seen else "where nothing was seen"
+    def what(self) -> str:
+        """Return what it was, in words."""
+        known = "something seen" if self.seen else "something that the scan did not show"
+        return f"with {known}{', beside somebody' if self.mover else ''}"
 
 
 class Contacts:
@@ -73,7 +73,6 @@ class Contacts:
                 seen=self._scan is not None and seen_before(self._scan, self._twist.v_mps, self._radius_m),
                 mover=_beside_mover(robot, self._radius_m),
                 fault=fault.name if fault is not None else "",
-                lies=fault is not None and Need.SCANS in fault.needs,
             )
         self._count, self._scan, self._twist = count, record.limits_scan, robot.state.twist
         return found

@@ -77,9 +77,8 @@ class Judge:
         contact = self._contacts.look(record, fault, at_s)
         if contact is not None:
             self.contacts.append(contact)
-            if not contact.why:
-                what = f"with something seen, at {contact.v_mps:.2f} m/s, {contact.w_radps:.2f} rad/s"
-                violations.append(Violation(step.slot, CONTACT, what))
+            what = f"{contact.what}, at {contact.v_mps:.2f} m/s, {contact.w_radps:.2f} rad/s"
+            violations.append(Violation(step.slot, CONTACT, what))
         self.ticks += 1
         self.moving += abs(self._ground.robot.state.twist.v_mps) > self._config.recovery.moving_mps
         self.recoveries += step.backing and not self._backing

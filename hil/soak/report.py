@@ -51,7 +51,7 @@ def result_of(soak: Soak, seed: int) -> dict[str, Any]:
         "violations": dict(rules),
         "broken": [asdict(one) for one in judge.broken],
         "problems": [f"{rule}: {what}" for rule, what in soak.records.problems],
-        "contacts": [{**asdict(one), "why": one.why} for one in judge.contacts],
+        "contacts": [{**asdict(one), "what": one.what} for one in judge.contacts],
         "bumps": ground.bumps,
         "recordings": {**{name: getattr(read, name) for name in READ}, "kept": list(read.kept)},
         "growth": [{**asdict(one), "held": one.held} for one in growth(soak.samples)],
@@ -93,10 +93,8 @@ def passed(result: Result) -> bool:
 
 
 def contact_line(contact: Mapping[str, Any]) -> str:
-    """Return how a contact is counted: what explains it, and under which fault."""
-    why = contact["why"] or "INTO SOMETHING SEEN"
-    named = f", under {contact['fault']}" if contact["fault"] and contact["fault"] not in why else ""
-    return f"{why}{named}"
+    """Return how a contact is counted: what it was with, and under which fault."""
+    return f"{contact['what']}, under {contact['fault']}" if contact["fault"] else str(contact["what"])
 
 
 def lines(result: Result) -> Iterator[str]:
