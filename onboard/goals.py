@@ -1,14 +1,18 @@
-"""Goals as somebody asks for them: one begins an episode, or is refused with the reason. Pure."""
+"""Goals as somebody asks for them: one begins an episode, or is refused with the reason. Pure.
+
+The goal that is being driven to, asked for again, is no new one: the drive goes on, with its times and its tries. So
+who repeats a goal every second gets what who gives it once gets.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from onboard import mission, pilot, start
+from onboard import mission, pilot, recovery, start
 from onboard.config import Config
 from onboard.errors import InputError
-from onboard.messages import GoalRequest, Inputs
-from onboard.recovery import RecoveryState
+from onboard.geometry import distance
+from onboard.messages import GoalRequest, Inputs, Pose
 from onboard.robot import RobotState
 
 
@@ -24,8 +28,12 @@ def begin(state: RobotState, request: GoalRequest, inputs: Inputs, config: Confi
     """Return the state at the start of an episode, which replaces one under way. Raises InputError: why not."""
     if inputs.e_stop:
         raise InputError("the e-stop is pressed")
+    if state.limits.pressed:
+        raise InputError("the e-stop has only just been released")
     if state.wheels.stamp_ns is None:
         raise InputError("there is no odometry yet")
+    if is_repeated(state, request, config):
+        return state
     began = start.begin(state.wheels, state.localization)
     goal = start.goal_in_start(request, began, state.wheels, state.localization, config.goal, config.dds)
     return replace(
@@ -33,5 +41,14 @@ def begin(state: RobotState, request: GoalRequest, inputs: Inputs, config: Confi
         mission=mission.accept(state.mission, goal, inputs.now_ns),
         start=began,
         pilot=pilot.begin(state.pilot),
-        recovery=RecoveryState(),
+        recovery=recovery.renewed(state.recovery),
     )
+
+
+def is_repeated(state: RobotState, request: GoalRequest, config: Config) -> bool:
+    """Return whether a goal is the one under way, within its tolerance. Raises InputError: it is no goal."""
+    known = state.mission.goal_xy_m
+    if not state.mission.driving or state.start is None or known is None:
+        return False
+    asked = start.goal_in_start(request, state.start, state.wheels, state.localization, config.goal, config.dds)
+    return distance(Pose(*asked, 0.0), Pose(*known, 0.0)) <= config.goal.tolerance_m

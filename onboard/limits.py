@@ -2,9 +2,10 @@
 
     R1   every twist that comes out is finite and within v_min_mps..v_max_mps and +-w_max_radps
     R2   e-stop: zero at once, and zero until it is released *and* a goal is accepted then; a goal given while it is
-         pressed does not count; nothing else, an operator included, moves the robot meanwhile
+         pressed does not count, nor one that comes in the tick of the release; nothing else, an operator included,
+         moves the robot meanwhile
     R3   an operator's command not older than teleop_dead_man_s replaces the wanted one, and passes every limit below
-    R4   nothing wanted: zero ("idle")
+    R4   nothing wanted: zero ("idle"; "engine_lost" where it is because decisions have been missing for too long)
     R5   odometry or scan missing, older than its limit, or stamped as far in the future: zero at once, operator or not
     R6   a wanted command that is not finite: zero at once
     R7   too fast: v and w are scaled down together, so that the arc stays
@@ -64,6 +65,7 @@ class Reason(str, Enum):
 
     NONE = "none"
     IDLE = "idle"
+    ENGINE_LOST = "engine_lost"
     E_STOP = "e_stop"
     TELEOP = "teleop"
     STALE_ODOMETRY = "stale_odometry"
@@ -100,6 +102,7 @@ class Situation:
     speed_limit_mps:     newest word from outside, 0 for no limit; None before the first
     out_of_view:         (n, 2) in the base frame [m], what is remembered where no camera looks (`nearby.Around`)
     zone:                what the map says of this place
+    engine_lost:         nothing is wanted of a goal under way, since the engine does not answer
     """
 
     now_ns: int
@@ -112,16 +115,19 @@ class Situation:
     speed_limit_mps: float | None = None
     out_of_view: zones.Points = field(default_factory=lambda: NOWHERE)
     zone: Zone = ELSEWHERE
+    engine_lost: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class LimitsState:
     """What lives between ticks: the e-stop's latch, what was sent last and when, and the speed limit from outside.
 
+    pressed: whether the e-stop was, in the last tick
     speed_limit_mps: the one in force, inf for none; limit_refused: the newest word was refused (R19)
     """
 
     e_stopped: bool = False
+    pressed: bool = False
     sent: Twist = STOP
     sent_ns: int | None = None
     speed_limit_mps: float = math.inf
@@ -143,10 +149,11 @@ def limit(
 ) -> tuple[LimitsState, Limited]:
     """Return the new state and the command to send. `wanted` is None when nobody asks: no goal, no engine."""
     pressed = situation.e_stop is True
-    e_stopped = pressed or (state.e_stopped and not situation.goal_accepted)
+    released = situation.goal_accepted and not state.pressed
+    e_stopped = pressed or (state.e_stopped and not released)
     operator = situation.teleop if operator_drives(situation.teleop, situation.now_ns, bounds) else None
     asked = wanted if operator is None else operator.twist
-    state = _heeding(replace(state, e_stopped=e_stopped), situation.speed_limit_mps)
+    state = _heeding(replace(state, e_stopped=e_stopped, pressed=pressed), situation.speed_limit_mps)
     twist, reason = _shaped(state, asked, operator is not None, situation, bounds)
     limited = Limited(twist, reason, asked, operator is not None)
     return replace(state, sent=twist, sent_ns=situation.now_ns), limited
@@ -198,7 +205,7 @@ def _stop_reason(
     if state.e_stopped:
         return Reason.E_STOP
     if asked is None:
-        return Reason.IDLE
+        return Reason.ENGINE_LOST if situation.engine_lost else Reason.IDLE
     if not _fresh(situation.odometry_arrival_ns, situation.now_ns, bounds.odometry_stale_ns):
         return Reason.STALE_ODOMETRY
     if situation.scan is None or not _fresh(situation.scan.stamp_ns, situation.now_ns, bounds.scan_stale_ns):

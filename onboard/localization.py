@@ -10,7 +10,11 @@ A fix is late: it is carried to now by the wheels' motion since its stamp, its c
 corrects the state. (The noise since the stamp is thereby counted in both; the fix weighs a little less than it might.)
 
 A fix far outside what the filter can believe is an outlier: counted, and it changes nothing, but `OUTLIERS_TO_RESTART`
-in a row that agree with each other start the filter anew there.
+in a row that agree with each other start the filter anew there. Wheels and fixes that contradict each other
+`OUTLIERS_TO_DOUBT` times in a row leave it open where the robot is: it is not localised until a fix is believed again.
+
+Nothing that is received may spoil the state for what comes after: a stated covariance counts within bounds, and a
+filter whose numbers are not finite any more is given up for one that the next fix begins.
 
 What the policy sees as `loc` is the newest fix as it was received (`Received`), never the filter.
 """
@@ -38,6 +42,7 @@ STATES = 5
 GATE = 30.66
 """Squared Mahalanobis distance, 3 degrees of freedom, exceeded by one honest fix in a million."""
 OUTLIERS_TO_RESTART = 3
+OUTLIERS_TO_DOUBT = 2
 AGREE_M = 0.5
 AGREE_RAD = 0.35
 """Outliers agree when the wheels carry the older one this near to the newer one."""
@@ -47,6 +52,8 @@ CLOCKS_DISAGREE_NS = 3 * NS_PER_S
 STAMP_STEP_NS = 10 * NS_PER_S
 """A fix older than the newest by more than this tells of a new clock, not of a late message."""
 MAX_POSITION_M = 1e7
+MOST_SD = (1e4, 1e4, 1e2)
+"""Of x, y [m] and yaw [rad]: whoever states more knows nothing of it, which these say as well."""
 SMALLEST_EIGENVALUE = -1e-9
 
 SYSTEMATIC_VARIANCE = np.diag(np.square([0.05, 0.03]))
@@ -77,7 +84,8 @@ class LocalizationState:
     systematic:    estimate of the wheels' scale and creep [m/s]
     covariance:    (5, 5) of x, y, yaw in the map frame, scale and creep [m, m, rad, 1, m/s]
     odom_from_base, moving_s: the odometry that the estimate has taken in
-    outliers:      map_from_odom as each of the last outliers in a row has it
+    outliers:      map_from_odom as each of the last outliers that agree has it
+    rejected_in_row: outliers since the last fix that was believed, whether they agree or not
     refusal:       why the newest refused fix was refused
     """
 
@@ -88,6 +96,7 @@ class LocalizationState:
     moving_s: float = 0.0
     received: Received | None = None
     outliers: tuple[Pose, ...] = ()
+    rejected_in_row: int = 0
     fixes: int = 0
     ignored: int = 0
     rejected: int = 0
@@ -100,9 +109,9 @@ def advance(
     state: LocalizationState, fixes: Iterable[Fix], wheels: OdometryState, section: OdometrySection
 ) -> LocalizationState:
     """Return the filter at the newest odometry, with the fixes of this tick in it. Never raises: see `refusal`."""
-    state = predict(state, wheels)
+    state = _finite(predict(state, wheels))
     for fix in fixes:
-        state = correct(state, fix, wheels, section)
+        state = _finite(correct(state, fix, wheels, section))
     return state
 
 
@@ -150,7 +159,7 @@ def correct(state: LocalizationState, fix: Fix, wheels: OdometryState, section: 
 
 
 def measurement_noise(fix: Fix, section: OdometrySection) -> Covariance:
-    """Return the (3, 3) covariance of a fix: what the sender states, nowhere below `localization_sd`.
+    """Return the (3, 3) covariance of a fix: what the sender states, between `localization_sd` and `MOST_SD`.
 
     A stated covariance that is not finite, not symmetric positive or has no variance is not believed at all.
     """
@@ -158,8 +167,11 @@ def measurement_noise(fix: Fix, section: OdometrySection) -> Covariance:
     stated = fix.covariance
     if stated is None or stated.shape != (3, 3) or not np.isfinite(stated).all():
         return np.diag(floor)
-    symmetric = np.allclose(stated, stated.T, rtol=1e-6, atol=1e-9)
-    if not symmetric or (np.diag(stated) <= 0.0).any():
+    if (np.diag(stated) <= 0.0).any():
+        return np.diag(floor)
+    within = np.minimum(1.0, np.asarray(MOST_SD) / np.sqrt(np.diag(stated)))
+    stated = stated * within[:, None] * within
+    if not np.allclose(stated, stated.T, rtol=1e-6, atol=1e-9):
         return np.diag(floor)
     if np.linalg.eigvalsh(stated).min() < SMALLEST_EIGENVALUE:
         return np.diag(floor)
@@ -172,7 +184,7 @@ def localised(state: LocalizationState) -> bool:
 
     Age alone does not end it: localisation is silent while the robot stands still, and standing adds no error.
     """
-    if state.map_from_base is None or state.covariance is None:
+    if state.map_from_base is None or state.covariance is None or state.rejected_in_row >= OUTLIERS_TO_DOUBT:
         return False
     sd_x, sd_y, sd_yaw = np.sqrt(np.diag(state.covariance)[:3])
     return bool(max(sd_x, sd_y) <= LOCALISED_SD_M and sd_yaw <= LOCALISED_SD_RAD)
@@ -239,6 +251,25 @@ def _started(state: LocalizationState, measured: Pose, noise: Covariance, wheels
         odom_from_base=wheels.pose,
         moving_s=wheels.moving_s,
         outliers=(),
+        rejected_in_row=0,
+    )
+
+
+def _finite(state: LocalizationState) -> LocalizationState:
+    """Return the filter; one whose numbers are not finite is given up, with what it learned of the wheels."""
+    if state.map_from_base is None or state.covariance is None:
+        return state
+    numbers = [*_vector(state.map_from_base), *state.systematic, *state.covariance.flat]
+    if np.isfinite(numbers).all():
+        return state
+    return replace(
+        state,
+        map_from_base=None,
+        covariance=None,
+        systematic=(0.0, 0.0),
+        outliers=(),
+        rejected_in_row=0,
+        restarts=state.restarts + 1,
     )
 
 
@@ -256,7 +287,7 @@ def _updated(
     residual = _vector(measured) - _vector(assumed) - excess @ state.systematic
     residual[2] = wrap(float(residual[2]))
     innovation = model @ covariance @ model.T + noise
-    if float(residual @ np.linalg.solve(innovation, residual)) > GATE:
+    if not float(residual @ np.linalg.solve(innovation, residual)) <= GATE:  # so that NaN is outside as well
         return _outlier(state, measured, noise, wheels)
     gain = np.linalg.solve(innovation, model @ covariance).T
     x, y, yaw, scale, creep = (float(part) for part in gain @ residual)
@@ -268,6 +299,7 @@ def _updated(
         systematic=(state.systematic[0] + scale, state.systematic[1] + creep),
         covariance=0.5 * (joseph + joseph.T),
         outliers=(),
+        rejected_in_row=0,
     )
 
 
@@ -280,7 +312,8 @@ def _outlier(state: LocalizationState, measured: Pose, noise: Covariance, wheels
         if distance(foretold, measured) > AGREE_M or turned > AGREE_RAD:
             outliers = ()
     outliers = (*outliers, compose(measured, inverse(wheels.pose)))
-    state = replace(state, rejected=state.rejected + 1, outliers=outliers)
+    in_row = state.rejected_in_row + 1
+    state = replace(state, rejected=state.rejected + 1, rejected_in_row=in_row, outliers=outliers)
     if len(outliers) < OUTLIERS_TO_RESTART:
         return state
     return replace(_started(state, measured, noise, wheels), restarts=state.restarts + 1)

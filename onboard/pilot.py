@@ -2,8 +2,9 @@
 
 A decision senses in every `ticks_per_decision`-th slot of the grid and acts `delay_ticks` later, always. One that is
 not ready by then is a deadline miss: the last set point is kept at half its speed, and after `deadline_misses_to_stop`
-in a row it is zero. The recurrent memory is a value here: passed into a decision, replaced by what comes back, and
-reset for the reasons in `reset_reason`. Time is counted in slots, so that a replay of the slots is a replay of this.
+in a row it is zero. After a pause of the loop as long as a decision's period nothing from before it is in force. The
+recurrent memory is a value here: passed into a decision, replaced by what comes back, and reset for the reasons in
+`reset_reason`. Time is counted in slots, so that a replay of the slots is a replay of this.
 """
 
 from __future__ import annotations
@@ -79,6 +80,11 @@ def restart(pilot: Pilot) -> Pilot:
 def hold(pilot: Pilot) -> Pilot:
     """Return the pilot while nothing can be sensed: stop, drop what is under way, and go on with the memory later."""
     return replace(pilot, set_point=STOP, pending=None)
+
+
+def resumed(pilot: Pilot, slot: Slot, rates: RatesSection) -> Pilot:
+    """Return the pilot after slots that were missed: what was decided before too many of them is too old."""
+    return hold(pilot) if slot.missed >= rates.ticks_per_decision else pilot
 
 
 def silent_s(pilot: Pilot, rates: RatesSection) -> float:

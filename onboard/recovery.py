@@ -6,14 +6,16 @@ R2   blocked for blocked_s without a break: one try. It goes backward at backwar
 R3   a try lasts at most backward_s
 R4   a try goes back at most DISTANCE_SLACK * backward_mps * backward_s by the wheels
 R5   a try begins only when the rear is free for rear_clearance_m and the whole way
-R6   a try ends at once when the rear is no longer free for rear_clearance_m and the rest of the way
+R6   a try ends at once when the rear is no longer free for rear_clearance_m and the rest of the way, less REAR_NOISE_M
 R7   a try that cannot begin counts as one
 R8   after a try, none begins for cool_down_s
 R9   blocked again after `tries` tries within window_s: it gives up with a reason, and stays so until a new goal
-R10  e-stop, operator, no goal: suspended; a try under way ends at once, the time blocked starts anew
+R10  e-stop, operator, no goal, engine lost: suspended; a try under way ends at once, the time blocked starts anew
 R11  the end of a try asks for a reset of the policy's memory
 R12  time that goes backward ends a try, and starts the time blocked and the cool-down anew
 R13  the override is exactly (-backward_mps, 0) during a try, zero after giving up, and None otherwise
+R14  a new goal ends a try and a giving up, and nothing else: tries, time blocked and cool-down stay, so that goals that
+     follow each other do not make the backing endless
 """
 
 from __future__ import annotations
@@ -48,7 +50,7 @@ MEMORY_RESETS = frozenset({Event.ENDED, Event.CUT_SHORT})
 class Situation:
     """What the recovery looks at, this tick.
 
-    suspended:   e-stop, operator, or no goal being driven to
+    suspended:   e-stop, operator, no goal being driven to, or nobody who decides
     obstacle:    last state of `/obstacle` (bumper or notice)
     wanted:      the policy's set point before any limit, None when it has none
     measured:    the wheels' twist
@@ -74,7 +76,7 @@ class Backing:
 
 @dataclass(frozen=True, slots=True)
 class RecoveryState:
-    """What lives between ticks. A new goal starts with a fresh one.
+    """What lives between ticks.
 
     blocked_ns: since when the robot is blocked, None while it is not
     tries_ns:   when the tries within the window began, oldest first; refused ones (R7) included
@@ -114,6 +116,12 @@ def advance(state: RecoveryState, situation: Situation, section: RecoverySection
     if cooling or now_ns - since_ns < section.blocked_s * NS_PER_S:
         return state, None, None
     return _try(state, situation, section, now_ns)
+
+
+def renewed(state: RecoveryState) -> RecoveryState:
+    """Return the state for a new goal (R14)."""
+    ended_ns = state.ended_ns if state.backing is None else state.now_ns
+    return replace(state, backing=None, gave_up="", ended_ns=ended_ns)
 
 
 def blocked(situation: Situation, section: RecoverySection) -> bool:

@@ -174,10 +174,13 @@ class Runtime:
         """Take the newest goal that can be taken, then the cancel; return whether a goal was accepted."""
         accepted = False
         for request in inputs.goals:
+            episode = state.mission.episode
             state, refusal = goals.judge(state, request, inputs, self._config)
-            accepted = accepted or not refusal
+            new = state.mission.episode != episode
+            accepted = accepted or new
             asked = {"x_m": request.pose.x_m, "y_m": request.pose.y_m, "frame": request.frame_id}
-            self._journal.note("goal_refused" if refusal else "goal_accepted", **asked, reason=refusal or "none")
+            what = "goal_refused" if refusal else "goal_accepted" if new else "goal_repeated"
+            self._journal.note(what, **asked, reason=refusal or "none")
         if inputs.cancel:
             state = replace(state, mission=mission.cancel(state.mission))
         return state, accepted
@@ -192,7 +195,9 @@ class Runtime:
 
     def _act(self, state: RobotState, slot: Slot) -> tuple[RobotState, Acted | None]:
         """Put a decision in force that is due; a failed engine ends the drive."""
-        after, acted = pilot.act(state.pilot, slot, self._inference, self._config.rates)
+        after, acted = pilot.act(
+            pilot.resumed(state.pilot, slot, self._config.rates), slot, self._inference, self._config.rates
+        )
         judged = state.mission
         if acted is not None and acted.fault:
             self._journal.fault("engine_failed", acted.fault)
@@ -244,7 +249,8 @@ class Runtime:
 
     def _recover(self, state: RobotState, inputs: Inputs, rear_free_m: float) -> tuple[RobotState, Twist | None]:
         """Back off when blocked; return what replaces the policy's command, if anything."""
-        idle = not state.mission.driving or bool(inputs.e_stop) or state.lost_ns is not None
+        lost = state.lost_ns is not None or pilot.is_lost(state.pilot, self._config.rates)
+        idle = not state.mission.driving or bool(inputs.e_stop) or lost
         situation = recovery.Situation(
             suspended=idle or self._operator_drives(inputs),
             obstacle=inputs.obstacle,
@@ -269,7 +275,8 @@ class Runtime:
         self, state: RobotState, wanted: Twist | None, inputs: Inputs, new: bool, fused: Scan, near: Around, zone: Zone
     ) -> tuple[RobotState, Limited]:
         """Have the last word over what policy or recovery want, and note since when inputs have been lost."""
-        if wanted is None and not pilot.is_lost(state.pilot, self._config.rates):
+        engine_lost = pilot.is_lost(state.pilot, self._config.rates)
+        if wanted is None and not engine_lost:
             wanted = state.pilot.set_point
         situation = limits.Situation(
             now_ns=inputs.now_ns,
@@ -282,6 +289,7 @@ class Runtime:
             speed_limit_mps=inputs.speed_limit_mps,
             out_of_view=near.out_of_view,
             zone=zone,
+            engine_lost=engine_lost and state.mission.driving,
         )
         latched, limited = limits.limit(
             state.limits, wanted if state.mission.driving else None, situation, self._bounds

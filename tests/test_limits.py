@@ -103,10 +103,15 @@ E_STOPS = [
     ("released", [(True, False), (False, False)], True),
     ("released for long", [(True, False), *[(False, False)] * 500], True),
     ("released, then a goal", [(True, False), (False, False), (False, True)], False),
-    ("released with the goal", [(True, False), (False, True)], False),
+    ("released with the goal", [(True, False), (False, True)], True),
+    ("released with the goal, then another", [(True, False), (False, True), (False, True)], False),
     ("goal while pressed, then released", [(True, True), (False, False)], True),
-    ("pressed again", [(True, False), (False, True), (True, False), (False, False)], True),
-    ("released twice with goals", [(True, False), (False, True), (True, False), (False, True)], False),
+    ("pressed again", [(True, False), (False, False), (False, True), (True, False), (False, False)], True),
+    (
+        "released twice, then a goal",
+        [(True, False), (False, False), (True, False), (False, False), (False, True)],
+        False,
+    ),
     ("topic silent again", [(True, False), (None, False)], True),
 ]
 
@@ -208,6 +213,8 @@ def test_r5_just_fresh_enough_is_fresh() -> None:
 def test_r4_nothing_wanted_is_idle_whatever_is_stale() -> None:
     for situation in (FREE, replace(FREE, scan=None, odometry_arrival_ns=None)):
         assert limited(None, situation) == Limited(STOP, Reason.IDLE, None, False)
+        lost = replace(situation, engine_lost=True)
+        assert limited(None, lost) == Limited(STOP, Reason.ENGINE_LOST, None, False)
 
 
 @pytest.mark.parametrize("wanted", [Twist(nan, 0.0), Twist(0.0, nan), Twist(inf, 0.0), Twist(0.0, -inf)])
@@ -498,7 +505,7 @@ situations = st.builds(
     st.none() | scans,
 )
 finite = st.builds(Twist, st.floats(-0.3, 1.0), st.floats(-3.0, 3.0))
-states = st.builds(LimitsState, st.booleans(), finite, stamps)
+states = st.builds(LimitsState, st.booleans(), st.booleans(), finite, stamps)
 sections = st.sampled_from([BOUNDS, bounds_with(acceleration_mps2=1.0, angular_acceleration_radps2=2.0)])
 
 
@@ -526,7 +533,7 @@ def test_law_whatever_happens_the_command_is_finite_bounded_and_safe(
     assert bounds.v_min_mps <= v <= bounds.v_max_mps
     assert abs(w) <= bounds.w_max_radps
     assert (after.sent, after.sent_ns) == (got.twist, NOW_NS)
-    if situation.e_stop is True or (state.e_stopped and not situation.goal_accepted):
+    if situation.e_stop is True or (state.e_stopped and not (situation.goal_accepted and not state.pressed)):
         assert (got.twist, got.reason, after.e_stopped) == (STOP, Reason.E_STOP, True)
     else:
         assert not after.e_stopped

@@ -188,5 +188,5 @@ def test_r18_r19_the_smallest_and_the_greatest_words_are_taken(word_mps: float, 
 def test_r19_a_word_is_heeded_while_nothing_is_wanted_and_while_e_stopped() -> None:
     situation = replace(FREE, speed_limit_mps=0.5, e_stop=True)
     state, got = limit(LimitsState(), None, situation, BOUNDS)
-    assert state == LimitsState(e_stopped=True, sent=STOP, sent_ns=NOW_NS, speed_limit_mps=0.5)
+    assert state == LimitsState(e_stopped=True, pressed=True, sent=STOP, sent_ns=NOW_NS, speed_limit_mps=0.5)
     assert got == Limited(STOP, Reason.E_STOP, None, False)

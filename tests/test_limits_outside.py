@@ -155,7 +155,7 @@ def test_r19_the_last_good_word_holds(words: list[float | None], in_force_mps: f
 
 def test_r19_it_holds_through_stops_and_for_as_long_as_nothing_else_is_said() -> None:
     state = limit(LimitsState(), AHEAD, replace(FREE, speed_limit_mps=0.5), BOUNDS)[0]
-    for wanted, e_stop in [(None, False), (AHEAD, True), (None, False)]:
+    for wanted, e_stop in [(None, False), (AHEAD, True), (None, False), (None, False)]:
         situation = replace(FREE, speed_limit_mps=0.5, e_stop=e_stop, goal_accepted=not e_stop)
         state = limit(state, wanted, situation, BOUNDS)[0]
     later_ns = NOW_NS + 3600 * NS_PER_S

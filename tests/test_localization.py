@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf, nan, pi
 
 import numpy as np
@@ -360,6 +361,9 @@ STATED = [
     ("not positive", np.array([[1.0, 2.0, 0.0], [2.0, 1.0, 0.0], [0.0, 0.0, 1.0]]), np.diag(SD)),
     ("wrong shape", np.eye(6), np.diag(SD)),
     ("one smaller", np.diag([1e-6, 0.5, 0.5]), np.diag([SD[0], 0.5, 0.5])),
+    ("huge", np.diag([1e308, 1e308, 1e308]), np.diag(np.square(localization.MOST_SD))),
+    ("no heading", np.diag([0.01, 0.01, 1e9]), np.diag([0.01, 0.01, localization.MOST_SD[2] ** 2])),
+    ("huge and not symmetric", np.diag([1e300] * 3) + np.triu(np.full((3, 3), 1e299), 1), np.diag(SD)),
 ]
 
 
@@ -398,6 +402,46 @@ def test_absurd_jumps(what: str, places: list[float], rejected: int, restarts: i
     state = fed_outliers(*places)
     assert (state.rejected, state.restarts) == (rejected, restarts)
     assert near(map_from_odom(state), jumped(ends_m), 0.12)
+
+
+#   what                                    fixes at                localised
+DOUBTED = [
+    ("all is well", [], True),
+    ("one", [5.0], True),
+    ("two that agree", [5.0, 5.0], False),
+    ("three that agree, believed now", [5.0, 5.0, 5.0], True),
+    ("each somewhere else", [5.0, -5.0, 9.0, 2.0], False),
+    ("and one that is believed again", [5.0, -5.0, 0.0], True),
+]
+
+
+@pytest.mark.parametrize(("what", "places", "expected"), DOUBTED, ids=[row[0] for row in DOUBTED])
+def test_wheels_and_fixes_that_contradict_each_other_end_it(what: str, places: list[float], expected: bool) -> None:
+    assert localised(fed_outliers(*places)) is expected
+
+
+@pytest.mark.parametrize("variance", [1e20, 1e154, 1e308])
+def test_a_fix_that_states_to_know_nothing_spoils_nothing(variance: float) -> None:
+    wheels = wheels_after(50)
+    state = after(wheels, fix_at(wheels, 0))
+    for _ in range(3):
+        wheels = wheels_after(5, TURNING, wheels)
+        state = after(wheels, fix_at(wheels, 0, jumped(3.0), covariance=variance * np.eye(3)), state=state)
+        assert localised(state)
+        assert near(map_from_odom(state), MAP_FROM_ODOM, 1e-3)
+    wheels = wheels_after(5, TURNING, wheels)
+    assert localised(after(wheels, fix_at(wheels, 0), state=state))
+
+
+def test_a_filter_that_is_no_number_any_more_is_begun_anew_by_the_next_fix() -> None:
+    wheels = wheels_after(50)
+    known = after(wheels, fix_at(wheels, 0))
+    spoilt = replace(known, covariance=np.full((5, 5), nan), systematic=(nan, 0.0))
+    lost = localization.advance(spoilt, (), wheels, SECTION)
+    assert (lost.map_from_base, lost.restarts, localised(lost)) == (None, 1, False)
+    again = after(wheels, fix_at(wheels, 0), state=replace(lost, received=None))
+    assert localised(again)
+    assert near(map_from_odom(again), MAP_FROM_ODOM, 1e-6)
 
 
 def test_after_a_restart_new_outliers_count_anew() -> None:

@@ -75,7 +75,7 @@ MOMENTS: list[tuple[str, Callable[[Bench], object], list[str], bool]] = [
     ("inputs lost for a moment", blink, [], False),
     ("inputs lost for long", lose, ["decision_gap"], True),
     ("a block of the loop", lambda bench: bench.skip(9), [], False),
-    ("a block of two decisions", lambda bench: bench.skip(26), ["decision_gap"], False),
+    ("a block of two decisions", lambda bench: bench.skip(26), ["decision_gap"], True),
 ]
 
 

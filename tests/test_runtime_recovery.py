@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
-from runtime_bench import FORWARD, NEAR_MM, Bench, Puppet, commands
+from runtime_bench import FORWARD, NEAR_MM, SLOW, Bench, Puppet, commands
 
 from onboard.contract import ACTIONS, NO_ACTION
 from onboard.messages import STOP, Twist
@@ -78,7 +80,7 @@ def test_three_tries_then_it_stops_with_the_reason() -> None:
     gave_up = next(n for n, tick in enumerate(ticks) if tick.state.startswith("stopped"))
     assert set(commands(ticks[gave_up:])) == {STOP}
     bench.stuck = False
-    assert bench.driving().tick().command == AHEAD, "a new goal begins with new tries"
+    assert bench.driving().tick().command == AHEAD, "a new goal drives again"
 
 
 def test_with_the_rear_blind_it_does_not_back_off() -> None:
@@ -96,7 +98,7 @@ ENDS = [
     ("e-stop", lambda bench: setattr(bench, "e_stop", True), "stopped: e_stop"),
     ("cancel", Bench.cancel, "idle: cancelled"),
     ("operator", lambda bench: bench.operate(STOP), "navigating"),
-    ("new goal", Bench.ask, "navigating"),
+    ("new goal", lambda bench: bench.ask(1.0, 3.0), "navigating"),
 ]
 
 
@@ -120,3 +122,67 @@ def test_an_input_lost_while_backing_stops_it() -> None:
     bench.reports = False
     ticks = bench.seconds(0.4)
     assert (ticks[-1].command, ticks[-1].reason, ticks[-1].recovery) == (STOP, "stale_odometry", "")
+
+
+#   what is asked for, again and again                   every [s]
+ASKED_AGAIN = [
+    ("the same place in odom",      lambda n: (30.0, 0.0, "odom"),                1.0),
+    ("the same place in odom",      lambda n: (30.0, 0.0, "odom"),                9.0),
+    ("the same place in odom",      lambda n: (30.0, 0.0, "odom"),                12.0),
+    ("two places in turn",          lambda n: (30.0, 2.0 * (n % 2), "odom"),      9.0),
+    ("so far from where it stands", lambda n: (30.0, 0.0, "base_link"),           9.0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("what", "asked", "every_s"), ASKED_AGAIN)
+def test_r14_goals_that_follow_each_other_leave_the_tries_bounded(
+    what: str, asked: Callable[[int], tuple[float, float, str]], every_s: float
+) -> None:
+    """Something stands right ahead, wherever the robot goes back to."""
+    bench = Bench().driving(x_m=30.0)
+    bench.wall("front", NEAR_MM)
+    ticks = []
+    for number in range(round(55.0 / every_s)):
+        bench.ask(*asked(number))
+        ticks += bench.seconds(every_s)
+    tries = [tick for tick in ticks if "recovery what=began" in tick.events]
+    assert len(tries) == 3, "within the window of a minute"
+    assert any("recovery what=gave_up" in tick.events for tick in ticks)
+
+
+def test_the_same_goal_again_changes_nothing_of_the_drive() -> None:
+    once, again = Bench(Puppet(SLOW)).driving(x_m=5.0), Bench(Puppet(SLOW)).driving(x_m=5.0)
+    for number in range(20):
+        if number % 3 == 0:
+            again.ask(5.0, 0.1, "odom")
+        one, other = once.tick(7), again.tick(7)
+        assert (one.command, one.wanted, one.reason) == (other.command, other.wanted, other.reason)
+        assert (one.after.mission, one.after.start) == (other.after.mission, other.after.start)
+        assert (one.after.pilot.decisions, one.after.recovery) == (other.after.pilot.decisions, other.after.recovery)
+    assert other.episode == 1
+
+
+def test_the_same_goal_again_after_the_end_is_a_new_one() -> None:
+    bench = Bench().driving(x_m=5.0)
+    bench.cancel()
+    bench.tick()
+    bench.ask(5.0, 0.0, "odom")
+    tick = bench.tick()
+    assert (tick.state, tick.episode) == ("navigating", 2)
+
+
+def test_r10_a_lost_engine_stands_and_does_not_back_off() -> None:
+    """Held before something, it would be due to go back just when nobody decides any more."""
+    takes_ms: dict[int, float] = {}
+    bench = Bench(Puppet(FORWARD), takes_ms=takes_ms).driving(x_m=30.0)
+    bench.stuck = bench.obstacle = True
+    bench.seconds(4.0)
+    decided = bench.runtime.state.pilot.decisions
+    takes_ms.update(dict.fromkeys(range(decided + 1, decided + 100), 1000000.0))
+    ticks = bench.seconds(4.5)
+    lost = next(n for n, tick in enumerate(ticks) if tick.reason == "engine_lost")
+    assert lost < 2 * 30
+    assert backing(ticks) == []
+    assert {(tick.command, tick.reason) for tick in ticks[lost:] if tick.state == "navigating"} == {
+        (STOP, "engine_lost")
+    }

@@ -42,6 +42,20 @@ def test_the_e_stop_stops_in_the_same_tick_and_ends_the_drive() -> None:
     assert (tick.command, tick.reason, tick.state) == (STOP, "e_stop", "stopped: e_stop")
 
 
+def test_a_goal_that_comes_with_the_release_was_perhaps_given_before_it() -> None:
+    """Both arrive in one tick: which was first cannot be told."""
+    bench = Bench().driving()
+    bench.e_stop = True
+    bench.tick()
+    bench.ask()
+    bench.e_stop = False
+    tick = bench.tick()
+    assert tick.state == "stopped: goal refused: the e-stop has only just been released"
+    assert {(one.command, one.reason) for one in bench.seconds(1.0)} == {(STOP, "e_stop")}
+    bench.ask()
+    assert bench.tick().state == "navigating"
+
+
 def test_the_e_stop_holds_until_released_and_a_goal_is_given_then() -> None:
     bench = Bench().driving()
     bench.e_stop = True

@@ -119,7 +119,7 @@ def test_a_lost_engine_does_not_wait_for_a_ramp() -> None:
     ticks = bench.ticks(70)
     third = next(tick for tick in ticks if tick.after.pilot.misses_in_row == 3)
     assert ticks[third.slot.number - 1].command.v_mps > 0.1
-    assert (third.command, third.reason, third.state) == (STOP, "idle", "navigating")
+    assert (third.command, third.reason, third.state) == (STOP, "engine_lost", "navigating")
 
 
 def test_an_operator_who_lets_go_while_the_engine_is_lost_leaves_the_robot_standing_at_once() -> None:
@@ -134,7 +134,7 @@ def test_an_operator_who_lets_go_while_the_engine_is_lost_leaves_the_robot_stand
     after = bench.ticks(25)
     let_go = next(number for number, tick in enumerate(after) if tick.wanted != AHEAD)
     assert set(commands(after[:let_go])) != {STOP}
-    assert {(tick.command, tick.reason) for tick in after[let_go:]} == {(STOP, "idle")}
+    assert {(tick.command, tick.reason) for tick in after[let_go:]} == {(STOP, "engine_lost")}
 
 
 def test_an_engine_that_hangs_leaves_the_robot_standing() -> None:
@@ -201,3 +201,29 @@ def test_sense_to_act_is_measured_from_the_tick_that_sensed() -> None:
     counters = bench.runtime.counters
     assert counters.sense_to_act.summary_ms()["max"] == pytest.approx(100.0, abs=0.001)
     assert counters.delay_error.max_ns <= 3
+
+
+#   slots missed   while one is under way   goes on by what was decided before
+PAUSES = [
+    (9, False, True),
+    (9, True, True),
+    (10, False, False),
+    (10, True, False),
+    (300, False, False),
+    (300, True, False),
+]
+
+
+@pytest.mark.parametrize(("missed", "under_way", "goes_on"), PAUSES)
+def test_after_a_long_pause_nothing_drives_by_an_old_picture(missed: int, under_way: bool, goes_on: bool) -> None:
+    bench = Bench(Puppet(FORWARD)).driving(x_m=30.0)
+    while (bench.runtime.state.pilot.pending is not None) is not under_way:
+        bench.tick()
+    decided = bench.runtime.state.pilot.decisions
+    bench.skip(missed)
+    ticks = bench.ticks(15)
+    fresh = next(
+        n for n, tick in enumerate(ticks) if tick.acted and tick.acted.decision and tick.acted.number > decided
+    )
+    assert set(commands(ticks[:fresh])) == {AHEAD if goes_on else STOP}
+    assert ticks[fresh].command == AHEAD
