@@ -25,8 +25,11 @@ from test_ros_types import SAMPLES
 from hil.importing.compressed import CompressedImage, plain
 from hil.importing.frames import Frames
 from onboard import halt, journald
-from onboard.config import DEFAULT_ROBOT, DdsSection
+from onboard.config import DEFAULT_ROBOT, Config, DdsSection, load_config
 from onboard.doctor import running
+from onboard.doctor.cameras import camera
+from onboard.doctor.measuring import by_asking
+from onboard.doctor.report import Report, console_for, show
 from onboard.drivers import ros_messages as convert
 from onboard.drivers import ros_types as ros
 from onboard.drivers.dds_camera import color_from_ros, depth_from_ros
@@ -38,7 +41,7 @@ from onboard.geometry import quaternion_from_yaw
 from onboard.halt import DRIVEN_FILE, RUNTIME_DIRECTORY
 from onboard.laser import scan_of_rays
 from onboard.messages import Inputs, Pose, Teleop, Twist
-from onboard.mounts import Mount, load_mounts
+from onboard.mounts import Mount, Mounts, load_mounts
 from onboard.service import NOTIFY_SOCKET, Notifier
 
 KINDS = ros.MESSAGES
@@ -97,6 +100,40 @@ def judge(sample: Any) -> None:
             said = running.said_by(ROBOT, [sample, sample])
             running.findings(said, claimed=True)
             running.rate_hz(said, running.RUNTIME, "ticks")
+
+
+@cache
+def default_robot() -> tuple[Config, Mounts]:
+    """Return the robot whose runtime `told_by_a_runtime` speaks of."""
+    config = load_config(DEFAULT_ROBOT / "onboard.toml")
+    return config, load_mounts(config.robot.mounts)
+
+
+def told_by_a_runtime() -> tuple[bytes, ...]:
+    """Return what a runtime says of itself and its cameras, as it comes over the wire."""
+    device = {"serial": "123", "name": "D435", "firmware": "5.1", "usb_type": "3.2", "port": "video4linux"}
+    rows = [
+        (running.RUNTIME, 0, "driving", {"ticks": 300}),
+        ("policy", 1, "late", {"decisions": 30}),
+        ("camera front", 0, "working", {"frames": 100, "restarts": 1, "device": device}),
+        ("camera top", 2, "covered", {"frames": 0, "restarts": 0}),
+    ]
+    return tuple(ros.to_cdr(convert.ros_diagnostics(ns, ROBOT, rows[:most])) for ns, most in ((1, 4), (10**9, 3)))
+
+
+def read_diagnostics(content: bytes, _folder: Path) -> None:
+    """Take diagnostics, which anybody on the domain may send, as the doctor does; its page must be JSON."""
+    with contextlib.suppress(*UNDECODABLE):
+        sample = ros.DiagnosticArray.deserialize(content)
+        sooner = convert.ros_diagnostics(
+            0, ROBOT, [(running.RUNTIME, 0, "", {}), ("camera front", 0, "", {"frames": 0})]
+        )
+        said = running.said_by(ROBOT, [sooner, sample])
+        config, mounts = default_robot()
+        cameras = [camera(one) for one in by_asking(config, mounts, said)]
+        found = Report(ROBOT, (*running.findings(said, claimed=True), *cameras), ())
+        json.dumps(found.as_json(), allow_nan=False)
+        show(found, console_for(io.StringIO()))
 
 
 def read_message(content: bytes, _folder: Path) -> None:
@@ -249,6 +286,7 @@ def _fixed(strategy: st.SearchStrategy[bytes]) -> Callable[[Path], st.SearchStra
 
 PARSERS = (
     Parser("DDS messages", _fixed(damaged_message()), read_message),
+    Parser("diagnostics", _fixed(damaged(*told_by_a_runtime())), read_diagnostics),
     Parser("messages while driving",
            _fixed(st.lists(damaged(*heard_while_driving(), longest=0), max_size=8).map(_framed)), drive_among),
     Parser("compressed images", _fixed(damaged(*pictures())), read_picture),

@@ -142,6 +142,15 @@ def test_a_running_runtime_is_asked_and_not_disturbed() -> None:
     assert one.device == Device("123", "D435", "5.1", "2.1", "", NATIVE)
 
 
+@pytest.mark.parametrize("told", ["many", "-3", "1e3", "9" * 400, "\u0663", ""])
+def test_counts_that_are_none_are_none(told: str) -> None:
+    """Whoever is on the domain may say so; to the doctor that camera has shown nothing."""
+    rows = [said(second, camera_front=Row(0, "working", {"frames": told, "restarts": told})) for second in (1, 2)]
+    (one,) = measuring.by_asking(Config(), mounts_of("front"), rows)
+    assert (one.rate_hz, one.frames, one.restarts) == (None, 0, 0)
+    assert cameras.camera(one).level is RED
+
+
 @pytest.mark.parametrize("values", [{}, {"device": ""}, {"device": "{'serial': "}, {"device": "nonsense"}])
 def test_no_device_is_made_of_nonsense(values: dict[str, str]) -> None:
     assert told_device(values) is None
@@ -153,6 +162,8 @@ RATES = [
     ("the same time twice", [said(1, camera_a=Row(0, "", {"frames": "5"}))] * 2, None),
     ("no such row", [said(1), said(2)], None),
     ("no number", [said(1, camera_a=Row(0, "", {"frames": "x"})), said(2, camera_a=Row(0, "", {"frames": "5"}))], None),
+    ("a number of 400 digits", [said(n, camera_a=Row(0, "", {"frames": str(n) * 400})) for n in (1, 2)], None),
+    ("less than nothing", [said(n, camera_a=Row(0, "", {"frames": "-5"})) for n in (1, 2)], None),
     ("ten a second", [said(n, camera_a=Row(0, "", {"frames": str(10 * n)})) for n in range(1, 4)], 10.0),
 ]
 

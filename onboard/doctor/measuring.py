@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from onboard.config import Config
 from onboard.doctor.calibration import lens
 from onboard.doctor.cameras import Measured, told_device, wanted_hz
-from onboard.doctor.running import CAMERA, Said, rate_hz
+from onboard.doctor.running import CAMERA, Said, count, rate_hz
 from onboard.drivers.camera_process import START_LIMIT_S
 from onboard.drivers.capture import open_cameras
 from onboard.drivers.dds_camera import DdsColorCamera, DdsDepthCamera
@@ -31,20 +31,14 @@ def by_opening(config: Config, mounts: Mounts, seconds: float) -> list[Measured]
     Raises ConfigError, InputError (a recording), DriverError (the wire), MissingExtraError.
     """
     with contextlib.ExitStack() as held:
-        wire = held.enter_context(contextlib.closing(Wire(config.dds)))
+        heard = _over_dds(config, mounts, held)
         depth, color = open_cameras(mounts, config.cameras)
         cameras: list[tuple[Camera, str]] = [(one, REALSENSE) for one in depth]
         if color is not None:
             cameras.append((color, REALSENSE))
-        cameras += [
-            (DdsDepthCamera(wire, mount, config.cameras), DDS)
-            for name, mount in mounts.depth.items()
-            if config.cameras.source_of(name) == DDS
-        ]
-        if config.cameras.color == DDS:
-            cameras.append((DdsColorCamera(wire, config.cameras), DDS))
         for one, _ in cameras:
             held.callback(one.close)
+        cameras += [(one, DDS) for one in heard]
         _wait_for_all(cameras)
         watched = [_Watched(one, kind) for one, kind in cameras]
         began_s = time.monotonic()
@@ -59,7 +53,7 @@ def by_asking(config: Config, mounts: Mounts, said: Sequence[Said]) -> list[Meas
     for row in (name for name in said[-1].rows if name.startswith(CAMERA)):
         newest, name = said[-1].rows[row], row.removeprefix(CAMERA)
         kind = config.cameras.source_of(name) if name in mounts.depth else config.cameras.color
-        frames, restarts = (int(newest.values.get(key, "0") or 0) for key in ("frames", "restarts"))
+        frames, restarts = (count(said[-1], row, key) or 0 for key in ("frames", "restarts"))
         found.append(
             Measured(
                 name,
@@ -73,6 +67,21 @@ def by_asking(config: Config, mounts: Mounts, said: Sequence[Said]) -> list[Meas
                 device=told_device(newest.values),
             )
         )
+    return found
+
+
+def _over_dds(config: Config, mounts: Mounts, held: contextlib.ExitStack) -> list[Camera]:
+    """Return the cameras whose images somebody sends; where there are none, the domain is not joined."""
+    section = config.cameras
+    sent = [mount for name, mount in mounts.depth.items() if section.source_of(name) == DDS]
+    if not sent and section.color != DDS:
+        return []
+    wire = held.enter_context(contextlib.closing(Wire(config.dds)))
+    found: list[Camera] = [DdsDepthCamera(wire, mount, section) for mount in sent]
+    if section.color == DDS:
+        found.append(DdsColorCamera(wire, section))
+    for one in found:
+        held.callback(one.close)
     return found
 
 

@@ -19,6 +19,8 @@ from onboard.drivers.ros_types import DiagnosticArray
 CAMERA = "camera "
 RUNTIME = "runtime"
 NS_PER_S = 1e9
+MOST_DIGITS = 19
+"""No counter of a robot has more."""
 LEVELS = (Level.GREEN, Level.AMBER, Level.RED, Level.RED)
 """By the level in a row of diagnostics: ok, warning, error, stale."""
 #   row         called here   what to do when it is not well
@@ -83,11 +85,16 @@ def rate_hz(said: Sequence[Said], row: str, counter: str) -> float | None:
     if len(said) < 2:
         return None
     span_s = (said[-1].stamp_ns - said[0].stamp_ns) / NS_PER_S
-    try:
-        first, last = (int(one.rows[row].values[counter]) for one in (said[0], said[-1]))
-    except (KeyError, ValueError):
+    first, last = (count(one, row, counter) for one in (said[0], said[-1]))
+    if first is None or last is None or span_s <= 0:
         return None
-    return (last - first) / span_s if span_s > 0 else None
+    return (last - first) / span_s
+
+
+def count(said: Said, row: str, counter: str) -> int | None:
+    """Return what a counter of a row stands at; None where it is not there or is no count, whoever said so."""
+    text = said.rows[row].values.get(counter, "") if row in said.rows else ""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS else None
 
 
 def _finding(name: str, row: Row) -> Finding:
