@@ -96,6 +96,7 @@ CAUSES = [
     ("odometry is NaN",            {"odometry": (wheels(2, Twist(math.nan, 0.0)),)},  "odometry that cannot be", 12),
     ("the engine fails",           {"due": Due.FAILED},                               "lost engine",             12),
     ("decisions are late",         {"due": Due.MISSED},                               "lost engine",             14),
+    ("they are, while it backs",   {"due": Due.MISSED, "backing": True},              "lost engine",             14),
     ("there is no goal",           {"state": "idle"},                                 "no goal",                 12),
 ]  # fmt: skip
 
@@ -113,6 +114,8 @@ def test_an_e_stop_holds_until_a_goal_after_its_release() -> None:
     goal_while_pressed = [step(5, STOP, e_stop=True, goals=1)]
     released = [step(number, GO, e_stop=False) for number in range(6, 8)]
     assert broken([*pressed, *goal_while_pressed, *released]) == [(6, "e-stop"), (7, "e-stop")]
+    goal_as_it_is_released = [step(6, STOP, e_stop=False, goals=1), step(7, GO, e_stop=False)]
+    assert broken([*pressed, *goal_while_pressed, *goal_as_it_is_released]) == [(7, "e-stop")]
     asked = [step(6, STOP, e_stop=False), step(7, GO, e_stop=False, goals=1), step(8, GO, e_stop=False)]
     assert broken([*pressed, *goal_while_pressed, *asked]) == []
 

@@ -175,13 +175,11 @@ def backing(numbers: range, command: Twist = BACK) -> list[Any]:
     return [step(number, command, backing=True, state="recovering", wanted=BACK) for number in numbers]
 
 
-def broken(steps: list[Any], m_per_tick: float = 0.0066, episodes: Callable[[int], int] = lambda n: 1) -> list[str]:
+def broken(steps: list[Any], m_per_tick: float = 0.0066) -> list[str]:
     watch = Bounded(Config())
     ways = [m_per_tick * number for number in range(len(steps))]
     return [
-        one.what
-        for tick, way_m in zip(steps, ways, strict=True)
-        for one in watch.watch(tick, episodes(tick.slot), way_m, operator=False)
+        one.what for tick, way_m in zip(steps, ways, strict=True) for one in watch.watch(tick, way_m, operator=False)
     ]
 
 
@@ -194,7 +192,6 @@ def tries(count: int, every: int = 200) -> list[Any]:
 def test_a_recovery_within_its_bounds_breaks_nothing() -> None:
     assert broken(backing(range(60))) == []
     assert broken(tries(3)) == []
-    assert broken(tries(5), episodes=lambda slot: slot // 400) == [], "a new goal begins anew"
     assert broken(tries(5, every=700)) == [], "they are too far apart for the window"
 
 
@@ -203,6 +200,8 @@ def test_a_recovery_beyond_its_bounds_is_found() -> None:
     assert broken(backing(range(60)), m_per_tick=0.02)[0] == "it has backed off by 0.52 m"
     assert broken(backing(range(3), Twist(-0.25, 0.0)))[0] == "it backs off at 0.25 m/s"
     assert broken(tries(4)) == ["try 4 within 60 s"]
+    asked = [replace(one, goals=1) for one in tries(4)]
+    assert broken(asked) == ["try 4 within 60 s"], "a new goal does not begin anew"
 
 
 def test_a_drive_without_a_way_must_have_ended() -> None:

@@ -46,7 +46,7 @@ class Monitor:
         self._wheels_ns: int | None = None
         self._wheels_stamp_ns: int | None = None
         self._oldest_ns: dict[str, int] = {}
-        self._e_stopped = self._engine_lost = self._wheels_mad = False
+        self._e_stopped = self._pressed = self._engine_lost = self._wheels_mad = False
         self._misses = 0
         self._overdue: dict[str, int] = {}
 
@@ -88,8 +88,9 @@ class Monitor:
         now_ns, config = step.now_ns, self._config
         dead_man_ns = config.limits.teleop_dead_man_s * NS_PER_S
         operator = step.teleop is not None and abs(now_ns - step.teleop.arrival_ns) <= dead_man_ns
-        asked = step.goals > 0 and not step.e_stop
-        self._e_stopped = bool(step.e_stop) or (self._e_stopped and not asked)
+        asked = step.goals > 0 and not step.e_stop and not self._pressed
+        self._pressed = bool(step.e_stop)
+        self._e_stopped = self._pressed or (self._e_stopped and not asked)
         self._hear_wheels(step, asked)
         self._hear_engine(step, asked)
         guard = config.scan if config.limits_scan is None else config.limits_scan
@@ -103,7 +104,7 @@ class Monitor:
             "stale odometry": self._wheels_ns is None or now_ns - self._wheels_ns > wheels_ns,
             "stale scan": guard_late or (seen_late and not operator),
             "odometry that cannot be": self._wheels_mad and not operator,
-            "lost engine": (self._engine_lost or (missed and not step.backing)) and not operator,
+            "lost engine": (self._engine_lost or missed) and not operator,
             "no goal": not step.driving and not operator,
         }
 

@@ -24,15 +24,15 @@ class Bounded:
     def __init__(self, config: Config) -> None:
         self._section, self._goal = config.recovery, config.goal
         self._grace_ns = round(GRACE_TICKS * NS_PER_S / config.rates.control_hz)
-        self._episode = -1
         self._tries_ns: list[int] = []
         self._began: tuple[int, float] | None = None
         self._moved: tuple[int, float] | None = None
 
-    def watch(self, step: Step, episode: int, path_m: float, operator: bool) -> list[Violation]:
-        """Return what this tick breaks. path_m: the true way so far; operator: whether one drives."""
-        if episode != self._episode:
-            self._episode, self._tries_ns = episode, []
+    def watch(self, step: Step, path_m: float, operator: bool) -> list[Violation]:
+        """Return what this tick breaks. path_m: the true way so far; operator: whether one drives.
+
+        Tries count whatever goals are given meanwhile: who gives them does not move what stands in the way.
+        """
         wrong = [*self._backing(step, path_m), *self._wedged(step, path_m, operator)]
         return [Violation(step.slot, rule, what) for rule, what in wrong]
 

@@ -73,7 +73,7 @@ class Judge:
         step, fault = step_of(record), self.fault_at(record.slot.start_ns)
         operator = record.inputs.teleop is not None
         violations = self._monitor.watch(step)
-        violations += self._bounded.watch(step, record.episode, self._ground.path_m, operator)
+        violations += self._bounded.watch(step, self._ground.path_m, operator)
         contact = self._contacts.look(record, fault, at_s)
         if contact is not None:
             self.contacts.append(contact)
