@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+
 import pytest
 from loopback import PATIENCE_S, SECTION, Sender
 
 from onboard.drivers.dds import PAUSE_NS, STOP_TRIES, DdsDrive, DdsInputs
+from onboard.drivers.dds_alarm import Alarm
+from onboard.drivers.dds_topics import LATCHED, WORD, topic
 from onboard.drivers.ros_messages import ros_twist
 from onboard.drivers.ros_types import Bool
 from onboard.drivers.wire import Wire, wait_until
 from onboard.errors import DriverError
 from onboard.messages import STOP, Twist
+
+
+@pytest.fixture
+def another() -> Iterator[Wire]:
+    """A third participant: beside a button, one who says something else."""
+    wire = Wire(SECTION)
+    yield wire
+    wire.close()
 
 
 def test_a_press_that_ends_within_the_tick_counts_for_it(wires):
@@ -36,6 +49,103 @@ def test_a_steady_no_beside_it_does_not_take_back_the_yes_of_a_publisher_that_di
     assert inputs.take(3).e_stop is False
     heartbeat.close()
     repaired.close()
+
+
+@pytest.mark.parametrize("times", [17, WORD.depth - 2, 2 * WORD.depth])
+def test_one_press_is_not_lost_among_the_words_of_another_in_a_tick_that_is_long(times, wires, another):
+    inputs = DdsInputs(wires[0])
+    button, beating = Sender(*wires), Sender(wires[0], another)
+    beating.send("e_stop", Bool(False))
+    button.send("e_stop", Bool(False))
+    assert inputs.take(1).e_stop is False
+    button.send("e_stop", Bool(True))
+    beating.send("e_stop", *[Bool(False)] * times)
+    assert inputs.take(2).e_stop is True
+    beating.send("e_stop", Bool(False))
+    assert inputs.take(3).e_stop is True
+    button.send("e_stop", Bool(False))
+    assert inputs.take(4).e_stop is False
+
+
+def test_what_a_full_queue_has_lost_counts_as_a_press_until_each_sender_spoke(wires, another):
+    alarm = Alarm(wires[0], "e_stop", unknown_is_true=True)
+    silent, flood = Sender(*wires), Sender(wires[0], another)
+    flood.send("e_stop", *[Bool(False)] * WORD.depth)
+    assert alarm.take() is True, "it may have been one of its own"
+    assert alarm.take() is False
+    silent.send("e_stop", Bool(False))
+    flood.send("e_stop", *[Bool(False)] * WORD.depth)
+    assert [alarm.take() for _ in range(3)] == [True] * 3
+    silent.send("e_stop", Bool(False))
+    assert alarm.take() is False
+
+
+@pytest.mark.parametrize("word", [True, False])
+def test_a_full_queue_makes_no_notice_of_an_obstacle(word, wires, another):
+    """It would have the robot back off where it stands: the last word that is known stays."""
+    inputs = DdsInputs(wires[0])
+    Sender(*wires).send("obstacle", Bool(word))
+    assert inputs.take(1).obstacle is word
+    Sender(wires[0], another).send("obstacle", *[Bool(False)] * WORD.depth)
+    assert [inputs.take(2).obstacle, inputs.take(3).obstacle] == [word] * 2
+
+
+def test_who_starts_anew_hears_the_press_that_a_sender_keeps(wires):
+    """As after a crash: the button is pressed, and says so no more."""
+    button = wires[1].writer(replace(topic("e_stop"), quality=LATCHED))
+    button.write(Bool(True))
+    for _ in range(2):
+        ours = Wire(SECTION)
+        inputs, witness = DdsInputs(ours), ours.reader("e_stop")
+        assert wait_until(lambda told=witness: bool(told.take()), PATIENCE_S)
+        assert [inputs.take(1).e_stop, inputs.take(2).e_stop] == [True] * 2
+        button.write(Bool(False))
+        assert wait_until(lambda told=inputs: told.take(3).e_stop is False, PATIENCE_S)
+        button.write(Bool(True))
+        ours.close()
+
+
+def test_each_word_of_a_sender_that_keeps_them_is_heard_once(wires):
+    button, reader = wires[1].writer(replace(topic("e_stop"), quality=LATCHED)), wires[0].reader("e_stop")
+    button.write(Bool(True))
+    assert wait_until(lambda: bool(reader.take()), PATIENCE_S)
+    for word in (True, False, True):
+        button.write(Bool(word))
+    assert button.wait_for_acks(PATIENCE_S)
+    assert [message.sample.data for message in reader.take()] == [True, False, True]
+
+
+def test_where_an_e_stop_is_required_it_counts_as_pressed_while_nobody_is_there_to_release_it(wires):
+    ours, button = Wire(SECTION.model_copy(update={"e_stop_required": True})), Wire(SECTION)
+    inputs, witness = DdsInputs(ours), wires[0].reader("e_stop")
+    assert inputs.take(1).e_stop is True
+    Sender(wires[0], button).send("e_stop", Bool(False))
+    assert [inputs.take(2).e_stop, inputs.take(3).e_stop] == [False] * 2
+    button.close()
+    assert wait_until(lambda: not witness.writers(), PATIENCE_S)
+    assert inputs.take(4).e_stop is True
+    Sender(*wires).send("e_stop", Bool(False))
+    assert inputs.take(5).e_stop is False
+    ours.close()
+
+
+def test_a_reader_keeps_nothing_of_senders_that_are_gone(wires):
+    reader = wires[0].reader("obstacle")
+
+    def kept() -> int:
+        """How much the reader holds, apart from its ends of the link."""
+        return len(repr({name: value for name, value in vars(reader).items() if name != "_entities"}))
+
+    sizes = []
+    for _ in range(6):
+        sender = Wire(SECTION)
+        Sender(wires[0], sender).send("obstacle", Bool(False))
+        assert wait_until(lambda: bool(reader.take()), PATIENCE_S)
+        sender.close()
+        assert wait_until(lambda: not reader.writers(), PATIENCE_S)
+        reader.take()
+        sizes.append(kept())
+    assert max(sizes) - min(sizes) < 20
 
 
 def test_an_operators_command_that_waited_out_a_pause_is_not_taken(wires):

@@ -8,6 +8,8 @@ import pytest
 from loopback import PATIENCE_S, SECTION, Sender
 
 from onboard.drivers.dds import DdsInputs
+from onboard.drivers.dds_limit import UNKNOWN_MPS
+from onboard.drivers.dds_topics import WORD
 from onboard.drivers.ros_messages import header
 from onboard.drivers.ros_types import SpeedLimit
 from onboard.drivers.wire import Wire, wait_until
@@ -85,3 +87,16 @@ def test_the_limit_of_a_sender_that_is_gone_holds_until_one_that_came_later_spea
     Sender(wires[0], later).send("speed_limit", limit(0.6))
     assert inputs.take(4).speed_limit_mps == 0.6
     later.close()
+
+
+def test_a_limit_that_a_full_queue_may_have_lost_is_as_good_as_standing_until_its_sender_speaks(wires):
+    inputs, other = DdsInputs(wires[0]), Wire(SECTION)
+    beside, flood = Sender(*wires), Sender(wires[0], other)
+    beside.send("speed_limit", limit(0.5))
+    flood.send("speed_limit", *[limit(0.0)] * 17)
+    assert inputs.take(1).speed_limit_mps == 0.5
+    flood.send("speed_limit", *[limit(0.0)] * WORD.depth)
+    assert [inputs.take(2).speed_limit_mps, inputs.take(3).speed_limit_mps] == [UNKNOWN_MPS] * 2
+    beside.send("speed_limit", limit(0.3))
+    assert inputs.take(4).speed_limit_mps == 0.3
+    other.close()

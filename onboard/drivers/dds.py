@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 import structlog
 
 from onboard.config import DdsSection, RatesSection
+from onboard.drivers.dds_alarm import Alarm
 from onboard.drivers.dds_goal import Goals
 from onboard.drivers.dds_limit import SpeedLimits
 from onboard.drivers.dds_scan import DdsScans
@@ -76,46 +77,6 @@ class Claim:
         self._socket.close()
 
 
-class Alarm:
-    """A Bool topic that anybody may raise: true while the newest word, or the last word of any writer alive, is true.
-
-    So the steady "false" of one publisher does not take back the "true" of another. A press that ends within the same
-    tick is true for that tick. A "true" whose writer is gone stays until a writer says "false" that came after it: one
-    that was there beside it all the time does not speak for it.
-    """
-
-    def __init__(self, wire: Wire, name: str) -> None:
-        self._reader = wire.reader(name)
-        self._words: dict[int, bool] = {}
-        self._orphaned_beside: frozenset[int] | None = None
-        self._heard = False
-
-    def take(self) -> bool | None:
-        """Return the state; None before the first message."""
-        messages = self._reader.take()
-        self._heard = self._heard or bool(messages)
-        if not self._heard:
-            return None
-        for message in messages:
-            self._hear(message.writer, message.sample.data)
-        alive = self._reader.writers()
-        if any(word and writer not in alive for writer, word in self._words.items()):
-            self._orphaned_beside = frozenset(self._words) | alive
-        self._words = {writer: word for writer, word in self._words.items() if writer in alive}
-        pressed = any(message.sample.data for message in messages)
-        return pressed or self._orphaned_beside is not None or any(self._words.values())
-
-    def _hear(self, writer: int, word: bool) -> None:
-        self._words[writer] = word
-        if not word and self._orphaned_beside is not None and writer not in self._orphaned_beside:
-            self._orphaned_beside = None
-
-    @property
-    def undecodable(self) -> int:
-        """Messages so far that were no Bool."""
-        return self._reader.undecodable
-
-
 class DdsInputs:
     """What the wire brings to a tick, without the cameras. Arrival is the tick that takes a message."""
 
@@ -128,7 +89,7 @@ class DdsInputs:
         self._cancel = wire.reader("cancel")
         self._teleop = wire.reader("cmd_vel_teleop")
         self._obstacle = Alarm(wire, "obstacle")
-        self._e_stop = Alarm(wire, "e_stop")
+        self._e_stop = Alarm(wire, "e_stop", unknown_is_true=True, required=wire.section.e_stop_required)
         self._scans = DdsScans(wire, scan_topics)
         self._speed_limits = SpeedLimits(wire, v_max_mps)
         self._newest_teleop: Teleop | None = None

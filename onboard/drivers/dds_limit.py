@@ -7,6 +7,9 @@ import math
 from onboard.drivers.ros_messages import speed_limit_from_ros
 from onboard.drivers.wire import Wire
 
+UNKNOWN_MPS = 1e-3
+"""A limit that is not known: as good as standing, and still one, since 0 lifts a limit."""
+
 
 class SpeedLimits:
     """The least of the limits on the speed that senders give; each lifts only its own (limits.py, R18 and R19).
@@ -14,6 +17,9 @@ class SpeedLimits:
     The limit of a sender that is gone stays in force until one that came after it says a word: it may be the same one,
     started again. One that was there beside it does not speak for it. A word that is no limit changes nothing, and goes
     to the limits, which tell it, in a tick that has nothing else to tell.
+
+    A queue that was full may have lost words (`dds_topics.WORD`): the limit of each sender alive of whom none was left
+    is `UNKNOWN_MPS` until it says one.
     """
 
     def __init__(self, wire: Wire, v_max_mps: float) -> None:
@@ -27,9 +33,13 @@ class SpeedLimits:
 
     def take(self) -> float | None:
         """Return the limit in force [m/s], 0 for none; None before the first; now and then a word that is none."""
-        for message in self._reader.take():
-            self._hear(message.writer, speed_limit_from_ros(message.sample, self._v_max_mps))
+        messages = self._reader.take()
         alive = self._reader.writers()
+        for message in messages:
+            self._hear(message.writer, speed_limit_from_ros(message.sample, self._v_max_mps))
+        if self._reader.full:
+            unheard = (alive | set(self._words)) - {message.writer for message in messages}
+            self._words.update(dict.fromkeys(unheard, UNKNOWN_MPS))
         gone_mps = min((word for writer, word in self._words.items() if writer not in alive), default=math.inf)
         if gone_mps < math.inf:
             self._orphan_mps = min(self._orphan_mps, gone_mps)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from cyclonedds.core import Policy, Qos
@@ -18,13 +19,15 @@ def writer_qos(quality: Quality) -> Qos:
 
 
 def reader_qos(quality: Quality) -> list[Qos]:
-    """Return what each reader of a topic asks for, the reliable one first."""
+    """Return what each reader of a topic asks for, the one that asks for most first."""
     kinds = []
+    if quality.read_latched:
+        kinds.append((Policy.Reliability.Reliable(0), replace(quality, latched=True)))
     if quality.read_reliable:
-        kinds.append(Policy.Reliability.Reliable(0))
+        kinds.append((Policy.Reliability.Reliable(0), quality))
     if quality.read_best_effort:
-        kinds.append(Policy.Reliability.BestEffort)
-    return [Qos(kind, *_shared_qos(quality)) for kind in kinds]
+        kinds.append((Policy.Reliability.BestEffort, quality))
+    return [Qos(kind, *_shared_qos(asked)) for kind, asked in kinds]
 
 
 def _shared_qos(quality: Quality) -> list[Any]:

@@ -30,6 +30,7 @@ class Quality:
     read_reliable:    a reader that asks for resending (not heard then: a best-effort writer)
     read_best_effort: a reader that takes what arrives, from a writer of either kind
     latched:          the writer keeps its last messages for late readers (transient local), and readers ask for them
+    read_latched:     one more reader, which asks for what a latched writer said before we came
     depth:            messages kept at each end
     deadline_s:       longest time between two messages: what a writer promises, what a reader insists on; None is any
     lease_s:          a writer that wrote nothing for so long is not alive, whatever else its process does (liveliness
@@ -42,6 +43,7 @@ class Quality:
     read_reliable: bool = False
     read_best_effort: bool = False
     latched: bool = False
+    read_latched: bool = False
     deadline_s: float | None = None
     lease_s: float | None = None
 
@@ -64,8 +66,16 @@ COMMAND_LEASE_TICKS = 6
 EVENT = Quality(depth=16, read_reliable=True, read_best_effort=True)
 """What must arrive and comes from anybody: a reliable writer's messages are sent again when lost, and a bumper on a
 best-effort link is heard too. That takes two readers, since one that asks for reliable does not match the latter: such
-a writer's ROS node warns that one of the two does not fit. What was said before we came is not heard: whoever stops the
-robot says so again and again."""
+a writer's ROS node warns that one of the two does not fit. What was said before we came is not heard."""
+
+WORD = replace(EVENT, depth=256)
+"""The same where the newest word of each sender counts, and all senders share one queue: deep enough for the steady
+word of one, at 100 Hz, in two and a half seconds of a busy loop. Full, it has lost a word of nobody knows whom. It
+loses the oldest: one that keeps all refuses the newest instead, and holds up a sender on the same machine."""
+
+E_STOP = replace(WORD, read_latched=True)
+"""The same, and heard is what a sender said before the runtime started, if it keeps that (transient local). One that
+does not must say it again and again: a press before a restart is unknown after it."""
 
 LOG = Quality(depth=10, read_reliable=True)
 """A reliable stream, rclpy's default."""
@@ -112,9 +122,9 @@ TOPICS: tuple[Topic, ...] = (
     Topic("amcl_pose", "amcl_pose", "geometry_msgs/msg/PoseWithCovarianceStamped", EVENT),
     Topic("goal_pose", "goal_pose", "geometry_msgs/msg/PoseStamped", EVENT),
     Topic("cancel", "onboard/cancel", "std_msgs/msg/Empty", EVENT),
-    Topic("obstacle", "obstacle", "std_msgs/msg/Bool", EVENT),
-    Topic("e_stop", "e_stop", "std_msgs/msg/Bool", EVENT),
-    Topic("speed_limit", "speed_limit", "nav2_msgs/msg/SpeedLimit", EVENT),
+    Topic("obstacle", "obstacle", "std_msgs/msg/Bool", WORD),
+    Topic("e_stop", "e_stop", "std_msgs/msg/Bool", E_STOP),
+    Topic("speed_limit", "speed_limit", "nav2_msgs/msg/SpeedLimit", WORD),
     Topic("cmd_vel_teleop", "cmd_vel_teleop", "geometry_msgs/msg/Twist", NEWEST),
     Topic("<camera>/depth/image", "<camera>/depth/image", "sensor_msgs/msg/Image", NEWEST),
     Topic("color/image", "color/image", "sensor_msgs/msg/Image", NEWEST),

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from cyclonedds.builtin import BuiltinDataReader, BuiltinTopicDcpsPublication
-from cyclonedds.core import DDSException, InstanceState, Policy, ReadCondition, SampleState, ViewState, WaitSet
+from cyclonedds.core import DDSException, InstanceState, ReadCondition, SampleState, ViewState, WaitSet
 from cyclonedds.domain import DomainParticipant
 from cyclonedds.idl import IdlStruct
 from cyclonedds.internal import InvalidSample
@@ -101,30 +101,38 @@ class Reader:
     """The receiving end of one topic.
 
     undecodable: messages so far that were no valid message of the type (bad UTF-8, say); they are left out
+    full:        the last `take` found a queue full, so that older messages than those may be lost
     """
 
-    def __init__(self, name: str, entities: list[DataReader[Any]], batch: int) -> None:
+    def __init__(self, name: str, entities: list[DataReader[Any]], depth: int) -> None:
+        """entities: the readers, the one that hears most of a writer first; depth: of their queues."""
         self.name = name
         self.undecodable = 0
+        self.full = False
         self._entities = entities
-        self._batch = batch
-        self._reliable_writers: set[int] = set()
+        self._depth = depth
+        self._heard_better: list[set[int]] = [set() for _ in entities]
 
     def take(self) -> list[Received]:
         """Return what arrived since the last call, without waiting; each writer's messages oldest first.
 
-        With two readers, what the best-effort one got of a reliable writer is left out: the other has it, in order.
+        With several readers, what one got of a writer that a better one hears is left out: that one has it, in order.
         Raises DriverError when the link is gone or the reader closed.
         """
         if not self._entities:
             raise DriverError(f"dds: {self.name} is closed")
-        if len(self._entities) == 1:
-            return list(self._drain(self._entities[0]))
-        reliable, best_effort = self._entities
-        casual = list(self._drain(best_effort))  # first, so that its repeats are in the other by now
-        sure = list(self._drain(reliable))
-        self._reliable_writers.update(message.writer for message in sure)
-        return sure + [message for message in casual if not self._is_reliable(best_effort, message.writer)]
+        self.full = False
+        came = [
+            list(self._drain(entity)) for entity in reversed(self._entities)
+        ]  # the best last: it has repeats by now
+        messages = came.pop()
+        for better, casual in enumerate(reversed(came)):
+            heard = {message.writer for message in messages}
+            if casual:
+                left_out = heard | self._heard_better[better] | self._matched(self._entities[: better + 1])
+                messages += [message for message in casual if message.writer not in left_out]
+            self._heard_better[better] = heard
+        return messages
 
     def wait(self, timeout_s: float) -> bool:
         """Return whether something new is there to take, waiting for it at most so long."""
@@ -137,7 +145,7 @@ class Reader:
 
     def writers(self) -> frozenset[int]:
         """Return the identities of the writers that are there now."""
-        return frozenset(handle % HANDLES for entity in self._entities for handle in entity.get_matched_publications())
+        return self._matched(self._entities)
 
     def alive(self) -> int:
         """Return how many writers are alive now, by what each one promised (`Quality.lease_s`).
@@ -156,15 +164,16 @@ class Reader:
         self._entities = []
 
     def _drain(self, entity: DataReader[Any]) -> Iterator[Received]:
-        """Yield what is there, a queue full at the most: a flooding sender must not keep the tick here.
+        """Yield what is there, little more than a queue full: a flooding sender must not keep the tick here.
 
         One at a time: a batch with one bad message in it would be lost as a whole.
         """
-        for _ in range(self._batch):
+        for taken in range(self._depth + 1):
+            self.full = self.full or taken == self._depth
             try:
                 samples = entity.take(1)
             except UNDECODABLE:
-                self.undecodable += entity is self._entities[-1]  # once, where two readers get it
+                self.undecodable += entity is self._entities[-1]  # once, where several readers get it
                 continue
             except DDSException as error:
                 raise DriverError(f"dds: {self.name} cannot be received: {error}") from error
@@ -174,13 +183,8 @@ class Reader:
                 info = samples[0].sample_info
                 yield Received(samples[0], info.publication_handle, info.source_timestamp)
 
-    def _is_reliable(self, entity: DataReader[Any], writer: int) -> bool:
-        if writer not in self._reliable_writers:
-            endpoint = entity.get_matched_publication_data(writer)
-            if endpoint is None or endpoint.qos[Policy.Reliability] == Policy.Reliability.BestEffort:
-                return False
-            self._reliable_writers.add(writer)
-        return True
+    def _matched(self, entities: list[DataReader[Any]]) -> frozenset[int]:
+        return frozenset(handle % HANDLES for entity in entities for handle in entity.get_matched_publications())
 
 
 class Wire:
@@ -221,7 +225,7 @@ class Wire:
             entities = [DataReader(self._open(), wanted, qos) for qos in qualities]
         except DDSException as error:
             raise DriverError(f"dds: {row.name} cannot be read: {error}") from error
-        self._readers.append(Reader(row.name, entities, row.quality.depth + 1))
+        self._readers.append(Reader(row.name, entities, row.quality.depth))
         return self._readers[-1]
 
     def foreign_writer(self, name: str, timeout_s: float) -> bool:

@@ -1,0 +1,74 @@
+"""A state that anybody may raise, as it comes over DDS: the e-stop, the notice of an obstacle."""
+
+from __future__ import annotations
+
+import structlog
+
+from onboard.drivers.wire import Received, Wire
+
+log = structlog.get_logger()
+
+
+class Alarm:
+    """A Bool topic that anybody may raise: true while the newest word, or the last word of any writer alive, is true.
+
+    So the steady "false" of one publisher does not take back the "true" of another. A press that ends within the same
+    tick is true for that tick. A "true" whose writer is gone stays until a writer says "false" that came after it: one
+    that was there beside it all the time does not speak for it.
+
+    A queue that was full may have lost words (`dds_topics.WORD`). Where what is not known counts as true, the tick is
+    true, and so is the word of each writer alive of whom none was left, until it says one.
+    """
+
+    def __init__(self, wire: Wire, name: str, *, unknown_is_true: bool = False, required: bool = False) -> None:
+        """Open the reader. Raises ConfigError, DriverError.
+
+        unknown_is_true: what is lost counts as true; otherwise a writer's last word that is known stays its word
+        required:        true as long as no writer alive has said a word
+        """
+        self._reader = wire.reader(name)
+        self._name = name
+        self._unknown_is_true = unknown_is_true
+        self._required = required
+        self._words: dict[int, bool] = {}
+        self._orphaned_beside: frozenset[int] | None = None
+        self._heard = required
+        self._overrun = False
+
+    def take(self) -> bool | None:
+        """Return the state; None before the first message."""
+        messages = self._reader.take()
+        alive = self._reader.writers()
+        lost = self._unknown_is_true and self._reader.full
+        self._tell(self._reader.full)
+        self._heard = self._heard or bool(messages) or lost
+        if not self._heard:
+            return None
+        for message in messages:
+            self._hear(message)
+        if lost:
+            self._words.update(dict.fromkeys((alive | set(self._words)) - {one.writer for one in messages}, True))
+        if any(word and writer not in alive for writer, word in self._words.items()):
+            self._orphaned_beside = frozenset(self._words) | alive
+        self._words = {writer: word for writer, word in self._words.items() if writer in alive}
+        pressed = lost or (self._required and not self._words) or any(message.sample.data for message in messages)
+        return pressed or self._orphaned_beside is not None or any(self._words.values())
+
+    def _hear(self, message: Received) -> None:
+        writer, word = message.writer, bool(message.sample.data)
+        self._words[writer] = word
+        if not word and self._orphaned_beside is not None and writer not in self._orphaned_beside:
+            self._orphaned_beside = None
+
+    def _tell(self, overrun: bool) -> None:
+        """Say once that words may be lost."""
+        if overrun and not self._overrun:
+            log.warning(
+                "queue_full", topic=self._name, counts_as="true" if self._unknown_is_true else "last word known"
+            )
+        self._overrun = self._overrun or overrun
+
+    @property
+    def undecodable(self) -> int:
+        """Messages so far that were no Bool."""
+        return self._reader.undecodable
