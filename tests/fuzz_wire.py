@@ -123,25 +123,28 @@ def told_by_a_runtime() -> tuple[bytes, ...]:
 
 def read_diagnostics(content: bytes, _folder: Path) -> None:
     """Take diagnostics, which anybody on the domain may send, as the doctor does; its page must be JSON."""
-    with contextlib.suppress(*UNDECODABLE):
+    try:
         sample = ros.DiagnosticArray.deserialize(content)
-        sooner = convert.ros_diagnostics(
-            0, ROBOT, [(running.RUNTIME, 0, "", {}), ("camera front", 0, "", {"frames": 0})]
-        )
-        said = running.said_by(ROBOT, [sooner, sample])
-        config, mounts = default_robot()
-        cameras = [camera(one) for one in by_asking(config, mounts, said)]
-        found = Report(ROBOT, (*running.findings(said, claimed=True), *cameras), ())
-        json.dumps(found.as_json(), allow_nan=False)
-        show(found, console_for(io.StringIO()))
+    except UNDECODABLE:
+        return
+    sooner = convert.ros_diagnostics(0, ROBOT, [(running.RUNTIME, 0, "", {}), ("camera front", 0, "", {"frames": 0})])
+    said = running.said_by(ROBOT, [sooner, sample])
+    config, mounts = default_robot()
+    cameras = [camera(one) for one in by_asking(config, mounts, said)]
+    found = Report(ROBOT, (*running.findings(said, claimed=True), *cameras), ())
+    json.dumps(found.as_json(), allow_nan=False)
+    show(found, console_for(io.StringIO()))
 
 
 def read_message(content: bytes, _folder: Path) -> None:
     """Decode one message and judge it; what cannot be decoded is counted by its reader."""
     if not content:
         return
-    with contextlib.suppress(*UNDECODABLE):
-        judge(KINDS[content[0] % len(KINDS)].deserialize(content[1:]))
+    try:
+        sample = KINDS[content[0] % len(KINDS)].deserialize(content[1:])
+    except UNDECODABLE:
+        return
+    judge(sample)
 
 
 # ---- the same, one after the other, in a runtime that drives
