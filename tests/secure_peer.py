@@ -1,6 +1,6 @@
 """A participant in a process of its own on the Cyclone that has security plugins (`.ci/prepare-secure`).
 
-    secure_peer.py DOMAIN ENCLAVE|- write|read VALUE
+    secure_peer.py DOMAIN ENCLAVE|- write|read VALUE [INTERFACE PEER]
     secure_peer.py DOMAIN ENCLAVE|- ends TOPIC...
 
 It says one line, "ready", or "refused: ..." and ends. A writer then sends VALUE as a velocity until its input ends; a
@@ -15,7 +15,8 @@ import select
 import sys
 from pathlib import Path
 
-PAUSE_S = 0.05
+PAUSES_S = {"write": 0.05, "read": 0.005}
+"""A reader looks more often than anybody writes: of the commands it keeps the newest only."""
 VENV = Path(os.environ.get("ONBOARD_SECURE_VENV", Path(__file__).parent.parent / ".venv-secure"))
 SCRIPT = Path(__file__)
 PYTHON = VENV / "bin" / "python"
@@ -35,7 +36,7 @@ def say(text: str) -> None:
     sys.stdout.flush()
 
 
-def main(domain: int, enclave: str, verb: str, value: float) -> None:
+def main(domain: int, enclave: str, verb: str, value: float, interface: str = "lo", *peers: str) -> None:
     from onboard.config import DdsSection
     from onboard.drivers.ros_messages import ros_twist
     from onboard.drivers.wire import Wire
@@ -43,14 +44,15 @@ def main(domain: int, enclave: str, verb: str, value: float) -> None:
     from onboard.messages import Twist
 
     try:
-        wire = Wire(DdsSection(domain=domain, security=None if enclave == "-" else Path(enclave)))
+        keys = None if enclave == "-" else Path(enclave)
+        wire = Wire(DdsSection(domain=domain, security=keys, interface=interface, peers=list(peers)))
         end = wire.writer("cmd_vel") if verb == "write" else wire.reader("cmd_vel")
     except OnboardError as error:
         say(f"refused: {error}")
         return
     say("ready")
     heard = set()
-    while not select.select([sys.stdin], [], [], PAUSE_S)[0]:
+    while not select.select([sys.stdin], [], [], PAUSES_S[verb])[0]:
         if verb == "write":
             end.write(ros_twist(Twist(value, 0.0)))
             continue
@@ -86,4 +88,4 @@ if __name__ == "__main__":
     if sys.argv[3] == "ends":
         ends(int(sys.argv[1]), sys.argv[2], sys.argv[4:])
         sys.exit()
-    main(int(sys.argv[1]), sys.argv[2], sys.argv[3], float(sys.argv[4]))
+    main(int(sys.argv[1]), sys.argv[2], sys.argv[3], float(sys.argv[4]), *sys.argv[5:])
