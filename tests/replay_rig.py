@@ -68,8 +68,9 @@ def short_drive(folder: Path) -> Path:
     made.e_stop = True
     made.ticks(3)
     made.e_stop = False
+    made.tick()
     made.ask(x_m=2.0)
-    made.ticks(15)
+    made.ticks(14)
     tape.close()
     (file,) = folder.glob("*.mcap")
     return file
@@ -136,8 +137,9 @@ def recorded(
     made.e_stop = True
     made.ticks(10)
     made.e_stop = False
+    made.tick()
     made.ask(x_m=2.0)
-    made.ticks(200)
+    made.ticks(199)
     tape.close()
     assert tape.recorder.stats().dropped == 0
     return sorted(folder.glob("*.mcap")), tape.ticks
