@@ -70,7 +70,8 @@ mutants: $(VENV)/.dev ## change the safety code line by line and count what the 
 
 .PHONY: coverage
 coverage: $(VENV)/.dev $(ROS_VENV)/.ready ## run the tests and count which branches of onboard/ they take
-	@$(BIN)/pytest -q $(SIDE_BY_SIDE) --cov --cov-report=term $(ARGS)
+	@$(BIN)/pytest -q $(SIDE_BY_SIDE) --cov --cov-report=term --cov-report=json:out/coverage.json $(ARGS)
+	@$(BIN)/python .ci/branches.py out/coverage.json 95
 
 .PHONY: lint
 lint: $(VENV)/.dev ## format, lint and types, changing nothing
