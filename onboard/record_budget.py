@@ -86,9 +86,9 @@ def is_marked(recording: Path) -> bool:
 
 def mark(recording: Path, *, keep: bool) -> None:
     """Mark a recording, or take the mark away; doing it again changes nothing. Raises InputError."""
-    if recording.suffix != ".mcap" or not recording.is_file():
-        raise InputError(f"{recording}: is no recording (.mcap)")
     try:
+        if recording.suffix != ".mcap" or not recording.is_file():
+            raise InputError(f"{recording}: is no recording (.mcap)")
         if keep:
             _mark(recording).touch()
         else:

@@ -99,7 +99,7 @@ def test_without_a_configuration_the_machine_is_looked_at(text: str | None, word
     parts = {one.part: one for one in found.findings}
     assert (found.exit_code, parts["configuration"].level) == (2, Level.RED)
     assert words in parts["configuration"].found
-    assert {"service", "rights", "clock", "memory", "load", "temperature", "power"} <= set(parts)
+    assert {"service", "rights", "clock", "memory", "load", "temperature", "power", "versions"} <= set(parts)
 
 
 def test_a_wire_that_cannot_be_joined_is_a_finding(tmp_path: Path) -> None:

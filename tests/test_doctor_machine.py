@@ -18,6 +18,7 @@ from onboard.doctor.disk import disk
 from onboard.doctor.finding import Complaint, Level, judged
 from onboard.doctor.power import power
 from onboard.doctor.versions import versions
+from onboard.doctor.writing import who_asks
 from onboard.mounts import load_mounts
 from onboard.record_budget import mark
 
@@ -153,7 +154,7 @@ def test_disk(marked: int, others: int, section: dict, level: Level, words: str,
         (folder / f"robot_{number}.mcap").write_bytes(bytes(10**6))
         if number < marked:
             mark(folder / f"robot_{number}.mcap", keep=True)
-    found = disk(RecordSection(directory=folder, **{"min_free_mb": 0.0, **section}))
+    found = disk(RecordSection(directory=folder, **{"min_free_mb": 0.0, **section}), who_asks())
     assert found.level is level
     assert words in found.found
     assert bool(found.remedy) == (level is not GREEN)

@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-import os
+import contextlib
 import shutil
 from pathlib import Path
 
 from onboard.config import RecordSection
 from onboard.doctor.finding import Complaint, Finding, Level, green, judged
+from onboard.doctor.writing import Writer, refusal
 from onboard.record_budget import Budget, Held, is_marked, judge
+from onboard.record_folder import nearest
 
 GB = 1e9
 MB = 1e6
 MOVE_OUT = "move recordings away, or take marks away (`onboard keep FILE --release`)"
 
 
-def disk(section: RecordSection) -> Finding:
-    """Return whether the recordings that the configuration allows fit, and can be written."""
+def disk(section: RecordSection, writer: Writer) -> Finding:
+    """Return whether the recordings that the configuration allows fit, and can be written by whom they will be.
+
+    Raises OSError where this user cannot look at them.
+    """
     if not section.enabled:
         return green("disk", "nothing is recorded")
-    folder = section.directory.absolute()
-    there = next(parent for parent in [folder, *folder.parents] if parent.exists())
-    held, usage = _held(folder), shutil.disk_usage(there)
-    complaints = _room(section, held, usage.free)
-    if not os.access(there, os.W_OK | os.X_OK):
-        said = f"{there} cannot be written by this user"
-        complaints.append(Complaint(Level.RED, said, f"give the robot's user {there}"))
+    folder = writer.start / section.directory
+    held, usage = _held(folder), shutil.disk_usage(nearest(folder))
+    complaints = [*_room(section, held, usage.free), *filter(None, [refusal(writer, folder)])]
     held_mb, marked_mb = _megabytes(held), _megabytes([one for one in held if one.marked])
     marked = f", {marked_mb / 1e3:.1f} GB of it marked" if marked_mb else ""
     allowed = f"recordings hold {held_mb / 1e3:.1f} of {section.max_total_mb / 1e3:g} GB{marked}"
@@ -36,9 +37,14 @@ def disk(section: RecordSection) -> Finding:
 
 
 def _held(folder: Path) -> list[Held]:
-    """Return the recordings there, oldest first."""
-    files = sorted(folder.glob("*.mcap")) if folder.is_dir() else []
-    return [Held(path, path.stat().st_size, is_marked(path), False) for path in files]
+    """Return the recordings there, oldest first. Raises OSError where they cannot be looked at."""
+    if nearest(folder) != folder.absolute() or not folder.is_dir():
+        return []
+    found = []
+    for path in sorted(path for path in folder.iterdir() if path.suffix == ".mcap"):
+        with contextlib.suppress(FileNotFoundError):  # a runtime made room meanwhile
+            found.append(Held(path, path.stat().st_size, is_marked(path), False))
+    return found
 
 
 def _megabytes(held: list[Held]) -> float:

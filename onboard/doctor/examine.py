@@ -1,8 +1,11 @@
-"""Looks at everything, in the order of the page. Sends nothing, and opens no device that a running runtime has."""
+"""Looks at everything, in the order of the page. Moves nothing, and opens no device that a running runtime has.
+
+All that it sends is the stop with which a serial base is opened, and what DDS itself says to find others.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -12,22 +15,25 @@ from onboard.doctor import cameras, clock, engine, machine, network, running, se
 from onboard.doctor.calibration import age
 from onboard.doctor.cameras import Measured
 from onboard.doctor.disk import disk
-from onboard.doctor.finding import Finding, green, red
+from onboard.doctor.finding import Finding, green, looked, red
 from onboard.doctor.hearing import Heard, hear
 from onboard.doctor.measuring import REALSENSE, by_asking, by_opening
 from onboard.doctor.power import power
 from onboard.doctor.report import Report
+from onboard.doctor.running import Said
 from onboard.doctor.versions import versions
+from onboard.doctor.writing import Writer, of_the_service, who_asks
 from onboard.drivers.capture import camera_sources
 from onboard.drivers.dds_topics import domain_id
 from onboard.drivers.realsense import list_devices
-from onboard.errors import OnboardError
+from onboard.errors import ConfigError, OnboardError
 from onboard.mounts import Mounts, load_mounts
 from onboard.scheduler import NS_PER_S, wall_ns
 
 INSTALLED = Path("/etc/onboard/onboard.toml")
 """What the service runs with."""
 SERIAL = "serial"
+POSE = "amcl_pose"
 FIX_FILE = "correct the named file; `onboard check-config` shows what is in effect"
 
 
@@ -39,63 +45,117 @@ def examine(given: Path | None, seconds: float) -> Report:
     Raises nothing for what is wrong with the robot: that is a finding. It takes some seconds more for discovery, and
     for a camera to start.
     """
-    path = given or (INSTALLED if INSTALLED.exists() else DEFAULT_ROBOT / "onboard.toml")
+    path = given or (INSTALLED if _is_installed() else DEFAULT_ROBOT / "onboard.toml")
     state = service.unit_state()
-    unit = [service.service(state), service.rights(state)]
-    computer = [machine.memory(), machine.load(), machine.thermal(), power()]
+    unit = [*_row("service", lambda: service.service(state)), *_row("rights", lambda: service.rights(state))]
     try:
         config = load_config(path)
         mounts = load_mounts(config.robot.mounts)
     except OnboardError as error:
         broken = red("configuration", str(error), FIX_FILE, file=str(path))
-        return Report(
-            str(path), (broken, *unit, clock.clock(clock.kept(), None, localised=False), *computer), (), False
-        )
-    told = _files(path, config)
+        return Report(str(path), (broken, *unit, *_clock(None, None), *_computer()), (), False)
+    found = [*looked("configuration", lambda: _files(path, config)), *unit]
+    heard: Heard | None = None
     try:
         heard = hear(config, seconds)
-    except OnboardError as error:
-        return Report(config.robot.name, (told, network.unreachable(error), *unit, *computer), ())
-    found = [told, *unit, *_robot(config, mounts, heard, seconds)]
-    localised = bool(network.publishes(config.dds, heard.graph, "amcl_pose"))
-    found += [clock.clock(clock.kept(), heard.stamp_ahead_s, localised=localised), disk(config.record)]
-    return Report(config.robot.name, (*found, *computer, versions()), tuple(network.table(heard.graph)))
+    except (OnboardError, OSError) as error:
+        found.append(network.unreachable(error))
+    found += [*_robot(config, mounts, heard, seconds), *_clock(config, heard)]
+    found += _row("disk", lambda: disk(config.record, _writer(path, state)))
+    topics = () if heard is None else tuple(network.table(heard.graph))
+    return Report(config.robot.name, (*found, *_computer()), topics)
 
 
-def _files(path: Path, config: Config) -> Finding:
+def _is_installed() -> bool:
+    """Return whether there is a service's configuration, be it one that this user cannot read."""
+    try:
+        return INSTALLED.exists()
+    except PermissionError:
+        return True
+
+
+def _files(path: Path, config: Config) -> list[Finding]:
     """Return whether the files that a configuration names are there and fit it."""
     try:
         check_files(config)
     except OnboardError as error:
-        return red("configuration", str(error), FIX_FILE, file=str(path))
-    return green("configuration", f"{path} and the files that it names", file=str(path))
+        return [red("configuration", str(error), FIX_FILE, file=str(path))]
+    return [green("configuration", f"{path} and the files that it names", file=str(path))]
 
 
-def _robot(config: Config, mounts: Mounts, heard: Heard, seconds: float) -> list[Finding]:
-    """Return what concerns the robot itself: runtime, wire, base, cameras, policy."""
-    driving = running.is_claimed(domain_id(config.dds), config) or bool(heard.said)
-    serial = config.odometry.input == SERIAL
-    found = [
-        *running.findings(heard.said, claimed=driving),
-        network.peers(config.dds, heard.graph),
-        network.command(config.dds, heard.graph, serial=serial),
-        *network.fitting(config.dds, heard.graph),
-    ]
-    if serial:
-        found.append(wheels.over_serial(config.odometry.serial_port, seconds, taken=driving))
-    else:
-        found.append(wheels.over_dds(config, heard.odometry_hz, network.publishes(config.dds, heard.graph, "odom")))
-    found += _guarded("cameras", lambda: _cameras(config, mounts, heard, seconds, driving=driving))
+def _computer() -> list[Finding]:
+    """Return what concerns the computer, whatever runs on it."""
+    rows: Sequence[tuple[str, Callable[[], Finding]]] = (
+        ("memory", machine.memory),
+        ("load", machine.load),
+        ("temperature", machine.thermal),
+        ("power", power),
+        ("versions", versions),
+    )
+    return [found for part, row in rows for found in _row(part, row)]
+
+
+def _row(part: str, look: Callable[[], Finding]) -> list[Finding]:
+    return looked(part, lambda: [look()])
+
+
+def _clock(config: Config | None, heard: Heard | None) -> list[Finding]:
+    """Return how the clock is, compared with the stamps of others where they were heard."""
+    localised = config is not None and heard is not None and bool(network.publishes(config.dds, heard.graph, POSE))
+    ahead_s = None if heard is None else heard.stamp_ahead_s
+    return _row("clock", lambda: clock.clock(clock.kept(), ahead_s, localised=localised))
+
+
+def _writer(path: Path, state: Mapping[str, str]) -> Writer:
+    """Return who records with this configuration: the service, where it is the service's."""
+    serves = state.get("LoadState") == "loaded" and path.resolve() == INSTALLED.resolve()
+    return of_the_service(state) if serves else who_asks()
+
+
+def _robot(config: Config, mounts: Mounts, heard: Heard | None, seconds: float) -> list[Finding]:
+    """Return what concerns the robot itself: runtime, wire, base, cameras, policy; of the wire what was heard."""
+    said = () if heard is None else heard.said
+    driving = bool(said) or _is_claimed(config)
+    found = running.findings(said, claimed=driving) if heard is not None else []
+    found += [] if heard is None else looked("dds", lambda: _wire(config, heard))
+    found += looked("base", lambda: _base(config, heard, seconds, driving=driving))
+    found += looked("cameras", lambda: _cameras(config, mounts, said, seconds, driving=driving))
     today = datetime.fromtimestamp(wall_ns() / NS_PER_S, tz=timezone.utc).date()
-    found += _guarded("calibration", lambda: [age(config.robot.mounts, today)])
-    return [*found, engine.policy(config, driving=driving)]
+    found += _row("calibration", lambda: age(config.robot.mounts, today))
+    return [*found, *_row("policy", lambda: engine.policy(config, driving=driving))]
 
 
-def _cameras(config: Config, mounts: Mounts, heard: Heard, seconds: float, *, driving: bool) -> list[Finding]:
+def _is_claimed(config: Config) -> bool:
+    """Return whether a runtime of this machine has the robot; of a domain that is none nobody has one."""
+    try:
+        return running.is_claimed(domain_id(config.dds), config)
+    except ConfigError:
+        return False
+
+
+def _wire(config: Config, heard: Heard) -> list[Finding]:
+    section, serial = config.dds, config.odometry.input == SERIAL
+    return [
+        network.peers(section, heard.graph),
+        network.command(section, heard.graph, serial=serial),
+        *network.fitting(section, heard.graph),
+    ]
+
+
+def _base(config: Config, heard: Heard | None, seconds: float, *, driving: bool) -> list[Finding]:
+    """Return how the base does; nothing of one on a wire that cannot be joined, which is a finding already."""
+    if config.odometry.input == SERIAL:
+        return [wheels.over_serial(config.odometry.serial_port, seconds, taken=driving)]
+    if heard is None:
+        return []
+    return [wheels.over_dds(config, heard.odometry_hz, network.publishes(config.dds, heard.graph, "odom"))]
+
+
+def _cameras(config: Config, mounts: Mounts, said: Sequence[Said], seconds: float, *, driving: bool) -> list[Finding]:
     if driving:
-        if not heard.said:
+        if not said:
             return []
-        told = by_asking(config, mounts, heard.said)
+        told = by_asking(config, mounts, said)
         return [cameras.camera(one) for one in told]
     measured = by_opening(config, mounts, seconds)
     if not measured:
@@ -108,11 +168,3 @@ def _bus(config: Config, mounts: Mounts, measured: Sequence[Measured]) -> list[F
     if not live or not any(one.kind == REALSENSE for one in measured):
         return []
     return cameras.on_the_bus(live, list_devices())
-
-
-def _guarded(part: str, look: Callable[[], list[Finding]]) -> list[Finding]:
-    """Return what was found, or that looking itself failed."""
-    try:
-        return look()
-    except OnboardError as error:
-        return [red(part, str(error), "do what the line says, then ask again")]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+
+from onboard.errors import OnboardError
 
 
 class Level(enum.IntEnum):
@@ -63,6 +65,22 @@ def judged(part: str, summary: str, complaints: Sequence[Complaint], **values: o
     ordered = sorted(complaints, key=lambda one: -one.level)
     found = "; ".join([*(one.found for one in ordered), *filter(None, [summary])])
     return Finding(part, ordered[0].level, found, "; ".join(dict.fromkeys(one.remedy for one in ordered)), values)
+
+
+def looked(part: str, look: Callable[[], Iterable[Finding]]) -> list[Finding]:
+    """Return what was found, or that looking itself failed: what is wrong with one part ends no report."""
+    try:
+        return list(look())
+    except OnboardError as error:
+        return [red(part, str(error), "do what the line says, then ask again")]
+    except PermissionError as error:
+        return [amber(part, f"cannot be looked at by this user: {_words(error)}", "ask again with sudo")]
+    except OSError as error:
+        return [red(part, f"cannot be looked at: {_words(error)}", "do what the line says, then ask again")]
+
+
+def _words(error: OSError) -> str:
+    return f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error)
 
 
 def worst(findings: Sequence[Finding]) -> Level:

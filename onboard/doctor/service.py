@@ -29,6 +29,8 @@ ASKED = (
     "CPUSchedulingPolicy",
     "CPUSchedulingPriority",
     "LimitMEMLOCK",
+    "User",
+    "WorkingDirectory",
 )
 ANSWER_LIMIT_S = 10.0
 FIFO_POLICIES = ("1", "fifo")
