@@ -1,8 +1,8 @@
 """A machine to install on: a real systemd as PID 1 of namespaces of its own, and wheels whose service does as told.
 
-Nothing of the real machine is changed: /etc, /opt, /usr/local and /var/lib are overlays in a tmpfs that goes with the
-namespace, and the only target that systemd starts is an empty one without dependencies, so none of the machine's own
-units run.
+Nothing of the real machine is changed: /etc, /opt, /usr/local, /var/lib and /var/cache are overlays in a tmpfs that
+goes with the namespace, and the only target that systemd starts is an empty one without dependencies, so none of the
+machine's own units run.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ BOOT = """\
 set -eu
 mount --make-rprivate /
 mount -t tmpfs tmpfs "$1"
-for folder in etc opt usr/local var/lib; do
+for folder in etc opt usr/local var/lib var/cache; do
     mkdir -p "$1/$folder/upper" "$1/$folder/work"
     mount -t overlay overlay -o "lowerdir=/$folder,upperdir=$1/$folder/upper,workdir=$1/$folder/work" "/$folder"
 done
@@ -68,9 +68,9 @@ SERVICE = '''\
 """Does as {behaviour!r}: a service of one file, without dependencies."""
 import os, signal, socket, sys, time
 
-def ready():
+def ready(more):
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as line:
-        line.sendto(b"READY=1\\nSTATUS=" + sys.prefix.encode(), os.environ["NOTIFY_SOCKET"])
+        line.sendto(b"READY=1\\nSTATUS=" + sys.prefix.encode() + more, os.environ["NOTIFY_SOCKET"])
 
 if sys.argv[1] == "check-config":
     text = open(sys.argv[3]).read()
@@ -81,7 +81,7 @@ behaviour = {behaviour!r}
 if behaviour == "ends":
     sys.exit(3)
 if behaviour != "silent":
-    ready()
+    ready(b", without rear" if behaviour == "blind" else b"")
 if behaviour == "crashes":
     time.sleep(0.3)
     os.kill(os.getpid(), signal.SIGKILL)
@@ -109,7 +109,7 @@ def wheel(
     needs: str = "",
     lock: str | None = None,
 ) -> Path:
-    """Return a wheel whose service becomes READY, is `silent`, `ends` at once, or `crashes` after READY."""
+    """Return a wheel whose service is `ready`, so but `blind`, `silent`, `ends` at once, or `crashes` after READY."""
     requires = f"Requires-Dist: {needs}\n" if needs else ""
     info, data = f"{name}-{release}.dist-info", f"{name}-{release}.data"
     files = {
@@ -169,7 +169,7 @@ class Machine:
 
     def running(self) -> str:
         """Return the name of the version that is READY, "" when none is; the service tells it itself."""
-        return Path(self.show("StatusText")).name if self.show("ActiveState") == "active" else ""
+        return Path(self.show("StatusText").partition(",")[0]).name if self.show("ActiveState") == "active" else ""
 
 
 def onboard(*words: str | Path) -> list[str]:

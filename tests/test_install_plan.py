@@ -117,14 +117,15 @@ def test_every_plan(order: Order, found: Found) -> None:
     assert all("{" not in line(step, order, found) for step in steps)
 
 
-NOT_FOR_THE_SYSTEM = {"install.md", "robot.conf.example"}
+FOR_PEOPLE = (".md", ".example")
 
 
 def test_every_file_of_the_service_has_a_folder_or_is_for_people() -> None:
     names = {path.name for path in (ROOT / "systemd").iterdir()}
+    people = {name for name in names if name.endswith(FOR_PEOPLE)}
     assert UNIT in names
-    assert {name for name in names if not is_for_system(name)} == NOT_FOR_THE_SYSTEM
-    assert len({folder_of(name) / name for name in names - NOT_FOR_THE_SYSTEM}) == len(names - NOT_FOR_THE_SYSTEM)
+    assert {name for name in names if not is_for_system(name)} == people
+    assert len({folder_of(name) / name for name in names - people}) == len(names - people)
 
 
 def test_on_trial_the_service_names_the_version_itself_and_nothing_else(tmp_path: Path) -> None:

@@ -5,16 +5,15 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 
-from onboard.errors import InputError, OnboardError
+from onboard.errors import InputError
 from onboard.install.build import check_python
+from onboard.install.interruption import signals_as_errors
 from onboard.install.layout import Layout
 from onboard.install.plan import Found, Order, find, line, plan
 from onboard.install.service import Services
@@ -24,12 +23,6 @@ from onboard.install.wheel import Choice, Wheel, build_wheel, read_wheel
 OWN_SOURCE = Path(__file__).resolve().parents[2]
 UMASK = 0o022
 """Whatever the person's is: the service's user has to read what root installs."""
-
-ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-
-class EndedError(OnboardError):
-    """A signal came in the middle of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +38,23 @@ class Wish:
     dry_run: bool = False
 
 
+@contextlib.contextmanager
+def disk_in_words() -> Iterator[None]:
+    """Let what a disk refuses be one line. Raises InputError in place of OSError."""
+    try:
+        yield
+    except OSError as error:
+        what = error.strerror or type(error).__name__
+        raise InputError(f"{error.filename}: {what}" if error.filename else what) from error
+
+
+@disk_in_words()
 def install(wish: Wish, layout: Layout, services: Services, say: Callable[[str], None]) -> None:
-    """Install what is wished for. Raises InputError: nothing was changed; NotReadyError: the version before runs."""
+    """Install what is wished for.
+
+    say: shows a line to the person, and goes on where nobody listens any more.
+    Raises InputError: nothing was changed; NotReadyError: the version before runs; EndedError: the same, by a signal.
+    """
     if not wish.dry_run:
         require_root("install")
     with contextlib.ExitStack() as held:
@@ -82,33 +90,16 @@ def require_root(verb: str) -> None:
 def alone(layout: Layout) -> Iterator[None]:
     """Keep other installations away meanwhile, until the last tool that was run has ended too.
 
-    Raises InputError when one goes on, or the folder cannot be made.
+    Raises InputError when one goes on, OSError when the lock's file cannot be made.
     """
-    try:
-        layout.lock.parent.mkdir(parents=True, exist_ok=True)
-        with layout.lock.open("a") as file:
+    layout.lock.parent.mkdir(parents=True, exist_ok=True)
+    with layout.lock.open("a") as file:
+        try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.set_inheritable(file.fileno(), True)
-            yield
-    except BlockingIOError as error:
-        raise InputError(f"{layout.lock}: another installation goes on") from error
-
-
-@contextlib.contextmanager
-def signals_as_errors() -> Iterator[None]:
-    """Let the first signal to end raise an error, so that everything is put back; further ones wait for that."""
-
-    def ended(number: int, _frame: FrameType | None) -> None:
-        for one in ENDING:
-            signal.signal(one, signal.SIG_IGN)
-        raise EndedError(f"ended by {signal.Signals(number).name}")
-
-    before = {one: signal.signal(one, ended) for one in ENDING}
-    try:
+        except BlockingIOError as error:
+            raise InputError(f"{layout.lock}: another installation goes on") from error
+        os.set_inheritable(file.fileno(), True)
         yield
-    finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
 
 
 def default_python() -> Path:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from onboard.install.command import Wish, default_python, install
+from onboard.install.interruption import EndedError
 from onboard.install.layout import Layout
 from onboard.install.service import Systemd
 from onboard.install.steps import NotReadyError, Patience
 from onboard.install.wheel import Choice
+from onboard.signals import KILLED_BY
 from onboard.uninstall import uninstall
 
 EXIT_WENT_BACK = 1
@@ -51,17 +56,15 @@ def install_command(
 ) -> None:
     """Install the service: a version beside the others, one switch, and back when the new one is not READY.
 
-    Exit code 0: in force. 1: not READY, the version before runs again. 2: refused, nothing was changed.
+    Exit code 0: in force. 1: not READY, the version before runs again. 2: refused, nothing was changed. 128 and the
+    number of a signal: ended by it, the version before runs.
     """
     if previous and source is not None:
         raise typer.BadParameter("--previous takes no SOURCE")
     choice = Choice(extras, lock, system_packages, python or default_python(), unlocked, wheels)
     wish = Wish(source, choice, Patience(ready_within, settle), previous, downgrade, start, dry_run)
-    try:
+    with _exit_codes():
         install(wish, Layout(), Systemd(), _say)
-    except NotReadyError as error:
-        sys.stderr.write(f"error: {error}\n")
-        raise typer.Exit(EXIT_WENT_BACK) from error
 
 
 def uninstall_command(
@@ -69,9 +72,24 @@ def uninstall_command(
     dry_run: DryRunOption = False,
 ) -> None:
     """Stop the service and remove it with all versions; configuration and recordings stay unless purged."""
-    uninstall(Layout(), Systemd(), _say, purge=purge, dry_run=dry_run)
+    with _exit_codes():
+        uninstall(Layout(), Systemd(), _say, purge=purge, dry_run=dry_run)
+
+
+@contextlib.contextmanager
+def _exit_codes() -> Iterator[None]:
+    try:
+        yield
+    except (NotReadyError, EndedError) as error:
+        with contextlib.suppress(OSError):
+            sys.stderr.write(f"error: {error}\n")
+        raise typer.Exit(KILLED_BY + error.number if isinstance(error, EndedError) else EXIT_WENT_BACK) from error
 
 
 def _say(words: str) -> None:
-    sys.stdout.write(f"{words}\n")
-    sys.stdout.flush()
+    """Show a line. Where nobody listens any more, a lost connection or a closed pipe, all that is said goes nowhere."""
+    try:
+        sys.stdout.write(f"{words}\n")
+        sys.stdout.flush()
+    except OSError:
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  # until the command ends

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from onboard.blind import blind_in
 from onboard.errors import InputError
 from onboard.install.layout import UNIT
 from onboard.install.tool import run_tool
@@ -39,6 +40,16 @@ class Seen:
     def runs(self) -> bool:
         """Return whether it is READY."""
         return self.active == "active"
+
+    @property
+    def wanted(self) -> bool:
+        """Return whether it runs, starts, or is between two runs: it was neither stopped nor has it failed for good."""
+        return self.active not in STOPPED
+
+    @property
+    def blind(self) -> frozenset[str]:
+        """Return the cameras that give nothing, as it says itself."""
+        return blind_in(self.status)
 
 
 class Services(Protocol):

@@ -6,15 +6,17 @@ import contextlib
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from onboard.errors import InputError, OnboardError
 from onboard.install.build import build
+from onboard.install.interruption import undisturbed
 from onboard.install.layout import Layout, point, remove_version
 from onboard.install.plan import Found, Order, Step, line, surplus
-from onboard.install.service import Services
+from onboard.install.service import Seen, Services
 from onboard.install.tool import run_tool
-from onboard.install.units import end_trial, files_of, foreign, on_trial, place, prepare, set_trial
+from onboard.install.units import end_trial, files_of, foreign, place, prepare, set_trial
 from onboard.install.wheel import Choice, Wheel
 
 DEFAULT_ROBOT_FILES = "lib/python*/site-packages/onboard/robots/default/*.toml"
@@ -37,7 +39,7 @@ class Patience:
 
 @dataclass(frozen=True, slots=True)
 class Installer:
-    """One installation. say: shows a line to the person."""
+    """One installation. say: shows a line to the person; it never fails."""
 
     layout: Layout
     services: Services
@@ -50,26 +52,29 @@ class Installer:
 
     def do(self, steps: tuple[Step, ...]) -> None:
         """Do the steps. Raises InputError, the service as it was; or NotReadyError, the old version in force again."""
-        for step in steps:
-            self.say(line(step, self.order, self.found))
-            try:
-                self._doer(step)()
-            except OSError as error:
-                raise InputError(f"{error.filename or self.layout.home}: {error.strerror}") from error
+        with contextlib.ExitStack() as trial:
+            for step in steps:
+                self.say(line(step, self.order, self.found))
+                try:
+                    self._doer(step, trial)()
+                except OSError as error:
+                    raise InputError(f"{error.filename or self.layout.home}: {error.strerror}") from error
 
-    def _doer(self, step: Step) -> Callable[[], None]:
-        return {
+    def _doer(self, step: Step, trial: contextlib.ExitStack) -> Callable[[], None]:
+        """Return what does a step. trial: what is undone when a step fails while a version is tried."""
+        doers: dict[Step, Callable[[], None]] = {
             Step.CLEAN: self._clean,
             Step.BUILD: self._build,
             Step.CONFIGURE: self._configure,
             Step.CHECK: self._check,
             Step.ACCOUNT: self._account,
-            Step.TRY: self._try,
-            Step.SWITCH: self._switch,
+            Step.TRY: partial(self._try, trial),
+            Step.SWITCH: partial(self._switch, trial),
             Step.START: self._start,
             Step.ENABLE: self._enable,
             Step.PRUNE: self._prune,
-        }[step]
+        }
+        return doers[step]
 
     @property
     def _folder(self) -> Path:
@@ -106,49 +111,50 @@ class Installer:
     def _account(self) -> None:
         self.services.apply(files_of(self._folder))
 
-    def _try(self) -> None:
+    def _try(self, trial: contextlib.ExitStack) -> None:
         """Restart with the new version by an override that goes with the next boot. Back to the old one if it fails."""
-        with contextlib.ExitStack() as undo:
-            undo.callback(end_trial, self.layout)
-            set_trial(self.layout, self._folder)
-            undo.callback(self._back)
-            self.services.reload()
-            trouble = self.services.start(self.patience.ready_s, self.patience.settle_s)
-            if not trouble:
-                undo.pop_all()
-                return
-        again = "runs again" if self.services.look().runs else "is in force again, and stopped as before"
-        raise NotReadyError(f"{self.order.name}: {trouble}; {self.found.current} {again}")
-
-    def _back(self) -> None:
-        """Put the old version in force again, and in the state that it was in."""
-        self.say(f"going back to {self.found.current}")
-        end_trial(self.layout)
+        before = self.services.look()
+        trial.callback(end_trial, self.layout)
+        set_trial(self.layout, self._folder)
+        trial.callback(self._back, before)
         self.services.reload()
-        if not self.found.runs:
-            self.services.stop()
-            return
-        trouble = self.services.start(self.patience.ready_s, 0.0)
+        trouble = self.services.start(self.patience.ready_s, self.patience.settle_s)
+        trouble = trouble or _blinder(before, self.services.look())
         if trouble:
-            raise NotReadyError(f"{self.order.name} did not come up, and {self.found.current} neither: {trouble}")
+            trial.close()
+            again = "runs again" if before.wanted else "is in force again, and stopped as before"
+            raise NotReadyError(f"{self.order.name}: {trouble}; {self.found.current} {again}")
 
-    def _switch(self) -> None:
+    def _back(self, before: Seen) -> None:
+        """Put the old version in force again, and in the state that it was in."""
+        with undisturbed():
+            self.say(f"going back to {self.found.current}")
+            end_trial(self.layout)
+            self.services.reload()
+            if not before.wanted:
+                self.services.stop()
+                return
+            trouble = self.services.start(self.patience.ready_s, 0.0)
+        if trouble:
+            raise NotReadyError(
+                f"{self.order.name} is not in force, and {self.found.current} does not come up: {trouble}"
+            )
+
+    def _switch(self, trial: contextlib.ExitStack) -> None:
         """Put the version in force for good: one rename, then its files for the system, then what systemd knows.
 
         What takes room on the disk is written before the rename; where there is none, the old version runs again.
         """
         shown = self.layout.seen(self._folder)
-        with contextlib.ExitStack() as undo:
-            if on_trial(self.layout):
-                undo.callback(self._back)
+        with undisturbed():
             prepared = prepare(self.layout, self._folder)
             if self.found.current is not None and self.found.current != self.order.name:
                 point(self.layout.previous, shown.with_name(self.found.current))
             point(self.layout.current, shown)
-            undo.pop_all()
-        place(self.layout, prepared)
-        end_trial(self.layout)
-        self.services.reload()
+            trial.pop_all()
+            place(self.layout, prepared)
+            end_trial(self.layout)
+            self.services.reload()
 
     def _enable(self) -> None:
         self.services.enable(True)
@@ -168,3 +174,9 @@ class Installer:
     def _prune(self) -> None:
         for name in surplus(self.order.name, self.found):
             remove_version(self.layout, name)
+
+
+def _blinder(before: Seen, now: Seen) -> str:
+    """Return which cameras a version does not see that one which was READY saw, "" when there are none."""
+    lost = sorted(now.blind - before.blind) if before.runs else []
+    return f"is READY, but sees nothing of {', '.join(lost)}, as the version before does" if lost else ""

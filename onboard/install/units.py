@@ -63,7 +63,7 @@ def in_place(layout: Layout, version: Path) -> bool:
     """Return whether the system's folders hold what a version needs, unchanged, and nothing else of ours."""
     files = wanted(layout, version)
     return set(present(layout)) == {*files, layout.command} and all(
-        path.read_text(encoding="utf-8") == text for path, text in files.items()
+        path.read_bytes() == text.encode() for path, text in files.items()
     )
 
 
