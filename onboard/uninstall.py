@@ -8,20 +8,22 @@ from collections.abc import Callable
 from pathlib import Path
 
 from onboard.errors import InputError
-from onboard.install.command import alone, require_root, signals_as_errors
+from onboard.install.command import alone, disk_in_words, require_root
+from onboard.install.interruption import signals_as_errors
 from onboard.install.layout import Layout
 from onboard.install.service import Services
 from onboard.install.units import end_trial, on_trial, present, remove
 
 
+@disk_in_words()
 def uninstall(layout: Layout, services: Services, say: Callable[[str], None], *, purge: bool, dry_run: bool) -> None:
-    """Remove the service and all versions. Raises InputError with what could not be removed.
+    """Remove the service, all versions and their cache. Raises InputError with what could not be removed.
 
     purge: the configuration and the recordings too. The service's user stays: files elsewhere may be its own.
     Safe to call again after an interruption: what is left is removed then.
     """
     installed = _installed(layout)
-    folders = [folder for folder in (layout.home, *_kept(layout, purge=purge)) if folder.exists()]
+    folders = [folder for folder in (layout.home, layout.cache, *_kept(layout, purge=purge)) if folder.exists()]
     if not installed and not folders:
         say("nothing is installed")
         return

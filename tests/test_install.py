@@ -250,6 +250,8 @@ def test_uninstalled_over_a_running_service_recordings_stay_until_purged(install
     recording = installed.file("/var/lib/onboard/recordings/robot_1.mcap")
     recording.parent.mkdir(parents=True)
     recording.touch()
+    cache = installed.file("/var/cache/onboard/numba")
+    cache.mkdir(parents=True)
     said = installed.onboard("uninstall", "--dry-run").stdout
     assert "would stop the service" in said
     assert installed.running() == in_force(installed)
@@ -259,6 +261,7 @@ def test_uninstalled_over_a_running_service_recordings_stay_until_purged(install
     assert installed.show("LoadState") == "not-found"
     assert not installed.file("/opt/onboard").exists()
     assert not list(installed.file("/usr/local").rglob("onboard.service"))
+    assert not cache.parent.exists()
     assert recording.exists()
     assert installed.file("/etc/onboard/onboard.toml").exists()
     assert installed.onboard("uninstall", "--purge").returncode == 0

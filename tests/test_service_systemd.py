@@ -239,6 +239,12 @@ def test_users_folders_and_device_rules_are_taken_by_their_tools(robot: Robot) -
     assert {"onboard", "video", "render", "dialout", "plugdev"} <= set(groups)
     service.run("systemd-tmpfiles", "--create", "/run/onboard-tmpfiles.conf")
     assert service.run("stat", "-c", "%U %a", "/var/lib/onboard/recordings").split() == ["onboard", "750"]
+    kept, aged = "/var/lib/onboard/recordings/robot_1.mcap", "/var/cache/onboard/numba/of-a-version-that-is-gone.nbc"
+    service.write(kept, "")
+    service.write(aged, "")
+    service.write("/run/aged.conf", (UNITS / "onboard-tmpfiles.conf").read_text().replace(" 90d\n", " 0\n"))
+    service.run("systemd-tmpfiles", "--clean", "/run/aged.conf")
+    assert service.run("ls", kept, aged, check=False).split() == [kept]
     service.write("/run/udev/rules.d/60-onboard.rules", (UNITS / "60-onboard.rules").read_text())
     said = service.tried("udevadm", "test", "--action=add", "/sys/class/mem/null")
     assert "60-onboard.rules" in said.stderr

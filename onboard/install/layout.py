@@ -4,6 +4,7 @@
 /opt/onboard/current, previous             links to the version in force and to the one before
 /etc/onboard                               configuration; made once, then the person's
 /var/lib/onboard                           recordings and what the service keeps
+/var/cache/onboard                         compiled kernels
 """
 
 from __future__ import annotations
@@ -76,6 +77,11 @@ class Layout:
     def state(self) -> Path:
         """Return the folder of recordings and of what the service keeps."""
         return self.root / "var" / "lib" / "onboard"
+
+    @property
+    def cache(self) -> Path:
+        """Return the folder of what the service makes anew where it is missing: compiled kernels."""
+        return self.root / "var" / "cache" / "onboard"
 
     @property
     def lock(self) -> Path:
