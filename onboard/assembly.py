@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import os
 import socket
 import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -114,7 +114,7 @@ def _check_base(section: OdometrySection) -> list[str]:
     if find_spec("serial") is None:
         raise MissingExtraError("pyserial", "serial")
     port = section.serial_port
-    return [] if Path(port).exists() else [f"odometry.serial_port: {port} is not there; is the base plugged in?"]
+    return [] if os.access(port, os.F_OK) else [f"odometry.serial_port: {port} is not there; is the base plugged in?"]
 
 
 def run_robot(config: Config, seconds: float | None, terminal: Terminal | None) -> dict[str, Any]:

@@ -100,6 +100,8 @@ def test_a_base_that_is_not_plugged_in_is_only_told(tmp_path: Path) -> None:
     ended = asked("check-config", "--config", quiet(tmp_path, odometry=odometry))
     assert ended.exit_code == 0
     assert ended.stderr == "warning: odometry.serial_port: /dev/bsae is not there; is the base plugged in?\n"
+    there = {"input": "serial", "serial_port": "/dev/null"}
+    assert check_machine(load_config(quiet(tmp_path, odometry=there))) == []
 
 
 def test_a_serial_base_needs_what_speaks_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
