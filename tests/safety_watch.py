@@ -16,7 +16,7 @@ from hil.faults.steps import step_of
 from onboard.config import Config
 from onboard.keep_out import MapZones
 from onboard.limits import bounds_of
-from onboard.messages import STOP, Pose, Twist
+from onboard.messages import BINS, STOP, Pose, Twist
 from onboard.motion import Plant
 from onboard.scheduler import NS_PER_S
 from onboard.tick import TickRecord
@@ -31,6 +31,10 @@ SLACK = 1.5
 REAR_NOISE_M = 0.05
 LOCALISED_SD = 0.5
 """Of x, y [m] and yaw [rad]: zones of the map are in force while the place is known so well."""
+DOUBT = 2
+"""After so many fixes in a row that contradict it the place is not known."""
+STRAIGHT = {"front": (BINS // 2 - 1, BINS // 2), "rear": (0, BINS - 1)}
+"""Bins straight ahead and straight behind of a scan that comes ready-made."""
 
 
 def must(rule: str, holds: object, *shown: object) -> None:
@@ -48,10 +52,11 @@ class Watch:
         self._remembered = Remembered(config)
         self._keep_out = Cells(masks.keep_out) if masks is not None and masks.keep_out is not None else None
         self._slow = Cells(masks.speed) if masks is not None and masks.speed is not None else None
-        self._latched = False
+        self._latched = self._pressed = False
+        self._known: tuple[int, int, int] = (0, 0, 0)
+        self._contradicted = 0
         self._began: tuple[int, float] | None = None
         self._tries_ns: list[int] = []
-        self._episode = 0
         self._limit_mps = math.inf
         self._sent = STOP
 
@@ -69,11 +74,11 @@ class Watch:
         self._sent = tick.command
 
     def _judge_latch(self, tick: TickRecord) -> None:
-        """E-stopped: zero in the same tick, until it is released *and* a goal is accepted after that."""
+        """E-stopped: zero in the same tick, until it is released *and* a goal is accepted in a later one."""
         pressed = tick.inputs.e_stop is True
         accepted = any(event.startswith("goal_accepted") for event in tick.events)
-        must("latch", not (pressed and accepted), "a goal is accepted while it is pressed")
-        self._latched = pressed or (self._latched and not accepted)
+        must("latch", not (accepted and (pressed or self._pressed)), "a goal is accepted while it is pressed")
+        self._latched, self._pressed = pressed or (self._latched and not accepted), pressed
         must("latch", (tick.reason == "e_stop") == self._latched, tick.reason, self._latched)
         must("latch", not self._latched or tick.command == STOP, tick.command)
 
@@ -95,7 +100,7 @@ class Watch:
             return
         if not self._operated(tick):
             needed = "front" if command.v_mps > 0.0 else "rear"
-            must("blind", needed in tick.inputs.depth, command, sorted(tick.inputs.depth))
+            must("blind", self._looks(tick, needed), command, sorted(tick.inputs.depth))
         swept_m = self._bounds.swept_radius_m
         self._keeps_off("stop zone", tick, seen_points(tick.limits_scan), swept_m)
         self._keeps_off("remembered", tick, unseen, swept_m)
@@ -116,18 +121,21 @@ class Watch:
             self._keeps_off("keep-out", tick, self._keep_out.forbidden(base), self._bounds.footprint_radius_m)
 
     def _judge_recovery(self, tick: TickRecord, unseen: np.ndarray, base: Pose | None) -> None:
-        """Backing is bounded in time, distance and tries, straight back, and only where somebody looks."""
+        """Backing is bounded in time, distance and tries, straight back, and only where somebody looks.
+
+        Tries count whatever goals are given meanwhile. A try begins only where the whole way is free; what is seen
+        while it backs may seem a little nearer.
+        """
         section, now_ns = self._config.recovery, tick.inputs.now_ns
-        if tick.episode != self._episode:
-            self._episode, self._tries_ns = tick.episode, []
         window_ns = section.window_s * NS_PER_S
         self._tries_ns = [when_ns for when_ns in self._tries_ns if now_ns - when_ns < window_ns]
         if not tick.recovery:
             self._began = None
             return
         travelled_m = tick.after.wheels.travelled_m
+        slack_m = REAR_NOISE_M
         if self._began is None:
-            self._began = now_ns, travelled_m
+            slack_m, self._began = 0.0, (now_ns, travelled_m)
             self._tries_ns.append(now_ns)
         began_ns, began_m = self._began
         whole_m = section.backward_mps * section.backward_s
@@ -140,10 +148,10 @@ class Watch:
         speed_mps = tick.command.v_mps
         must("recovery way", -section.backward_mps <= speed_mps <= max(0.0, self._sent.v_mps), tick.command)
         must("recovery way", abs(tick.command.w_radps) <= abs(self._sent.w_radps), tick.command)
-        must("recovery rear", "rear" in tick.inputs.depth, "nobody looks there")
+        must("recovery rear", self._looks(tick, "rear"), "nobody looks there")
         rest_m = max(0.0, whole_m - (travelled_m - began_m))
         free_m = behind_m(self._behind(tick, unseen, base), self._bounds.swept_radius_m)
-        needed_m = section.rear_clearance_m + rest_m - REAR_NOISE_M - ROUNDING_M
+        needed_m = section.rear_clearance_m + rest_m - slack_m - ROUNDING_M
         must("recovery rear", free_m >= needed_m, free_m, needed_m)
 
     def _behind(self, tick: TickRecord, unseen: np.ndarray, base: Pose | None) -> np.ndarray:
@@ -169,9 +177,28 @@ class Watch:
         teleop = tick.inputs.teleop
         return teleop is not None and abs(tick.inputs.now_ns - teleop.arrival_ns) <= self._bounds.dead_man_ns
 
-    @staticmethod
-    def _place(tick: TickRecord) -> Pose | None:
+    def _looks(self, tick: TickRecord, camera: str) -> bool:
+        """Return whether somebody looks straight ahead ("front") or straight behind ("rear")."""
+        if not self._config.scan.topic:
+            return camera in tick.inputs.depth
+        scan = tick.inputs.scans.get(self._config.scan.topic)
+        return scan is not None and bool(scan.seen[list(STRAIGHT[camera])].all())
+
+    def _place(self, tick: TickRecord) -> Pose | None:
         """Return where the robot is in the map, None while it does not know."""
+        known = tick.after.localization
+        now = known.fixes, known.rejected, known.restarts
+        fixes, rejected, restarts = (after - before for after, before in zip(now, self._known, strict=True))
+        if restarts > 0 or fixes > rejected:
+            self._contradicted = 0
+        else:
+            self._contradicted += rejected
+        self._known = now
+        return self.known(tick) if self._contradicted < DOUBT else None
+
+    @staticmethod
+    def known(tick: TickRecord) -> Pose | None:
+        """Return where it is by its fixes, whether they contradict each other or not."""
         known = tick.after.localization
         if known.map_from_base is None or np.sqrt(np.diag(known.covariance)[:3]).max() > LOCALISED_SD:
             return None

@@ -1,5 +1,5 @@
 """A whole runtime in random hands: sensors lost and mad, e-stop, operator, goals, clocks that step, engines that fail,
-floors that end, a map with zones in which the robot is placed anywhere.
+floors that end, a map with zones in which the robot is placed anywhere, by cameras or by a scan that comes ready-made.
 
 After every tick `safety_watch.Watch` judges what was sent.
 """
@@ -17,14 +17,16 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
-from runtime_bench import MOUNTS, MS, PLANT, Bench, Puppet
+from runtime_bench import MOUNTS, MS, NEAR_MM, PLANT, Bench, Puppet, rigs_of
 from safety_places import on_the_floor, rays_of
-from safety_watch import Watch
+from safety_watch import Watch, must
 
 from onboard.config import Config, ZonesSection
 from onboard.contract import ACTIONS
+from onboard.geometry import IDENTITY, distance
 from onboard.keep_out import Layer, MapZones, decode, encode
-from onboard.messages import STOP, DepthFrame, Inputs, OdometryMessage, Pose, Twist
+from onboard.messages import STOP, DepthFrame, Inputs, OdometryMessage, Pose, Scan, Twist
+from onboard.scan import Rig, ScanMemory
 from onboard.tick import TickRecord
 
 CAMERAS = ("front", "front_left", "front_right", "rear")
@@ -35,7 +37,19 @@ SLOW_RAMPS = {"acceleration_mps2": 1.0, "angular_acceleration_radps2": 4.0}
 DROP_M, BELOW_M = 0.1, 0.5
 #   zones of the map: none, in force while localised, and required
 MAPS = ("none", "wanted", "required")
+#   variances that a fix states of x, y [m^2] and yaw [rad^2], and one covariance
+STATED = (
+    (1.7e308, 1.7e308, 1.7e308, 0.0),
+    (1e308, 1e308, 1e308, 5e307),
+    (1e9, 1e9, 10.0, 0.0),
+    (0.01, 0.01, 0.01, 0.5),
+    (nan, 1.0, 1.0, 0.0),
+    (-1.0, 0.0, 1.0, 0.0),
+)
+TOPIC = "scan"
+FASTEST = ACTIONS.index(Twist(1.0, 0.0))
 CELL_M, CORNER = 0.05, Pose(-3.0, -3.0, 0.2)
+NEARLY_M = 0.5
 EXAMPLES = int(os.environ.get("SAFETY_EXAMPLES", "400"))
 
 
@@ -68,12 +82,21 @@ def ending_floor(camera: str, from_m: float) -> np.ndarray:
 class Driven(RuleBasedStateMachine):
     """Each rule changes what comes in, then lives a while."""
 
-    @initialize(ramped=st.booleans(), drop_m=st.sampled_from((0.0, DROP_M)), zones=st.sampled_from(MAPS))
-    def begin(self, ramped: bool, drop_m: float, zones: str) -> None:
+    @initialize(
+        ramped=st.booleans(),
+        drop_m=st.sampled_from((0.0, DROP_M)),
+        zones=st.sampled_from(MAPS),
+        ready=st.sampled_from((False, False, True)),
+    )
+    def begin(self, ramped: bool, drop_m: float, zones: str, ready: bool = False) -> None:
+        """ready: its scan comes ready-made, as wide as the cameras' would be."""
         self.takes_ms: dict[int, float] = {}
         self.broken: dict[int, Any] = {}
         self.policy = Puppet()
-        sections = {"limits": SLOW_RAMPS if ramped else {}, "scan": {"drop_m": drop_m}}
+        self.rig = rigs_of(Config().model_dump_json(include={"scan", "limits_scan"}))[0] if ready else None
+        self.ready: dict[str, Scan] = {}
+        scan = {"topic": TOPIC} if ready else {"drop_m": drop_m}
+        sections = {"limits": SLOW_RAMPS if ramped else {}, "scan": scan}
         masks = masks_of(zones)
         self.bench = Bench(self.policy, takes_ms=self.takes_ms, broken=self.broken, masks=masks, **sections)
         self.bench.alter = self.alter
@@ -85,6 +108,7 @@ class Driven(RuleBasedStateMachine):
         self.sender_step_ns = 0
         self.said: OdometryMessage | None = None
         self.mad: Twist | None = None
+        self.stated: np.ndarray | None = None
         self.bench.ask(30.0, 0.0)
         self.live(20)
 
@@ -98,7 +122,15 @@ class Driven(RuleBasedStateMachine):
         if self.said is not None:
             odometry = (replace(self.said, arrival_ns=inputs.now_ns),)
         depth = {name: self.frozen.get(name, frame) for name, frame in inputs.depth.items()}
-        return replace(inputs, odometry=odometry, depth=depth, speed_limit_mps=self.speed_limit_mps)
+        inputs = replace(inputs, odometry=odometry, depth=depth, speed_limit_mps=self.speed_limit_mps)
+        inputs = replace(inputs, fixes=tuple(replace(fix, covariance=self.stated) for fix in inputs.fixes))
+        return inputs if self.rig is None else self.scanned(inputs, self.rig)
+
+    def scanned(self, inputs: Inputs, rig: Rig) -> Inputs:
+        """Return the inputs with what the cameras see as a ready-made scan; without any camera the last one stays."""
+        if inputs.depth:
+            self.ready[TOPIC] = rig.scan(inputs, IDENTITY, ScanMemory())[0]
+        return replace(inputs, depth={}, scans=dict(self.ready))
 
     def live(self, ticks: int) -> TickRecord | None:
         """Live so many ticks, judge each, and return the last."""
@@ -143,11 +175,14 @@ class Driven(RuleBasedStateMachine):
         action=st.integers(0, len(ACTIONS) - 1),
     )
     def it_learns_that_it_is_elsewhere(self, x_m: float, y_m: float, yaw_rad: float, action: int) -> None:
-        """Fixes that agree, until the filter believes them."""
-        self.policy.action = action
+        """Fixes that agree, until the filter believes them: whatever came before, it must, unless its wheels rave."""
+        self.policy.action, self.stated = action, None
         for _ in range(4):
             self.bench.fix(Pose(x_m, y_m, yaw_rad))
-            self.live(1)
+            tick = self.live(1)
+        if self.bench.reports and self.said is None and self.mad is None:
+            known = None if tick is None else self.watch.known(tick)
+            must("localised", known is not None and distance(known, Pose(x_m, y_m, 0.0)) < NEARLY_M, known, x_m, y_m)
         self.live(30)
 
     @rule()
@@ -171,6 +206,18 @@ class Driven(RuleBasedStateMachine):
         if "rear" in self.bench.images:
             self.bench.wall("rear", depth_mm)
         self.it_is_stuck_until_it_backs(True, 20)
+
+    @rule(times=st.integers(1, 4), other=st.booleans(), every=st.sampled_from((15, 60, 300)))
+    def it_is_stuck_and_is_asked_again_and_again(self, times: int, other: bool, every: int) -> None:
+        """By the goal that it drives to, or by others, while something is right before it and it gets away behind."""
+        self.policy.action = FASTEST
+        self.all_walls_are_gone()
+        if "front" in self.bench.images:
+            self.bench.wall("front", NEAR_MM)
+        for number in range(times * 300):
+            if number % every == 0:
+                self.bench.ask(30.0 + other * (number // every), 0.0, "odom")
+            self.live(1)
 
     # ---- who wants what
 
@@ -197,6 +244,14 @@ class Driven(RuleBasedStateMachine):
         self.speed_limit_mps = word
         self.bench.fix(pose)
         self.live(5)
+
+    @rule(variances=st.sampled_from(STATED), pose=POSES, ticks=st.integers(1, 4))
+    def fixes_state_how_sure_they_are(self, variances: tuple[float, ...], pose: Pose, ticks: int) -> None:
+        self.stated = np.diag(variances[:3])
+        self.stated[0, 1] = self.stated[1, 0] = variances[3]
+        for _ in range(ticks):
+            self.bench.fix(pose)
+            self.live(1)
 
     # ---- what fails
 

@@ -4,161 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from math import inf, nan, pi
+from math import inf, nan
 from typing import Any
 
 import pytest
-from test_safety_machine import CAMERAS, DROP_M, Driven
+import safety_happenings as now
 
-from onboard import goals, keep_out, limits, mission, nearby, pilot, recovery, scan, zones
-from onboard.contract import ACTIONS
+from onboard import goals, keep_out, limits, localization, mission, nearby, pilot, recovery, scan, zones
 from onboard.keep_out import ELSEWHERE
 from onboard.limits import Reason
-from onboard.messages import Pose, Twist
+from onboard.messages import Twist
 from onboard.nearby import NOWHERE, Around
 
-FASTEST = ACTIONS.index(Twist(1.0, 0.0))
 Patches = list[tuple[Any, str, Any]]
-
-
-def driving(**begin: Any) -> Driven:
-    """Return a runtime that drives ahead as fast as it may."""
-    machine = Driven()
-    machine.begin(**({"ramped": False, "drop_m": 0.0, "zones": "none"} | begin))
-    machine.it_drives_as_the_policy_wants(FASTEST)
-    return machine
-
-
-def operated(machine: Driven, twist: Twist, ticks: int = 20) -> None:
-    machine.an_operator_drives(twist, ticks)
-
-
-# ---- what happens
-
-
-def nothing_else() -> None:
-    driving()
-
-
-def from_rest_by_a_ramp() -> None:
-    driving(ramped=True)
-
-
-def an_operator_wants_too_much() -> None:
-    operated(driving(), Twist(3.0, 0.0))
-
-
-def the_e_stop_is_pressed() -> None:
-    driving().the_e_stop_changes(True)
-
-
-def the_e_stop_is_released() -> None:
-    machine = driving()
-    machine.the_e_stop_changes(True)
-    machine.the_e_stop_changes(False)
-    operated(machine, Twist(0.3, 0.0))
-
-
-def a_goal_is_given_while_it_is_pressed() -> None:
-    machine = driving()
-    machine.the_e_stop_changes(True)
-    machine.somebody_asks_or_cancels(3.0, 0.0, "base_link", cancel=False)
-
-
-def odometry_falls_silent() -> None:
-    driving().odometry_fails("falls silent", Twist(0.0, 0.0))
-
-
-def odometry_raves() -> None:
-    driving().odometry_fails("raves", Twist(nan, inf))
-
-
-def all_pictures_freeze() -> None:
-    driving().pictures_freeze(set(CAMERAS))
-
-
-def the_engine_fails() -> None:
-    driving().the_engine_fails_or_is_slow({"decision": None, "error": "no device"})
-
-
-def the_engine_is_slow() -> None:
-    machine = driving()
-    machine.the_engine_fails_or_is_slow(3000.0)
-    machine.live(25)
-
-
-def the_goal_is_cancelled() -> None:
-    driving().somebody_asks_or_cancels(3.0, 0.0, "base_link", cancel=True)
-
-
-def a_speed_limit_arrives() -> None:
-    driving().a_speed_limit_and_a_fix_arrive(0.05, Pose(0.0, 0.0, 0.0))
-
-
-def the_front_camera_goes() -> None:
-    driving().cameras_go({"front"}, 10)
-
-
-def a_wall_stands_ahead() -> None:
-    driving().a_wall_before_a_camera("front", 400)
-
-
-def the_floor_ends_ahead() -> None:
-    driving(drop_m=DROP_M).the_floor_ends_before_a_camera("front", 0.5)
-
-
-def a_wall_was_ahead() -> None:
-    machine = driving()
-    machine.a_wall_before_a_camera("front", 400)
-    machine.cameras_go({"front"}, 1)
-    operated(machine, Twist(0.3, 0.0), 120)
-
-
-def it_is_before_forbidden_ground() -> None:
-    driving(zones="wanted").it_learns_that_it_is_elsewhere(0.7, 0.0, 0.0, FASTEST)
-
-
-def it_is_within_forbidden_ground() -> None:
-    driving(zones="wanted").it_learns_that_it_is_elsewhere(2.0, 0.0, -0.5 * pi, FASTEST)
-
-
-def it_does_not_know_its_place() -> None:
-    driving(zones="required")
-
-
-def it_is_in_a_speed_zone() -> None:
-    driving(zones="wanted").it_learns_that_it_is_elsewhere(-1.5, 2.0, pi, FASTEST)
-
-
-def it_is_stuck() -> None:
-    driving().it_is_stuck_until_it_backs(True, 70)
-
-
-def it_is_stuck_four_times() -> None:
-    machine = driving()
-    for _ in range(4):
-        machine.it_is_stuck_until_it_backs(True, 70)
-
-
-def it_rolls_back_faster_than_told() -> None:
-    machine = driving()
-    machine.it_is_stuck_until_it_backs(True, 0)
-    machine.mad = Twist(-0.6, 0.0)
-    machine.live(50)
-
-
-def it_is_stuck_before_a_wall_behind() -> None:
-    driving().it_is_stuck_with_something_behind(400)
-
-
-def it_is_stuck_with_its_back_to_forbidden_ground() -> None:
-    machine = driving(zones="wanted")
-    machine.bench.stuck = True
-    machine.it_learns_that_it_is_elsewhere(0.7, 0.0, pi, FASTEST)
-    machine.it_is_stuck_until_it_backs(True, 20)
-
-
-# ---- how the runtime is broken
 
 
 def _limit(change: Callable[..., tuple[Any, ...]]) -> Patches:
@@ -180,7 +38,11 @@ def _sent(twist: Twist) -> Patches:
 
 def _goals_do_not_see_the_e_stop() -> Patches:
     judge = goals.judge
-    blind = lambda state, request, inputs, config: judge(state, request, replace(inputs, e_stop=None), config)  # noqa: E731
+
+    def blind(state: Any, request: Any, inputs: Any, config: Any) -> Any:
+        state = replace(state, limits=replace(state.limits, pressed=False))
+        return judge(state, request, replace(inputs, e_stop=None), config)
+
     return [(goals, "judge", blind)]
 
 
@@ -219,11 +81,17 @@ NO_LATCH = _limit(lambda state, wanted, at, bounds: (replace(state, e_stopped=Fa
 NO_GOAL = _limit(lambda state, wanted, at, bounds: (state, wanted or Twist(0.3, 0.0), at, bounds))
 NEVER_STALE = [(limits, "_fresh", lambda *_: True)]
 NO_END = _no_end_of_a_drive()
+NEVER_LOST = [(pilot, "is_lost", lambda *_: False), (mission, "stop", lambda state, reason: state)]
 NO_LIMIT = [(limits, "_heeding", lambda state, _: state)]
 NEVER_BLIND = [(zones, "look", lambda *_: zones.Look.SEEN)]
 NO_ZONES = [(limits, "_caps", lambda *_: [])]
 NO_DROPS = [(scan, "lower_to_drops", lambda *_: None)]
 NO_MEMORY = [(nearby, "around", lambda _, seen, __: Around(seen, NOWHERE))]
+NO_NEW_PLACE = [(localization, "OUTLIERS_TO_RESTART", 100)]
+ALWAYS_NEW = [
+    (goals, "is_repeated", lambda *_: False),
+    (recovery, "renewed", lambda _: recovery.RecoveryState()),
+]
 NO_KEEP_OUT = [(limits, "_keep_out_cap", lambda *_: (inf, Reason.KEEP_OUT))]
 NOT_REQUIRED = [(keep_out, "zone_of", lambda *_: ELSEWHERE)]
 NO_SPEED_ZONE = [(keep_out, "_limit_mps", lambda *_: inf)]
@@ -235,33 +103,40 @@ BACKS_WITHOUT_MAP = [(keep_out, "free_behind_m", _rear_without_the_map)]
 
 #   rule                        what happens                                    what is broken
 ROWS: list[tuple[str, Callable[[], None], Patches]] = [
-    ("finite",                  nothing_else,                                   _sent(Twist(nan, 0.0))),
-    ("speed",                   an_operator_wants_too_much,                     FASTER),
-    ("acceleration",            from_rest_by_a_ramp,                            LEAPS),
-    ("latch",                   the_e_stop_is_pressed,                          NO_E_STOP),
-    ("latch",                   the_e_stop_is_released,                         NO_LATCH),
-    ("latch",                   a_goal_is_given_while_it_is_pressed,            _goals_do_not_see_the_e_stop()),
-    ("stale odometry",          odometry_falls_silent,                          NEVER_STALE),
-    ("stale scan",              all_pictures_freeze,                            NEVER_STALE),
-    ("odometry that cannot be", odometry_raves,                                 NO_END),
-    ("lost engine",             the_engine_fails,                               NO_END),
-    ("lost engine",             the_engine_is_slow,                             NO_END),
-    ("no goal",                 the_goal_is_cancelled,                          NO_GOAL),
-    ("speed limit",             a_speed_limit_arrives,                          NO_LIMIT),
-    ("blind",                   the_front_camera_goes,                          NEVER_BLIND),
-    ("stop zone",               a_wall_stands_ahead,                            NO_ZONES),
-    ("drop",                    the_floor_ends_ahead,                           NO_DROPS),
-    ("remembered",              a_wall_was_ahead,                               NO_MEMORY),
-    ("keep-out",                it_is_before_forbidden_ground,                  NO_KEEP_OUT),
-    ("keep-out",                it_is_within_forbidden_ground,                  NO_KEEP_OUT),
-    ("required zones",          it_does_not_know_its_place,                     NOT_REQUIRED),
-    ("speed zone",              it_is_in_a_speed_zone,                          NO_SPEED_ZONE),
-    ("recovery time",           it_is_stuck,                                    BACKS_ON),
-    ("recovery distance",       it_rolls_back_faster_than_told,                 BACKS_FARTHER),
-    ("recovery tries",          it_is_stuck_four_times,                         _tries_are_forgotten()),
-    ("recovery way",            it_is_stuck,                                    BACKS_FASTER),
-    ("recovery rear",           it_is_stuck_before_a_wall_behind,               BACKS_BLIND),
-    ("recovery rear",           it_is_stuck_with_its_back_to_forbidden_ground,  BACKS_WITHOUT_MAP),
+    ("finite",                  now.nothing_else,                                   _sent(Twist(nan, 0.0))),
+    ("speed",                   now.an_operator_wants_too_much,                     FASTER),
+    ("acceleration",            now.from_rest_by_a_ramp,                            LEAPS),
+    ("latch",                   now.the_e_stop_is_pressed,                          NO_E_STOP),
+    ("latch",                   now.the_e_stop_is_released,                         NO_LATCH),
+    ("latch",                   now.a_goal_is_given_while_it_is_pressed,            _goals_do_not_see_the_e_stop()),
+    ("latch",                   now.a_goal_is_given_as_it_is_released,              _goals_do_not_see_the_e_stop()),
+    ("stale odometry",          now.odometry_falls_silent,                          NEVER_STALE),
+    ("stale scan",              now.all_pictures_freeze,                            NEVER_STALE),
+    ("odometry that cannot be", now.odometry_raves,                                 NO_END),
+    ("lost engine",             now.the_engine_fails,                               NO_END),
+    ("lost engine",             now.the_engine_is_slow,                             NO_END),
+    ("lost engine",             now.the_engine_is_lost_before_it_backs,             NEVER_LOST),
+    ("no goal",                 now.the_goal_is_cancelled,                          NO_GOAL),
+    ("speed limit",             now.a_speed_limit_arrives,                          NO_LIMIT),
+    ("blind",                   now.the_front_camera_goes,                          NEVER_BLIND),
+    ("blind",                   now.the_ready_made_scan_ends_ahead,                 NEVER_BLIND),
+    ("stop zone",               now.a_wall_stands_ahead,                            NO_ZONES),
+    ("stop zone",               now.a_wall_stands_in_the_ready_made_scan,           NO_ZONES),
+    ("drop",                    now.the_floor_ends_ahead,                           NO_DROPS),
+    ("remembered",              now.a_wall_was_ahead,                               NO_MEMORY),
+    ("localised",               now.it_learns_its_place_after_nonsense,             NO_NEW_PLACE),
+    ("keep-out",                now.it_is_before_forbidden_ground,                  NO_KEEP_OUT),
+    ("keep-out",                now.it_is_within_forbidden_ground,                  NO_KEEP_OUT),
+    ("required zones",          now.it_does_not_know_its_place,                     NOT_REQUIRED),
+    ("speed zone",              now.it_is_in_a_speed_zone,                          NO_SPEED_ZONE),
+    ("recovery time",           now.it_is_stuck,                                    BACKS_ON),
+    ("recovery distance",       now.it_rolls_back_faster_than_told,                 BACKS_FARTHER),
+    ("recovery tries",          now.it_is_stuck_four_times,                         _tries_are_forgotten()),
+    ("recovery tries",          now.it_is_stuck_and_asked_again,                    ALWAYS_NEW),
+    ("recovery tries",          now.it_is_stuck_and_asked_for_others,               ALWAYS_NEW),
+    ("recovery way",            now.it_is_stuck,                                    BACKS_FASTER),
+    ("recovery rear",           now.it_is_stuck_before_a_wall_behind,               BACKS_BLIND),
+    ("recovery rear",           now.it_is_stuck_with_its_back_to_forbidden_ground,  BACKS_WITHOUT_MAP),
 ]  # fmt: skip
 
 
