@@ -22,6 +22,7 @@ class BagReader:
     """The receiving end of one topic, as `drivers.wire.Reader`."""
 
     undecodable: int = 0
+    full: bool = False
     _waiting: list[Received] = field(default_factory=list)
 
     def put(self, sample: Any) -> None:
