@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from onboard.config import RecoverySection
 from onboard.messages import STOP, Twist
-from onboard.recovery import MEMORY_RESETS, Event, RecoveryState, Situation, advance, blocked, way_m
+from onboard.recovery import MEMORY_RESETS, Event, RecoveryState, Situation, advance, blocked, renewed, way_m
 from onboard.scheduler import NS_PER_S
 
 SECTION = RecoverySection()
@@ -372,3 +372,26 @@ class Robot(RuleBasedStateMachine):
 
 TestRobot = Robot.TestCase
 TestRobot.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+
+
+def test_r14_a_new_goal_ends_a_try_and_the_cool_down_begins() -> None:
+    during = backing_at()
+    renewed_state = renewed(during)
+    assert renewed_state == replace(during, backing=None, ended_ns=during.now_ns)
+    _, overrides, log = run(SECTION.cool_down_s - TICK_S, state=renewed_state, start_s=5.1)
+    assert set(overrides) == {None}
+    assert log == []
+
+
+def test_r14_a_new_goal_keeps_when_the_last_try_ended_and_since_when_it_is_blocked() -> None:
+    before = RecoveryState(now_ns=9, blocked_ns=7, tries_ns=(1, 3), ended_ns=5)
+    assert renewed(before) == before
+
+
+def test_r14_a_new_goal_ends_a_giving_up_but_not_the_tries_of_the_window() -> None:
+    gave_up = RecoveryState(now_ns=9, tries_ns=(1, 3, 5), ended_ns=8, gave_up="blocked")
+    after = renewed(gave_up)
+    assert after == replace(gave_up, gave_up="")
+    _, overrides, log = run(SECTION.window_s / 2, state=after)
+    assert [event for _, event in log] == [Event.GAVE_UP]
+    assert BACKWARD not in overrides
