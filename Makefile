@@ -16,6 +16,9 @@ PIP := -m pip install --quiet --disable-pip-version-check
 export NUMBA_CACHE_DIR ?= $(CURDIR)/.numba-cache
 # Most of the tests' time is one core's; a file's tests stay together, since they share what is costly to make.
 SIDE_BY_SIDE := -n auto --maxprocesses 4 --dist loadfile
+# What is proved over hours and by real processes: invariants, kills, faults, the service. The others: make test-long.
+SOAK_TESTS := $(addprefix tests/test_,safety_machine.py base_timeout_kills.py faults_process.py faults_command.py soak_live.py \
+    service_systemd.py install_service.py install_killed.py config_reload.py)
 
 .PHONY: help
 help:
@@ -34,8 +37,10 @@ test-long: $(VENV)/.dev $(ROS_VENV)/.ready ## run the tests that take minutes
 	@$(BIN)/pytest -q -m long $(ARGS)
 
 .PHONY: soak
-soak: $(VENV)/.dev ## drive for ten minutes at the highest speed with a fault every 30 s of the robot (docs/reliability.md)
+soak: $(VENV)/.dev $(ROS_VENV)/.ready ## drive with faults for ten minutes at the highest speed and ten as a process, then the long tests of safety
 	@$(BIN)/onboard-hil soak --minutes 10 --jobs 2 $(ARGS)
+	@$(BIN)/onboard-hil soak --processes --minutes 10
+	@$(BIN)/pytest -q -m long $(SOAK_TESTS)
 
 .PHONY: fuzz
 fuzz: $(VENV)/.dev ## feed damaged bytes to every parser, FUZZ_SECONDS each (600); ARGS='"serial frames"' takes one

@@ -16,6 +16,7 @@ from hil.faults.run import changed
 from hil.soak.drive import Robot, Soak, Until
 from hil.soak.ground import MAPS, load_buildings
 from hil.soak.jobs import run_jobs
+from hil.soak.live_report import passed_live, soak_processes
 from hil.soak.markdown import write_markdown
 from hil.soak.network import policy_without_color
 from hil.soak.report import joined, lines, passed, progress_line, result_of
@@ -46,6 +47,10 @@ def soak_command(
         list[str] | None, typer.Option("--map", help=f"Buildings, one after another; repeat. Else {', '.join(MAPS)}.")
     ] = None,
     pedestrians: Annotated[int, typer.Option(min=0, max=MOST_CHARACTERS, help="People in each building.")] = 4,
+    processes: Annotated[
+        bool,
+        typer.Option("--processes", help="The real runtime as a process over DDS, in real time: --minutes, one --map."),
+    ] = False,
     policy: Annotated[str | None, typer.Option(help="Who drives, else the configuration's.")] = None,
     out: Annotated[Path, typer.Option(help="Folder for recordings; those in which a rule was broken stay.")] = Path(
         "out/soak"
@@ -66,6 +71,16 @@ def soak_command(
     if hours is None and minutes is None:
         raise InputError("soak: say how long: --hours of the robot, --minutes of the wall clock, or both")
     console = Console(stderr=json_file == STANDARD_OUTPUT, highlight=False)
+    if processes:
+        if minutes is None or hours is not None or jobs != 1 or markdown_file is not None:
+            raise InputError("soak: --processes takes --minutes, and neither --hours, --jobs nor --markdown")
+        given = demo_config(load_config(config or DEFAULT_ROBOT / "onboard.toml"), policy)
+        told = soak_processes(console, given, 60.0 * minutes, seed, (maps or MAPS)[0], out)
+        if json_file is not None:
+            write_json(json_file, told)
+        if not passed_live(told):
+            raise typer.Exit(FAILED)
+        return
     if jobs == 1:
         until = Until(None if hours is None else hours * 3600.0, None if minutes is None else minutes * 60.0)
         results = [_soak(console, _configured(config, policy), until, seed, maps or MAPS, pedestrians, out)]

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, Protocol
 
 MIB = 1024 * 1024
 FEWEST = 9
@@ -33,6 +33,14 @@ class Sample:
     files: int
     threads: int
     tasks: int
+
+
+class Timed(Protocol):
+    """A sample of a time of the robot's [s]."""
+
+    @property
+    def robot_s(self) -> float:
+        """When it was taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,15 +93,16 @@ def take_sample(robot_s: float) -> Sample:
     )
 
 
-def growth(samples: Sequence[Sample]) -> list[Growth]:
-    """Return how each number went; nothing where there are too few samples."""
+def growth(samples: Sequence[Timed], names: Sequence[str] = tuple(BOUNDS)) -> list[Growth]:
+    """Return how each of these numbers went; nothing where there are too few samples."""
     if len(samples) < FEWEST:
         return []
     third = len(samples) // 3
     middle, last = samples[third : 2 * third], samples[-third:]
     hours = (median(one.robot_s for one in last) - median(one.robot_s for one in middle)) / 3600.0
     found = []
-    for name, bound in BOUNDS.items():
+    for name in names:
+        bound = BOUNDS[name]
         before, after = (float(median(getattr(one, name) for one in part)) for part in (middle, last))
         grown = after - before
         found.append(Growth(name, before, after, grown, grown / hours, bound.floor + bound.per_hour * hours))
