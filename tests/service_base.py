@@ -18,6 +18,8 @@ from onboard.motion import load_plant
 from onboard.scheduler import wall_ns
 
 OPEN_M = 9.0
+NOISE_M = 0.01
+"""Of its scan: one that stays the same while the base moves is taken for stuck."""
 SCAN_TOPIC = "base_scan"
 BINS = 180
 DEEP = 100_000
@@ -72,7 +74,7 @@ class Base:
         commands = wire.reader(replace(command, quality=replace(command.quality, depth=DEEP)))
         odometry, teleop = wire.writer("odom"), wire.writer("cmd_vel_teleop")
         scans = wire.writer(replace(BY_NAME["scan"], name="its scan", wire=SCAN_TOPIC))
-        due_ns = time.monotonic_ns()
+        due_ns, noise = time.monotonic_ns(), np.random.default_rng(0)
         while not self._over.wait(max(0, due_ns - time.monotonic_ns()) / 1e9):
             now_ns, stamp_ns = time.monotonic_ns(), wall_ns()
             for message in commands.take():
@@ -86,7 +88,8 @@ class Base:
             motion = self.state.motion
             odometry.write(ros_odometry(stamp_ns, "odom", "base_link", motion.pose, motion.twist))
             if self.looks:
-                scan = Scan(stamp_ns, np.full(BINS, OPEN_M, np.float32), np.ones(BINS, bool))
+                ranges_m = (OPEN_M + NOISE_M * noise.standard_normal(BINS)).astype(np.float32)
+                scan = Scan(stamp_ns, ranges_m, np.ones(BINS, bool))
                 scans.write(ros_scan(stamp_ns, "base_link", scan, OPEN_M + 1.0))
             if self.operator is not None:
                 teleop.write(ros_twist(self.operator))
