@@ -51,7 +51,10 @@ class Installer:
     say: Callable[[str], None]
 
     def do(self, steps: tuple[Step, ...]) -> None:
-        """Do the steps. Raises InputError, the service as it was; or NotReadyError, the old version in force again."""
+        """Do the steps. Raises InputError, the service as it was; or NotReadyError, the old version in force again.
+
+        Whatever else ends it, EndedError above all, the old version is in force again too, unless the switch was done.
+        """
         with contextlib.ExitStack() as trial:
             for step in steps:
                 self.say(line(step, self.order, self.found))
