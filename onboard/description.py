@@ -17,6 +17,7 @@ from onboard.policies import REACTIVE
 from onboard.pretrained import model_path
 from onboard.robot import Robot
 from onboard.scan import Rig, Scanner, build_rig
+from onboard.view_from import with_least
 
 Scanners = tuple[Scanner, Scanner | None]
 """Of the policy's scan, and of the limits' where that is another one."""
@@ -29,7 +30,7 @@ def robot_of(config: Config, scanners: Scanners, plant: Plant, policy: Policy, z
 
 def build_rigs(config: Config, mounts: Mounts) -> tuple[Rig, Rig | None]:
     """Return the cameras for the policy's scan and those for the limits', None when they are the same."""
-    own = config.limits_scan
+    own, mounts = config.limits_scan, with_least(mounts, config.cameras)
     rig = build_rig(_chosen(mounts, config.scan, "scan"), config.scan)
     return rig, None if own is None else build_rig(_chosen(mounts, own, "limits_scan"), own)
 

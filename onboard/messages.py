@@ -76,11 +76,13 @@ class Scan:
     stamp_ns: capture time of the oldest frame used, monotonic [ns]; the arrival of one that came ready-made
     ranges_m: (180,) float32; bin i covers [-180 + 2i, -180 + 2i + 2) deg; inf where nothing was seen [m]
     seen:     (180,) bool; False where no working camera looks
+    from_m:   (180,) float32, the range from which on what stands in a bin is seen (`view_from.py`); None is from 0 on
     """
 
     stamp_ns: int
     ranges_m: npt.NDArray[np.float32]
     seen: npt.NDArray[np.bool_]
+    from_m: npt.NDArray[np.float32] | None = None
 
 
 @dataclass(frozen=True, slots=True)

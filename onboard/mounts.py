@@ -13,7 +13,7 @@ from pydantic import Field, ValidationError, field_validator
 
 from onboard.errors import ConfigError
 from onboard.geometry import rotation_from_quaternion
-from onboard.toml_file import Finite, Positive, Section, read_toml, validation_line
+from onboard.toml_file import Finite, NonNegative, Positive, Section, read_toml, validation_line
 
 QUATERNION_TOLERANCE = 1e-3
 
@@ -21,6 +21,7 @@ QUATERNION_TOLERANCE = 1e-3
 class MountTable(Section):
     """One camera as the file states it. Translation and rotation take optical-frame points to the base frame.
 
+    least_m:    nearer than this, along its view, a depth camera returns nothing (`view_from.py`)
     calibrated: the day on which this was measured, for `onboard doctor`
     """
 
@@ -32,6 +33,7 @@ class MountTable(Section):
     cx: Finite
     cy: Finite
     depth_scale_m: Positive = 0.001
+    least_m: NonNegative = 0.0
     translation_m: tuple[Finite, Finite, Finite]
     rotation_xyzw: tuple[Finite, Finite, Finite, Finite]
     calibrated: date | None = None
@@ -63,6 +65,7 @@ class Mount:
     depth_scale_m:    metres a depth unit
     base_from_camera: (4, 4) transform of optical-frame points (z forward, x right, y down) to the base frame
     rotation_xyzw:    its rotation as the file states it, normalised
+    least_m:          depth below which it returns nothing; 0 where the file does not say
     """
 
     name: str
@@ -76,6 +79,7 @@ class Mount:
     depth_scale_m: float
     base_from_camera: npt.NDArray[np.float64]
     rotation_xyzw: tuple[float, float, float, float]
+    least_m: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,4 +132,5 @@ def _mount(name: str, row: MountTable) -> Mount:
         depth_scale_m=row.depth_scale_m,
         base_from_camera=transform,
         rotation_xyzw=(x, y, z, w),
+        least_m=row.least_m,
     )

@@ -1,7 +1,9 @@
 """What was seen near the robot a moment ago and stands where no camera looks now. Pure: scan and pose in, places out.
 
 A robot that goes past a post with a camera that is gone, or backs between two of them, has seen the post before: the
-front camera did. It stands still where it was seen until a camera looks there again, or for `remember_s`.
+front camera did. It stands still where it was seen until a camera looks there again, or for `remember_s`. So does one
+that the robot has come so near to that its cameras return nothing from it (`Scan.from_m`): only what is seen there, or
+nearer, takes its place.
 """
 
 from __future__ import annotations
@@ -24,6 +26,8 @@ MOST = 1000
 """Places that are remembered at most; beyond them the longest known are forgotten first."""
 AHEAD: npt.NDArray[np.bool_] = np.abs(zones.BIN_CENTERS_RAD) <= zones.LEAD_RAD + zones.FLANK_RAD
 """The bins in which the limits want a camera to look when the robot goes ahead."""
+SAME_M = 0.05
+"""What is seen so little behind a place is what stands there."""
 NOWHERE: Points = np.empty((0, 2), np.float64)
 
 
@@ -63,7 +67,7 @@ def advance(nearby: Nearby, scan: Scan, pose: Pose, now_ns: int, remember_ns: in
     places_m, seen_ns = nearby.places_m, nearby.seen_ns
     if scan.stamp_ns != nearby.scan_ns:
         then = pose_at(track, scan.stamp_ns)
-        old = ~_judged(scan)[_bins(_from(then, places_m))]
+        old = ~_judged(scan, _from(then, places_m))
         found = _near(scan, then)
         places_m = np.concatenate([places_m[old], found])[-MOST:]
         seen_ns = np.concatenate([seen_ns[old], np.full(len(found), scan.stamp_ns)])[-MOST:]
@@ -74,18 +78,18 @@ def advance(nearby: Nearby, scan: Scan, pose: Pose, now_ns: int, remember_ns: in
 def around(nearby: Nearby, scan: Scan, pose: Pose) -> Around:
     """Return the scan and the remembered places where it does not look. pose: of the base now, by the odometry."""
     places_m = _from(pose, nearby.places_m)
-    return Around(scan, places_m[~_in_view(scan, places_m)])
+    return Around(scan, places_m[~(zones.looked(scan)[_bins(places_m)] & _told(scan, places_m))])
 
 
 def filled(scan: Scan, out_of_view: Points) -> Scan:
-    """Return the scan for the policy: ahead, where no camera looks, the ranges of what was seen there before.
+    """Return the scan for the policy: ahead, where no camera looks or not so near, what was seen there before.
 
     Behind, it stays what it is on every drive, by which policies are trained: nothing.
     """
     if len(out_of_view) == 0:
         return scan
     bins = bins_of(out_of_view[:, 0], out_of_view[:, 1])
-    ahead = AHEAD[bins] & ~zones.looked(scan)[bins]
+    ahead = AHEAD[bins] & ~(zones.looked(scan)[bins] & _told(scan, out_of_view))
     ranges_m, seen = scan.ranges_m.copy(), scan.seen.copy()
     np.minimum.at(ranges_m, bins[ahead], _distances_m(out_of_view[ahead]).astype(np.float32))
     seen[bins[ahead]] = True
@@ -108,19 +112,22 @@ def _from(pose: Pose, places_m: Points) -> Points:
     return seen
 
 
-def _judged(scan: Scan) -> npt.NDArray[np.bool_]:
-    """Return (180,) of which bins a scan says what stands there: looked at, but for an empty one at the view's edge.
+def _judged(scan: Scan, points: Points) -> npt.NDArray[np.bool_]:
+    """Return (n,) of which points a scan says whether they stand: in bins looked at, but for an empty one at the edge.
 
     There one hole in an image is the whole bin, and the next scan may have it out of view.
     """
     looked = zones.looked(scan)
     inside: npt.NDArray[np.bool_] = looked & np.roll(looked, 1) & np.roll(looked, -1)
-    return inside | (looked & np.isfinite(scan.ranges_m))
+    bins = inside | (looked & np.isfinite(scan.ranges_m))
+    return bins[_bins(points)] & _told(scan, points)
 
 
-def _in_view(scan: Scan, points: Points) -> npt.NDArray[np.bool_]:
-    looks: npt.NDArray[np.bool_] = zones.looked(scan)[_bins(points)]
-    return looks
+def _told(scan: Scan, points: Points) -> npt.NDArray[np.bool_]:
+    """Return (n,) which points are so far that they would be seen, or have something seen at them or before them."""
+    bins, away_m = _bins(points), _distances_m(points)
+    far: npt.NDArray[np.bool_] = away_m >= (0.0 if scan.from_m is None else scan.from_m[bins])
+    return far | (scan.ranges_m[bins] <= away_m + SAME_M)
 
 
 def _bins(points: Points) -> npt.NDArray[np.intp]:

@@ -17,6 +17,7 @@ from onboard.kernels import EDGE_M, bins_of, lower_ranges, planar
 from onboard.messages import BINS, DepthFrame, Inputs, Pose, Scan
 from onboard.mounts import Mount, Mounts
 from onboard.track import Track, followed, pose_at
+from onboard.view_from import sees_from
 
 Ranges = npt.NDArray[np.float32]
 
@@ -29,12 +30,14 @@ NOT_HEARD = Scan(0, np.full(BINS, np.inf, dtype=np.float32), np.zeros(BINS, dtyp
 class CameraView:
     """One camera as the fusion needs it.
 
-    looks: (180,) bool, the bins of `looked_at`
-    floor: where it expects the floor, None where drop-offs are not looked for
+    looks:  (180,) bool, the bins of `looked_at`
+    from_m: (180,) of `sees_from`
+    floor:  where it expects the floor, None where drop-offs are not looked for
     """
 
     mount: Mount
     looks: npt.NDArray[np.bool_]
+    from_m: Ranges
     floor: FloorView | None = None
 
 
@@ -55,6 +58,15 @@ class Rig:
             return inputs.scans.get(self.section.topic, NOT_HEARD), memory
         frames = {name: frame for name, frame in inputs.depth.items() if name in self.views}
         return fuse(frames, inputs.now_ns, pose, memory, self)
+
+    def sees_from(self, seen: npt.NDArray[np.bool_]) -> Ranges:
+        """Return (180,) from which range on [m] the cameras at work see what stands in a bin, inf where none looks.
+
+        seen: (180,) bool of the scan. A camera is at work when all bins that it looks into are seen: what a recording
+              knows too. One that is down and looks only where others do passes for one at work.
+        """
+        at_work = [view.from_m for view in self.views.values() if not (view.looks & ~seen).any()]
+        return np.minimum.reduce(at_work, initial=np.inf) if at_work else np.full(BINS, np.inf, np.float32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +114,8 @@ def build_rig(mounts: Mounts, section: ScanSection) -> Rig:
     """Return what `fuse` needs of the robot; takes a fraction of a second, so it is done at load."""
     floors = floor_views(mounts.depth, section.drop_m, section.far_m)
     views = {
-        name: CameraView(mount, looked_at(mount, section), floors.get(name)) for name, mount in mounts.depth.items()
+        name: CameraView(mount, looked_at(mount, section), sees_from(mount, section), floors.get(name))
+        for name, mount in mounts.depth.items()
     }
     return Rig(section, views, np.array(section.body_boxes_m, dtype=np.float64).reshape(-1, 6))
 
@@ -151,7 +164,7 @@ def fuse(
         seen |= view.looks
     seen |= np.isfinite(ranges_m)
     stamp_ns = min((frame.stamp_ns for frame in frames.values()), default=memory.stamp_ns)
-    return Scan(stamp_ns, ranges_m, seen), ScanMemory(stamp_ns, cameras, track)
+    return Scan(stamp_ns, ranges_m, seen, rig.sees_from(seen)), ScanMemory(stamp_ns, cameras, track)
 
 
 def fitting_view(rig: Rig, name: str, frame: DepthFrame) -> CameraView:

@@ -50,6 +50,13 @@ def test_depth_scale_and_serial_may_be_left_out(tmp_path: Path) -> None:
     assert (mount.depth_scale_m, mount.serial) == (0.001, "")
 
 
+def test_the_least_distance_is_what_the_file_states(tmp_path: Path) -> None:
+    assert load_mounts(write(tmp_path, table(least_m="0.17"))).depth["front"].least_m == 0.17
+    assert load_mounts(write(tmp_path, table())).depth["front"].least_m == 0.0
+    with pytest.raises(ConfigError, match=r"cameras\.front\.least_m"):
+        load_mounts(write(tmp_path, table(least_m="-0.1")))
+
+
 def test_a_slightly_rounded_quaternion_is_normalised(tmp_path: Path) -> None:
     mount = load_mounts(write(tmp_path, table(rotation_xyzw="[-0.5002, 0.5002, -0.5002, 0.5002]"))).depth["front"]
     assert np.linalg.norm(mount.rotation_xyzw) == pytest.approx(1.0, abs=1e-15)

@@ -107,6 +107,43 @@ def test_an_empty_bin_at_the_edge_of_the_view_says_nothing(what: str, scan: Scan
     assert len(nearby.places_m) == places
 
 
+FROM_M = 0.6
+FAR = on_bin(21.0, 0.7)
+
+#   what                                    place  the second scan there                            remembered, unseen
+TOO_NEAR = [
+    ("nothing comes back from it",          POST,  scan_of(stamp_ns=2 * TICK_NS),                       1, 1),
+    ("the wall behind it, seen past it",    POST,  scan_of(on_bin(21.0, 3.0), stamp_ns=2 * TICK_NS),    1, 1),
+    ("something else, well behind it",      POST,  scan_of(on_bin(21.0, 0.58), stamp_ns=2 * TICK_NS),   2, 1),
+    ("it is seen after all",                POST,  scan_of(on_bin(21.0, 0.51), stamp_ns=2 * TICK_NS),   1, 0),
+    ("something before it",                 POST,  scan_of(on_bin(21.0, 0.3), stamp_ns=2 * TICK_NS),    1, 0),
+    ("beyond it, and gone",                 FAR,   scan_of(stamp_ns=2 * TICK_NS),                       0, 0),
+    ("beyond it, what is behind is seen",   FAR,   scan_of(on_bin(21.0, 3.0), stamp_ns=2 * TICK_NS),    0, 0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("what", "place", "scan", "places", "unseen"), TOO_NEAR, ids=[row[0] for row in TOO_NEAR])
+def test_nearer_than_cameras_see_an_empty_bin_says_nothing(
+    what: str, place: tuple[float, float], scan: Scan, places: int, unseen: int
+) -> None:
+    scan = replace(scan, from_m=np.full(BINS, FROM_M, np.float32))
+    nearby = after((scan_of(place), ORIGIN), (scan, ORIGIN))
+    assert (len(nearby.places_m), len(around(nearby, scan, ORIGIN).out_of_view)) == (places, unseen)
+
+
+def test_once_the_robot_has_backed_off_it_is_seen_that_it_is_gone() -> None:
+    scans = [replace(scan_of(stamp_ns=n * TICK_NS), from_m=np.full(BINS, FROM_M, np.float32)) for n in (2, 3)]
+    assert len(after((scan_of(POST), ORIGIN), (scans[0], ORIGIN)).places_m) == 1
+    assert len(after((scan_of(POST), ORIGIN), (scans[1], Pose(-0.2, 0.0, 0.0))).places_m) == 0
+
+
+def test_the_policy_is_shown_what_is_too_near_for_its_cameras() -> None:
+    scan = replace(scan_of(), from_m=np.full(BINS, FROM_M, np.float32))
+    index = int((21.0 + 180.0) / 2.0)
+    assert filled(scan, np.array([POST])).ranges_m[index] == pytest.approx(0.5)
+    assert np.isinf(filled(scan, np.array([FAR])).ranges_m).all()
+
+
 def test_what_is_in_view_is_the_scans_to_say() -> None:
     nearby = after((scan_of(POST), ORIGIN))
     assert len(nearby.places_m) == 1

@@ -26,7 +26,8 @@ def test_by_default_both_are_one_and_the_same() -> None:
 
 def test_the_limits_look_at_their_own_cameras_and_the_policy_at_its_own() -> None:
     policy = Puppet(FORWARD)
-    bench = Bench(policy, scan={"cameras": ["rear"]}, limits_scan={"cameras": FRONTAL}).driving()
+    scans = {"scan": {"cameras": ["rear"]}, "limits_scan": {"cameras": FRONTAL}}
+    bench = Bench(policy, **scans, limits={"remember_s": 0.0}).driving()
     assert bench.tick().command == AHEAD, "that the policy does not look ahead is its own affair"
     bench.wall("front", NEAR_MM)
     tick = bench.seconds(0.5)[-1]

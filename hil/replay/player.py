@@ -150,4 +150,5 @@ class RecordedScanner:
         if self.ready_made or not self.hindrance(tick):
             return self._rig.scan(inputs, pose, memory)
         recorded = tick.limits_scan if self._limits else tick.scan
+        recorded = replace(recorded, from_m=self._rig.sees_from(recorded.seen))
         return recorded, replace(memory, stamp_ns=recorded.stamp_ns)

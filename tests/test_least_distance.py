@@ -1,0 +1,90 @@
+"""A drive up to what cameras saw from afar and do not see near by: the robot stands before it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import runtime_bench
+from runtime_bench import MOUNTS, Bench, Puppet, commands
+
+from onboard.config import Config
+from onboard.contract import ACTIONS
+from onboard.description import build_rigs
+from onboard.messages import Pose, Twist
+from onboard.mounts import Mount
+
+RADIUS_M = Config().robot.footprint_radius_m
+POST_M, LOW_M, TALL_M = 0.04, 0.25, 2.0
+"""Half the post's width, and the heights of a low one and a tall one."""
+WALL_MM = 4000
+
+
+def image_of(camera: Mount, pose: Pose, post: tuple[float, float], height_m: float, least_m: float) -> np.ndarray:
+    """Return what a depth camera sees of a post before a far wall, 0 where it is nearer than its least distance."""
+    c, s = math.cos(pose.yaw_rad), math.sin(pose.yaw_rad)
+    dx, dy = post[0] - pose.x_m, post[1] - pose.y_m
+    away = np.array([c * dx + s * dy, c * dy - s * dx]) - camera.base_from_camera[:2, 3]
+    v, u = np.indices((camera.height, camera.width)).reshape(2, -1)
+    optical = np.stack([(u - camera.cx) / camera.fx, (v - camera.cy) / camera.fy, np.ones(u.size)])
+    rays = camera.base_from_camera[:3, :3] @ optical
+    depth_m = (rays[:2] * away[:, None]).sum(0) / (rays[:2] ** 2).sum(0)
+    aside_m = np.hypot(*(away[:, None] - depth_m * rays[:2]))
+    z_m = camera.base_from_camera[2, 3] + depth_m * rays[2]
+    hit = (aside_m <= POST_M) & (depth_m > 0.0) & (z_m <= height_m) & (z_m >= 0.0)
+    seen_mm = np.where(depth_m >= least_m, depth_m * 1000.0, 0.0)
+    return np.where(hit, seen_mm, WALL_MM).astype(np.uint16).reshape(camera.height, camera.width)
+
+
+def nearest_m(
+    bench: Bench, post: tuple[float, float], height_m: float, least_m: float, seconds: float = 12.0
+) -> tuple[float, float]:
+    """Return how near the footprint came to the post on a drive, and the greatest speed within 0.1 m of it."""
+    gaps, speeds = [], []
+    bench.ask(30.0, 0.0)
+    for _ in range(round(30.0 * seconds)):
+        bench.images.update(
+            {name: image_of(one, bench.pose, post, height_m, least_m) for name, one in MOUNTS.depth.items()}
+        )
+        (command,) = commands(bench.ticks(1))
+        gaps.append(math.hypot(post[0] - bench.pose.x_m, post[1] - bench.pose.y_m) - RADIUS_M - POST_M)
+        speeds.append(command.v_mps if gaps[-1] < 0.1 else 0.0)
+    return min(gaps), max(speeds)
+
+
+def bench_of(monkeypatch: pytest.MonkeyPatch, least_m: float, twist: Twist) -> Bench:
+    depth = {name: replace(one, least_m=least_m) for name, one in MOUNTS.depth.items()}
+    rigs = build_rigs(Config(), replace(MOUNTS, depth=depth))
+    monkeypatch.setattr(runtime_bench, "rigs_of", lambda _: rigs)
+    return Bench(Puppet(ACTIONS.index(twist)), recovery={"blocked_s": 60.0})
+
+
+@pytest.mark.parametrize("height_m", [TALL_M, LOW_M], ids=["tall", "low, a wall behind it"])
+@pytest.mark.parametrize("speed_mps", [0.3, 0.6, 1.0])
+@pytest.mark.parametrize("least_m", [0.1, 0.17, 0.28, 0.52])
+def test_it_stands_before_what_is_too_near_to_be_seen(
+    monkeypatch: pytest.MonkeyPatch, least_m: float, speed_mps: float, height_m: float
+) -> None:
+    bench = bench_of(monkeypatch, least_m, Twist(speed_mps, 0.0))
+    gap_m, near_mps = nearest_m(bench, (2.0, 0.0), height_m, least_m)
+    assert gap_m > 0.0
+    assert near_mps <= 0.4, "it can stop within the tenth of a metre, less the margin"
+
+
+#   twist              a post that one camera sees first
+ARCS = [
+    (Twist(1.0, 1.0),  (1.23, 1.03)),
+    (Twist(1.0, 2.0),  (0.64, 0.77)),
+    (Twist(0.6, 1.0),  (0.75, 0.27)),
+    (Twist(0.6, 1.0),  (0.82, 0.57)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("twist", "post"), ARCS)
+def test_on_an_arc_it_does_not_drive_into_what_has_come_between_two_views(
+    monkeypatch: pytest.MonkeyPatch, twist: Twist, post: tuple[float, float]
+) -> None:
+    gap_m, _ = nearest_m(bench_of(monkeypatch, 0.1, twist), post, TALL_M, 0.1, seconds=6.5)
+    assert gap_m > 0.0
