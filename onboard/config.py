@@ -105,12 +105,17 @@ class ScanSection(Section):
 
 
 class OdometrySection(Section):
-    """Integration of wheel motion. What is believed of the wheels and of the external localisation."""
+    """Integration of wheel motion. What is believed of the wheels and of the external localisation.
+
+    judge_late: odometry counts as so much older as it came later, by its stamps, than the quickest so far; not for a
+                base whose clock does not keep real time
+    """
 
     input: Literal["dds", "serial"] = "dds"
     source: Literal["twist", "pose"] = "twist"
     serial_port: str = "/dev/base"
     stale_ms: Positive = 200.0
+    judge_late: bool = True
     max_gap_ms: Positive = 500.0
     max_speed_mps: Positive = 3.0
     max_yaw_rate_radps: Positive = 10.0

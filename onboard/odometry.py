@@ -15,6 +15,9 @@ the increment of the base's own pose, and the twist is only reported.
                                     clock: the state goes on from there without motion and forgets its history. It is
                                     fresh again with the next message that goes on: of a clock that runs backward
                                     nothing is integrated, and the limits must see that it is stale
+    late                            integrated, but it makes the odometry fresh only as of when it would have come, had
+                                    it been as quick as the quickest (`lateness.py`): where the robot was is not where
+                                    it is, and the limits must see that it is stale
     not finite, or beyond a limit   refused with a reason and counted; nothing moves. After an impossible jump of the
                                     base's own pose the next increment counts from where it jumped to
 """
@@ -30,6 +33,7 @@ import numpy.typing as npt
 
 from onboard.config import OdometrySection
 from onboard.geometry import IDENTITY, between, compose, distance, interpolate, wrap
+from onboard.lateness import Quickest, lateness
 from onboard.messages import STOP, Motion, OdometryMessage, Pose, Twist
 from onboard.scheduler import NS_PER_S
 
@@ -74,7 +78,9 @@ class OdometryState:
     twist:       newest body twist
     stamp_ns:    stamp of the newest message taken, sender's clock; None before the first
     arrival_ns:  its arrival, monotonic; ignored and refused messages do not change it
-    fresh_ns:    arrival of the newest message that was the first or went on, by which staleness is judged
+    fresh_ns:    arrival of the newest message that was the first or went on, less `late_ns`; judges staleness
+    late_ns:     how much later it came than the quickest one of the same clock; 0 where that is not judged
+    quickest:    that one
     covariance:  (3, 3) of x, y, yaw in the odom frame since the first message [m^2, m rad, rad^2]
     travelled_m: length of the path so far
     moving_s:    time in motion so far, the measure of the noise
@@ -89,6 +95,8 @@ class OdometryState:
     stamp_ns: int | None = None
     arrival_ns: int | None = None
     fresh_ns: int | None = None
+    late_ns: int = 0
+    quickest: Quickest | None = None
     covariance: Covariance = field(default_factory=lambda: np.zeros((3, 3)))
     travelled_m: float = 0.0
     moving_s: float = 0.0
@@ -158,12 +166,12 @@ def advance(state: OdometryState, message: OdometryMessage, section: OdometrySec
     if reason:
         return replace(state, refused=state.refused + 1, refusal=f"odometry refused: {reason}")
     if state.stamp_ns is None:
-        return _restarted(replace(state, pose=message.pose or IDENTITY, messages=1), message)
+        return _restarted(_timed(replace(state, pose=message.pose or IDENTITY, messages=1), message, section), message)
     if message.stamp_ns == state.stamp_ns:
         return replace(state, repeats=state.repeats + 1)
     if message.stamp_ns < state.stamp_ns:
-        return _backward(state, message, state.stamp_ns - message.stamp_ns)
-    return _forward(state, message, message.stamp_ns - state.stamp_ns, section)
+        return _backward(state, message, state.stamp_ns - message.stamp_ns, section)
+    return _forward(_timed(state, message, section), message, message.stamp_ns - state.stamp_ns, section)
 
 
 def at(state: OdometryState, stamp_ns: int) -> Sample | None:
@@ -212,14 +220,20 @@ def _refusal(message: OdometryMessage, section: OdometrySection) -> str:
     return ""
 
 
+def _timed(state: OdometryState, message: OdometryMessage, section: OdometrySection) -> OdometryState:
+    """Return the state with how late the message came."""
+    late_ns, quickest = lateness(state.quickest, message.stamp_ns, message.arrival_ns)
+    return replace(state, late_ns=late_ns if section.judge_late else 0, quickest=quickest)
+
+
 def _restarted(state: OdometryState, message: OdometryMessage) -> OdometryState:
-    """Return the state taken up at the message, without motion."""
+    """Return the state taken up at the message, of which is known how late it came, without motion."""
     started = replace(
         state,
         twist=message.twist,
         stamp_ns=message.stamp_ns,
         arrival_ns=message.arrival_ns,
-        fresh_ns=message.arrival_ns,
+        fresh_ns=message.arrival_ns - state.late_ns,
         base_pose=message.pose,
         backward_in_row=0,
         history=(),
@@ -227,18 +241,18 @@ def _restarted(state: OdometryState, message: OdometryMessage) -> OdometryState:
     return replace(started, history=(Sample(message.stamp_ns, started.motion, started.moving_s),))
 
 
-def _backward(state: OdometryState, message: OdometryMessage, step_ns: int) -> OdometryState:
+def _backward(state: OdometryState, message: OdometryMessage, step_ns: int, section: OdometrySection) -> OdometryState:
     counted = replace(state, backward=state.backward + 1, backward_in_row=state.backward_in_row + 1)
     if counted.backward_in_row < BACKWARD_TO_REBASE and step_ns <= BACKWARD_STEP_NS:
         return counted
-    rebased = replace(counted, rebased=state.rebased + 1, messages=state.messages + 1)
-    return replace(_restarted(rebased, message), fresh_ns=state.fresh_ns)
+    rebased = replace(counted, rebased=state.rebased + 1, messages=state.messages + 1, quickest=None)
+    return replace(_restarted(_timed(rebased, message, section), message), fresh_ns=state.fresh_ns)
 
 
 def _forward(
     state: OdometryState, message: OdometryMessage, elapsed_ns: int, section: OdometrySection
 ) -> OdometryState:
-    """Return the state moved to the message's stamp."""
+    """Return the state moved to the stamp of the message, of which is known how late it came."""
     gap = elapsed_ns > section.max_gap_ms * NS_PER_MS
     if gap and state.arrival_ns is not None:
         elapsed_ns = min(elapsed_ns, max(0, message.arrival_ns - state.arrival_ns))
@@ -260,7 +274,7 @@ def _forward(
         twist=message.twist,
         stamp_ns=message.stamp_ns,
         arrival_ns=message.arrival_ns,
-        fresh_ns=message.arrival_ns,
+        fresh_ns=message.arrival_ns - state.late_ns,
         covariance=grown(state.covariance, state.pose, pose, moving_s),
         travelled_m=state.travelled_m + travelled_m,
         moving_s=state.moving_s + moving_s,

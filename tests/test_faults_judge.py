@@ -17,6 +17,7 @@ from hil.inbox import SimulatedInbox
 from hil.routes import Episode
 from onboard import limits, localization, mission, odometry, pilot
 from onboard.drivers import dds_camera, sender_clock
+from onboard.lateness import Quickest
 from onboard.messages import Pose, Twist
 from onboard.unchanged import UnchangedWatch
 
@@ -83,6 +84,11 @@ def taking_late_ones(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(sender_clock.SenderClock, "take", lambda self, stamp_ns, now_ns: 0)
 
 
+def taking_late_odometry(patch: pytest.MonkeyPatch) -> None:
+    """The monitor finds it by the rule of R5 alone: a message that arrives is new to it."""
+    patch.setattr(odometry, "lateness", lambda quickest, stamp_ns, now_ns: (0, Quickest(0, 0)))
+
+
 def taking_any_odometry(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(odometry, "_refusal", lambda message, section: "")
 
@@ -131,12 +137,14 @@ BROKEN: list[tuple[str, Patch, str, str]] = [
     ("repeated images",                 taking_repeats,       "image_frozen",           "never so: "),
     ("pictures that stay the same",     unwatched,            "image_stuck",            "never so: "),
     ("pictures that come late",         taking_late_ones,     "image_late",             "never so: "),
+    ("odometry that comes late",        taking_late_odometry, "odometry_late",          "never so: "),
     ("odometry that cannot be",         taking_any_odometry,  "odometry_too_fast",      "odometry that cannot be: "),
     ("outliers of localisation",        taking_any_fix,       "localization_jump_once", "where it believes to be "),
     ("decisions that are NaN",          taking_any_decision,  "engine_nan",             "it stands from tick "),
     ("misses",                          keeping_set_points,   "engine_slow",            "lost engine: "),
     ("half speed after a miss",         without_slowing,      "engine_slow",            "0.60 m/s are wanted "),
     ("giving up",                       never_giving_up,      "base_deaf",              'its state is "'),
+    ("giving up, wheels that stand",    never_giving_up,      "odometry_zero",          'its state is "'),
     ("the last stop",                   without_last_stop,    "drive_lost",             "the run ended without a stop"),
     ("cancel",                          keeping_cancelled,    "goal_lost",              "never so: stands"),
 ]  # fmt: skip

@@ -334,3 +334,38 @@ def test_a_clock_that_was_set_back_is_fresh_with_the_first_message_that_goes_on(
         state = advance(state, message((400 + 33 * number) * MS, arrival_ns=(1000 + 33 * number) * MS), SECTION)
         fresh.append(state.fresh_ns)
     assert fresh == [1000 * MS, 1000 * MS, 1000 * MS, 1132 * MS]
+
+
+#   name, (stamp, arrival) of messages [ms], fresh as of the last [ms], late by the last [ms]
+ARRIVALS = [
+    ("at an even pace", [(0, 5), (33, 38), (66, 71)], 71, 0),
+    ("one that took longer", [(0, 5), (33, 38), (66, 171)], 71, 100),
+    ("one that was quicker than all before", [(0, 5), (33, 36)], 36, 0),
+    ("a queue that is full", [(n * 33, n * 33 + 5 + 500 * (n > 5)) for n in range(20)], 632, 500),
+    ("a queue that empties", [(n * 33, n * 33 + 5 + 500 * (5 < n < 15)) for n in range(40)], 1292, 0),
+    ("a queue full through a gap", [(0, 5), (33, 38), (700, 1205)], 705, 500),
+    ("a clock set forward", [(0, 5), (5033, 38), (5066, 171)], 71, 100),
+    ("a clock set back, then late", [(9000, 5), (0, 38), (33, 71), (66, 204)], 104, 100),
+]
+
+
+@pytest.mark.parametrize(("name", "arrivals", "fresh_ms", "late_ms"), ARRIVALS, ids=[row[0] for row in ARRIVALS])
+def test_what_comes_late_is_as_old_as_its_stamp_says(
+    name: str, arrivals: list[tuple[int, int]], fresh_ms: float, late_ms: float
+) -> None:
+    said = [message(at_ms * MS, AHEAD, arrival_ns=arrival_ms * MS) for at_ms, arrival_ms in arrivals]
+    state = fed(*said)
+    assert state.late_ns == pytest.approx(late_ms * MS, abs=0.5 * MS)
+    assert state.fresh_ns == pytest.approx(fresh_ms * MS, abs=0.5 * MS)
+    assert state.arrival_ns == arrivals[-1][1] * MS
+    believed = fed(*said, section=OdometrySection(judge_late=False))
+    assert (believed.fresh_ns, believed.late_ns) == (arrivals[-1][1] * MS, 0)
+    assert believed.pose == state.pose, "late or not, the wheels have moved"
+
+
+def test_an_impossible_jump_makes_nothing_forgotten_of_how_quick_messages_can_be() -> None:
+    here, there = Pose(0.0, 0.0, 0.0), Pose(5.0, 0.0, 0.0)
+    jumped = fed(message(0, STOP, here), message(33 * MS, STOP, there, arrival_ns=538 * MS), section=BY_POSE)
+    assert jumped.refused == 1
+    assert jumped.late_ns == pytest.approx(500 * MS, abs=0.5 * MS)
+    assert jumped.fresh_ns == pytest.approx(38 * MS, abs=0.5 * MS)

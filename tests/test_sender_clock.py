@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onboard.drivers.sender_clock import DRIFT, SenderClock
+from onboard.drivers.sender_clock import SenderClock
+from onboard.lateness import DRIFT
 from onboard.scheduler import NS_PER_S
 
 MS = 1_000_000

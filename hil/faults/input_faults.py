@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
 from hil.faults.schedule import Injection
+from hil.faults.stream_faults import LATE_NS
 from onboard.drivers.ros_messages import header, ns_from_time
 from onboard.drivers.ros_types import Header, Image, LaserScan
 from onboard.geometry import compose
-from onboard.messages import Fix, GoalRequest, Inputs, OdometryMessage, Pose, Teleop, Twist
+from onboard.messages import STOP, Fix, GoalRequest, Inputs, OdometryMessage, Pose, Teleop, Twist
 from onboard.scheduler import NS_PER_S
 
 HOUR_NS = 3600 * NS_PER_S
@@ -85,6 +87,32 @@ def wheels_repeat() -> Injection:
         return replace(held[0], arrival_ns=message.arrival_ns)
 
     return Wheels(again)
+
+
+def wheels_zero() -> Injection:
+    """Return a base whose encoders stand: each message is a new one, and says that nothing moves."""
+    held: list[Pose | None] = []
+
+    def still(message: OdometryMessage, count: int) -> OdometryMessage:
+        held[:] = held or [message.pose]
+        return replace(message, pose=held[0], twist=STOP)
+
+    return Wheels(still)
+
+
+class LateWheels(Injection):
+    """What the wheels say arrives `LATE_NS` later, each message as it was sent."""
+
+    def __init__(self) -> None:
+        self._under_way: deque[OdometryMessage] = deque()
+
+    def inputs(self, inputs: Inputs) -> Inputs:
+        """Return inputs with the odometry that has been under way for long enough."""
+        self._under_way.extend(inputs.odometry)
+        arrived = []
+        while self._under_way and self._under_way[0].arrival_ns + LATE_NS <= inputs.now_ns:
+            arrived.append(replace(self._under_way.popleft(), arrival_ns=inputs.now_ns))
+        return replace(inputs, odometry=tuple(arrived))
 
 
 class ClockStep(Injection):
