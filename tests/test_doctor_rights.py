@@ -201,3 +201,15 @@ def test_a_part_that_cannot_be_looked_at(error: Exception, level: Level, words: 
     assert (one.part, one.level) == ("part", level)
     assert words in one.found
     assert one.remedy
+
+
+@NEEDS_ROOT
+def test_a_services_configuration_that_this_user_may_not_read_is_not_passed_over_for_the_default_one() -> None:
+    with open_folder() as folder:
+        (folder / "shut").mkdir(mode=0o700)
+        program = (
+            f"examine.INSTALLED = Path('{folder}/shut/onboard.toml')\nfound = examine.examine(None, 0.5)\n"
+            "print(found.exit_code, found.findings[0].found)"
+        )
+        said = by_nobody(f"{IMPORTS}\nfrom onboard.doctor import examine", program)
+        assert said == f"2 {folder}/shut/onboard.toml: cannot be read: Permission denied\n"
