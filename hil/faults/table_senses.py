@@ -40,6 +40,12 @@ AT_NEXT_SCAN = Must(
 )  # fmt: skip
 NO_SCAN = Must(During.STANDS, timeouts=(SCAN,), reasons=("stale_scan",), checks=(checks.no_contact,))
 
+SOON = {"recovery": {"blocked_s": 2.2, "backward_s": 1.0, "cool_down_s": 0.1}}
+"""So that a robot before something too near to be seen has backed off within the time in which it must go on."""
+
+FORGETFUL = {"limits": {"remember_s": 1.0}}
+"""So that places which noise has put where no camera looks are forgotten within that time."""
+
 SENSES: tuple[Fault, ...] = (
     # ---- cameras
     Fault(
@@ -77,17 +83,19 @@ SENSES: tuple[Fault, ...] = (
         lambda scene: image_faults.Painted(_all(scene), scene.mounts, 0.0), IMAGES,
     ),
     Fault(
-        "depth_near", "every pixel ahead is at 0.11 m", BLIND, "R9 of limits.py: the stop zone",
+        "depth_near", "every pixel ahead is at 0.11 m", BLIND,
+        "R9 of limits.py: the stop zone; then R20, until it has backed off",
         lambda scene: image_faults.Painted(_front(scene), scene.mounts, image_faults.NEAR_M), IMAGES,
+        sections=SOON,
     ),
     Fault(
         "depth_noise", "every pixel of all cameras is drawn from all that it can be",
         Must(
-            During.SLOWS, timeouts=(CAMERA,), reasons=("zone_stop", "zone_slow", "time_to_contact"),
+            During.SLOWS, timeouts=(CAMERA,), reasons=("zone_stop", "zone_slow", "time_to_contact", "remembered"),
             checks=(checks.mostly_stands, checks.no_contact), ahead=True,
         ),
         "R9 to R11 of limits.py: it stands before what is near, and creeps where noise leaves a gap",
-        lambda scene: image_faults.Noise(_all(scene), scene.seed), IMAGES,
+        lambda scene: image_faults.Noise(_all(scene), scene.seed), IMAGES, sections=FORGETFUL,
     ),
     Fault(
         "image_wrong_size", "the cameras ahead send images of half the size", BLIND,
