@@ -66,6 +66,10 @@ def odometry_raves() -> None:
     driving().odometry_fails("raves", Twist(nan, inf))
 
 
+def odometry_is_late() -> None:
+    driving().odometry_comes_late(300, 40)
+
+
 def all_pictures_freeze() -> None:
     driving().pictures_freeze(set(CAMERAS))
 

@@ -31,6 +31,7 @@ MEMORY_REACH_M = 1.45
 MOST = 500
 """A thousand places are remembered, the longest known are forgotten first."""
 FORBIDDEN = 100
+BELOW_M = 0.5
 
 
 def seen_points(scan: Scan) -> np.ndarray:
@@ -62,6 +63,17 @@ def on_the_floor(camera: str) -> np.ndarray:
     rays, position = rays_of(camera)
     down = np.where(rays[..., 2] < 0.0, -rays[..., 2], np.nan)
     return position[:2] + rays[..., :2] * (position[2] / down)[..., np.newaxis]
+
+
+@functools.cache
+def ending_floor(camera: str, from_m: float) -> np.ndarray:
+    """Return the image of a camera that sees, in place of the floor farther than `from_m`, one that lies deep below."""
+    rays, position = rays_of(camera)
+    with np.errstate(divide="ignore"):
+        depth_m = (position[2] + BELOW_M) / -rays[..., 2]
+    beyond = np.hypot(*np.moveaxis(on_the_floor(camera), -1, 0)) >= from_m
+    seen_m = np.where(beyond & (depth_m > 0.0) & (depth_m < 10.0), depth_m, 0.0)
+    return np.round(seen_m / MOUNTS.depth[camera].depth_scale_m).astype(np.uint16)
 
 
 def missing_floor(frames: Mapping[str, DepthFrame], drop_m: float) -> np.ndarray:

@@ -17,8 +17,9 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
-from runtime_bench import MOUNTS, MS, NEAR_MM, PLANT, Bench, Puppet, rigs_of
-from safety_places import on_the_floor, rays_of
+from runtime_bench import MS, NEAR_MM, PLANT, Bench, Puppet, rigs_of
+from safety_places import ending_floor
+from safety_under_way import UnderWay
 from safety_watch import Watch, must
 
 from onboard.config import Config, ZonesSection
@@ -34,7 +35,7 @@ NUMBERS = st.sampled_from((0.0, 0.05, 0.3, -0.3, 1.0, -1.0, 3.0, 1e9, nan, inf, 
 TWISTS = st.builds(Twist, NUMBERS, NUMBERS)
 POSES = st.builds(Pose, NUMBERS, NUMBERS, NUMBERS)
 SLOW_RAMPS = {"acceleration_mps2": 1.0, "angular_acceleration_radps2": 4.0}
-DROP_M, BELOW_M = 0.1, 0.5
+DROP_M = 0.1
 #   zones of the map: none, in force while localised, and required
 MAPS = ("none", "wanted", "required")
 #   variances that a fix states of x, y [m^2] and yaw [rad^2], and one covariance
@@ -68,17 +69,6 @@ def masks_of(kind: str) -> MapZones | None:
     return decode(text, ZonesSection(required=required), *numbers)
 
 
-@functools.cache
-def ending_floor(camera: str, from_m: float) -> np.ndarray:
-    """Return the image of a camera that sees, in place of the floor farther than `from_m`, one that lies deep below."""
-    rays, position = rays_of(camera)
-    with np.errstate(divide="ignore"):
-        depth_m = (position[2] + BELOW_M) / -rays[..., 2]
-    beyond = np.hypot(*np.moveaxis(on_the_floor(camera), -1, 0)) >= from_m
-    seen_m = np.where(beyond & (depth_m > 0.0) & (depth_m < 10.0), depth_m, 0.0)
-    return np.round(seen_m / MOUNTS.depth[camera].depth_scale_m).astype(np.uint16)
-
-
 class Driven(RuleBasedStateMachine):
     """Each rule changes what comes in, then lives a while."""
 
@@ -105,9 +95,10 @@ class Driven(RuleBasedStateMachine):
         self.frozen: dict[str, DepthFrame] = {}
         self.newest: dict[str, DepthFrame] = {}
         self.speed_limit_mps: float | None = None
-        self.sender_step_ns = 0
+        self.sender_step_ns, self.stepped = 0, False
         self.said: OdometryMessage | None = None
         self.mad: Twist | None = None
+        self.wheels = UnderWay()
         self.stated: np.ndarray | None = None
         self.bench.ask(30.0, 0.0)
         self.live(20)
@@ -119,6 +110,7 @@ class Driven(RuleBasedStateMachine):
             replace(message, stamp_ns=message.stamp_ns + self.sender_step_ns, twist=self.mad or message.twist)
             for message in inputs.odometry
         )
+        odometry = self.wheels.arrived(odometry, inputs.now_ns)
         if self.said is not None:
             odometry = (replace(self.said, arrival_ns=inputs.now_ns),)
         depth = {name: self.frozen.get(name, frame) for name, frame in inputs.depth.items()}
@@ -137,6 +129,9 @@ class Driven(RuleBasedStateMachine):
         tick = None
         for _ in range(ticks):
             self.watch.see(tick := self.bench.tick())
+            if self.said is None and not self.stepped:
+                overdue = self.wheels.overdue(tick.inputs.now_ns, self.bench.config)
+                must("late odometry", not overdue or tick.command == STOP, tick.command)
         return tick
 
     # ---- a drive, and what stands in its way
@@ -150,7 +145,7 @@ class Driven(RuleBasedStateMachine):
         """Everything that was wrong is right again, but for walls; the e-stop is released and a goal given."""
         self.bench.e_stop, self.bench.teleop, self.bench.stuck, self.bench.reports = False, None, False, True
         self.bench.images = {name: self.bench.images.get(name, image) for name, image in self.all_images.items()}
-        self.said, self.mad, self.policy.action = None, None, action
+        self.said, self.mad, self.policy.action, self.wheels.late_ns = None, None, action, 0
         self.frozen.clear()
         self.live(1)
         self.bench.ask(30.0, 0.0)
@@ -277,6 +272,12 @@ class Driven(RuleBasedStateMachine):
             self.said = OdometryMessage(now_ns, now_ns, self.bench.pose, STOP)
         self.live(12)
 
+    @rule(late_ms=st.sampled_from((0, 100, 400, 1000)), ticks=st.integers(1, 60))
+    def odometry_comes_late(self, late_ms: int, ticks: int) -> None:
+        """At its own pace, each message so long under way."""
+        self.wheels.late_ns = late_ms * MS
+        self.live(ticks)
+
     @rule(how=st.sampled_from(({"decision": None, "error": "no device"}, {"memory": None}, 90.0, 110.0, 400.0, 3000.0)))
     def the_engine_fails_or_is_slow(self, how: dict[str, Any] | float) -> None:
         number = self.bench.runtime.state.pilot.decisions + 1
@@ -290,6 +291,7 @@ class Driven(RuleBasedStateMachine):
     def clocks_step(self, slots: int, step_ms: int) -> None:
         """The loop is blocked for so many slots; the clock of the base that sends odometry steps."""
         self.sender_step_ns += step_ms * MS
+        self.stepped = self.stepped or step_ms != 0
         self.bench.skip(slots)
         self.live(5)
 

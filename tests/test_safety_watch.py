@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import safety_happenings as now
 
-from onboard import goals, keep_out, limits, localization, mission, nearby, pilot, recovery, scan, zones
+from onboard import goals, keep_out, limits, localization, mission, nearby, odometry, pilot, recovery, scan, zones
 from onboard.keep_out import ELSEWHERE
 from onboard.limits import Reason
 from onboard.messages import Twist
@@ -80,6 +80,7 @@ NO_E_STOP = _limit(lambda state, wanted, at, bounds: (state, wanted, replace(at,
 NO_LATCH = _limit(lambda state, wanted, at, bounds: (replace(state, e_stopped=False), wanted, at, bounds))
 NO_GOAL = _limit(lambda state, wanted, at, bounds: (state, wanted or Twist(0.3, 0.0), at, bounds))
 NEVER_STALE = [(limits, "_fresh", lambda *_: True)]
+NEVER_LATE = [(odometry, "lateness", lambda quickest, *_: (0, quickest))]
 NO_END = _no_end_of_a_drive()
 NEVER_LOST = [(pilot, "is_lost", lambda *_: False), (mission, "stop", lambda state, reason: state)]
 NO_LIMIT = [(limits, "_heeding", lambda state, _: state)]
@@ -111,6 +112,7 @@ ROWS: list[tuple[str, Callable[[], None], Patches]] = [
     ("latch",                   now.a_goal_is_given_while_it_is_pressed,            _goals_do_not_see_the_e_stop()),
     ("latch",                   now.a_goal_is_given_as_it_is_released,              _goals_do_not_see_the_e_stop()),
     ("stale odometry",          now.odometry_falls_silent,                          NEVER_STALE),
+    ("late odometry",           now.odometry_is_late,                               NEVER_LATE),
     ("stale scan",              now.all_pictures_freeze,                            NEVER_STALE),
     ("odometry that cannot be", now.odometry_raves,                                 NO_END),
     ("lost engine",             now.the_engine_fails,                               NO_END),
