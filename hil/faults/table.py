@@ -179,7 +179,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         "e_stop_sender_gone", "who pressed the e-stop is gone without a word",
         Must(During.STANDS, Then.STAYS, reasons=("e_stop",), state="stopped: e_stop"),
-        "drivers/dds.py, Alarm: a true whose writer is gone stays", process="e_stop",
+        "drivers/dds_alarm.py: a true whose writer is gone stays", process="e_stop",
     ),
     Fault(
         "speed_limit_nan", "the speed limit from outside is NaN", ON, "R19 of limits.py: refused",
