@@ -58,7 +58,7 @@ class Authority:
                 raise InputError(f"{folder / CA_KEY}: is not here; without it no members can be made")
             key = serialization.load_pem_private_key((folder / CA_KEY).read_bytes(), None)
             self._certificate = x509.load_pem_x509_certificate((folder / CA_CERTIFICATE).read_bytes())
-        except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as error:
+        except (OSError, ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion) as error:
             raise InputError(f"{folder}: no certificate authority: {' '.join(str(error).split())}") from error
         if not isinstance(key, ec.EllipticCurvePrivateKey):
             raise InputError(f"{folder / CA_KEY}: an elliptic curve key is wanted")
