@@ -12,6 +12,7 @@ PYTHON = "/usr/bin/python3"
 
 WENT_BACK, REFUSED = 1, 2
 FIRST, SECOND = "0.1.0", "0.2.0"
+BUSY = "another installation goes on"
 
 
 def install_words(*words: str | Path) -> list[str | Path]:
@@ -44,3 +45,11 @@ def one_line(done: subprocess.CompletedProcess[str]) -> str:
 def installer(process: subprocess.Popen[str]) -> int:
     """Return the process of the command itself: `nsenter` waits for it."""
     return int(Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()[0])
+
+
+def again(box: Machine, *words: str | Path) -> subprocess.CompletedProcess[str]:
+    """Install, as soon as what a killed installation has left running is over."""
+    done = install(box, *words)
+    while BUSY in done.stderr:
+        done = install(box, *words)
+    return done

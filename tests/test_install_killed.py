@@ -16,6 +16,7 @@ from installing import (
     FIRST,
     REFUSED,
     SECOND,
+    again,
     in_force,
     install,
     install_words,
@@ -32,8 +33,6 @@ pytestmark = [
     pytest.mark.skipif(bool(missing()), reason=missing() or "a systemd of its own"),
 ]
 
-BUSY = "another installation goes on"
-
 
 @pytest.fixture(scope="module")
 def box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
@@ -44,14 +43,6 @@ def box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("wheels")
-
-
-def again(box: Machine, *words: str | Path) -> subprocess.CompletedProcess[str]:
-    """Install, as soon as what a killed installation has left running is over."""
-    done = install(box, *words)
-    while BUSY in done.stderr:
-        done = install(box, *words)
-    return done
 
 
 def killed(box: Machine, path: Path, step: str, after_s: float) -> bool:

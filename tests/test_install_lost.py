@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from install_rig import LIMIT_S, Machine, environment, machine, missing, onboard, wheel
-from installing import FIRST, SECOND, WENT_BACK, in_force, install, install_words, one_line, overrides
+from installing import FIRST, SECOND, WENT_BACK, again, in_force, install, install_words, one_line, overrides
 from waiting import until
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "a systemd of its own")
@@ -33,7 +33,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def installed(box: Machine, wheels: Path) -> Machine:
     """The machine with the first version READY."""
-    done = install(box, wheel(wheels, FIRST))
+    done = again(box, wheel(wheels, FIRST))
     assert done.returncode == 0, done.stderr
     return box
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from mcap.reader import make_reader
 from replay_mutations import put_together, taken_apart
 from replay_rig import puppet, recorded, short_drive
 from typer.testing import CliRunner
@@ -59,11 +60,20 @@ def test_a_session_over_several_files_goes_on_from_file_to_file(files: list[Path
     assert [one.as_json()["sessions"][0]["part"] for one in answers] == [*range(len(files))]
 
 
+def within_a_chunk(file: Path) -> int:
+    """Return where in a file the messages of its middle chunk are; indices lie between chunks."""
+    with file.open("rb") as stream:
+        summary = make_reader(stream).get_summary()
+    assert summary is not None
+    chunk = summary.chunk_indexes[len(summary.chunk_indexes) // 2]
+    assert chunk.chunk_length > 4000
+    return chunk.chunk_start_offset + chunk.chunk_length // 2
+
+
 def test_a_file_that_is_missing_is_a_gap_and_one_that_is_torn_is_named(files: list[Path], tmp_path: Path) -> None:
     copies = [Path(shutil.copy(file, tmp_path)) for file in files]
     assert [one.gaps for one in replayed([copies[0], *copies[2:]])][1] == 1
-    content = copies[1].read_bytes()
-    middle = len(content) // 2
+    content, middle = copies[1].read_bytes(), within_a_chunk(copies[1])
     copies[1].write_bytes(content[:middle] + bytes(1000) + content[middle + 1000 :])
     first, torn, *others = replayed(copies)
     assert first.identical

@@ -43,7 +43,7 @@ FAULTS: tuple[Fault, ...] = (
             checks=(checks.backs_off_bounded, checks.no_contact),
         ),
         "R2 to R9 of recovery.py: for all that is known it is blocked; three tries, then it gives up",
-        lambda scene: input_faults.wheels_zero(), lasts_s=6.0, sections=OFTEN,
+        lambda scene: input_faults.wheels_zero(), needs=(Need.BASE,), lasts_s=6.0, sections=OFTEN,
     ),
     Fault(
         "odometry_jumps", "the base's own pose leaps by 2 m, and its twist is what is integrated", AT_HOME,

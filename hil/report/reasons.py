@@ -22,6 +22,7 @@ class Row(NamedTuple):
 REASONS: Mapping[str, Row] = {
     "none": Row("as wanted", FREE, "sent as it was wanted"),
     "idle": Row("idle", IDLE, "nothing is wanted: zero"),
+    "engine_lost": Row("engine lost", LOST, "decisions have been missing for too long: zero"),
     "e_stop": Row("e-stop", STOP, "the e-stop holds: zero"),
     "teleop": Row("operator", OPERATOR, "an operator drives"),
     "stale_odometry": Row("odometry lost", LOST, "no odometry, or an old one: zero"),
