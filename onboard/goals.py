@@ -1,7 +1,8 @@
 """Goals as somebody asks for them: one begins an episode, or is refused with the reason. Pure.
 
 The goal that is being driven to, asked for again, is no new one: the drive goes on, with its times and its tries. So
-who repeats a goal every second gets what who gives it once gets.
+who repeats a goal every second gets what who gives it once gets. One that is nearer to it than `SAME_M` is the same: by
+so little the estimate of the robot's place moves a goal that stays where it is in another frame.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from onboard.errors import InputError
 from onboard.geometry import distance
 from onboard.messages import GoalRequest, Inputs, Pose
 from onboard.robot import RobotState
+
+SAME_M = 0.05
 
 
 def judge(state: RobotState, request: GoalRequest, inputs: Inputs, config: Config) -> tuple[RobotState, str]:
@@ -46,9 +49,9 @@ def begin(state: RobotState, request: GoalRequest, inputs: Inputs, config: Confi
 
 
 def is_repeated(state: RobotState, request: GoalRequest, config: Config) -> bool:
-    """Return whether a goal is the one under way, within its tolerance. Raises InputError: it is no goal."""
+    """Return whether a goal is the one under way. Raises InputError: it is no goal."""
     known = state.mission.goal_xy_m
     if not state.mission.driving or state.start is None or known is None:
         return False
     asked = start.goal_in_start(request, state.start, state.wheels, state.localization, config.goal, config.dds)
-    return distance(Pose(*asked, 0.0), Pose(*known, 0.0)) <= config.goal.tolerance_m
+    return distance(Pose(*asked, 0.0), Pose(*known, 0.0)) <= SAME_M

@@ -28,7 +28,7 @@ from onboard.config import ZonesSection
 from onboard.errors import InputError
 from onboard.geometry import apply, compose, inverse
 from onboard.kernels import bins_of, planar
-from onboard.localization import LocalizationState, localised
+from onboard.localization import LocalizationState, localised, tracked
 from onboard.map_image import (
     MAX_CELLS,
     MAX_COORDINATE_M,
@@ -114,17 +114,20 @@ def load_zones(section: ZonesSection, v_max_mps: float, footprint_radius_m: floa
 
 
 def zone_of(masks: MapZones | None, localization: LocalizationState) -> Zone:
-    """Return what the masks say of where the robot is."""
+    """Return what the masks say of where the robot is, by the newest estimate that was believed.
+
+    Where zones are required it is held while that is contradicted.
+    """
     base = localization.map_from_base
     if masks is None:
         return ELSEWHERE
-    if base is None or not localised(localization):
+    if base is None or not tracked(localization):
         return Zone(held=masks.required)
-    edge_m, within = NOWHERE, False
+    edge_m, within = NOWHERE, masks.required and not localised(localization)
     if masks.keep_out is not None:
         rows, columns = masks.keep_out.window(base, REACH_M)
         edge_m = masks.keep_out.centres_m(base, np.argwhere(masks.edge[rows, columns]), (rows.start, columns.start))
-        within = bool((masks.keep_out.percent[masks.keep_out.window(base, 0.0)] == OCCUPIED).any())
+        within = within or bool((masks.keep_out.percent[masks.keep_out.window(base, 0.0)] == OCCUPIED).any())
     return Zone(True, edge_m, within, _limit_mps(masks, base))
 
 

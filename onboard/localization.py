@@ -180,11 +180,17 @@ def measurement_noise(fix: Fix, section: OdometrySection) -> Covariance:
 
 
 def localised(state: LocalizationState) -> bool:
-    """Return whether the base's place in the map is known well enough to take goals there.
+    """Return whether the base's place in the map is known well enough to take goals there: nothing contradicts it."""
+    return tracked(state) and state.rejected_in_row < OUTLIERS_TO_DOUBT
 
-    Age alone does not end it: localisation is silent while the robot stands still, and standing adds no error.
+
+def tracked(state: LocalizationState) -> bool:
+    """Return whether the filter knows the base's place in the map well enough, by its own covariance.
+
+    Age alone does not end it: localisation is silent while the robot stands still, and standing adds no error. Nor do
+    fixes that contradict it: what was believed last is still the best that is known, for the zones of the map.
     """
-    if state.map_from_base is None or state.covariance is None or state.rejected_in_row >= OUTLIERS_TO_DOUBT:
+    if state.map_from_base is None or state.covariance is None:
         return False
     sd_x, sd_y, sd_yaw = np.sqrt(np.diag(state.covariance)[:3])
     return bool(max(sd_x, sd_y) <= LOCALISED_SD_M and sd_yaw <= LOCALISED_SD_RAD)

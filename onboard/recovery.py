@@ -15,7 +15,7 @@ R11  the end of a try asks for a reset of the policy's memory
 R12  time that goes backward ends a try, and starts the time blocked and the cool-down anew
 R13  the override is exactly (-backward_mps, 0) during a try, zero after giving up, and None otherwise
 R14  a new goal ends a try and a giving up, and nothing else: tries, time blocked and cool-down stay, so that goals that
-     follow each other do not make the backing endless
+     follow each other do not make the backing endless. After a giving up the time blocked starts anew
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def _try(state: RecoveryState, situation: Situation, section: RecoverySection, n
     tries_ns = tuple(began_ns for began_ns in state.tries_ns if now_ns - began_ns < section.window_s * NS_PER_S)
     if len(tries_ns) >= section.tries:
         reason = f"blocked: {len(tries_ns)} recoveries in {section.window_s:g} s failed"
-        return replace(state, gave_up=reason), STOP, Event.GAVE_UP
+        return replace(state, gave_up=reason, blocked_ns=None), STOP, Event.GAVE_UP
     state = replace(state, tries_ns=(*tries_ns, now_ns), blocked_ns=None)
     if situation.rear_free_m < section.rear_clearance_m + way_m(section):
         return replace(state, ended_ns=now_ns), None, Event.REAR_NOT_FREE

@@ -166,7 +166,7 @@ class Runtime:
     def _zone(self, before: RobotState, state: RobotState) -> Zone:
         """Return what the map says of this place, and tell when its zones come into force or go out of it."""
         zone = keep_out.zone_of(self._robot.zones, state.localization)
-        if self._robot.zones is not None and zone.in_force != localization.localised(before.localization):
+        if self._robot.zones is not None and zone.in_force != localization.tracked(before.localization):
             self._journal.note("map_zones", in_force=zone.in_force)
         return zone
 

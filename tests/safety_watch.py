@@ -65,11 +65,11 @@ class Watch:
         broken = self._monitor.watch(step_of(tick))
         must(broken[0].rule if broken else "", not broken, broken)
         unseen = self._remembered.see(tick)
-        base = self._place(tick)
+        base, contradicted = self.known(tick), self._is_contradicted(tick)
         self._judge_latch(tick)
         self._judge_speed(tick, base)
         self._judge_way(tick, unseen)
-        self._judge_map(tick, base)
+        self._judge_map(tick, base, contradicted)
         self._judge_recovery(tick, unseen, base)
         self._sent = tick.command
 
@@ -108,14 +108,14 @@ class Watch:
             missing = missing_floor(tick.inputs.depth, self._config.scan.drop_m)
             self._keeps_off("drop", tick, missing, self._bounds.footprint_radius_m)
 
-    def _judge_map(self, tick: TickRecord, base: Pose | None) -> None:
+    def _judge_map(self, tick: TickRecord, base: Pose | None, contradicted: bool) -> None:
         """No way into forbidden ground, and none at all within it or, where zones are required, without a place."""
         masks, speed_mps = self._masks, abs(tick.command.v_mps)
         if masks is None or speed_mps < STANDS_MPS:
             return
         if self._operated(tick) and speed_mps <= self._bounds.creep_mps + ROUNDING_MPS:
             return
-        must("required zones", base is not None or not masks.required, tick.command)
+        must("required zones", (base is not None and not contradicted) or not masks.required, tick.command)
         if self._keep_out is not None and base is not None:
             must("keep-out", not self._keep_out.stands_in(base), tick.command)
             self._keeps_off("keep-out", tick, self._keep_out.forbidden(base), self._bounds.footprint_radius_m)
@@ -184,8 +184,8 @@ class Watch:
         scan = tick.inputs.scans.get(self._config.scan.topic)
         return scan is not None and bool(scan.seen[list(STRAIGHT[camera])].all())
 
-    def _place(self, tick: TickRecord) -> Pose | None:
-        """Return where the robot is in the map, None while it does not know."""
+    def _is_contradicted(self, tick: TickRecord) -> bool:
+        """Return whether the newest fixes in a row contradict where the wheels say that it is."""
         known = tick.after.localization
         now = known.fixes, known.rejected, known.restarts
         fixes, rejected, restarts = (after - before for after, before in zip(now, self._known, strict=True))
@@ -194,7 +194,7 @@ class Watch:
         else:
             self._contradicted += rejected
         self._known = now
-        return self.known(tick) if self._contradicted < DOUBT else None
+        return self._contradicted >= DOUBT
 
     @staticmethod
     def known(tick: TickRecord) -> Pose | None:

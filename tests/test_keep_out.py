@@ -29,7 +29,7 @@ from onboard.contract import ACTIONS
 from onboard.description import session_of, zones_of
 from onboard.errors import InputError
 from onboard.keep_out import ELSEWHERE, MapZones, Zone, decode, encode, fenced, free_behind_m, load_zones, zone_of
-from onboard.localization import LocalizationState
+from onboard.localization import OUTLIERS_TO_DOUBT, LocalizationState, localised
 from onboard.map_image import MAX_CELLS
 from onboard.messages import Pose, Twist
 from onboard.nearby import NOWHERE, Around
@@ -153,6 +153,18 @@ def test_unknown_and_shades_are_free_of_keep_out(tmp_path: Path) -> None:
     assert not zone_of(masks, at(6.0)).held
     Image.fromarray(np.full((120, 180, 2), 0, np.uint8), "LA").save(tmp_path / "keep.png")
     assert not zone_of(loaded(keep_out=tmp_path / "keep.yaml"), at(6.0)).held
+
+
+@pytest.mark.parametrize("required", [False, True])
+def test_fixes_that_contradict_the_wheels_leave_the_zones_where_they_were(tmp_path: Path, required: bool) -> None:
+    masks = loaded(required, keep_out=mask(tmp_path, "keep", block((5.0, 6.0))))
+    sure = at(4.0)
+    doubted = replace(sure, rejected_in_row=OUTLIERS_TO_DOUBT)
+    assert not localised(doubted)
+    before, now = zone_of(masks, sure), zone_of(masks, doubted)
+    assert now.in_force
+    np.testing.assert_array_equal(now.edge_m, before.edge_m)
+    assert (before.held, now.held) == (False, required)
 
 
 def test_the_policy_sees_forbidden_ground_where_a_camera_looks() -> None:

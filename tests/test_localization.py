@@ -416,7 +416,9 @@ DOUBTED = [
 
 
 @pytest.mark.parametrize(("what", "places", "expected"), DOUBTED, ids=[row[0] for row in DOUBTED])
-def test_wheels_and_fixes_that_contradict_each_other_end_it(what: str, places: list[float], expected: bool) -> None:
+def test_wheels_and_fixes_that_contradict_each_other_leave_it_not_localised(
+    what: str, places: list[float], expected: bool
+) -> None:
     assert localised(fed_outliers(*places)) is expected
 
 

@@ -389,9 +389,10 @@ def test_r14_a_new_goal_keeps_when_the_last_try_ended_and_since_when_it_is_block
 
 
 def test_r14_a_new_goal_ends_a_giving_up_but_not_the_tries_of_the_window() -> None:
-    gave_up = RecoveryState(now_ns=9, tries_ns=(1, 3, 5), ended_ns=8, gave_up="blocked")
+    gave_up, _, log = run(40.0)
+    assert (log[-1][1], gave_up.blocked_ns) == (Event.GAVE_UP, None)
     after = renewed(gave_up)
     assert after == replace(gave_up, gave_up="")
-    _, overrides, log = run(SECTION.window_s / 2, state=after)
-    assert [event for _, event in log] == [Event.GAVE_UP]
+    _, overrides, log = run(7.0, state=after, start_s=40.1)
+    assert log == [(40.1 + SECTION.blocked_s, Event.GAVE_UP)]
     assert BACKWARD not in overrides

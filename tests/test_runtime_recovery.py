@@ -154,12 +154,33 @@ def test_the_same_goal_again_changes_nothing_of_the_drive() -> None:
     once, again = Bench(Puppet(SLOW)).driving(x_m=5.0), Bench(Puppet(SLOW)).driving(x_m=5.0)
     for number in range(20):
         if number % 3 == 0:
-            again.ask(5.0, 0.1, "odom")
+            again.ask(5.0, 0.04, "odom")
         one, other = once.tick(7), again.tick(7)
         assert (one.command, one.wanted, one.reason) == (other.command, other.wanted, other.reason)
         assert (one.after.mission, one.after.start) == (other.after.mission, other.after.start)
         assert (one.after.pilot.decisions, one.after.recovery) == (other.after.pilot.decisions, other.after.recovery)
     assert other.episode == 1
+
+
+def test_a_goal_that_is_put_right_by_a_little_is_a_new_one() -> None:
+    bench = Bench(Puppet(SLOW)).driving(x_m=5.0)
+    at_m = bench.pose.x_m
+    bench.ask(5.06, 0.0, "odom")
+    tick = bench.tick()
+    assert (tick.state, tick.episode) == ("navigating", 2)
+    assert tick.after.mission.goal_xy_m == pytest.approx((5.06 - at_m, 0.0), abs=0.02), "in its new start frame"
+
+
+def test_r2_a_goal_after_a_giving_up_waits_anew_before_it_backs_off() -> None:
+    bench = Bench().driving(x_m=5.0)
+    bench.stuck = bench.obstacle = True
+    while not bench.tick().state.startswith("stopped: blocked"):
+        pass
+    bench.stuck = False
+    bench.seconds(120.0)
+    bench.ask(8.0, 0.0, "odom")
+    bench.stuck = True
+    assert backing(bench.seconds(4.5)) == []
 
 
 def test_the_same_goal_again_after_the_end_is_a_new_one() -> None:

@@ -71,6 +71,8 @@ def test_what_grew_or_broke_fails_it() -> None:
     assert passed_live(result())
     assert not passed_live(result(held=False))
     assert not passed_live(result(violations={"speed": 1}))
+    assert not passed_live(result(reached=0))
+    assert not passed_live(result(growth=[]))
     said = list(live_lines(result(held=False, broken=["at 3.00 s: speed: too fast"])))
     assert any("files 9.0 -> 12.0" in line and line.endswith("GREW") for line in said)
     assert said[-1] == "at 3.00 s: speed: too fast"

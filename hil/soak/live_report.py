@@ -41,8 +41,9 @@ def soak_processes(
 
 
 def passed_live(result: Mapping[str, Any]) -> bool:
-    """Return whether no rule was broken and nothing grew."""
-    return not result["violations"] and all(row["held"] for row in result["growth"])
+    """Return whether it drove to goals, long enough to say what grows, no rule was broken and nothing grew."""
+    drove = result["reached"] > 0 and bool(result["growth"])
+    return drove and not result["violations"] and all(row["held"] for row in result["growth"])
 
 
 def live_line(result: Mapping[str, Any]) -> str:

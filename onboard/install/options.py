@@ -57,7 +57,7 @@ def install_command(
     """Install the service: a version beside the others, one switch, and back when the new one is not READY.
 
     Exit code 0: in force. 1: not READY, the version before runs again. 2: refused, nothing was changed. 128 and the
-    number of a signal: ended by it, the version before runs.
+    number of a signal: ended by it; before the switch the version before runs, after it the new one.
     """
     if previous and source is not None:
         raise typer.BadParameter("--previous takes no SOURCE")
