@@ -89,6 +89,16 @@ def test_the_limit_of_a_sender_that_is_gone_holds_until_one_that_came_later_spea
     later.close()
 
 
+def test_a_full_queue_gives_no_limit_to_a_sender_that_never_gave_one(wires):
+    inputs, other = DdsInputs(wires[0]), Wire(SECTION)
+    witness = wires[0].reader("speed_limit")
+    other.writer("speed_limit")
+    assert wait_until(lambda: bool(witness.writers()), PATIENCE_S)
+    Sender(*wires).send("speed_limit", *[limit(0.5)] * WORD.depth)
+    assert [inputs.take(1).speed_limit_mps, inputs.take(2).speed_limit_mps] == [0.5] * 2
+    other.close()
+
+
 def test_a_limit_that_a_full_queue_may_have_lost_is_as_good_as_standing_until_its_sender_speaks(wires):
     inputs, other = DdsInputs(wires[0]), Wire(SECTION)
     beside, flood = Sender(*wires), Sender(wires[0], other)

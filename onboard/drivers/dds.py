@@ -96,6 +96,15 @@ class DdsInputs:
         self._taken_ns = 0
         self._foreign_fixes = 0
 
+    def hear_words(self) -> None:
+        """Hear the words of before the first tick, so that none of its queues is still full of them.
+
+        Raises DriverError when the link is gone.
+        """
+        self._obstacle.take()
+        self._e_stop.take()
+        self._speed_limits.take()
+
     def take(self, now_ns: int) -> Inputs:
         """Return what arrived since the last call, without waiting. Raises DriverError when the link is gone."""
         teleop, paused = self._teleop.take(), now_ns - self._taken_ns > PAUSE_NS

@@ -17,7 +17,8 @@ class Alarm:
     that was there beside it all the time does not speak for it.
 
     A queue that was full may have lost words (`dds_topics.WORD`). Where what is not known counts as true, the tick is
-    true, and so is the word of each writer alive of whom none was left, until it says one.
+    true, and so is the word of each writer of that queue of whom none was left, until it says one. One that was never
+    heard has none: it may be there without ever saying any, and would never take it back.
     """
 
     def __init__(self, wire: Wire, name: str, *, unknown_is_true: bool = False, required: bool = False) -> None:
@@ -38,16 +39,16 @@ class Alarm:
     def take(self) -> bool | None:
         """Return the state; None before the first message."""
         messages = self._reader.take()
-        alive = self._reader.writers()
-        lost = self._unknown_is_true and self._reader.full
+        unheard, alive = self._reader.unheard(messages), self._reader.writers()
         self._tell(self._reader.full)
-        self._heard = self._heard or bool(messages) or lost
+        self._heard = self._heard or bool(messages)
         if not self._heard:
             return None
+        lost = self._unknown_is_true and self._reader.full
+        if lost:
+            self._words.update(dict.fromkeys(unheard & set(self._words), True))
         for message in messages:
             self._hear(message)
-        if lost:
-            self._words.update(dict.fromkeys((alive | set(self._words)) - {one.writer for one in messages}, True))
         if any(word and writer not in alive for writer, word in self._words.items()):
             self._orphaned_beside = frozenset(self._words) | alive
         self._words = {writer: word for writer, word in self._words.items() if writer in alive}

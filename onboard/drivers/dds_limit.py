@@ -18,8 +18,8 @@ class SpeedLimits:
     started again. One that was there beside it does not speak for it. A word that is no limit changes nothing, and goes
     to the limits, which tell it, in a tick that has nothing else to tell.
 
-    A queue that was full may have lost words (`dds_topics.WORD`): the limit of each sender alive of whom none was left
-    is `UNKNOWN_MPS` until it says one.
+    A queue that was full may have lost words (`dds_topics.WORD`): the limit of each sender of that queue who gave one
+    before, and of whom none was left, is `UNKNOWN_MPS` until it says one.
     """
 
     def __init__(self, wire: Wire, v_max_mps: float) -> None:
@@ -34,12 +34,10 @@ class SpeedLimits:
     def take(self) -> float | None:
         """Return the limit in force [m/s], 0 for none; None before the first; now and then a word that is none."""
         messages = self._reader.take()
-        alive = self._reader.writers()
+        unheard, alive = self._reader.unheard(messages), self._reader.writers()
+        self._words.update(dict.fromkeys(unheard & set(self._words), UNKNOWN_MPS))
         for message in messages:
             self._hear(message.writer, speed_limit_from_ros(message.sample, self._v_max_mps))
-        if self._reader.full:
-            unheard = (alive | set(self._words)) - {message.writer for message in messages}
-            self._words.update(dict.fromkeys(unheard, UNKNOWN_MPS))
         gone_mps = min((word for writer, word in self._words.items() if writer not in alive), default=math.inf)
         if gone_mps < math.inf:
             self._orphan_mps = min(self._orphan_mps, gone_mps)

@@ -101,14 +101,15 @@ class Reader:
     """The receiving end of one topic.
 
     undecodable: messages so far that were no valid message of the type (bad UTF-8, say); they are left out
-    full:        the last `take` found a queue full, so that older messages than those may be lost
+    full:        the last `take` found a queue full, so that older messages than those may be lost (`unheard`)
     """
 
     def __init__(self, name: str, entities: list[DataReader[Any]], depth: int) -> None:
         """entities: the readers, the one that hears most of a writer first; depth: of their queues."""
         self.name = name
         self.undecodable = 0
-        self.full = False
+        self._full: set[int] = set()
+        self._queue_of: dict[int, int] = {}
         self._entities = entities
         self._depth = depth
         self._heard_better: list[set[int]] = [set() for _ in entities]
@@ -121,9 +122,9 @@ class Reader:
         """
         if not self._entities:
             raise DriverError(f"dds: {self.name} is closed")
-        self.full = False
+        self._full = set()
         came = [
-            list(self._drain(entity)) for entity in reversed(self._entities)
+            list(self._drain(queue)) for queue in reversed(range(len(self._entities)))
         ]  # the best last: it has repeats by now
         messages = came.pop()
         for better, casual in enumerate(reversed(came)):
@@ -133,6 +134,22 @@ class Reader:
                 messages += [message for message in casual if message.writer not in left_out]
             self._heard_better[better] = heard
         return messages
+
+    @property
+    def full(self) -> bool:
+        return bool(self._full)
+
+    def unheard(self, messages: list[Received]) -> frozenset[int]:
+        """Return the writers whose own queue the last `take` found full, of whom it returned none: `messages` is that.
+
+        With several readers, the queue of a writer is the first that hears it. Who has gone since the last call of
+        `writers` is among them.
+        """
+        if not self._full:
+            return frozenset()
+        queue_of = {**self._queue_of, **self._queues()}
+        lost = frozenset(writer for writer, queue in queue_of.items() if queue in self._full)
+        return lost - {message.writer for message in messages}
 
     def wait(self, timeout_s: float) -> bool:
         """Return whether something new is there to take, waiting for it at most so long."""
@@ -145,7 +162,8 @@ class Reader:
 
     def writers(self) -> frozenset[int]:
         """Return the identities of the writers that are there now."""
-        return self._matched(self._entities)
+        self._queue_of = self._queues()
+        return frozenset(self._queue_of)
 
     def alive(self) -> int:
         """Return how many writers are alive now, by what each one promised (`Quality.lease_s`).
@@ -163,13 +181,15 @@ class Reader:
         """Release the readers. Safe to call twice."""
         self._entities = []
 
-    def _drain(self, entity: DataReader[Any]) -> Iterator[Received]:
-        """Yield what is there, little more than a queue full: a flooding sender must not keep the tick here.
+    def _drain(self, queue: int) -> Iterator[Received]:
+        """Yield what is in a queue, little more than a queue full: a flooding sender must not keep the tick here.
 
         One at a time: a batch with one bad message in it would be lost as a whole.
         """
+        entity = self._entities[queue]
         for taken in range(self._depth + 1):
-            self.full = self.full or taken == self._depth
+            if taken == self._depth:
+                self._full.add(queue)
             try:
                 samples = entity.take(1)
             except UNDECODABLE:
@@ -182,6 +202,11 @@ class Reader:
             if not isinstance(samples[0], InvalidSample):  # those only tell that a writer came or went
                 info = samples[0].sample_info
                 yield Received(samples[0], info.publication_handle, info.source_timestamp)
+
+    def _queues(self) -> dict[int, int]:
+        """Return the queue of each writer that is there now."""
+        queues = reversed(list(enumerate(self._entities)))
+        return {writer: queue for queue, entity in queues for writer in self._matched([entity])}
 
     def _matched(self, entities: list[DataReader[Any]]) -> frozenset[int]:
         return frozenset(handle % HANDLES for entity in entities for handle in entity.get_matched_publications())
