@@ -43,6 +43,7 @@ COLLADA_SUFFIX, OBJ_SUFFIX = ".dae", ".obj"
 READ_ERRORS = (
     ArithmeticError, AssertionError, AttributeError, LookupError, OSError, RuntimeError, SyntaxError, TypeError,
     ValueError, struct.error,
+    UnboundLocalError,  # trimesh, of a GLB with an accessor of a kind that it does not know
 )  # fmt: skip
 """What trimesh and pycollada raise for files that are damaged."""
 
