@@ -4,6 +4,9 @@ A robot that goes past a post with a camera that is gone, or backs between two o
 front camera did. It stands still where it was seen until a camera looks there again, or for `remember_s`. So does one
 that the robot has come so near to that its cameras return nothing from it (`Scan.from_m`): only what is seen there, or
 nearer, takes its place.
+
+There nothing can say that a place is free, so a place holds the robot only on good evidence: one that was seen often in
+full view for `remember_s`, one that was seen often but only near by (a hand) for `BRIEF_NS`, a single pixel not at all.
 """
 
 from __future__ import annotations
@@ -16,7 +19,8 @@ import numpy.typing as npt
 from onboard import zones
 from onboard.geometry import inverse
 from onboard.kernels import bins_of, planar
-from onboard.messages import Pose, Scan
+from onboard.messages import BINS, Pose, Scan
+from onboard.scheduler import NS_PER_S
 from onboard.track import Track, followed, pose_at
 from onboard.zones import Points
 
@@ -28,6 +32,14 @@ AHEAD: npt.NDArray[np.bool_] = np.abs(zones.BIN_CENTERS_RAD) <= zones.LEAD_RAD +
 """The bins in which the limits want a camera to look when the robot goes ahead."""
 SAME_M = 0.05
 """What is seen so little behind a place is what stands there."""
+SPOT_M, SPOT_NS = 0.1, NS_PER_S // 2
+"""What is seen so near to where something was first seen, and so soon after it was seen last, is seen again."""
+OFTEN = 3
+"""In so many scans noise is not seen in one spot: it has five of 10 Hz to come again in."""
+BRIEF_NS = 6 * NS_PER_S
+"""Longer than `recovery.blocked_s` is by default: first the robot backs off, where it can, and looks."""
+FLANK_BINS = 8
+"""So many bins beside one at the edge of a view, a camera looks with its whole height."""
 NOWHERE: Points = np.empty((0, 2), np.float64)
 
 
@@ -36,14 +48,36 @@ class Nearby:
     """What is remembered.
 
     places_m: (n, 2) in the odometry's frame [m], the longest known first; seen_ns: (n,) when each was seen last
+    spots_m:  (n, 2) where the thing in each was first seen: what moves on is another soon
+    scans:    (n, 2) in how many scans it was seen, 0 when that was `BRIEF_NS` ago, and in how many ever in full view
     scan_ns:  stamp of the newest scan that was entered
     track:    where the base was
+
+    A recording of before there were spots and scans has neither: its places are taken for well known. Raises ValueError
+    where there is not one of each for a place.
     """
 
     places_m: npt.NDArray[np.float64] = field(default_factory=NOWHERE.copy)
     seen_ns: npt.NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    spots_m: npt.NDArray[np.float64] = field(default_factory=NOWHERE.copy)
+    scans: npt.NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 2), np.int64))
     scan_ns: int = 0
     track: Track = ()
+
+    def __post_init__(self) -> None:
+        count = len(self.places_m)
+        if count and not len(self.spots_m) and not len(self.scans):
+            object.__setattr__(self, "spots_m", self.places_m)
+            object.__setattr__(self, "scans", np.full((count, 2), OFTEN, np.int64))
+        shapes = (self.places_m.shape, self.seen_ns.shape, self.spots_m.shape, self.scans.shape)
+        if shapes != ((count, 2), (count,), (count, 2), (count, 2)):
+            raise ValueError(f"places, times, spots and scans of shapes {shapes}")
+
+    @property
+    def vouched(self) -> npt.NDArray[np.bool_]:
+        """(n,) which places hold the robot where no camera can say that they are free."""
+        vouched: npt.NDArray[np.bool_] = self.scans.max(axis=1, initial=0) >= OFTEN
+        return vouched
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,21 +98,24 @@ def advance(nearby: Nearby, scan: Scan, pose: Pose, now_ns: int, remember_ns: in
     if remember_ns == 0:
         return nearby
     track = followed(nearby.track, now_ns, pose)
-    places_m, seen_ns = nearby.places_m, nearby.seen_ns
     if scan.stamp_ns != nearby.scan_ns:
         then = pose_at(track, scan.stamp_ns)
-        old = ~_judged(scan, _from(then, places_m))
-        found = _near(scan, then)
-        places_m = np.concatenate([places_m[old], found])[-MOST:]
-        seen_ns = np.concatenate([seen_ns[old], np.full(len(found), scan.stamp_ns)])[-MOST:]
-    kept = (np.abs(now_ns - seen_ns) <= remember_ns) & (_distances_m(_from(pose, places_m)) <= REACH_M)
-    return Nearby(places_m[kept], seen_ns[kept], scan.stamp_ns, track)
+        nearby = _joined(_picked(nearby, ~_judged(scan, _from(then, nearby.places_m))), _found(nearby, scan, then))
+    near = _distances_m(_from(pose, nearby.places_m)) <= REACH_M
+    kept = _picked(nearby, near & (np.abs(now_ns - nearby.seen_ns) <= remember_ns))
+    scans = kept.scans.copy()
+    scans[now_ns - kept.seen_ns > BRIEF_NS, 0] = 0
+    return replace(kept, scans=scans, scan_ns=scan.stamp_ns, track=track)
 
 
 def around(nearby: Nearby, scan: Scan, pose: Pose) -> Around:
-    """Return the scan and the remembered places where it does not look. pose: of the base now, by the odometry."""
+    """Return the scan and the remembered places of which it says nothing. pose: of the base now, by the odometry.
+
+    Where a camera looks, but not so near, these are only those that are vouched for.
+    """
     places_m = _from(pose, nearby.places_m)
-    return Around(scan, places_m[~(zones.looked(scan)[_bins(places_m)] & _told(scan, places_m))])
+    looked = zones.looked(scan)[_bins(places_m)]
+    return Around(scan, places_m[~looked | (nearby.vouched & ~_told(scan, places_m))])
 
 
 def filled(scan: Scan, out_of_view: Points) -> Scan:
@@ -96,13 +133,56 @@ def filled(scan: Scan, out_of_view: Points) -> Scan:
     return replace(scan, ranges_m=ranges_m, seen=seen)
 
 
-def _near(scan: Scan, pose: Pose) -> Points:
-    """Return what a scan sees within reach, in the odometry's frame."""
+def _found(nearby: Nearby, scan: Scan, pose: Pose) -> Nearby:
+    """Return what a scan sees within reach, each place with what is known of its spot already."""
     seen = zones.obstacles(scan)
     near = seen[_distances_m(seen) <= REACH_M]
     to = planar(pose)
     places_m: Points = near @ to[:2, :2].T + to[:2, 2]
-    return places_m
+    spots_m, scans = places_m.copy(), np.zeros((len(near), 2), np.int64)
+    known = (scan.stamp_ns - nearby.seen_ns <= SPOT_NS) | (nearby.scans[:, 1] >= OFTEN)
+    if known.any() and len(near):
+        of = _picked(nearby, known)
+        x_m, y_m = (np.subtract.outer(places_m[:, axis], of.spots_m[:, axis]) for axis in (0, 1))
+        squares = x_m * x_m + y_m * y_m
+        nearest, there = np.argmin(squares, axis=1), squares <= SPOT_M * SPOT_M
+        again = there.any(axis=1)
+        spots_m[again] = of.spots_m[nearest[again]]
+        scans = np.stack([(there * column).max(axis=1) for column in of.scans.T], axis=1)
+    scans = scans + np.stack([np.ones(len(near), np.int64), _in_full_view(scan, near)], axis=1)
+    return Nearby(places_m, np.full(len(near), scan.stamp_ns), spots_m, scans)
+
+
+def _picked(nearby: Nearby, which: npt.NDArray[np.bool_]) -> Nearby:
+    """Return some of the places. which: (n,)."""
+    return replace(
+        nearby,
+        places_m=nearby.places_m[which],
+        seen_ns=nearby.seen_ns[which],
+        spots_m=nearby.spots_m[which],
+        scans=nearby.scans[which],
+    )
+
+
+def _joined(old: Nearby, new: Nearby) -> Nearby:
+    """Return the old places and the new ones, but for the longest known beyond `MOST`."""
+    return replace(
+        old,
+        places_m=np.concatenate([old.places_m, new.places_m])[-MOST:],
+        seen_ns=np.concatenate([old.seen_ns, new.seen_ns])[-MOST:],
+        spots_m=np.concatenate([old.spots_m, new.spots_m])[-MOST:],
+        scans=np.concatenate([old.scans, new.scans])[-MOST:],
+    )
+
+
+def _in_full_view(scan: Scan, points: Points) -> npt.NDArray[np.bool_]:
+    """Return (n,) which points are so far that the cameras that look there, or beside it, see what stands there."""
+    if scan.from_m is None:
+        return np.ones(len(points), np.bool_)
+    beside = np.arange(-FLANK_BINS, FLANK_BINS + 1)
+    from_m = scan.from_m[(_bins(points)[:, np.newaxis] + beside) % BINS].min(axis=1)
+    full: npt.NDArray[np.bool_] = _distances_m(points) >= from_m
+    return full
 
 
 def _from(pose: Pose, places_m: Points) -> Points:

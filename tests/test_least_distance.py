@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -13,8 +14,9 @@ from runtime_bench import MOUNTS, Bench, Puppet, commands
 from onboard.config import Config
 from onboard.contract import ACTIONS
 from onboard.description import build_rigs
-from onboard.messages import Pose, Twist
+from onboard.messages import Inputs, Pose, Twist
 from onboard.mounts import Mount
+from onboard.nearby import BRIEF_NS
 
 RADIUS_M = Config().robot.footprint_radius_m
 POST_M, LOW_M, TALL_M = 0.04, 0.25, 2.0
@@ -61,6 +63,22 @@ def bench_of(monkeypatch: pytest.MonkeyPatch, least_m: float, twist: Twist) -> B
     return Bench(Puppet(ACTIONS.index(twist)), recovery={"blocked_s": 60.0})
 
 
+def false_pixels(rate_hz: float, seed: int) -> Callable[[Inputs], Inputs]:
+    """Return what puts one pixel of 0.15 to 0.5 m into an image ahead, `rate_hz` times a second on average."""
+    rng = np.random.default_rng(seed)
+
+    def alter(inputs: Inputs) -> Inputs:
+        if rng.random() >= rate_hz / 30.0:
+            return inputs
+        name = rng.choice(["front", "front_left", "front_right"])
+        frame = inputs.depth[name]
+        depth = frame.depth.copy()
+        depth[rng.integers(depth.shape[0]), rng.integers(depth.shape[1])] = rng.integers(150, 500)
+        return replace(inputs, depth={**inputs.depth, name: replace(frame, depth=depth)})
+
+    return alter
+
+
 @pytest.mark.parametrize("height_m", [TALL_M, LOW_M], ids=["tall", "low, a wall behind it"])
 @pytest.mark.parametrize("speed_mps", [0.3, 0.6, 1.0])
 @pytest.mark.parametrize("least_m", [0.1, 0.17, 0.28, 0.52])
@@ -86,5 +104,55 @@ ARCS = [
 def test_on_an_arc_it_does_not_drive_into_what_has_come_between_two_views(
     monkeypatch: pytest.MonkeyPatch, twist: Twist, post: tuple[float, float]
 ) -> None:
-    gap_m, _ = nearest_m(bench_of(monkeypatch, 0.1, twist), post, TALL_M, 0.1, seconds=6.5)
+    gap_m, _ = nearest_m(bench_of(monkeypatch, 0.1, twist), post, TALL_M, 0.1, seconds=12.5)
     assert gap_m > 0.0
+
+
+@pytest.mark.parametrize("rate_hz", [1.0, 4.0])
+def test_false_pixels_do_not_hold_the_robot(rate_hz: float) -> None:
+    """With the recovery as it is: it held the robot for a third of the time, with four a second, and backed it off."""
+    bench = Bench()
+    bench.alter = false_pixels(rate_hz, seed=1)
+    bench.ask(90.0, 0.0)
+    ticks = bench.seconds(40.0)
+    assert np.mean([command.v_mps == 0.0 for command in commands(ticks)]) < 0.02
+    assert bench.runtime.counters.recoveries == 0
+
+
+def seconds_to_go_on(bench: Bench, most_s: float) -> float:
+    """Return after how long the robot drives again; inf when it does not within `most_s`, or gives up."""
+    for tick in range(round(30.0 * most_s)):
+        record = bench.tick()
+        if record.state.startswith("stopped"):
+            break
+        if record.command.v_mps > 0.3:
+            return tick / 30.0
+    return math.inf
+
+
+#   what                            rows, columns                      depth [mm], for ticks   it goes on within [s]
+GONE = [
+    ("one pixel in one image",      (slice(30, 31), slice(40, 41)),    130, 1,                 1.5),
+    ("a hand for a second",         (slice(None), slice(20, 60)),      150, 30,                BRIEF_NS / 1e9 + 1.0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("behind", ["nobody looks", "a wall"])
+@pytest.mark.parametrize(("what", "where", "depth_mm", "ticks", "within_s"), GONE, ids=[row[0] for row in GONE])
+def test_it_goes_on_after_what_was_there_for_a_moment_where_it_cannot_back_off(
+    behind: str, what: str, where: tuple[slice, slice], depth_mm: int, ticks: int, within_s: float
+) -> None:
+    bench = Bench()
+    if behind == "a wall":
+        bench.wall("rear", 500)
+    else:
+        del bench.images["rear"]
+    bench.ask(50.0, 0.0)
+    bench.seconds(3.0)
+    free = bench.images["front"]
+    spoilt = free.copy()
+    spoilt[where] = depth_mm
+    bench.images["front"] = spoilt
+    bench.tick(ticks)
+    bench.images["front"] = free
+    assert seconds_to_go_on(bench, 15.0) <= within_s

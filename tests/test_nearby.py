@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from math import cos, hypot, inf, nan, pi, radians, sin
 
@@ -10,9 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from onboard.errors import InputError
 from onboard.geometry import apply, compose, inverse
+from onboard.keyframe import decode, encode
 from onboard.messages import BINS, Pose, Scan
-from onboard.nearby import MOST, NOWHERE, REACH_M, Nearby, advance, around, filled
+from onboard.nearby import BRIEF_NS, MOST, NOWHERE, OFTEN, REACH_M, SPOT_M, SPOT_NS, Nearby, advance, around, filled
+from onboard.robot import RobotState
 from onboard.scheduler import NS_PER_S
 from onboard.zones import BIN_CENTERS_RAD
 
@@ -108,6 +112,14 @@ def test_an_empty_bin_at_the_edge_of_the_view_says_nothing(what: str, scan: Scan
 
 
 FROM_M = 0.6
+NEAR_BY = np.full(BINS, FROM_M, np.float32)
+
+
+def often(scan: Scan, times: int = OFTEN) -> list[tuple[Scan, Pose]]:
+    """Return ticks with a scan again and again, the last at its stamp."""
+    return [(replace(scan, stamp_ns=scan.stamp_ns - n * TICK_NS), ORIGIN) for n in reversed(range(times))]
+
+
 FAR = on_bin(21.0, 0.7)
 
 #   what                                    place  the second scan there                            remembered, unseen
@@ -127,7 +139,7 @@ def test_nearer_than_cameras_see_an_empty_bin_says_nothing(
     what: str, place: tuple[float, float], scan: Scan, places: int, unseen: int
 ) -> None:
     scan = replace(scan, from_m=np.full(BINS, FROM_M, np.float32))
-    nearby = after((scan_of(place), ORIGIN), (scan, ORIGIN))
+    nearby = after(*often(scan_of(place)), (scan, ORIGIN))
     assert (len(nearby.places_m), len(around(nearby, scan, ORIGIN).out_of_view)) == (places, unseen)
 
 
@@ -135,6 +147,82 @@ def test_once_the_robot_has_backed_off_it_is_seen_that_it_is_gone() -> None:
     scans = [replace(scan_of(stamp_ns=n * TICK_NS), from_m=np.full(BINS, FROM_M, np.float32)) for n in (2, 3)]
     assert len(after((scan_of(POST), ORIGIN), (scans[0], ORIGIN)).places_m) == 1
     assert len(after((scan_of(POST), ORIGIN), (scans[1], Pose(-0.2, 0.0, 0.0))).places_m) == 0
+
+
+#   what                                       seen from  in so many scans  after             it holds the robot
+VOUCHED = [
+    ("in one image, near by",                     FROM_M, 1,         TICK_NS,                False),
+    ("in two",                                    FROM_M, OFTEN - 1, TICK_NS,                False),
+    ("a hand",                                    FROM_M, OFTEN,     TICK_NS,                True),
+    ("a hand that was there, in time",            FROM_M, OFTEN,     BRIEF_NS,               True),
+    ("a hand that was there some time ago",       FROM_M, OFTEN,     BRIEF_NS + TICK_NS,     False),
+    ("a hand that was there for ten seconds",     FROM_M, 300,       BRIEF_NS + TICK_NS,     False),
+    ("in one image, in full view",                0.0,    1,         TICK_NS,                False),
+    ("in two, in full view",                      0.0,    OFTEN - 1, TICK_NS,                False),
+    ("a post",                                    0.0,    OFTEN,     TICK_NS,                True),
+    ("a post, almost a minute ago",               0.0,    OFTEN,     LONG_NS,                True),
+    ("a post, more than a minute ago",            0.0,    OFTEN,     LONG_NS + TICK_NS,      False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("what", "from_m", "times", "after_ns", "holds"), VOUCHED, ids=[row[0] for row in VOUCHED])
+def test_where_nothing_says_that_it_is_free_only_good_evidence_holds_the_robot(
+    what: str, from_m: float, times: int, after_ns: int, holds: bool
+) -> None:
+    seen = replace(scan_of(POST), from_m=np.full(BINS, from_m, np.float32))
+    empty = replace(scan_of(stamp_ns=TICK_NS + after_ns), from_m=NEAR_BY)
+    nearby = after(*often(seen, times), (empty, ORIGIN))
+    assert len(around(nearby, empty, ORIGIN).out_of_view) == holds
+
+
+@pytest.mark.parametrize(("apart_ns", "holds"), [(SPOT_NS, True), (SPOT_NS + TICK_NS, False)])
+def test_noise_that_comes_again_later_is_not_seen_again(apart_ns: int, holds: bool) -> None:
+    stamps = [TICK_NS + n * apart_ns for n in range(OFTEN)]
+    ticks = [(replace(scan_of(POST, stamp_ns=stamp_ns), from_m=NEAR_BY), ORIGIN) for stamp_ns in stamps]
+    empty = replace(scan_of(stamp_ns=stamps[-1] + TICK_NS), from_m=NEAR_BY)
+    assert len(around(after(*ticks, (empty, ORIGIN)), empty, ORIGIN).out_of_view) == holds
+
+
+def test_what_comes_up_to_the_robot_was_seen_from_afar_in_another_place() -> None:
+    """It stops well within what cameras do not see, and has left after a while."""
+    ticks = [
+        (replace(scan_of(on_bin(21.0, range_m), stamp_ns=n * TICK_NS), from_m=NEAR_BY), ORIGIN)
+        for n, range_m in enumerate(np.arange(0.9, 0.3, -0.2 * SPOT_M), start=1)
+    ]
+    empty = replace(scan_of(stamp_ns=len(ticks) * TICK_NS + BRIEF_NS + TICK_NS), from_m=NEAR_BY)
+    assert len(around(after(*ticks, (empty, ORIGIN)), empty, ORIGIN).out_of_view) == 0
+
+
+def test_the_state_of_a_recording_of_before_there_were_spots_is_read() -> None:
+    """Each of its places holds the robot, as it did when it was written."""
+    state = json.loads(encode(RobotState(nearby=after((scan_of(POST), ORIGIN)))))
+    del state["nearby"]["spots_m"], state["nearby"]["scans"]
+    nearby = decode(json.dumps(state)).nearby
+    empty = replace(scan_of(stamp_ns=LONG_NS), from_m=NEAR_BY)
+    assert len(around(advance(nearby, empty, ORIGIN, LONG_NS, LONG_NS), empty, ORIGIN).out_of_view) == 1
+
+
+def test_a_state_with_less_of_one_than_of_another_is_none() -> None:
+    state = json.loads(encode(RobotState(nearby=after((scan_of(POST), ORIGIN)))))
+    state["nearby"]["seen_ns"] = json.loads(encode(RobotState()))["nearby"]["seen_ns"]
+    with pytest.raises(InputError, match="not the state of a robot"):
+        decode(json.dumps(state))
+
+
+@given(bearing=st.floats(-180.0, 179.9), range_m=st.floats(0.1, 1.4))
+def test_law_where_nobody_looks_one_scan_is_evidence_enough(bearing: float, range_m: float) -> None:
+    seen = replace(scan_of(on_bin(bearing, range_m)), from_m=NEAR_BY)
+    assert len(around(after((seen, ORIGIN), (blind(), ORIGIN)), blind(), ORIGIN).out_of_view) == 1
+
+
+def test_at_the_edge_of_a_view_what_is_seen_at_all_is_seen_in_full() -> None:
+    """No bin there has a range from which on it is seen: it says nothing of what comes nearer (`view_from.py`)."""
+    from_m = NEAR_BY.copy()
+    index = int((21.0 + 180.0) / 2.0)
+    from_m[index - 1 : index + 2] = inf
+    empty = replace(scan_of(stamp_ns=LONG_NS), from_m=from_m)
+    nearby = after(*often(replace(scan_of(FAR), from_m=from_m)), (empty, ORIGIN))
+    assert len(around(nearby, empty, ORIGIN).out_of_view) == 1
 
 
 def test_the_policy_is_shown_what_is_too_near_for_its_cameras() -> None:
@@ -174,11 +262,13 @@ def test_a_range_that_is_no_distance_is_nowhere() -> None:
 
 def test_it_forgets_the_longest_known_before_it_grows_without_end() -> None:
     behind_m = np.stack([np.full(MOST, -0.5), np.linspace(-0.2, 0.2, MOST)], axis=1)
-    full = Nearby(behind_m, np.full(MOST, TICK_NS), TICK_NS)
+    scans = np.ones((MOST, 2), np.int64)
+    full = Nearby(behind_m, np.full(MOST, TICK_NS), behind_m, scans, TICK_NS)
     scan = scan_of(POST, on_bin(-21.0, 0.5), stamp_ns=2 * TICK_NS, looks_deg=AHEAD_DEG)
     nearby = advance(full, scan, ORIGIN, 2 * TICK_NS, LONG_NS)
     assert (nearby.places_m[: MOST - 2] == behind_m[2:]).all()
     assert nearby.seen_ns[-3:].tolist() == [TICK_NS, 2 * TICK_NS, 2 * TICK_NS]
+    assert nearby.spots_m.shape == nearby.scans.shape == (MOST, 2)
 
 
 #   what               place                looks           in the policy's scan
