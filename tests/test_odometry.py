@@ -369,16 +369,3 @@ def test_an_impossible_jump_makes_nothing_forgotten_of_how_quick_messages_can_be
     assert jumped.refused == 1
     assert jumped.late_ns == pytest.approx(500 * MS, abs=0.5 * MS)
     assert jumped.fresh_ns == pytest.approx(38 * MS, abs=0.5 * MS)
-
-
-def test_a_base_whose_clock_chrony_slews_back_is_never_stale() -> None:
-    """It was 0.9 s ahead; the clock loses 8.3 % until it is right."""
-    state, staleness_ms = OdometryState(), [0.0]
-    for number in range(1, 3_600):
-        arrival_ms = number * 100 / 3
-        ahead_ms = max(0.0, 900.0 - 0.083333 * max(0.0, arrival_ms - 20_000.0))
-        state = advance(state, message(round((arrival_ms + ahead_ms) * MS), arrival_ns=round(arrival_ms * MS)), SECTION)
-        assert state.fresh_ns is not None
-        staleness_ms.append(arrival_ms - state.fresh_ns / MS)
-    assert max(staleness_ms) < SECTION.stale_ms
-    assert state.rebased == 0
