@@ -42,7 +42,7 @@ def decode(text: str) -> RobotState:
     """Return the state in a text by `encode`. Raises InputError for any other text."""
     try:
         return _CONVERTER.structure(json.loads(text), RobotState)
-    except (ValueError, TypeError, KeyError, RecursionError, BaseValidationError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, BaseValidationError) as error:
         raise InputError(f"not the state of a robot: {str(error).splitlines()[0]}") from error
 
 
