@@ -34,6 +34,10 @@ class BagReader:
         taken, self._waiting = self._waiting, []
         return taken
 
+    def unheard(self, _messages: list[Received]) -> frozenset[int]:
+        """No queue of it is ever full."""
+        return frozenset()
+
     def writers(self) -> frozenset[int]:
         """Return the identities of the writers that are there now."""
         return frozenset({WRITER})
