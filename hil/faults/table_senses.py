@@ -44,6 +44,9 @@ SOON = {"recovery": {"blocked_s": 2.2, "backward_s": 1.0, "cool_down_s": 0.1}}
 """So that a robot before something too near to be seen has backed off within the time in which it must go on: what was
 there for as long as this fault holds it for seconds (`nearby.BRIEF_NS`)."""
 
+FORGETFUL = {"limits": {"remember_s": 1.0}}
+"""So that places which noise has put again and again where no camera looks are forgotten within that time."""
+
 SENSES: tuple[Fault, ...] = (
     # ---- cameras
     Fault(
@@ -89,11 +92,11 @@ SENSES: tuple[Fault, ...] = (
     Fault(
         "depth_noise", "every pixel of all cameras is drawn from all that it can be",
         Must(
-            During.SLOWS, timeouts=(CAMERA,), reasons=("zone_stop", "zone_slow", "time_to_contact"),
+            During.SLOWS, timeouts=(CAMERA,), reasons=("zone_stop", "zone_slow", "time_to_contact", "remembered"),
             checks=(checks.mostly_stands, checks.no_contact), ahead=True,
         ),
         "R9 to R11 of limits.py: it stands before what is near, and creeps where noise leaves a gap",
-        lambda scene: image_faults.Noise(_all(scene), scene.seed), IMAGES,
+        lambda scene: image_faults.Noise(_all(scene), scene.seed), IMAGES, sections=FORGETFUL,
     ),
     Fault(
         "image_wrong_size", "the cameras ahead send images of half the size", BLIND,
