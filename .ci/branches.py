@@ -1,6 +1,6 @@
 """Say which share of the branches was taken, and fail below a bound.
 
-    branches.py COVERAGE_JSON PERCENT
+branches.py COVERAGE_JSON PERCENT
 """
 
 from __future__ import annotations
