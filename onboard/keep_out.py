@@ -123,12 +123,12 @@ def zone_of(masks: MapZones | None, localization: LocalizationState) -> Zone:
         return ELSEWHERE
     if base is None or not tracked(localization):
         return Zone(held=masks.required)
-    edge_m, within = NOWHERE, masks.required and not localised(localization)
+    edge_m, held = NOWHERE, masks.required and not localised(localization)
     if masks.keep_out is not None:
         rows, columns = masks.keep_out.window(base, REACH_M)
         edge_m = masks.keep_out.centres_m(base, np.argwhere(masks.edge[rows, columns]), (rows.start, columns.start))
-        within = within or bool((masks.keep_out.percent[masks.keep_out.window(base, 0.0)] == OCCUPIED).any())
-    return Zone(True, edge_m, within, _limit_mps(masks, base))
+        held = held or bool((masks.keep_out.percent[masks.keep_out.window(base, 0.0)] == OCCUPIED).any())
+    return Zone(True, edge_m, held, _limit_mps(masks, base))
 
 
 def fenced(scan: Scan, zone: Zone) -> Scan:

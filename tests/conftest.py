@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from install_rig import Machine, machine
 from loopback import SECTION
 
 from onboard.drivers.wire import Wire
@@ -22,3 +25,16 @@ def wires():
     yield ours, theirs
     ours.close()
     theirs.close()
+
+
+@pytest.fixture(scope="module")
+def box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    """A machine with a real systemd to install on, one for the tests of a file."""
+    with machine(tmp_path_factory.mktemp("machine")) as there:
+        yield there
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where a file's tests put the wheels that they install."""
+    return tmp_path_factory.mktemp("wheels")

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from install_rig import LIMIT_S, Machine, environment, machine, missing, onboard, wheel
+from install_rig import LIMIT_S, Machine, environment, missing, onboard, wheel
 from installing import (
     FIRST,
     REFUSED,
@@ -32,17 +31,6 @@ pytestmark = [
     pytest.mark.timeout(900),
     pytest.mark.skipif(bool(missing()), reason=missing() or "a systemd of its own"),
 ]
-
-
-@pytest.fixture(scope="module")
-def box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
-    with machine(tmp_path_factory.mktemp("machine")) as there:
-        yield there
-
-
-@pytest.fixture(scope="module")
-def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("wheels")
 
 
 def killed(box: Machine, path: Path, step: str, after_s: float) -> bool:

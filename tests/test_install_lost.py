@@ -8,26 +8,14 @@ from __future__ import annotations
 import os
 import pty
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from install_rig import LIMIT_S, Machine, environment, machine, missing, onboard, wheel
+from install_rig import LIMIT_S, Machine, environment, missing, onboard, wheel
 from installing import FIRST, SECOND, WENT_BACK, again, in_force, install, install_words, one_line, overrides
 from waiting import until
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "a systemd of its own")
-
-
-@pytest.fixture(scope="module")
-def box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
-    with machine(tmp_path_factory.mktemp("machine")) as there:
-        yield there
-
-
-@pytest.fixture(scope="module")
-def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("wheels")
 
 
 @pytest.fixture
