@@ -33,7 +33,7 @@ class MountTable(Section):
     cx: Finite
     cy: Finite
     depth_scale_m: Positive = 0.001
-    least_m: NonNegative = 0.0
+    least_m: NonNegative | None = None
     translation_m: tuple[Finite, Finite, Finite]
     rotation_xyzw: tuple[Finite, Finite, Finite, Finite]
     calibrated: date | None = None
@@ -65,7 +65,7 @@ class Mount:
     depth_scale_m:    metres a depth unit
     base_from_camera: (4, 4) transform of optical-frame points (z forward, x right, y down) to the base frame
     rotation_xyzw:    its rotation as the file states it, normalised
-    least_m:          depth below which it returns nothing; 0 where the file does not say
+    least_m:          depth below which it returns nothing; None where the file does not say
     """
 
     name: str
@@ -79,7 +79,7 @@ class Mount:
     depth_scale_m: float
     base_from_camera: npt.NDArray[np.float64]
     rotation_xyzw: tuple[float, float, float, float]
-    least_m: float = 0.0
+    least_m: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,9 @@ front camera did. It stands still where it was seen until a camera looks there a
 that the robot has come so near to that its cameras return nothing from it (`Scan.from_m`): only what is seen there, or
 nearer, takes its place.
 
-There nothing can say that a place is free, so a place holds the robot only on good evidence: one that was seen often in
-full view for `remember_s`, one that was seen often but only near by (a hand) for `BRIEF_NS`, a single pixel not at all.
+So near, a camera that looks cannot say that a place is free, and a place holds the robot only on good evidence: one
+that was seen often in full view for `remember_s`, one that was seen often but only near by (a hand) for `BRIEF_NS`, a
+single pixel not at all. Where no camera looks every place holds it: the robot turns, and a camera looks there again.
 """
 
 from __future__ import annotations

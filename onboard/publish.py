@@ -7,12 +7,15 @@ from collections.abc import Callable, Sequence
 from onboard.counters import Counters
 from onboard.interfaces import Diagnostic, Outputs
 from onboard.messages import CameraHealth
+from onboard.odometry import NS_PER_MS
 from onboard.record import RecorderStats
 from onboard.scan import NOT_HEARD
 from onboard.scheduler import wall_ns
 from onboard.tick import TickRecord
 
 OK, WARNING, ERROR = 0, 1, 2
+LATE_MS = 100
+"""Half of what makes odometry stale by default."""
 
 #   what            every so many ticks (30 Hz)
 EVERY_SCAN = 3
@@ -65,8 +68,9 @@ class Publisher:
 def rows(
     record: TickRecord, counters: Counters, cameras: Sequence[CameraHealth], recorder: RecorderStats | None
 ) -> list[Diagnostic]:
-    """Return the rows of `/diagnostics` about a tick: runtime, policy, command, pose, cameras, recorder."""
-    found = [_runtime(record, counters), _policy(counters), _command(record), _pose(record)]
+    """Return the rows of `/diagnostics` about a tick: runtime, policy, command, odometry, pose, cameras,
+    recorder."""
+    found = [_runtime(record, counters), _policy(counters), _command(record), _odometry(record), _pose(record)]
     found += [_camera(camera) for camera in cameras]
     if recorder is not None:
         found.append(_recorder(recorder))
@@ -109,6 +113,18 @@ def _command(record: TickRecord) -> Diagnostic:
         "speed_limit_mps": record.inputs.speed_limit_mps,
     }
     return ("command", OK, record.reason, values)
+
+
+def _odometry(record: TickRecord) -> Diagnostic:
+    """Return how the wheels are heard. Only who looks at both machines can tell a clock that was set from a queue."""
+    state = record.after.wheels
+    late_ms = round(state.late_ns / NS_PER_MS)
+    values = {"messages": state.messages, "gaps": state.gaps, "refused": state.refused, "late_ms": late_ms}
+    if state.messages == 0:
+        return ("odometry", WARNING, "nothing heard yet", values)
+    if late_ms >= LATE_MS:
+        return ("odometry", WARNING, f"comes {late_ms} ms later than it could: a clock was set, or it queues", values)
+    return ("odometry", OK, "in time", values)
 
 
 def _pose(record: TickRecord) -> Diagnostic:

@@ -36,10 +36,13 @@ Floats = npt.NDArray[np.float64]
 
 
 def with_least(mounts: Mounts, section: CamerasSection) -> Mounts:
-    """Return the mounts with a least distance for each RealSense that states none."""
+    """Return the mounts with a least distance for each RealSense that states none, or 0 as simulated ones do.
+
+    Images over DDS may be of any camera: `onboard doctor` asks for theirs.
+    """
     depth = {
         name: replace(mount, least_m=mount.fx * WIDEST_BASELINE_M / DISPARITIES)
-        if mount.least_m == 0.0 and section.source_of(name) == "realsense"
+        if not mount.least_m and section.source_of(name) == "realsense"
         else mount
         for name, mount in mounts.depth.items()
     }
@@ -54,7 +57,7 @@ def sees_from(mount: Mount, section: ScanSection) -> npt.NDArray[np.float32]:
     """
     rays, position = _rays(mount), mount.base_from_camera[:3, 3]
     too_near_m, covered_m = np.zeros(BINS), np.full(BINS, np.inf)
-    least_m = max(mount.least_m, section.near_m) + MARGIN_M
+    least_m = max(mount.least_m or 0.0, section.near_m) + MARGIN_M
     for depth_m in np.arange(STEP_M, max(REACH_M, 2.0 * least_m), STEP_M):
         x, y, z = depth_m * rays + position[:, np.newaxis]
         inside = (z >= section.z_min_m - EDGE_M) & (z <= section.z_max_m + EDGE_M)

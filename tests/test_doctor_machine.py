@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -10,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onboard.config import DEFAULT_ROBOT, RecordSection
+from onboard.config import DEFAULT_ROBOT, CamerasSection, RecordSection
 from onboard.doctor import clock, machine, service
-from onboard.doctor.calibration import OLD_DAYS, age, lens
+from onboard.doctor.calibration import OLD_DAYS, age, lens, nearness
 from onboard.doctor.clock import Kept
 from onboard.doctor.disk import disk
 from onboard.doctor.finding import Complaint, Level, judged
@@ -261,6 +262,25 @@ def test_age_of_the_calibration(day: date | None, level: Level, words: str, tmp_
     assert found.level is level
     assert words in found.found
     assert found.values["calibrated"]["front"] == (None if day is None else day.isoformat())  # type: ignore[index]
+
+
+#   where images come from                     amber for
+NEARNESS = [
+    (CamerasSection(source="dds"), ["rear"]),
+    (CamerasSection(source="realsense"), []),
+    (CamerasSection(source="realsense", sources={"rear": "dds"}), ["rear"]),
+    (CamerasSection(source="realsense", sources={"front": "dds"}), []),
+]
+
+
+@pytest.mark.parametrize(("section", "silent"), NEARNESS)
+def test_a_camera_over_dds_states_how_near_it_sees(section: CamerasSection, silent: list[str]) -> None:
+    mounts = load_mounts(DEFAULT_ROBOT / "mounts.toml")
+    assert nearness(mounts, section) == []
+    rear = replace(mounts.depth["rear"], least_m=None)
+    found = nearness(replace(mounts, depth={**mounts.depth, "rear": rear}), section)
+    assert [one.values["cameras"] for one in found] == ([silent] if silent else [])
+    assert all(one.level is AMBER and "least_m" in one.remedy for one in found)
 
 
 def test_a_lens_that_is_not_the_mounts_is_named() -> None:

@@ -41,6 +41,8 @@ SAY_AGAIN_S = 0.5
 REST_MPS = 0.02
 TIMEOUT_TICKS, BRAKING_TICKS, IN_FLIGHT = 15, 30, 3
 """Odometry comes at 30 Hz: the base's own time-out of 0.5 s, and a second to brake from 1 m/s."""
+SAFE_AFTER_NS = 2 * NS_PER_S
+"""Twice `record.flush_s`: the first commands are in the file, on a busy machine too."""
 FULL_BYTES = 60_000
 
 
@@ -273,6 +275,8 @@ def test_after_kill_9_the_base_stops_and_the_recording_is_there(stops: Place) ->
     drive = Drive(stops)
     with stops.run() as runtime:
         drive.begin(runtime)
+        drives_ns = wall_ns()
+        next_message(drive.commands, lambda command: wall_ns() - drives_ns > SAFE_AFTER_NS)
         drive.odometry.take()
         runtime.interrupt(signal.SIGKILL)
         killed_ns = wall_ns()

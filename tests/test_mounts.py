@@ -52,7 +52,7 @@ def test_depth_scale_and_serial_may_be_left_out(tmp_path: Path) -> None:
 
 def test_the_least_distance_is_what_the_file_states(tmp_path: Path) -> None:
     assert load_mounts(write(tmp_path, table(least_m="0.17"))).depth["front"].least_m == 0.17
-    assert load_mounts(write(tmp_path, table())).depth["front"].least_m == 0.0
+    assert load_mounts(write(tmp_path, table())).depth["front"].least_m is None
     with pytest.raises(ConfigError, match=r"cameras\.front\.least_m"):
         load_mounts(write(tmp_path, table(least_m="-0.1")))
 

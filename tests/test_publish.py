@@ -15,6 +15,7 @@ from runtime_bench import LEFT, Bench, Puppet
 from onboard.counters import Counters
 from onboard.interfaces import Diagnostic
 from onboard.messages import BINS, CameraHealth, Pose, Scan
+from onboard.odometry import NS_PER_MS
 from onboard.publish import ERROR, OK, WARNING, Publisher, rows
 from onboard.record import RecorderStats
 
@@ -154,6 +155,16 @@ def lose(bench: Bench) -> None:
     bench.seconds(1.0)
 
 
+def queue(bench: Bench) -> None:
+    """Odometry stays away for a while, then comes as it was 250 ms ago."""
+    bench.reports = False
+    bench.ticks(10)
+    bench.reports = True
+    bench.alter = lambda inputs: replace(
+        inputs, odometry=tuple(replace(one, stamp_ns=one.stamp_ns - 250 * NS_PER_MS) for one in inputs.odometry)
+    )
+
+
 #   row               what happened          recorder                                    level    message
 ROWS: list[tuple[str, Any, RecorderStats | None, int, str]] = [
     ("runtime", None, None, OK, "navigating"),
@@ -163,6 +174,8 @@ ROWS: list[tuple[str, Any, RecorderStats | None, int, str]] = [
     ("command", None, None, OK, "none"),
     ("command", stop, None, OK, "e_stop"),
     ("command", lose, None, OK, "stale_scan"),
+    ("odometry", None, None, OK, "in time"),
+    ("odometry", queue, None, WARNING, "comes 250 ms later than it could: a clock was set, or it queues"),
     ("pose", None, None, OK, "odometry only"),
     ("pose", lambda bench: bench.fix(Pose(1.0, 0.0, 0.0)), None, OK, "localized"),
     ("camera front", None, None, OK, "working"),
@@ -194,5 +207,5 @@ def test_the_values_are_those_of_the_tick() -> None:
 def test_without_a_goal_or_a_recorder_their_values_are_absent() -> None:
     bench = Bench()
     found = {entry[0]: entry[3] for entry in rows(bench.tick(), bench.runtime.counters, [], None)}
-    assert list(found) == ["runtime", "policy", "command", "pose"]
+    assert list(found) == ["runtime", "policy", "command", "odometry", "pose"]
     assert "goal_distance_m" not in found["pose"]

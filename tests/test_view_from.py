@@ -90,10 +90,13 @@ def test_a_camera_that_is_down_sees_nothing() -> None:
 
 def test_a_realsense_that_states_no_least_distance_has_that_of_the_widest() -> None:
     mounts = replace(MOUNTS, depth={"a": replace(mount("a", f=425.0)), "b": replace(mount("b"), least_m=0.17)})
-    found = with_least(mounts, CamerasSection(source="realsense")).depth
+    section = CamerasSection(source="realsense")
+    found = with_least(mounts, section).depth
     assert found["a"].least_m == pytest.approx(0.32, abs=0.005)
     assert found["b"].least_m == 0.17
-    assert with_least(mounts, CamerasSection(source="dds")).depth["a"].least_m == 0.0
+    stated = with_least(replace(mounts, depth={"a": replace(mounts.depth["a"], least_m=0.0)}), section)
+    assert stated.depth["a"] == found["a"]
+    assert with_least(mounts, CamerasSection(source="dds")).depth["a"].least_m is None
 
 
 def test_a_replayed_scan_without_its_images_has_it_too() -> None:

@@ -1,4 +1,4 @@
-"""Where the cameras sit: how old the measurement is, and whether a camera's own lens is the one in the mounts."""
+"""Where the cameras sit: how old the measurement is, what it leaves out, and whose lens is in the mounts."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from datetime import date, datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from onboard.doctor.finding import Complaint, Finding, Level, judged
-from onboard.mounts import Mount, calibration_dates
+from onboard.config import CamerasSection
+from onboard.doctor.finding import Complaint, Finding, Level, amber, judged
+from onboard.mounts import Mount, Mounts, calibration_dates
 
 OLD_DAYS = 180
 """Half a year of driving loosens screws."""
@@ -39,6 +40,18 @@ def age(mounts: Path, today: date) -> Finding:
     summary = "" if oldest is None else f"oldest of {oldest}, {(today - oldest).days} days ago"
     days_of = {name: None if day is None else day.isoformat() for name, day in dates.items()}
     return judged("calibration", summary, complaints, file=str(mounts), calibrated=days_of, changed=changed.isoformat())
+
+
+def nearness(mounts: Mounts, section: CamerasSection) -> list[Finding]:
+    """Return whether it is known how near each camera sees.
+
+    A RealSense on the cable is taken for the one that sees least near by; one over DDS may be any camera.
+    """
+    silent = [name for name, one in mounts.depth.items() if one.least_m is None and section.source_of(name) == "dds"]
+    if not silent:
+        return []
+    said = f"mounts.toml states no least_m for {', '.join(silent)}: what comes nearer than they see is forgotten"
+    return [amber("least distance", said, "measure it and write `least_m = METRES` into their tables", cameras=silent)]
 
 
 def lens(mount: Mount, info: Mapping[str, Any]) -> list[Complaint]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from onboard.assembly import check_files
 from onboard.config import DEFAULT_ROBOT, Config, load_config
 from onboard.doctor import cameras, clock, engine, machine, network, running, service, wheels
-from onboard.doctor.calibration import age
+from onboard.doctor.calibration import age, nearness
 from onboard.doctor.cameras import Measured
 from onboard.doctor.disk import disk
 from onboard.doctor.finding import Finding, green, looked, red
@@ -120,6 +120,7 @@ def _robot(config: Config, mounts: Mounts, heard: Heard | None, seconds: float) 
     found += [] if heard is None else looked("dds", lambda: _wire(config, heard))
     found += looked("base", lambda: _base(config, heard, seconds, driving=driving))
     found += looked("cameras", lambda: _cameras(config, mounts, said, seconds, driving=driving))
+    found += [] if config.scan.topic else nearness(mounts, config.cameras)
     today = datetime.fromtimestamp(wall_ns() / NS_PER_S, tz=timezone.utc).date()
     found += _row("calibration", lambda: age(config.robot.mounts, today))
     return [*found, *_row("policy", lambda: engine.policy(config, driving=driving))]

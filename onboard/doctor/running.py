@@ -27,6 +27,10 @@ LEVELS = (Level.GREEN, Level.AMBER, Level.RED, Level.RED)
 ROWS = {
     "runtime": ("runtime", "it says why it stands; `journalctl -u onboard -b` has more"),
     "policy": ("decisions", "end what else runs here, or take the highest power mode"),
+    "odometry": (
+        "odometry",
+        "look at the base's clock and what fills the network; `systemctl restart onboard` takes its clock as it is",
+    ),
     "recorder": ("recorder", "make room on the disk, or record less"),
 }
 
