@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from limits_bench import scan_of
 from PIL import Image
 from rooms import room
 from runtime_bench import MOUNTS, PLANT, Puppet
-from test_limits import scan_of
 
 from hil.inprocess import InProcess
 from hil.recording import Session

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_limits import AHEAD, BOUNDS, FREE, NOW_NS, limited, operator, scan_of
+from limits_bench import AHEAD, BOUNDS, FREE, NOW_NS, limited, operator, scan_of
 
 from onboard.keep_out import ELSEWHERE, Zone
 from onboard.limits import Reason

@@ -1,70 +1,31 @@
-"""The last word over commands: every requirement of `limits.py` by its number, laws, and driving at walls."""
+"""The last word over commands: every requirement of `limits.py` by its number."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from math import cos, inf, isfinite, nan, pi, sin
+from math import cos, inf, nan, pi, sin
 
 import numpy as np
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from limits_bench import (
+    AHEAD,
+    BOUNDS,
+    FREE,
+    MS,
+    NOW_NS,
+    STARTED,
+    TICK_NS,
+    before,
+    bounds_with,
+    limited,
+    operator,
+    scan_of,
+)
 
-from onboard.config import LimitsSection, load_config
 from onboard.contract import ACTIONS
-from onboard.limits import Bounds, Limited, LimitsState, Reason, Situation, bounds_of, limit, operator_drives
-from onboard.messages import BINS, STOP, Pose, Scan, Teleop, Twist
-from onboard.motion import MotionState, Plant, load_plant, step
-from onboard.scheduler import NS_PER_S
+from onboard.limits import Limited, LimitsState, Reason, Situation, limit, operator_drives
+from onboard.messages import STOP, Twist
 from onboard.zones import BIN_CENTERS_RAD, obstacles, stoppable_mps, travel_m
-
-CONFIG = load_config(None)
-PLANT: Plant = load_plant(CONFIG.robot.plant)
-MS = 1_000_000
-TICK_NS = round(NS_PER_S / 30)
-NOW_NS = 1000 * NS_PER_S
-RADIUS_M = 0.25
-
-
-def bounds_with(**section: object) -> Bounds:
-    return bounds_of(LimitsSection(**section), PLANT, RADIUS_M, 200.0)  # type: ignore[arg-type]
-
-
-BOUNDS = bounds_with()
-
-
-def scan_of(*points: tuple[float, float], stamp_ns: int = NOW_NS, blind: tuple[float, float] | None = None) -> Scan:
-    """Return a scan that sees points (x, y); blind where a bin's centre is in the sector [deg]."""
-    ranges = np.full(BINS, np.inf, dtype=np.float32)
-    for x, y in points:
-        index = int(np.floor((np.degrees(np.arctan2(y, x)) + 180.0) / 2.0)) % BINS
-        ranges[index] = min(ranges[index], np.hypot(x, y))
-    seen = np.ones(BINS, dtype=np.bool_)
-    if blind is not None:
-        centers = np.degrees(BIN_CENTERS_RAD)
-        seen = ~((centers >= blind[0]) & (centers <= blind[1]))
-    return Scan(stamp_ns, ranges, seen)
-
-
-FREE = Situation(NOW_NS, None, False, None, NOW_NS, scan_of())
-STARTED = LimitsState(sent=STOP, sent_ns=NOW_NS - TICK_NS)
-AHEAD = Twist(1.0, 0.0)
-
-
-def limited(
-    wanted: Twist | None, situation: Situation = FREE, bounds: Bounds = BOUNDS, state: LimitsState = STARTED
-) -> Limited:
-    return limit(state, wanted, situation, bounds)[1]
-
-
-def before(*points: tuple[float, float], wanted: Twist = AHEAD, bounds: Bounds = BOUNDS, **other: object) -> Limited:
-    """Return what becomes of a command before obstacles."""
-    return limited(wanted, replace(FREE, scan=scan_of(*points), **other), bounds)  # type: ignore[arg-type]
-
-
-def operator(twist: Twist, age_ns: int = 0) -> Teleop:
-    return Teleop(NOW_NS - age_ns, twist)
-
 
 # --- R1, R7: bounds ---------------------------------------------------------------------------------------------------
 
@@ -480,190 +441,3 @@ def test_r16_the_last_limit_that_changed_the_command_is_the_reason() -> None:
 
 def test_r16_reasons_are_words() -> None:
     assert all(reason.value == reason.value.lower() and " " not in reason.value for reason in Reason)
-
-
-# --- Laws -------------------------------------------------------------------------------------------------------------
-
-any_number = st.one_of(st.floats(), st.floats(-4.0, 4.0))
-twists = st.builds(Twist, any_number, any_number)
-stamps = st.none() | st.integers(NOW_NS - NS_PER_S, NOW_NS + NS_PER_S)
-scans = st.builds(
-    lambda stamp_ns, near, seen: Scan(stamp_ns, _filled(near), _seen(seen)),
-    st.integers(NOW_NS - NS_PER_S, NOW_NS + NS_PER_S),
-    st.dictionaries(
-        st.integers(0, BINS - 1), st.floats(0.0, 2.0, width=32) | st.sampled_from((nan, -1.0)), max_size=20
-    ),
-    st.lists(st.integers(0, BINS - 1), max_size=3),
-)
-situations = st.builds(
-    Situation,
-    st.just(NOW_NS),
-    st.sampled_from((None, True, False)),
-    st.booleans(),
-    st.none() | st.builds(Teleop, st.integers(NOW_NS - NS_PER_S, NOW_NS + NS_PER_S), twists),
-    stamps,
-    st.none() | scans,
-)
-finite = st.builds(Twist, st.floats(-0.3, 1.0), st.floats(-3.0, 3.0))
-states = st.builds(LimitsState, st.booleans(), st.booleans(), finite, stamps)
-sections = st.sampled_from([BOUNDS, bounds_with(acceleration_mps2=1.0, angular_acceleration_radps2=2.0)])
-
-
-def _filled(near: dict[int, float]) -> np.ndarray:
-    ranges = np.full(BINS, np.inf, dtype=np.float32)
-    for index, range_m in near.items():
-        ranges[index] = range_m
-    return ranges
-
-
-def _seen(blind: list[int]) -> np.ndarray:
-    seen = np.ones(BINS, dtype=np.bool_)
-    seen[blind] = False
-    return seen
-
-
-@given(states, st.none() | twists, situations, sections)
-def test_law_whatever_happens_the_command_is_finite_bounded_and_safe(
-    state: LimitsState, wanted: Twist | None, situation: Situation, bounds: Bounds
-) -> None:
-    after, got = limit(state, wanted, situation, bounds)
-    v, w = got.twist.v_mps, got.twist.w_radps
-    assert isfinite(v)
-    assert isfinite(w)
-    assert bounds.v_min_mps <= v <= bounds.v_max_mps
-    assert abs(w) <= bounds.w_max_radps
-    assert (after.sent, after.sent_ns) == (got.twist, NOW_NS)
-    if situation.e_stop is True or (state.e_stopped and not (situation.goal_accepted and not state.pressed)):
-        assert (got.twist, got.reason, after.e_stopped) == (STOP, Reason.E_STOP, True)
-    else:
-        assert not after.e_stopped
-    if situation.scan is None or situation.odometry_arrival_ns is None:
-        assert got.twist == STOP
-    elif abs(v) >= 1e-3:
-        way_m = travel_m(obstacles(situation.scan), got.twist, bounds.swept_radius_m)
-        assert abs(v) <= stoppable_mps(way_m, bounds.braking_mps2, bounds.reaction_s) + 1e-6
-
-
-@given(finite, scans)
-def test_law_zones_only_scale(wanted: Twist, scan: Scan) -> None:
-    got = limited(wanted, replace(FREE, scan=replace(scan, stamp_ns=NOW_NS)))
-    if got.reason is Reason.BLIND_AHEAD:
-        assert got.twist == Twist(0.0, wanted.w_radps)
-        return
-    assert got.twist.v_mps * wanted.w_radps == pytest.approx(got.twist.w_radps * wanted.v_mps, abs=1e-9)
-    assert abs(got.twist.v_mps) <= abs(wanted.v_mps)
-    assert got.twist.v_mps * wanted.v_mps >= 0.0
-
-
-@given(finite, st.floats(-1.5, 1.5), st.floats(-1.5, 1.5))
-def test_r20_law_it_slows_no_less_than_what_is_seen_there_stops(wanted: Twist, x: float, y: float) -> None:
-    got = limited(wanted, replace(FREE, out_of_view=np.array([(x, y)]))).twist
-    if abs(got.v_mps) >= 1e-3:
-        way_m = travel_m(np.array([(x, y)]), got, BOUNDS.swept_radius_m)
-        assert abs(got.v_mps) <= stoppable_mps(way_m, BOUNDS.braking_mps2, BOUNDS.reaction_s) + 1e-6
-        assert got.v_mps * wanted.w_radps == pytest.approx(got.w_radps * wanted.v_mps, abs=1e-9)
-
-
-@given(finite)
-def test_law_free_space_changes_nothing(wanted: Twist) -> None:
-    assert limited(wanted).twist == wanted
-
-
-@given(finite, scans)
-@example(Twist(1.0, 1.0), scan_of(blind=(-27.5, -26.5)))
-def test_law_limiting_what_was_limited_changes_nothing_more(wanted: Twist, scan: Scan) -> None:
-    """The slow zone looks as far ahead as the wanted command brakes, so a slower one may only be freer."""
-    situation = replace(FREE, scan=replace(scan, stamp_ns=NOW_NS))
-    once = limited(wanted, situation).twist
-    twice = limited(once, situation).twist
-    assert abs(twice.v_mps) == pytest.approx(abs(once.v_mps), abs=1e-6)
-
-
-# --- Driving at walls -------------------------------------------------------------------------------------------------
-
-RAYS_A_BIN = 5
-RAYS_RAD = np.deg2rad(-180.0 + (np.arange(BINS * RAYS_A_BIN) + 0.5) * 2.0 / RAYS_A_BIN)
-Segment = tuple[float, float, float, float]
-ROOM: list[Segment] = [(-2, -1.5, 2, -1.5), (2, -1.5, 2, 1.5), (2, 1.5, -2, 1.5), (-2, 1.5, -2, -1.5)]
-DOOR_M = 0.8
-DOORWAY: list[Segment] = [
-    (1, DOOR_M / 2, 1, 3),
-    (1, -3, 1, -DOOR_M / 2),
-    (1.1, DOOR_M / 2, 1.1, 3),
-    (1.1, -3, 1.1, -DOOR_M / 2),
-]
-
-
-def cast(state: MotionState, segments: list[Segment], stamp_ns: int) -> Scan:
-    """Return the scan of walls from where the base stands."""
-    angles = RAYS_RAD + state.pose.yaw_rad
-    ray = np.stack([np.cos(angles), np.sin(angles)])
-    best = np.full(len(angles), np.inf)
-    for x0, y0, x1, y1 in segments:
-        ex, ey, dx, dy = x1 - x0, y1 - y0, x0 - state.pose.x_m, y0 - state.pose.y_m
-        cross = ray[0] * ey - ray[1] * ex
-        with np.errstate(divide="ignore", invalid="ignore"):
-            along, on = (dx * ey - dy * ex) / cross, (dx * ray[1] - dy * ray[0]) / cross
-        hit = (along > 0.0) & (on >= 0.0) & (on <= 1.0)
-        best[hit] = np.minimum(best[hit], along[hit])
-    ranges = best.reshape(BINS, RAYS_A_BIN).min(axis=1).astype(np.float32)
-    return Scan(stamp_ns, ranges, np.ones(BINS, dtype=np.bool_))
-
-
-def clearance_m(state: MotionState, segments: list[Segment]) -> float:
-    """Return the distance from the footprint to the nearest wall."""
-    best = inf
-    for x0, y0, x1, y1 in segments:
-        ex, ey, dx, dy = x1 - x0, y1 - y0, state.pose.x_m - x0, state.pose.y_m - y0
-        t = min(max((dx * ex + dy * ey) / (ex * ex + ey * ey), 0.0), 1.0)
-        best = min(best, float(np.hypot(dx - t * ex, dy - t * ey)))
-    return best - RADIUS_M
-
-
-def drive(state: MotionState, wanted: list[Twist], segments: list[Segment]) -> tuple[list[MotionState], list[Limited]]:
-    """Return the states and commands of a drive, the limits holding the last word at each tick."""
-    limits, path, commands = LimitsState(), [state], []
-    for tick, twist in enumerate(wanted):
-        now_ns = NOW_NS + tick * TICK_NS
-        situation = Situation(now_ns, None, False, None, now_ns, cast(state, segments, now_ns))
-        limits, got = limit(limits, twist, situation, BOUNDS)
-        state = step(state, got.twist, PLANT, 1 / 30)
-        path.append(state)
-        commands.append(got)
-    return path, commands
-
-
-@pytest.mark.parametrize("action", ACTIONS[7:], ids=lambda action: f"{action.v_mps},{action.w_radps}")
-def test_an_action_held_for_ever_never_ends_in_a_wall(action: Twist) -> None:
-    for yaw in (0.0, 2.0):
-        start = MotionState(Pose(-1.0, 0.3, yaw))
-        path, _ = drive(start, [action] * 120, ROOM)
-        assert min(clearance_m(state, ROOM) for state in path) > 0.0
-
-
-def test_whims_never_end_in_a_wall() -> None:
-    generator = np.random.default_rng(3)
-    for _ in range(4):
-        wanted = [twist for index in generator.integers(7, len(ACTIONS), 30) for twist in [ACTIONS[index]] * 10]
-        path, _ = drive(MotionState(Pose(0.0, 0.0, 1.0)), wanted, ROOM)
-        assert min(clearance_m(state, ROOM) for state in path) > 0.0
-
-
-@pytest.mark.parametrize("aside_m", [-0.07, 0.0, 0.07])
-def test_a_door_is_passed_slowly_and_without_a_stop(aside_m: float) -> None:
-    path, commands = drive(MotionState(Pose(-1.0, aside_m, 0.0)), [AHEAD] * 300, DOORWAY)
-    assert path[-1].pose.x_m > 2.0
-    assert min(clearance_m(state, DOORWAY) for state in path) > 0.05
-    in_door = [got.twist.v_mps for state, got in zip(path, commands, strict=False) if 0.7 < state.pose.x_m < 1.0]
-    assert max(in_door) <= 0.3 + 1e-9
-    assert min(got.twist.v_mps for got in commands) > 0.1
-
-
-def test_something_that_steps_in_front_at_full_speed() -> None:
-    """A wall that appears just outside footprint, margin and braking distance: it stops short of it."""
-    path, _ = drive(MotionState(Pose(0.0, 0.0, 0.0)), [AHEAD] * 60, [])
-    at = path[-1].pose.x_m + RADIUS_M + 0.05 + 0.35
-    wall: list[Segment] = [(at, -1, at, 1)]
-    after, commands = drive(path[-1], [AHEAD] * 90, wall)
-    assert min(clearance_m(state, wall) for state in after) > 0.0
-    assert commands[0].twist.v_mps < 0.5
