@@ -26,6 +26,7 @@ from onboard.errors import DriverError, OnboardError
 if TYPE_CHECKING:
     from onboard.config import DdsSection, OdometrySection
     from onboard.drivers.ros_types import Twist, TwistStamped
+    from onboard.drivers.serial_base import SerialBase
 
 DEFAULT_CONFIG = Path(__file__).parent / "robots" / "default" / "onboard.toml"
 RUNTIME_DIRECTORY = "RUNTIME_DIRECTORY"
@@ -60,7 +61,7 @@ def halt(driven: Driven) -> int:
     Over DDS those are the readers of the commands. Whether one of them is the base, nobody can tell from here.
     """
     if driven.odometry.input == SERIAL:
-        _halt_serial(driven.odometry.serial_port)
+        _halt_serial(driven.odometry.serial_port, 1.0 / driven.control_hz)
         return 1
     from onboard.drivers.dds_topics import promised_commands
     from onboard.drivers.wire import Wire
@@ -85,18 +86,41 @@ def _zero(section: DdsSection) -> Twist | TwistStamped:
     return TwistStamped(Header(Time(*divmod(time.time_ns(), NS_PER_S)), section.base_frame), Twist())
 
 
-def _halt_serial(port: str) -> None:
+def _halt_serial(port: str, period_s: float) -> None:
+    """Send zero to a serial base for SENDING_S, once a period [s].
+
+    Raises DriverError where the port could not be opened, took no zero, or did not pass on what it took.
+    """
+    from onboard.messages import STOP
+
+    with contextlib.closing(_opened(port)) as base:
+        sent, refusal = 0, ""
+        until_s = time.monotonic() + SENDING_S
+        while time.monotonic() < until_s:
+            try:
+                base.send(STOP)
+            except DriverError as error:
+                refusal = str(error)
+            else:
+                sent += 1
+            time.sleep(period_s)
+        if not sent:
+            raise DriverError(refusal)
+        if not base.wait_for_output(ACKNOWLEDGED_S):
+            raise DriverError(f"{port}: the base takes no commands: zero is still in the port's output queue")
+
+
+def _opened(port: str) -> SerialBase:
+    """Return the base at a port that the runtime may hold a moment longer. Raises MissingExtraError, DriverError."""
     from onboard.drivers.serial_base import SerialBase
 
     until_s = time.monotonic() + BASE_WAIT_S
     while True:
         try:
-            SerialBase(port).close()  # which sends the stop
+            return SerialBase(port)
         except DriverError:
             if time.monotonic() > until_s:
                 raise
-        else:
-            return
         time.sleep(0.01)
 
 

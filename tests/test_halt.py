@@ -7,8 +7,9 @@ import os
 import subprocess
 import sys
 import threading
+import tty
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -16,14 +17,17 @@ from loopback import PATIENCE_S, free_domain, hear
 
 from onboard import halt
 from onboard.config import Config, DdsSection, OdometrySection
+from onboard.drivers import kobuki
 from onboard.drivers.ros_messages import twist_from_ros
 from onboard.drivers.wire import Reader, Wire
+from onboard.errors import DriverError
 from onboard.halt import Driven
 from onboard.messages import STOP
 from onboard.service import note_driven
 
 SECTION = DdsSection(domain=free_domain())
 LATE_S = halt.SENDING_S / 2
+ZERO = kobuki.encode_velocity(STOP)
 
 
 @pytest.fixture
@@ -76,3 +80,82 @@ def test_a_note_with_no_rate_is_no_note(control_hz: float, tmp_path: Path) -> No
         commands = wire.reader("cmd_vel")
         assert halt.stop(config, environment) == 1
         assert hear(commands)
+
+
+@pytest.fixture
+def cable() -> Iterator[tuple[int, int]]:
+    """The base's end of a serial cable, and the robot's."""
+    pytest.importorskip("serial")
+    base_end, robot_end = os.openpty()
+    tty.setraw(robot_end)
+    os.set_blocking(base_end, False)
+    yield base_end, robot_end
+    os.close(base_end)
+    os.close(robot_end)
+
+
+def over(robot_end: int) -> Config:
+    """Return the configuration of a robot whose base is at that end of a cable."""
+    return Config(dds=SECTION, odometry=OdometrySection(input="serial", serial_port=os.ttyname(robot_end)))
+
+
+def driven_over(robot_end: int) -> Driven:
+    config = over(robot_end)
+    return Driven(config.dds, config.odometry, config.rates.control_hz)
+
+
+def fill(robot_end: int) -> None:
+    """Leave no room in the port's output queue, as a base does that takes nothing."""
+    os.set_blocking(robot_end, False)
+    with suppress(BlockingIOError):
+        while True:
+            os.write(robot_end, bytes(4096))
+
+
+def taken(base_end: int) -> bytes:
+    """Return all that has come to the base."""
+    got = b""
+    with suppress(BlockingIOError):
+        while True:
+            got += os.read(base_end, 65536)
+    return got
+
+
+def test_a_serial_base_hears_zero_again_and_again(cable: tuple[int, int]) -> None:
+    base_end, robot_end = cable
+    assert halt.halt(driven_over(robot_end)) == 1
+    heard = taken(base_end)
+    assert heard.count(ZERO) > 2
+    assert heard == ZERO * heard.count(ZERO)
+
+
+def test_of_a_serial_base_that_takes_nothing_zero_is_not_said_to_be_sent(
+    cable: tuple[int, int], tmp_path: Path
+) -> None:
+    base_end, robot_end = cable
+    fill(robot_end)
+    environment = {**os.environ, "RUNTIME_DIRECTORY": str(tmp_path)}
+    note_driven(over(robot_end), environment)
+    done = subprocess.run([sys.executable, "-m", "onboard.halt"], env=environment, capture_output=True, text=True)
+    assert ZERO not in taken(base_end)
+    assert (done.returncode, "zero_sent" in done.stderr) == (halt.EXIT_NOT_SENT, False)
+    assert "zero_not_sent" in done.stderr
+    assert "the base takes no commands: its output queue is full" in done.stderr
+
+
+def test_a_serial_base_that_begins_to_take_commands_meanwhile_hears_zero(cable: tuple[int, int]) -> None:
+    base_end, robot_end = cable
+    fill(robot_end)
+    heard: list[bytes] = []
+    beginning = threading.Timer(LATE_S, lambda: heard.append(taken(base_end)))
+    beginning.start()
+    assert halt.halt(driven_over(robot_end)) == 1
+    beginning.join(PATIENCE_S)
+    assert ZERO in heard[0] + taken(base_end)
+
+
+def test_zero_that_stays_in_the_port_is_not_sent(cable: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A USB adapter that hangs takes bytes from us and passes none on; a pseudo-terminal has no such queue."""
+    monkeypatch.setattr("serial.Serial.out_waiting", len(ZERO))
+    with pytest.raises(DriverError, match="zero is still in the port's output queue"):
+        halt.halt(driven_over(cable[1]))

@@ -36,16 +36,20 @@ class Wire:
 
     def put(self, data: bytes) -> None:
         """Write, and wait until all of it has come out at the other end: the kernel passes it on in its own time."""
-        there = self._waiting()
+        there = waiting(self.robot_end)
         os.write(self.end, data)
-        until(lambda: self._waiting() == there + len(data))
+        until(lambda: waiting(self.robot_end) == there + len(data))
 
-    def _waiting(self) -> int:
-        (count,) = struct.unpack("i", fcntl.ioctl(self.robot_end, termios.FIONREAD, bytes(4)))
-        return int(count)
-
-    def heard(self) -> bytes:
+    def heard(self, commands: int = 1) -> bytes:
+        """Return what came to the base, at least so many commands."""
+        until(lambda: waiting(self.end) >= commands * len(kobuki.encode_velocity(STOP)))
         return os.read(self.end, 4096)
+
+
+def waiting(end: int) -> int:
+    """Return how many bytes can be read at one end."""
+    (count,) = struct.unpack("i", fcntl.ioctl(end, termios.FIONREAD, bytes(4)))
+    return int(count)
 
 
 def frame(
@@ -89,7 +93,7 @@ def test_closing_sends_a_stop_first_and_once(wire: Wire, base: SerialBase) -> No
     base.send(Twist(0.6, 0.0))
     base.close()
     base.close()
-    assert wire.heard() == kobuki.encode_velocity(Twist(0.6, 0.0)) + kobuki.encode_velocity(STOP)
+    assert wire.heard(2) == kobuki.encode_velocity(Twist(0.6, 0.0)) + kobuki.encode_velocity(STOP)
 
 
 def test_before_the_first_packet_nothing_is_known(base: SerialBase) -> None:

@@ -258,15 +258,6 @@ def test_without_a_base_it_says_so() -> None:
     assert not halt.halt(Driven(DdsSection(domain=free_domain()), OdometrySection(), 30.0))
 
 
-def test_zero_arrives_at_a_serial_base() -> None:
-    main, side = os.openpty()
-    assert halt.halt(Driven(SECTION, OdometrySection(input="serial", serial_port=os.ttyname(side)), 30.0))
-    os.set_blocking(main, False)
-    assert os.read(main, 64) == bytes.fromhex("aa550601040000000003")
-    os.close(main)
-    os.close(side)
-
-
 def test_a_port_that_is_not_there_is_an_error_and_exit_code_1(tmp_path: Path) -> None:
     config = tmp_path / "onboard.toml"
     config.write_text('[odometry]\ninput = "serial"\nserial_port = "/dev/no-base"\n')

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import select
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,6 +86,18 @@ class SerialBase:
         stop = self._button_stop or any(packet.cliff or packet.wheel_drop for packet in seen)
         return BaseReport(tuple(odometry), obstacle, stop)
 
+    def wait_for_output(self, limit_s: float) -> bool:
+        """Wait until all that was sent has left this computer; return False when that lasts longer. Not for a tick.
+
+        Raises DriverError when the link is gone.
+        """
+        until_s = time.monotonic() + limit_s
+        while self._waiting_bytes():
+            if time.monotonic() > until_s:
+                return False
+            time.sleep(0.01)
+        return True
+
     def close(self) -> None:
         """Send a stop and release the port. Safe to call twice, and when the link is gone."""
         if not self._port.is_open:
@@ -92,7 +105,7 @@ class SerialBase:
         try:
             self.send(STOP)
         except (DriverError, InputError):
-            pass  # a base that hears nothing stops by its own time-out
+            pass  # who must know whether the base heard it sends the stop before, as `halt` does
         finally:
             self._port.close()
 
@@ -120,6 +133,13 @@ class SerialBase:
             return os.read(self._port.fileno(), READ_BYTES)
         except BlockingIOError:
             return b""
+        except OSError as error:
+            raise DriverError(f"{self._name}: link to the base is gone: {error.strerror}") from error
+
+    def _waiting_bytes(self) -> int:
+        """Return how many bytes wait in the port's output queue."""
+        try:
+            return int(self._port.out_waiting)
         except OSError as error:
             raise DriverError(f"{self._name}: link to the base is gone: {error.strerror}") from error
 
