@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 import tty
 from collections.abc import Iterator
 from contextlib import closing, suppress
@@ -28,6 +29,8 @@ from onboard.service import note_driven
 SECTION = DdsSection(domain=free_domain())
 LATE_S = halt.SENDING_S / 2
 ZERO = kobuki.encode_velocity(STOP)
+FULL_LOOKS, FULL_LOOK_S = 10, 0.02
+"""So often in a row, so long apart, a port has no room: then it is full."""
 
 
 @pytest.fixture
@@ -105,11 +108,16 @@ def driven_over(robot_end: int) -> Driven:
 
 
 def fill(robot_end: int) -> None:
-    """Leave no room in the port's output queue, as a base does that takes nothing."""
+    """Leave no room in the port's output queue, as a base does that takes nothing. The kernel makes some in between."""
     os.set_blocking(robot_end, False)
-    with suppress(BlockingIOError):
-        while True:
+    refused = 0
+    while refused < FULL_LOOKS:
+        try:
             os.write(robot_end, bytes(4096))
+            refused = 0
+        except BlockingIOError:
+            refused += 1
+            time.sleep(FULL_LOOK_S)
 
 
 def taken(base_end: int) -> bytes:
