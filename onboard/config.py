@@ -218,7 +218,8 @@ class DdsSection(Section):
                   that the network does not cut up. Their senders must then offer reliable delivery. Every end says so
     judge_late:   images count as so much older as they came later, by their stamps, than the quickest so far; not for
                   senders whose clock does not keep real time, as a simulator's
-    e_stop_required: an e-stop counts as pressed until somebody who says otherwise is there, and when they are all gone
+    e_stop_required: an e-stop counts as pressed until somebody who says otherwise is there, when they are all gone, and
+                  while one of them was silent for longer than e_stop_timeout_s: each says its state again and again
     security:     folder of one role of a keystore (`onboard secure-setup`): nobody without a certificate of it is heard
     other_drivers: what is done while somebody else writes our commands or our state: "warn" is told only, "refuse"
                   counts as a pressed e-stop (`drivers/peers.py`)
@@ -237,6 +238,7 @@ class DdsSection(Section):
     judge_late: bool = True
     publish_used: bool = False
     e_stop_required: bool = False
+    e_stop_timeout_s: float = Field(0.5, gt=0.0, le=10.0, allow_inf_nan=False)
     other_drivers: Literal["warn", "refuse"] = "warn"
     security: Path | None = None
     odom_frame: str = "odom"

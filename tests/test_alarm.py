@@ -71,15 +71,15 @@ def test_what_a_full_queue_has_lost_counts_as_a_press_until_each_sender_spoke(wi
     alarm = Alarm(wires[0], "e_stop", unknown_is_true=True)
     silent, flood = Sender(*wires), Sender(wires[0], another)
     flood.send("e_stop", *[Bool(False)] * WORD.depth)
-    assert alarm.take() is True, "it may have been one of its own"
-    assert alarm.take() is False
+    assert alarm.take(1) is True, "it may have been one of its own"
+    assert alarm.take(1) is False
     silent.send("e_stop", Bool(False))
-    assert alarm.take() is False
+    assert alarm.take(1) is False
     silent.send("e_stop", Bool(False))
     flood.send("e_stop", *[Bool(False)] * WORD.depth)
-    assert [alarm.take() for _ in range(3)] == [True] * 3
+    assert [alarm.take(1) for _ in range(3)] == [True] * 3
     silent.send("e_stop", Bool(False))
-    assert alarm.take() is False
+    assert alarm.take(1) is False
 
 
 def test_a_full_queue_tells_nothing_of_a_sender_that_has_one_of_its_own(wires, another):
@@ -88,9 +88,9 @@ def test_a_full_queue_tells_nothing_of_a_sender_that_has_one_of_its_own(wires, a
     button = wires[1].writer(replace(topic("e_stop"), quality=LATCHED))
     assert wait_until(lambda: bool(button.readers() and witness.writers()), PATIENCE_S)
     button.write(Bool(False))
-    assert wait_until(lambda: alarm.take() is False, PATIENCE_S)
+    assert wait_until(lambda: alarm.take(1) is False, PATIENCE_S)
     Sender(wires[0], another).send("e_stop", *[Bool(False)] * WORD.depth)
-    assert [alarm.take() for _ in range(3)] == [True, False, False]
+    assert [alarm.take(1) for _ in range(3)] == [True, False, False]
 
 
 def test_a_full_queue_gives_no_word_to_a_sender_that_never_spoke(wires, another):
@@ -101,21 +101,21 @@ def test_a_full_queue_gives_no_word_to_a_sender_that_never_spoke(wires, another)
     assert wait_until(lambda: len(witness.writers()) == 1, PATIENCE_S)
     flood = Sender(wires[0], another)
     flood.send("e_stop", *[Bool(False)] * WORD.depth)
-    assert [alarm.take() for _ in range(3)] == [True, False, False]
+    assert [alarm.take(1) for _ in range(3)] == [True, False, False]
     mute.close()
     assert wait_until(lambda: len(witness.writers()) == 1, PATIENCE_S)
-    assert alarm.take() is False
+    assert alarm.take(1) is False
 
 
 def test_a_sender_that_spoke_and_went_while_its_queue_was_full_is_one_that_pressed(wires, another):
     alarm, gone = Alarm(wires[0], "e_stop", unknown_is_true=True), Wire(SECTION)
     witness = wires[0].reader("e_stop")
     Sender(wires[0], gone).send("e_stop", Bool(False))
-    assert alarm.take() is False
+    assert alarm.take(1) is False
     Sender(wires[0], another).send("e_stop", *[Bool(False)] * WORD.depth)
     gone.close()
     assert wait_until(lambda: len(witness.writers()) == 1, PATIENCE_S)
-    assert [alarm.take() for _ in range(3)] == [True] * 3
+    assert [alarm.take(1) for _ in range(3)] == [True] * 3
 
 
 @pytest.mark.parametrize("word", [True, False])

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Collection, Mapping, Sequence
 
 import structlog
@@ -89,7 +90,8 @@ class DdsInputs:
         self._cancel = wire.reader("cancel")
         self._teleop = wire.reader("cmd_vel_teleop")
         self._obstacle = Alarm(wire, "obstacle")
-        self._e_stop = Alarm(wire, "e_stop", unknown_is_true=True, required=wire.section.e_stop_required)
+        within_s = wire.section.e_stop_timeout_s if wire.section.e_stop_required else None
+        self._e_stop = Alarm(wire, "e_stop", unknown_is_true=True, required_within_s=within_s)
         self._scans = DdsScans(wire, scan_topics)
         self._speed_limits = SpeedLimits(wire, v_max_mps)
         self._newest_teleop: Teleop | None = None
@@ -101,8 +103,9 @@ class DdsInputs:
 
         Raises DriverError when the link is gone.
         """
-        self._obstacle.take()
-        self._e_stop.take()
+        now_ns = time.monotonic_ns()
+        self._obstacle.take(now_ns)
+        self._e_stop.take(now_ns)
         self._speed_limits.take()
 
     def take(self, now_ns: int) -> Inputs:
@@ -119,8 +122,8 @@ class DdsInputs:
             ),
             goals=self._goals.take(now_ns),
             cancel=bool(self._cancel.take()),
-            obstacle=self._obstacle.take(),
-            e_stop=self._e_stop.take(),
+            obstacle=self._obstacle.take(now_ns),
+            e_stop=self._e_stop.take(now_ns),
             teleop=self._newest_teleop,
             scans=self._scans.take(now_ns),
             speed_limit_mps=self._speed_limits.take(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import structlog
 
 from onboard.drivers.wire import Received, Wire
+from onboard.scheduler import NS_PER_S
 
 log = structlog.get_logger()
 
@@ -19,25 +20,33 @@ class Alarm:
     A queue that was full may have lost words (`dds_topics.WORD`). Where what is not known counts as true, the tick is
     true, and so is the word of each writer of that queue of whom none was left, until it says one. One that was never
     heard has none: it may be there without ever saying any, and would never take it back.
+
+    That a writer is gone, DDS tells at once only of one that says so: of one that was killed, or lost with its network,
+    after its lease (10 s here), and never of one that hangs. So where an alarm is required, silence tells.
     """
 
-    def __init__(self, wire: Wire, name: str, *, unknown_is_true: bool = False, required: bool = False) -> None:
+    def __init__(
+        self, wire: Wire, name: str, *, unknown_is_true: bool = False, required_within_s: float | None = None
+    ) -> None:
         """Open the reader. Raises ConfigError, DriverError.
 
-        unknown_is_true: what is lost counts as true; otherwise a writer's last word that is known stays its word
-        required:        true as long as no writer alive has said a word
+        unknown_is_true:   what is lost counts as true; otherwise a writer's last word that is known stays its word
+        required_within_s: true as long as no writer alive has said a word, or one that has said one was silent for
+                           longer than this [s]; None where nobody has to be there
         """
         self._reader = wire.reader(name)
         self._name = name
         self._unknown_is_true = unknown_is_true
-        self._required = required
+        self._within_s = required_within_s
         self._words: dict[int, bool] = {}
+        self._said_ns: dict[int, int] = {}
         self._orphaned_beside: frozenset[int] | None = None
-        self._heard = required
+        self._heard = required_within_s is not None
         self._overrun = False
+        self._silent = False
 
-    def take(self) -> bool | None:
-        """Return the state; None before the first message."""
+    def take(self, now_ns: int) -> bool | None:
+        """Return the state; None before the first message. now_ns: monotonic [ns], the arrival of what is taken."""
         messages = self._reader.take()
         unheard, alive = self._reader.unheard(messages), self._reader.writers()
         self._tell(self._reader.full)
@@ -48,16 +57,28 @@ class Alarm:
         if lost:
             self._words.update(dict.fromkeys(unheard & set(self._words), True))
         for message in messages:
-            self._hear(message)
+            self._hear(message, now_ns)
         if any(word and writer not in alive for writer, word in self._words.items()):
             self._orphaned_beside = frozenset(self._words) | alive
         self._words = {writer: word for writer, word in self._words.items() if writer in alive}
-        pressed = lost or (self._required and not self._words) or any(message.sample.data for message in messages)
+        self._said_ns = {writer: self._said_ns[writer] for writer in self._words}
+        pressed = lost or self._is_missed(now_ns) or any(message.sample.data for message in messages)
         return pressed or self._orphaned_beside is not None or any(self._words.values())
 
-    def _hear(self, message: Received) -> None:
+    def _is_missed(self, now_ns: int) -> bool:
+        """Return whether a required alarm has nobody who says that all is well; tell when a sender falls silent."""
+        if self._within_s is None:
+            return False
+        silent_s = (now_ns - min(self._said_ns.values(), default=now_ns)) / NS_PER_S
+        was_silent, self._silent = self._silent, silent_s > self._within_s
+        if self._silent and not was_silent:
+            log.warning("sender_silent", topic=self._name, limit_s=self._within_s, counts_as="true")
+        return self._silent or not self._words
+
+    def _hear(self, message: Received, now_ns: int) -> None:
         writer, word = message.writer, bool(message.sample.data)
         self._words[writer] = word
+        self._said_ns[writer] = now_ns
         if not word and self._orphaned_beside is not None and writer not in self._orphaned_beside:
             self._orphaned_beside = None
 
