@@ -10,7 +10,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -91,6 +91,7 @@ def told(tmp_path: Path) -> Told:
 def upgrade(told: Told, say: Callable[[str], None] = lambda _: None) -> None:
     """Try the new version and put it in force."""
     found = Found(told.layout.complete(), OLD, None, left=(), placed=True, configured=True, runs=True, enabled=True)
+    found = replace(found, running=OLD)
     installer = Installer(
         told.layout, told, Order("0.2.0", NEW), found, None, Choice("", None, False, Path("/usr/bin/python3")),
         Patience(1.0, 0.0), say,

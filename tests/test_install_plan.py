@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from install_rig import ROOT
 
 from onboard.errors import InputError
 from onboard.install.layout import UNIT, UNITS_IN_VERSION, Layout, Version
-from onboard.install.plan import Found, Order, Step, line, plan, surplus
+from onboard.install.plan import Found, Order, Step, before, line, outcome, plan, surplus
 from onboard.install.units import (
     end_trial,
     folder_of,
@@ -32,10 +33,11 @@ OLD, NEW, OLDEST = "0.1.0-a", "0.2.0-b", "0.0.9-c"
 VERSIONS = {name: Version(name, name.partition("-")[0], f"{name}.whl") for name in (OLD, NEW, OLDEST)}
 
 
-def there(*names: str, current: str | None = None, previous: str | None = None) -> Found:
-    """All in order, with these versions."""
+def there(*names: str, current: str | None = None, previous: str | None = None, running: str = "") -> Found:
+    """All in order, with these versions; what runs is the one in force when not said otherwise."""
     versions = {name: VERSIONS[name] for name in names}
-    return Found(versions, current, previous, left=(), placed=True, configured=True, runs=True, enabled=True)
+    found = Found(versions, current, previous, left=(), placed=True, configured=True, runs=True, enabled=True)
+    return replace(found, running=running or current)
 
 
 NOTHING = Found({}, None, None, left=(), placed=False, configured=False, runs=False, enabled=False)
@@ -44,8 +46,15 @@ WANT_OLD, WANT_NEW = Order("0.1.0", OLD), Order("0.2.0", NEW)
 
 BUILD, CONFIGURE, CHECK, ACCOUNT = Step.BUILD, Step.CONFIGURE, Step.CHECK, Step.ACCOUNT
 TRY, SWITCH, START, ENABLE, PRUNE = Step.TRY, Step.SWITCH, Step.START, Step.ENABLE, Step.PRUNE
+CLEAN, RETURN = Step.CLEAN, Step.RETURN
 UPGRADE = (BUILD, CHECK, ACCOUNT, TRY, SWITCH)
 FIRST = (BUILD, CONFIGURE, CHECK, ACCOUNT, SWITCH)
+UNSTARTED = there(OLD, NEW, current=NEW, previous=OLD, running=OLD)
+"""After `--no-start` over a service that runs, which still does."""
+UNPROVEN = there(OLD, OLDEST, current=OLD, previous=OLDEST, running=OLDEST)
+ON_TRIAL = replace(there(OLD, NEW, current=OLD, running=NEW), left=("x",), tried=True)
+RETRIED = (CHECK, RETURN, ACCOUNT, TRY, SWITCH)
+QUIET_NEW, QUIET_OLD = replace(WANT_NEW, start=False), replace(WANT_OLD, start=False, downgrade=True)
 
 #   name                                order      found       steps
 PLANS = [
@@ -56,17 +65,62 @@ PLANS = [
     ("the same, a file missing", WANT_OLD, replace(INSTALLED, placed=False), (CHECK, ACCOUNT, SWITCH)),
     ("the same, not started with the machine", WANT_OLD, replace(INSTALLED, enabled=False), (ENABLE,)),
     ("a newer one", WANT_NEW, INSTALLED, UPGRADE),
-    ("a newer one, without starting it", replace(WANT_NEW, start=False), INSTALLED, (BUILD, CHECK, ACCOUNT, SWITCH)),
+    ("a newer one, without starting it", QUIET_NEW, INSTALLED, (BUILD, CHECK, ACCOUNT, SWITCH)),
     ("one built before", WANT_NEW, there(OLD, NEW, current=OLD), (CHECK, ACCOUNT, TRY, SWITCH)),
     ("a third", WANT_NEW, there(OLD, OLDEST, current=OLD, previous=OLDEST), (*UPGRADE, PRUNE)),
     ("an older one, as asked for", replace(WANT_OLD, downgrade=True), there(NEW, current=NEW), UPGRADE),
-    ("after an interruption", WANT_OLD, replace(INSTALLED, left=("x",)), (Step.CLEAN, CHECK, START)),
+    ("after an interruption", WANT_OLD, replace(INSTALLED, left=("x",)), (CLEAN, CHECK, START)),
+    ("in force, another one runs", WANT_NEW, UNSTARTED, RETRIED),
+    ("in force, another one runs, and shall", QUIET_NEW, UNSTARTED, ()),
+    ("what runs, another one in force", replace(WANT_OLD, downgrade=True), UNSTARTED, (CHECK, ACCOUNT, SWITCH)),
+    ("the same, without starting it", QUIET_OLD, UNSTARTED, (CHECK, ACCOUNT, SWITCH)),
+    ("a third, and the first of them runs", WANT_NEW, UNPROVEN, (BUILD, *RETRIED, PRUNE)),
+    ("in force, stopped", WANT_NEW, replace(UNSTARTED, runs=False, running=None), (CHECK, START)),
+    ("in force, what runs is not known", WANT_NEW, replace(UNSTARTED, running=None), (CHECK, START)),
+    ("in force, what runs is gone", WANT_NEW, replace(UNSTARTED, running="0.0.1-gone"), (CHECK, START)),
+    ("the one on trial", WANT_NEW, ON_TRIAL, (CLEAN, CHECK, ACCOUNT, TRY, SWITCH)),
+    ("the one before a trial", WANT_OLD, ON_TRIAL, (CLEAN, CHECK, START)),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("order", "found", "steps"), [row[1:] for row in PLANS], ids=[row[0] for row in PLANS])
 def test_the_plan(order: Order, found: Found, steps: tuple[Step, ...]) -> None:
     assert plan(order, found) == steps
+
+
+#   what is there    wanted   the one before     deleted
+KEPT = [
+    (UNSTARTED, NEW, OLD, []),
+    (UNSTARTED, OLD, NEW, []),
+    (UNPROVEN, NEW, OLDEST, [OLD]),
+    (there(OLD, NEW, OLDEST, current=OLD, previous=OLDEST), NEW, OLD, [OLDEST]),
+    (there(OLD, NEW, OLDEST, current=OLD, previous=NEW), OLD, NEW, [OLDEST]),
+    (replace(UNPROVEN, runs=False), NEW, OLD, []),
+    (replace(ON_TRIAL, current=None), OLDEST, None, [OLD]),
+]
+
+
+@pytest.mark.parametrize(("found", "name", "previous", "deleted"), KEPT)
+def test_what_was_ready_is_the_one_before_and_what_runs_is_not_deleted(
+    found: Found, name: str, previous: str | None, deleted: list[str]
+) -> None:
+    assert (before(name, found), surplus(name, found)) == (previous, deleted)
+
+
+#   asked for    there                                           changed   said
+SAID = [
+    (WANT_OLD, INSTALLED, False, f"{OLD} is in force and READY: nothing to do"),
+    (WANT_NEW, UNSTARTED, True, f"{NEW} is in force"),
+    (QUIET_NEW, UNSTARTED, False, f"{NEW} is in force from the next start of the service on; {OLD} runs until then"),
+    (QUIET_NEW, replace(UNSTARTED, running=None), True, f"{NEW} is in .* on; another one runs until then"),
+    (QUIET_NEW, replace(UNSTARTED, running=None, runs=False), True, f"{NEW} is in .* on; nothing runs"),
+    (QUIET_OLD, UNSTARTED, True, f"{OLD} is in force, and is what runs"),
+]
+
+
+@pytest.mark.parametrize(("order", "found", "changed", "said"), SAID)
+def test_what_is_said_at_the_end_is_so(order: Order, found: Found, changed: bool, said: str) -> None:
+    assert re.fullmatch(said, outcome(order, found, changed=changed))
 
 
 def test_an_older_one_that_was_not_asked_for_is_refused() -> None:
@@ -79,7 +133,7 @@ def test_another_build_of_the_same_release_is_no_downgrade() -> None:
 
 
 FOUND = st.builds(
-    lambda names, current, previous, flags: Found(
+    lambda names, current, previous, running, flags: Found(
         {name: VERSIONS[name] for name in names},
         current if current in names else None,
         previous if previous in names else None,
@@ -88,11 +142,14 @@ FOUND = st.builds(
         configured=flags[2],
         runs=flags[3],
         enabled=flags[4],
+        running=running,
+        tried=flags[5],
     ),
     st.sets(st.sampled_from(sorted(VERSIONS))),
     st.sampled_from(sorted(VERSIONS)),
     st.sampled_from(sorted(VERSIONS)),
-    st.tuples(*[st.booleans()] * 5),
+    st.sampled_from([None, "0.0.1-gone", *sorted(VERSIONS)]),
+    st.tuples(*[st.booleans()] * 6),
 )
 ORDERS = st.builds(
     lambda version, start: Order(version.release, version.name, True, start),
@@ -112,8 +169,12 @@ def test_every_plan(order: Order, found: Found) -> None:
         assert steps.index(TRY) < steps.index(SWITCH), "what is not READY never gets into force"
     if {TRY, START, SWITCH} & set(steps):
         assert CHECK in steps, "no start and no switch before the configuration was checked"
+    assert RETURN not in steps or TRY in steps, "what runs is put in force again where it may be needed"
+    ready = found.runs and found.running == order.name
+    assert ready or not order.start or {TRY, START} & set(steps), "what is READY at the end is what was asked for"
     kept = found.versions.keys() - set(surplus(order.name, found))
-    assert found.current is None or found.current in kept, "there is always one to go back to"
+    assert found.proven is None or found.proven in kept, "there is always one to go back to"
+    assert found.running not in found.versions or found.running in kept, "what runs is not deleted"
     assert all("{" not in line(step, order, found) for step in steps)
 
 

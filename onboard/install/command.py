@@ -15,7 +15,8 @@ from onboard.errors import InputError
 from onboard.install.build import check_python
 from onboard.install.interruption import signals_as_errors
 from onboard.install.layout import Layout
-from onboard.install.plan import Found, Order, find, line, plan
+from onboard.install.plan import Found, Order, find, line, outcome, plan
+from onboard.install.running import version_of
 from onboard.install.service import Services
 from onboard.install.steps import Installer, Patience
 from onboard.install.wheel import Choice, Wheel, build_wheel, read_wheel
@@ -66,18 +67,16 @@ def install(wish: Wish, layout: Layout, services: Services, say: Callable[[str],
         if wheel is not None:
             check_python(wish.choice.python)
         seen = services.look()
-        found = find(layout, runs=seen.runs, enabled=seen.enabled)
+        running = version_of(layout, seen.main_pid)
+        found = find(layout, runs=seen.runs, enabled=seen.enabled, running=running)
         order = _order(wish, wheel, found)
         steps = plan(order, found)
-        if not steps:
-            say(f"{order.name} is in force and READY: nothing to do")
-        if wish.dry_run:
+        if wish.dry_run and steps:
             for step in steps:
                 say(f"would {line(step, order, found)}")
             return
         Installer(layout, services, order, found, wheel, wish.choice, wish.patience, say).do(steps)
-        if steps:
-            say(f"{order.name} is in force")
+        say(outcome(order, found, changed=bool(steps)))
 
 
 def require_root(verb: str) -> None:

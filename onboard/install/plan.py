@@ -18,12 +18,13 @@ class Step(Enum):
     BUILD = "build {new} beside the others"
     CONFIGURE = "write the default robot's configuration, since there is none"
     CHECK = "check the configuration with {new}"
+    RETURN = "put {old} in force again, which is what runs"
     ACCOUNT = "make the service's user and folders"
     TRY = "restart the service with {new} and wait until it is READY; back to {old} when it is not"
-    SWITCH = "switch `current` from {old} to {new}"
+    SWITCH = "switch `current` to {new}; the one before is {before}"
     START = "start the service with {new} and wait until it is READY; stop it when it is not"
     ENABLE = "start the service with the machine"
-    PRUNE = "delete versions that are neither in force nor the one before"
+    PRUNE = "delete versions that are neither in force nor the one before, and do not run"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,8 @@ class Found:
     configured:  whether there is a configuration
     runs:        whether the service is READY
     enabled:     whether it starts with the machine
+    running:     the version whose process it is, READY or not; None without one, or where that is not known
+    tried:       whether it was put on trial, by an installation that was interrupted
     """
 
     versions: dict[str, Version]
@@ -48,6 +51,14 @@ class Found:
     configured: bool
     runs: bool
     enabled: bool
+    running: str | None = None
+    tried: bool = False
+
+    @property
+    def proven(self) -> str | None:
+        """Return the version to go back to: the one that is READY, in force or no longer, else the one in force."""
+        ready = self.runs and not self.tried and self.running in self.versions
+        return self.running if ready else self.current
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,16 +71,17 @@ class Order:
     start: bool = True
 
 
-def find(layout: Layout, *, runs: bool, enabled: bool) -> Found:
-    """Return what is there. `runs` and `enabled` are systemd's word."""
+def find(layout: Layout, *, runs: bool, enabled: bool, running: str | None = None) -> Found:
+    """Return what is there. `runs` and `enabled` are systemd's word, `running` is the process's."""
     versions = layout.complete()
     current, previous = (
         name if name in versions else None for name in (pointed_at(layout.current), pointed_at(layout.previous))
     )
     placed = current is not None and in_place(layout, layout.folder(current))
-    left = (*layout.interrupted(), *(str(path) for path in on_trial(layout)))
+    trial = on_trial(layout)
+    left = (*layout.interrupted(), *(str(path) for path in trial))
     configured = layout.configuration_file.exists()
-    return Found(versions, current, previous, left, placed, configured, runs, enabled)
+    return Found(versions, current, previous, left, placed, configured, runs, enabled, running, bool(trial))
 
 
 def plan(order: Order, found: Found) -> tuple[Step, ...]:
@@ -78,28 +90,47 @@ def plan(order: Order, found: Found) -> tuple[Step, ...]:
     if old is not None and not order.downgrade and older(order.release, old.release):
         raise InputError(f"{order.name} is older than {old.name}, which is in force: --downgrade takes it all the same")
     new = order.name != found.current
-    start = order.start and (new or bool(found.left) or not found.runs)
+    start = order.start and (bool(found.left) or not found.runs or found.running != order.name)
+    tried = start and found.proven not in (None, order.name)
+    back = tried and found.proven != found.current
     wanted = {
         Step.CLEAN: bool(found.left),
         Step.BUILD: order.name not in found.versions,
         Step.CONFIGURE: not found.configured,
         Step.CHECK: new or start or not found.placed,
-        Step.ACCOUNT: new or not found.placed,
-        Step.TRY: start and new and old is not None,
-        Step.SWITCH: new or not found.placed,
-        Step.START: start and not (new and old is not None),
+        Step.RETURN: back,
+        Step.ACCOUNT: new or back or not found.placed,
+        Step.TRY: tried,
+        Step.SWITCH: new or back or not found.placed,
+        Step.START: start and not tried,
         Step.ENABLE: order.start and not found.enabled,
         Step.PRUNE: bool(surplus(order.name, found)),
     }
     return tuple(step for step in Step if wanted[step])
 
 
+def before(name: str, found: Found) -> str | None:
+    """Return the version that is the one before, once `name` is in force: above all one that was READY."""
+    return next((one for one in (found.proven, found.current, found.previous) if one not in (None, name)), None)
+
+
 def surplus(name: str, found: Found) -> list[str]:
-    """Return the versions to delete once `name` is in force."""
-    before = found.previous if name == found.current else found.current
-    return sorted(found.versions.keys() - {name, before})
+    """Return the versions to delete once `name` is in force; none that runs."""
+    return sorted(found.versions.keys() - {name, before(name, found), found.running})
 
 
 def line(step: Step, order: Order, found: Found) -> str:
     """Return a step as a person reads it."""
-    return step.value.format(new=order.name, old=found.current or "none")
+    names = {"new": order.name, "old": found.proven, "before": before(order.name, found)}
+    return step.value.format(**{key: name or "none" for key, name in names.items()})
+
+
+def outcome(order: Order, found: Found, *, changed: bool) -> str:
+    """Return the last line that a person reads. changed: whether there was anything to do."""
+    if order.start:
+        return f"{order.name} is in force" if changed else f"{order.name} is in force and READY: nothing to do"
+    if found.running == order.name:
+        return f"{order.name} is in force, and is what runs"
+    runs = found.running or ("another one" if found.runs else "")
+    until = f"{runs} runs until then" if runs else "nothing runs"
+    return f"{order.name} is in force from the next start of the service on; {until}"

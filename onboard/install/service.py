@@ -23,18 +23,19 @@ STOPPED = ("inactive", "failed", "")
 NO_ANSWER = 124
 """In place of the exit code of a command that did not end in time, as `timeout` has it."""
 
-ASKED = ("ActiveState", "SubState", "Result", "StatusText", "InvocationID", "LoadState", "UnitFileState")
+ASKED = ("ActiveState", "SubState", "Result", "StatusText", "InvocationID", "LoadState", "UnitFileState", "MainPID")
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What systemd says of the service. invocation: changes with every start."""
+    """What systemd says of the service. invocation: changes with every start. main_pid: 0 without a process."""
 
     active: str
     result: str
     status: str
     invocation: str
     enabled: bool
+    main_pid: int = 0
 
     @property
     def runs(self) -> bool:
@@ -89,6 +90,7 @@ class Systemd:
             told.get("StatusText", ""),
             told.get("InvocationID", ""),
             told.get("UnitFileState", "") == "enabled",
+            int(told.get("MainPID") or 0),
         )
 
     def reload(self) -> None:

@@ -13,7 +13,7 @@ from onboard.errors import InputError, OnboardError
 from onboard.install.build import build
 from onboard.install.interruption import undisturbed
 from onboard.install.layout import Layout, point, remove_version
-from onboard.install.plan import Found, Order, Step, line, surplus
+from onboard.install.plan import Found, Order, Step, before, line, surplus
 from onboard.install.service import Seen, Services
 from onboard.install.tool import run_tool
 from onboard.install.units import end_trial, files_of, foreign, place, prepare, set_trial
@@ -70,6 +70,7 @@ class Installer:
             Step.BUILD: self._build,
             Step.CONFIGURE: self._configure,
             Step.CHECK: self._check,
+            Step.RETURN: self._return,
             Step.ACCOUNT: self._account,
             Step.TRY: partial(self._try, trial),
             Step.SWITCH: partial(self._switch, trial),
@@ -111,36 +112,48 @@ class Installer:
         complaint = f"{self.order.name} refuses the configuration, nothing was changed"
         run_tool([*command, str(self.layout.configuration_file)], complaint, CHECK_S)
 
+    def _return(self) -> None:
+        """Put the version that runs in force again: it is the one to go back to, after a power cut as well."""
+        assert self.found.proven is not None
+        folder = self.layout.folder(self.found.proven)
+        with undisturbed():
+            prepared = prepare(self.layout, folder)
+            if self.found.previous == self.found.proven:
+                self.layout.previous.unlink(missing_ok=True)
+            point(self.layout.current, self.layout.seen(folder))
+            place(self.layout, prepared)
+            self.services.reload()
+
     def _account(self) -> None:
         self.services.apply(files_of(self._folder))
 
     def _try(self, trial: contextlib.ExitStack) -> None:
         """Restart with the new version by an override that goes with the next boot. Back to the old one if it fails."""
-        before = self.services.look()
+        was = self.services.look()
         trial.callback(end_trial, self.layout)
         set_trial(self.layout, self._folder)
-        trial.callback(self._back, before)
+        trial.callback(self._back, was)
         self.services.reload()
         trouble = self.services.start(self.patience.ready_s, self.patience.settle_s)
-        trouble = trouble or _blinder(before, self.services.look())
+        trouble = trouble or _blinder(was, self.services.look())
         if trouble:
             trial.close()
-            again = "runs again" if before.wanted else "is in force again, and stopped as before"
-            raise NotReadyError(f"{self.order.name}: {trouble}; {self.found.current} {again}")
+            again = "runs again" if was.wanted else "is in force again, and stopped as before"
+            raise NotReadyError(f"{self.order.name}: {trouble}; {self.found.proven} {again}")
 
-    def _back(self, before: Seen) -> None:
+    def _back(self, was: Seen) -> None:
         """Put the old version in force again, and in the state that it was in."""
         with undisturbed():
-            self.say(f"going back to {self.found.current}")
+            self.say(f"going back to {self.found.proven}")
             end_trial(self.layout)
             self.services.reload()
-            if not before.wanted:
+            if not was.wanted:
                 self.services.stop()
                 return
             trouble = self.services.start(self.patience.ready_s, 0.0)
         if trouble:
             raise NotReadyError(
-                f"{self.order.name} is not in force, and {self.found.current} does not come up: {trouble}"
+                f"{self.order.name} is not in force, and {self.found.proven} does not come up: {trouble}"
             )
 
     def _switch(self, trial: contextlib.ExitStack) -> None:
@@ -151,8 +164,9 @@ class Installer:
         shown = self.layout.seen(self._folder)
         with undisturbed():
             prepared = prepare(self.layout, self._folder)
-            if self.found.current is not None and self.found.current != self.order.name:
-                point(self.layout.previous, shown.with_name(self.found.current))
+            one_before = before(self.order.name, self.found)
+            if one_before is not None:
+                point(self.layout.previous, shown.with_name(one_before))
             point(self.layout.current, shown)
             trial.pop_all()
             place(self.layout, prepared)
