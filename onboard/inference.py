@@ -20,6 +20,7 @@ from onboard.contract import NO_ACTION
 from onboard.errors import EngineError
 from onboard.interfaces import Policy
 from onboard.messages import BINS, STOP, Decision, Memory, Motion, Observation, Pose, Scan
+from onboard.priority import INFERENCE_BELOW, step_down
 
 START_TIMEOUT_S = 60.0
 """Loading a model and building a TensorRT engine from the cache; a first build needs more, see `start`."""
@@ -161,6 +162,7 @@ class InferenceThread:
             log.warning("inference_left_behind", waited_s=timeout_s)
 
     def _run(self) -> None:
+        step_down(INFERENCE_BELOW)  # before the policy is made: the engine's own threads inherit it
         policy, self._failure = _outcome(self._made_and_warm)
         self._policy = policy
         self._ready.set()

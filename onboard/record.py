@@ -19,6 +19,7 @@ from pathlib import Path
 from onboard import __version__
 from onboard.config import RecordSection
 from onboard.errors import ConfigError, OnboardError
+from onboard.priority import RECORDER_BELOW, step_down
 from onboard.record_budget import Budget
 from onboard.record_file import MessageType, RecordFile
 from onboard.record_folder import Folder
@@ -36,7 +37,7 @@ FLUSHES_PER_PERIOD = 2
 
 CLOSE_TIMEOUT_S = 10.0
 NICENESS = 10
-"""Of the writing thread: the tick and the policy go first where cores are few."""
+"""Of the writing thread: the tick and the policy go first where cores are few. Under FIFO `priority.py` says who."""
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 UNSERIALISABLE = (OnboardError, TypeError, ValueError, OverflowError, struct.error)
@@ -185,6 +186,7 @@ class Recorder:
 
     def _run(self) -> None:
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
+        step_down(RECORDER_BELOW)
         try:
             self._loop()
         except BaseException as error:

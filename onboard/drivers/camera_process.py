@@ -20,6 +20,7 @@ import structlog
 from onboard.drivers.child_process import ChildProcess
 from onboard.drivers.realsense import CHILD_COMMAND, Source, frame_form
 from onboard.drivers.shared_frames import FrameSlots, SharedFrame
+from onboard.priority import CAMERAS_BELOW, lower
 
 START_LIMIT_S = 20.0
 """From the start of the child to its first frame: interpreter, bus, a reset of the camera."""
@@ -167,8 +168,9 @@ class CameraProcess:
             "reset": not self.source.recording and self._attempt >= RESET_FROM_ATTEMPT,
             "parent_pid": os.getpid(),
         }
+        command = (*lower(CAMERAS_BELOW), *self._command, "capture", json.dumps(order))
         try:
-            self._child = ChildProcess((*self._command, "capture", json.dumps(order)), self._slots.fd, number, now_ns)
+            self._child = ChildProcess(command, self._slots.fd, number, now_ns)
         except OSError as error:
             self._back_off(f"process cannot be started: {error.strerror}", now_ns)
             return
