@@ -240,6 +240,9 @@ def test_uninstalled_over_a_running_service_recordings_stay_until_purged(install
     recording = installed.file("/var/lib/onboard/recordings/robot_1.mcap")
     recording.parent.mkdir(parents=True)
     recording.touch()
+    drop_in = installed.file("/etc/systemd/system/onboard.service.d/robot.conf")
+    drop_in.parent.mkdir()
+    drop_in.write_text("[Service]\nEnvironment=OF_THIS_ROBOT=1\n")
     cache = installed.file("/var/cache/onboard/numba")
     cache.mkdir(parents=True)
     said = installed.onboard("uninstall", "--dry-run").stdout
@@ -254,8 +257,10 @@ def test_uninstalled_over_a_running_service_recordings_stay_until_purged(install
     assert not cache.parent.exists()
     assert recording.exists()
     assert installed.file("/etc/onboard/onboard.toml").exists()
+    assert f"/{drop_in.parent.relative_to(installed.file('/'))} stays; --purge removes it" in done.stdout
     assert installed.onboard("uninstall", "--purge").returncode == 0
     assert not recording.exists()
+    assert not drop_in.parent.exists()
     assert not installed.file("/etc/onboard").exists()
     again = installed.onboard("uninstall", "--purge")
     assert (again.returncode, again.stdout) == (0, "nothing is installed\n")

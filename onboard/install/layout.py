@@ -3,6 +3,7 @@
 /opt/onboard/versions/0.2.0-4f1c22a90b7d   one version: a virtual environment with its units in share/onboard/systemd
 /opt/onboard/current, previous             links to the version in force and to the one before
 /etc/onboard                               configuration; made once, then the person's
+/etc/systemd/system/onboard.service.d      what differs on this robot from the unit; the person's
 /var/lib/onboard                           recordings and what the service keeps
 /var/cache/onboard                         compiled kernels
 """
@@ -72,6 +73,11 @@ class Layout:
     def configuration_file(self) -> Path:
         """Return the file that the service is started with."""
         return self.configuration / CONFIG_FILE
+
+    @property
+    def drop_ins(self) -> Path:
+        """Return the folder of what differs on this robot from the unit; the person's."""
+        return self.root / "etc" / "systemd" / "system" / f"{UNIT}.d"
 
     @property
     def state(self) -> Path:

@@ -68,7 +68,9 @@ def install_command(
 
 
 def uninstall_command(
-    purge: Annotated[bool, typer.Option("--purge", help="The configuration and the recordings too.")] = False,
+    purge: Annotated[
+        bool, typer.Option("--purge", help="The configuration, the drop-ins and the recordings too.")
+    ] = False,
     dry_run: DryRunOption = False,
 ) -> None:
     """Stop the service and remove it with all versions; configuration and recordings stay unless purged."""
