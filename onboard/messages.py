@@ -73,16 +73,19 @@ class ColorFrame:
 class Scan:
     """Distance to the nearest obstacle in each bearing bin, seen from the base.
 
-    stamp_ns: capture time of the oldest frame used, monotonic [ns]; the arrival of one that came ready-made
+    stamp_ns: capture time of the oldest frame used, monotonic [ns]; of one that came ready-made its arrival, less what
+              it came later than it could have
     ranges_m: (180,) float32; bin i covers [-180 + 2i, -180 + 2i + 2) deg; inf where nothing was seen [m]
     seen:     (180,) bool; False where no working camera looks
     from_m:   (180,) float32, the range from which on what stands in a bin is seen (`view_from.py`); None is from 0 on
+    arrival_ns: of one that came ready-made over the wire: the tick that took it, monotonic [ns]
     """
 
     stamp_ns: int
     ranges_m: npt.NDArray[np.float32]
     seen: npt.NDArray[np.bool_]
     from_m: npt.NDArray[np.float32] | None = None
+    arrival_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from onboard.scheduler import NS_PER_S
 
 TOPIC = "twin/scan"
 STAMP_NS = 1_700_000_000 * 10**9
+MS = 1_000_000
 
 
 @pytest.fixture
@@ -81,6 +82,21 @@ def test_a_sender_whose_clock_was_set_back_is_heard_again(wires):
 
 #   stamp [s], arrival [s], range: the second was under way for half a second longer than the first and the third
 UNDER_WAY = [(0.0, 1.0, 1.0), (0.5, 2.0, 2.0), (1.5, 2.5, 3.0)]
+
+
+@pytest.mark.parametrize(("judge_late", "ages_ms"), [(True, [0, 0, 100, 300, 280, 0]), (False, [0] * 6)])
+def test_a_scan_that_comes_late_at_an_even_pace_is_older_by_that(wires, judge_late, ages_ms):
+    """As through a network that has filled its queues: by its arrival it would be new."""
+    receiver = Wire(SECTION.model_copy(update={"judge_late": judge_late}))
+    inputs, sender, found = DdsInputs(receiver, [TOPIC]), Sender(receiver, wires[1]), []
+    for number, late_ms in enumerate((20, 20, 120, 320, 300, 20)):
+        sender.send(scan_source(TOPIC), message(2.0, after_s=number / 10))
+        now_ns = (number * 100 + late_ms) * MS
+        taken = inputs.take(now_ns).scans[TOPIC]
+        assert taken.arrival_ns == now_ns
+        found.append(round((now_ns - taken.stamp_ns) / MS))
+    receiver.close()
+    assert found == ages_ms
 
 
 @pytest.mark.parametrize(("judge_late", "believed"), [(True, [1.0, 1.0, 3.0]), (False, [1.0, 2.0, 3.0])])

@@ -8,15 +8,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from replay_rig import TURNS, puppet, recorded
-from runtime_bench import FORWARD, LEFT, Puppet
+from replay_rig import TURNS, Tape, puppet, recorded
+from runtime_bench import FORWARD, LEFT, Bench, Puppet
 
+from hil.recording import open_recording
 from hil.replay.compared import Compared
 from hil.replay.placing import Span
 from hil.replay.replay import consult, replay
+from hil.replay.ticks import ticks_of
 from onboard import limits, scan
 from onboard.errors import InputError
-from onboard.messages import BINS
+from onboard.messages import BINS, Inputs, Scan
 from onboard.scheduler import NS_PER_S
 from onboard.tick import TickRecord
 
@@ -49,6 +51,37 @@ def test_so_it_is_with_scans_apart(tmp_path: Path) -> None:
     (file,), ticks = recorded(tmp_path, limits_scan={"cameras": ["front", "rear"]})
     found = again(file)
     assert (found.identical, found.ticks) == (True, len(ticks))
+
+
+def test_so_it_is_with_ready_made_scans_that_came_late(tmp_path: Path) -> None:
+    topics = {"scan": {"topic": "policys"}, "limits_scan": {"topic": "limits"}}
+    config = Bench(**topics).config
+    tape = Tape(tmp_path, config, lose=lambda slot: False)
+    bench = Bench(puppet(), listeners=[tape], **topics)
+    came: dict[str, Scan] = {}
+
+    def late(inputs: Inputs) -> Inputs:
+        """A scan on each topic in every third tick, one later than the other, and not always as late."""
+        if len(tape.ticks) % 3 == 0:
+            for late_ms, topic in ((90 + len(tape.ticks), "policys"), (200, "limits")):
+                ranges = np.full(BINS, 3.0 + len(tape.ticks) / 64 + late_ms, np.float32)
+                came[topic] = Scan(inputs.now_ns - late_ms * 1_000_000, ranges, FAR > 0.0, arrival_ns=inputs.now_ns)
+        return replace(inputs, scans=dict(came))
+
+    bench.alter = late
+    bench.ticks(5)
+    bench.ask()
+    bench.ticks(60)
+    tape.close()
+    (file,) = tmp_path.glob("*.mcap")
+    found = again(file)
+    assert {tick.inputs.now_ns - tick.scan.stamp_ns for tick in tape.ticks} > {90_000_000, 93_000_000}
+    assert (found.first, found.identical, found.ticks) == (None, True, len(tape.ticks))
+    with open_recording(file) as recording:
+        read = [tick.inputs.scans for tick in ticks_of(recording)]
+    assert [{name: scan.stamp_ns for name, scan in scans.items()} for scans in read] == [
+        {name: scan.stamp_ns for name, scan in tick.inputs.scans.items()} for tick in tape.ticks
+    ]
 
 
 REGISTERED: dict[str, int | list[str]] = {"history": 3, "cameras": ["front", "rear"]}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -64,7 +64,8 @@ class RecordedTick:
 class TickReader:
     """Gathers the messages of one session's ticks, over all its files.
 
-    Of the ready-made scans it keeps the newest, as an inbox does. A tick comes out when the next message has come: a
+    Of the ready-made scans it keeps the newest, as an inbox does; how old one was when it came, the tick says of the
+    scan that it is. A tick comes out when the next message has come: a
     whole state may follow it.
 
     any_camera: do not refuse a tick with a camera that is not in the mounts; it is then one without that one's image
@@ -72,7 +73,7 @@ class TickReader:
 
     def __init__(self, config: Config, mounts: Mounts, *, any_camera: bool = False) -> None:
         self._cameras = None if any_camera else mounts.depth.keys()
-        self._scan_names = tuple(scan_topics(config).values())
+        self._scan_names = scan_topics(config)
         self._waiting: Tick | None = None
         self._keyframe = ""
         self._depth: dict[str, ros.Image] = {}
@@ -95,7 +96,7 @@ class TickReader:
             self._depth[heard.topic.removesuffix(DEPTH)] = heard.sample
         elif heard.topic == COLOR_TOPIC:
             self._color = heard.sample
-        elif heard.topic in (*SCANS, *self._scan_names):
+        elif heard.topic in (*SCANS, *self._scan_names.values()):
             self._scans[heard.topic] = heard.sample
         return whole
 
@@ -117,7 +118,7 @@ class TickReader:
             )
         came, depth, color = self._scans, *self._frames(told)
         self._depth, self._color, self._scans = {}, None, {}
-        self._ready_made |= {name: scan_of(came[name], told.start_ns) for name in told.scans if name in came}
+        self._ready_made |= {name: self._scan(came[name], name, told) for name in told.scans if name in came}
         if not {"scan", *told.scans} <= came.keys():
             return None
         scan = scan_of(came["scan"], told.scan_stamp_ns)
@@ -130,6 +131,11 @@ class TickReader:
             with_images=told.sensed > 0 and set(depth) == set(told.cameras) - {COLOR},
             keyframe=keyframe,
         )
+
+    def _scan(self, message: ros.LaserScan, name: str, told: Tick) -> Scan:
+        """Return the ready-made scan of a topic that came in a tick: it is the policy's, or that of the limits."""
+        stamp_ns = told.scan_stamp_ns if name == self._scan_names.get("scan") else told.limits_scan_stamp_ns
+        return replace(scan_of(message, stamp_ns), arrival_ns=told.start_ns)
 
     def _frames(self, told: Tick) -> tuple[dict[str, DepthFrame], ColorFrame | None]:
         depth: dict[str, DepthFrame] = {}

@@ -1,16 +1,19 @@
 """Scans that come ready-made over DDS: a laser's, or those of a simulator.
 
-A scan's stamp is the tick that took it: the sender's clock need not be ours. But that clock must go on: a scan whose
-header is not stamped later than the last one taken is a frozen or repeated one, and is refused. A step back of more
-than `sender_clock.NEW_CLOCK_NS` is taken for another clock; so a long recording that is played again is not told from
-those; after a smaller one the third scan in a row is. One that came `LATE_NS` later than the quickest is refused as
-well, unless `dds.judge_late` is off: it shows the world as it was.
+A scan's stamp is the tick that took it, less what it came later than the quickest one (`sender_clock.py`): the
+sender's clock need not be ours. One that came later than that by more than `LATE_NS` is refused. With `dds.judge_late`
+off nothing is late.
+
+But that clock must go on: a scan whose header is not stamped later than the last one taken is a frozen or repeated one,
+and is refused. A step back of more than `sender_clock.NEW_CLOCK_NS` is taken for another clock; so a long recording
+that is played again is not told from those; after a smaller one the third scan in a row is.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 import structlog
 
@@ -68,9 +71,10 @@ class DdsScans:
             late_ns = clock.take(stamp_ns, now_ns)
             if late_ns is None:
                 raise InputError(f"its stamp {stamp_ns} ns is not later than the last one's, {clock.newest_ns} ns")
-            if late_ns > LATE_NS and self._section.judge_late:
+            late_ns = late_ns if self._section.judge_late else 0
+            if late_ns > LATE_NS:
                 raise InputError(f"it came {late_ns} ns later than the quickest one, at most {LATE_NS} ns are taken")
-            self._newest[name] = scan
+            self._newest[name] = replace(scan, stamp_ns=now_ns - late_ns, arrival_ns=now_ns)
         except InputError as error:
             self._refused[name] += 1
             if self._refused[name] == 1:

@@ -71,8 +71,12 @@ def tick_message(tick: TickRecord) -> Tick:
 
 
 def new_scans(tick: TickRecord) -> list[str]:
-    """Return the topics of the ready-made scans that came in this tick; their stamp is then the tick's time."""
-    return [name for name, scan in tick.inputs.scans.items() if scan.stamp_ns == tick.inputs.now_ns]
+    """Return the topics of the ready-made scans that came in this tick. One without an arrival came as it was taken."""
+    inputs = tick.inputs
+    came_ns = {
+        name: scan.stamp_ns if scan.arrival_ns is None else scan.arrival_ns for name, scan in inputs.scans.items()
+    }
+    return [name for name, at_ns in came_ns.items() if at_ns == inputs.now_ns]
 
 
 def _word(value: bool | None) -> int:
