@@ -19,7 +19,8 @@ from onboard.install.units import end_trial, on_trial, present, remove
 def uninstall(layout: Layout, services: Services, say: Callable[[str], None], *, purge: bool, dry_run: bool) -> None:
     """Remove the service, all versions and their cache. Raises InputError with what could not be removed.
 
-    purge: the configuration, the unit's drop-ins and the recordings too. The service's user stays: files elsewhere may be its own.
+    purge: the configuration, the unit's drop-ins and the recordings too. The service's user stays: files elsewhere may
+    be its own.
     Safe to call again after an interruption: what is left is removed then.
     """
     installed = _installed(layout)
