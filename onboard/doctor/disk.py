@@ -8,6 +8,7 @@ from pathlib import Path
 
 from onboard.config import RecordSection
 from onboard.doctor.finding import Complaint, Finding, Level, green, judged
+from onboard.doctor.sandbox import kept_out
 from onboard.doctor.writing import Writer, refusal
 from onboard.record_budget import Budget, Held, is_marked, judge
 from onboard.record_folder import nearest
@@ -26,7 +27,8 @@ def disk(section: RecordSection, writer: Writer) -> Finding:
         return green("disk", "nothing is recorded")
     folder = writer.start / section.directory
     held, usage = _held(folder), shutil.disk_usage(nearest(folder))
-    complaints = [*_room(section, held, usage.free), *filter(None, [refusal(writer, folder)])]
+    refused = filter(None, [kept_out(writer.box, folder), refusal(writer, folder)])
+    complaints = [*_room(section, held, usage.free), *refused]
     held_mb, marked_mb = _megabytes(held), _megabytes([one for one in held if one.marked])
     marked = f", {marked_mb / 1e3:.1f} GB of it marked" if marked_mb else ""
     allowed = f"recordings hold {held_mb / 1e3:.1f} of {section.max_total_mb / 1e3:g} GB{marked}"

@@ -1,4 +1,4 @@
-"""Who records, from which folder on, and whether that user may write where the recordings go."""
+"""Who records, from which folder on, in which sandbox, and whether that user may write where the recordings go."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import os
 import pwd
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from onboard.doctor.finding import Complaint, Level
+from onboard.doctor.sandbox import Sandbox, of_unit
 from onboard.errors import ConfigError
 from onboard.record_folder import check_usable, nearest
 
@@ -19,10 +20,16 @@ ASK_ROOT = "ask again with sudo"
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """Who records: the service's user, or with None who asks. start: where a relative `record.directory` begins."""
+    """Who records.
+
+    user:  the service's, or None for who asks
+    start: where a relative `record.directory` begins
+    box:   what its unit shows it of folders
+    """
 
     user: str | None
     start: Path
+    box: Sandbox = field(default_factory=Sandbox)
 
 
 def who_asks() -> Writer:
@@ -33,7 +40,7 @@ def who_asks() -> Writer:
 def of_the_service(state: Mapping[str, str]) -> Writer:
     """Return who records as a service; systemd's own defaults are root and /. `state`: see `service.unit_state`."""
     folder = state.get("WorkingDirectory", "").lstrip("!-") or "/"
-    return Writer(state.get("User") or "root", Path(folder))
+    return Writer(state.get("User") or "root", Path(folder), of_unit())
 
 
 def refusal(writer: Writer, directory: Path) -> Complaint | None:
