@@ -15,6 +15,8 @@ from onboard.pretrained import is_name
 from onboard.toml_file import Fraction, NonNegative, Positive, Section, read_toml, validation_line
 
 DEFAULT_ROBOT = Path(__file__).parent / "robots" / "default"
+ENGINE_CACHE = Path(".cache") / "onboard" / "engines"
+"""In the home of who runs the policy."""
 
 
 class RobotSection(Section):
@@ -135,7 +137,7 @@ class PolicySection(Section):
     engine: Literal["onnxruntime", "tensorrt"] = "onnxruntime"
     threads: int = Field(1, ge=1)
     memory_reset_s: Positive = 10.0
-    engine_cache: Path = Path.home() / ".cache" / "onboard" / "engines"
+    engine_cache: Path = Path.home() / ENGINE_CACHE
 
 
 class RecoverySection(Section):

@@ -6,6 +6,7 @@ All that it sends is the stop with which a serial base is opened, and what DDS i
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -15,17 +16,17 @@ from onboard.doctor import cameras, clock, engine, machine, network, running, se
 from onboard.doctor.calibration import age, nearness
 from onboard.doctor.cameras import Measured
 from onboard.doctor.disk import disk
-from onboard.doctor.finding import Finding, green, looked, red
+from onboard.doctor.finding import Finding, amber, green, looked, red
 from onboard.doctor.hearing import Heard, hear
 from onboard.doctor.measuring import REALSENSE, by_asking, by_opening
 from onboard.doctor.power import power
 from onboard.doctor.report import Report
 from onboard.doctor.running import Said
 from onboard.doctor.versions import versions
-from onboard.doctor.writing import Writer, of_the_service, who_asks
+from onboard.doctor.writing import of_the_service, who_asks
 from onboard.drivers.capture import camera_sources
 from onboard.drivers.dds_topics import domain_id
-from onboard.drivers.realsense import list_devices
+from onboard.drivers.realsense import Source, list_devices
 from onboard.errors import ConfigError, OnboardError
 from onboard.mounts import Mounts, load_mounts
 from onboard.scheduler import NS_PER_S, wall_ns
@@ -35,6 +36,16 @@ INSTALLED = Path("/etc/onboard/onboard.toml")
 SERIAL = "serial"
 POSE = "amcl_pose"
 FIX_FILE = "correct the named file; `onboard check-config` shows what is in effect"
+NOT_OPENED = f"not opened: {service.UNIT} is up with a configuration of its own, and may have it"
+ASK_THE_SERVICE = "`onboard doctor` without --config asks the service; or `systemctl stop onboard` first"
+
+
+@dataclass(frozen=True, slots=True)
+class _Service:
+    """up: the service runs, begins or ends; ours: with the configuration that is looked at."""
+
+    up: bool
+    ours: bool
 
 
 def examine(given: Path | None, seconds: float) -> Report:
@@ -55,13 +66,15 @@ def examine(given: Path | None, seconds: float) -> Report:
         broken = red("configuration", str(error), FIX_FILE, file=str(path))
         return Report(str(path), (broken, *unit, *_clock(None, None), *_computer()), (), False)
     found = [*looked("configuration", lambda: _files(path, config)), *unit]
-    heard: Heard | None = None
+    heard, ours = None, _is_of_the_service(path, state)
     try:
+        config = service.as_served(config, state) if ours else config
         heard = hear(config, seconds)
     except (OnboardError, OSError) as error:
         found.append(network.unreachable(error))
-    found += [*_robot(config, mounts, heard, seconds), *_clock(config, heard)]
-    found += _row("disk", lambda: disk(config.record, _writer(path, state)))
+    found += _robot(config, mounts, heard, seconds, _Service(service.is_up(state), ours))
+    found += _clock(config, heard)
+    found += _row("disk", lambda: disk(config.record, of_the_service(state) if ours else who_asks()))
     topics = () if heard is None else tuple(network.table(heard.graph))
     return Report(config.robot.name, (*found, *_computer()), topics)
 
@@ -106,20 +119,20 @@ def _clock(config: Config | None, heard: Heard | None) -> list[Finding]:
     return _row("clock", lambda: clock.clock(clock.kept(), ahead_s, localised=localised))
 
 
-def _writer(path: Path, state: Mapping[str, str]) -> Writer:
-    """Return who records with this configuration: the service, where it is the service's."""
-    serves = state.get("LoadState") == "loaded" and path.resolve() == INSTALLED.resolve()
-    return of_the_service(state) if serves else who_asks()
+def _is_of_the_service(path: Path, state: Mapping[str, str]) -> bool:
+    """Return whether the service runs with this configuration: then it is read, and records, as the service does."""
+    return state.get("LoadState") == "loaded" and path.resolve() == INSTALLED.resolve()
 
 
-def _robot(config: Config, mounts: Mounts, heard: Heard | None, seconds: float) -> list[Finding]:
+def _robot(config: Config, mounts: Mounts, heard: Heard | None, seconds: float, installed: _Service) -> list[Finding]:
     """Return what concerns the robot itself: runtime, wire, base, cameras, policy; of the wire what was heard."""
     said = () if heard is None else heard.said
-    driving = bool(said) or _is_claimed(config)
+    driving = bool(said) or _is_claimed(config) or (installed.up and installed.ours)
     found = running.findings(said, claimed=driving) if heard is not None else []
     found += [] if heard is None else looked("dds", lambda: _wire(config, heard))
-    found += looked("base", lambda: _base(config, heard, seconds, driving=driving))
-    found += looked("cameras", lambda: _cameras(config, mounts, said, seconds, driving=driving))
+    shut = installed.up and not driving
+    found += looked("base", lambda: _base(config, heard, seconds, driving=driving, shut=shut))
+    found += looked("cameras", lambda: _cameras(config, mounts, said, seconds, driving=driving, shut=shut))
     found += [] if config.scan.topic else nearness(mounts, config.cameras)
     today = datetime.fromtimestamp(wall_ns() / NS_PER_S, tz=timezone.utc).date()
     found += _row("calibration", lambda: age(config.robot.mounts, today))
@@ -143,16 +156,22 @@ def _wire(config: Config, heard: Heard) -> list[Finding]:
     ]
 
 
-def _base(config: Config, heard: Heard | None, seconds: float, *, driving: bool) -> list[Finding]:
+def _base(config: Config, heard: Heard | None, seconds: float, *, driving: bool, shut: bool) -> list[Finding]:
     """Return how the base does; nothing of one on a wire that cannot be joined, which is a finding already."""
     if config.odometry.input == SERIAL:
+        if shut:
+            return [amber("base", NOT_OPENED, ASK_THE_SERVICE)]
         return [wheels.over_serial(config.odometry.serial_port, seconds, taken=driving)]
     if heard is None:
         return []
     return [wheels.over_dds(config, heard.odometry_hz, network.publishes(config.dds, heard.graph, "odom"))]
 
 
-def _cameras(config: Config, mounts: Mounts, said: Sequence[Said], seconds: float, *, driving: bool) -> list[Finding]:
+def _cameras(
+    config: Config, mounts: Mounts, said: Sequence[Said], seconds: float, *, driving: bool, shut: bool
+) -> list[Finding]:
+    if shut and _live(config, mounts):
+        return [amber("cameras", NOT_OPENED, ASK_THE_SERVICE)]
     if driving:
         if not said:
             return []
@@ -165,7 +184,12 @@ def _cameras(config: Config, mounts: Mounts, said: Sequence[Said], seconds: floa
 
 
 def _bus(config: Config, mounts: Mounts, measured: Sequence[Measured]) -> list[Finding]:
-    live = [source for source in camera_sources(mounts, config.cameras) if not source.recording]
+    live = _live(config, mounts)
     if not live or not any(one.kind == REALSENSE for one in measured):
         return []
     return cameras.on_the_bus(live, list_devices())
+
+
+def _live(config: Config, mounts: Mounts) -> list[Source]:
+    """Return the cameras that are devices of this computer. Raises ConfigError."""
+    return [source for source in camera_sources(mounts, config.cameras) if not source.recording]

@@ -78,7 +78,7 @@ def findings(said: Sequence[Said], *, claimed: bool) -> list[Finding]:
     if not said:
         if not claimed:
             return []
-        remedy = "it hangs or starts: look again in a minute, then `systemctl restart onboard`"
+        remedy = "`systemctl status onboard` says what a start waits for; one that hangs: `systemctl restart onboard`"
         return [red("runtime", "a process has this robot and says nothing", remedy)]
     newest = said[-1].rows
     return [_finding(name, newest[name]) for name in ROWS if name in newest]

@@ -9,13 +9,18 @@ from __future__ import annotations
 import os
 import re
 import resource
+import shlex
 import shutil
 import subprocess
 import threading
 from collections.abc import Mapping
+from pathlib import Path
 
+from onboard.config import ENGINE_CACHE, Config
 from onboard.doctor.finding import Complaint, Finding, Level, amber, green, judged, red
 from onboard.doctor.sysfs import ROOT, text_of
+from onboard.drivers.dds_topics import domain_id
+from onboard.toml_file import Section
 
 UNIT = "onboard.service"
 ASKED = (
@@ -31,7 +36,10 @@ ASKED = (
     "LimitMEMLOCK",
     "User",
     "WorkingDirectory",
+    "Environment",
 )
+DOWN = ("inactive", "failed")
+"""In every other state of a unit its process is there, or will be in a moment."""
 ANSWER_LIMIT_S = 10.0
 FIFO_POLICIES = ("1", "fifo")
 """systemctl says the number in some versions and the name in others."""
@@ -57,6 +65,32 @@ def unit_state(unit: str = UNIT) -> dict[str, str]:
     except (OSError, subprocess.TimeoutExpired):
         return {}
     return dict(line.partition("=")[::2] for line in done.stdout.splitlines()) if done.returncode == 0 else {}
+
+
+def is_up(state: Mapping[str, str]) -> bool:
+    """Return whether the service has its devices, or will have them in a moment: it runs, begins or ends."""
+    return state.get("LoadState") == "loaded" and state.get("ActiveState") not in DOWN
+
+
+def environment(state: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment that the unit states for its process; nothing where it cannot be read."""
+    try:
+        words = shlex.split(state.get("Environment", ""))
+    except ValueError:
+        return {}
+    return dict(word.partition("=")[::2] for word in words)
+
+
+def as_served(config: Config, state: Mapping[str, str]) -> Config:
+    """Return a configuration as the service reads it: with the domain and the home of its unit, not those of who asks.
+
+    Raises ConfigError for a domain that is none.
+    """
+    given = environment(state)
+    changes: dict[str, Section] = {"dds": config.dds.model_copy(update={"domain": domain_id(config.dds, given)})}
+    if "HOME" in given and "engine_cache" not in config.policy.model_fields_set:
+        changes["policy"] = config.policy.model_copy(update={"engine_cache": Path(given["HOME"]) / ENGINE_CACHE})
+    return config.model_copy(update=changes)
 
 
 def service(state: Mapping[str, str]) -> Finding:
