@@ -94,6 +94,23 @@ def test_the_run_has_ended_and_sent_zero_before_the_computer_sleeps(box: Machine
 
 
 @NEEDS_SYSTEMD
+def test_a_computer_whose_sleep_is_masked_does_not_sleep_and_the_run_goes_on(box: Machine) -> None:
+    box.run("systemctl", "start", UNIT)
+    until(lambda: box.show("ActiveState", unit=UNIT) == {"ActiveState": "active"})
+    box.run("rm", "-f", AT_SLEEP)
+    box.run("ln", "-sf", "/dev/null", "/run/units/sleep.target")
+    box.run("systemctl", "daemon-reload")
+    try:
+        assert "sleep.target is masked" in box.tried("systemctl", "start", "suspend.target").stderr
+    finally:
+        box.run("rm", "/run/units/sleep.target")
+        box.write("/run/units/sleep.target", (SYSTEM / "sleep.target").read_text())
+        box.run("systemctl", "daemon-reload")
+    assert box.tried("test", "-e", AT_SLEEP).returncode == 1
+    assert box.show("ActiveState", unit=UNIT) == {"ActiveState": "active"}
+
+
+@NEEDS_SYSTEMD
 def test_the_modules_are_there_before_the_service_is_started(box: Machine) -> None:
     box.run("systemctl", "stop", UNIT)
     box.run("rm", "-rf", PROBED, f"{PROBED}-at-start")
