@@ -142,6 +142,38 @@ def test_a_stop_while_driving_is_zero_within_two_ticks(robot: Robot) -> None:
     assert ended["ONBOARD_RESULT"] == "success"
 
 
+SLEEP = """\
+[Unit]
+DefaultDependencies=no
+Requires=sleep.target
+After=sleep.target
+
+[Service]
+Type=oneshot
+ExecStart=/bin/sh -c 'date +%%s%%N > /run/asleep'
+"""
+"""In the place of systemd's own systemd-suspend.service, which would put this computer to sleep."""
+
+
+def test_the_computer_sleeps_when_a_robot_that_drove_has_been_sent_zero(robot: Robot) -> None:
+    robot.start()
+    service = robot.service
+    service.write("/run/units/systemd-suspend.service", SLEEP)
+    for name in ("sleep.target", "suspend.target"):
+        service.write(f"/run/units/{name}", Path(f"/usr/lib/systemd/system/{name}").read_text())
+    service.run("systemctl", "daemon-reload")
+    began = wall_ns()
+    service.run("systemctl", "start", "suspend.target")
+    asleep_ns = int(service.run("cat", "/run/asleep"))
+    runtime, halt = by_writer(robot.base.since(began))
+    assert any(one.twist != STOP for one in runtime), "it was driving when it was asked to sleep"
+    assert runtime[-1].twist == STOP
+    assert {one.twist for one in halt} == {STOP}
+    assert halt[-1].written_ns < asleep_ns
+    assert robot.base.since(asleep_ns) == []
+    assert service.is_state("inactive")
+
+
 def hang(pid: int) -> None:
     """Stop the event loop of the runtime, and nothing else of it."""
     os.kill(pid, signal.SIGUSR1)
