@@ -30,13 +30,16 @@ class RobotSection(Section):
 
 
 class RatesSection(Section):
-    """The grid of ticks. A decision senses at its tick and acts `delay_ticks` later, always."""
+    """The grid of ticks. A decision senses at its tick and acts `delay_ticks` later, always.
 
-    control_hz: Positive = 30.0
+    control_hz: at least 10, so that a base with a time-out of 0.5 s hears some commands within it
+    """
+
+    control_hz: float = Field(30.0, ge=10.0, le=200.0)
     ticks_per_decision: int = Field(10, ge=1)
     delay_ticks: int = Field(3, ge=1)
     budget_ms: Positive = 70.0
-    deadline_misses_to_stop: int = Field(3, ge=1)
+    deadline_misses_to_stop: int = Field(3, ge=1, le=10)
 
     @model_validator(mode="after")
     def _delay_within_decision(self) -> RatesSection:
@@ -116,7 +119,7 @@ class OdometrySection(Section):
     input: Literal["dds", "serial"] = "dds"
     source: Literal["twist", "pose"] = "twist"
     serial_port: str = "/dev/base"
-    stale_ms: Positive = 200.0
+    stale_ms: float = Field(200.0, gt=0.0, le=1000.0)
     judge_late: bool = True
     max_gap_ms: Positive = 500.0
     max_speed_mps: Positive = 3.0
@@ -145,7 +148,7 @@ class RecoverySection(Section):
 
     blocked_s: Positive = 5.0
     backward_mps: Positive = 0.2
-    backward_s: Positive = 2.0
+    backward_s: float = Field(2.0, gt=0.0, le=10.0)
     tries: int = Field(3, ge=1)
     window_s: Positive = 60.0
     cool_down_s: NonNegative = 2.0
@@ -160,7 +163,9 @@ class LimitsSection(Section):
     """The last word over every command. Defaults are the identified saturations, so free space is the policy's.
 
     acceleration: below what the base can do (`plant.toml`) it ramps the set point; otherwise the base's own loop does
-    reaction_s:   from an obstacle in view to the wheels braking, in the braking distance
+    reaction_s:   from an obstacle in view to the wheels braking, in the braking distance; nothing brakes before 0.05 s
+    teleop_dead_man_s, scan_stale_ms: at most a second, as `odometry.stale_ms`: for so long the robot drives on by what
+                  was said or seen last
     creep_mps:    how fast an operator may drive where no camera looks
     remember_s:   for so long what was seen near by stays an obstacle where no camera looks; 0 remembers nothing
     """
@@ -170,15 +175,15 @@ class LimitsSection(Section):
     w_max_radps: Positive = 3.0
     acceleration_mps2: Positive = 2.5
     angular_acceleration_radps2: Positive = 12.0
-    teleop_dead_man_s: Positive = 0.5
+    teleop_dead_man_s: float = Field(0.5, gt=0.0, le=1.0)
     stop_margin_m: NonNegative = 0.05
     slow_margin_m: NonNegative = 0.25
     slow_fraction: Fraction = 0.3
     time_to_contact_s: NonNegative = 1.0
-    reaction_s: NonNegative = 0.15
-    creep_mps: NonNegative = 0.1
+    reaction_s: float = Field(0.15, ge=0.05, allow_inf_nan=False)
+    creep_mps: float = Field(0.1, ge=0.0, le=0.3)
     remember_s: NonNegative = 60.0
-    scan_stale_ms: Positive = 400.0
+    scan_stale_ms: float = Field(400.0, gt=0.0, le=1000.0)
 
     @model_validator(mode="after")
     def _slow_beyond_stop(self) -> LimitsSection:
@@ -218,8 +223,9 @@ class DdsSection(Section):
 
     resend:       for a network that loses packets (radio): streams and images too are sent again when lost, in packets
                   that the network does not cut up. Their senders must then offer reliable delivery. Every end says so
-    judge_late:   images count as so much older as they came later, by their stamps, than the quickest so far; not for
-                  senders whose clock does not keep real time, as a simulator's
+    judge_late:   images, ready-made scans, goals and an operator's commands count as so much older as they came later
+                  than the quickest so far, by their stamps or by when they were written; not for senders whose clock
+                  does not keep real time, as a simulator's
     e_stop_required: an e-stop counts as pressed until somebody who says otherwise is there, when they are all gone, and
                   while one of them was silent for longer than e_stop_timeout_s: each says its state again and again
     security:     folder of one role of a keystore (`onboard secure-setup`): nobody without a certificate of it is heard

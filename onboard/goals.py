@@ -3,6 +3,9 @@
 The goal that is being driven to, asked for again, is no new one: the drive goes on, with its times and its tries. So
 who repeats a goal every second gets what who gives it once gets. One that is nearer to it than `SAME_M` is the same: by
 so little the estimate of the robot's place moves a goal that stays where it is in another frame.
+
+One that was long under way is refused: nobody may want it any more. How long, the quickest message of the same sender
+tells (`drivers/sender_clock.py`), so the first goal of a sender is always taken.
 """
 
 from __future__ import annotations
@@ -15,8 +18,11 @@ from onboard.errors import InputError
 from onboard.geometry import distance
 from onboard.messages import GoalRequest, Inputs, Pose
 from onboard.robot import RobotState
+from onboard.scheduler import NS_PER_S
 
 SAME_M = 0.05
+LATE_NS = 5 * NS_PER_S
+"""A goal that came later than this is refused: longer than a radio takes to send again what it lost."""
 
 
 def judge(state: RobotState, request: GoalRequest, inputs: Inputs, config: Config) -> tuple[RobotState, str]:
@@ -29,6 +35,9 @@ def judge(state: RobotState, request: GoalRequest, inputs: Inputs, config: Confi
 
 def begin(state: RobotState, request: GoalRequest, inputs: Inputs, config: Config) -> RobotState:
     """Return the state at the start of an episode, which replaces one under way. Raises InputError: why not."""
+    late_ns = inputs.now_ns - request.arrival_ns
+    if late_ns > LATE_NS:
+        raise InputError(f"it came {late_ns / NS_PER_S:.1f} s late, at most {LATE_NS // NS_PER_S} s are taken")
     if inputs.e_stop:
         raise InputError("the e-stop is pressed")
     if state.limits.pressed:

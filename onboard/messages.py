@@ -119,7 +119,10 @@ class Fix:
 
 @dataclass(frozen=True, slots=True)
 class GoalRequest:
-    """A goal as somebody asked for it (`/goal_pose`), not yet judged. Only its position is used by a point goal."""
+    """A goal as somebody asked for it (`/goal_pose`), not yet judged. Only its position is used by a point goal.
+
+    arrival_ns: the tick that took it, less what it came later than it could have, monotonic [ns]
+    """
 
     stamp_ns: int
     arrival_ns: int
@@ -129,7 +132,10 @@ class GoalRequest:
 
 @dataclass(frozen=True, slots=True)
 class Teleop:
-    """An operator's command (`/cmd_vel_teleop`), valid for the dead man's time after `arrival_ns`."""
+    """An operator's command (`/cmd_vel_teleop`), valid for the dead man's time after `arrival_ns`.
+
+    That is the tick that took it, less what it came later than it could have, monotonic [ns].
+    """
 
     arrival_ns: int
     twist: Twist

@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 from loopback import PATIENCE_S, SECTION, Sender
 
-from onboard.drivers.dds import PAUSE_NS, STOP_TRIES, DdsDrive, DdsInputs
+from onboard.drivers.dds import STOP_TRIES, DdsDrive, DdsInputs
 from onboard.drivers.dds_alarm import Alarm
+from onboard.drivers.dds_teleop import PAUSE_NS
 from onboard.drivers.dds_topics import LATCHED, WORD, topic
 from onboard.drivers.ros_messages import ros_twist
 from onboard.drivers.ros_types import Bool

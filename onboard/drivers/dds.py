@@ -16,6 +16,7 @@ from onboard.drivers.dds_alarm import Alarm
 from onboard.drivers.dds_goal import Goals
 from onboard.drivers.dds_limit import SpeedLimits
 from onboard.drivers.dds_scan import DdsScans
+from onboard.drivers.dds_teleop import Operator
 from onboard.drivers.dds_topics import promised_commands, ros_topic
 from onboard.drivers.ros_messages import (
     fix_from_ros,
@@ -27,23 +28,19 @@ from onboard.drivers.ros_messages import (
     ros_scan,
     ros_transform,
     ros_twist,
-    twist_from_ros,
 )
 from onboard.drivers.ros_types import String, TFMessage, TwistStamped
 from onboard.drivers.wire import Received, Wire
 from onboard.errors import DriverError
 from onboard.interfaces import Diagnostic
-from onboard.messages import STOP, Inputs, Pose, Scan, Teleop, Twist
+from onboard.messages import STOP, Inputs, Pose, Scan, Twist
 from onboard.mounts import Mounts
-from onboard.scheduler import NS_PER_S, wall_ns
+from onboard.scheduler import wall_ns
 
 log = structlog.get_logger()
 
 CLAIM_WAIT_S = 1.0
 """How long a starting runtime looks for another one that drives the same robot (discovery takes some 0.1 s here)."""
-
-PAUSE_NS = NS_PER_S // 4
-"""After a pause of the tick as long as this, a waiting operator's command is of unknown age and is not taken."""
 
 DEFAULT_HZ = RatesSection().control_hz
 
@@ -79,7 +76,8 @@ class Claim:
 
 
 class DdsInputs:
-    """What the wire brings to a tick, without the cameras. Arrival is the tick that takes a message."""
+    """What the wire brings to a tick, without the cameras. Arrival is the tick that takes a message, less what an
+    operator's command, a goal or a scan came later than it could have."""
 
     def __init__(self, wire: Wire, scan_topics: Collection[str] = (), v_max_mps: float = 1.0) -> None:
         """Open the readers; percentages of speed limits are of `v_max_mps`. Raises ConfigError, DriverError."""
@@ -88,14 +86,12 @@ class DdsInputs:
         self._fixes = wire.reader("amcl_pose")
         self._goals = Goals(wire)
         self._cancel = wire.reader("cancel")
-        self._teleop = wire.reader("cmd_vel_teleop")
+        self._operator = Operator(wire)
         self._obstacle = Alarm(wire, "obstacle")
         within_s = wire.section.e_stop_timeout_s if wire.section.e_stop_required else None
         self._e_stop = Alarm(wire, "e_stop", unknown_is_true=True, required_within_s=within_s)
         self._scans = DdsScans(wire, scan_topics)
         self._speed_limits = SpeedLimits(wire, v_max_mps)
-        self._newest_teleop: Teleop | None = None
-        self._taken_ns = 0
         self._foreign_fixes = 0
 
     def hear_words(self) -> None:
@@ -110,10 +106,6 @@ class DdsInputs:
 
     def take(self, now_ns: int) -> Inputs:
         """Return what arrived since the last call, without waiting. Raises DriverError when the link is gone."""
-        teleop, paused = self._teleop.take(), now_ns - self._taken_ns > PAUSE_NS
-        self._taken_ns = now_ns
-        if teleop and not paused:
-            self._newest_teleop = Teleop(now_ns, twist_from_ros(teleop[-1].sample))
         return Inputs(
             now_ns=now_ns,
             odometry=tuple(odometry_from_ros(message.sample, now_ns) for message in self._odometry.take()),
@@ -124,14 +116,14 @@ class DdsInputs:
             cancel=bool(self._cancel.take()),
             obstacle=self._obstacle.take(now_ns),
             e_stop=self._e_stop.take(now_ns),
-            teleop=self._newest_teleop,
+            teleop=self._operator.take(now_ns),
             scans=self._scans.take(now_ns),
             speed_limit_mps=self._speed_limits.take(),
         )
 
     def dropped(self) -> Mapping[str, int]:
         """Return how many messages so far were left out, by reason, for diagnostics."""
-        readers = (self._odometry, self._fixes, self._goals, self._cancel, self._teleop, self._obstacle, self._e_stop)
+        readers = (self._odometry, self._fixes, self._goals, self._cancel, self._operator, self._obstacle, self._e_stop)
         undecodable = sum(reader.undecodable for reader in readers) + self._speed_limits.undecodable
         return {
             "undecodable": undecodable + self._scans.undecodable,

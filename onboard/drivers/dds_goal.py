@@ -11,6 +11,7 @@ import structlog
 
 from onboard.drivers.dds_graph import printable
 from onboard.drivers.ros_messages import goal_from_ros
+from onboard.drivers.sender_clock import WriterClocks
 from onboard.drivers.wire import Wire
 from onboard.messages import GoalRequest
 from onboard.scheduler import NS_PER_S
@@ -45,12 +46,19 @@ class Goals:
     def __init__(self, wire: Wire) -> None:
         """Open the reader. Raises ConfigError, DriverError."""
         self._reader = wire.reader("goal_pose")
+        self._clocks = WriterClocks(judged=wire.section.judge_late)
         self._allowance = Allowance(GOALS_PER_S, GOALS_AT_ONCE)
         self.refused = 0
 
     def take(self, now_ns: int) -> tuple[GoalRequest, ...]:
-        """Return what arrived since the last call and may pass, oldest first. Raises DriverError."""
-        asked = [goal_from_ros(message.sample, now_ns) for message in self._reader.take()]
+        """Return what arrived since the last call and may pass, oldest first. Raises DriverError.
+
+        The arrival of one that came later than it could have is so much earlier: `goals.py` refuses it.
+        """
+        messages = self._reader.take()
+        if messages:
+            self._clocks.keep(self._reader.writers())
+        asked = [goal_from_ros(one.sample, now_ns - self._clocks.late_ns(one, now_ns)) for one in messages]
         granted = self._allowance.grant(len(asked), now_ns)
         left_out = len(asked) - granted
         if left_out and not self.refused:

@@ -1,7 +1,11 @@
-"""The clock in the headers of one topic, which need not be ours: whether it goes on, and what came late by it."""
+"""The clock of who sends one topic, which need not be ours: whether it goes on, and what came late by it.
+
+It stands in the headers of what is measured. Of what has none, DDS tells when it was written.
+"""
 
 from __future__ import annotations
 
+from onboard.drivers.wire import Received
 from onboard.lateness import Quickest, lateness
 from onboard.scheduler import NS_PER_S
 
@@ -45,3 +49,27 @@ class SenderClock:
         self._behind = self._behind + 1 if goes_on else 1
         self._behind_ns = stamp_ns
         return self._behind >= BEHIND_IN_ROW
+
+
+class WriterClocks:
+    """How late the messages of one topic come, by when they were written: one clock a writer."""
+
+    def __init__(self, *, judged: bool) -> None:
+        """judged: whether clocks are looked at (`dds.judge_late`); otherwise nothing is late."""
+        self._judged = judged
+        self._clocks: dict[int, SenderClock] = {}
+
+    def late_ns(self, message: Received, now_ns: int) -> int:
+        """Return how much later a message came than the quickest one of its writer [ns].
+
+        The first is never late, nor one without a time (0). One that was written before the newest is of a clock that
+        was set back, for DDS keeps the order of a writer: it counts as on time.
+        """
+        if not self._judged or not message.written_ns:
+            return 0
+        clock = self._clocks.setdefault(message.writer, SenderClock())
+        return clock.take(message.written_ns, now_ns) or 0
+
+    def keep(self, writers: frozenset[int]) -> None:
+        """Forget all writers but these."""
+        self._clocks = {writer: clock for writer, clock in self._clocks.items() if writer in writers}

@@ -47,7 +47,7 @@ class Received:
 
     sample:     a type of `ros_types`
     writer:     the identity of its writer in this process
-    written_ns: when it was written, wall time of the writer's machine [ns]
+    written_ns: when it was written, wall time of the writer's machine [ns]; 0 where that is not known
     """
 
     sample: Any
@@ -63,10 +63,13 @@ class Writer:
         self.kind = kind
         self._entity: DataWriter[Any] | None = entity
 
-    def write(self, sample: IdlStruct) -> None:
-        """Pass the sample on without waiting. Raises DriverError when the link is gone or the writer closed."""
+    def write(self, sample: IdlStruct, written_ns: int | None = None) -> None:
+        """Pass the sample on without waiting. Raises DriverError when the link is gone or the writer closed.
+
+        written_ns: when it is said to be written, wall time [ns]; None is now
+        """
         try:
-            self._open().write(sample)
+            self._open().write(sample, written_ns)
         except DDSException as error:
             raise DriverError(f"dds: {self.name} cannot be sent: {error}") from error
 

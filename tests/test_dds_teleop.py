@@ -1,0 +1,137 @@
+"""An operator's command and a goal that were long under way are as old as that, not as new as they arrive."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import pytest
+from cyclonedds.idl import IdlStruct
+from loopback import PATIENCE_S, SECTION
+from runtime_bench import Bench
+from structlog.testing import capture_logs
+
+from onboard.drivers.dds import DdsInputs
+from onboard.drivers.dds_teleop import TOLD_NS
+from onboard.drivers.ros_messages import ros_goal, ros_twist
+from onboard.drivers.wire import Reader, Wire, wait_until
+from onboard.goals import LATE_NS
+from onboard.messages import Inputs, Pose, Twist
+from onboard.scheduler import NS_PER_S
+
+MS = 1_000_000
+TICK_MS = 33
+BEGAN_NS = 1_700_000_000 * NS_PER_S
+"""The sender's clock when ours began."""
+
+
+class Talk:
+    """One writer of a topic, and the inputs that hear it: a message arrives when it is said to arrive."""
+
+    def __init__(self, ours: Wire, theirs: Wire, name: str, inputs: DdsInputs) -> None:
+        self._writer, self._witness, self._inputs = theirs.writer(name), ours.reader(name), inputs
+        assert wait_until(lambda: bool(self._writer.readers() >= 2 and self._witness.writers()), PATIENCE_S)
+
+    def arrive(self, sample: IdlStruct, written_ms: float, now_ms: float) -> Inputs:
+        """Return the inputs of the tick in which a message arrives; there was another one just before it."""
+        self._inputs.take(round((now_ms - TICK_MS) * MS))
+        self._writer.write(sample, BEGAN_NS + round(written_ms * MS))
+        assert wait_until(lambda: heard(self._witness), PATIENCE_S)
+        return self._inputs.take(round(now_ms * MS))
+
+
+def heard(witness: Reader) -> bool:
+    return bool(witness.take())
+
+
+@pytest.fixture
+def inputs(wires) -> DdsInputs:
+    return DdsInputs(wires[0])
+
+
+@pytest.fixture
+def unjudged() -> Iterator[Wire]:
+    """A wire on which nothing is late."""
+    wire = Wire(SECTION.model_copy(update={"judge_late": False}))
+    yield wire
+    wire.close()
+
+
+def ages_ms(talk: Talk, came_ms: Sequence[tuple[float, float]]) -> list[int]:
+    """Return how old the newest command counts as whenever one arrives. came_ms: written and arrived."""
+    found = []
+    for written_ms, now_ms in came_ms:
+        teleop = talk.arrive(ros_twist(Twist(0.1, 0.0)), written_ms, now_ms).teleop
+        assert teleop is not None
+        found.append(round(now_ms - teleop.arrival_ns / MS))
+    return found
+
+
+HOUR_MS = 3_600_000
+QUEUED = [(0, 20), (100, 120), (200, 5220), (300, 5320)]
+SET_BACK = [(0, 20), (-1900, 120), (-1800, 220), (-1700, 320), (-1600, 520)]
+
+#   what                        written, arrived [ms], by clocks that are apart               old [ms]
+COMMANDS = [
+    ("on time",                     [(0, 20), (100, 120), (200, 220)],                            [0, 0, 0]),
+    ("after five seconds' queue",   QUEUED,                                                       [0, 0, 5000, 5000]),
+    ("late, then on time",          [(0, 20), (100, 320), (400, 420)],                            [0, 200, 0]),
+    ("later and later",             [(0, 20), (100, 170), (200, 320)],                            [0, 50, 100]),
+    ("late from the first on",      [(0, 5020), (100, 5120)],                                     [0, 0]),
+    ("a clock set back by an hour", [(0, 20), (100 - HOUR_MS, 120), (200 - HOUR_MS, 320)],        [0, 0, 100]),
+    ("a clock set back by 2 s",     SET_BACK,                                                     [0, 0, 0, 0, 100]),
+    ("a clock set forward",         [(0, 20), (100 + HOUR_MS, 120), (200 + HOUR_MS, 320)],        [0, 0, 100]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("what", "came_ms", "old_ms"), COMMANDS, ids=[row[0] for row in COMMANDS])
+def test_a_command_is_as_old_as_it_came_late(wires, inputs, what, came_ms, old_ms):
+    found = ages_ms(Talk(*wires, "cmd_vel_teleop", inputs), came_ms)
+    assert found == pytest.approx(old_ms, abs=2), "to within what the clocks may run apart"
+
+
+def test_where_clocks_are_not_judged_nothing_is_late(unjudged, wires):
+    assert ages_ms(Talk(unjudged, wires[1], "cmd_vel_teleop", DdsInputs(unjudged)), QUEUED) == [0] * 4
+
+
+def test_an_operator_whose_link_is_late_does_not_take_over_from_one_whose_is_not(wires, inputs):
+    far_wire = Wire(SECTION)
+    near, far = Talk(*wires, "cmd_vel_teleop", inputs), Talk(wires[0], far_wire, "cmd_vel_teleop", inputs)
+    far.arrive(ros_twist(Twist(0.9, 0.0)), 0, 20)
+    near.arrive(ros_twist(Twist(0.1, 0.0)), 200, 220)
+    taken = far.arrive(ros_twist(Twist(0.9, 0.0)), 100, 320).teleop
+    far_wire.close()
+    assert taken is not None
+    assert (taken.twist, taken.arrival_ns) == (Twist(0.1, 0.0), 220 * MS)
+
+
+def test_that_commands_come_late_is_told_once(wires, inputs):
+    told_ms = TOLD_NS // MS
+    with capture_logs() as logs:
+        ages_ms(
+            Talk(*wires, "cmd_vel_teleop", inputs),
+            [(0, 20), (100, 120 + told_ms), (200, 230 + told_ms), (300, 360 + told_ms), (900, 920)],
+        )
+    assert [one["event"] for one in logs] == ["teleop_late"]
+
+
+def test_a_goal_that_was_long_under_way_arrives_as_long_ago(wires, inputs):
+    talk, found = Talk(*wires, "goal_pose", inputs), []
+    for written_s, arrived_s in ((0.0, 0.1), (10.0, 70.1), (80.0, 80.1)):
+        (goal,) = talk.arrive(ros_goal(0, "odom", Pose(3.0, 0.0, 0.0)), written_s * 1e3, arrived_s * 1e3).goals
+        found.append(arrived_s - goal.arrival_ns / NS_PER_S)
+    assert found == pytest.approx([0.0, 60.0, 0.0], abs=0.05)
+
+
+@pytest.mark.parametrize(("late_ns", "taken"), [(LATE_NS, True), (LATE_NS + MS, False)])
+def test_a_goal_that_came_too_late_is_refused_in_one_line_and_the_drive_goes_on(late_ns: int, taken: bool) -> None:
+    bench = Bench()
+    bench.ticks(3)
+    bench.ask(x_m=3.0)
+    episode = bench.ticks(30)[-1].episode
+    bench.alter = lambda i: replace(i, goals=tuple(replace(one, arrival_ns=i.now_ns - late_ns) for one in i.goals))
+    bench.ask(x_m=1.0)
+    tick = bench.tick()
+    assert (tick.episode != episode) == taken
+    assert tick.state.startswith("navigating")
+    assert tick.state.endswith("goal refused: it came 5.0 s late, at most 5 s are taken") != taken
