@@ -122,7 +122,9 @@ def check_config(
     json_file: JsonOption = None,
     elsewhere: Annotated[
         bool,
-        typer.Option("--elsewhere", help="It is for another machine: check its files and ask nothing of this one."),
+        typer.Option(
+            "--elsewhere", help="Check its files alone: it is for another machine, or this one is not all up."
+        ),
     ] = False,
 ) -> None:
     """Check the configuration, all files that it names and what it needs of this machine; show what is in effect.

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import os
-import socket
 import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -16,14 +14,16 @@ import numpy as np
 import structlog
 
 from onboard import scan
-from onboard.config import CamerasSection, Config, DdsSection, OdometrySection
+from onboard.arrival import await_machine, base_to_come, network_to_come
+from onboard.config import CamerasSection, Config
 from onboard.counters import Counters
-from onboard.description import build_rigs, robot_of, scan_topics, session_of, zones_of
+from onboard.description import build_rigs, check_reach, robot_of, scan_topics, session_of, zones_of
 from onboard.devices import DeviceInbox
 from onboard.drivers.capture import camera_sources, open_cameras
 from onboard.drivers.dds import Claim, DdsDrive, DdsInputs, DdsOutputs
 from onboard.drivers.dds_camera import DdsColorCamera, DdsDepthCamera
 from onboard.drivers.dds_domain import hold_domain
+from onboard.drivers.dds_security import check_enclave
 from onboard.drivers.dds_topics import check_names, check_scan_source, domain_id
 from onboard.drivers.dds_used import UsedImages
 from onboard.drivers.peers import GuardedInbox, Peers
@@ -59,8 +59,6 @@ SWITCH_INTERVAL_S = 0.0005
 """Another thread gives the interpreter back to the tick after this; Python's own 5 ms would show in every lateness."""
 POLICY_START_S = 600.0
 """Patience for the policy: compiled for the first time on a slow and busy machine, `reactive` takes minutes."""
-OTHER_THAN_A_HOST = frozenset(":/,@")
-"""In Cyclone's other ways to name a peer: with a port, with a transport, several."""
 
 
 def check_files(config: Config) -> None:
@@ -70,7 +68,7 @@ def check_files(config: Config) -> None:
     for table, topic in scan_topics(config).items():
         check_scan_source(config.dds, table, topic)
     mounts = load_mounts(config.robot.mounts)
-    load_plant(config.robot.plant)
+    check_reach(config, load_plant(config.robot.plant))
     build_rigs(config, mounts)
     zones_of(config)
     _check_sources(mounts, config.cameras)
@@ -86,47 +84,47 @@ def check_machine(config: Config) -> list[str]:
 
     Opens the domain for this process, as the run does, and says nothing on it. Raises OnboardError with one line.
     """
-    _check_peers(config.dds)
-    hold_domain(domain_id(config.dds), config.dds)
+    _check_equipment(config)
+    _open_network(config)
+    return base_to_come(config.odometry)
+
+
+def _check_equipment(config: Config) -> None:
+    """Raise OnboardError for what this machine lacks and does not get by waiting: keys, libraries, room to record."""
+    check_enclave(config.dds.security)
     require_engine(config)
     if camera_sources(load_mounts(config.robot.mounts), config.cameras):
         require_library()
+    if config.odometry.input == "serial" and find_spec("serial") is None:
+        raise MissingExtraError("pyserial", "serial")
     if config.record.enabled:
         check_usable(config.record.directory)
-    return _check_base(config.odometry)
 
 
-def _check_peers(section: DdsSection) -> None:
-    """Raise ConfigError for a host that is unknown here: Cyclone would end the process. Others it judges itself."""
-    for peer in section.peers:
-        if not peer or not OTHER_THAN_A_HOST.isdisjoint(peer):
-            continue
-        try:
-            socket.getaddrinfo(peer, None, socket.AF_INET)
-        except (OSError, ValueError) as error:  # a name that is too long, or holds a zero byte
-            raise ConfigError(f"dds.peers: {peer!r} is no host that this machine knows") from error
-
-
-def _check_base(section: OdometrySection) -> list[str]:
-    """Return that a serial base is not plugged in. Raises MissingExtraError without what speaks to it."""
-    if section.input != "serial":
-        return []
-    if find_spec("serial") is None:
-        raise MissingExtraError("pyserial", "serial")
-    port = section.serial_port
-    return [] if os.access(port, os.F_OK) else [f"odometry.serial_port: {port} is not there; is the base plugged in?"]
+def _open_network(config: Config) -> None:
+    """Open the domain. Raises DriverError that names an interface or a host which is not there, or what else fails."""
+    missing = network_to_come(config.dds)
+    if missing:
+        raise DriverError(missing[0])
+    hold_domain(domain_id(config.dds), config.dds)
 
 
 def run_robot(config: Config, seconds: float | None, terminal: Terminal | None) -> dict[str, Any]:
-    """Drive until a signal, or for so long; return the counts of the run. Raises OnboardError where it cannot start."""
+    """Drive until a signal, or for so long; return the counts of the run. Raises OnboardError where it cannot start.
+
+    As a service it waits for a network and a base that are not there yet; on a terminal it ends at once.
+    """
     check_files(config)
-    check_machine(config)
     mounts, plant = load_mounts(config.robot.mounts), load_plant(config.robot.plant)
     rigs = build_rigs(config, mounts)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     with contextlib.ExitStack() as held:
         signals = held.enter_context(Signals())
         notifier = held.enter_context(Notifier())
+        _check_equipment(config)
+        if notifier.managed:
+            await_machine(config, notifier)
+        _open_network(config)
         notifier.say(f"STATUS=preparing {config.policy.model}")
         note_driven(config)
         wire = held.enter_context(contextlib.closing(Wire(config.dds)))

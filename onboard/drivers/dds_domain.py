@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import socket
 import stat
+import struct
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import quoteattr
@@ -22,6 +24,12 @@ if TYPE_CHECKING:
 LOOPBACK = "lo"
 DEVICE_BYTES = 16
 """The longest name of a network device, with its end (the kernel's IFNAMSIZ)."""
+
+ASK_FLAGS, ASK_ADDRESS = 0x8913, 0x8915
+"""Requests to the kernel about a network device (`netdevice(7)`: SIOCGIFFLAGS, SIOCGIFADDR)."""
+IS_UP = 0x1
+REQUEST = struct.Struct("16sH22x")
+"""A device's name and, in the answer, its flags (`struct ifreq`)."""
 
 PORT_BASE = 7400
 PORTS_PER_DOMAIN = 250
@@ -81,14 +89,32 @@ def _compatibility() -> str:
     return f"<Compatibility><IgnoreTypeInformation>{FAST_DDS}</IgnoreTypeInformation></Compatibility>"
 
 
+def not_usable(interface: str) -> str:
+    """Return why DDS cannot be spoken over an interface now, in one line; "" when it can.
+
+    Cyclone takes an interface that is up and has an IPv4 address; a cable or a radio link it does not need.
+    """
+    available = [name for _, name in socket.if_nameindex()]
+    if interface not in available:
+        return f"dds.interface: there is no {interface!r}; there is {', '.join(available)}"
+    request = REQUEST.pack(os.fsencode(interface), 0)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        try:
+            _, flags = REQUEST.unpack(fcntl.ioctl(asking, ASK_FLAGS, request))
+            fcntl.ioctl(asking, ASK_ADDRESS, request)
+        except OSError:  # also of one that was taken away meanwhile
+            return f"dds.interface: {interface!r} has no IPv4 address"
+    return "" if flags & IS_UP else f"dds.interface: {interface!r} is down"
+
+
 def hold_domain(domain: int, section: DdsSection) -> None:
     """Configure a domain for the rest of the process's life; again with the same settings is no work.
 
-    Raises DriverError when the interface does not exist, or when the domain is open here with other settings.
+    Raises DriverError when the interface cannot be used, or when the domain is open here with other settings.
     """
-    available = [name for _, name in socket.if_nameindex()]
-    if section.interface not in available:
-        raise DriverError(f"dds.interface: there is no {section.interface!r}; there is {', '.join(available)}")
+    missing = not_usable(section.interface)
+    if missing:
+        raise DriverError(missing)
     check_enclave(section.security)
     xml = cyclone_xml(section)
     if domain in _domains:
