@@ -128,7 +128,7 @@ class FastDrive:
         robot, rates, goal = self._robot, self._config.rates, self._config.goal
         tick = robot.tick
         backing = self._recovery.backing is not None
-        if backing or self._mission.stops >= goal.rest_decisions or self._course.ramped:
+        if backing or self._mission.stops >= goal.rest_decisions or self._course.ramped or self._told():
             return tick + 1
         sense = tick + rates.ticks_per_decision - tick % rates.ticks_per_decision
         until = sense if self._pilot.pending is None else min(sense, self._pilot.pending.due_slot)
@@ -143,6 +143,10 @@ class FastDrive:
             blocked = tick if robot.state.blocked == NEVER else int(robot.state.blocked)
             due.append(blocked + self._blocked_ticks)
         return max(tick + 1, min(due))
+
+    def _told(self) -> bool:
+        """Return whether an obstacle is told to limits that are in force: they look at it in every tick."""
+        return self._course.limits is not None and bool(self._robot.state.touching)
 
     def _ways(self) -> npt.NDArray[np.float64]:
         """Return what must stay free for the command in force."""
@@ -263,6 +267,8 @@ class FastDrive:
     def _limit(self, wanted: Twist) -> Twist:
         """Return what the limits make of a command; they are asked only where they may change it."""
         in_force, eyes = self._course.limits, self._eyes
+        if self._told():
+            return self._asked(wanted)
         if in_force is None or wanted in self._limited:
             return self._limited.get(wanted, wanted)
         reach_m = in_force.reach_m(wanted)
@@ -280,7 +286,10 @@ class FastDrive:
         """Return what the limits themselves make of a command."""
         now_ns = time_ns(self._robot.tick)
         around = self._around()
-        situation = limits.Situation(now_ns, None, False, None, now_ns, around.scan, out_of_view=around.out_of_view)
+        told = bool(self._robot.state.touching)
+        situation = limits.Situation(
+            now_ns, None, False, None, now_ns, around.scan, out_of_view=around.out_of_view, obstacle=told
+        )
         self._limits, limited = limits.limit(self._limits, wanted, situation, self._course.bounds)
         return limited.twist
 

@@ -82,8 +82,8 @@ class FastRobot:
     def run_to(self, tick: int, command: Twist, ways: npt.NDArray[np.float64] = NONE) -> None:
         """Live until a tick, with a command that is sent anew in every tick from now on, the last one left out.
 
-        It ends earlier in a tick with a scan by which the limits may bind the command of `ways` (`state.halt`), and
-        where the wheels report what cannot be believed (`state.refused`).
+        It ends earlier in a tick with a scan by which the limits may bind the command of `ways`, in one in which a
+        contact begins or ends (`state.halt`), and where the wheels report what cannot be believed (`state.refused`).
         """
         self._ways = ways
         halted = False
@@ -200,7 +200,8 @@ class FastRobot:
         self._judged = False
         if self._delay:
             sent = np.full((ticks, 2), (command.v_mps, command.w_radps))
-            self._late = np.concatenate([late, sent])[ticks : ticks + self._delay]
+            lived = ticks - left
+            self._late = np.concatenate([late, sent])[lived : lived + self._delay]
         self._look_up()
 
     def _look_up(self) -> None:

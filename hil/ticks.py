@@ -44,7 +44,8 @@ class TickState(NamedTuple):
     filter_*:   `LocalizationState`: pose in the map, systematic errors; filtering: whether there was a fix yet
     blocked:    tick since which the robot is blocked (`RecoveryState.blocked_ns`)
     best_m, best: the progress, and the tick since which it stands
-    seen_*:     tick and true pose of the newest scan; halt: whether by it the limits may bind the command
+    seen_*:     tick and true pose of the newest scan; halt: whether by it the limits may bind the command, or what
+                touches has changed; told: `touching` as of the last tick
     clear_m:    least clearance so far; when near_path_m of the way were driven, the building was at least near_m away
     refused:    whether a message of the wheels was beyond the limits
     """
@@ -97,6 +98,7 @@ class TickState(NamedTuple):
     seen_y_m: float = 0.0
     seen_yaw: float = 0.0
     halt: float = 0.0
+    told: float = 0.0
 
 
 class TickTable(NamedTuple):
@@ -161,8 +163,8 @@ def run_ticks(
 
     Fewer where a sample of the drift is needed (`owing`): put it into drift_eps_*, drift_left, and call again for the
     rest. Fewer also where a scan is taken (`seen_tick`) by which the limits may bind the command of `ways` (`halt`),
-    and where the wheels report what is beyond belief (`refused`). `states`, `covariance` (5, 5) and `trace` (a row a
-    tick since the goal) are changed in place.
+    where a contact begins or ends (`halt`), and where the wheels report what is beyond belief (`refused`). `states`,
+    `covariance` (5, 5) and `trace` (a row a tick since the goal) are changed in place.
     """
     s, k = states[0], tables[0]
     s.halt = 0.0
@@ -190,7 +192,10 @@ def run_ticks(
                 x, y, yaw = composed(k.grid_x_m, k.grid_y_m, k.grid_yaw, s.x_m, s.y_m, s.yaw)
                 if cells_may_bind(x, y, yaw, ways, k.cell_m, solid, solid_gap):
                     s.halt = 1.0
-                    return i + 1
+        if s.touching != s.told:
+            s.told, s.halt = s.touching, 1.0
+        if s.halt != 0.0:
+            return i + 1
     return ticks
 
 

@@ -21,7 +21,7 @@
          looks there (an operator may creep at creep_mps: somebody looks); at most the slow zone's speed where only the
          flanks of the way are blind
     R13  away from an obstacle, however near it is, the zones do not hold the robot; nor do they hold a turn in place
-    R14  zones scale v and w together, so that the arc stays; but for R12 and R20
+    R14  zones scale v and w together, so that the arc stays; but for R12, R20 and R23
     R15  free space: what comes out is exactly what was wanted
     R16  the reason that comes out is that of the last limit that changed the command
     R17  the policy's scan, where it is another than the limits', missing or as old as in R5: zero, but for an operator,
@@ -34,6 +34,8 @@
     R21  keep-out zones of the map (`keep_out.py`) stop the robot like what is seen (R9); with its centre in one, or
          where zones are required and it is not localised, only turning in place is left. An operator may creep
     R22  a speed zone of the map: never faster than the least of those that the footprint is in, operator or not
+    R23  notice (`/obstacle`: a bumper, a cliff, something told ahead): nothing forward while it is on, only the turn of
+         the command is left, as in R12; backing and turning in place are free. An operator may creep
 
 The order is e-stop, operator, stale inputs, then numbers, speed and acceleration, then zones. Zones come after the
 ramp, because a ramp bends the arc, and the arc that they judge must be the one that is sent.
@@ -83,10 +85,11 @@ class Reason(str, Enum):
     REMEMBERED = "remembered"
     KEEP_OUT = "keep_out"
     SPEED_ZONE = "speed_zone"
+    OBSTACLE = "obstacle"
 
 
-UNSEEN = frozenset({Reason.BLIND_AHEAD, Reason.REMEMBERED})
-"""It is not known what stands there now: only turning until a camera looks there leads on."""
+UNSEEN = frozenset({Reason.BLIND_AHEAD, Reason.REMEMBERED, Reason.OBSTACLE})
+"""No camera tells what stands there now: only the turn of the command is left."""
 LOST = frozenset({Reason.STALE_ODOMETRY, Reason.STALE_SCAN, Reason.STALE_POLICY_SCAN})
 """An input that driving needs is not there."""
 
@@ -103,6 +106,7 @@ class Situation:
     out_of_view:         (n, 2) in the base frame [m], what is remembered where no camera looks (`nearby.Around`)
     zone:                what the map says of this place
     engine_lost:         nothing is wanted of a goal under way, since the engine does not answer
+    obstacle:            last word of `/obstacle`, None before the first
     """
 
     now_ns: int
@@ -116,6 +120,7 @@ class Situation:
     out_of_view: zones.Points = field(default_factory=lambda: NOWHERE)
     zone: Zone = ELSEWHERE
     engine_lost: bool = False
+    obstacle: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +195,8 @@ def _shaped(
     caps = _caps(ramped, situation.scan, situation.out_of_view, operator, bounds)
     caps.append(_keep_out_cap(ramped, situation.zone, operator, bounds))
     caps += [(state.speed_limit_mps, Reason.SPEED_LIMIT), (situation.zone.limit_mps, Reason.SPEED_ZONE)]
+    if situation.obstacle is True and ramped.v_mps > 0.0:
+        caps.append((bounds.creep_mps if operator else 0.0, Reason.OBSTACLE))
     allowed_mps, cap = min(caps, key=lambda cap: cap[0])
     if abs(ramped.v_mps) <= allowed_mps:
         return ramped, reason

@@ -16,6 +16,8 @@ R12  time that goes backward ends a try, and starts the time blocked and the coo
 R13  the override is exactly (-backward_mps, 0) during a try, zero after giving up, and None otherwise
 R14  a new goal ends a try and a giving up, and nothing else: tries, time blocked and cool-down stay, so that goals that
      follow each other do not make the backing endless. After a giving up the time blocked starts anew
+R15  a notice that comes on during a try ends it at once: it has backed into something. While that notice stays on, no
+     try begins
 """
 
 from __future__ import annotations
@@ -51,7 +53,7 @@ class Situation:
     """What the recovery looks at, this tick.
 
     suspended:   e-stop, operator, no goal being driven to, or nobody who decides
-    obstacle:    last state of `/obstacle` (bumper or notice)
+    obstacle:    last state of `/obstacle` (bumper or notice), None before the first
     wanted:      the policy's set point before any limit, None when it has none
     measured:    the wheels' twist
     travelled_m: length of the path so far, by the wheels (`OdometryState.travelled_m`)
@@ -68,10 +70,11 @@ class Situation:
 
 @dataclass(frozen=True, slots=True)
 class Backing:
-    """A try under way: when it began, and where on the wheels' path."""
+    """A try under way: when it began, where on the wheels' path, and whether a notice was on in its last tick."""
 
     began_ns: int
     began_m: float
+    noticed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +85,7 @@ class RecoveryState:
     tries_ns:   when the tries within the window began, oldest first; refused ones (R7) included
     ended_ns:   when the last try ended, None before the first
     gave_up:    why; empty while it has not
+    backed_into: whether a notice is on that came during a try (R15)
     """
 
     now_ns: int | None = None
@@ -90,6 +94,7 @@ class RecoveryState:
     tries_ns: tuple[int, ...] = ()
     ended_ns: int | None = None
     gave_up: str = ""
+    backed_into: bool = False
 
 
 Step = tuple[RecoveryState, Twist | None, Event | None]
@@ -99,7 +104,7 @@ def advance(state: RecoveryState, situation: Situation, section: RecoverySection
     """Return the new state, the twist that replaces the policy's (None: the policy's stands), and what happened."""
     if state.now_ns is not None and now_ns < state.now_ns:
         return _time_went_back(state, now_ns)
-    state = replace(state, now_ns=now_ns)
+    state = replace(state, now_ns=now_ns, backed_into=state.backed_into and situation.obstacle is True)
     if state.gave_up:
         return state, STOP, None
     if situation.suspended:
@@ -146,15 +151,17 @@ def _try(state: RecoveryState, situation: Situation, section: RecoverySection, n
         reason = f"blocked: {len(tries_ns)} recoveries in {section.window_s:g} s failed"
         return replace(state, gave_up=reason, blocked_ns=None), STOP, Event.GAVE_UP
     state = replace(state, tries_ns=(*tries_ns, now_ns), blocked_ns=None)
-    if situation.rear_free_m < section.rear_clearance_m + way_m(section):
+    if state.backed_into or situation.rear_free_m < section.rear_clearance_m + way_m(section):
         return replace(state, ended_ns=now_ns), None, Event.REAR_NOT_FREE
-    state = replace(state, backing=Backing(now_ns, situation.travelled_m))
+    state = replace(state, backing=Backing(now_ns, situation.travelled_m, situation.obstacle is True))
     return state, Twist(-section.backward_mps, 0.0), Event.BEGAN
 
 
 def _back(state: RecoveryState, backing: Backing, situation: Situation, section: RecoverySection, now_ns: int) -> Step:
     """Go on with a try, or end it."""
-    backed_m = situation.travelled_m - backing.began_m
+    backed_m, noticed = situation.travelled_m - backing.began_m, situation.obstacle is True
+    if noticed and not backing.noticed:
+        return _ended(replace(state, backed_into=True), Event.CUT_SHORT, now_ns)
     if now_ns - backing.began_ns >= section.backward_s * NS_PER_S:
         return _ended(state, Event.ENDED, now_ns)
     if backed_m >= DISTANCE_SLACK * way_m(section):
@@ -162,6 +169,7 @@ def _back(state: RecoveryState, backing: Backing, situation: Situation, section:
     rest_m = max(0.0, way_m(section) - backed_m)
     if situation.rear_free_m < section.rear_clearance_m + rest_m - REAR_NOISE_M:
         return _ended(state, Event.CUT_SHORT, now_ns)
+    state = replace(state, backing=replace(backing, noticed=noticed))
     return state, Twist(-section.backward_mps, 0.0), None
 
 

@@ -290,6 +290,7 @@ class Runtime:
             out_of_view=near.out_of_view,
             zone=zone,
             engine_lost=engine_lost and state.mission.driving,
+            obstacle=inputs.obstacle,
         )
         latched, limited = limits.limit(
             state.limits, wanted if state.mission.driving else None, situation, self._bounds

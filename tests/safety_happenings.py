@@ -153,6 +153,14 @@ def it_is_stuck() -> None:
     driving().it_is_stuck_until_it_backs(True, 70)
 
 
+def an_obstacle_is_told_ahead() -> None:
+    driving().an_obstacle_is_told(True, 5)
+
+
+def it_backs_into_something() -> None:
+    driving().it_backs_into_something(20)
+
+
 def it_is_stuck_four_times() -> None:
     machine = driving()
     for _ in range(4):

@@ -43,6 +43,15 @@ def without_e_stop(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(mission, "stop", lambda judged, reason: judged)
 
 
+def deaf_to_notices(patch: pytest.MonkeyPatch) -> None:
+    limit = limits.limit
+
+    def deaf(state: Any, wanted: Any, situation: Any, bounds: Any) -> Any:
+        return limit(state, wanted, replace(situation, obstacle=None), bounds)
+
+    patch.setattr(limits, "limit", deaf)
+
+
 def without_speed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(limits, "_within_speed", lambda twist, bounds: twist)
 
@@ -127,6 +136,9 @@ BROKEN: list[tuple[str, Patch, str, str]] = [
     ("staleness of wheels that repeat", believing_all,        "odometry_repeats",       "stale odometry: "),
     ("all stops, peer gone",            without_stops,        "peer_gone",              "it stands for another "),
     ("the e-stop",                      without_e_stop,       "e_stop",                 "e-stop: "),
+    ("what is told",                    deaf_to_notices,      "obstacle_stuck",         "obstacle: forward at "),
+    ("what is told, to drive on",       deaf_to_notices,      "obstacle_stuck",         "never so: "),
+    ("giving up, what is told",         never_giving_up,      "obstacle_stuck",         'its state is "'),
     ("the bound on speed",              without_speed,        "override_flood",         "speed: "),
     ("numbers that are none",           without_stops,        "override_flood",         "finite: the command is ("),
     ("blind sectors",                   without_blindness,    "camera_gone",            "never so: "),
@@ -174,7 +186,7 @@ def test_a_robot_that_never_moves_shows_nothing(monkeypatch: pytest.MonkeyPatch)
 def test_a_robot_that_stands_without_the_fault_too_shows_nothing() -> None:
     """It drives when the fault begins, and comes to stand before a wall before it is over."""
     near = replace(site(), episode=Episode(Pose(12.2, 2.0, 0.0), (1.5, 3.0), 10.0))
-    verdict = in_simulation(BY_NAME["obstacle_stuck"], near)
+    verdict = in_simulation(BY_NAME["time_step_hour"], near)
     assert (verdict.status, verdict.problems) == (Status.NOT_SHOWN, ())
     assert verdict.happened.startswith("without the fault it is the same: it does not ")
     pressed = in_simulation(BY_NAME["e_stop"], near)

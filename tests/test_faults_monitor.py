@@ -120,6 +120,35 @@ def test_an_e_stop_holds_until_a_goal_after_its_release() -> None:
     assert broken([*pressed, *goal_while_pressed, *asked]) == []
 
 
+#   obstacle, v [m/s], operated?, backing?  tick by tick                                in which slots what is broken
+TOLD = [
+    ([(True, 0.1, False, False), (True, -0.1, False, False), (True, 0.0, False, False)], [(0, "obstacle")]),
+    ([(None, 0.1, False, False), (False, 0.1, False, False)],                            []),
+    ([(True, 0.1, True, False), (True, 0.101, True, False)],                             [(1, "obstacle")]),
+    ([(True, -0.2, False, True), (True, -0.2, False, True)],                             []),
+    ([(False, -0.2, False, True), (True, -0.2, False, True), (True, -0.2, False, True)],
+     [(1, "backed into"), (2, "backed into")]),
+    ([(None, -0.2, False, True), (True, 0.0, False, False), (True, -0.2, False, True)],  [(2, "backed into")]),
+    ([(None, -0.2, False, True), (True, 0.0, False, False), (False, 0.1, False, False), (True, 0.0, False, False),
+      (True, -0.2, False, True)], []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("ticks", "found"), TOLD)
+def test_while_an_obstacle_is_told_nothing_goes_forward_and_nothing_backs_on(
+    ticks: list[tuple[bool | None, float, bool, bool]], found: list[tuple[int, str]]
+) -> None:
+    steps = [
+        step(
+            number, Twist(v, 0.0), obstacle=told, backing=backing,
+            teleop=Teleop(NS_PER_S + number * PERIOD_NS, GO) if operated else None,
+        )
+        for number, (told, v, operated, backing) in enumerate(ticks)
+    ]  # fmt: skip
+    assert broken(steps) == found
+    assert broken([replace(one, heard=False) for one in steps]) == []
+
+
 def test_an_operator_drives_without_a_goal_and_without_an_engine_but_not_without_wheels() -> None:
     def held(number: int, **changes: Any) -> Step:
         return step(number, state="idle", teleop=Teleop(NS_PER_S + number * PERIOD_NS, GO), **changes)
@@ -144,6 +173,7 @@ def test_what_was_only_heard_on_the_wire_is_judged_by_its_numbers_alone() -> Non
                 "odometry": st.sampled_from([(), (wheels(1),), (wheels(2, Twist(math.nan, 1.0)),)]),
                 "stamps_ns": st.sampled_from([{}, {"front": 0}, {"front": 10 * NS_PER_S}]),
                 "backing": st.booleans(),
+                "obstacle": st.sampled_from([None, True, False]),
             }
         ),
         max_size=12,

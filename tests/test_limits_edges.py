@@ -90,7 +90,7 @@ def test_r3_r17_an_operator_too_late_is_no_operator() -> None:
 
 def test_r5_which_reasons_are_lost_inputs_and_which_are_unseen_places() -> None:
     assert {Reason.STALE_ODOMETRY, Reason.STALE_SCAN, Reason.STALE_POLICY_SCAN} == LOST
-    assert {Reason.BLIND_AHEAD, Reason.REMEMBERED} == UNSEEN
+    assert {Reason.BLIND_AHEAD, Reason.REMEMBERED, Reason.OBSTACLE} == UNSEEN
 
 
 # --- R8 ---------------------------------------------------------------------------------------------------------------

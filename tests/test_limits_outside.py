@@ -1,4 +1,4 @@
-"""What limits.py takes from outside: the policy's scan by its age (R17) and `/speed_limit` (R18, R19)."""
+"""What limits.py takes from outside: the policy's scan by its age (R17), `/speed_limit` (R18, R19), notices (R23)."""
 
 from __future__ import annotations
 
@@ -168,3 +168,69 @@ def test_r19_no_word_makes_a_command_that_is_not_finite(word: float | None, v_mp
     twist = limited(Twist(v_mps, w_radps), replace(FREE, speed_limit_mps=word)).twist
     assert isfinite(twist.v_mps)
     assert isfinite(twist.w_radps)
+
+
+# --- R23: a notice of an obstacle -------------------------------------------------------------------------------------
+
+SLIGHT = Twist(1e-9, 1.0)
+#   what                        notice  wanted              operator  command             reason
+NOTICES = [
+    ("ahead",                    True,  Twist(1.0, 0.0),    False,    STOP,               Reason.OBSTACLE),
+    ("an arc",                   True,  Twist(0.6, 1.0),    False,    Twist(0.0, 1.0),    Reason.OBSTACLE),
+    ("an arc to the right",      True,  Twist(0.6, -2.0),   False,    Twist(0.0, -2.0),   Reason.OBSTACLE),
+    ("hardly ahead",             True,  SLIGHT,             False,    Twist(0.0, 1.0),    Reason.OBSTACLE),
+    ("too fast, on an arc",      True,  Twist(2.0, 2.0),    False,    Twist(0.0, 1.0),    Reason.OBSTACLE),
+    ("in place",                 True,  Twist(0.0, 3.0),    False,    Twist(0.0, 3.0),    Reason.NONE),
+    ("back",                     True,  Twist(-0.2, 0.0),   False,    Twist(-0.2, 0.0),   Reason.NONE),
+    ("back on an arc",           True,  Twist(-0.3, 1.0),   False,    Twist(-0.3, 1.0),   Reason.NONE),
+    ("stands",                   True,  STOP,               False,    STOP,               Reason.NONE),
+    ("operator",                 True,  Twist(1.0, 0.5),    True,     Twist(0.1, 0.05),   Reason.OBSTACLE),
+    ("operator who creeps",      True,  Twist(0.1, 0.5),    True,     Twist(0.1, 0.5),    Reason.TELEOP),
+    ("operator, back",           True,  Twist(-0.3, 0.0),   True,     Twist(-0.3, 0.0),   Reason.TELEOP),
+    ("operator, in place",       True,  Twist(0.0, 3.0),    True,     Twist(0.0, 3.0),    Reason.TELEOP),
+    ("withdrawn",                False, Twist(1.0, 0.0),    False,    Twist(1.0, 0.0),    Reason.NONE),
+    ("never heard of",           None,  Twist(1.0, 0.0),    False,    Twist(1.0, 0.0),    Reason.NONE),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("what", "notice", "wanted", "by_operator", "command", "reason"), NOTICES, ids=[row[0] for row in NOTICES]
+)
+def test_r23_while_an_obstacle_is_told_nothing_forward(
+    what: str, notice: bool | None, wanted: Twist, by_operator: bool, command: Twist, reason: Reason
+) -> None:
+    teleop = Teleop(NOW_NS, wanted) if by_operator else None
+    got = limited(wanted, replace(FREE, obstacle=notice, teleop=teleop))
+    assert (got.twist.v_mps, got.twist.w_radps) == pytest.approx((command.v_mps, command.w_radps), rel=1e-12, abs=0.0)
+    assert got.reason is reason
+
+
+def test_r23_r8_a_notice_does_not_wait_for_a_ramp() -> None:
+    """Nor does it stand in the way of one that comes from behind."""
+    slow, told = bounds_with(acceleration_mps2=0.3), replace(FREE, obstacle=True)
+    rolling = LimitsState(sent=Twist(1.0, 0.0), sent_ns=NOW_NS - 33 * MS)
+    for wanted in (Twist(1.0, 0.0), Twist(-0.3, 0.0)):
+        got = limit(rolling, wanted, told, slow)[1]
+        assert (got.twist, got.reason) == (STOP, Reason.OBSTACLE)
+    backing = LimitsState(sent=Twist(-0.2, 0.0), sent_ns=NOW_NS - 100 * MS)
+    got = limit(backing, Twist(1.0, 0.0), told, slow)[1]
+    assert got.twist.v_mps == pytest.approx(-0.17)
+    assert got.reason is Reason.ACCELERATION
+
+
+def test_r23_r14_with_a_wall_in_the_stop_zone_as_well_the_wall_is_named() -> None:
+    wall = Scan(NOW_NS, np.full(BINS, 0.28, np.float32), np.ones(BINS, np.bool_))
+    got = limited(Twist(0.3, 1.0), replace(FREE, scan=wall, obstacle=True))
+    assert (got.twist, got.reason) == (STOP, Reason.ZONE_STOP)
+
+
+def test_r23_with_no_creep_an_operator_stands() -> None:
+    told = replace(FREE, obstacle=True, teleop=Teleop(NOW_NS, AHEAD))
+    assert limited(STOP, told, bounds_with(creep_mps=0.0)).twist == STOP
+
+
+@given(st.floats(-5.0, 5.0), st.floats(-5.0, 5.0))
+def test_r23_whatever_is_wanted_nothing_goes_forward_and_the_rest_stays(v_mps: float, w_radps: float) -> None:
+    free_twist = limited(Twist(v_mps, w_radps), FREE).twist
+    twist = limited(Twist(v_mps, w_radps), replace(FREE, obstacle=True)).twist
+    assert twist == Twist(min(0.0, free_twist.v_mps), free_twist.w_radps)

@@ -47,6 +47,11 @@ AS_FAR_AS = 1e-9
 """Poses of the two ways may differ by rounding [m, rad, m/s, rad/s]."""
 
 
+LOW = with_box(WORLD, (2.0, 2.2), (1.0, 4.0), (0.0, 0.1))
+"""A sill across the way, lower than what counts as an obstacle there: it is driven against, and the bumper tells."""
+UNSEEN = Config(scan={"z_min_m": 0.15}, recovery={"blocked_s": 0.5, "cool_down_s": 0.2})
+
+
 def delayed(command_delay_s: float) -> Setting:
     base = PLANT.base.model_copy(update={"command_delay_s": command_delay_s})
     return replace(SETTING, plant=PLANT.model_copy(update={"base": base}))
@@ -86,6 +91,11 @@ SETTINGS = {
     "limits look elsewhere": configured(limits_scan={"z_max_m": 1.0, "cameras": ["front"]}),
     "blocked sooner": configured(recovery={"blocked_s": 0.5, "cool_down_s": 0.2}),
     "blocked at once": configured(recovery={"blocked_s": 0.1, "cool_down_s": 0.2}, rates={"delay_ticks": 5}),
+    "what no camera sees": replace(SETTING, config=UNSEEN, world=LOW),
+    "what no camera sees, delay on the wire": replace(delayed(0.08), config=UNSEEN, world=LOW),
+    "what no camera sees, by a scan every third tick": replace(
+        SETTING, config=UNSEEN, world=LOW, senses=Senses(depth_every=3)
+    ),
     "no patience": configured(goal={"progress_timeout_s": 3.0}),
     "little time": configured(goal={"timeout_s": 4.0}),
     "other rates": configured(rates={"ticks_per_decision": 7, "delay_ticks": 5}),
@@ -128,6 +138,9 @@ PUSHED = (
     "before a door",
     "noisy scans",
     "limits look elsewhere",
+    "what no camera sees",
+    "what no camera sees, delay on the wire",
+    "what no camera sees, by a scan every third tick",
     "blocked sooner",
     "blocked at once",
     "wheels beyond belief",

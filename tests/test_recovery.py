@@ -312,6 +312,7 @@ class Robot(RuleBasedStateMachine):
         self.backed_s, self.backed_m = 0.0, 0.0
         self.override: Twist | None = None
         self.began_ns: list[int] = []
+        self.noticed = self.backed_into = False
 
     def tick(self, elapsed_ns: int, speed: float) -> None:
         backing = self.override is not None and self.override.v_mps < 0.0
@@ -322,6 +323,9 @@ class Robot(RuleBasedStateMachine):
         self.now_ns += elapsed_ns
         situation = replace(self.situation, travelled_m=self.travelled_m)
         self.state, self.override, event = advance(self.state, situation, SECTION, self.now_ns)
+        noticed = situation.obstacle is True
+        self.backed_into = noticed and (self.backed_into or (backing and not self.noticed))
+        self.noticed = noticed
         if elapsed_ns < 0:
             self.began_ns = [self.now_ns for _ in self.began_ns]
         if event is Event.BEGAN:
@@ -332,6 +336,7 @@ class Robot(RuleBasedStateMachine):
             assert blocked(situation, SECTION)
         if self.override is not None and self.override.v_mps < 0.0:
             assert self.override == BACKWARD
+            assert not self.backed_into
             assert not situation.suspended
             assert situation.rear_free_m >= SECTION.rear_clearance_m - 0.05
             assert self.backed_s < SECTION.backward_s

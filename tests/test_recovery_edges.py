@@ -18,6 +18,7 @@ from onboard.recovery import (
     Situation,
     advance,
     blocked,
+    renewed,
     way_m,
 )
 from onboard.scheduler import NS_PER_S
@@ -199,3 +200,73 @@ def test_r13_the_override_is_backward_zero_or_none(
     after, got, _ = advance(state, situation, SECTION, seconds(1.0))
     assert got == override
     assert (after.now_ns, after.gave_up) == (seconds(1.0), state.gave_up)
+
+
+# --- R15: what it backs into ------------------------------------------------------------------------------------------
+
+#   notice as the try begins, then tick by tick                     goes on so many ticks
+NOTICED = [
+    (None,  [None, None, None],         3),
+    (None,  [None, True, True],         1),
+    (False, [True],                     0),
+    (False, [False, True],              1),
+    (True,  [True, True, True],         3),
+    (True,  [True, False, False],       3),
+    (True,  [True, False, True],        2),
+    (True,  [None, True],               1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("at_first", "then", "goes_on"), NOTICED)
+def test_r15_a_notice_that_comes_on_ends_a_try_at_once(
+    at_first: bool | None, then: list[bool | None], goes_on: int
+) -> None:
+    state, override, event = advance(BLOCKED, replace(WANTS, obstacle=at_first), SECTION, seconds(4.0))
+    assert (override, event) == (BACK, Event.BEGAN)
+    steps = []
+    for number, word in enumerate(then, 1):
+        state, override, event = advance(state, replace(WANTS, obstacle=word), SECTION, seconds(4.0 + 0.1 * number))
+        steps.append((override, event))
+        if event is not None:
+            break
+    ends = [(None, Event.CUT_SHORT)] if goes_on < len(then) else []
+    assert steps == [(BACK, None)] * goes_on + ends
+    assert (state.backing is None, state.backed_into) == (bool(ends), bool(ends))
+    assert state.ended_ns == (seconds(4.0 + 0.1 * len(steps)) if ends else None)
+
+
+def test_r15_r7_while_that_notice_stays_on_no_try_begins_and_each_counts() -> None:
+    told = replace(WANTS, obstacle=True)
+    state, _, event = advance(UNDER_WAY, told, SECTION, seconds(0.5))
+    assert (event, state.tries_ns) == (Event.CUT_SHORT, (T_NS,))
+    happened = []
+    for number in range(1, 200):
+        state, override, event = advance(state, told, SECTION, seconds(0.5 + 0.1 * number))
+        assert override in (None, STOP)
+        happened += [event] if event else []
+    assert happened == [Event.REAR_NOT_FREE, Event.GAVE_UP]
+
+
+@pytest.mark.parametrize("word", [None, False])
+def test_r15_once_that_notice_is_off_it_may_back_again(word: bool | None) -> None:
+    state, _, _ = advance(UNDER_WAY, replace(WANTS, obstacle=True), SECTION, seconds(0.5))
+    state, _, _ = advance(state, replace(WANTS, obstacle=word), SECTION, seconds(0.6))
+    assert not state.backed_into
+    state = replace(state, blocked_ns=seconds(0.6))
+    _, override, event = advance(state, replace(WANTS, obstacle=True), SECTION, seconds(9.0))
+    assert (override, event) == (BACK, Event.BEGAN)
+
+
+@pytest.mark.parametrize("changes", [{"suspended": True}, {"wanted": STOP}], ids=["suspended", "nothing wanted"])
+def test_r15_it_is_remembered_for_as_long_as_the_notice_is_on(changes: dict[str, object]) -> None:
+    state, _, _ = advance(UNDER_WAY, replace(WANTS, obstacle=True), SECTION, seconds(0.5))
+    told = replace(WANTS, obstacle=True, **changes)  # type: ignore[arg-type]
+    for after in (state, renewed(state), replace(state, gave_up="no way")):
+        assert advance(after, told, SECTION, seconds(0.6))[0].backed_into
+        assert not advance(after, replace(told, obstacle=False), SECTION, seconds(0.6))[0].backed_into
+    assert advance(state, told, SECTION, seconds(0.4))[0].backed_into, "time that goes back forgets nothing of it"
+
+
+def test_r15_r3_in_the_tick_in_which_the_try_is_over_it_is_heeded_as_well() -> None:
+    state, override, event = advance(UNDER_WAY, replace(WANTS, obstacle=True), SECTION, seconds(2.0))
+    assert (override, event, state.backed_into) == (None, Event.CUT_SHORT, True)

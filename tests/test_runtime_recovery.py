@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from runtime_bench import FORWARD, NEAR_MM, SLOW, Bench, Puppet, commands
+from runtime_bench import FORWARD, LEFT, NEAR_MM, SLOW, Bench, Puppet, commands
 
 from onboard.contract import ACTIONS, NO_ACTION
 from onboard.messages import STOP, Twist
@@ -27,7 +27,7 @@ def test_blocked_for_five_seconds_it_backs_off_for_two_and_the_policy_begins_ane
     bench.stuck, bench.obstacle = True, obstacle
     ticks = bench.seconds(5.2)
     assert len(backing(ticks)) > 0
-    bench.stuck = False
+    bench.stuck, bench.obstacle = False, None
     ticks += bench.seconds(3.5)
     slots = backing(ticks)
     stood = ticks[0].slot.number
@@ -46,9 +46,55 @@ def test_blocked_for_five_seconds_it_backs_off_for_two_and_the_policy_begins_ane
 
 
 def test_a_robot_that_moves_is_not_blocked_whatever_is_noticed() -> None:
-    bench = Bench().driving()
+    bench = Bench(Puppet(LEFT)).driving()
     bench.obstacle = True
     assert backing(bench.seconds(8.0)) == []
+
+
+def test_while_an_obstacle_is_told_it_never_goes_forward_and_in_the_end_it_gives_up() -> None:
+    bench = Bench().driving()
+    assert bench.tick().command == AHEAD
+    bench.obstacle = True
+    first = bench.tick()
+    assert (first.command, first.reason) == (STOP, "obstacle")
+    ticks = [first, *bench.seconds(40.0)]
+    assert set(commands(ticks)) == {STOP, BACK}
+    assert ticks[-1].state == "stopped: blocked: 3 recoveries in 60 s failed"
+    bench.obstacle = False
+    assert set(commands(bench.seconds(2.0))) == {STOP}
+    assert bench.driving().tick().command == AHEAD, "a new goal drives again"
+
+
+def test_a_notice_that_ends_lets_it_go_on() -> None:
+    bench = Bench().driving()
+    bench.obstacle = True
+    assert set(commands(bench.seconds(1.0))) == {STOP}
+    bench.obstacle = False
+    assert bench.tick().command == AHEAD
+
+
+@pytest.mark.parametrize(("wanted", "sent"), [(Twist(1.0, 0.5), Twist(0.1, 0.05)), (BACK, BACK)])
+def test_an_operator_may_creep_away_from_what_is_told(wanted: Twist, sent: Twist) -> None:
+    bench = Bench().driving()
+    bench.obstacle = True
+    bench.operate(wanted)
+    assert bench.tick().command == sent
+
+
+def test_r15_what_it_backs_into_ends_the_try_and_forbids_the_next() -> None:
+    bench = Bench().driving(x_m=30.0)
+    bench.wall("front", NEAR_MM)
+    while not bench.tick().recovery:
+        pass
+    bench.tick(10)
+    bench.obstacle = True
+    tick = bench.tick()
+    assert (tick.command.v_mps, tick.recovery) == (0.0, "")
+    assert "recovery what=cut_short" in tick.events
+    ticks = bench.seconds(40.0)
+    assert backing(ticks) == []
+    assert set(commands(ticks)) == {STOP}
+    assert ticks[-1].state.startswith("stopped: blocked")
 
 
 def test_nothing_is_decided_while_it_backs_off() -> None:

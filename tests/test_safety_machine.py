@@ -144,6 +144,7 @@ class Driven(RuleBasedStateMachine):
     def it_drives_as_the_policy_wants(self, action: int) -> None:
         """Everything that was wrong is right again, but for walls; the e-stop is released and a goal given."""
         self.bench.e_stop, self.bench.teleop, self.bench.stuck, self.bench.reports = False, None, False, True
+        self.bench.obstacle = None
         self.bench.images = {name: self.bench.images.get(name, image) for name, image in self.all_images.items()}
         self.said, self.mad, self.policy.action, self.wheels.late_ns = None, None, action, 0
         self.frozen.clear()
@@ -195,6 +196,17 @@ class Driven(RuleBasedStateMachine):
         self.bench.stuck = False
         self.live(backs)
         self.bench.obstacle = None
+
+    @rule(word=st.sampled_from((None, False, True, True)), ticks=st.integers(1, 30))
+    def an_obstacle_is_told(self, word: bool | None, ticks: int) -> None:
+        self.bench.obstacle = word
+        self.live(ticks)
+
+    @rule(backs=st.integers(0, 70))
+    def it_backs_into_something(self, backs: int) -> None:
+        self.it_is_stuck_until_it_backs(None, backs)
+        self.bench.obstacle = True
+        self.live(250)
 
     @rule(depth_mm=st.sampled_from((101, 400)))
     def it_is_stuck_with_something_behind(self, depth_mm: int) -> None:

@@ -70,6 +70,18 @@ def _goes_on(twist: Twist) -> Patches:
     return [(recovery, "_back", lambda state, *given: (state, twist, None))]
 
 
+def _not_told() -> Patches:
+    """Return a patch by which a try under way does not hear what is told."""
+    whole = recovery._back
+    return [(recovery, "_back", lambda state, one, at, *given: whole(state, one, replace(at, obstacle=None), *given))]
+
+
+def _forgets_behind() -> Patches:
+    """Return a patch by which the next try does not know what the last one ended at."""
+    whole = recovery._try
+    return [(recovery, "_try", lambda state, *given: whole(replace(state, backed_into=False), *given))]
+
+
 def _rear_without_the_map(around: Around, zone: Any, radius_m: float) -> float:
     return zones.free_behind_m(around.scan, around.out_of_view, radius_m)
 
@@ -79,6 +91,7 @@ LEAPS = [(limits, "_ramped", lambda twist, *_: twist)]
 NO_E_STOP = _limit(lambda state, wanted, at, bounds: (state, wanted, replace(at, e_stop=None), bounds))
 NO_LATCH = _limit(lambda state, wanted, at, bounds: (replace(state, e_stopped=False), wanted, at, bounds))
 NO_GOAL = _limit(lambda state, wanted, at, bounds: (state, wanted or Twist(0.3, 0.0), at, bounds))
+NO_NOTICE = _limit(lambda state, wanted, at, bounds: (state, wanted, replace(at, obstacle=None), bounds))
 NEVER_STALE = [(limits, "_fresh", lambda *_: True)]
 NEVER_LATE = [(odometry, "lateness", lambda quickest, *_: (0, quickest))]
 NO_END = _no_end_of_a_drive()
@@ -97,6 +110,8 @@ NO_KEEP_OUT = [(limits, "_keep_out_cap", lambda *_: (inf, Reason.KEEP_OUT))]
 NOT_REQUIRED = [(keep_out, "zone_of", lambda *_: ELSEWHERE)]
 NO_SPEED_ZONE = [(keep_out, "_limit_mps", lambda *_: inf)]
 BACKS_ON = _goes_on(Twist(-0.2, 0.0))
+BACKS_INTO = _not_told()
+FORGETS_BEHIND = _forgets_behind()
 BACKS_FASTER = _goes_on(Twist(-0.3, 0.0))
 BACKS_FARTHER = [(recovery, "DISTANCE_SLACK", 100.0)]
 BACKS_BLIND = [(keep_out, "free_behind_m", lambda *_: inf)]
@@ -122,6 +137,9 @@ ROWS: list[tuple[str, Callable[[], None], Patches]] = [
     ("speed limit",             now.a_speed_limit_arrives,                          NO_LIMIT),
     ("blind",                   now.the_front_camera_goes,                          NEVER_BLIND),
     ("blind",                   now.the_ready_made_scan_ends_ahead,                 NEVER_BLIND),
+    ("obstacle",                now.an_obstacle_is_told_ahead,                      NO_NOTICE),
+    ("backed into",             now.it_backs_into_something,                        BACKS_INTO),
+    ("backed into",             now.it_backs_into_something,                        FORGETS_BEHIND),
     ("stop zone",               now.a_wall_stands_ahead,                            NO_ZONES),
     ("stop zone",               now.a_wall_stands_in_the_ready_made_scan,           NO_ZONES),
     ("drop",                    now.the_floor_ends_ahead,                           NO_DROPS),

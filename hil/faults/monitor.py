@@ -1,4 +1,5 @@
 """What must hold in every tick, whatever is wrong: finite, within the limits, and zero soon after what must stop it.
+While an obstacle is told: nothing forward, and no backing on from where it began to be told while backing.
 
 It is told what came in and what went out and knows nothing of how the runtime decides: rules stated once more, not
 called. Zero is due within `GRACE_TICKS` of what must stop the robot; where that is the age of something, of the moment
@@ -48,11 +49,12 @@ class Monitor:
         self._oldest_ns: dict[str, int] = {}
         self._e_stopped = self._pressed = self._engine_lost = self._wheels_mad = False
         self._misses = 0
+        self._told = self._backed = self._backed_into = False
         self._overdue: dict[str, int] = {}
 
     def watch(self, step: Step) -> list[Violation]:
         """Return what this tick breaks."""
-        broken = [*self._numbers(step), *(self._stands(step) if step.heard else ())]
+        broken = [*self._numbers(step), *((*self._stands(step), *self._touches(step)) if step.heard else ())]
         self._sent, self._sent_ns = step.command, step.now_ns
         return [Violation(step.slot, rule, what) for rule, what in broken]
 
@@ -83,11 +85,25 @@ class Monitor:
                 shown = f"({step.command.v_mps:.3f} m/s, {step.command.w_radps:.3f} rad/s)"
                 yield cause, f"{shown} in tick {ticks} after what must stop it"
 
+    def _touches(self, step: Step) -> Iterable[tuple[str, str]]:
+        """Judge the way while an obstacle is told: at once, for what is told is told in the tick."""
+        told, v = step.obstacle is True, step.command.v_mps
+        allowed_mps = self._config.limits.creep_mps if self._operated(step) else 0.0
+        if told and v > allowed_mps + ROUNDING:
+            yield "obstacle", f"forward at {v:.3f} m/s while one is told"
+        self._backed_into = told and (self._backed_into or (self._backed and not self._told))
+        if self._backed_into and step.backing and v < 0.0:
+            yield "backed into", "it backs off although it has backed into something"
+        self._told, self._backed = told, step.backing
+
+    def _operated(self, step: Step) -> bool:
+        """Return whether an operator drives."""
+        dead_man_ns = self._config.limits.teleop_dead_man_s * NS_PER_S
+        return step.teleop is not None and abs(step.now_ns - step.teleop.arrival_ns) <= dead_man_ns
+
     def _causes(self, step: Step) -> Mapping[str, bool]:
         """Return what must stop the robot now."""
-        now_ns, config = step.now_ns, self._config
-        dead_man_ns = config.limits.teleop_dead_man_s * NS_PER_S
-        operator = step.teleop is not None and abs(now_ns - step.teleop.arrival_ns) <= dead_man_ns
+        now_ns, config, operator = step.now_ns, self._config, self._operated(step)
         asked = step.goals > 0 and not step.e_stop and not self._pressed
         self._pressed = bool(step.e_stop)
         self._e_stopped = self._pressed or (self._e_stopped and not asked)

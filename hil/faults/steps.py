@@ -37,6 +37,7 @@ class Step:
     filtered:  where the robot believes to be, in the start frame; None before the first goal
     wanted:    by policy, recovery or operator, before the limits; a stop where nobody wanted anything
     heard:     whether what came in is known; off the wire it is not
+    obstacle:  last word of `/obstacle`
     """
 
     slot: int
@@ -55,6 +56,7 @@ class Step:
     filtered: Pose | None = None
     wanted: Twist = STOP
     heard: bool = True
+    obstacle: bool | None = None
 
     @property
     def stands(self) -> bool:
@@ -76,7 +78,7 @@ def step_of(record: TickRecord) -> Step:
     return Step(
         slot.number, slot.start_ns, slot.missed, record.command, record.reason, record.state, bool(record.recovery),
         inputs.odometry, _stamps(inputs), inputs.e_stop, len(inputs.goals), inputs.teleop, due,
-        None if record.filtered is None else record.filtered.pose, record.wanted,
+        None if record.filtered is None else record.filtered.pose, record.wanted, obstacle=inputs.obstacle,
     )  # fmt: skip
 
 
@@ -92,6 +94,7 @@ def step_of_recorded(tick: RecordedTick) -> Step:
         told.slot, told.start_ns, told.missed, Twist(*told.command), told.reason, told.state, bool(told.recovery),
         inputs.odometry, _stamps(inputs) | stamps, inputs.e_stop, len(inputs.goals), inputs.teleop, due,
         Pose(*told.filtered[:3]) if told.filtered else None, Twist(*told.wanted) if told.wanted else STOP,
+        obstacle=inputs.obstacle,
     )  # fmt: skip
 
 

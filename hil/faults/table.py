@@ -162,10 +162,15 @@ FAULTS: tuple[Fault, ...] = (
         "record.py: recording ends with one reason, driving goes on", process="disk",
     ),
     # ---- people
+    *LATE_WORDS,
     Fault(
         "obstacle_stuck", "the notice of an obstacle stays on",
-        Must(During.DRIVES, checks=(checks.backs_off_bounded, checks.no_contact)),
-        "R1 of recovery.py: blocked is only who does not move", lambda scene: input_faults.Notice(), lasts_s=3.0,
+        Must(
+            During.NOT_FORWARD, Then.STAYS, state="stopped: blocked: 3 recoveries",
+            checks=(checks.backs_off_bounded, checks.no_contact), ahead=True,
+        ),
+        "R23 of limits.py: nothing forward; R2 to R9 of recovery.py: three tries, then it gives up",
+        lambda scene: input_faults.Notice(), needs=(Need.BASE,), lasts_s=8.0, sections=OFTEN,
     ),
     Fault(
         "override_flood", "an operator's commands in every tick: any, too fast, no numbers",

@@ -37,6 +37,7 @@ REASONS: Mapping[str, Row] = {
     "time_to_contact": Row("time to contact", ZONE, "slowed for the time to the next contact"),
     "blind_ahead": Row("blind ahead", ZONE, "not driven to where no camera looks"),
     "remembered": Row("remembered", ZONE, "held by what was seen before where no camera looks now"),
+    "obstacle": Row("obstacle told", ZONE, "not driven forward while an obstacle is told"),
     "keep_out": Row("keep-out zone", ZONE, "held to what comes to rest before a keep-out zone of the map"),
     "speed_zone": Row("speed zone", BOUND, "held to the speed zone of the map"),
     "blind_flank": Row("blind flank", ZONE, "slowed where no camera looks beside the way"),
