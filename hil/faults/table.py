@@ -162,7 +162,6 @@ FAULTS: tuple[Fault, ...] = (
         "record.py: recording ends with one reason, driving goes on", process="disk",
     ),
     # ---- people
-    *LATE_WORDS,
     Fault(
         "obstacle_stuck", "the notice of an obstacle stays on",
         Must(
