@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from onboard import keep_out, provenance
+from onboard import drop_off, keep_out, nearby, provenance
 from onboard.config import Config, ScanSection
 from onboard.errors import ConfigError
 from onboard.interfaces import Policy
@@ -18,6 +18,7 @@ from onboard.pretrained import model_path
 from onboard.robot import Robot
 from onboard.scan import Rig, Scanner, build_rig
 from onboard.view_from import with_least
+from onboard.zones import braking_m, stoppable_mps
 
 Scanners = tuple[Scanner, Scanner | None]
 """Of the policy's scan, and of the limits' where that is another one."""
@@ -44,6 +45,28 @@ def scan_topics(config: Config) -> dict[str, str]:
 def zones_of(config: Config) -> MapZones | None:
     """Return the map's zones that are configured, None without any. Raises InputError."""
     return keep_out.load_zones(config.zones, config.limits.v_max_mps, config.robot.footprint_radius_m)
+
+
+def check_reach(config: Config, plant: Plant) -> None:
+    """Raise ConfigError for a robot that cannot stop within what is remembered around it, or known of floor and map."""
+    limits = config.limits
+    braking_mps2 = min(limits.acceleration_mps2, plant.linear.acceleration_max)
+    swept_m = config.robot.footprint_radius_m + limits.stop_margin_m
+    way_m = braking_m(limits.v_max_mps, braking_mps2, limits.reaction_s) + swept_m
+    masks = config.zones.keep_out or config.zones.speed
+    #         what                                        how far it is known    whether it is asked for
+    reaches = [
+        ("what was seen near by is remembered (nearby.py)", nearby.REACH_M, limits.remember_s > 0.0),
+        ("missing floor is looked for (drop_off.py)", drop_off.REACH_M, config.scan.drop_m > 0.0),
+        ("masks of the map are looked at (keep_out.py)", keep_out.REACH_M, masks is not None),
+    ]
+    for what, reach_m, asked in reaches:
+        if asked and way_m > reach_m:
+            most_mps = stoppable_mps(max(reach_m - swept_m, 0.0), braking_mps2, limits.reaction_s)
+            raise ConfigError(
+                f"limits.v_max_mps {limits.v_max_mps:g}: stopping takes {way_m:.2f} m, footprint and margin included; "
+                f"{what} within {reach_m:g} m, which is enough up to {most_mps:.2f} m/s"
+            )
 
 
 def session_of(config: Config) -> dict[str, str]:

@@ -26,7 +26,8 @@ from onboard.track import Track, followed, pose_at
 from onboard.zones import Points
 
 REACH_M = 1.5
-"""What is farther away than this is not remembered: no command leads so far before it is judged again."""
+"""What is farther away than this is not remembered: no command leads so far before it is judged again, and a robot that
+needs more to stop is refused (`description.check_reach`)."""
 MOST = 1000
 """Places that are remembered at most; beyond them the longest known are forgotten first."""
 AHEAD: npt.NDArray[np.bool_] = np.abs(zones.BIN_CENTERS_RAD) <= zones.LEAD_RAD + zones.FLANK_RAD

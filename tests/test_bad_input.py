@@ -101,8 +101,9 @@ CONFIGURATIONS = [
     ("not TOML", lambda f: file(f, "robot = ["), ["some.toml", "not valid TOML"]),
     ("unknown key", lambda f: file(f, "[limits]\nv_max = 1.0\n"), ["some.toml", "unknown key limits.v_max"]),
     ("unknown table", lambda f: file(f, "[camera]\n"), ["some.toml", "unknown key camera"]),
-    ("out of range", lambda f: config(f, rates={"control_hz": -1}), ["rates.control_hz", "greater than 0", "-1"]),
+    ("out of range", lambda f: config(f, rates={"control_hz": -1}), ["rates.control_hz", "equal to 10", "-1"]),
     ("NaN", lambda f: file(f, "[limits]\nv_max_mps = nan\n"), ["limits.v_max_mps", "nan"]),
+    ("too fast to stop", lambda f: config(f, limits={"v_max_mps": 3.0}), ["limits.v_max_mps 3", "2.55 m", "2.10 m/s"]),
     ("delay", lambda f: config(f, rates={"delay_ticks": 10}), ["rates", "delay_ticks 10", "ticks_per_decision 10"]),
     ("no mounts", lambda f: config(f, robot={"mounts": "no.toml"}), ["no.toml", "No such file"]),
     (

@@ -30,7 +30,11 @@ def test_no_file_means_the_defaults() -> None:
 MISTAKES = [
     ("unknown key", "[rates]\nspeed = 1\n", "unknown key rates.speed"),
     ("unknown table", "[rate]\ncontrol_hz = 1\n", "unknown key rate"),
-    ("negative rate", "[rates]\ncontrol_hz = -3\n", "rates.control_hz: Input should be greater than 0 (is -3)"),
+    (
+        "negative rate",
+        "[rates]\ncontrol_hz = -3\n",
+        "rates.control_hz: Input should be greater than or equal to 10 (is -3)",
+    ),
     ("infinite", "[limits]\nv_max_mps = inf\n", "limits.v_max_mps"),
     ("not a number", "[limits]\nv_max_mps = nan\n", "limits.v_max_mps"),
     ("delay too long", "[rates]\ndelay_ticks = 10\n", "delay_ticks 10 must be below ticks_per_decision 10"),
@@ -38,6 +42,26 @@ MISTAKES = [
     ("near beyond far", "[scan]\nnear_m = 20.0\n", "near_m 20.0 must be below far_m"),
     ("body box upside down", "[scan]\nbody_boxes_m = [[1,0,0,0,1,1]]\n", "body_boxes_m"),
     ("domain", "[dds]\ndomain = 300\n", "dds.domain: Input should be less than or equal to 232 (is 300)"),
+    ("too slow a grid", "[rates]\ncontrol_hz = 0.2\n", "rates.control_hz: Input should be greater than or equal to 10"),
+    ("too fast a grid", "[rates]\ncontrol_hz = 1000\n", "rates.control_hz: Input should be less than or equal to 200"),
+    ("no grid", "[rates]\ncontrol_hz = nan\n", "rates.control_hz"),
+    ("a lost engine", "[rates]\ndeadline_misses_to_stop = 99\n", "deadline_misses_to_stop: Input should be less than"),
+    ("a dead man of a day", "[limits]\nteleop_dead_man_s = 86400\n", "teleop_dead_man_s: Input should be less than"),
+    ("a dead man of none", "[limits]\nteleop_dead_man_s = nan\n", "limits.teleop_dead_man_s"),
+    (
+        "old scans",
+        "[limits]\nscan_stale_ms = 1e7\n",
+        "limits.scan_stale_ms: Input should be less than or equal to 1000",
+    ),
+    ("old wheels", "[odometry]\nstale_ms = 1e7\n", "odometry.stale_ms: Input should be less than or equal to 1000"),
+    (
+        "at once",
+        "[limits]\nreaction_s = 0\n",
+        "limits.reaction_s: Input should be greater than or equal to 0.05 (is 0)",
+    ),
+    ("never", "[limits]\nreaction_s = inf\n", "limits.reaction_s"),
+    ("a fast creep", "[limits]\ncreep_mps = 1.0\n", "limits.creep_mps: Input should be less than or equal to 0.3"),
+    ("backing for ever", "[recovery]\nbackward_s = 1e6\n", "recovery.backward_s: Input should be less than or equal"),
     ("not TOML", "[rates\n", "not valid TOML"),
 ]
 
