@@ -71,3 +71,28 @@ def slows_after_a_miss(run: Run, config: Config) -> str:
     most = max((abs(step.wanted.v_mps) for step in during[:due]), default=0.0) / 2
     worst = max((abs(step.wanted.v_mps) for step in during[due + rates.ticks_per_decision :]), default=0.0)
     return f"{worst:.2f} m/s are wanted after a miss, must be {most:.2f} at most" if worst > most + ROUNDING else ""
+
+
+def stands_in_between(run: Run, config: Config) -> str:
+    """Check that from half a second on it stands, for want of a scan, in a fifth of the ticks at least."""
+    during = run.during[round(SETTLED_S * config.rates.control_hz) :]
+    standing = sum(step.stands and step.reason == "stale_scan" for step in during)
+    return "" if 5 * standing >= len(during) else f"it stands in {standing} of {len(during)} ticks, must in a fifth"
+
+
+def operator_ignored(run: Run, config: Config) -> str:
+    """Check that an operator's commands come, and that none is in force once that of the onset has run out."""
+    dead_man_ns = round(config.limits.teleop_dead_man_s * NS_PER_S)
+    known = [(step.now_ns, step.teleop.arrival_ns) for step in run.during if step.teleop is not None]
+    if len({arrival_ns for _, arrival_ns in known}) < 2:  # that of the onset and one more
+        return "no late command of an operator came"
+    ages_ns = [now_ns - arrival_ns for now_ns, arrival_ns in known if now_ns > run.onset_ns + 2 * dead_man_ns]
+    obeyed = sum(age_ns <= dead_man_ns for age_ns in ages_ns)
+    return f"an operator's command is in force in {obeyed} of {len(ages_ns)} ticks, must in none" if obeyed else ""
+
+
+def goal_refused(run: Run, config: Config) -> str:
+    """Check that a goal was refused for its age."""
+    return (
+        "" if any("goal refused: it came" in step.state for step in run.during) else "no goal was refused for its age"
+    )

@@ -30,7 +30,7 @@ from onboard.drivers.wire import Wire
 from onboard.errors import OnboardError
 from onboard.messages import Pose, Twist
 from onboard.motion import Plant
-from onboard.scheduler import NS_PER_S
+from onboard.scheduler import NS_PER_S, wall_ns
 
 TAIL_S = 2.0
 FLOOD_HZ = 1000
@@ -42,6 +42,12 @@ LEASE_S = 12.0
 """After this the others know that a peer is gone which did not say so (Cyclone DDS takes 10 s)."""
 AHEAD = Pose(3.0, 0.0, 0.0)
 """Where the robot is sent when it has lost its goal."""
+BEHIND = Pose(-3.0, 0.0, 0.0)
+"""Where a goal is that was written long ago."""
+BACKWARD = Twist(-0.1, 0.0)
+"""What an operator asks for."""
+QUEUED_S = 1.0
+"""So late are an operator's commands: longer than the dead man's time."""
 NOT_IN_PROCESS = "it is done to what a process cannot be given from outside"
 
 Meddle = Callable[[Stand, float], tuple[int, int]]
@@ -190,4 +196,36 @@ def _e_stop(stand: Stand, lasts_s: float) -> tuple[int, int]:
     return onset_ns, time.monotonic_ns()
 
 
-MEDDLES: dict[str, Meddle] = {"pause": _pause, "peer": _peer, "disk": _disk, "flood": _flood, "e_stop": _e_stop}
+def _late_operator(stand: Stand, lasts_s: float) -> tuple[int, int]:
+    """Let an operator's first command come at once and the next ones after a while, as from a queue: written before."""
+    writer = stand.wire.writer("cmd_vel_teleop")
+    if not writer.wait_for_reader(READER_S):
+        raise OnboardError("nobody listens to an operator")
+    onset_ns = time.monotonic_ns()
+    writer.write(ros_twist(BACKWARD))
+    stand.watch(QUEUED_S)
+    while time.monotonic_ns() - onset_ns < lasts_s * NS_PER_S:
+        writer.write(ros_twist(BACKWARD), wall_ns() - round((QUEUED_S - BURST_S) * NS_PER_S))
+        stand.watch(BURST_S)
+    return onset_ns, time.monotonic_ns()
+
+
+def _late_goal(stand: Stand, lasts_s: float) -> tuple[int, int]:
+    """Let a goal come that was written when the one that is driven to was."""
+    onset_ns = time.monotonic_ns()
+    asked_ns = stand.asked_ns
+    stand.watch(lasts_s - TAIL_S / 2)
+    stand.ask(BEHIND, stand.config.dds.base_frame, asked_ns + 1)
+    stand.watch(TAIL_S / 2)
+    return onset_ns, time.monotonic_ns()
+
+
+MEDDLES: dict[str, Meddle] = {
+    "pause": _pause,
+    "peer": _peer,
+    "disk": _disk,
+    "flood": _flood,
+    "e_stop": _e_stop,
+    "late operator": _late_operator,
+    "late goal": _late_goal,
+}

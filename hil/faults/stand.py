@@ -62,6 +62,7 @@ class Stand:
         self._odometry, self._goal = self.wire.reader("odom"), self.wire.writer("goal_pose")
         self.steps: list[Step] = []
         self.state = ""
+        self.asked_ns = 0
         self._sims = 0
         self.base: Child | None = None
         run = ["onboard", "run", "--config", str(self._config), "--json", str(self._told), "--no-status"]
@@ -102,9 +103,10 @@ class Stand:
         self.ask(self._drive.goal, self._drive.config.dds.map_frame)
         self.wait_moving()
 
-    def ask(self, goal: Pose, frame_id: str) -> None:
-        """Ask for a goal."""
-        self._goal.write(ros_goal(wall_ns(), frame_id, goal))
+    def ask(self, goal: Pose, frame_id: str, written_ns: int | None = None) -> None:
+        """Ask for a goal. written_ns: when that is said to have been written, wall time [ns]; None is now."""
+        self.asked_ns = wall_ns() if written_ns is None else written_ns
+        self._goal.write(ros_goal(self.asked_ns, frame_id, goal), self.asked_ns)
 
     def wait_moving(self) -> None:
         """Wait until the robot has been told to move for a while."""

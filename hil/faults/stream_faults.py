@@ -62,16 +62,20 @@ class Frozen(OfSources):
 
 
 class Late(OfSources):
-    """What is sent arrives `LATE_NS` later, each message as it was sent."""
+    """What is sent arrives `late_ns` later, each message as it was sent; `period_ns` apart at the least, others not."""
 
-    def __init__(self, sources: Collection[str]) -> None:
+    def __init__(self, sources: Collection[str], late_ns: int = LATE_NS, period_ns: int = 0) -> None:
         super().__init__(sources)
+        self._late_ns, self._period_ns = late_ns, period_ns
+        self._next_ns: dict[str, int] = {}
         self._under_way: dict[str, deque[tuple[int, Any]]] = {}
 
     def spoilt(self, source: str, sample: Sample, now_ns: int) -> Sample | None:
         """Return the newest message that has been under way for long enough."""
         under_way = self._under_way.setdefault(source, deque())
-        under_way.append((now_ns + LATE_NS, sample))
+        if now_ns >= self._next_ns.get(source, now_ns):
+            under_way.append((now_ns + self._late_ns, sample))
+            self._next_ns[source] = now_ns + self._period_ns
         arrived: Sample | None = None
         while under_way and under_way[0][0] <= now_ns:
             arrived = under_way.popleft()[1]

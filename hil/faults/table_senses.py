@@ -12,6 +12,7 @@ from hil.faults.monitor import GRACE_TICKS
 from hil.faults.musts import During, Must
 from hil.faults.scan_faults import topics
 from hil.faults.schedule import Scene
+from onboard.scheduler import NS_PER_S
 
 
 def _all(scene: Scene) -> frozenset[str]:
@@ -135,6 +136,12 @@ SENSES: tuple[Fault, ...] = (
         "scan_late", "scans are under way for half a second longer, at their pace", NO_SCAN,
         "drivers/dds_scan.py: one that is as late as this is none; then R5",
         lambda scene: stream_faults.Late(_topics(scene)), SCANS,
+    ),
+    Fault(
+        "scan_late_and_rare", "scans come three times a second, a quarter of a second late",
+        Must(During.HOLDS, checks=(checks.stands_in_between, checks.no_contact)),
+        "drivers/dds_scan.py: as old as it is late; then R5 of limits.py, until the next",
+        lambda scene: stream_faults.Late(_topics(scene), NS_PER_S // 4, NS_PER_S // 3), SCANS,
     ),
     Fault(
         "scan_zero", "every ray is 0", AT_NEXT_SCAN,

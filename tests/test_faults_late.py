@@ -1,0 +1,66 @@
+"""What the rows of the fault table for late words and late scans find, when the rule that they are of is broken."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from faults_rig import BY_NAME, site
+
+from hil.faults import checks
+from hil.faults.musts import Run
+from hil.faults.run import in_simulation
+from hil.faults.steps import Step
+from hil.faults.verdict import Status
+from onboard.config import Config
+from onboard.drivers.sender_clock import SenderClock
+from onboard.messages import STOP, Teleop
+from onboard.scheduler import NS_PER_S
+
+TICK_NS = NS_PER_S // 30
+
+
+def test_late_scans_that_pass_for_new_ones_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SenderClock, "take", lambda self, stamp_ns, now_ns: 0)
+    verdict = in_simulation(BY_NAME["scan_late_and_rare"], site())
+    assert verdict.status is Status.FAILED
+    assert any(problem.startswith("it stands in 0 of ") for problem in verdict.problems), verdict.problems
+
+
+def run(teleops: Sequence[Teleop | None] = (), states: Sequence[str] = ()) -> Run:
+    """Return a run that is under its fault all the time, with a tick for each command or state."""
+    teleops, states = teleops or [None] * len(states), states or ["navigating"] * len(teleops)
+    steps = [
+        Step(number, number * TICK_NS, 0, STOP, "", state, teleop=teleop)
+        for number, (teleop, state) in enumerate(zip(teleops, states, strict=True))
+    ]
+    return Run(steps, 0, len(steps) * TICK_NS)
+
+
+def given(late_s: float) -> list[Teleop | None]:
+    """Return an operator's commands in four seconds: one at once, then late ones."""
+    arrivals = [max(0, number * TICK_NS - round(late_s * NS_PER_S)) for number in range(120)]
+    return [Teleop(arrival_ns, STOP) for arrival_ns in arrivals]
+
+
+#   what                            commands               is said
+OPERATORS = [
+    ("late ones",                   given(1.0),            ""),
+    ("on time",                     given(0.0),            "an operator's command is in force in 89 of 89 ticks"),
+    ("not late enough to tell",     given(0.4),            "an operator's command is in force in 89 of 89 ticks"),
+    ("none",                        [None] * 120,          "no late command of an operator came"),
+    ("that of the onset alone",     [Teleop(0, STOP)] * 9, "no late command of an operator came"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("what", "teleops", "said"), OPERATORS, ids=[row[0] for row in OPERATORS])
+def test_an_operator_who_is_late_must_not_drive(what: str, teleops: list[Teleop | None], said: str) -> None:
+    found = checks.operator_ignored(run(teleops), Config())
+    assert found.startswith(said)
+    assert bool(found) == bool(said)
+
+
+def test_a_late_goal_must_be_refused() -> None:
+    refused = "navigating: goal refused: it came 5.5 s late, at most 5 s are taken"
+    assert checks.goal_refused(run(states=["navigating", refused, "navigating"]), Config()) == ""
+    assert checks.goal_refused(run(states=["navigating"] * 3), Config()) == "no goal was refused for its age"
