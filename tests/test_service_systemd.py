@@ -22,6 +22,7 @@ from waiting import until
 
 from onboard.config import DdsSection
 from onboard.messages import STOP, Twist
+from onboard.priority import INFERENCE_BELOW, RECORDER_BELOW
 from onboard.scheduler import wall_ns
 
 FORWARD = Twist(0.4, 0.0)
@@ -109,6 +110,8 @@ def test_ready_waits_for_the_first_frame_and_the_process_has_its_rights_and_no_m
     pid = service.main_pid()
     assert os.sched_getscheduler(pid) == os.SCHED_FIFO
     assert os.sched_getparam(pid).sched_priority == FIFO_PRIORITY
+    scheduled = {os.sched_getparam(int(task)).sched_priority for task in os.listdir(f"/proc/{pid}/task")}
+    assert scheduled == {FIFO_PRIORITY - steps for steps in (0, RECORDER_BELOW, INFERENCE_BELOW)}
     assert os.sched_getaffinity(pid) == set(range(1, os.cpu_count() or 1)) or os.cpu_count() == 1
     status = dict(
         line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":\t" in line
