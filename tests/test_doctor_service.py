@@ -156,19 +156,19 @@ def with_devices(folder: Path, name: str, port: str) -> Path:
     )
 
 
+@pytest.mark.parametrize("own", [True, False])
 def test_devices_that_the_service_may_have_are_not_opened(
-    unit: Unit, robot_end: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    unit: Unit, robot_end: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: bool
 ) -> None:
-    """Whatever is heard of it: it may begin, hang, or be on a wire that cannot be joined."""
-    monkeypatch.setattr(examining, "INSTALLED", with_devices(tmp_path, "onboard.toml", robot_end))
+    """Nothing is heard of it: it begins, hangs, or is on a wire that cannot be joined."""
+    given = with_devices(tmp_path, "robot.toml", robot_end)
+    monkeypatch.setattr(examining, "INSTALLED", given if own else tmp_path / "onboard.toml")
     unit(ActiveState="activating", SubState="auto-restart")
-    own = rows(None)
-    assert "cameras" not in own
-    assert "in use by the runtime" in own["base"].found
-    other = rows(with_devices(tmp_path, "other.toml", robot_end))
+    found = rows(given)
+    assert "runtime" not in found
     for part in ("cameras", "base"):
-        assert (other[part].level, other[part].found) == (AMBER, NOT_OPENED)
-        assert "systemctl stop onboard" in other[part].remedy
+        assert (found[part].level, found[part].found) == (AMBER, NOT_OPENED)
+        assert "systemctl stop onboard" in found[part].remedy
 
 
 def test_what_is_no_device_is_looked_at_beside_the_service(unit: Unit, tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ All that it sends is the stop with which a serial base is opened, and what DDS i
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -36,16 +35,8 @@ INSTALLED = Path("/etc/onboard/onboard.toml")
 SERIAL = "serial"
 POSE = "amcl_pose"
 FIX_FILE = "correct the named file; `onboard check-config` shows what is in effect"
-NOT_OPENED = f"not opened: {service.UNIT} is up with a configuration of its own, and may have it"
-ASK_THE_SERVICE = "`onboard doctor` without --config asks the service; or `systemctl stop onboard` first"
-
-
-@dataclass(frozen=True, slots=True)
-class _Service:
-    """up: the service runs, begins or ends; ours: with the configuration that is looked at."""
-
-    up: bool
-    ours: bool
+NOT_OPENED = f"not opened: {service.UNIT} is up, and may have it or take it in a moment"
+STOP_FIRST = "`systemctl stop onboard` first; one that drives is asked by `onboard doctor` without --config"
 
 
 def examine(given: Path | None, seconds: float) -> Report:
@@ -72,7 +63,7 @@ def examine(given: Path | None, seconds: float) -> Report:
         heard = hear(config, seconds)
     except (OnboardError, OSError) as error:
         found.append(network.unreachable(error))
-    found += _robot(config, mounts, heard, seconds, _Service(service.is_up(state), ours))
+    found += _robot(config, mounts, heard, seconds, up=service.is_up(state))
     found += _clock(config, heard)
     found += _row("disk", lambda: disk(config.record, of_the_service(state) if ours else who_asks()))
     topics = () if heard is None else tuple(network.table(heard.graph))
@@ -124,19 +115,22 @@ def _is_of_the_service(path: Path, state: Mapping[str, str]) -> bool:
     return state.get("LoadState") == "loaded" and path.resolve() == INSTALLED.resolve()
 
 
-def _robot(config: Config, mounts: Mounts, heard: Heard | None, seconds: float, installed: _Service) -> list[Finding]:
-    """Return what concerns the robot itself: runtime, wire, base, cameras, policy; of the wire what was heard."""
+def _robot(config: Config, mounts: Mounts, heard: Heard | None, seconds: float, *, up: bool) -> list[Finding]:
+    """Return what concerns the robot itself: runtime, wire, base, cameras, policy; of the wire what was heard.
+
+    up: the service runs, begins or ends. Where nothing is heard of it, it may still have devices: they are not opened.
+    """
     said = () if heard is None else heard.said
-    driving = bool(said) or _is_claimed(config) or (installed.up and installed.ours)
+    driving = bool(said) or _is_claimed(config)
+    shut = up and not driving
     found = running.findings(said, claimed=driving) if heard is not None else []
     found += [] if heard is None else looked("dds", lambda: _wire(config, heard))
-    shut = installed.up and not driving
     found += looked("base", lambda: _base(config, heard, seconds, driving=driving, shut=shut))
     found += looked("cameras", lambda: _cameras(config, mounts, said, seconds, driving=driving, shut=shut))
     found += [] if config.scan.topic else nearness(mounts, config.cameras)
     today = datetime.fromtimestamp(wall_ns() / NS_PER_S, tz=timezone.utc).date()
     found += _row("calibration", lambda: age(config.robot.mounts, today))
-    return [*found, *_row("policy", lambda: engine.policy(config, driving=driving))]
+    return [*found, *_row("policy", lambda: engine.policy(config, driving=driving or up))]
 
 
 def _is_claimed(config: Config) -> bool:
@@ -160,7 +154,7 @@ def _base(config: Config, heard: Heard | None, seconds: float, *, driving: bool,
     """Return how the base does; nothing of one on a wire that cannot be joined, which is a finding already."""
     if config.odometry.input == SERIAL:
         if shut:
-            return [amber("base", NOT_OPENED, ASK_THE_SERVICE)]
+            return [amber("base", NOT_OPENED, STOP_FIRST)]
         return [wheels.over_serial(config.odometry.serial_port, seconds, taken=driving)]
     if heard is None:
         return []
@@ -171,7 +165,7 @@ def _cameras(
     config: Config, mounts: Mounts, said: Sequence[Said], seconds: float, *, driving: bool, shut: bool
 ) -> list[Finding]:
     if shut and _live(config, mounts):
-        return [amber("cameras", NOT_OPENED, ASK_THE_SERVICE)]
+        return [amber("cameras", NOT_OPENED, STOP_FIRST)]
     if driving:
         if not said:
             return []
