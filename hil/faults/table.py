@@ -5,6 +5,7 @@ from __future__ import annotations
 from hil.faults import checks, engine_faults, input_faults
 from hil.faults.fault import Fault, Need
 from hil.faults.musts import During, Must, Then
+from hil.faults.table_late import LATE as LATE_WORDS
 from hil.faults.table_senses import ON, SENSES
 
 OFTEN = {"recovery": {"blocked_s": 0.5, "backward_s": 0.5, "cool_down_s": 0.1}}
@@ -162,6 +163,7 @@ FAULTS: tuple[Fault, ...] = (
         "record.py: recording ends with one reason, driving goes on", process="disk",
     ),
     # ---- people
+    *LATE_WORDS,
     Fault(
         "obstacle_stuck", "the notice of an obstacle stays on",
         Must(
