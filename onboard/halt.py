@@ -139,6 +139,12 @@ def noted(environment: Mapping[str, str] = os.environ) -> Driven | None:
         return None
 
 
+def was_driven(environment: Mapping[str, str] = os.environ) -> bool:
+    """Return whether a base may have had commands: a service that ended while it waited for one has left no note."""
+    directory = environment.get(RUNTIME_DIRECTORY, "")
+    return not directory or (Path(directory) / DRIVEN_FILE).exists()
+
+
 def configured(config: Path) -> Driven:
     """Return what a configuration says of the way to the base. Raises ConfigError."""
     from onboard.config import load_config
@@ -175,7 +181,7 @@ def tell_end(environment: Mapping[str, str] = os.environ) -> None:
 
 
 def main() -> None:
-    """Stop the base, then say why the service ended; exit code 1 when the stop could not be sent."""
+    """Stop the base, then say why the service ended; exit code 1 when the stop of a driven base could not be sent."""
     parser = argparse.ArgumentParser(prog="python -m onboard.halt", description=main.__doc__)
     parser.add_argument("--config", type=Path, default=DEFAULT_CONFIG)
     options = parser.parse_args()
@@ -184,12 +190,13 @@ def main() -> None:
         readers = stop(options.config)
     except OnboardError as error:
         failure = str(error)
-    _tell(readers, failure)
-    if failure:
+    driven = was_driven()
+    _tell(readers, failure, driven)
+    if failure and driven:
         sys.exit(EXIT_NOT_SENT)
 
 
-def _tell(readers: int, failure: str) -> None:
+def _tell(readers: int, failure: str, driven: bool) -> None:
     import structlog
 
     from onboard.log import configure
@@ -197,8 +204,10 @@ def _tell(readers: int, failure: str) -> None:
     configure()
     tell_end()
     log = structlog.get_logger()
-    if failure:
+    if failure and driven:
         log.error("zero_not_sent", error=failure)
+    elif failure:
+        log.warning("zero_not_sent", error=failure, note="the service ended before it drove anything")
     elif readers:
         log.info("zero_sent", readers=readers)
     else:

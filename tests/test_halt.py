@@ -162,6 +162,25 @@ def test_a_serial_base_that_begins_to_take_commands_meanwhile_hears_zero(cable: 
     assert ZERO in heard[0] + taken(base_end)
 
 
+#   the note     exit code
+NOTES = [("{}", halt.EXIT_NOT_SENT), (None, 0)]
+
+
+@pytest.mark.parametrize(("note", "code"), NOTES, ids=["driven", "never driven"])
+def test_a_base_that_is_not_there_is_a_failure_only_where_it_was_driven(
+    note: str | None, code: int, tmp_path: Path
+) -> None:
+    config = tmp_path / "onboard.toml"
+    config.write_text(f'[odometry]\ninput = "serial"\nserial_port = "{tmp_path / "base"}"\n')
+    if note is not None:
+        (tmp_path / halt.DRIVEN_FILE).write_text(note)
+    command = [sys.executable, "-m", "onboard.halt", "--config", str(config)]
+    environment = {**os.environ, halt.RUNTIME_DIRECTORY: str(tmp_path)}
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert ended.returncode == code
+    assert "zero_not_sent" in ended.stderr
+
+
 def test_zero_that_stays_in_the_port_is_not_sent(cable: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
     """A USB adapter that hangs takes bytes from us and passes none on; a pseudo-terminal has no such queue."""
     monkeypatch.setattr("serial.Serial.out_waiting", len(ZERO))
