@@ -129,6 +129,7 @@ def recorded(
     made.obstacle = True
     made.skip(3)
     made.ticks(40)
+    made.obstacle = False
     made.operate(Twist(0.1, 0.2))
     made.ticks(40)
     made.ask(frame="mars")
