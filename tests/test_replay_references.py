@@ -41,7 +41,17 @@ def test_the_demo_has_in_it_what_it_is_for() -> None:
     with open_recording(REFERENCES / "demo.mcap") as recording:
         told = [tick.told for tick in ticks_of(recording)]
     reasons = {one.reason for one in told}
-    wanted = {"none", "speed_limit", "teleop", "blind_ahead", "stale_scan", "stale_odometry", "e_stop", "zone_slow"}
+    wanted = {
+        "none",
+        "speed_limit",
+        "teleop",
+        "blind_ahead",
+        "stale_scan",
+        "stale_odometry",
+        "e_stop",
+        "zone_slow",
+        "obstacle",
+    }
     assert wanted <= reasons
     assert any(one.recovery == "backing" for one in told)
     assert any(one.acted and one.action < 0 for one in told), "a decision was late"
