@@ -126,11 +126,22 @@ def test_they_equal_their_definitions(name, bodies, runs, seed):
     robot.begin(plain.start, GOAL)
     for command, ticks in runs:
         robot.want(command)
-        robot.run_to(robot.tick + ticks, command)
-        for _ in range(ticks):
-            plain.judge(command)
-            plain.step(command)
+        end = robot.tick + ticks
+        while robot.tick < end:
+            robot.run_to(end, command)
+            follow(plain, robot, command)
         check(robot, plain)
+
+
+def follow(plain: Plain, robot: FastRobot, command: Twist) -> None:
+    """Live until the robot's tick; it has halted where a contact began or ended, and nowhere else."""
+    assert plain.tick < robot.tick
+    while plain.tick < robot.tick:
+        touched = plain.state.touched_at is not None
+        plain.judge(command)
+        plain.step(command)
+        halts = bool(robot.state.halt) and plain.tick == robot.tick
+        assert halts == (touched != (plain.state.touched_at is not None))
 
 
 def pose_of(pose: Pose) -> tuple[float, float, float]:
