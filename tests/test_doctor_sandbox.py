@@ -23,6 +23,9 @@ FOLDERS = {
     "/var/lib/onboard/recordings": True,
     "/var/cache/onboard": True,
     f"{SSD}/recordings": True,
+    "/media/bound/recordings": True,
+    "/media/bound/elsewhere": True,
+    "/media/shown": False,
     "/media/other": False,
     "/var/lib/other": False,
     "/opt/onboard/recordings": False,
@@ -31,10 +34,15 @@ FOLDERS = {
     "/srv/recordings": False,
     "/tmp/recordings": False,
 }
+BOUND = {"/media/bound/elsewhere": "/media/source"}
+"""Where else what is written there lies."""
 TRY = " ".join(FOLDERS)
 DROP_IN = f"""\
 [Service]
 ReadWritePaths={SSD}
+BindPaths=/media/bound/recordings -/media/absent
+BindPaths=/media/source:/media/bound/elsewhere
+BindReadOnlyPaths=/media/shown
 ExecStartPre=/bin/sh -c 'for one in {TRY}; do touch $$one/probe 2>&1 && echo could $$one; done; true'
 StandardOutput=file:/run/tried
 """
@@ -56,13 +64,13 @@ def box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
 
 @pytest.mark.skipif(bool(missing()), reason=f"no systemd of our own here: {missing()}")
 def test_the_doctor_says_what_the_service_finds(box: Machine) -> None:
-    for folder in (SSD, *FOLDERS):
+    for folder in (SSD, *BOUND.values(), *FOLDERS):
         box.run("install", "-d", "-m", "777", folder)
     box.run("chmod", "755", "/home/somebody/..", "/srv")
     box.run("systemctl", "start", UNIT)
     until(lambda: box.show("ActiveState", unit=UNIT) == {"ActiveState": "active"})
     could = {line.split()[1] for line in box.run("cat", "/run/tried").splitlines() if line.startswith("could")}
-    stays = {folder for folder in could if not box.tried("test", "-e", f"{folder}/probe").returncode}
+    stays = {folder for folder in could if not box.tried("test", "-e", f"{BOUND.get(folder, folder)}/probe").returncode}
     assert {folder: folder in stays for folder in FOLDERS} == FOLDERS
     python = ("env", "PYTHONPATH=/opt/onboard/tree", "/opt/onboard/current/bin/python")
     assert json.loads(box.run(*python, "-c", ASK)) == FOLDERS
@@ -85,6 +93,12 @@ TOLD = [
     ({"ProtectHome": "read-only"}, "/home/a", "read-only"),
     ({"PrivateTmp": "yes"}, "/var/tmp/a", "/var/tmp is onboard.service's own, and gone when it ends"),
     ({"PrivateTmp": "no"}, "/var/tmp/a", ""),
+    ({"ProtectSystem": "strict", "BindPaths": "-/a:/b:rbind /c"}, "/b/x", ""),
+    ({"ProtectSystem": "strict", "BindPaths": "/a:/b:rbind /c"}, "/c", ""),
+    ({"ProtectSystem": "strict", "BindPaths": "/a:/b:rbind"}, "/a", "read-only"),
+    ({"BindReadOnlyPaths": "/a:/b:rbind"}, "/b/x", "read-only"),
+    ({"BindPaths": "/tmp/a:/tmp/a:rbind", "PrivateTmp": "yes"}, "/tmp/a/x", ""),
+    ({"BindPaths": "/home/a:/home/a:rbind", "ProtectHome": "yes"}, "/home/a", "does not see /home"),
 ]
 
 

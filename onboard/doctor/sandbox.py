@@ -30,6 +30,8 @@ ASKED = (
     "ReadWritePaths",
     "ReadOnlyPaths",
     "InaccessiblePaths",
+    "BindPaths",
+    "BindReadOnlyPaths",
     *OWN_FOLDERS,
 )
 
@@ -54,9 +56,10 @@ def sandbox(told: Mapping[str, str]) -> Sandbox:
     home = told.get("ProtectHome", "no")
     own = (f"{above}/{name}" for key, above in OWN_FOLDERS.items() for name in told.get(key, "").split())
     return Sandbox(
-        writable=(*_paths(told, "ReadWritePaths"), *own),
+        writable=(*_paths(told, "ReadWritePaths"), *_bound(told, "BindPaths"), *own),
         read_only=(
             *_paths(told, "ReadOnlyPaths"),
+            *_bound(told, "BindReadOnlyPaths"),
             *SYSTEM_FOLDERS.get(told.get("ProtectSystem", "no"), ()),
             *(HOMES if home == "read-only" else ()),
         ),
@@ -99,6 +102,11 @@ def kept_out(box: Sandbox, directory: Path) -> Complaint | None:
 def _paths(told: Mapping[str, str], key: str) -> tuple[str, ...]:
     """Return paths without what systemd puts before them: may be missing, below the unit's own root."""
     return tuple(word.lstrip("-+") for word in told.get(key, "").split())
+
+
+def _bound(told: Mapping[str, str], key: str) -> tuple[str, ...]:
+    """Return where the service sees what is bound: "from:to:rbind", or one path where both are the same."""
+    return tuple(path.split(":")[1] if ":" in path else path for path in _paths(told, key))
 
 
 def _nearest(folder: Path, among: Iterable[str]) -> Path | None:
