@@ -11,7 +11,8 @@ import pytest
 from loopback import free_domain
 from processes import toml
 
-from onboard.config import ENGINE_CACHE, Config, DdsSection, PolicySection
+from onboard.arrival import base_to_come
+from onboard.config import ENGINE_CACHE, Config, DdsSection, OdometrySection, PolicySection
 from onboard.doctor import examine as examining
 from onboard.doctor import service
 from onboard.doctor.examine import NOT_OPENED, examine
@@ -20,7 +21,7 @@ from onboard.drivers.dds import Claim
 from onboard.drivers.wire import Wire
 from onboard.errors import ConfigError
 
-AMBER, RED = Level.AMBER, Level.RED
+GREEN, AMBER, RED = Level.GREEN, Level.AMBER, Level.RED
 QUIET = {"record": {"enabled": False}, "policy": {"model": "reactive"}}
 NO_CAMERAS = {"source": "none", "color": "none"}
 NO_WIRE = {"interface": "none0"}
@@ -169,6 +170,59 @@ def test_devices_that_the_service_may_have_are_not_opened(
     for part in ("cameras", "base"):
         assert (found[part].level, found[part].found) == (AMBER, NOT_OPENED)
         assert "systemctl stop onboard" in found[part].remedy
+
+
+def test_a_service_that_waits_for_its_base_is_told_and_nothing_is_opened(
+    unit: Unit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    missing = base_to_come(OdometrySection(input="serial", serial_port=str(tmp_path / "base")))
+    waits = f"waiting: {'; '.join(missing)}"
+    given = with_devices(tmp_path, "robot.toml", str(tmp_path / "base"))
+    monkeypatch.setattr(examining, "INSTALLED", given)
+    unit(ActiveState="activating", SubState="start", NRestarts="0", StatusText=waits)
+    found = rows(given)
+    assert (found["base"].level, found["base"].found) == (RED, f"{tmp_path}/base is not there")
+    assert (found["service"].level, found["service"].found) == (AMBER, f"activating (start), 0 restarts, {waits}")
+    assert (found["cameras"].level, found["cameras"].found) == (AMBER, NOT_OPENED)
+
+
+#   state                                                                        level   words
+STATES = [
+    ({"ActiveState": "activating", "StatusText": "waiting: x is not there"}, AMBER, "waiting: x is not there"),
+    ({"ActiveState": "activating", "StatusText": "waiting: x", "NRestarts": "2"}, AMBER, "2 restarts, waiting: x"),
+    ({"ActiveState": "activating", "StatusText": "preparing onboard-v1"}, GREEN, "0 restarts"),
+    ({"ActiveState": "activating", "SubState": "auto-restart", "StatusText": "stopped: x"}, AMBER, "0 restarts"),
+    ({"ActiveState": "active", "StatusText": "idle"}, GREEN, "0 restarts"),
+    ({"ActiveState": "active", "StatusText": "waiting: a goal"}, GREEN, "0 restarts"),
+    ({"ActiveState": "active", "NRestarts": "1"}, AMBER, "1 restarts"),
+]
+
+
+@pytest.mark.parametrize(("state", "level", "words"), STATES)
+def test_what_is_said_of_the_service(state: dict[str, str], level: Level, words: str) -> None:
+    found = service.service({"LoadState": "loaded", **state})
+    assert (found.level, words in found.found) == (level, True)
+
+
+#   state of the unit     the policy is tried
+TRIED = [("activating", True), ("deactivating", True), ("failed", True), ("active", False), ("reloading", False)]
+
+
+@pytest.mark.parametrize(("active", "tried"), TRIED)
+def test_a_policy_is_tried_unless_the_service_is_ready(unit: Unit, tmp_path: Path, active: str, tried: bool) -> None:
+    """What it is that ends every start may be the policy itself."""
+    unit(ActiveState=active)
+    tables = {**QUIET, "policy": {"model": "onboard-v1"}}
+    found = rows(toml(tmp_path / "other.toml", cameras=NO_CAMERAS, dds=NO_WIRE, **tables))
+    assert ("decision_ms" in found["policy"].values, "in use" in found["policy"].found) == (tried, not tried)
+
+
+def test_the_words_of_the_service_are_asked_for(unit: Unit, tmp_path: Path) -> None:
+    unit()
+    program = tmp_path / "systemctl"
+    program.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/asked\n')
+    service.unit_state()
+    assert "StatusText" in (tmp_path / "asked").read_text()
 
 
 def test_what_is_no_device_is_looked_at_beside_the_service(unit: Unit, tmp_path: Path) -> None:

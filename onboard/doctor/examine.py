@@ -63,7 +63,7 @@ def examine(given: Path | None, seconds: float) -> Report:
         heard = hear(config, seconds)
     except (OnboardError, OSError) as error:
         found.append(network.unreachable(error))
-    found += _robot(config, mounts, heard, seconds, up=service.is_up(state))
+    found += _robot(config, mounts, heard, seconds, state)
     found += _clock(config, heard)
     found += _row("disk", lambda: disk(config.record, of_the_service(state) if ours else who_asks()))
     topics = () if heard is None else tuple(network.table(heard.graph))
@@ -115,14 +115,17 @@ def _is_of_the_service(path: Path, state: Mapping[str, str]) -> bool:
     return state.get("LoadState") == "loaded" and path.resolve() == INSTALLED.resolve()
 
 
-def _robot(config: Config, mounts: Mounts, heard: Heard | None, seconds: float, *, up: bool) -> list[Finding]:
+def _robot(
+    config: Config, mounts: Mounts, heard: Heard | None, seconds: float, state: Mapping[str, str]
+) -> list[Finding]:
     """Return what concerns the robot itself: runtime, wire, base, cameras, policy; of the wire what was heard.
 
-    up: the service runs, begins or ends. Where nothing is heard of it, it may still have devices: they are not opened.
+    state: of the service, as `unit_state` returns it. Where it runs, begins or ends and nothing is heard of it, it may
+    still have devices: they are not opened. The policy is no device, and is tried unless one may drive by it now.
     """
     said = () if heard is None else heard.said
     driving = bool(said) or _is_claimed(config)
-    shut = up and not driving
+    shut = service.is_up(state) and not driving
     found = running.findings(said, claimed=driving) if heard is not None else []
     found += [] if heard is None else looked("dds", lambda: _wire(config, heard))
     found += looked("base", lambda: _base(config, heard, seconds, driving=driving, shut=shut))
@@ -130,7 +133,7 @@ def _robot(config: Config, mounts: Mounts, heard: Heard | None, seconds: float, 
     found += [] if config.scan.topic else nearness(mounts, config.cameras)
     today = datetime.fromtimestamp(wall_ns() / NS_PER_S, tz=timezone.utc).date()
     found += _row("calibration", lambda: age(config.robot.mounts, today))
-    return [*found, *_row("policy", lambda: engine.policy(config, driving=driving or up))]
+    return [*found, *_row("policy", lambda: engine.policy(config, driving=driving or service.drives(state)))]
 
 
 def _is_claimed(config: Config) -> bool:
@@ -154,7 +157,7 @@ def _base(config: Config, heard: Heard | None, seconds: float, *, driving: bool,
     """Return how the base does; nothing of one on a wire that cannot be joined, which is a finding already."""
     if config.odometry.input == SERIAL:
         if shut:
-            return [amber("base", NOT_OPENED, STOP_FIRST)]
+            return [wheels.absent(config.odometry.serial_port) or amber("base", NOT_OPENED, STOP_FIRST)]
         return [wheels.over_serial(config.odometry.serial_port, seconds, taken=driving)]
     if heard is None:
         return []

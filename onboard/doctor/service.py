@@ -28,6 +28,7 @@ ASKED = (
     "ActiveState",
     "SubState",
     "Result",
+    "StatusText",
     "NRestarts",
     "MainPID",
     "ExecMainStatus",
@@ -40,6 +41,11 @@ ASKED = (
 )
 DOWN = ("inactive", "failed")
 """In every other state of a unit its process is there, or will be in a moment."""
+READY = ("active", "reloading")
+WAITS = "waiting:"
+"""So begins the status of a start that waits for what is not there yet (`arrival.py`)."""
+AGAIN = "auto-restart"
+"""It ended, and systemd will begin it anew; this is not counted as a restart before it has."""
 ANSWER_LIMIT_S = 10.0
 FIFO_POLICIES = ("1", "fifo")
 """systemctl says the number in some versions and the name in others."""
@@ -70,6 +76,11 @@ def unit_state(unit: str = UNIT) -> dict[str, str]:
 def is_up(state: Mapping[str, str]) -> bool:
     """Return whether the service has its devices, or will have them in a moment: it runs, begins or ends."""
     return state.get("LoadState") == "loaded" and state.get("ActiveState") not in DOWN
+
+
+def drives(state: Mapping[str, str]) -> bool:
+    """Return whether the service is READY, so that it may drive the robot now."""
+    return state.get("LoadState") == "loaded" and state.get("ActiveState") in READY
 
 
 def environment(state: Mapping[str, str]) -> dict[str, str]:
@@ -108,7 +119,10 @@ def service(state: Mapping[str, str]) -> Finding:
         return red("service", said, f"`journalctl -u {UNIT} -b` tells why; `systemctl reset-failed {UNIT}`", **state)
     if active not in ("active", "activating", "reloading"):
         return amber("service", found, f"`systemctl start {UNIT}`", **state)
-    if restarts:
+    said = state.get("StatusText", "")
+    if active == "activating" and said.startswith(WAITS):
+        return amber("service", f"{found}, {said}", "it goes on by itself once that is there", **state)
+    if restarts or state.get("SubState", "").startswith(AGAIN):
         return amber("service", found, f"`journalctl -u {UNIT} -b` tells why it was restarted", **state)
     return green("service", found, **state)
 

@@ -39,12 +39,17 @@ def over_dds(config: Config, rate_hz: float, publishers: Sequence[str]) -> Findi
     return judged("base", summary, complaints, odometry_hz=round(rate_hz, 1), publishers=list(publishers))
 
 
+def absent(port: str) -> Finding | None:
+    """Return that there is no base at the port, None when there is something; nothing is opened."""
+    return None if Path(port).exists() else red("base", f"{port} is not there", PLUG_IN, port=port)
+
+
 def over_serial(port: str, seconds: float, *, taken: bool) -> Finding:
     """Return whether the base at the port talks. Opening it sends a stop; one that a runtime has `taken` is let be."""
-    path = Path(port)
-    if not path.exists():
-        return red("base", f"{port} is not there", PLUG_IN, port=port)
-    if not os.access(path, os.R_OK | os.W_OK):
+    missing = absent(port)
+    if missing is not None:
+        return missing
+    if not os.access(port, os.R_OK | os.W_OK):
         remedy = "put this user into the port's group (`ls -l` names it, dialout most often), or install the udev rules"
         return red("base", f"{port} may not be opened by this user", remedy, port=port)
     if taken:
