@@ -7,7 +7,6 @@ would use up its starts and stay down; so it waits, before it opens anything, an
 from __future__ import annotations
 
 import os
-import socket
 import time
 from collections.abc import Callable
 
@@ -15,7 +14,9 @@ import structlog
 
 from onboard.config import Config, DdsSection, OdometrySection
 from onboard.drivers.dds_domain import not_usable
-from onboard.errors import ConfigError, DriverError
+from onboard.drivers.hosts import PATIENCE_S as RESOLVER_S
+from onboard.drivers.hosts import Hosts, nobody_knows
+from onboard.errors import DriverError
 from onboard.service import Notifier
 
 log = structlog.get_logger()
@@ -25,19 +26,17 @@ PATIENCE_S = 600.0
 """Longer than the unit's StartLimitIntervalSec=, so that starts that only waited are never five within it, and shorter
 than its TimeoutStartSec= by the time that a start takes."""
 
-OTHER_THAN_A_HOST = frozenset(":/,@")
-"""In Cyclone's other ways to name a peer: with a port, with a transport, several."""
+ANSWER_S = 1.0
+"""For so long each look waits for the resolver."""
 
 
-def network_to_come(section: DdsSection) -> list[str]:
+def network_to_come(section: DdsSection, hosts: Hosts | None = None, answer_s: float = RESOLVER_S) -> list[str]:
     """Return a line for the interface that is not usable yet and for each host that nobody knows yet.
 
-    Cyclone would end the process for such a host; other ways to name a peer it judges itself. Raises ConfigError for
-    what is no host's name and will never be one.
+    hosts: who is asked, for `answer_s` each. Raises ConfigError for what is no host's name and will never be one.
     """
-    unknown = [peer for peer in section.peers if not _is_known(peer)]
-    lines = [not_usable(section.interface), *(f"dds.peers: {_unknown(peer)}" for peer in unknown)]
-    return [line for line in lines if line]
+    unknown = (hosts or Hosts()).unknown(section.peers, answer_s)
+    return [line for line in (not_usable(section.interface), *map(nobody_knows, unknown)) if line]
 
 
 def base_to_come(section: OdometrySection) -> list[str]:
@@ -59,8 +58,8 @@ def await_machine(
     Raises DriverError that names it after PATIENCE_S, and ConfigError as `network_to_come`.
     """
     told: list[str] = []
-    began_s = now_s()
-    while missing := network_to_come(config.dds) + base_to_come(config.odometry):
+    began_s, hosts = now_s(), Hosts()
+    while missing := network_to_come(config.dds, hosts, ANSWER_S) + base_to_come(config.odometry):
         if now_s() - began_s >= PATIENCE_S:
             raise DriverError(f"{'; '.join(missing)} (waited for {PATIENCE_S:g} s)")
         if missing != told:
@@ -72,19 +71,3 @@ def await_machine(
         pause(LOOK_EVERY_S)
     if told:
         log.info("waited", waited_s=round(now_s() - began_s, 1))
-
-
-def _is_known(peer: str) -> bool:
-    if not peer or not OTHER_THAN_A_HOST.isdisjoint(peer):
-        return True
-    try:
-        socket.getaddrinfo(peer, None, socket.AF_INET)
-    except OSError:
-        return False
-    except ValueError as error:  # a name that is too long
-        raise ConfigError(f"dds.peers: {_unknown(peer)}") from error
-    return True
-
-
-def _unknown(peer: str) -> str:
-    return f"{peer!r} is no host that this machine knows"

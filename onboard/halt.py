@@ -39,6 +39,9 @@ SENDING_S, ACKNOWLEDGED_S = 1.0, 0.2
 """For so long zero is sent again and again, a tick apart, and so long the last one is waited for. The first reader
 that is found may be a viewer or a recorder: a base that is found later is to hear it too."""
 
+RESOLVER_S = 0.5
+"""Patience for the address of each peer: systemd ends all of this after ten seconds."""
+
 SERIAL = "serial"
 NS_PER_S = 1_000_000_000
 EXIT_NOT_SENT = 1
@@ -66,7 +69,7 @@ def halt(driven: Driven) -> int:
     from onboard.drivers.dds_topics import promised_commands
     from onboard.drivers.wire import Wire
 
-    with contextlib.closing(Wire(driven.dds)) as wire:
+    with contextlib.closing(Wire(_with_known_peers(driven.dds))) as wire:
         writer = wire.writer(promised_commands(driven.control_hz))
         writer.wait_for_reader(BASE_WAIT_S)
         readers, until_s = 0, time.monotonic() + SENDING_S
@@ -76,6 +79,15 @@ def halt(driven: Driven) -> int:
             time.sleep(1.0 / driven.control_hz)
         writer.wait_for_acks(ACKNOWLEDGED_S)
         return readers
+
+
+def _with_known_peers(section: DdsSection) -> DdsSection:
+    """Return the section with the addresses of its peers, without those whose host nobody knows now."""
+    from onboard.drivers.hosts import Hosts, is_host
+
+    hosts = Hosts()
+    peers = [hosts.address(peer, RESOLVER_S) if is_host(peer) else peer for peer in section.peers]
+    return cast("DdsSection", SimpleNamespace(**{**vars(section), "peers": [peer for peer in peers if peer]}))
 
 
 def _zero(section: DdsSection) -> Twist | TwistStamped:

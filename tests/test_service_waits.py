@@ -19,6 +19,7 @@ mkdir -p /dev/pts
 mount -t devpts -o newinstance,ptmxmode=666 devpts /dev/pts
 ln -s pts/ptmx /dev/ptmx
 """
+FILE = "/etc/onboard/onboard.toml"
 CABLE = "ip -n robot link add eth1 type veth peer name cable"
 BASE = """
 import os, tty
@@ -104,11 +105,27 @@ def test_what_comes_up_later_is_waited_for_by_one_start_and_a_base_that_was_pull
     assert early.show("NRestarts")["NRestarts"] == "1"
 
 
-def test_a_stop_ends_the_waiting_at_once(early: Machine) -> None:
-    early.run("systemctl", "stop", "onboard.service", "base.service")
+#   waits for    what takes it away                                                          status
+ABSENT = [
+    ("the base", "systemctl stop base.service", "odometry.serial_port"),
+    ("a host", "echo 127.0.0.1 localhost > /etc/hosts; sed -i 's/^input = .*/input = \"dds\"/' " + FILE, "dds.peers"),
+]
+
+
+@pytest.mark.parametrize(("goes", "words"), [row[1:] for row in ABSENT], ids=[row[0] for row in ABSENT])
+def test_a_stop_ends_the_waiting_at_once(early: Machine, goes: str, words: str) -> None:
+    early.run("systemctl", "stop", "onboard.service")
+    early.run("sh", "-ec", goes)
     early.run("systemctl", "reset-failed", "onboard.service", check=False)
     early.run("systemctl", "start", "--no-block", "onboard.service")
-    until(lambda: says(early, "waiting: "), START_S)
+    until(lambda: says(early, f"waiting: {words}"), START_S)
     early.run("systemctl", "stop", "onboard.service")
     assert early.show("MainPID")["MainPID"] == "0"
     assert early.show("ActiveState")["ActiveState"] == "inactive", "stopped before it drove anything, not failed"
+
+
+def test_the_boot_does_not_wait_for_a_base_that_is_off(early: Machine) -> None:
+    wants = "/run/units/multi-user.target.wants"
+    early.run("sh", "-ec", f"mkdir {wants}; ln -s ../onboard.service {wants}; systemctl daemon-reload")
+    ordered = early.run("systemctl", "show", "--property=Wants", "--property=After", "multi-user.target").splitlines()
+    assert {line.split("=")[0]: "onboard.service" in line for line in ordered} == {"Wants": True, "After": False}

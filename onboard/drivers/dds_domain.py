@@ -15,6 +15,7 @@ from cyclonedds.core import DDSException
 from cyclonedds.domain import Domain, DomainParticipant
 
 from onboard.drivers.dds_security import NO_PLUGINS, SECURED, check_enclave, plugins_loaded, security_xml
+from onboard.drivers.hosts import Hosts, nobody_knows
 from onboard.drivers.socket_filter import hear_only
 from onboard.errors import DriverError
 
@@ -110,7 +111,8 @@ def not_usable(interface: str) -> str:
 def hold_domain(domain: int, section: DdsSection) -> None:
     """Configure a domain for the rest of the process's life; again with the same settings is no work.
 
-    Raises DriverError when the interface cannot be used, or when the domain is open here with other settings.
+    Raises DriverError when the interface cannot be used, when nobody knows the host of a peer, or when the domain is
+    open here with other settings.
     """
     missing = not_usable(section.interface)
     if missing:
@@ -121,6 +123,8 @@ def hold_domain(domain: int, section: DdsSection) -> None:
         if _domains[domain][0] != xml:
             raise DriverError(f"dds: domain {domain} is already open in this process with other settings")
         return
+    for peer in Hosts().unknown(section.peers):  # Cyclone would end the process
+        raise DriverError(nobody_knows(peer))
     try:
         opened = Domain(domain, xml)
     except (DDSException, UnicodeEncodeError) as error:
