@@ -138,7 +138,7 @@ def run_robot(config: Config, seconds: float | None, terminal: Terminal | None) 
         base, drive = _open_base(config, wire)
         held.callback(drive.close)
         depth, color = _open_cameras(config, mounts, wire)
-        heard = DdsInputs(wire, set(scan_topics(config).values()), config.limits.v_max_mps)
+        heard = DdsInputs(wire, set(scan_topics(config).values()), config.limits)
         guard = GuardedInbox(heard, Peers(wire), refuse=config.dds.other_drivers == "refuse")
         inbox = held.enter_context(
             contextlib.closing(DeviceInbox(guard, depth, color, base, config.cameras.unchanged_m))

@@ -5,7 +5,8 @@ who repeats a goal every second gets what who gives it once gets. One that is ne
 so little the estimate of the robot's place moves a goal that stays where it is in another frame.
 
 One that was long under way is refused: nobody may want it any more. How long, the quickest message of the same sender
-tells (`drivers/sender_clock.py`), so the first goal of a sender is always taken.
+tells (`drivers/sender_clock.py`), so the first goal of a sender is always taken, and the first after a silence of it. A
+clock that was set back meanwhile looks the same, so the refusal names both.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ def begin(state: RobotState, request: GoalRequest, inputs: Inputs, config: Confi
     """Return the state at the start of an episode, which replaces one under way. Raises InputError: why not."""
     late_ns = inputs.now_ns - request.arrival_ns
     if late_ns > LATE_NS:
-        raise InputError(f"it came {late_ns / NS_PER_S:.1f} s late, at most {LATE_NS // NS_PER_S} s are taken")
+        late = f"it came {late_ns / NS_PER_S:.1f} s late, or its clock was set back"
+        raise InputError(f"{late}; at most {LATE_NS // NS_PER_S} s are taken")
     if inputs.e_stop:
         raise InputError("the e-stop is pressed")
     if state.limits.pressed:

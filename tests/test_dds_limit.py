@@ -7,6 +7,7 @@ import math
 import pytest
 from loopback import PATIENCE_S, SECTION, Sender
 
+from onboard.config import LimitsSection
 from onboard.drivers.dds import DdsInputs
 from onboard.drivers.dds_limit import UNKNOWN_MPS
 from onboard.drivers.dds_topics import WORD
@@ -23,7 +24,7 @@ SPEED_LIMITS = [(False, 0.5, 0.5), (True, 50.0, 0.4), (False, 0.0, 0.0), (True, 
 
 @pytest.mark.parametrize(("percentage", "said", "taken"), SPEED_LIMITS)
 def test_a_speed_limit_is_taken_in_metres_a_second_and_stays(wires, percentage, said, taken):
-    inputs, sender = DdsInputs(wires[0], v_max_mps=0.8), Sender(*wires)
+    inputs, sender = DdsInputs(wires[0], limits=LimitsSection(v_max_mps=0.8)), Sender(*wires)
     assert inputs.take(1).speed_limit_mps is None
     sender.send("speed_limit", SpeedLimit(header(STAMP_NS, ""), percentage, said))
     assert inputs.take(2).speed_limit_mps == pytest.approx(taken)

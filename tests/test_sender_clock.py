@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onboard.drivers.sender_clock import SenderClock
+from onboard.drivers.sender_clock import SILENCE_NS, SenderClock, WriterClocks
+from onboard.drivers.wire import Received
 from onboard.lateness import DRIFT
 from onboard.scheduler import NS_PER_S
 
@@ -99,3 +100,28 @@ def test_a_clock_that_is_set_makes_nothing_late_for_long(set_s: float) -> None:
     refused = 2 if set_s < -0.1 else 0
     assert late[20 : 20 + refused] == [None] * refused
     assert all(one is not None and one < MS for one in late[:20] + late[23:])
+
+
+SILENT_S = SILENCE_NS / NS_PER_S
+
+#   what                                      written, arrived [s]                                    late [s]
+WRITERS = [
+    ("a goal a minute, set back by 8 s",      [(0, 0), (60, 60), (112, 120), (172, 180)],             [0, 0, 0, 0]),
+    ("set back, not quite silent",            [(0, 0), (SILENT_S, SILENT_S + 8)],                     [0, 8]),
+    ("then silent: refused once",             [(0, 0), (SILENT_S, SILENT_S + 8), (78, 86), (79, 87)], [0, 8, 0, 0]),
+    ("an operator who comes again, set back", [(0, 0), (0.1, 0.1), (11.1, 12.1), (11.2, 12.2)],       [0, 0, 0, 0]),
+    ("held back by the network for a minute", [(0, 0), (0.1, 60.1), (0.2, 60.2)],                     [0, 60, 60]),
+    ("late after a silence",                  [(0, 0), (60, 60), (60.1, 62.1)],                       [0, 0, 2]),
+    ("set back by an hour in a silence",      [(0, 0), (60 - 3600, 60), (60.1 - 3600, 62.1)],         [0, 0, 2]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("what", "came_s", "late_s"), WRITERS, ids=[row[0] for row in WRITERS])
+def test_after_a_silence_a_writers_clock_is_judged_anew(
+    what: str, came_s: list[tuple[float, float]], late_s: list[float]
+) -> None:
+    clocks, found = WriterClocks(judged=True), []
+    for written_s, arrived_s in came_s:
+        message = Received(None, 1, round((APART_MS / 1e3 + written_s) * NS_PER_S))
+        found.append(clocks.late_ns(message, round(arrived_s * NS_PER_S)) / NS_PER_S)
+    assert found == pytest.approx(late_s, abs=0.05)

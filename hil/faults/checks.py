@@ -8,6 +8,7 @@ from hil.faults.monitor import GRACE_TICKS, ROUNDING
 from hil.faults.musts import Run
 from onboard.config import Config
 from onboard.geometry import distance
+from onboard.messages import STOP
 from onboard.scheduler import NS_PER_S
 
 STEP_SLACK_M = 0.6
@@ -80,15 +81,17 @@ def stands_in_between(run: Run, config: Config) -> str:
     return "" if 5 * standing >= len(during) else f"it stands in {standing} of {len(during)} ticks, must in a fifth"
 
 
-def operator_ignored(run: Run, config: Config) -> str:
-    """Check that an operator's commands come, and that none is in force once that of the onset has run out."""
+def late_operator_holds(run: Run, config: Config) -> str:
+    """Check that late commands of an operator, who never says stop, come and are taken for a stop, none for itself."""
     dead_man_ns = round(config.limits.teleop_dead_man_s * NS_PER_S)
-    known = [(step.now_ns, step.teleop.arrival_ns) for step in run.during if step.teleop is not None]
-    if len({arrival_ns for _, arrival_ns in known}) < 2:  # that of the onset and one more
-        return "no late command of an operator came"
-    ages_ns = [now_ns - arrival_ns for now_ns, arrival_ns in known if now_ns > run.onset_ns + 2 * dead_man_ns]
-    obeyed = sum(age_ns <= dead_man_ns for age_ns in ages_ns)
-    return f"an operator's command is in force in {obeyed} of {len(ages_ns)} ticks, must in none" if obeyed else ""
+    known = [(step.now_ns, step.teleop) for step in run.during if step.teleop is not None]
+    in_force = [teleop for now_ns, teleop in known if now_ns - teleop.arrival_ns <= dead_man_ns]
+    if not in_force:
+        return "no late command of an operator holds the robot"
+    obeyed = sum(teleop.twist != STOP for teleop in in_force)
+    return (
+        f"a late command of an operator is obeyed in {obeyed} of {len(in_force)} ticks, must in none" if obeyed else ""
+    )
 
 
 def goal_refused(run: Run, config: Config) -> str:

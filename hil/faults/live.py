@@ -46,6 +46,7 @@ BEHIND = Pose(-3.0, 0.0, 0.0)
 """Where a goal is that was written long ago."""
 BACKWARD = Twist(-0.1, 0.0)
 """What an operator asks for."""
+TOUCH_S = 0.5
 QUEUED_S = 1.0
 """So late are an operator's commands: longer than the dead man's time."""
 NOT_IN_PROCESS = "it is done to what a process cannot be given from outside"
@@ -197,13 +198,15 @@ def _e_stop(stand: Stand, lasts_s: float) -> tuple[int, int]:
 
 
 def _late_operator(stand: Stand, lasts_s: float) -> tuple[int, int]:
-    """Let an operator's first command come at once and the next ones after a while, as from a queue: written before."""
+    """Let an operator's commands come at once, and when they have run out others, as from a queue: written before."""
     writer = stand.wire.writer("cmd_vel_teleop")
     if not writer.wait_for_reader(READER_S):
         raise OnboardError("nobody listens to an operator")
-    onset_ns = time.monotonic_ns()
-    writer.write(ros_twist(BACKWARD))
+    for _ in range(round(TOUCH_S / BURST_S)):  # the reader learns of a new writer a little later than the writer of it
+        writer.write(ros_twist(BACKWARD))
+        stand.watch(BURST_S)
     stand.watch(QUEUED_S)
+    onset_ns = time.monotonic_ns()
     while time.monotonic_ns() - onset_ns < lasts_s * NS_PER_S:
         writer.write(ros_twist(BACKWARD), wall_ns() - round((QUEUED_S - BURST_S) * NS_PER_S))
         stand.watch(BURST_S)

@@ -9,8 +9,8 @@ from hil.faults.musts import During, Must
 LATE: tuple[Fault, ...] = (
     Fault(
         "teleop_late", "an operator's commands come a second after they were written",
-        Must(During.DRIVES, checks=(checks.operator_ignored, checks.no_contact)),
-        "drivers/dds_teleop.py: as old as it is late; then R3 of limits.py",
+        Must(During.STANDS, reasons=("teleop",), checks=(checks.late_operator_holds, checks.no_contact)),
+        "drivers/dds_teleop.py: too late to drive by, it holds the robot; then R3 of limits.py",
         lasts_s=4.0, process="late operator",
     ),
     Fault(

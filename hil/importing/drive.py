@@ -112,7 +112,7 @@ def _drive(plan: Plan, bag: Bag, recorder: Recorder, imported: Imported) -> None
     wire = BagWire(config.dds, _arrived(plan, bag))
     depth = [DdsDepthCamera(wire, mount, config.cameras) for mount in mounts.depth.values()]
     color = DdsColorCamera(wire, config.cameras)
-    heard = DdsInputs(wire, set(scan_topics(config).values()), config.limits.v_max_mps)
+    heard = DdsInputs(wire, set(scan_topics(config).values()), config.limits)
     inbox = BagInbox(wire, DeviceInbox(heard, depth, color, unchanged_m=config.cameras.unchanged_m))
     with contextlib.closing(policy_maker(config, plant)()) as policy:
         robot = robot_of(config, rigs, plant, policy, zones_of(config))

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import structlog
 
-from onboard.config import DdsSection, RatesSection
+from onboard.config import DdsSection, LimitsSection, RatesSection
 from onboard.drivers.dds_alarm import Alarm
 from onboard.drivers.dds_goal import Goals
 from onboard.drivers.dds_limit import SpeedLimits
@@ -43,6 +43,7 @@ CLAIM_WAIT_S = 1.0
 """How long a starting runtime looks for another one that drives the same robot (discovery takes some 0.1 s here)."""
 
 DEFAULT_HZ = RatesSection().control_hz
+DEFAULT_LIMITS = LimitsSection()
 
 STOP_TRIES = 3
 STOP_ACK_S = 0.2
@@ -79,19 +80,20 @@ class DdsInputs:
     """What the wire brings to a tick, without the cameras. Arrival is the tick that takes a message, less what an
     operator's command, a goal or a scan came later than it could have."""
 
-    def __init__(self, wire: Wire, scan_topics: Collection[str] = (), v_max_mps: float = 1.0) -> None:
-        """Open the readers; percentages of speed limits are of `v_max_mps`. Raises ConfigError, DriverError."""
+    def __init__(self, wire: Wire, scan_topics: Collection[str] = (), limits: LimitsSection = DEFAULT_LIMITS) -> None:
+        """Open the readers. limits: percentages of speed limits are of its `v_max_mps`, an operator's command is in
+        force for its `teleop_dead_man_s`. Raises ConfigError, DriverError."""
         self._map_frame = wire.section.map_frame
         self._odometry = wire.reader("odom")
         self._fixes = wire.reader("amcl_pose")
         self._goals = Goals(wire)
         self._cancel = wire.reader("cancel")
-        self._operator = Operator(wire)
+        self._operator = Operator(wire, limits.teleop_dead_man_s)
         self._obstacle = Alarm(wire, "obstacle")
         within_s = wire.section.e_stop_timeout_s if wire.section.e_stop_required else None
         self._e_stop = Alarm(wire, "e_stop", unknown_is_true=True, required_within_s=within_s)
         self._scans = DdsScans(wire, scan_topics)
-        self._speed_limits = SpeedLimits(wire, v_max_mps)
+        self._speed_limits = SpeedLimits(wire, limits.v_max_mps)
         self._foreign_fixes = 0
 
     def hear_words(self) -> None:

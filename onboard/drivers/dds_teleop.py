@@ -2,8 +2,11 @@
 
 A radio that loses its link and a network that fills its queues deliver what an operator wanted a while ago. How late a
 command is tells the time at which it was written, against the quickest one of the same writer (`sender_clock.py`): the
-operator's clock need not be ours. So the first command of a writer is never late, and one that has been late from its
-first on is not either. By R3 of `limits.py` an operator does not drive by what is too old.
+operator's clock need not be ours. So the first command of a writer is never late, nor the first after a silence, and
+one that has been late from there on is not either.
+
+By R3 of `limits.py` an operator does not drive by what is too old. But whoever sends it has taken over, perhaps to
+stop: for the dead man's time after such a command came it holds the robot, whatever it says.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ import structlog
 from onboard.drivers.ros_messages import twist_from_ros
 from onboard.drivers.sender_clock import WriterClocks
 from onboard.drivers.wire import Received, Wire
-from onboard.messages import Teleop
+from onboard.messages import STOP, Teleop
 from onboard.scheduler import NS_PER_S
 
 log = structlog.get_logger()
@@ -26,13 +29,15 @@ TOLD_NS = NS_PER_S // 4
 
 
 class Operator:
-    """The newest command that an operator gave."""
+    """The newest command that an operator gave; a stop once it is too old to drive by and has only just come."""
 
-    def __init__(self, wire: Wire) -> None:
-        """Open the reader. Raises ConfigError, DriverError."""
+    def __init__(self, wire: Wire, dead_man_s: float) -> None:
+        """Open the reader. dead_man_s: `limits.teleop_dead_man_s`. Raises ConfigError, DriverError."""
         self._reader = wire.reader("cmd_vel_teleop")
         self._clocks = WriterClocks(judged=wire.section.judge_late)
+        self._dead_man_ns = round(dead_man_s * NS_PER_S)
         self._newest: Teleop | None = None
+        self._came_ns = 0
         self._taken_ns = 0
         self._late = False
 
@@ -44,7 +49,7 @@ class Operator:
             self._clocks.keep(self._reader.writers())
         for message in messages if not paused else ():
             self._hear(message, now_ns)
-        return self._newest
+        return self._held(now_ns)
 
     @property
     def undecodable(self) -> int:
@@ -56,6 +61,14 @@ class Operator:
         late_ns = self._clocks.late_ns(message, now_ns)
         was_late, self._late = self._late, late_ns > TOLD_NS
         if self._late and not was_late:
-            log.warning("teleop_late", late_ms=late_ns // NS_PER_MS)
+            log.warning("teleop_late", late_ms=late_ns // NS_PER_MS, why="the network, or its clock was set back")
+        self._came_ns = now_ns
         if self._newest is None or now_ns - late_ns >= self._newest.arrival_ns:
             self._newest = Teleop(now_ns - late_ns, twist_from_ros(message.sample))
+
+    def _held(self, now_ns: int) -> Teleop | None:
+        """Return the newest command, or a stop in its place: as new as what came last, not as what was written last."""
+        newest = self._newest
+        if newest is None or now_ns - newest.arrival_ns <= self._dead_man_ns:
+            return newest
+        return Teleop(self._came_ns, STOP) if now_ns - self._came_ns <= self._dead_man_ns else newest

@@ -11,6 +11,8 @@ from onboard.scheduler import NS_PER_S
 
 NEW_CLOCK_NS = 10 * NS_PER_S
 """A stamp that goes back further than this is of another clock: one that was set, or of a sender that began anew."""
+SILENCE_NS = 10 * NS_PER_S
+"""After a writer wrote nothing for so long by its own clock, that clock may have been set: it is judged anew."""
 BEHIND_IN_ROW = 3
 """So many stamps in a row that go on among themselves, behind the newest, are of a clock that was set back by less."""
 
@@ -52,7 +54,12 @@ class SenderClock:
 
 
 class WriterClocks:
-    """How late the messages of one topic come, by when they were written: one clock a writer."""
+    """How late the messages of one topic come, by when they were written: one clock a writer.
+
+    For what is sent now and then, a goal or an operator's command, so what a clock told before a silence is forgotten:
+    one that is set back in a pause longer than its step makes all that follows look late. The pause is that between two
+    times of writing, so what a network held back is not taken for it.
+    """
 
     def __init__(self, *, judged: bool) -> None:
         """judged: whether clocks are looked at (`dds.judge_late`); otherwise nothing is late."""
@@ -62,14 +69,21 @@ class WriterClocks:
     def late_ns(self, message: Received, now_ns: int) -> int:
         """Return how much later a message came than the quickest one of its writer [ns].
 
-        The first is never late, nor one without a time (0). One that was written before the newest is of a clock that
-        was set back, for DDS keeps the order of a writer: it counts as on time.
+        The first is never late, nor the first after a silence of SILENCE_NS, nor one without a time (0). One that was
+        written before the newest is of a clock that was set back, for DDS keeps the order of a writer: it counts as on
+        time.
         """
         if not self._judged or not message.written_ns:
             return 0
-        clock = self._clocks.setdefault(message.writer, SenderClock())
-        return clock.take(message.written_ns, now_ns) or 0
+        return self._clock_of(message).take(message.written_ns, now_ns) or 0
 
     def keep(self, writers: frozenset[int]) -> None:
         """Forget all writers but these."""
         self._clocks = {writer: clock for writer, clock in self._clocks.items() if writer in writers}
+
+    def _clock_of(self, message: Received) -> SenderClock:
+        """Return what is known of a writer's clock: nothing for a new writer, nor after a silence."""
+        clock = self._clocks.setdefault(message.writer, SenderClock())
+        if clock.newest_ns is not None and message.written_ns - clock.newest_ns > SILENCE_NS:
+            clock = self._clocks[message.writer] = SenderClock()
+        return clock
