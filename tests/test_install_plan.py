@@ -52,6 +52,8 @@ FIRST = (BUILD, CONFIGURE, CHECK, ACCOUNT, SWITCH)
 UNSTARTED = there(OLD, NEW, current=NEW, previous=OLD, running=OLD)
 """After `--no-start` over a service that runs, which still does."""
 UNPROVEN = there(OLD, OLDEST, current=OLD, previous=OLDEST, running=OLDEST)
+WAITS = replace(UNSTARTED, runs=False)
+"""The same, and it is not READY."""
 ON_TRIAL = replace(there(OLD, NEW, current=OLD, running=NEW), left=("x",), tried=True)
 RETRIED = (CHECK, RETURN, ACCOUNT, TRY, SWITCH)
 QUIET_NEW, QUIET_OLD = replace(WANT_NEW, start=False), replace(WANT_OLD, start=False, downgrade=True)
@@ -71,6 +73,8 @@ PLANS = [
     ("an older one, as asked for", replace(WANT_OLD, downgrade=True), there(NEW, current=NEW), UPGRADE),
     ("after an interruption", WANT_OLD, replace(INSTALLED, left=("x",)), (CLEAN, CHECK, START)),
     ("in force, another one runs", WANT_NEW, UNSTARTED, RETRIED),
+    ("in force, another one waits for its base", WANT_NEW, WAITS, RETRIED),
+    ("what waits, another one in force", replace(WANT_OLD, downgrade=True), WAITS, (CHECK, ACCOUNT, SWITCH, START)),
     ("in force, another one runs, and shall", QUIET_NEW, UNSTARTED, ()),
     ("what runs, another one in force", replace(WANT_OLD, downgrade=True), UNSTARTED, (CHECK, ACCOUNT, SWITCH)),
     ("the same, without starting it", QUIET_OLD, UNSTARTED, (CHECK, ACCOUNT, SWITCH)),
@@ -95,13 +99,14 @@ KEPT = [
     (UNPROVEN, NEW, OLDEST, [OLD]),
     (there(OLD, NEW, OLDEST, current=OLD, previous=OLDEST), NEW, OLD, [OLDEST]),
     (there(OLD, NEW, OLDEST, current=OLD, previous=NEW), OLD, NEW, [OLDEST]),
-    (replace(UNPROVEN, runs=False), NEW, OLD, []),
+    (replace(UNPROVEN, runs=False), NEW, OLDEST, [OLD]),
+    (replace(UNPROVEN, runs=False, running=None), NEW, OLD, [OLDEST]),
     (replace(ON_TRIAL, current=None), OLDEST, None, [OLD]),
 ]
 
 
 @pytest.mark.parametrize(("found", "name", "previous", "deleted"), KEPT)
-def test_what_was_ready_is_the_one_before_and_what_runs_is_not_deleted(
+def test_what_ran_is_the_one_before_and_what_runs_is_not_deleted(
     found: Found, name: str, previous: str | None, deleted: list[str]
 ) -> None:
     assert (before(name, found), surplus(name, found)) == (previous, deleted)

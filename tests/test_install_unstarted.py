@@ -10,8 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from install_rig import Machine, missing, wheel
+from install_rig import UNIT, Machine, missing, wheel
 from installing import FIRST, SECOND, WENT_BACK, again, in_force, install, one_line, overrides, versions
+from waiting import until
 
 from onboard.install.layout import Layout
 from onboard.install.running import version_of
@@ -68,6 +69,33 @@ def test_what_runs_is_not_deleted_by_another_call_that_starts_nothing(box: Machi
     assert set(versions(box)) == {runs, in_force(box)}, "what never ran is deleted"
     assert install(box, "--previous").returncode == 0
     assert box.running() == in_force(box) == runs
+
+
+def process_of(box: Machine) -> str:
+    """Return the version whose process there is, READY or not, "" without one."""
+    line = box.run("ps", "-o", "args=", "-p", box.show("MainPID")).stdout
+    return line.partition("/opt/onboard/versions/")[2].partition("/")[0]
+
+
+@NEEDS_SYSTEMD
+def test_one_that_does_not_come_up_is_taken_back_to_one_that_waits(box: Machine, wheels: Path) -> None:
+    """Its base is switched off, so it is not READY; it is what drove all the same, and the new one never ran."""
+    patient = UNIT.replace("TimeoutStartSec=4", "TimeoutStartSec=90")
+    assert (
+        again(box, wheel(wheels / "waits", FIRST, "silent", unit=patient), "--downgrade", "--no-start").returncode == 0
+    )
+    waits = in_force(box)
+    box.run("systemctl", "restart", "--no-block", "onboard.service")
+    until(lambda: process_of(box) == waits)
+    broken = wheel(wheels / "ends", SECOND, "ends", unit=patient)
+    assert install(box, broken, "--no-start").returncode == 0
+    assert process_of(box) == waits
+    assert in_force(box).startswith(SECOND)
+    done = install(box, broken, "--ready-within", "3")
+    assert done.returncode == WENT_BACK, done.stdout
+    assert f"is not in force, and {waits} does not come up: not READY within 3 s" in one_line(done)
+    assert (in_force(box), process_of(box), box.show("ActiveState")) == (waits, waits, "activating")
+    assert overrides(box) == []
 
 
 #   command line of the process                                                   version

@@ -56,9 +56,13 @@ class Found:
 
     @property
     def proven(self) -> str | None:
-        """Return the version to go back to: the one that is READY, in force or no longer, else the one in force."""
-        ready = self.runs and not self.tried and self.running in self.versions
-        return self.running if ready else self.current
+        """Return the version to go back to: the one that runs, in force or no longer, else the one in force.
+
+        READY or not: it may only wait for its base, while one that was put in force without a start has not even been
+        tried. One on trial is none to go back to.
+        """
+        there = not self.tried and self.running in self.versions
+        return self.running if there else self.current
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +114,7 @@ def plan(order: Order, found: Found) -> tuple[Step, ...]:
 
 
 def before(name: str, found: Found) -> str | None:
-    """Return the version that is the one before, once `name` is in force: above all one that was READY."""
+    """Return the version that is the one before, once `name` is in force: above all one that ran."""
     return next((one for one in (found.proven, found.current, found.previous) if one not in (None, name)), None)
 
 
