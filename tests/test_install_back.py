@@ -88,16 +88,20 @@ def told(tmp_path: Path) -> Told:
     return Told(layout)
 
 
-def upgrade(told: Told, say: Callable[[str], None] = lambda _: None) -> None:
-    """Try the new version and put it in force."""
+def installation(told: Told, say: Callable[[str], None] = lambda _: None, **differs: str | None) -> Installer:
+    """Return one of the new version. differs: what else there is than the old one, which is in force and runs."""
     found = Found(told.layout.complete(), OLD, None, left=(), placed=True, configured=True, runs=True, enabled=True)
-    found = replace(found, running=OLD)
-    installer = Installer(
+    found = replace(found, **{"running": OLD, **differs})
+    return Installer(
         told.layout, told, Order("0.2.0", NEW), found, None, Choice("", None, False, Path("/usr/bin/python3")),
         Patience(1.0, 0.0), say,
     )  # fmt: skip
+
+
+def upgrade(told: Told, say: Callable[[str], None] = lambda _: None) -> None:
+    """Try the new version and put it in force."""
     with signals_as_errors():
-        installer.do((Step.TRY, Step.SWITCH))
+        installation(told, say).do((Step.TRY, Step.SWITCH))
 
 
 def went_back(told: Told, error: type[OnboardError], match: str) -> None:
@@ -203,6 +207,20 @@ def test_an_old_one_that_does_not_come_up_either_is_told(told: Told, monkeypatch
     told.new = NOT_READY
     monkeypatch.setattr(told, "start", lambda *_: NOT_READY)
     went_back(told, NotReadyError, f"{NEW} is not in force, and {OLD} does not come up: {NOT_READY}")
+
+
+#   the version before   what is said of it
+OTHERS = [(OLD, f"`onboard install --previous` takes {OLD}"), (None, "there is none to go back to")]
+
+
+@pytest.mark.parametrize(("previous", "said"), OTHERS)
+def test_one_that_is_started_in_force_and_does_not_come_up_is_stopped(
+    previous: str | None, said: str, told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(told, "start", lambda *_: NOT_READY)
+    with pytest.raises(NotReadyError, match=f"{NEW}: {NOT_READY}; it is stopped, and {said}\\. "):
+        installation(told, current=NEW, previous=previous, running=None).do((Step.START,))
+    assert told.asked == ["stop"]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from onboard.errors import InputError, OnboardError
 from onboard.install.build import build
 from onboard.install.interruption import undisturbed
 from onboard.install.layout import Layout, point, remove_version
-from onboard.install.plan import Found, Order, Step, before, line, surplus
+from onboard.install.plan import Found, Order, Step, before, line, plan, surplus
 from onboard.install.service import Seen, Services
 from onboard.install.tool import run_tool
 from onboard.install.units import end_trial, files_of, foreign, place, prepare, set_trial
@@ -22,6 +22,8 @@ from onboard.install.wheel import Choice, Wheel
 DEFAULT_ROBOT_FILES = "lib/python*/site-packages/onboard/robots/default/*.toml"
 CHECK_S = 120.0
 """For a new version to read the configuration, which takes seconds."""
+UNPLUGGED = "warning: odometry.serial_port: "
+"""So begins what `check-config` says of a base that is not there."""
 FOLDER_MODE, FILE_MODE = 0o755, 0o644
 
 
@@ -104,13 +106,24 @@ class Installer:
                 target.chmod(FILE_MODE)
 
     def _check(self) -> None:
-        """See what would be in the way, and let the new version read the configuration, before anything is touched."""
+        """See what would be in the way, and let the new version read the configuration, before anything is touched.
+
+        A start would wait for a base that is not there, and a good version would be taken back for it: that is refused.
+        Of the first version it is only said: the port may have its name from the device rules that come with it.
+        """
         taken = foreign(self.layout, self._folder)
         if taken:
             raise InputError(f"{taken[0]}: is not ours, and would be stronger or in the way: move it away first")
         command = [str(self._folder / "bin" / "onboard"), "check-config", "--config"]
         complaint = f"{self.order.name} refuses the configuration, nothing was changed"
-        run_tool([*command, str(self.layout.configuration_file)], complaint, CHECK_S)
+        said = run_tool([*command, str(self.layout.configuration_file)], complaint, CHECK_S).splitlines()
+        steps = plan(self.order, self.found)
+        waits = Step.TRY in steps or (Step.START in steps and self.found.placed)
+        for words in (one for one in said if one.startswith(UNPLUGGED)):
+            if waits:
+                missing = words.removeprefix("warning: ")
+                raise InputError(f"{missing} Nothing was changed: plug it in and switch it on, or give --no-start")
+            self.say(words)
 
     def _return(self) -> None:
         """Put the version that runs in force again: it is the one to go back to, after a power cut as well."""
@@ -183,8 +196,10 @@ class Installer:
             if not trouble:
                 undo.pop_all()
                 return
+        other = before(self.order.name, self.found)
+        back = f"`onboard install --previous` takes {other}" if other else "there is none to go back to"
         raise NotReadyError(
-            f"{self.order.name}: {trouble}; it is stopped, and there is none to go back to."
+            f"{self.order.name}: {trouble}; it is stopped, and {back}."
             " `journalctl -u onboard -n 50` says more; `onboard install` tries again"
         )
 

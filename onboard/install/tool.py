@@ -16,8 +16,10 @@ SAID = 400
 """So much of another program's last words goes into a message."""
 
 
-def run_tool(arguments: Sequence[str], complaint: str, limit_s: float = LIMIT_S) -> None:
-    """Run a program to its end. Raises InputError: the complaint with the program's last line.
+def run_tool(arguments: Sequence[str], complaint: str, limit_s: float = LIMIT_S) -> str:
+    """Run a program to its end; return what it said on its error stream, where it ended well.
+
+    Raises InputError: the complaint with the program's last line.
 
     It ends with all that it has started when it takes too long, or when this is interrupted. What the environment says
     to Python is left out: PYTHONPATH, which every ROS set-up sets, would put other packages before those of the new
@@ -50,3 +52,4 @@ def run_tool(arguments: Sequence[str], complaint: str, limit_s: float = LIMIT_S)
         lines = (wrong.strip() or said.strip() or f"exit code {process.returncode}").splitlines()
         telling = [line for line in lines if "error" in line.lower()] or lines
         raise InputError(f"{complaint}: {telling[-1].strip()[:SAID]}")
+    return wrong
