@@ -237,11 +237,15 @@ class FastDrive:
         self._pilot, _ = pilot.sense(self._pilot, slot, observation, self._inference, rates, self._recurrence)
 
     def _recover(self) -> Twist | None:
-        """Back off when blocked for long; asked only then. Return what replaces the policy's command, if anything."""
+        """Back off when blocked for long; asked only then, and where a notice comes or goes.
+
+        Return what replaces the policy's command, if anything.
+        """
         robot, section = self._robot, self._config.recovery
         s, tick = robot.state, robot.tick
         long = s.blocked != NEVER and tick - s.blocked >= self._blocked_ticks
-        if not long and self._recovery.backing is None:
+        heard = bool(s.touching) == self._recovery.noticed
+        if heard and not long and self._recovery.backing is None:
             return None
         blocked_ns = None if s.blocked == NEVER else time_ns(int(s.blocked))
         around = self._around()
@@ -253,7 +257,7 @@ class FastDrive:
             travelled_m=s.travelled_m,
             rear_free_m=zones.free_behind_m(around.scan, around.out_of_view, self._course.bounds.swept_radius_m),
         )
-        before = replace(self._recovery, blocked_ns=blocked_ns)
+        before = replace(self._recovery, now_ns=time_ns(tick - 1), blocked_ns=blocked_ns)
         self._recovery, override, event = recovery.advance(before, situation, section, time_ns(tick))
         after_ns = self._recovery.blocked_ns
         robot.judge_blocked(None if after_ns is None else (after_ns - time_ns(0)) // STEP_NS)

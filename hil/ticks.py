@@ -209,7 +209,8 @@ def note_tick(states: Records, tables: Records, blocked: Bools, gap: Gaps, bodie
 def _watch(s: Any, k: Any, judge_block: bool) -> None:
     """Judge the tick that is over: since when it is blocked, and whether it came nearer to the goal than before."""
     if judge_block:
-        moves = abs(s.wheel_v) > k.moving_mps or abs(s.wheel_w) > k.moving_radps
+        held = s.touching != 0.0 and k.wanted_v > 0.0
+        moves = abs(s.wheel_v) > k.moving_mps or (abs(s.wheel_w) > k.moving_radps and not held)
         wants = abs(k.wanted_v) > k.commanded_mps or abs(k.wanted_w) > k.commanded_radps
         if moves or not (s.touching != 0.0 or wants):
             s.blocked = NEVER

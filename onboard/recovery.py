@@ -1,7 +1,8 @@
 """Backing off when blocked (paper 1, section 1.5). Pure: state and situation in; new state, override and event out.
 
 R1   blocked: an obstacle is notified, or the policy wants motion, and the wheels measure none. What the *policy*
-     wants counts, not what the limits let through: a robot that they hold before an obstacle is blocked as well
+     wants counts, not what the limits let through: a robot that they hold before an obstacle is blocked as well. While
+     one is notified and the policy wants forward, turning is no motion: of an arc the limits leave only the turn
 R2   blocked for blocked_s without a break: one try. It goes backward at backward_mps
 R3   a try lasts at most backward_s
 R4   a try goes back at most DISTANCE_SLACK * backward_mps * backward_s by the wheels
@@ -16,8 +17,9 @@ R12  time that goes backward ends a try, and starts the time blocked and the coo
 R13  the override is exactly (-backward_mps, 0) during a try, zero after giving up, and None otherwise
 R14  a new goal ends a try and a giving up, and nothing else: tries, time blocked and cool-down stay, so that goals that
      follow each other do not make the backing endless. After a giving up the time blocked starts anew
-R15  a notice that comes on during a try ends it at once: it has backed into something. While that notice stays on, no
-     try begins
+R15  a notice that comes on during a try ends it at once: it has backed into something. So it has when the notice comes
+     in the tick in which anything else ends the try, or within ROLLS_ON_S after it: it still rolls, and the word is on
+     its way. While that notice stays on, no try begins
 """
 
 from __future__ import annotations
@@ -32,6 +34,8 @@ from onboard.scheduler import NS_PER_S
 DISTANCE_SLACK = 1.5
 REAR_NOISE_M = 0.05
 """While backing, the rear may seem this much nearer than foretold before it counts as something new."""
+ROLLS_ON_S = 0.5
+"""A notice that comes so soon after the end of a try, refused or not, tells of what is behind (R15)."""
 
 
 class Event(str, Enum):
@@ -70,11 +74,10 @@ class Situation:
 
 @dataclass(frozen=True, slots=True)
 class Backing:
-    """A try under way: when it began, where on the wheels' path, and whether a notice was on in its last tick."""
+    """A try under way: when it began, and where on the wheels' path."""
 
     began_ns: int
     began_m: float
-    noticed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +88,8 @@ class RecoveryState:
     tries_ns:   when the tries within the window began, oldest first; refused ones (R7) included
     ended_ns:   when the last try ended, None before the first
     gave_up:    why; empty while it has not
-    backed_into: whether a notice is on that came during a try (R15)
+    noticed:    whether a notice was on in the last tick
+    backed_into: whether a notice is on that came during a try or just after it (R15)
     """
 
     now_ns: int | None = None
@@ -94,6 +98,7 @@ class RecoveryState:
     tries_ns: tuple[int, ...] = ()
     ended_ns: int | None = None
     gave_up: str = ""
+    noticed: bool = False
     backed_into: bool = False
 
 
@@ -102,9 +107,10 @@ Step = tuple[RecoveryState, Twist | None, Event | None]
 
 def advance(state: RecoveryState, situation: Situation, section: RecoverySection, now_ns: int) -> Step:
     """Return the new state, the twist that replaces the policy's (None: the policy's stands), and what happened."""
+    state = _noticing(state, situation.obstacle is True)
     if state.now_ns is not None and now_ns < state.now_ns:
         return _time_went_back(state, now_ns)
-    state = replace(state, now_ns=now_ns, backed_into=state.backed_into and situation.obstacle is True)
+    state = replace(state, now_ns=now_ns)
     if state.gave_up:
         return state, STOP, None
     if situation.suspended:
@@ -132,7 +138,9 @@ def renewed(state: RecoveryState) -> RecoveryState:
 def blocked(situation: Situation, section: RecoverySection) -> bool:
     """Return whether the robot ought to move and does not (R1)."""
     measured, wanted = situation.measured, situation.wanted
-    moves = abs(measured.v_mps) > section.moving_mps or abs(measured.w_radps) > section.moving_radps
+    held = situation.obstacle is True and wanted is not None and wanted.v_mps > 0.0
+    turns = abs(measured.w_radps) > section.moving_radps and not held
+    moves = abs(measured.v_mps) > section.moving_mps or turns
     wants = wanted is not None and (
         abs(wanted.v_mps) > section.commanded_mps or abs(wanted.w_radps) > section.commanded_radps
     )
@@ -144,6 +152,18 @@ def way_m(section: RecoverySection) -> float:
     return section.backward_mps * section.backward_s
 
 
+def _noticing(state: RecoveryState, noticed: bool) -> RecoveryState:
+    """Return the state with this tick's notice: whether it tells of something that the robot has backed into (R15).
+
+    Times are those of the last tick: nobody looked since, and this one's may have gone backward (R12).
+    """
+    backs = state.backing is not None
+    if state.now_ns is not None and state.ended_ns is not None:
+        backs = backs or state.now_ns - state.ended_ns < ROLLS_ON_S * NS_PER_S
+    comes = noticed and not state.noticed
+    return replace(state, noticed=noticed, backed_into=noticed and (state.backed_into or (comes and backs)))
+
+
 def _try(state: RecoveryState, situation: Situation, section: RecoverySection, now_ns: int) -> Step:
     """Begin a try, count one that cannot begin, or give up."""
     tries_ns = tuple(began_ns for began_ns in state.tries_ns if now_ns - began_ns < section.window_s * NS_PER_S)
@@ -153,15 +173,15 @@ def _try(state: RecoveryState, situation: Situation, section: RecoverySection, n
     state = replace(state, tries_ns=(*tries_ns, now_ns), blocked_ns=None)
     if state.backed_into or situation.rear_free_m < section.rear_clearance_m + way_m(section):
         return replace(state, ended_ns=now_ns), None, Event.REAR_NOT_FREE
-    state = replace(state, backing=Backing(now_ns, situation.travelled_m, situation.obstacle is True))
+    state = replace(state, backing=Backing(now_ns, situation.travelled_m))
     return state, Twist(-section.backward_mps, 0.0), Event.BEGAN
 
 
 def _back(state: RecoveryState, backing: Backing, situation: Situation, section: RecoverySection, now_ns: int) -> Step:
     """Go on with a try, or end it."""
-    backed_m, noticed = situation.travelled_m - backing.began_m, situation.obstacle is True
-    if noticed and not backing.noticed:
-        return _ended(replace(state, backed_into=True), Event.CUT_SHORT, now_ns)
+    backed_m = situation.travelled_m - backing.began_m
+    if state.backed_into:
+        return _ended(state, Event.CUT_SHORT, now_ns)
     if now_ns - backing.began_ns >= section.backward_s * NS_PER_S:
         return _ended(state, Event.ENDED, now_ns)
     if backed_m >= DISTANCE_SLACK * way_m(section):
@@ -169,7 +189,6 @@ def _back(state: RecoveryState, backing: Backing, situation: Situation, section:
     rest_m = max(0.0, way_m(section) - backed_m)
     if situation.rear_free_m < section.rear_clearance_m + rest_m - REAR_NOISE_M:
         return _ended(state, Event.CUT_SHORT, now_ns)
-    state = replace(state, backing=replace(backing, noticed=noticed))
     return state, Twist(-section.backward_mps, 0.0), None
 
 

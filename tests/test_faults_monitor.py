@@ -120,6 +120,8 @@ def test_an_e_stop_holds_until_a_goal_after_its_release() -> None:
     assert broken([*pressed, *goal_while_pressed, *asked]) == []
 
 
+BACKS: tuple[bool | None, float, bool, bool] = (None, -0.2, False, True)
+RESTS: tuple[bool | None, float, bool, bool] = (False, 0.0, False, False)
 #   obstacle, v [m/s], operated?, backing?  tick by tick                                in which slots what is broken
 TOLD = [
     ([(True, 0.1, False, False), (True, -0.1, False, False), (True, 0.0, False, False)], [(0, "obstacle")]),
@@ -129,8 +131,12 @@ TOLD = [
     ([(False, -0.2, False, True), (True, -0.2, False, True), (True, -0.2, False, True)],
      [(1, "backed into"), (2, "backed into")]),
     ([(None, -0.2, False, True), (True, 0.0, False, False), (True, -0.2, False, True)],  [(2, "backed into")]),
-    ([(None, -0.2, False, True), (True, 0.0, False, False), (False, 0.1, False, False), (True, 0.0, False, False),
-      (True, -0.2, False, True)], []),
+    ([BACKS, (True, 0.0, False, False), RESTS, (True, 0.0, False, False), (True, -0.2, False, True)],
+     [(4, "backed into")]),
+    ([BACKS, RESTS, RESTS, (True, 0.0, False, False), (True, -0.2, False, True)],        [(4, "backed into")]),
+    ([BACKS, *[RESTS] * 13, (True, 0.0, False, False), (True, -0.2, False, True)],       [(15, "backed into")]),
+    ([BACKS, *[RESTS] * 15, (True, 0.0, False, False), (True, -0.2, False, True)],       []),
+    ([RESTS, (True, 0.0, False, False), (True, -0.2, False, True)],                      []),
 ]  # fmt: skip
 
 

@@ -50,6 +50,12 @@ AS_FAR_AS = 1e-9
 LOW = with_box(WORLD, (2.0, 2.2), (1.0, 4.0), (0.0, 0.1))
 """A sill across the way, lower than what counts as an obstacle there: it is driven against, and the bumper tells."""
 UNSEEN = Config(scan={"z_min_m": 0.15}, recovery={"blocked_s": 0.5, "cool_down_s": 0.2})
+HARDLY_BACK = Config(
+    scan={"z_min_m": 0.15},
+    recovery={"blocked_s": 0.5, "cool_down_s": 0.2, "backward_s": 0.3},
+    rates={"ticks_per_decision": 3, "delay_ticks": 1},
+)
+"""It touches again before it is clear that what it touches is not behind it (recovery R15)."""
 
 
 def delayed(command_delay_s: float) -> Setting:
@@ -96,6 +102,7 @@ SETTINGS = {
     "what no camera sees, by a scan every third tick": replace(
         SETTING, config=UNSEEN, world=LOW, senses=Senses(depth_every=3)
     ),
+    "what no camera sees, backing off hardly": replace(SETTING, config=HARDLY_BACK, world=LOW),
     "no patience": configured(goal={"progress_timeout_s": 3.0}),
     "little time": configured(goal={"timeout_s": 4.0}),
     "other rates": configured(rates={"ticks_per_decision": 7, "delay_ticks": 5}),
@@ -115,7 +122,12 @@ def wandering(observation: Observation) -> int:
     return LEFT if ahead_m < 1.0 else RIGHT if observation.filtered.pose.y_m > 0.3 else FAST
 
 
-STYLES: dict[str, Callable[[Observation], int]] = {"pushing": pushing, "wandering": wandering}
+def curving(observation: Observation) -> int:
+    """Straight on, then along an arc, whatever stands there."""
+    return FAST if observation.filtered.pose.x_m < 0.5 else LEFT
+
+
+STYLES: dict[str, Callable[[Observation], int]] = {"pushing": pushing, "wandering": wandering, "curving": curving}
 
 
 def differences(fast: Outcome, whole: Outcome) -> list[str]:
@@ -141,11 +153,13 @@ PUSHED = (
     "what no camera sees",
     "what no camera sees, delay on the wire",
     "what no camera sees, by a scan every third tick",
+    "what no camera sees, backing off hardly",
     "blocked sooner",
     "blocked at once",
     "wheels beyond belief",
 )
 DRIVES = [(name, "wandering") for name in SETTINGS] + [(name, "pushing") for name in PUSHED]
+DRIVES += [(name, "curving") for name in SETTINGS if name.startswith("what no camera sees")]
 
 
 @pytest.mark.parametrize(("name", "style"), DRIVES)

@@ -22,6 +22,7 @@ WANTS = Situation(
     suspended=False, obstacle=None, wanted=Twist(0.6, 0.0), measured=STOP, travelled_m=0.0, rear_free_m=inf
 )
 IDLE = replace(WANTS, wanted=STOP)
+ARC = Twist(0.6, 1.0)
 NEEDED_M = SECTION.rear_clearance_m + way_m(SECTION)
 
 Log = list[tuple[float, Event]]
@@ -81,6 +82,16 @@ BLOCKED = [
     ("notified, wants nothing", {"wanted": STOP, "obstacle": True}, True),
     ("notified, no wish", {"wanted": None, "obstacle": True}, True),
     ("notified, moves", {"obstacle": True, "measured": Twist(0.3, 0.0)}, False),
+    ("notified, wants an arc, turns", {"obstacle": True, "wanted": ARC, "measured": Twist(0.0, 1.0)}, True),
+    ("wants an arc, turns", {"wanted": ARC, "measured": Twist(0.0, 1.0)}, False),
+    ("notice withdrawn, an arc, turns", {"obstacle": False, "wanted": ARC, "measured": Twist(0.0, 1.0)}, False),
+    ("notified, wants an arc, rolls back", {"obstacle": True, "wanted": ARC, "measured": Twist(-0.021, 1.0)}, False),
+    (
+        "notified, wants to turn, turns",
+        {"obstacle": True, "wanted": Twist(0.0, 1.0), "measured": Twist(0.0, 1.0)},
+        False,
+    ),
+    ("notified, no wish, turns", {"obstacle": True, "wanted": None, "measured": Twist(0.0, 1.0)}, False),
     ("notice withdrawn", {"wanted": STOP, "obstacle": False}, False),
 ]
 

@@ -12,6 +12,7 @@ from onboard.messages import STOP, Twist
 from onboard.recovery import (
     DISTANCE_SLACK,
     REAR_NOISE_M,
+    ROLLS_ON_S,
     Backing,
     Event,
     RecoveryState,
@@ -252,7 +253,8 @@ def test_r15_once_that_notice_is_off_it_may_back_again(word: bool | None) -> Non
     state, _, _ = advance(UNDER_WAY, replace(WANTS, obstacle=True), SECTION, seconds(0.5))
     state, _, _ = advance(state, replace(WANTS, obstacle=word), SECTION, seconds(0.6))
     assert not state.backed_into
-    state = replace(state, blocked_ns=seconds(0.6))
+    state, _, _ = advance(state, replace(WANTS, wanted=STOP), SECTION, seconds(1.1))
+    state = replace(state, blocked_ns=seconds(1.1))
     _, override, event = advance(state, replace(WANTS, obstacle=True), SECTION, seconds(9.0))
     assert (override, event) == (BACK, Event.BEGAN)
 
@@ -270,3 +272,66 @@ def test_r15_it_is_remembered_for_as_long_as_the_notice_is_on(changes: dict[str,
 def test_r15_r3_in_the_tick_in_which_the_try_is_over_it_is_heeded_as_well() -> None:
     state, override, event = advance(UNDER_WAY, replace(WANTS, obstacle=True), SECTION, seconds(2.0))
     assert (override, event, state.backed_into) == (None, Event.CUT_SHORT, True)
+
+
+ROLLS = round(ROLLS_ON_S * NS_PER_S)
+#   how the try ends in that very tick    what else is so               when [s]
+ENDS = [
+    ("an operator, say",                  {"suspended": True},          0.5),
+    ("its time",                          {},                           2.0),
+    ("its distance",                      {"travelled_m": 99.0},        0.5),
+    ("something else behind",             {"rear_free_m": 0.0},         0.5),
+    ("time that goes back",               {},                          -3.0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("how", "changes", "when_s"), ENDS, ids=[row[0] for row in ENDS])
+def test_r15_in_the_tick_in_which_something_else_ends_the_try_it_is_heeded_as_well(
+    how: str, changes: dict[str, object], when_s: float
+) -> None:
+    told = replace(WANTS, obstacle=True, **changes)  # type: ignore[arg-type]
+    state, override, event = advance(UNDER_WAY, told, SECTION, seconds(when_s))
+    assert (override, event, state.backed_into) == (None, Event.CUT_SHORT, True)
+    assert_never_backs(state, when_s)
+
+
+def test_r15_r14_in_the_tick_of_a_new_goal_it_is_heeded_as_well_however_late_that_tick_is() -> None:
+    state, _, _ = advance(renewed(UNDER_WAY), replace(WANTS, obstacle=True), SECTION, seconds(5.0))
+    assert state.backed_into
+    assert_never_backs(state, 5.0)
+
+
+#   the last tick, after the end of the try [ns]     backed into?
+AFTERWARDS = [(0, True), (ROLLS - 1, True), (ROLLS, False), (4 * ROLLS, False)]
+
+
+@pytest.mark.parametrize(("last_ns", "backed_into"), AFTERWARDS)
+def test_r15_what_comes_just_after_the_try_is_behind_as_well(last_ns: int, backed_into: bool) -> None:
+    state = replace(BLOCKED, now_ns=T_NS + last_ns, ended_ns=T_NS)
+    state, _, _ = advance(state, replace(WANTS, obstacle=True), SECTION, T_NS + last_ns + NS_PER_S // 30)
+    assert state.backed_into is backed_into
+
+
+def test_r15_a_notice_that_was_on_before_the_try_is_not_behind() -> None:
+    before = replace(UNDER_WAY, noticed=True)
+    state, override, event = advance(before, replace(WANTS, obstacle=True), SECTION, seconds(0.5))
+    assert (override, event, state.backed_into) == (BACK, None, False)
+    state, _, _ = advance(replace(before, backing=None, ended_ns=T_NS), replace(WANTS, obstacle=True), SECTION, T_NS)
+    assert not state.backed_into
+
+
+def test_r15_a_notice_that_is_off_for_a_tick_forbids_on() -> None:
+    state, _, event = advance(UNDER_WAY, replace(WANTS, obstacle=True), SECTION, seconds(0.5))
+    assert event is Event.CUT_SHORT
+    state, _, _ = advance(state, replace(WANTS, obstacle=False), SECTION, seconds(0.6))
+    state, _, _ = advance(state, replace(WANTS, obstacle=True), SECTION, seconds(0.7))
+    assert state.backed_into
+    assert_never_backs(state, 0.7)
+
+
+def assert_never_backs(state: RecoveryState, from_s: float) -> None:
+    """Say so for as long as the notice stays on."""
+    for number in range(1, 400):
+        state, override, _ = advance(state, replace(WANTS, obstacle=True), SECTION, seconds(from_s + 0.1 * number))
+        assert override in (None, STOP)
+    assert state.gave_up

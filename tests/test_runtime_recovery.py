@@ -97,6 +97,58 @@ def test_r15_what_it_backs_into_ends_the_try_and_forbids_the_next() -> None:
     assert ticks[-1].state.startswith("stopped: blocked")
 
 
+def operated(bench: Bench) -> None:
+    bench.operate(STOP)
+    bench.obstacle = True
+
+
+def asked_again(bench: Bench) -> None:
+    bench.ask(20.0, 3.0)
+    bench.obstacle = True
+
+
+def after_the_end(bench: Bench) -> None:
+    while bench.tick().recovery:
+        pass
+    bench.tick()
+    bench.obstacle = True
+
+
+def off_for_a_tick(bench: Bench) -> None:
+    bench.obstacle = True
+    bench.tick()
+    bench.obstacle = False
+    bench.tick()
+    bench.obstacle = True
+
+
+@pytest.mark.parametrize("happens", [operated, asked_again, after_the_end, off_for_a_tick])
+def test_r15_whatever_else_ends_the_try_what_it_backed_into_is_not_backed_into_again(
+    happens: Callable[[Bench], None],
+) -> None:
+    bench = Bench(Puppet(FORWARD)).driving(x_m=30.0)
+    bench.stuck = True
+    while not bench.tick().recovery:
+        pass
+    bench.stuck = False
+    bench.tick(10)
+    happens(bench)
+    bench.stuck = True
+    ticks = bench.seconds(30.0)
+    assert backing(ticks) == []
+    assert ticks[-1].state.startswith("stopped: blocked")
+
+
+@pytest.mark.parametrize("arc", [Twist(0.6, 1.0), Twist(0.3, -3.0)])
+def test_r1_r23_of_an_arc_into_what_is_told_only_the_turn_is_left_and_it_backs_off(arc: Twist) -> None:
+    bench = Bench(Puppet(ACTIONS.index(arc))).driving(x_m=30.0)
+    bench.obstacle = True
+    ticks = bench.seconds(40.0)
+    assert set(commands(ticks)) == {Twist(0.0, arc.w_radps), BACK, STOP}
+    assert len([tick for tick in ticks if "recovery what=began" in tick.events]) == 3
+    assert ticks[-1].state == "stopped: blocked: 3 recoveries in 60 s failed"
+
+
 def test_nothing_is_decided_while_it_backs_off() -> None:
     policy = Puppet(FORWARD)
     bench = Bench(policy).driving()

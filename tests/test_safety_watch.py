@@ -71,9 +71,8 @@ def _goes_on(twist: Twist) -> Patches:
 
 
 def _not_told() -> Patches:
-    """Return a patch by which a try under way does not hear what is told."""
-    whole = recovery._back
-    return [(recovery, "_back", lambda state, one, at, *given: whole(state, one, replace(at, obstacle=None), *given))]
+    """Return a patch by which the recovery does not heed that something is told while it backs."""
+    return [(recovery, "_noticing", lambda state, _: state)]
 
 
 def _forgets_behind() -> Patches:

@@ -1,5 +1,5 @@
 """What must hold in every tick, whatever is wrong: finite, within the limits, and zero soon after what must stop it.
-While an obstacle is told: nothing forward, and no backing on from where it began to be told while backing.
+While an obstacle is told: nothing forward, and no backing where it began to be told while backing or just after it.
 
 It is told what came in and what went out and knows nothing of how the runtime decides: rules stated once more, not
 called. Zero is due within `GRACE_TICKS` of what must stop the robot; where that is the age of something, of the moment
@@ -23,6 +23,8 @@ GRACE_TICKS = 2
 ROUNDING = 1e-9
 MOST_RAMP_S = 0.1
 """After a pause a ramp goes on, it does not leap (`limits.RAMP_S`)."""
+ROLLS_ON_NS = NS_PER_S // 2
+"""What begins to be told so soon after backing is behind (`recovery.ROLLS_ON_S`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,7 @@ class Monitor:
         self._e_stopped = self._pressed = self._engine_lost = self._wheels_mad = False
         self._misses = 0
         self._told = self._backed = self._backed_into = False
+        self._backed_ns: int | None = None
         self._overdue: dict[str, int] = {}
 
     def watch(self, step: Step) -> list[Violation]:
@@ -91,10 +94,18 @@ class Monitor:
         allowed_mps = self._config.limits.creep_mps if self._operated(step) else 0.0
         if told and v > allowed_mps + ROUNDING:
             yield "obstacle", f"forward at {v:.3f} m/s while one is told"
-        self._backed_into = told and (self._backed_into or (self._backed and not self._told))
+        begins = told and not self._told
+        self._backed_into = told and (self._backed_into or (begins and self._rolls_back(step)))
         if self._backed_into and step.backing and v < 0.0:
             yield "backed into", "it backs off although it has backed into something"
         self._told, self._backed = told, step.backing
+        self._backed_ns = step.now_ns if step.backing else self._backed_ns
+
+    def _rolls_back(self, step: Step) -> bool:
+        """Return whether it backed off in the last tick, or did so a moment ago."""
+        if self._backed or self._backed_ns is None:
+            return self._backed
+        return 0 <= step.now_ns - self._backed_ns < ROLLS_ON_NS
 
     def _operated(self, step: Step) -> bool:
         """Return whether an operator drives."""
