@@ -41,18 +41,9 @@ def without_images(state: RobotState) -> RobotState:
 def decode(text: str) -> RobotState:
     """Return the state in a text by `encode`. Raises InputError for any other text."""
     try:
-        return _CONVERTER.structure(_of_today(json.loads(text)), RobotState)
+        return _CONVERTER.structure(json.loads(text), RobotState)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, BaseValidationError) as error:
         raise InputError(f"not the state of a robot: {str(error).splitlines()[0]}") from error
-
-
-def _of_today(table: Any) -> Any:
-    """Return a state as it is written today: a try once kept itself whether a notice was on (`recovery.Backing`)."""
-    recovery = table.get("recovery")
-    backing = recovery.get("backing") if isinstance(recovery, dict) else None
-    if isinstance(backing, dict) and "noticed" in backing:
-        recovery["noticed"] = backing.pop("noticed")
-    return table
 
 
 def _without_images(memory: ScanMemory) -> ScanMemory:

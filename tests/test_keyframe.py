@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ from runtime_bench import LEFT, Bench, Puppet
 from onboard.errors import InputError
 from onboard.keyframe import decode, encode
 from onboard.messages import Pose
-from onboard.recovery import Backing, RecoveryState
 from onboard.robot import RobotState
 
 
@@ -40,14 +38,6 @@ def test_the_same_state_comes_back() -> None:
 
 def test_a_state_of_nothing_comes_back() -> None:
     assert encode(decode(encode(RobotState()))) == encode(RobotState())
-
-
-@pytest.mark.parametrize("noticed", [True, False])
-def test_a_state_of_a_try_that_kept_itself_whether_a_notice_was_on_is_read(noticed: bool) -> None:
-    state = replace(RobotState(), recovery=RecoveryState(now_ns=9, backing=Backing(7, 1.5), noticed=noticed))
-    table = json.loads(encode(state))
-    table["recovery"]["backing"]["noticed"] = table["recovery"].pop("noticed")
-    assert encode(decode(json.dumps(table))) == encode(state)
 
 
 def without_mission(table: dict[str, object]) -> None:
