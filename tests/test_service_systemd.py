@@ -160,12 +160,11 @@ ExecStart=/bin/sh -c 'date +%%s%%N > /run/asleep'
 
 def test_the_computer_sleeps_when_a_robot_that_drove_has_been_sent_zero(robot: Robot) -> None:
     robot.start()
-    service = robot.service
+    service, began = robot.service, wall_ns()
     service.write("/run/units/systemd-suspend.service", SLEEP)
     for name in ("sleep.target", "suspend.target"):
         service.write(f"/run/units/{name}", Path(f"/usr/lib/systemd/system/{name}").read_text())
     service.run("systemctl", "daemon-reload")
-    began = wall_ns()
     service.run("systemctl", "start", "suspend.target")
     asleep_ns = int(service.run("cat", "/run/asleep"))
     runtime, halt = by_writer(robot.base.since(began))
