@@ -100,9 +100,10 @@ def test_a_time_in_a_table_goes_there(opened):
 
 
 def test_dragging_zooms_every_chart_and_zero_shows_all_again(opened):
-    page = opened.page
-    page.evaluate("scrollTo(0, 0)")
-    box = page.locator("#chart-v .u-over").bounding_box()
+    page, chart = opened.page, opened.page.locator("#chart-v .u-over")
+    chart.evaluate("(one) => one.scrollIntoView({ block: 'center' })")
+    page.evaluate("() => new Promise((shown) => requestAnimationFrame(() => requestAnimationFrame(shown)))")
+    box = chart.bounding_box()
     page.mouse.move(box["x"] + 0.25 * box["width"], box["y"] + 20)
     page.mouse.down()
     page.mouse.move(box["x"] + 0.75 * box["width"], box["y"] + 20, steps=4)
