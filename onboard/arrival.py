@@ -14,7 +14,6 @@ import structlog
 
 from onboard.config import Config, DdsSection, OdometrySection
 from onboard.drivers.dds_domain import not_usable
-from onboard.drivers.hosts import PATIENCE_S as RESOLVER_S
 from onboard.drivers.hosts import Hosts, nobody_knows
 from onboard.errors import DriverError
 from onboard.service import Notifier
@@ -30,12 +29,12 @@ ANSWER_S = 1.0
 """For so long each look waits for the resolver."""
 
 
-def network_to_come(section: DdsSection, hosts: Hosts | None = None, answer_s: float = RESOLVER_S) -> list[str]:
+def network_to_come(section: DdsSection, hosts: Hosts) -> list[str]:
     """Return a line for the interface that is not usable yet and for each host that nobody knows yet.
 
-    hosts: who is asked, for `answer_s` each. Raises ConfigError for what is no host's name and will never be one.
+    hosts: who is asked, for ANSWER_S each. Raises ConfigError for what is no host's name and will never be one.
     """
-    unknown = (hosts or Hosts()).unknown(section.peers, answer_s)
+    unknown = hosts.unknown(section.peers, ANSWER_S)
     return [line for line in (not_usable(section.interface), *map(nobody_knows, unknown)) if line]
 
 
@@ -59,7 +58,7 @@ def await_machine(
     """
     told: list[str] = []
     began_s, hosts = now_s(), Hosts()
-    while missing := network_to_come(config.dds, hosts, ANSWER_S) + base_to_come(config.odometry):
+    while missing := network_to_come(config.dds, hosts) + base_to_come(config.odometry):
         if now_s() - began_s >= PATIENCE_S:
             raise DriverError(f"{'; '.join(missing)} (waited for {PATIENCE_S:g} s)")
         if missing != told:

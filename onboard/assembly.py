@@ -14,7 +14,7 @@ import numpy as np
 import structlog
 
 from onboard import scan
-from onboard.arrival import await_machine, base_to_come, network_to_come
+from onboard.arrival import await_machine, base_to_come
 from onboard.config import CamerasSection, Config
 from onboard.counters import Counters
 from onboard.description import build_rigs, check_reach, robot_of, scan_topics, session_of, zones_of
@@ -85,7 +85,7 @@ def check_machine(config: Config) -> list[str]:
     Opens the domain for this process, as the run does, and says nothing on it. Raises OnboardError with one line.
     """
     _check_equipment(config)
-    _open_network(config)
+    hold_domain(domain_id(config.dds), config.dds)
     return base_to_come(config.odometry)
 
 
@@ -99,14 +99,6 @@ def _check_equipment(config: Config) -> None:
         raise MissingExtraError("pyserial", "serial")
     if config.record.enabled:
         check_usable(config.record.directory)
-
-
-def _open_network(config: Config) -> None:
-    """Open the domain. Raises DriverError that names an interface or a host which is not there, or what else fails."""
-    missing = network_to_come(config.dds)
-    if missing:
-        raise DriverError(missing[0])
-    hold_domain(domain_id(config.dds), config.dds)
 
 
 def run_robot(config: Config, seconds: float | None, terminal: Terminal | None) -> dict[str, Any]:
@@ -124,7 +116,7 @@ def run_robot(config: Config, seconds: float | None, terminal: Terminal | None) 
         _check_equipment(config)
         if notifier.managed:
             await_machine(config, notifier)
-        _open_network(config)
+        hold_domain(domain_id(config.dds), config.dds)
         notifier.say(f"STATUS=preparing {config.policy.model}")
         note_driven(config)
         wire = held.enter_context(contextlib.closing(Wire(config.dds)))

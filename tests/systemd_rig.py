@@ -25,6 +25,9 @@ from waiting import until
 
 ROOT = Path(__file__).parents[1]
 UNITS = ROOT / "systemd"
+SYSTEM = Path("/usr/lib/systemd/system")
+"""systemd's own units."""
+SLEEP_TARGETS = ("sleep.target", "suspend.target")
 SYSTEMD = Path("/lib/systemd/systemd")
 TOOLS = ("unshare", "setpriv", "nsenter", "pivot_root", "systemctl", "journalctl")
 ANSWER_S = 60.0
@@ -305,3 +308,13 @@ def _cgroup2() -> Path | None:
 def _write(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
+
+
+def sleeping(command: str) -> dict[str, str]:
+    """Return the files of a sleep that runs a shell's command in the place of what would put this computer to sleep."""
+    service = (
+        "[Unit]\nDefaultDependencies=no\nRequires=sleep.target\nAfter=sleep.target\n\n"
+        f"[Service]\nType=oneshot\nExecStart=/bin/sh -c '{command}'\n"
+    )
+    targets = {f"run/units/{name}": (SYSTEM / name).read_text() for name in SLEEP_TARGETS}
+    return {"run/units/systemd-suspend.service": service, **targets}

@@ -16,6 +16,7 @@ from structlog.testing import capture_logs
 from onboard.arrival import LOOK_EVERY_S, PATIENCE_S, await_machine, base_to_come, network_to_come
 from onboard.config import Config, DdsSection, OdometrySection
 from onboard.drivers.dds_domain import not_usable
+from onboard.drivers.hosts import Hosts
 from onboard.errors import ConfigError, DriverError
 from onboard.service import NOTIFY_SOCKET, Notifier
 
@@ -119,7 +120,7 @@ def test_starts_that_only_wait_are_never_too_many_and_leave_the_time_that_a_star
 
 def test_a_base_over_dds_needs_no_port() -> None:
     assert base_to_come(OdometrySection(input="dds", serial_port="/dev/no-base")) == []
-    assert network_to_come(DdsSection()) == []
+    assert network_to_come(DdsSection(), Hosts()) == []
     assert not_usable("lo") == ""
 
 

@@ -63,6 +63,11 @@ def test_a_resolver_that_does_not_answer_is_asked_once_and_its_late_answer_is_ta
     assert (hosts.address("base", LONG_S), silent.asked) == ("192.0.2.7", 1)
 
 
+def test_an_address_needs_no_resolver(silent: Resolver) -> None:
+    assert Hosts().address("192.0.2.8", SOON_S) == "192.0.2.8"
+    assert silent.asked == 0
+
+
 def test_a_signal_ends_the_question_at_once(silent: Resolver) -> None:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt

@@ -7,32 +7,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from systemd_rig import PYTHON, UNITS, Machine, machine, missing
+from systemd_rig import PYTHON, SYSTEM, UNITS, Machine, machine, missing, sleeping
 from test_service_reload import UNIT, idle
 from waiting import until
 
-SYSTEM = Path("/usr/lib/systemd/system")
-TARGETS = ("sleep.target", "suspend.target")
 ZERO_SENT, AT_SLEEP, PROBED = "zero-sent", "/run/at-sleep", "/run/probed"
 DROP_IN = f"""\
 [Service]
 ExecStartPre=+/bin/sh -c 'cp -r {PROBED} {PROBED}-at-start'
 ExecStopPost=/bin/sh -c 'sleep 1; touch %S/onboard/{ZERO_SENT}'
 """
-SUSPEND = f"""\
-[Unit]
-DefaultDependencies=no
-Requires=sleep.target
-After=sleep.target
-
-[Service]
-Type=oneshot
-ExecStart=/bin/sh -c '(systemctl show --value --property=ActiveState {UNIT}; ls /var/lib/onboard) > {AT_SLEEP}'
-"""
-"""Of the same place in the order as systemd's own, which would put this computer to sleep."""
 PROBE = f"""\
 [Unit]
 DefaultDependencies=no
@@ -44,7 +30,6 @@ ExecStart=/bin/sh -c 'sleep 0.5; mkdir -p {PROBED}; touch {PROBED}/%i'
 FILES = {
     f"run/units/{UNIT}": idle(),
     f"run/units/{UNIT}.d/test.conf": DROP_IN,
-    "run/units/systemd-suspend.service": SUSPEND,
     "run/units/modprobe@.service": PROBE,
 }
 #   kind of device    module that brings it; "" where it is part of the kernel, or of what NVIDIA loads at boot
@@ -73,8 +58,8 @@ NEEDS_SYSTEMD = pytest.mark.skipif(bool(missing()), reason=f"no systemd of our o
 
 @pytest.fixture(scope="module")
 def box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
-    targets = {f"run/units/{name}": (SYSTEM / name).read_text() for name in TARGETS}
-    with machine(tmp_path_factory.mktemp("systemd"), {**FILES, **targets}, "around") as there:
+    sleep = sleeping(f"(systemctl show --value --property=ActiveState {UNIT}; ls /var/lib/onboard) > {AT_SLEEP}")
+    with machine(tmp_path_factory.mktemp("systemd"), {**FILES, **sleep}, "around") as there:
         yield there
 
 

@@ -17,7 +17,7 @@ import pytest
 from loopback import free_domain
 from processes import toml
 from service_base import SCAN_TOPIC, Base, Heard
-from systemd_rig import START_S, UNITS, Machine, machine, missing
+from systemd_rig import START_S, UNITS, Machine, machine, missing, sleeping
 from waiting import until
 
 from onboard.config import DdsSection
@@ -145,25 +145,11 @@ def test_a_stop_while_driving_is_zero_within_two_ticks(robot: Robot) -> None:
     assert ended["ONBOARD_RESULT"] == "success"
 
 
-SLEEP = """\
-[Unit]
-DefaultDependencies=no
-Requires=sleep.target
-After=sleep.target
-
-[Service]
-Type=oneshot
-ExecStart=/bin/sh -c 'date +%%s%%N > /run/asleep'
-"""
-"""In the place of systemd's own systemd-suspend.service, which would put this computer to sleep."""
-
-
 def test_the_computer_sleeps_when_a_robot_that_drove_has_been_sent_zero(robot: Robot) -> None:
     robot.start()
     service, began = robot.service, wall_ns()
-    service.write("/run/units/systemd-suspend.service", SLEEP)
-    for name in ("sleep.target", "suspend.target"):
-        service.write(f"/run/units/{name}", Path(f"/usr/lib/systemd/system/{name}").read_text())
+    for path, text in sleeping("date +%%s%%N > /run/asleep").items():
+        service.write(path, text)
     service.run("systemctl", "daemon-reload")
     until(lambda: any(one.twist != STOP for one in robot.base.since(began)), START_S)
     service.run("systemctl", "start", "suspend.target")

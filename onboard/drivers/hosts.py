@@ -9,6 +9,7 @@ import socket
 from collections.abc import Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NoAnswerYet
+from ipaddress import AddressValueError, IPv4Address
 from threading import Thread
 
 from onboard.errors import ConfigError
@@ -28,8 +29,11 @@ class Hosts:
     def address(self, host: str, patience_s: float = PATIENCE_S) -> str:
         """Return a host's IPv4 address, "" for one that nobody knows or of which nobody has told within `patience_s`.
 
-        Raises ConfigError for what is no host's name and will never be one.
+        An address is its own answer, and needs no resolver. Raises ConfigError for what is no host's name and will
+        never be one.
         """
+        if _is_address(host):
+            return host
         answer = self._asked.pop(host, None) or _asked(host)
         try:
             return answer.result(patience_s)
@@ -50,6 +54,14 @@ def is_host(peer: str) -> bool:
 def nobody_knows(peer: str) -> str:
     """Return the line about a peer whose host is not known."""
     return f"dds.peers: {peer!r} is no host that this machine knows"
+
+
+def _is_address(host: str) -> bool:
+    try:
+        IPv4Address(host)
+    except AddressValueError:
+        return False
+    return True
 
 
 def _asked(host: str) -> Future[str]:
