@@ -74,6 +74,13 @@ def test_too_few_samples_say_nothing() -> None:
 LEAKED = 32 * 1024
 
 
+def new_pages(size: int) -> mmap:
+    """Return so many bytes in use, of the system's: an allocator has old ones left from other tests."""
+    pages = mmap(-1, size)
+    pages.write(bytes([1]) * size)
+    return pages
+
+
 class Leak:
     """A listener that keeps something of every tick. what: "objects", "memory", or "files"."""
 
@@ -87,9 +94,7 @@ class Leak:
         if self._what == "objects":
             self.kept += [[record.slot.number] for _ in range(4)]
         elif self._what == "memory_mib":
-            pages = mmap(-1, LEAKED)  # new pages of the system's: an allocator has old ones left from other tests
-            pages.write(bytes([1]) * LEAKED)
-            self.kept.append(pages)
+            self.kept.append(new_pages(LEAKED))
         elif self._ticks % 300 == 0:
             self.kept.append((self._folder / "leak").open("w"))
 
@@ -116,10 +121,8 @@ def test_without_a_leak_files_threads_and_tasks_stay_the_same(tmp_path: Path, mo
 def test_a_sample_is_of_this_process() -> None:
     async def two() -> tuple[Sample, Sample]:
         before = take_sample(0.0)
-        held = bytearray(b"x" * 64 * MIB)
-        after = take_sample(1.0)
-        assert held
-        return before, after
+        with new_pages(64 * MIB):
+            return before, take_sample(1.0)
 
     before, after = asyncio.run(two())
     assert 60.0 < after.memory_mib - before.memory_mib < 80.0
