@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from engines.half import MIN_AGREEMENT, Agreement, compare_policies, halve
 from engines.model_files import staged
 from engines.network import PAPER_VARIANT, PolicyNetwork, Variant, Widths, untrained
-from engines.policy_file import DELAY_TICKS, MEMORY_RESET_S, PolicyFile
+from engines.policy_file import CONTROL_HZ, DECISION_HZ, DELAY_TICKS, MANIFEST_FIELDS, MEMORY_RESET_S, PolicyFile
 from onboard import __version__
 from onboard.config import RatesSection
 from onboard.contract import CONTRACT_VERSION, INPUTS, OUTPUTS, TensorType
@@ -146,13 +146,16 @@ def _inline_shared_weights(proto: onnx.ModelProto) -> None:
 def manifest_of(
     network: PolicyNetwork, sha256: str, policy: str, extra: Mapping[str, Any], weights: Weights = "float32"
 ) -> Manifest:
-    """Return the manifest of an exported network, trained at the default rates and normalisation.
+    """Return the manifest of an exported network, trained with the default normalisation.
 
-    extra: what it says of the weights; `training_delay_ticks` and `memory_reset_s` in it become the manifest's own
+    extra: what it says of the weights; `MANIFEST_FIELDS` in it become the manifest's own, rates that it does not state
+           are the default ones
     Raises InputError in one line for values that a manifest does not allow.
     """
     rates = RatesSection()
-    said = {DELAY_TICKS: rates.delay_ticks, MEMORY_RESET_S: None, **extra}
+    decision_hz = rates.control_hz / rates.ticks_per_decision
+    usual = {DELAY_TICKS: rates.delay_ticks, CONTROL_HZ: rates.control_hz, DECISION_HZ: decision_hz}
+    said = {**usual, MEMORY_RESET_S: None, **extra}
     types = tensor_types(network)
 
     def entries(names: tuple[str, ...]) -> tuple[TensorEntry, ...]:
@@ -166,11 +169,8 @@ def manifest_of(
             policy=policy,
             inputs=entries(network.inputs),
             outputs=entries(OUTPUT_NAMES),
-            training_delay_ticks=said.pop(DELAY_TICKS),
-            control_hz=rates.control_hz,
-            decision_hz=rates.control_hz / rates.ticks_per_decision,
+            **{name: said.pop(name) for name in MANIFEST_FIELDS},
             memory_shape=network.memory_shape,
-            memory_reset_s=said.pop(MEMORY_RESET_S),
             weights=weights,
             half_precision_nodes=HALF_PRECISION_NODES if network.variant.rgb else (),
             extra={**said, **network_says},
@@ -182,7 +182,7 @@ def manifest_of(
 def told_by(trained: PolicyFile) -> dict[str, Any]:
     """Return what the manifest says of trained weights (`export`, `extra`)."""
     meta = dict(trained.meta)
-    own = {name: meta.pop(name) for name in (DELAY_TICKS, MEMORY_RESET_S) if name in meta}
+    own = {name: meta.pop(name) for name in MANIFEST_FIELDS if name in meta}
     return {"origin": trained.origin, "training": meta, **own}
 
 

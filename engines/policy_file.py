@@ -1,7 +1,7 @@
 """Trained weights as an export or another training begins with them: the trainer's file, or a plain state dict.
 
 The trainer's (`engines/train/checkpoint.py`, `save_policy`) says what network it is, and in `meta` how it was trained;
-`DELAY_TICKS` and `MEMORY_RESET_S` there go into the manifest's own fields.
+what of `MANIFEST_FIELDS` it states there goes into the manifest's own fields.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from onboard.errors import InputError
 from onboard.manifest import sha256_of
 
 DELAY_TICKS, MEMORY_RESET_S = "training_delay_ticks", "memory_reset_s"
+CONTROL_HZ, DECISION_HZ = "control_hz", "decision_hz"
+MANIFEST_FIELDS = (DELAY_TICKS, CONTROL_HZ, DECISION_HZ, MEMORY_RESET_S)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from engines import export as exporting
 from engines.__main__ import main as engines_main
 from engines.export import HALF_PRECISION_NODES, OPSET, TorchEngine
 from engines.network import PAPER, PAPER_VARIANT, TINY, Variant, untrained
-from engines.policy_file import DELAY_TICKS, MEMORY_RESET_S
+from engines.policy_file import CONTROL_HZ, DECISION_HZ, DELAY_TICKS, MEMORY_RESET_S
 from engines.train.checkpoint import save_policy
 from onboard.contract import INPUTS, OUTPUTS
 from onboard.drivers.onnx_engine import OnnxEngine
@@ -157,6 +157,20 @@ def test_the_trainers_file_is_exported_with_the_inputs_that_it_has(tmp_path, mon
     policy.close()
 
 
+@pytest.mark.parametrize(
+    ("meta", "rates"),
+    [({DELAY_TICKS: 12, CONTROL_HZ: 60.0, DECISION_HZ: 4.0}, (12, 60.0, 4.0)), ({}, (3, 30.0, 3.0))],
+    ids=["stated", "of an older file"],
+)
+def test_the_manifest_states_the_rates_of_the_training(tmp_path, meta, rates):
+    save_policy(tmp_path / "a.pt", untrained(9, TINY, BARE), meta)
+    done = run("export", "--out", tmp_path / "a.onnx", "--checkpoint", tmp_path / "a.pt")
+    assert done.exit_code == 0, done.output
+    manifest = load_manifest(tmp_path / "a.onnx")
+    assert (manifest.training_delay_ticks, manifest.control_hz, manifest.decision_hz) == rates
+    assert manifest.extra["training"] == {}
+
+
 def damaged(kind: str, path) -> None:
     """Write a checkpoint of that kind."""
     if kind == "other widths":
@@ -180,12 +194,14 @@ def damaged(kind: str, path) -> None:
         torch.save({"format": "onboard-policy", "version": 1, "widths": asdict(TINY)}, path)
     elif kind == "no time at all":
         save_policy(path, untrained(0, TINY), {MEMORY_RESET_S: 0.0})
+    elif kind == "no rate":
+        save_policy(path, untrained(0, TINY), {CONTROL_HZ: "often"})
     elif kind == "strange meta":
         save_policy(path, untrained(0, TINY), {"loss": float("nan")})
 
 
 DAMAGES = ["other widths", "no weights", "truncated", "junk", "missing", "not finite"]
-DAMAGES += ["another form", "a later version", "no state", "strange meta", "no time at all"]
+DAMAGES += ["another form", "a later version", "no state", "strange meta", "no time at all", "no rate"]
 
 
 @pytest.mark.parametrize("kind", DAMAGES)
