@@ -20,7 +20,7 @@ from engines.network import PolicyNetwork
 from engines.train import checkpoint
 from engines.train.collector import Collector, Round, plain_robot
 from engines.train.config import ImitationSection, TrainConfig, rules_of
-from engines.train.crew import crew_of, weights_of
+from engines.train.crew import Crew, crew_of, weights_of
 from engines.train.journal import Journal
 from engines.train.sequences import COMPASS, TARGETS, WEIGHT, Batch, Run, batch_of, learned_weights, trainable, unroll
 from engines.train.validation import validated
@@ -77,8 +77,8 @@ class Imitation:
         coloured = self._is_coloured(chapter)
         if coloured and not self._is_coloured(chapter - 1):
             self._begin_colour()
-        rules = rules_of(config, section.colour if coloured else 0.0)
-        crew = crew_of(Collector, rules, self._network, section.collectors, self._device)
+        colour = section.colour if coloured else 0.0
+        crew = self._crew(colour)
         known: list[Run] = []
         try:
             crew.open(seed)
@@ -91,10 +91,16 @@ class Imitation:
         finally:
             crew.close()
         self.chapter += 1
-        numbers = validated(plain_robot(rules), self._network, section.validate_drives, config.seed)
+        rules = plain_robot(rules_of(config, colour))
+        numbers = validated(rules, self._network, section.validate_drives, config.seed)
         if numbers:
             journal.note(self.chapter * section.rounds, {"chapter": float(self.chapter), **numbers}, say=True)
         self._save()
+
+    def _crew(self, colour: float) -> Crew[Round]:
+        """Return who drives a chapter; a training of other actions has collectors of its own."""
+        section, rules = self._section, rules_of(self._config, colour)
+        return crew_of(Collector, rules, self._network, section.collectors, self._device)
 
     def _is_coloured(self, chapter: int) -> bool:
         """Return whether a chapter has drives with rendered images."""
