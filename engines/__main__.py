@@ -33,6 +33,8 @@ DISAGREES = 1
 """Exit code when it did, and the two engines do not decide alike."""
 
 
+TRAINED_DRIVES = 20
+"""Drives on which half weights are compared: about 1200 decisions, of a policy that arrives."""
 UNNAMED = "paper1"
 """Name of a policy whose weights bring none."""
 
@@ -77,8 +79,13 @@ def export(
         Stored, typer.Option(help="fp16 halves the file and is refused below 99.5 % the same actions as in fp32.")
     ] = Stored.fp32,
     drives: Annotated[
-        int, typer.Option(min=0, help="Compare fp16 on the decisions of so many committed drives, not on random ones.")
-    ] = 0,
+        int | None,
+        typer.Option(
+            min=0,
+            help="Compare fp16 on the decisions of so many committed drives, 0 on random sequences; when not given, a "
+            "checkpoint on 20 drives, an untrained network on random sequences.",
+        ),
+    ] = None,
     json_target: JsonTarget = None,
 ) -> None:
     """Write the network as ONNX with its manifest. Exit 1, nothing written: ONNX Runtime decides otherwise with it."""
@@ -86,7 +93,8 @@ def export(
         if not out.parent.is_dir():
             raise InputError(f"{out}: cannot be written: there is no folder {out.parent}")
         _require_training_libraries()
-        result = _export(out, _weights(seed, checkpoint, tiny), name, MANIFEST_NAMES[weights], drives)
+        compared = (0 if checkpoint is None else TRAINED_DRIVES) if drives is None else drives
+        result = _export(out, _weights(seed, checkpoint, tiny), name, MANIFEST_NAMES[weights], compared)
     except OnboardError as error:
         raise _refused(error) from error
     _report(result, json_target)
@@ -143,9 +151,12 @@ def _export(
     from engines.network import parameter_count
 
     network, extra = told
-    recorded = recorded_drives(network, drives) if weights == "float16" and drives else []
+    judged_by = drives if weights == "float16" else 0
+    if judged_by:
+        typer.echo(f"comparing fp16 with fp32 on {judged_by} drives", err=True)
+    recorded = recorded_drives(network, judged_by, extra)
     called = name or str(extra.get("training", {}).get("policy", UNNAMED))
-    done = exporting.export(out, network, called, extra, weights=weights, recorded=recorded)
+    done = exporting.export(out, network, called, extra, weights=weights, recorded=recorded, drives=drives)
     return {
         "model": str(out),
         "megabytes": round(out.stat().st_size / 1e6, 1),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from engines.export import TorchEngine, manifest_of
 from engines.half import Listener
@@ -24,16 +26,20 @@ NO_FILE = "0" * 64
 
 
 def recorded_drives(
-    network: PolicyNetwork, drives: int, max_s: float = LONGEST_S, maps: tuple[str, ...] = TEST_MAPS
+    network: PolicyNetwork,
+    drives: int,
+    extra: Mapping[str, Any],
+    max_s: float = LONGEST_S,
+    maps: tuple[str, ...] = TEST_MAPS,
 ) -> list[list[Observation]]:
     """Return the sequences of observations of so many drives, an equal number on each map in turn.
 
+    extra: what its manifest says of the weights (`manifest_of`)
     Sequences end at goals and where the memory is reset. The same network gives the same ones. Raises InputError.
     """
     robot = load_config(DEFAULT_ROBOT / "onboard.toml")
-    listener = Listener(
-        TorchEngine(network), manifest_of(network, NO_FILE, "recorded", {}), robot.policy.memory_reset_s
-    )
+    manifest = manifest_of(network, NO_FILE, "recorded", extra)
+    listener = Listener(TorchEngine(network), manifest, robot.policy.memory_reset_s)
     for index, name in enumerate(maps):
         count = len(range(index, drives, len(maps)))
         if count:

@@ -47,6 +47,7 @@ OUTPUT_NAMES = ("logits", "value", "memory_out")
 
 HALF_PRECISION_NODES = ("/network/rgb/",)
 """Most of the work is in the ResNet, which half precision does not harm; the GRU would drift."""
+AGREEMENT = "agreement"
 HALF_SEQUENCES = 10
 """Random sequences over which half weights are compared."""
 
@@ -201,22 +202,29 @@ def export(
     *,
     weights: Weights = "float32",
     recorded: Sequence[Sequence[Observation]] = (),
+    drives: int = 0,
     steps: int = PARITY_STEPS,
 ) -> Exported:
     """Write `model` and its manifest; return how far ONNX Runtime agrees with PyTorch.
 
     extra:    how the weights came to be (`manifest_of`)
-    recorded: sequences of decisions of real drives; where there are any, half weights are judged by these alone
-    Nothing is replaced before all of it is written and checked. Raises InputError when the files cannot be written,
-    EngineError when ONNX Runtime does not take the model, DisagreementError when that decides otherwise than the
-    network: in single precision anywhere in one random sequence, in half in more than 0.5 % of the decisions.
+    recorded: sequences of decisions of so many `drives`; where there are any, half weights are judged by these alone
+    The manifest of half weights says how they were judged: `AGREEMENT` in its `extra`, with 0 drives for random
+    sequences. Nothing is replaced before all of it is written and checked. Raises InputError when the files cannot be
+    written, EngineError when ONNX Runtime does not take the model, DisagreementError when that decides otherwise than
+    the network: in single precision anywhere in one random sequence, in half in more than 0.5 % of the decisions.
     """
     content = onnx_model(network, weights).SerializeToString()
     with staged(model) as part:
         part.write_bytes(content)
         save_manifest(part, manifest_of(network, sha256_of(part), policy, extra, weights))
         manifest = load_manifest(part)
-        return Exported(manifest, *_checked(part, manifest, network, recorded, steps))
+        parity, found = _checked(part, manifest, network, recorded, steps)
+        if weights == "float16":
+            told = {**asdict(found), "drives": drives if recorded else 0}
+            manifest = manifest.model_copy(update={"extra": {**manifest.extra, AGREEMENT: told}})
+            save_manifest(part, manifest)
+        return Exported(manifest, parity, found)
 
 
 def _checked(

@@ -140,7 +140,8 @@ def test_the_trainers_file_is_exported_with_the_inputs_that_it_has(tmp_path, mon
     }
     save_policy(tmp_path / "a.pt", untrained(9, TINY, variant), meta)
     out = tmp_path / "a.onnx"
-    result = run("export", "--out", out, "--checkpoint", tmp_path / "a.pt", "--weights", weights, "--json", "-")
+    stored = ("--weights", weights, "--drives", 0)
+    result = run("export", "--out", out, "--checkpoint", tmp_path / "a.pt", *stored, "--json", "-")
     assert result.exit_code == 0, result.output
     assert "the same action in " in json.loads(result.output)["agreement"]
     manifest = load_manifest(out)

@@ -19,6 +19,8 @@ from engines.drives import recorded_drives
 from engines.export import TorchEngine, manifest_of, onnx_model
 from engines.half import HALVED_FROM, Agreement, Listener, agreement, compare_policies, halve
 from engines.network import TINY, Variant, untrained
+from engines.policy_file import MEMORY_RESET_S
+from engines.train.checkpoint import save_policy
 from onboard.contract import ACTIONS, BINS
 from onboard.drivers import onnx_weights, tensorrt_build, tensorrt_engine
 from onboard.drivers.onnx_engine import OnnxEngine
@@ -26,7 +28,7 @@ from onboard.drivers.onnx_weights import widen, widened_model
 from onboard.drivers.tensorrt_engine import TensorRtEngine
 from onboard.errors import ConfigError, DisagreementError, EngineError, InputError, MissingExtraError
 from onboard.inference import blank_observation
-from onboard.manifest import Manifest, load_manifest, manifest_path, save_manifest, sha256_of
+from onboard.manifest import Manifest, load_manifest, save_manifest, sha256_of
 from onboard.messages import Motion, Pose, Twist
 from onboard.parity import compare, random_inputs, zero_memory
 from onboard.policy import NetworkPolicy
@@ -220,12 +222,14 @@ def test_each_sequence_begins_with_a_fresh_memory(half):
 
 def test_drives_are_recorded_and_cut_where_the_memory_is_reset():
     network = untrained(3, TINY, SIGHTLESS)
-    sequences = recorded_drives(network, 2, max_s=12.0, maps=("apartment", "willow"))
+    sequences = recorded_drives(network, 2, {}, max_s=12.0, maps=("apartment", "willow"))
     lengths = [len(sequence) for sequence in sequences]
     assert len(lengths) == 4  # two drives of 12 s with a reset after 10 s
     assert all(length <= 31 for length in lengths)
     assert {observation.goal_xy_m for observation in sequences[0]} != {o.goal_xy_m for o in sequences[-1]}
-    assert recorded_drives(network, 0) == []
+    assert recorded_drives(network, 0, {}) == []
+    often = recorded_drives(network, 1, {MEMORY_RESET_S: 3.0}, max_s=12.0, maps=("apartment",))
+    assert max(len(sequence) for sequence in often) == 9  # as it was trained
 
 
 def with_noise(monkeypatch) -> None:
@@ -260,14 +264,32 @@ def test_the_command_refuses_with_one_line_and_exit_code_1(tmp_path, monkeypatch
     assert len(result.output.strip().splitlines()) == 1
 
 
-def test_the_command_judges_by_drives_where_it_is_asked(tmp_path, monkeypatch):
-    monkeypatch.setattr("engines.drives.recorded_drives", lambda network, drives: [walked(4)] * drives)
+#    trained   asked for           drives that are compared
+@pytest.mark.parametrize(
+    ("trained", "asked", "drives"),
+    [(False, ["--drives", "3"], 3), (True, [], 20), (True, ["--drives", "0"], 0), (False, [], 0)],
+)
+def test_the_command_judges_what_was_trained_by_drives_and_the_manifest_says_so(
+    tmp_path, monkeypatch, trained, asked, drives
+):
+    monkeypatch.setattr("engines.drives.recorded_drives", lambda network, drives, extra: [walked(4)] * drives)
     monkeypatch.setattr(exporting, "HALF_SEQUENCES", 1)
-    arguments = ["--tiny", "--weights", "fp16", "--drives", "3", "--json", "-"]
-    result = CliRunner().invoke(engines_main, ["export", "--out", str(tmp_path / "a.onnx"), *arguments])
+    out, arguments = tmp_path / "a.onnx", ["--tiny", "--weights", "fp16", "--json", "-", *asked]
+    if trained:
+        save_policy(tmp_path / "a.pt", untrained(3, TINY, SIGHTLESS), {})
+        arguments += ["--checkpoint", str(tmp_path / "a.pt")]
+    result = CliRunner().invoke(engines_main, ["export", "--out", str(out), *arguments])
     assert result.exit_code == 0, result.output
-    assert json.loads(result.output)["agreement"] == "the same action in 12 of 12 decisions (100.00%) of 3 drives"
-    assert manifest_path(tmp_path / "a.onnx").exists()
+    count, told = (4 * drives, f"{drives} drives") if drives else (30, "random sequences")
+    said = f"the same action in {count} of {count} decisions (100.00%) of {told}"
+    assert json.loads(result.stdout)["agreement"] == said
+    found = {"decisions": count, "same_action": count, "drives": drives}
+    assert load_manifest(out).extra["agreement"] == found
+
+
+def test_the_manifest_of_single_weights_says_nothing_of_agreement(tmp_path):
+    exporting.export(tmp_path / "a.onnx", untrained(3, TINY, SIGHTLESS), "a", {}, steps=1)
+    assert "agreement" not in load_manifest(tmp_path / "a.onnx").extra
 
 
 @pytest.mark.long
