@@ -115,7 +115,7 @@ def test_only_some_and_the_table_alone(made):
 def test_a_table_without_results_has_no_figures(made, tmp_path):
     shown = run("--out", tmp_path / "none", "--agents", made / "agents.toml", "--show")
     assert shown.exit_code == 0
-    assert "| `plain` | paper (and its own domain) | - | - | - | - | 97.4 / 82.2 / 51 | - | - |" in shown.stdout
+    assert "| `plain` | paper (and its own domain) | 3 | - | - | - | - | 97.4 / 82.2 / 51 | - | - |" in shown.stdout
     assert "no episodes" in shown.stdout
 
 
@@ -136,6 +136,10 @@ WRONG = [
     ('[agents.x]\nwhat = "x"\nconditions = ["none"]\n', "x: conditions: there is no none in hil/conditions.toml"),
     ('[agents.x]\nwhat = "x"\nchanges = { "network.sizes" = 1 }\n', "x: .*network.sizes"),
     ('[agents.x]\nwhat = "x"\nkind = "walking"\n', "agents.x.kind"),
+    (
+        '[agents.x]\nwhat = "x"\nchanges = { "domain.no_localization" = 1.0, "driving.memory_reset_s" = "never" }\n',
+        "x: no condition is its own domain, with neither fixes nor resets of the memory",
+    ),
 ]
 
 
@@ -163,7 +167,11 @@ def test_the_shipped_table_covers_the_papers_comparisons():
     assert agents["static_goal_no_auxiliary"].config.network.variant.auxiliary is False
     assert {agents[name].config.network.goal_from for name in ("static_goal", "static_goal_no_auxiliary")} == {"start"}
     assert agents["goal_loc"].config.network.goal_from == "loc"
-    assert not agents["no_localization"].config.network.loc
+    blind = agents["no_localization"]
+    assert not blind.config.network.loc
+    assert (blind.config.domain.no_localization, blind.own_condition) == (1.0, "no_localization")
+    assert blind.conditions == ("no_localization", "no_localization_drift_0", "paper")
+    assert blind.own_robot() is None
     assert not agents["colour_only"].config.network.scan
     quarter = {(agents[name].config.driving, agents[name].config.imitation.rounds) for name in ("scan_only",)}
     assert all((agents[n].config.driving, agents[n].config.imitation.rounds) in quarter
@@ -173,7 +181,7 @@ def test_the_shipped_table_covers_the_papers_comparisons():
 
 
 #    agent               ticks from an observation to what the base follows
-DELAYS = [("reference", 3), ("delay_0", 1), ("delay_10", 10)]
+DELAYS = [("reference", 3), ("delay_1", 1), ("delay_10", 10)]
 
 
 @pytest.mark.parametrize(("name", "ticks"), DELAYS)
@@ -185,6 +193,34 @@ def test_the_delays_of_the_training_are_those_that_are_said(name, ticks):
     assert robot.config.rates.delay_ticks + int(np.ceil(wire - 1e-6)) == ticks  # as the base does
     ordinary = SHIPPED.agents["reference"].robot().plant
     assert (robot.plant.linear, robot.plant.angular) == (ordinary.linear, ordinary.angular)
+
+
+#    agent              where           within        control ticks, as the table says them
+PLACES = [
+    ("reference", "no_limits", 100.0, "3"),
+    ("position", "no_limits", 300.0, "3"),
+    ("position", "no_limits", 100.0, "3"),
+    ("position", OWN, 100.0, "0"),
+    ("no_motion_model", OWN, 100.0, "1"),
+    ("delay_10", "paper", 100.0, "3"),
+    ("delay_10", OWN, 100.0, "10"),
+    ("randomised", OWN, 100.0, "2 to 4"),
+]
+
+
+@pytest.mark.parametrize(("name", "where", "within_s", "ticks"), PLACES)
+def test_every_place_has_its_time_and_its_delay(name, where, within_s, ticks):
+    agent = SHIPPED.agents[name]
+    assert [agent.delay_in(place) for place in agent.places() if place[:2] == (where, within_s)] == [ticks]
+
+
+def test_a_table_says_where_an_episode_may_take_longer(made):
+    board = json.loads((made / "out" / "ablations.json").read_text())
+    assert "within" not in ablation_table(board)
+    board["rows"][0]["within_s"] = 300.0
+    assert "| `plain` | paper, within 300 s (and its own domain) | 3 |" in ablation_table(board)
+    older = [{name: value for name, value in row.items() if name not in ("within_s", "delay")} for row in board["rows"]]
+    assert "| `plain` | paper (and its own domain) | - |" in ablation_table({**board, "rows": older})
 
 
 @pytest.mark.parametrize("began", [0.0, 0.6, 1.0, -0.3])

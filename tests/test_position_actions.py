@@ -181,13 +181,18 @@ def test_it_is_trained_and_driven_in_both_domains(agents, tmp_path):
     agent = agents.agents["position"]
     make_agent(agent, tmp_path, None)
     found = trials(agents, agent, tmp_path)
-    assert [trial.where for trial in found] == ["no_limits", OWN]
+    assert [(trial.place.where, trial.place.within_s, trial.file.name) for trial in found] == [
+        ("no_limits", 300.0, "no_limits.json"),
+        ("no_limits", 100.0, "no_limits_100s.json"),
+        (OWN, 100.0, "own.json"),
+    ]
     for trial in found:
         assert run_trial(trial) == 0
         result = trial.done()
         assert result is not None
         assert sum(result["actions"]) == sum(result["actions"][:COUNT])
         assert result["episodes"] == 1
+        assert result["per_episode"][0]["time_s"] <= trial.place.within_s
 
 
 def test_a_position_agent_with_colour_is_refused(agents, tmp_path):

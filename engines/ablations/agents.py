@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field, ValidationError
 
 from engines.train.config import TrainConfig, load_train_config
 from hil.conditions import load_conditions
 from hil.evaluate.episode_driver import RobotFiles, robot_files
+from hil.outcome import MAX_S
 from onboard.config import DEFAULT_ROBOT, load_config
 from onboard.errors import ConfigError, InputError
 from onboard.motion import load_plant
@@ -20,8 +22,11 @@ from onboard.toml_file import Section, read_toml, validation_line
 AGENTS_FILE = Path(__file__).parent / "agents.toml"
 OWN = "own"
 """In place of a condition's name: the agent's own training domain (the paper's Table 2)."""
-PLAIN, NO_RESET = "paper", "no_reset"
-"""Conditions of that domain: with the memory reset every 10 s, and without."""
+PLAIN, NO_RESET, NO_FIXES = "paper", "no_reset", "no_localization"
+"""Conditions of that domain: with the memory reset every 10 s, without any reset, and without any fix."""
+SLOW_MAX_S = 3.0 * MAX_S
+"""By velocities a position action takes about three times as long as when it is executed exactly: as many for both."""
+ROUNDING = 1e-6
 NEVER = "never"
 """No reset of the memory, in a file of changes."""
 FILES = ("robot.plant", "robot.config")
@@ -34,7 +39,7 @@ class AgentSection(Section):
     """One agent.
 
     what:       in words, for the table
-    kind:       "velocity" has the 28 actions, "position" the four of `position_actions.py`
+    kind:       "velocity" has the 28 actions, "position" the four of `position_drive.py`
     changes:    of the recipe, by "table.key"
     conditions: rows of hil/conditions.toml to drive in, in place of the common ones
     paper, paper_own: SR, SPL, SCT [%] that the paper reports of its agent, with the motion model and in its own domain
@@ -63,6 +68,17 @@ class AgentsFile(Section):
     conditions: list[str]
     seed: Annotated[int, Field(ge=0)] = 1
     agents: Annotated[dict[str, AgentSection], Field(min_length=1)]
+
+
+class Place(NamedTuple):
+    """Where an agent is driven.
+
+    where: name of a condition, or `OWN`; within_s: how long an episode may take; file: name of the result
+    """
+
+    where: str
+    within_s: float
+    file: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,17 +110,44 @@ class Agent:
     @property
     def own_condition(self) -> str:
         """Return the condition of its training domain; the plant and the delay of that are the robot's."""
+        if self.config.domain.no_localization == 1.0:
+            return NO_FIXES
         return PLAIN if self.config.driving.memory_reset_s is not None else NO_RESET
+
+    def places(self) -> list[Place]:
+        """Return where it is driven: its conditions, and its own domain where that is another.
+
+        Position actions have more time in a condition, and are driven within the time of all others besides.
+        """
+        slow = self.section.kind == "position"
+        made = [Place(name, SLOW_MAX_S if slow else MAX_S, f"{name}.json") for name in self.conditions]
+        if slow:
+            made += [Place(name, MAX_S, f"{name}_{MAX_S:g}s.json") for name in self.conditions]
+        return made if self.own_robot() is None else [*made, Place(OWN, MAX_S, f"{OWN}.json")]
+
+    def delay_in(self, place: Place) -> str:
+        """Return how many control ticks of 1/30 s pass there from an observation to what the base follows, in words."""
+        if place.where != OWN:
+            robot, given = self.robot(), load_conditions()[place.where].delay_ticks
+            return str((given or robot.config.rates.delay_ticks) + _wire_ticks(robot))
+        if self.section.kind == "position":
+            return "0"  # a step is executed exactly when it is decided on
+        wire = _wire_ticks(self.own_robot() or self.robot())
+        least, most = (ticks + wire for ticks in self.config.domain.delay_ticks)
+        return str(least) if least == most else f"{least} to {most}"
 
     def robot(self) -> RobotFiles:
         """Return the robot on which all agents are compared."""
         return robot_files(load_config(self.config.robot.config or DEFAULT_ROBOT / "onboard.toml"))
 
     def own_robot(self) -> RobotFiles | None:
-        """Return the robot of its training, None where that is the one on which all are compared."""
+        """Return the robot of its training, None where that is the one on which all are compared.
+
+        Where those of the training differ it is the one about which they are drawn.
+        """
         robot = self.robot()
         same_delay = robot.config.rates.delay_ticks == self.delay_ticks
-        if self.config.robot.plant is None and (same_delay or self.is_randomised):
+        if self.config.robot.plant is None and same_delay and not self.is_randomised:
             return None
         rates = robot.config.rates.model_copy(update={"delay_ticks": self.delay_ticks})
         plant = robot.plant if self.config.robot.plant is None else load_plant(self.config.robot.plant)
@@ -139,6 +182,11 @@ def load_agents(path: Path = AGENTS_FILE) -> Agents:
     return Agents(agents, file.set, tuple(file.maps), file.episodes, file.seed)
 
 
+def _wire_ticks(robot: RobotFiles) -> int:
+    """Return how many control ticks a command takes to the base."""
+    return math.ceil(robot.plant.base.command_delay_s * robot.config.rates.control_hz - ROUNDING)
+
+
 def _agent(path: Path, file: AgentsFile, name: str, section: AgentSection) -> Agent:
     conditions = file.conditions if section.conditions is None else section.conditions
     for condition in conditions:
@@ -149,6 +197,10 @@ def _agent(path: Path, file: AgentsFile, name: str, section: AgentSection) -> Ag
         config = load_train_config(path.parent / file.recipe, {**changes, "name": f"ablation-{name}"})
     except ConfigError as error:
         raise ConfigError(f"{path}: {name}: {error}") from error
+    if config.domain.no_localization == 1.0 and config.driving.memory_reset_s is None:
+        raise ConfigError(
+            f"{path}: {name}: no condition is its own domain, with neither fixes nor resets of the memory"
+        )
     return Agent(name, section, config, tuple(conditions))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from engines.ablations.agents import OWN, Agent, Agents
+from engines.ablations.agents import OWN, Agent, Agents, Place
 from engines.ablations.trials import TRAINING, is_made, trials
 from engines.report.journals import training_of
 from hil.evaluate.metrics import Summary
@@ -33,17 +33,19 @@ def board(agents: Agents, chosen: Sequence[Agent], folder: Path) -> dict[str, An
 
 def _rows(agents: Agents, agent: Agent, folder: Path) -> list[dict[str, Any]]:
     if not is_made(agent, folder):
-        places = [*agent.conditions, *([] if agent.own_robot() is None else [OWN])]
-        return [_row(agent, where, None) for where in places]
-    return [_row(agent, trial.where, trial.done()) for trial in trials(agents, agent, folder)]
+        return [_row(agent, place, None) for place in agent.places()]
+    return [_row(agent, trial.place, trial.done()) for trial in trials(agents, agent, folder)]
 
 
-def _row(agent: Agent, where: str, result: dict[str, Any] | None) -> dict[str, Any]:
+def _row(agent: Agent, place: Place, result: dict[str, Any] | None) -> dict[str, Any]:
+    where = place.where
     return {
         "agent": agent.name,
         "what": agent.section.what,
         "where": where,
-        "same_domain": where == agent.own_condition and agent.own_robot() is None and not agent.is_randomised,
+        "within_s": place.within_s,
+        "delay": agent.delay_in(place),
+        "same_domain": where == agent.own_condition and agent.own_robot() is None,
         "paper": agent.section.paper_own if where == OWN else agent.section.paper,
         "summary": None if result is None else {name: result[name] for name in Summary.__slots__},
         "code": None if result is None else result["configuration"]["code"],

@@ -10,22 +10,20 @@ from hil.course import course_of
 from hil.evaluate.campaign import Driven, Job
 from hil.evaluate.episode_driver import EpisodeDriver, RobotFiles, Run
 from hil.evaluate.sets import Source
-from hil.outcome import MAX_S
 from hil.routes import Episode
 from hil.setting import Setting
 from onboard.errors import InputError
 from onboard.policy import NetworkPolicy
 
-SLOW_MAX_S = 3.0 * MAX_S
-"""By velocities a step takes about three times as long as when it is executed exactly: as many steps for both."""
-
 
 class PositionEpisodes(EpisodeDriver):
-    """Drives jobs as `EpisodeDriver` does. exact: steps are executed exactly, within the same time as all others."""
+    """Drives jobs as `EpisodeDriver` does. within_s: time for an episode; exact: steps are executed exactly."""
 
-    def __init__(self, run: Run, robot: RobotFiles, sources: Mapping[str, Source], *, exact: bool) -> None:
+    def __init__(
+        self, run: Run, robot: RobotFiles, sources: Mapping[str, Source], within_s: float, *, exact: bool
+    ) -> None:
         super().__init__(run, robot, sources)
-        self._exact = exact
+        self._within_s, self._exact = within_s, exact
         self._steps: NetworkPolicy | None = None
 
     def __call__(self, job: Job) -> Driven:
@@ -38,8 +36,7 @@ class PositionEpisodes(EpisodeDriver):
 
     def _drive(self, setting: Setting, episode: Episode, seed: int) -> PositionDrive:
         policy = self._policy_for(setting, episode)
-        max_s = MAX_S if self._exact else SLOW_MAX_S
-        drive = PositionDrive(setting, course_of(setting), episode, policy, seed, max_s, self._exact)
+        drive = PositionDrive(setting, course_of(setting), episode, policy, seed, self._within_s, self._exact)
         memory = policy.initial_memory()
         while not drive.ended:
             observation, fresh = drive.observe()

@@ -10,7 +10,8 @@ from typing import Any
 
 import torch
 
-from engines.ablations.agents import OWN, Agent, Agents
+from engines.ablations.agents import OWN, Agent, Agents, Place
+from engines.ablations.drawn_episodes import DrawnEpisodes
 from engines.ablations.position_episodes import PositionEpisodes
 from engines.ablations.position_training import train_position
 from engines.ablations.results import is_of, read_result, write_whole
@@ -22,7 +23,7 @@ from engines.train import stages
 from engines.train.config import TrainConfig
 from engines.train.imitation import STAGE
 from hil.evaluate.campaign import DriveJob
-from hil.evaluate.episode_driver import RobotFiles, Run, check_run
+from hil.evaluate.episode_driver import Run, check_run
 from hil.evaluate.evaluation import Plan, evaluate
 from hil.evaluate.sets import find_sets
 from onboard.errors import InputError
@@ -38,11 +39,11 @@ DEVICE = torch.device("cpu")
 class Trial:
     """One evaluation of one agent.
 
-    where: name of a condition, or `OWN`; file: of the result
+    file:  of the result
     drive: how to drive what `hil.evaluate` cannot; None is its own way
     """
 
-    where: str
+    place: Place
     plan: Plan
     file: Path
     drive: DriveJob | None
@@ -90,9 +91,7 @@ def trials(agents: Agents, agent: Agent, folder: Path) -> list[Trial]:
 
     Raises InputError or ConfigError, also for a model that is not there.
     """
-    robot, own = agent.robot(), agent.own_robot()
-    made = [_trial(agents, agent, folder, name, robot) for name in agent.conditions]
-    return made if own is None else [*made, _trial(agents, agent, folder, OWN, own)]
+    return [_trial(agents, agent, folder, place) for place in agent.places()]
 
 
 def run_trial(trial: Trial) -> int:
@@ -103,21 +102,26 @@ def run_trial(trial: Trial) -> int:
     if trial.done() is not None:
         return 0
     partial = trial.file.with_name(f"{trial.file.name}.partial.jsonl")
-    found = evaluate(trial.plan, partial, f"{trial.file.parent.name}, {trial.where}", trial.drive)
+    found = evaluate(trial.plan, partial, f"{trial.file.parent.name}, {trial.file.stem}", trial.drive)
     if found.exit_code == 0:
         write_whole(trial.file, json.dumps(found.as_json()) + "\n")
         found.forget()
     return found.exit_code
 
 
-def _trial(agents: Agents, agent: Agent, folder: Path, where: str, robot: RobotFiles) -> Trial:
+def _trial(agents: Agents, agent: Agent, folder: Path, place: Place) -> Trial:
+    own = place.where == OWN
+    robot = (agent.own_robot() if own else None) or agent.robot()
     sources = find_sets(list(agents.maps), agents.episodes, agents.seed, robot.body, agents.set_name)
-    run = Run(str(folder / MODEL), condition=agent.own_condition if where == OWN else where)
+    run = Run(str(folder / MODEL), condition=agent.own_condition if own else place.where)
     check_run(run, robot)
-    plan, drive = Plan(run, robot, sources, agents.seed), None
+    by_name = {source.name: source for source in sources}
+    drive: DriveJob | None = None
     if agent.section.kind == "position":
-        drive = PositionEpisodes(run, robot, {source.name: source for source in sources}, exact=where == OWN)
-    return Trial(where, plan, folder / f"{where}.json", drive)
+        drive = PositionEpisodes(run, robot, by_name, place.within_s, exact=own)
+    elif own and agent.is_randomised:
+        drive = DrawnEpisodes(run, robot, by_name, agent.config.domain)
+    return Trial(place, Plan(run, robot, sources, agents.seed), folder / place.file, drive)
 
 
 def _train(agent: Agent, folder: Path, encoder: Path | None) -> Path:

@@ -7,10 +7,11 @@ from typing import Any
 
 from engines.report.markdown import FIGURES, figures, hours, quoted, summary_of_json, table
 from hil.evaluate.tables import NOTHING
+from hil.outcome import MAX_S
 
 OWN = "own"
 NAMES = {OWN: "its own training domain"}
-HEADINGS = ("agent", "driven in", *FIGURES, "paper: SR / SPL / SCT", "decisions learned from", "time")
+HEADINGS = ("agent", "driven in", "delay, ticks", *FIGURES, "paper: SR / SPL / SCT", "decisions learned from", "time")
 
 
 def ablation_table(board: Mapping[str, Any]) -> str:
@@ -19,11 +20,18 @@ def ablation_table(board: Mapping[str, Any]) -> str:
     for row in board["rows"]:
         training = board["training"].get(row["agent"], {}).get("imitation", {})
         summary = None if row["summary"] is None else summary_of_json(row["summary"])
-        where = NAMES.get(row["where"], row["where"]) + (" (and its own domain)" if row["same_domain"] else "")
         decisions = f"{training['decisions']:,}" if training else NOTHING
         cells = [*figures(summary), quoted(row["paper"]), decisions, hours(training.get("hours"))]
-        rows.append([f"`{row['agent']}`", where, *cells])
+        rows.append([f"`{row['agent']}`", _where(row), row.get("delay", NOTHING), *cells])
     return "\n".join([table(HEADINGS, rows, words=2), *_notes(board)]) + "\n"
+
+
+def _where(row: Mapping[str, Any]) -> str:
+    """Return where a row was driven; a row of an older file took the time of all."""
+    within_s = row.get("within_s", MAX_S)
+    longer = "" if within_s == MAX_S else f", within {within_s:g} s"
+    where: str = NAMES.get(row["where"], row["where"])
+    return where + longer + (" (and its own domain)" if row["same_domain"] else "")
 
 
 def _notes(board: Mapping[str, Any]) -> list[str]:
@@ -33,7 +41,9 @@ def _notes(board: Mapping[str, Any]) -> list[str]:
     notes.append("")
     episodes = " or ".join(str(number) for number in sorted(count)) or "no"
     notes.append(
-        f"{episodes} episodes of the set {board['set']} each, seed {board['seed']}; in brackets 95 % intervals. "
+        f"{episodes} episodes of the set {board['set']} each, seed {board['seed']}, of {MAX_S:g} s unless it says "
+        "otherwise; in brackets 95 % intervals. The delay is from an observation to what the base follows, in control "
+        "ticks of 1/30 s. "
         "The paper's figures are its own, of its agents in its simulator: quoted, not the same work."
     )
     codes = {row["code"] for row in board["rows"] if row["code"] is not None}

@@ -1,0 +1,75 @@
+"""Episodes of a campaign driven by robots that differ, each drawn as in a training: that training's own domain."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from engines.train.domain import DomainSection, Flaws, draw_drill, flawed
+from engines.train.places import Building
+from hil.baselines import make_policy
+from hil.course import course_of, varied
+from hil.evaluate.campaign import Driven, Job
+from hil.evaluate.episode_driver import EpisodeDriver, RobotFiles, Run
+from hil.evaluate.sets import Source
+from hil.fast import FastDrive
+from hil.needs import wants_color
+from hil.outcome import MAX_S
+from hil.quiet import unlogged
+from hil.routes import free_space
+from hil.setting import Setting
+from onboard.interfaces import Policy
+from onboard.messages import Decision, Memory, Observation
+
+
+class DrawnEpisodes(EpisodeDriver):
+    """Drives jobs as `EpisodeDriver` does, but each by a robot of its own, drawn by the job's seed."""
+
+    def __init__(self, run: Run, robot: RobotFiles, sources: Mapping[str, Source], domain: DomainSection) -> None:
+        super().__init__(run, robot, sources)
+        self._domain = domain
+        self._building: Building | None = None
+        self._model: Policy | None = None
+
+    def __call__(self, job: Job) -> Driven:
+        """Return what came of a job. Raises OnboardError."""
+        place = self._at(job.map)
+        building = self._building_of(place.setting)
+        episode, rng = place.known.episodes[job.index], np.random.default_rng(job.seed)
+        drill = draw_drill(self._domain, building, episode, rng)
+        if self._model is None:
+            self._model = make_policy(self._policy, place.setting, episode)
+            self._model.memory_reset_s = self._condition.resets_every_s(self._model.memory_reset_s)
+        policy, course = Flawed(self._model, drill.flaws, rng), varied(building.course, drill.setting)
+        with unlogged():
+            outcome = FastDrive(drill.setting, course, episode, policy, job.seed, MAX_S).run()
+        return Driven(self._row(job, place, episode, outcome))
+
+    def _building_of(self, setting: Setting) -> Building:
+        if self._building is None or self._building.setting is not setting:
+            self._building = Building(setting, course_of(setting), free_space(setting.world, setting.body))
+        return self._building
+
+
+class Flawed:
+    """A policy whose scan has the flaws of one drive; implements `onboard.interfaces.Policy`."""
+
+    def __init__(self, policy: Policy, flaws: Flaws, rng: np.random.Generator) -> None:
+        self.name, self.memory_reset_s = policy.name, policy.memory_reset_s
+        self.wants_color = wants_color(policy)
+        self._policy, self._flaws, self._rng = policy, flaws, rng
+
+    def initial_memory(self) -> Memory:
+        """Return the policy's."""
+        return self._policy.initial_memory()
+
+    def decide(self, observation: Observation, memory: Memory) -> tuple[Decision, Memory]:
+        """Return what the policy makes of the flawed scan. Raises EngineError."""
+        scan = observation.scan
+        seen = replace(scan, ranges_m=flawed(scan.ranges_m, self._flaws, self._rng))
+        return self._policy.decide(replace(observation, scan=seen), memory)
+
+    def close(self) -> None:
+        """Leave the policy to who made it."""

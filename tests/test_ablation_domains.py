@@ -1,0 +1,72 @@
+"""Training domains of the ablations' agents: what a teacher may wait for, and robots that differ, driven as drawn."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from ablation_rig import write_agents
+
+from engines.ablations import drawn_episodes
+from engines.ablations.agents import OWN, load_agents
+from engines.ablations.drawn_episodes import DrawnEpisodes
+from engines.ablations.trials import make_agent, run_trial, trials
+from engines.train.collector import make_buildings
+from engines.train.config import rules_of
+from engines.train.expert import WAITING
+from engines.train.lanes import Lane
+from hil.evaluate.campaign import Job
+from hil.fast import FastDrive
+from onboard.contract import STOP_ACTION
+
+DIFFERING = """
+[agents.differing]
+what = "robots that differ"
+changes = { "domain.plant_spread" = 0.3, "domain.delay_ticks" = [2, 4], "domain.scan_holes" = 0.5 }
+"""
+
+
+@pytest.mark.parametrize(("name", "waits"), [("reference", True), ("no_localization", False)])
+def test_without_fixes_the_teacher_waits_for_none(name, waits):
+    config = load_agents().agents[name].config
+    places = config.places.model_copy(update={"maps": ("depot",), "most_m": 3.0, "furniture": 0.0})
+    rules = rules_of(config.model_copy(update={"places": places}))
+    lane = Lane(rules.lanes(), make_buildings(rules, [1]), np.random.default_rng(5))
+    waited, stopped = 0, 0
+    for _ in range(120):
+        glimpse = lane.wait()
+        assert glimpse.scores is not None
+        action = int(np.argmax(glimpse.scores))
+        waited, stopped = waited + (glimpse.scores is WAITING), stopped + (action == STOP_ACTION)
+        lane.answer(action)
+    assert stopped > 0
+    assert (waited > 0) is waits
+
+
+def test_robots_that_differ_drive_as_the_training_draws_them(tmp_path, monkeypatch):
+    agents = load_agents(write_agents(tmp_path, after=DIFFERING))
+    agent, driven = agents.agents["differing"], []
+
+    class Noted(FastDrive):
+        """A drive that is remembered."""
+
+        def __init__(self, setting, *rest):
+            super().__init__(setting, *rest)
+            driven.append(setting)
+
+    monkeypatch.setattr(drawn_episodes, "FastDrive", Noted)
+    make_agent(agent, tmp_path / "differing", None)
+    common, own = trials(agents, agent, tmp_path / "differing")
+    assert (common.place.where, common.drive, own.place.where) == ("paper", None, OWN)
+    assert isinstance(own.drive, DrawnEpisodes)
+    assert run_trial(own) == 0
+    result = own.done()
+    assert result is not None
+    assert result["episodes"] == len(driven) == 1
+    source = own.plan.sources[0]
+    again = [own.drive(Job(source.name, 0, seed)) for seed in (1, 2, 1)]
+    delays = [setting.config.rates.delay_ticks for setting in driven[1:]]
+    assert all(2 <= ticks <= 4 for ticks in delays)
+    assert driven[1].base_plant.linear.f_up != driven[2].base_plant.linear.f_up
+    assert driven[1].base_plant == driven[3].base_plant
+    assert driven[1].senses == driven[3].senses
+    assert again[0].row == again[2].row
