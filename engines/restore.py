@@ -7,6 +7,7 @@ beside a normalisation that changes nothing. Decisions are the same up to roundi
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -17,24 +18,30 @@ from google.protobuf.message import DecodeError
 from onnx import numpy_helper
 from torch import Tensor, nn
 
+from engines.export import TorchEngine
 from engines.network import PolicyNetwork, Variant, Widths, untrained
 from engines.policy_file import PolicyFile, load_policy_file
 from engines.resnet import BasicBlock, ResNet18
+from onboard.drivers.onnx_engine import OnnxEngine
 from onboard.drivers.onnx_weights import widen
 from onboard.errors import InputError
-from onboard.manifest import Manifest, load_manifest
+from onboard.manifest import Manifest, check_engine, load_manifest
+from onboard.parity import compare
 from onboard.pretrained import MODEL_SUFFIX, model_path
 
 PREFIX = "network."
 MADE_ANEW = ("rgb.0.", "gru.", "auxiliary.")
 AUXILIARY_SEED = 0
 """Initial weights of the auxiliary head, which no model holds."""
+COMPARED_STEPS = 5
+MOST_OFF = 0.01
+"""A logit may be off by so much of their spread; 1e-6 of it was seen, of another order of sums."""
 
 
 def initial_weights(name: str) -> PolicyFile:
     """Return the network to begin with: a policy that ships, by name, an exported .onnx, or a file of the trainer.
 
-    Raises InputError or ConfigError in one line.
+    Raises InputError, ConfigError or EngineError in one line.
     """
     path = model_path(name)
     if path.suffix != MODEL_SUFFIX:
@@ -44,25 +51,72 @@ def initial_weights(name: str) -> PolicyFile:
 
 
 def restored(model: Path, manifest: Manifest) -> PolicyNetwork:
-    """Return the network of a model that `onboard-engines export` wrote. Raises InputError for another one."""
-    try:
-        widths = Widths(**_with_tuples(manifest.extra["widths"]))
-        variant = Variant(**_with_tuples(manifest.extra["variant"]))
-    except (KeyError, TypeError) as error:
-        raise InputError(f"{model}: its manifest does not say what network it is: {error}") from error
+    """Return the network of a model that `onboard-engines export` wrote.
+
+    Raises InputError for another one, and where it decides otherwise than the network that its manifest states;
+    EngineError where ONNX Runtime finds other inputs in it than its manifest lists.
+    """
+    widths, variant = _stated(model, manifest)
     try:
         proto = onnx.load(model)
     except (OSError, DecodeError) as error:
         raise InputError(f"{model}: cannot be read: {' '.join(str(error).split())}") from error
     widen(proto)
-    network = untrained(AUXILIARY_SEED, widths, variant)
     try:
+        network = untrained(AUXILIARY_SEED, widths, variant)
         with torch.no_grad():
             _fill(network, proto.graph)
     except (KeyError, RuntimeError) as error:
         reason = str(error).strip("' \n").splitlines()[-1].strip()
         raise InputError(f"{model}: not the model of the network that its manifest states: {reason}") from error
+    _require_same(model, manifest, network)
     return network
+
+
+def _stated(model: Path, manifest: Manifest) -> tuple[Widths, Variant]:
+    """Return what the network is, as its manifest says. Raises InputError."""
+    try:
+        widths = Widths(**_with_tuples(manifest.extra["widths"]))
+        variant = Variant(**_with_tuples(manifest.extra["variant"]))
+        _check(widths, variant)
+    except (AttributeError, KeyError, TypeError, ValueError, InputError) as error:
+        raise InputError(f"{model}: its manifest does not say what network it is: {error}") from error
+    return widths, variant
+
+
+def _check(widths: Widths, variant: Variant) -> None:
+    """Raise ValueError for what no network has; the two classes take any values."""
+    for name, usual in asdict(Widths()).items():
+        found = getattr(widths, name)
+        sizes = found if isinstance(found, tuple) else (found,)
+        if np.shape(found) != np.shape(usual) or not all(type(size) is int and size > 0 for size in sizes):
+            raise ValueError(f"widths.{name}: expected whole numbers above 0 as {usual}, found {found!r}")
+    for name, usual in asdict(Variant()).items():
+        if type(getattr(variant, name)) is not type(usual):
+            raise ValueError(f"variant.{name}: expected a value as {usual}, found {getattr(variant, name)!r}")
+
+
+def _require_same(model: Path, manifest: Manifest, network: PolicyNetwork) -> None:
+    """Raise InputError where the model, over random sequences, decides otherwise than the network, EngineError where
+    it does not fit its manifest. Shapes do not tell by whose pose a network sees its goal.
+    """
+    listed = [entry.name for entry in manifest.inputs]
+    if sorted(listed) != sorted(network.inputs):
+        raise InputError(
+            f"{model}: inputs: the network that its manifest states has {', '.join(network.inputs)}, it lists "
+            f"{', '.join(listed)}"
+        )
+    engine = OnnxEngine(model, threads=1)
+    try:
+        check_engine(model, manifest, engine.inputs, engine.outputs)
+        parity = compare(engine, TorchEngine(network), manifest, steps=COMPARED_STEPS)
+    finally:
+        engine.close()
+    if parity.max_logit_difference > MOST_OFF * parity.logit_spread:
+        raise InputError(
+            f"{model}: decides otherwise than the network that its manifest states (variant or widths): logits differ "
+            f"by up to {parity.max_logit_difference:.2g}"
+        )
 
 
 def _with_tuples(table: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from engines.export import TorchEngine, export
 from engines.network import TINY, PolicyNetwork, Variant, untrained
 from engines.restore import initial_weights
 from engines.train.checkpoint import save_policy
-from onboard.errors import ConfigError, InputError
+from onboard.errors import ConfigError, EngineError, InputError
 from onboard.manifest import load_manifest, manifest_path, sha256_of
 from onboard.parity import compare
 
@@ -81,6 +81,11 @@ def of_another_exporter(model) -> None:
     rewritten(model, lambda table: table.update(sha256=sha256_of(model)))
 
 
+def stating(table: str, **values: object):
+    """Return a change of what a manifest says of its network."""
+    return lambda model: rewritten(model, lambda found: found["extra"][table].update(values))
+
+
 #    what is done to model and manifest                                              the line says
 REFUSED = [
     (lambda m: rewritten(m, lambda t: t["extra"].pop("widths")), "does not say what network it is: 'widths'"),
@@ -90,6 +95,17 @@ REFUSED = [
     (lambda m: rewritten(m, lambda t: t["extra"]["widths"].update(planes=2)), "not the model .*size mismatch|expected"),
     (lambda m: rewritten(m, lambda t: t["extra"]["widths"].update(memory_layers=1)), "2 recurrent layers, expected 1"),
     (of_another_exporter, r"not the model .*network\.actor\.bias"),
+    (stating("widths", memory_layers="x"), r"widths\.memory_layers: expected whole numbers above 0 as 2, found 'x'"),
+    (stating("widths", memory=10**15), r"not the model .*"),
+    (stating("widths", memory_layers=0), r"widths\.memory_layers: .*, found 0"),
+    (stating("widths", scan_channels=[4, 8]), r"widths\.scan_channels: .*, found \(4, 8\)"),
+    (stating("widths", planes=True), r"widths\.planes: .*, found True"),
+    (stating("variant", rgb="no"), r"variant\.rgb: expected a value as True, found 'no'"),
+    (stating("variant", goal_from="banana"), "goal_from 'banana': must be one of"),
+    (lambda m: rewritten(m, lambda t: t["extra"].update(widths=7)), "does not say what network it is"),
+    (stating("variant", goal_from="pose"), "has rgb, scan, odom, loc, pose, .*, it lists rgb, scan, odom, loc, goal"),
+    (stating("variant", goal_from="odom"), "decides otherwise than the network that its manifest states"),
+    (stating("variant", goal_from="loc"), "decides otherwise than the network that its manifest states"),
 ]  # fmt: skip
 
 
@@ -110,6 +126,16 @@ def test_a_model_of_another_network_is_one_line(model, tmp_path, damage, said):
     with pytest.raises(InputError, match=rf"a\.onnx: .*{said}") as caught:
         initial_weights(str(copy))
     assert "\n" not in str(caught.value)
+
+
+def test_inputs_that_the_model_does_not_have_are_one_line(model, tmp_path):
+    copy = tmp_path / "a.onnx"
+    copy.write_bytes(model.read_bytes())
+    manifest_path(copy).write_bytes(manifest_path(model).read_bytes())
+    pose = {"name": "pose", "shape": [1, 5], "dtype": "float32"}
+    rewritten(copy, lambda table: (table["inputs"].append(pose), table["extra"]["variant"].update(goal_from="pose")))
+    with pytest.raises(EngineError, match=r"a\.onnx: input pose: expected .*, found none$"):
+        initial_weights(str(copy))
 
 
 @pytest.mark.parametrize(("name", "said"), [("onboard-v0", "no policy of that name ships"), ("none.onnx", "none.onnx")])
