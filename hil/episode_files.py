@@ -123,12 +123,20 @@ def make_episodes(
     return file
 
 
-def make_set(map_name: str | Path, seed: int, count: int, body: Body = DEFAULT_BODY, detours: int = 0) -> EpisodeSet:
+def make_set(
+    map_name: str | Path,
+    seed: int,
+    count: int,
+    body: Body = DEFAULT_BODY,
+    detours: int = 0,
+    density: float = DENSITY,
+) -> EpisodeSet:
     """Return `count` episodes of any map with furniture, all drawn by seed, at least so many of them detours.
 
+    density: of the furniture; 0 leaves a map as it is
     Raises InputError, also where so many detours are not found.
     """
-    world = furnish(load_map(map_name), seed, DENSITY)
+    world = furnish(load_map(map_name), seed, density)
     space = free_space(world, body)
     # The name too, or the first episodes of all maps would be of one length and heading.
     rng = np.random.default_rng([seed, zlib.crc32(world.name.encode())])

@@ -91,6 +91,13 @@ def evaluate_command(
     pedestrians: Annotated[int, typer.Option("--pedestrians", help="People walking about in each episode.")] = 0,
     color: Annotated[bool, typer.Option("--color/--no-color", help="Without: no colour camera.")] = True,
     condition: ConditionOption = None,
+    furniture: Annotated[
+        float | None,
+        typer.Option("--furniture", metavar="DENSITY", help="In maps that bring no episodes: 0 none, 1 an office's."),
+    ] = None,
+    plant: Annotated[
+        Path | None, typer.Option("--plant", help="plant.toml of the base, in place of the robot's.")
+    ] = None,
     config: ConfigOption = None,
     partial: Annotated[
         Path | None,
@@ -112,11 +119,12 @@ def evaluate_command(
     if report is not None and len(conditions) > 1:
         raise InputError(f"--report {report}: a page is about one condition, not {len(conditions)}")
     check_run(run)
-    robot = load_robot(config)
+    robot = load_robot(config, plant)
     runs = {name: replace(run, condition=name) for name in conditions}
     for one in runs.values():
         check_run(one, robot)
-    plan = plan_of(run, robot, [*(maps or []), *(more_maps or [])], episodes, seed, hands, set_name)
+    places = [*(maps or []), *(more_maps or [])]
+    plan = plan_of(run, robot, places, episodes, seed, hands, set_name, furniture)
     plans = {name: plan.of(one) for name, one in runs.items()}
     done = evaluate_each(plans, partial, None if json_file == STANDARD_OUTPUT else json_file)
     if json_file is not None:
@@ -147,9 +155,15 @@ def checked_hands(jobs: int, ray: str | None) -> Hands:
     return Hands(ray=ray)
 
 
-def load_robot(config: Path | None) -> RobotFiles:
-    """Return the robot of a configuration, or the default one. Raises ConfigError."""
-    return robot_files(load_config(config or DEFAULT_ROBOT / "onboard.toml"))
+def load_robot(config: Path | None, plant: Path | None = None) -> RobotFiles:
+    """Return the robot of a configuration, or the default one, on the base of a plant.toml. Raises ConfigError.
+
+    plant: None is the one that the configuration names
+    """
+    loaded = load_config(config or DEFAULT_ROBOT / "onboard.toml")
+    if plant is not None:
+        loaded = loaded.model_copy(update={"robot": loaded.robot.model_copy(update={"plant": plant.resolve()})})
+    return robot_files(loaded)
 
 
 def plan_of(
@@ -160,10 +174,11 @@ def plan_of(
     seed: int,
     hands: Hands,
     set_name: str = COMMITTED_SET,
+    furniture: float | None = None,
 ) -> Plan:
-    """Return what is to be evaluated. Raises InputError."""
+    """Return what is to be evaluated, see `find_sets`. Raises InputError."""
     with preparing("the episodes"):
-        sources = find_sets(maps, episodes, seed, robot.body, set_name)
+        sources = find_sets(maps, episodes, seed, robot.body, set_name, furniture)
     return Plan(run, robot, sources, seed, hands.jobs, hands.ray)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from hil.baselines import POLICIES, model_of
+from hil.conditions import load_conditions
 from hil.evaluate.campaign import DriveJob, Driven, Execute, Job, in_this_process, jobs_of
 from hil.evaluate.code import DIGEST_BYTES, code_digest, file_digest
 from hil.evaluate.episode_driver import EpisodeDriver, RobotFiles, Run
@@ -23,6 +24,7 @@ from hil.evaluate.result import Row
 from hil.evaluate.sets import Source
 from hil.evaluate.workers import in_processes
 from onboard import __version__
+from onboard.manifest import manifest_path
 from onboard.scheduler import wall_ns
 from onboard.signals import KILLED_BY, Signals
 
@@ -30,6 +32,8 @@ INTERRUPTED = KILLED_BY + signal.SIGINT
 """How Ctrl-C ends a command."""
 PARTIAL_FOLDER = Path("out/evaluate")
 PARTIAL_SUFFIX = ".partial.jsonl"
+IN_WORDS = {"what", "base"}
+"""Of a condition, what changes no drive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +71,12 @@ class Plan:
             "version": __version__,
             "code": code_digest(),
             **asdict(self.run),
+            "condition_values": load_conditions()[self.run.condition].model_dump(mode="json", exclude=IN_WORDS),
             "model": None if model is None else file_digest(model),
+            "manifest": None if model is None else file_digest(manifest_path(model)),
             "robot": _digest(robot),
             "seed": self.seed,
-            "sets": [[source.name, source.count, source.digest, source.seed, source.set] for source in self.sources],
+            "sets": [source.told for source in self.sources],
         }
 
 

@@ -24,6 +24,8 @@ OWN_SPLIT = "own"
 """The split of a set that does not say."""
 DRAWN = 25
 """Episodes drawn in a map that brings none, unless `--episodes` says."""
+DENSEST = 10.0
+"""Ten times an office's furniture; no more of it finds room."""
 EPISODES_SUFFIX = ".json"
 MAP_SUFFIXES = (*ROS_SUFFIXES, EPISODES_SUFFIX, ".glb", ".gltf", ".obj", ".dae")
 
@@ -38,6 +40,7 @@ class Source:
     seed:   of furniture, starts and goals in a map that brings no episodes; None for a set
     drawn:  the episodes drawn by that seed
     set:    name of the committed set in `episode_sets.SETS`; "" for episodes of one's own
+    furniture: density of what is placed by that seed; 0 leaves a map as it is
     """
 
     name: str
@@ -48,6 +51,13 @@ class Source:
     drawn: tuple[Episode, ...] = ()
     set: str = ""
     of: int = 0
+    furniture: float = DENSITY
+
+    @property
+    def told(self) -> list[Any]:
+        """Return which set this is as plain values: name, count, digest, seed, set, and a density that is not usual."""
+        usual = [self.name, self.count, self.digest, self.seed, self.set]
+        return usual if self.furniture == DENSITY else [*usual, self.furniture]
 
     @property
     def indices(self) -> list[int]:
@@ -56,10 +66,16 @@ class Source:
 
 
 def find_sets(
-    places: Sequence[str], episodes: int | None, seed: int, body: Body, set_name: str = COMMITTED_SET
+    places: Sequence[str],
+    episodes: int | None,
+    seed: int,
+    body: Body,
+    set_name: str = COMMITTED_SET,
+    furniture: float | None = None,
 ) -> list[Source]:
     """Return the sets of names, files and folders, without their worlds; all maps of a committed set of nothing.
 
+    furniture: density of it in maps that bring no episodes, and thus no furniture; as committed sets have it when None
     Files of one's own are loaded once, so that a start or goal that cannot be reached is said before anything drives.
     Raises InputError, also for a map that another set than the ordinary one does not hold.
     """
@@ -67,10 +83,14 @@ def find_sets(
         raise InputError(f"--set {set_name}: must be one of {', '.join(SETS)}")
     if episodes is not None and episodes < 1:
         raise InputError(f"--episodes {episodes}: must be at least 1")
+    if furniture is not None and not 0.0 <= furniture <= DENSEST:
+        raise InputError(f"--furniture {furniture:g}: must be 0 to {DENSEST:g}")
     named = list(places) or SETS[set_name].maps
     sources: dict[str, Source] = {}
     for place in [one for name in named for one in _files_in(name)]:
-        source = _source(place, episodes, seed, body, set_name)
+        source = _source(place, episodes, seed, body, set_name, DENSITY if furniture is None else furniture)
+        if furniture is not None and source.seed is None:
+            raise InputError(f"--furniture {furniture:g}: {place} brings episodes, and its furniture with them")
         if source.name in sources:
             raise InputError(
                 f"--maps {place}: a set named {source.name} is there already, {sources[source.name].place}"
@@ -85,13 +105,13 @@ def load_set(source: Source) -> EpisodeSet:
         raise InputError(f"{source.place}: has changed since the evaluation began")
     if source.seed is None:
         return load_episodes(source.place, SETS[source.set or COMMITTED_SET].folder)
-    world = furnish(load_map(source.place), source.seed, DENSITY)
+    world = furnish(load_map(source.place), source.seed, source.furniture)
     return EpisodeSet(source.name, source.place, world.name, None, source.seed, world, source.drawn)
 
 
 def rearranged(source: Source, known: EpisodeSet) -> World:
     """Return the building of a set with its furniture placed by another seed (the paper's Office/20-alt)."""
-    return furnish(load_map(_map_of(Path(source.place), known.map_name)), known.seed + 1, DENSITY)
+    return furnish(load_map(_map_of(Path(source.place), known.map_name)), known.seed + 1, source.furniture)
 
 
 def _files_in(place: str) -> list[str]:
@@ -104,7 +124,7 @@ def _files_in(place: str) -> list[str]:
     return [str(file) for file in files]
 
 
-def _source(place: str, episodes: int | None, seed: int, body: Body, set_name: str) -> Source:
+def _source(place: str, episodes: int | None, seed: int, body: Body, set_name: str, density: float) -> Source:
     path, chosen = Path(place), SETS[set_name]
     if path.suffix == "" and path.name in chosen.maps:
         return _some(_committed(path.name, set_name, chosen), episodes)
@@ -113,11 +133,11 @@ def _source(place: str, episodes: int | None, seed: int, body: Body, set_name: s
             raise InputError(f"--maps {place}: not in the set {set_name}, which has {', '.join(chosen.maps)}")
         if path.name not in map_names():
             raise InputError(f"--maps {place}: no such file or folder, and no map, which are {', '.join(map_names())}")
-        return _drawn(Source(path.name, path.name, episodes or DRAWN, seed=seed), body)
+        return _drawn(Source(path.name, path.name, episodes or DRAWN, seed=seed, furniture=density), body)
     path = path.resolve()
     digest, listed = _digest(path), _episodes_in(path)
     if not listed:
-        return _drawn(Source(path.stem, str(path), episodes or DRAWN, digest, seed), body)
+        return _drawn(Source(path.stem, str(path), episodes or DRAWN, digest, seed, furniture=density), body)
     source = _some(Source(path.stem, str(path), len(listed), digest), episodes)
     _check_reachable(load_set(source), source, body)
     return source
@@ -137,7 +157,8 @@ def _some(source: Source, episodes: int | None) -> Source:
 
 
 def _drawn(source: Source, body: Body) -> Source:
-    return replace(source, drawn=make_set(source.place, source.seed or 0, source.count, body).episodes)
+    made = make_set(source.place, source.seed or 0, source.count, body, density=source.furniture)
+    return replace(source, drawn=made.episodes)
 
 
 def _episodes_in(file: Path) -> list[Any]:
