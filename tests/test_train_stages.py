@@ -9,6 +9,7 @@ from engines.encoder.features import save_encoder
 from engines.network import TINY, untrained
 from engines.train import reinforce, stages
 from engines.train.checkpoint import load_policy, save_policy
+from hil.maps import MAPS_FOLDER
 from onboard.errors import InputError
 from onboard.manifest import sha256_of
 from tests.train_rig import small
@@ -96,11 +97,16 @@ def test_maps_are_looked_at_before_anything_is_trained(tmp_path, encoder):
     assert encoder == []
 
 
-def test_a_building_of_the_test_split_is_only_for_a_policy_that_exists():
-    config = small(places__maps=["apartment"])
-    with pytest.raises(InputError, match=r"places\.maps: apartment belongs to the test split"):
+@pytest.mark.parametrize("place", ["apartment", "ahg1", str(MAPS_FOLDER / "willow.yaml")])
+def test_a_building_of_the_test_split_is_only_for_a_policy_that_exists(place):
+    config = small(places__maps=[place])
+    with pytest.raises(InputError, match=rf"places\.maps: {place} belongs to the test split: by its name it is in "):
         stages.check(config)
     stages.check(config, known=True)
+
+
+def test_another_floor_of_a_building_of_the_training_is_for_everyone():
+    stages.check(small(places__maps=["gdc4", "home"]))
 
 
 def test_an_unknown_stage_is_refused(tmp_path):

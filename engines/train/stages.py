@@ -16,7 +16,7 @@ from engines.train.imitation import Imitation
 from engines.train.journal import Journal
 from engines.train.places import check_place
 from engines.train.reinforce import Reinforce
-from hil.episode_files import COMMITTED
+from hil.buildings import building_of, split_of
 from onboard.errors import InputError
 from onboard.manifest import sha256_of
 
@@ -91,10 +91,12 @@ def check(config: TrainConfig, *, known: bool = False) -> None:
     known: the training begins with a policy, and may make it know a building of the test split
     """
     body = rules_of(config).robot.body
-    splits = {plan.map_name: plan.split for plan in COMMITTED}
     for place in config.places.maps:
-        if splits.get(place) == "test" and not known:
-            raise InputError(f"places.maps: {place} belongs to the test split; only a training with --init may have it")
+        if split_of(place) == "test" and not known:
+            raise InputError(
+                f"places.maps: {place} belongs to the test split: by its name it is in {building_of(place)}; only a "
+                "training with --init may have it"
+            )
         check_place(place, body)
 
 
