@@ -102,3 +102,12 @@ def test_what_cannot_be_trained_is_refused_in_one_line(tmp_path, name, given, co
     errors = [line for line in result.stderr.splitlines() if line.startswith("error: ")]
     assert len(errors) == 1
     assert complaint in errors[0]
+
+
+def test_a_map_is_looked_for_beside_the_configuration(tmp_path):
+    (tmp_path / "recipes").mkdir()
+    file = tmp_path / "recipes" / "encoder.toml"
+    file.write_text('[encoder.views]\nmaps = ["room.yaml"]\n')
+    result = run("--out", tmp_path / "out", "--config", file, "--jobs", 1, "--tiny")
+    assert (result.exit_code, len(result.stderr.splitlines())) == (2, 1)
+    assert f"{tmp_path / 'recipes' / 'room.yaml'}: cannot be read" in result.stderr

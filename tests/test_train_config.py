@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from engines.train.config import DEFAULT, DEPENDS, described, load_train_config, rules_of
 from onboard import __version__
@@ -62,10 +64,22 @@ def test_a_policy_tells_the_encoders_recipe_the_last_stage_and_what_it_began_wit
     assert "mounts" not in told["config"]["encoder"]["views"]
 
 
-def test_the_delay_is_that_of_the_configured_robot(tmp_path):
+#   rates of the robot's file                      delay_ticks of the domain   what is told: delay, control, decisions
+DELAYS = [
+    ("delay_ticks = 3", [2, 4], (3, 30.0, 3.0)),
+    ("delay_ticks = 2", [2, 4], (2, 30.0, 3.0)),
+    ("delay_ticks = 3", [6, 6], (6, 30.0, 3.0)),
+    ("delay_ticks = 3", [5, 9], (7, 30.0, 3.0)),
+    ("ticks_per_decision = 15", [2, 4], (3, 30.0, 2.0)),
+]
+
+
+@pytest.mark.parametrize(("rates", "drawn", "said"), DELAYS)
+def test_the_rates_are_those_of_the_training(tmp_path, rates, drawn, said):
     file = tmp_path / "onboard.toml"
-    file.write_text("[rates]\ndelay_ticks = 2\n")
-    assert described(small(robot__config=str(file)))["training_delay_ticks"] == 2
+    file.write_text(f"[rates]\n{rates}\n")
+    told = described(small(robot__config=str(file), domain__delay_ticks=drawn))
+    assert (told["training_delay_ticks"], told["control_hz"], told["decision_hz"]) == said
 
 
 #   change                                           what is said of it
@@ -104,6 +118,73 @@ def test_files_are_told_apart_by_what_is_in_them_and_found_beside_the_recipe(tmp
         (tmp_path / folder / "recipe.toml").write_text('[robot]\nplant = "base.toml"\n')
         digests.append(load_train_config(tmp_path / folder / "recipe.toml").digest("imitation"))
     assert digests[0] == digests[1] != digests[2]
+
+
+DEFAULT_DIGESTS = {
+    "imitation": "4e538d127db159f8011ed24202962beb65927e6eff12a446ca91f14cd038792f",
+    "reinforce": "572dcf1d6ed8e3d25f007d121416595989d44b4cc1cbd48ef58fb81399d5ca59",
+}
+"""Of trainings of the default recipe, so that they can be gone on with."""
+
+
+def test_the_default_recipe_is_the_one_that_trainings_were_made_with():
+    config = load_train_config(DEFAULT)
+    assert {stage: config.digest(stage) for stage in DEPENDS} == DEFAULT_DIGESTS
+
+
+def room(folder, cells):
+    """Write a map of one's own, and return its file."""
+    Image.fromarray(cells).save(folder / "room.pgm")
+    file = folder / "room.yaml"
+    file.write_text("image: room.pgm\nresolution: 0.05\norigin: [0, 0, 0]\nnegate: 0\n")
+    return file
+
+
+def test_a_building_is_known_by_its_image_too(tmp_path):
+    cells = np.full((40, 40), 254, np.uint8)
+    config = small(places__maps=[str(room(tmp_path, cells))])
+    before = config.digest("imitation")
+    assert config.digest("imitation") == before
+    cells[10:20, 10] = 0
+    room(tmp_path, cells)
+    assert config.digest("imitation") != before
+
+
+def test_a_mesh_is_known_by_its_buffers_too(tmp_path):
+    mesh = tmp_path / "room.gltf"
+    mesh.write_text('{"buffers": [{"uri": "room.bin"}, {"uri": "data:application/octet-stream;base64,AAAA"}]}')
+    (tmp_path / "room.bin").write_bytes(b"1")
+    config = small(places__maps=[str(mesh)])
+    before = config.digest("imitation")
+    (tmp_path / "room.bin").write_bytes(b"2")
+    assert config.digest("imitation") != before
+
+
+#   file that the robot's own names    text in it that changes
+@pytest.mark.parametrize(("name", "old"), [("plant", "speed_max = 1.0"), ("mounts", "least_m")])
+def test_a_robot_is_known_by_the_files_that_it_names_too(tmp_path, name, old):
+    named = tmp_path / f"{name}.toml"
+    given = getattr(rules_of(small()).robot.config.robot, name).read_text()
+    named.write_text(given)
+    robot = tmp_path / "onboard.toml"
+    robot.write_text(f'[robot]\n{name} = "{name}.toml"\n')
+    config = small(robot__config=str(robot))
+    before = config.digest("imitation")
+    assert old in given
+    named.write_text(given.replace(old, f"# {old}", 1))
+    assert config.digest("imitation") != before
+
+
+def test_the_encoders_files_are_found_beside_the_recipe(tmp_path):
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(
+        '[encoder]\ntest_maps = ["other.yaml", "ahg2"]\n'
+        '[encoder.views]\nmaps = ["room.yaml", "depot"]\nmounts = "mounts.toml"\n'
+    )
+    section = load_train_config(recipe).encoder
+    assert section.views.maps == (str(tmp_path / "room.yaml"), "depot")
+    assert section.views.mounts == tmp_path / "mounts.toml"
+    assert section.test_maps == (str(tmp_path / "other.yaml"), "ahg2")
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path):

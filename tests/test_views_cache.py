@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from engines.encoder import cache
 from engines.encoder.cache import IDENTITY_FILE, identity_of, render_views
 from engines.encoder.config import ViewsSection
+from engines.train.config import DEFAULT, load_train_config
+from hil.maps import MAPS_FOLDER
 from onboard.errors import InputError
 
 SECTION = ViewsSection(maps=("depot",), count=5, per_building=2)
@@ -32,6 +36,26 @@ def test_images_come_by_number(rendered):
     assert len(views) == 5
     assert views.labels.shape == (5, 45)
     np.testing.assert_array_equal(views.images([4, 1]), np.stack([views.frames[2][0], views.frames[0][1]]))
+
+
+IDENTITY = "2b4ed9103c275704ac3321c65b8053bede4bf8fe2c8743ad36f5b0efcce00dd6"
+"""Of the views of the default recipe, so that trained encoders are not another training's."""
+
+
+def test_the_default_recipes_views_are_what_they_were():
+    section = load_train_config(DEFAULT).encoder.views
+    assert hashlib.sha256(identity_of(section, "train", 0).encode()).hexdigest() == IDENTITY
+
+
+def test_maps_of_ones_own_are_told_apart_by_what_is_in_them_and_in_their_images(tmp_path):
+    of = []
+    for folder, grey in (("one", 254), ("same", 254), ("other", 0)):
+        (tmp_path / folder).mkdir()
+        Image.fromarray(np.full((9, 9), grey, np.uint8)).save(tmp_path / folder / "room.pgm")
+        (tmp_path / folder / "room.yaml").write_text("image: room.pgm\nresolution: 0.05\norigin: [0, 0, 0]\n")
+        section = SECTION.model_copy(update={"maps": (str(tmp_path / folder / "room.yaml"),)})
+        of.append(identity_of(section, "train", 0))
+    assert of[0] == of[1] != of[2]
 
 
 @pytest.fixture
@@ -84,6 +108,8 @@ def test_identity_knows_the_camera_but_not_where_its_file_lies(tmp_path):
 #    name                   maps         split    complaint
 SPLITS = [
     ("test map in training", ("willow",), "train", "willow belongs to the test split, not to train"),
+    ("another floor of a test building", ("ahg1",), "train", "ahg1 belongs to the test split, not to train"),
+    ("file of a test map", (str(MAPS_FOLDER / "willow.yaml"),), "train", "willow.yaml belongs to the test split"),
     ("training map in a test", ("depot",), "test", "depot belongs to the train split, not to test"),
 ]
 

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from engines.encoder.config import EncoderSection
+from engines.encoder.config import EncoderSection, paths_from
 from engines.encoder.picture import save_sheet
 from engines.encoder.report import evaluate_encoder, load_predictor, predict, report_views
 from engines.encoder.training import Report, train_encoder
@@ -62,12 +62,13 @@ def summary(result: Mapping[str, Any]) -> list[str]:
 
 
 def _section(config: Path) -> EncoderSection:
+    table = read_toml(config).get("encoder", {})
+    if isinstance(table, dict):
+        paths_from(table, config.parent)
     try:
-        return EncoderSection.model_validate(read_toml(config).get("encoder", {}))
+        return EncoderSection.model_validate(table)
     except ValidationError as error:
         raise ConfigError(validation_line(config, error)) from error
-    except AttributeError as error:
-        raise InputError(f"{config}: not a table") from error
 
 
 @contextmanager

@@ -31,7 +31,8 @@ from engines.encoder.views import (
     draw_view,
     make_viewpoints,
 )
-from hil.episode_files import COMMITTED
+from engines.named_files import map_content
+from hil.buildings import building_of, split_of
 from onboard.contract import RGB_HEIGHT, RGB_WIDTH
 from onboard.errors import InputError, OnboardError
 
@@ -73,11 +74,15 @@ class _Order:
 
 
 def identity_of(section: ViewsSection, split: Split, seed: int) -> str:
-    """Return a line that is the same for the same views: the section, its camera's numbers, split and seed."""
+    """Return a line that is the same for the same views: the section, its camera's numbers, split and seed.
+
+    Of maps of one's own what is in them counts, not where they lie. Raises ConfigError for a file that cannot be read.
+    """
     mount = color_mount(section)
     lens = [mount.width, mount.height, mount.fx, mount.fy, mount.cx, mount.cy, mount.base_from_camera.round(9).tolist()]
     table: dict[str, Any] = {"layout": LAYOUT, "split": split, "seed": seed, "camera": lens}
-    table["section"] = section.model_dump(mode="json", exclude={"mounts"})
+    maps = [map_content(place) for place in section.maps]
+    table["section"] = {**section.model_dump(mode="json", exclude={"mounts"}), "maps": maps}
     return json.dumps(table, sort_keys=True)
 
 
@@ -183,11 +188,14 @@ def _claim(folder: Path, identity: str) -> None:
 
 
 def _check_split(section: ViewsSection, split: Split) -> None:
-    """Raise InputError for a shipped map that belongs to the other split."""
-    of_map = {plan.map_name: plan.split for plan in COMMITTED}
-    for name in section.maps:
-        if of_map.get(name, split) != split:
-            raise InputError(f"encoder.views.maps: {name} belongs to the {of_map[name]} split, not to {split}")
+    """Raise InputError for a map of a building that belongs to the other split."""
+    for place in section.maps:
+        found = split_of(place)
+        if found not in (None, split):
+            raise InputError(
+                f"encoder.views.maps: {place} belongs to the {found} split, not to {split}: by its name it is in "
+                f"{building_of(place)}"
+            )
 
 
 def _size(order: _Order) -> int:

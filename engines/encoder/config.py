@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from engines.named_files import from_folder
 from onboard.config import DEFAULT_ROBOT
 from onboard.toml_file import Fraction, NonNegative, Positive, Section
 
@@ -123,3 +124,13 @@ class EncoderSection(Section):
         if self.batch > self.views.count:
             raise ValueError(f"batch {self.batch} must not be above views.count {self.views.count}")
         return self
+
+
+def paths_from(table: dict[str, Any], folder: Path) -> None:
+    """Let the paths in an [encoder] table begin at a folder, where they have the form that they should have."""
+    views = table.get("views")
+    for inner, name in ((views, "maps"), (table, "test_maps")):
+        if isinstance(inner, dict) and isinstance(inner.get(name), list):
+            inner[name] = [from_folder(one, folder) for one in inner[name]]
+    if isinstance(views, dict) and isinstance(views.get("mounts"), str):
+        views["mounts"] = str(folder / views["mounts"])

@@ -12,7 +12,8 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field, ValidationError
 
-from engines.encoder.config import EncoderSection
+from engines.encoder.config import EncoderSection, paths_from
+from engines.named_files import file_content, from_folder, map_content, robot_content
 from engines.network import PAPER, TINY, GoalFrom, Variant, Widths
 from engines.train.collector import DrivingSection, Rules
 from engines.train.domain import DomainSection
@@ -22,10 +23,9 @@ from hil.evaluate.episode_driver import robot_files
 from hil.maps import world_of_walls
 from hil.setting import Setting
 from onboard import __version__
-from onboard.config import Config, load_config
+from onboard.config import Config, RatesSection, load_config
 from onboard.errors import ConfigError, InputError
 from onboard.geometry import IDENTITY
-from onboard.manifest import sha256_of
 from onboard.toml_file import Fraction, Positive, Section, read_toml, validation_line
 
 DEFAULT = Path(__file__).parent / "default.toml"
@@ -110,8 +110,8 @@ class TrainConfig(Section):
         """
         tables = self.model_dump(mode="json", include=set(DEPENDS[stage]))
         # Of files what is in them counts, not where they lie.
-        tables["robot"] = {name: _content(path) for name, path in tables["robot"].items()}
-        tables["places"]["maps"] = [_content(place) if Path(place).suffix else place for place in self.places.maps]
+        tables["robot"] = {"config": robot_content(self.robot.config), "plant": file_content(self.robot.plant)}
+        tables["places"]["maps"] = [map_content(place) for place in self.places.maps]
         return hashlib.sha256(json.dumps(tables, sort_keys=True).encode()).hexdigest()
 
 
@@ -149,15 +149,13 @@ def load_train_config(path: Path, changes: dict[str, object] | None = None) -> T
 
 def _from_folder(table: dict[str, Any], folder: Path) -> None:
     """Let the paths in a file's tables begin at its folder, where they have the form that they should have."""
-    robot, places = table.get("robot"), table.get("places")
+    robot, places, encoder = (table.get(name) for name in ("robot", "places", "encoder"))
     if isinstance(robot, dict):
         robot.update({name: str(folder / path) for name, path in robot.items() if isinstance(path, str)})
     if isinstance(places, dict) and isinstance(places.get("maps"), list):
-        places["maps"] = [str(folder / one) if Path(str(one)).suffix else one for one in places["maps"]]
-
-
-def _content(path: str | None) -> str | None:
-    return None if path is None else sha256_of(Path(path))
+        places["maps"] = [from_folder(one, folder) for one in places["maps"]]
+    if isinstance(encoder, dict):
+        paths_from(encoder, folder)
 
 
 def rules_of(config: TrainConfig, colour: float = 0.0) -> Rules:
@@ -177,6 +175,7 @@ def described(config: TrainConfig, stages: Sequence[str] = ("imitation",), init:
     stages: those whose work is kept, in order; the digest is that of the last; init: the policy that it began with
     Raises ConfigError for the robot's files.
     """
+    rates = rules_of(config).robot.config.rates
     unsaid: dict[str, Any] = {"encoder": {"views": {"mounts"}} if "encoder" in stages else True}
     return {
         "policy": config.name,
@@ -185,10 +184,18 @@ def described(config: TrainConfig, stages: Sequence[str] = ("imitation",), init:
         "init": init,
         "stages": list(stages),
         "digest": config.digest(stages[-1]),
-        "training_delay_ticks": rules_of(config).robot.config.rates.delay_ticks,
+        "training_delay_ticks": _delay_ticks(config.domain, rates),
+        "control_hz": rates.control_hz,
+        "decision_hz": rates.control_hz / rates.ticks_per_decision,
         "memory_reset_s": config.driving.memory_reset_s,
         "config": config.model_dump(mode="json", exclude=unsaid),
     }
+
+
+def _delay_ticks(domain: DomainSection, rates: RatesSection) -> int:
+    """Return the robot's delay where the training had it among others, else the middle of those that it had."""
+    least, most = domain.delay_ticks
+    return rates.delay_ticks if least <= rates.delay_ticks <= most else (least + most) // 2
 
 
 _NOWHERE = world_of_walls("nowhere", 1.0, IDENTITY, np.ones((1, 1), np.bool_))

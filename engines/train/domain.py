@@ -40,7 +40,7 @@ class DomainSection(Section):
     plant_spread:      each axis' frequencies, damping and acceleration of the true base times a factor each,
                        log-uniform from 1 - this to 1 + this; the robot believes what its file says. With 0.3 the
                        default plant is stable in steps of 1/30 s
-    delay_ticks:       least and most sense-to-act delay, at 30 Hz
+    delay_ticks:       least and most sense-to-act delay, in ticks of the robot's rates.control_hz
     drift_scale:       least and most times the paper's odometry drift; `drift_paper` is the share of drives with 1
     no_localization:   share of drives without fixes; `often_localized`: with one every 1 to 2 s, not the paper's 3 to 4
     late_localization: share of drives whose fixes come late, by up to `LATEST_FIX_S`

@@ -1,0 +1,70 @@
+"""Files that a recipe names: where they lie, and what is in them and in those that they name in turn.
+
+A training is told apart by the content of its files. What ships with the package is meant by its name alone.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from hil.maps import ROS_SUFFIXES
+from onboard.config import DEFAULT_ROBOT, load_config
+from onboard.manifest import sha256_of
+
+BUFFERS_SUFFIX = ".gltf"
+
+
+def from_folder(place: object, folder: Path) -> object:
+    """Return a file's path as seen from a folder; the name of a shipped map, and what is no path, as it is."""
+    return str(folder / place) if isinstance(place, str) and Path(place).suffix else place
+
+
+def map_content(place: str) -> str:
+    """Return the name of a shipped map, or a digest of a map's file and of its image or buffers.
+
+    Raises ConfigError for a file that cannot be read.
+    """
+    file = Path(place)
+    return _digest(file, *_beside(file)) if file.suffix else place
+
+
+def robot_content(file: Path | None) -> str | None:
+    """Return a digest of an onboard.toml, and of the mounts and the plant that it names; None of none.
+
+    Raises ConfigError for a file that cannot be read or that is none.
+    """
+    if file is None:
+        return None
+    robot = load_config(file).robot
+    return _digest(file, *(one for one in (robot.mounts, robot.plant) if one.parent != DEFAULT_ROBOT))
+
+
+def file_content(file: Path | None) -> str | None:
+    """Return a digest of a file, None of none. Raises ConfigError when it cannot be read."""
+    return None if file is None else sha256_of(file)
+
+
+def _digest(*files: Path) -> str:
+    return "-".join(sha256_of(file) for file in files)
+
+
+def _beside(file: Path) -> list[Path]:
+    """Return the files that a map names. Of one that is damaged none: whoever reads it says what is wrong."""
+    if file.suffix not in (*ROS_SUFFIXES, BUFFERS_SUFFIX) or not file.is_file():
+        return []
+    try:
+        text = file.read_text(encoding="utf-8")
+        table: Any = json.loads(text) if file.suffix == BUFFERS_SUFFIX else yaml.safe_load(text)
+    except (OSError, ValueError, yaml.YAMLError, RecursionError):
+        return []
+    if not isinstance(table, dict):
+        return []
+    if file.suffix in ROS_SUFFIXES:
+        return [file.parent / Path(str(table["image"])).expanduser()] if "image" in table else []
+    buffers = table.get("buffers")
+    uris = [one.get("uri") for one in buffers if isinstance(one, dict)] if isinstance(buffers, list) else []
+    return [file.parent / uri for uri in uris if isinstance(uri, str) and not uri.startswith("data:")]
