@@ -23,7 +23,7 @@ def training_of(folder: Path) -> dict[str, dict[str, Any]]:
     hours:             wall time of all calls, those rounds included, furnishing and validation too
     decisions_per_s:   of the rounds, from one to the next in one call
     last:              the last row that tells how good the student was, with its step and its chapter
-    Raises InputError for a file that is no journal.
+    A last line that was cut off as it was written is not a row. Raises InputError for a file that is no journal.
     """
     file = folder / ROWS
     if not file.is_file():
@@ -34,15 +34,25 @@ def training_of(folder: Path) -> dict[str, dict[str, Any]]:
 
 def _rows(file: Path) -> list[dict[str, Any]]:
     rows = []
-    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
+    lines = _lines(file)
+    for number, line in enumerate(lines, start=1):
         try:
             row = json.loads(line)
         except ValueError as error:
+            if number == len(lines) and not line.endswith(b"\n"):
+                break
             raise InputError(f"{file}: line {number}: not valid JSON: {error}") from error
         if not isinstance(row, dict) or not all(name in row for name in NEEDED):
             raise InputError(f"{file}: line {number}: not a row of a training's journal")
         rows.append(row)
     return rows
+
+
+def _lines(file: Path) -> list[bytes]:
+    try:
+        return file.read_bytes().splitlines(keepends=True)
+    except OSError as error:
+        raise InputError(f"{file}: cannot be read: {error.strerror}") from error
 
 
 def _stages(rows: Sequence[dict[str, Any]]) -> list[str]:
@@ -63,12 +73,21 @@ def _figures(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _hours(rows: Sequence[dict[str, Any]]) -> float | None:
-    """Return the sum of the calls' times; a call begins where the time falls back. None of rows without a time."""
-    times = [float(row["at_s"]) for row in rows if "at_s" in row]
-    if not times:
+    """Return the sum of the calls' times. None of rows without a time."""
+    timed = [row for row in rows if "at_s" in row]
+    if not timed:
         return None
-    ends = [before for before, after in itertools.pairwise(times) if after < before]
-    return (sum(ends) + times[-1]) / S_PER_H
+    ends = [float(before["at_s"]) for before, after in itertools.pairwise(timed) if not _one_call(before, after)]
+    return (sum(ends) + float(timed[-1]["at_s"])) / S_PER_H
+
+
+def _one_call(before: dict[str, Any], after: dict[str, Any]) -> bool:
+    """Return whether a row is of the same call as the one before it.
+
+    Rows of older journals have no number of the call: a call that was stopped sooner than it took the next to write its
+    first row is not seen there.
+    """
+    return bool(before.get("call") == after.get("call") and before["at_s"] <= after["at_s"])
 
 
 def _rate(rows: Sequence[dict[str, Any]]) -> float | None:
@@ -76,6 +95,6 @@ def _rate(rows: Sequence[dict[str, Any]]) -> float | None:
     decisions, seconds = 0.0, 0.0
     for before, after in itertools.pairwise(rows):
         timed = all("decisions" in row and "at_s" in row for row in (before, after))
-        if timed and after["at_s"] > before["at_s"]:
+        if timed and _one_call(before, after):
             decisions, seconds = decisions + after["decisions"], seconds + after["at_s"] - before["at_s"]
     return decisions / seconds if seconds > 0.0 else None
