@@ -1,7 +1,7 @@
 """A door on the shortest way that closes when the robot comes near, stays closed for a while, and stays open then.
 
-What is closed is the narrowest place of the way between start and goal, wall to wall, by upright cylinders side by
-side. Where the way is nowhere narrower than `WIDEST_M` they are a group of people, whom the robot may pass.
+What is closed is the narrowest place of the way between start and goal where the closed door leaves no other way, or
+one that is longer by `DETOUR_M`: from wall to wall, by upright cylinders side by side. Some ways have no such place.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from hil.bodies import NO_BODIES, Bodies
 from hil.maps import World
-from hil.routes import Episode, FreeSpace, shortest_path
+from hil.routes import Episode, FreeSpace, distance_field, path_length, shortest_path
 from hil.textures import MATERIALS
 from onboard.errors import InputError
 
@@ -25,6 +25,10 @@ CLEAR_M = 0.3
 KEPT_M = 1.0
 """No door is nearer to start or goal along the way, unless the way is shorter than twice this."""
 WIDEST_M = 4.0
+DETOUR_M = 10.0
+"""A way round the closed door must be longer than the shortest way by this."""
+APART_M = 0.5
+"""Along the way, of places that are tried."""
 LEAF_RADIUS_M, LEAF_HEIGHT_M = 0.1, 2.0
 STEP_M = 0.05
 """Steps along the way, and across it, in which the width is measured."""
@@ -69,25 +73,57 @@ def advance(blocking: Blocking, dt_s: float, robot_xy_m: tuple[float, float] | N
     return replace(blocking, left_s=blocking.shut_s) if near and clear else blocking
 
 
-def door_on(space: FreeSpace, solid: npt.NDArray[np.bool_], episode: Episode, shut_s: float) -> Blocking:
-    """Return a door at the narrowest place of an episode's shortest way, open. Raises InputError where there is no way.
+def door_on(space: FreeSpace, solid: npt.NDArray[np.bool_], episode: Episode, shut_s: float) -> Blocking | None:
+    """Return a door on an episode's shortest way, open; None where no door there would be in the way.
 
     solid: (rows, columns) what is in the way of the body (`world.blocked_cells`)
+    Raises InputError where there is no way.
     """
     way = shortest_path(space, (episode.start.x_m, episode.start.y_m), episode.goal_xy_m)
     if way is None:
         raise InputError(f"map {space.world.name}: there is no way to close")
     places, headings = _along(way)
-    widths = [_sides(space.world, solid, place, heading) for place, heading in zip(places, headings, strict=True)]
-    narrowest = int(np.argmin([left + right for left, right in widths]))
-    left_m, right_m = widths[narrowest]
-    across = np.array([-math.sin(headings[narrowest]), math.cos(headings[narrowest])])
-    count = 1 + math.ceil((left_m + right_m) / (2.0 * LEAF_RADIUS_M))
-    offsets = np.linspace(-right_m, left_m, count)
+    sides = np.array([_sides(space.world, solid, *one) for one in zip(places, headings, strict=True)])
+    too_long_m = path_length(way) + DETOUR_M
+    for number in _narrowest_first(sides.sum(axis=1)):
+        across = np.array([-math.sin(headings[number]), math.cos(headings[number])])
+        left_m, right_m = (float(side) for side in sides[number])
+        ends = places[number] - right_m * across, places[number] + left_m * across
+        if _closes(space, ends, episode, too_long_m):
+            return Blocking(_leaves(*ends), shut_s)
+    return None
+
+
+def _narrowest_first(widths_m: Floats) -> list[int]:
+    """Return which places to try: those narrower than `WIDEST_M`, each `APART_M` from those before it."""
+    chosen: list[int] = []
+    for number in np.argsort(widths_m, kind="stable"):
+        if widths_m[number] < WIDEST_M and all(abs(number - one) * STEP_M >= APART_M for one in chosen):
+            chosen.append(int(number))
+    return chosen
+
+
+def _closes(space: FreeSpace, ends: tuple[Floats, Floats], episode: Episode, too_long_m: float) -> bool:
+    """Return whether a door leaves no way from start to goal that is shorter than too long."""
+    world, (right, left) = space.world, ends
+    steps = 2 + math.ceil(2.0 * math.dist(left, right) / world.cell_m)
+    passable = space.passable.copy()
+    for x, y in np.linspace(right, left, steps):
+        passable[world.cell_of((float(x), float(y)))] = False
+    start, goal = (world.cell_of(xy) for xy in ((episode.start.x_m, episode.start.y_m), episode.goal_xy_m))
+    if not (passable[start] and passable[goal]):
+        return False
+    field_m = distance_field(replace(space, passable=passable), episode.goal_xy_m, too_long_m)
+    return not math.isfinite(field_m[start])
+
+
+def _leaves(right: Floats, left: Floats) -> Bodies:
+    """Return cylinders side by side from one end to the other."""
+    count = 1 + math.ceil(math.dist(left, right) / (2.0 * LEAF_RADIUS_M))
     leaves = np.zeros((count, 6))
-    leaves[:, :2] = places[narrowest] + offsets[:, None] * across
+    leaves[:, :2] = np.linspace(right, left, count)
     leaves[:, 2], leaves[:, 4], leaves[:, 5] = LEAF_RADIUS_M, LEAF_HEIGHT_M, WOOD
-    return Blocking(leaves, shut_s)
+    return leaves
 
 
 def _along(way: Floats) -> tuple[Floats, Floats]:

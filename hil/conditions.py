@@ -49,8 +49,10 @@ class Condition(Section):
     delay_ticks:     from an observation to its action [control ticks of 1/30 s]
     depth_noise:     whether scans are as noisy as those of real depth cameras
     pedestrians:     people who walk about
-    blocked_s:       how long a door on the shortest way is closed when the robot comes [s]; 0 is no door
-    memory_reset_s:  how often the runtime resets a policy's memory [s], or "never"
+    blocked_s:       how long a door on the shortest way is closed when the robot comes [s], see `blockings`; 0 is no
+                     door, and where no door would be in the way there is none
+    memory_reset_s:  how often the runtime resets a policy's memory by the clock [s], or "never"; a recovery, which
+                     there is only with the limits, clears it whatever this says
     limits:          whether the last word over commands and the recovery are in force
     """
 

@@ -11,7 +11,8 @@ from rooms import drawn, room, with_box
 from runtime_bench import MOUNTS, PLANT
 
 from hil.baselines import make_policy
-from hil.blockings import LEAF_RADIUS_M, NEAR_M, WIDEST_M, Blocking, advance, bodies_of_door, door_on
+from hil.blockings import LEAF_RADIUS_M, NEAR_M, Blocking, advance, bodies_of_door, door_on
+from hil.evaluate.others import others_in
 from hil.fast import drive_fast
 from hil.maps import World
 from hil.routes import Episode, free_space
@@ -29,8 +30,14 @@ EPISODE = Episode(Pose(1.0, 2.0, 0.0), (7.0, 2.0), 6.0)
 EVERY_S = 1.0 / 30.0
 
 
-def door(world: World = TWO_ROOMS, episode: Episode = EPISODE, shut_s: float = 3.0) -> Blocking:
+def found(world: World, episode: Episode, shut_s: float = 3.0) -> Blocking | None:
     return door_on(free_space(world, BODY), blocked_cells(world, BODY), episode, shut_s)
+
+
+def door(world: World = TWO_ROOMS, episode: Episode = EPISODE, shut_s: float = 3.0) -> Blocking:
+    one = found(world, episode, shut_s)
+    assert one is not None
+    return one
 
 
 def test_it_closes_the_narrowest_place_from_wall_to_wall() -> None:
@@ -41,10 +48,38 @@ def test_it_closes_the_narrowest_place_from_wall_to_wall() -> None:
     assert np.diff(ends).max() <= 2.0 * LEAF_RADIUS_M + 1e-9
 
 
-def test_in_a_hall_it_is_no_wider_than_it_may_be() -> None:
-    leaves = door(room(12.0, 12.0), Episode(Pose(2.0, 6.0, 0.0), (10.0, 6.0), 8.0)).leaves
-    assert np.ptp(leaves[:, 1]) <= WIDEST_M
-    assert np.ptp(leaves[:, 1]) > WIDEST_M - 0.3
+def test_where_the_robot_can_go_round_there_is_none() -> None:
+    assert found(room(12.0, 12.0), Episode(Pose(2.0, 6.0, 0.0), (10.0, 6.0), 8.0)) is None
+    narrow = with_box(with_box(room(8.0, 8.0), (3.5, 4.0), (1.5, 3.5), (0.0, 2.5)), (3.5, 4.0), (4.5, 6.5), (0.0, 2.5))
+    assert found(narrow, Episode(Pose(1.0, 4.0, 0.0), (7.0, 4.0), 6.0)) is None
+
+
+def test_it_is_not_the_narrowest_place_where_that_leaves_a_way_round() -> None:
+    furnished = with_box(with_box(TWO_ROOMS, (5.4, 5.8), (1.2, 1.6), (0.0, 2.5)), (5.4, 5.8), (2.4, 2.8), (0.0, 2.5))
+    leaves = door(furnished).leaves
+    assert 3.4 <= leaves[:, 0].min() <= leaves[:, 0].max() <= 4.1
+
+
+#   how far off the other door is   whether the first one may close
+ROUND = [(3.0, False), (11.0, True)]
+
+
+@pytest.mark.parametrize(("off_m", "closes"), ROUND)
+def test_a_way_round_must_be_much_longer(off_m: float, closes: bool) -> None:
+    above = with_box(room(8.0, 16.0), (3.5, 4.0), (3.0 + off_m, 16.0), (0.0, 2.5))
+    between = with_box(above, (3.5, 4.0), (2.5, 2.0 + off_m), (0.0, 2.5))
+    two_doors = with_box(between, (3.5, 4.0), (0.0, 1.5), (0.0, 2.5))
+    assert (found(two_doors, EPISODE) is not None) is closes
+
+
+def test_who_has_no_door_on_its_way_drives_as_without() -> None:
+    hall, episode = room(12.0, 12.0), Episode(Pose(4.0, 6.0, 0.0), (7.0, 6.0), 3.0)
+    free = Setting(hall, PLANT, BODY, MOUNTS, Config())
+    others = replace(free, crowd=others_in(hall, BODY, 0, 20.0).crowd(episode, 1))
+    one, other = (
+        drive_fast(setting, episode, make_policy("planner", setting, episode), 1) for setting in (free, others)
+    )
+    np.testing.assert_array_equal(one.trace, other.trace)
 
 
 def test_it_closes_once_when_the_robot_comes_and_opens_again() -> None:

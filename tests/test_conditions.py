@@ -65,6 +65,15 @@ MEANT: list[tuple[str, Callable[[], object], object]] = [
     ),
     ("blocked", lambda: (SHIPPED["blocked"].blocked_s, SHIPPED["blocked"].resets_every_s(5.0)), (20.0, 10.0)),
     ("blocked_no_reset", lambda: SHIPPED["blocked_no_reset"].resets_every_s(5.0), None),
+    (
+        "blocked_no_limits_no_reset",
+        lambda: (
+            SHIPPED["blocked_no_limits_no_reset"].blocked_s,
+            SHIPPED["blocked_no_limits_no_reset"].resets_every_s(5.0),
+            under("blocked_no_limits_no_reset").limits,
+        ),
+        (20.0, None, False),
+    ),
     ("no_limits", lambda: under("no_limits").limits, False),
 ]
 
@@ -72,6 +81,12 @@ MEANT: list[tuple[str, Callable[[], object], object]] = [
 @pytest.mark.parametrize(("what", "expected"), [row[1:] for row in MEANT], ids=[row[0] for row in MEANT])
 def test_a_shipped_row_means(what: Callable[[], object], expected: object) -> None:
     assert what() == expected
+
+
+def test_who_says_never_says_what_clears_the_memory_all_the_same() -> None:
+    never = {name: row for name, row in SHIPPED.items() if row.memory_reset_s == "never"}
+    assert len(never) == 3
+    assert all(("only a recovery clears it" in row.what) is row.limits for row in never.values())
 
 
 def test_all_but_the_ordinary_row_stand_on_the_headline() -> None:
