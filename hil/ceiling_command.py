@@ -91,7 +91,7 @@ def _ends(robot: RobotFiles, sources: Sequence[Source], draws: int, seed: int) -
     for source in sources:
         known = load_set(source)
         setting = Setting(known.world, robot.plant, robot.body, robot.mounts, robot.config)
-        numbers = track(range(source.count), f"{source.name:10}", console=Console(stderr=True))
+        numbers = track(source.indices, f"{source.name:10}", console=Console(stderr=True))
         for index in numbers:
             seeds = [noise_seed(seed, f"ceiling/{source.name}/{index}", draw) for draw in range(draws)]
             for name, ended in ends_of(setting, known.episodes[index], CASES, seeds):
@@ -126,7 +126,8 @@ def _as_json(ceilings: Mapping[str, Ceiling], sources: Sequence[Source], draws: 
         "made_by": MADE_BY,
         "version": __version__,
         "within_m": REACHED_M,
-        "sets": [[source.name, source.count, source.digest, source.seed, source.set] for source in sources],
+        "sets": [source.told for source in sources],
+        "episodes": {source.name: source.indices for source in sources},
         "draws": draws,
         "seed": seed,
         "conditions": {name: asdict(one) for name, one in ceilings.items()},

@@ -15,11 +15,13 @@ from rooms import room
 from runtime_bench import MOUNTS, PLANT, Puppet
 from typer.testing import CliRunner
 
+from hil import ceiling_command
 from hil.__main__ import app
-from hil.ceiling import CASES, Replay, drive_known, ends_of, known_drive, own_pose, replay
+from hil.ceiling import CASES, EndErrors, Replay, drive_known, ends_of, known_drive, own_pose, replay
 from hil.ceiling_kernels import IDEAL_STATES, correct_ideal, draw_anew, predict_ideal
 from hil.conditions import load_conditions
 from hil.course import course_of, goal_tick
+from hil.evaluate.sets import find_sets, load_set
 from hil.fast import FastDrive
 from hil.plant import STEP_S
 from hil.robot import Senses
@@ -178,6 +180,24 @@ def test_the_command_tells_every_case(tmp_path: Path, monkeypatch: pytest.Monkey
     assert table["conditions"]["no_localization_drift_0"]["ideal"] == 1.0
     assert all(row["ideal_ci95"][0] <= row["ideal"] <= row["ideal_ci95"][1] for row in table["conditions"].values())
     assert "printed_noise" in ran.stdout
+
+
+def test_so_many_episodes_are_spread_over_the_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As those that a policy drives, with which it is compared."""
+    driven: list[Episode] = []
+
+    def ends(setting: Setting, episode: Episode, cases: tuple[str, ...], seeds: list[int]) -> object:
+        driven.append(episode)
+        return ((name, [EndErrors(0.0, 0.0)] * len(seeds)) for name in cases)
+
+    monkeypatch.setattr(ceiling_command, "ends_of", ends)
+    asked = ["ceiling", "--set", "validation", "--maps", "depot", "--episodes", "4", "--json", str(tmp_path / "c.json")]
+    assert CliRunner().invoke(app, asked).exit_code == 0
+    (source,) = find_sets(["depot"], 4, 1, Body(), "validation")
+    assert json.loads((tmp_path / "c.json").read_text())["episodes"] == {"depot": source.indices}
+    assert source.indices[-1] > 4
+    known = load_set(source).episodes
+    assert driven == [known[index] for index in source.indices]
 
 
 def test_no_draws_are_refused() -> None:

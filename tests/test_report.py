@@ -64,7 +64,7 @@ def put(file: Path, value: Any) -> Path:
     return file
 
 
-CEILING = {"sets": SETS[::-1],
+CEILING = {"sets": SETS[::-1], "episodes": {"ahg2": list(range(1, 12, 2)), "willow": list(range(0, 12, 2))},
            "conditions": {"paper": {"ideal": 0.948, "ideal_median_m": 0.051, "own": 0.944},
                           "drift_3": {"ideal": 0.788, "ideal_median_m": 0.088, "own": 0.628}}}  # fmt: skip
 
@@ -108,14 +108,42 @@ def test_a_row_without_colour_says_so(folder):
 def test_a_ceiling_has_the_success_rate_of_its_condition_beside_it(folder):
     part = ceilings(gather(folder))
     assert [(one["condition"], one["success_rate"]) for one in part.data] == [("paper", 10 / 12), ("drift_3", None)]
-    assert "| `paper` | 94.8 | 5.1 | 94.4 | 83.3 (55.2 to 95.3) |" in part.markdown
-    assert "| `drift_3` | 78.8 | 8.8 | 62.8 | - |" in part.markdown
+    assert "| `paper` | 94.8 | 5.1 | 94.4 | 83.3 (55.2 to 95.3) | 12 of 12 |" in part.markdown
+    assert "| `drift_3` | 78.8 | 8.8 | 62.8 | - | - |" in part.markdown
 
 
-@pytest.mark.parametrize("sets", [SETS[:1], [[name, 5, *rest] for name, _, *rest in SETS], []])
-def test_a_ceiling_of_other_episodes_has_no_success_rate_beside_it(folder, sets):
-    put(folder / "ceiling.json", {**CEILING, "sets": sets})
-    assert [one["success_rate"] for one in ceilings(gather(folder)).data] == [None, None]
+UNSEEN, OTHER_SEED = ["ahg2", 9, "", None, "unseen"], ["ahg2", 9, "", 7, ""]
+
+
+#    what it is of                  its episodes                      in common: which and of how many
+CEILINGS = [
+    (SETS[:1], {}, [1, 3, 5], 6),  # the first six, as a ceiling of before its episodes were told; ahg2 has odd numbers
+    ([UNSEEN], {"ahg2": [0, 3, 7]}, [3, 7], 3),
+    ([UNSEEN, SETS[1]], {"ahg2": [0, 1], "willow": [0, 2, 4]}, [0, 1, 2, 4], 5),
+    ([UNSEEN], {"ahg2": [0, 20]}, [], 2),
+    ([["ahg2", 6, "", None, "validation"]], {}, [], 6),
+    ([["ahg2", 6, "d", None, "unseen"]], {}, [], 6),
+    ([OTHER_SEED], {}, [], 9),
+    ([[*SETS[0], 0.0]], {}, [], 6),  # in other furniture
+    ([], {}, [], 0),
+]
+
+
+@pytest.mark.parametrize(("sets", "episodes", "common", "whole"), CEILINGS)
+def test_a_ceiling_is_joined_on_the_episodes_that_were_driven(folder, sets, episodes, common, whole):
+    put(folder / "ceiling.json", {**CEILING, "sets": sets, "episodes": episodes})
+    part = ceilings(gather(folder))
+    rate = sum(number >= 2 for number in common) / len(common) if common else None
+    assert [(one["success_rate"], one["episodes"]) for one in part.data] == [(rate, len(common)), (None, 0)]
+    assert (f" | {len(common)} of {whole} |" in part.markdown) is bool(common)
+
+
+def test_beside_a_ceiling_stands_the_evaluation_that_has_most_of_its_episodes(folder):
+    """With all senses: one without colour comes first by its name, and has all of them."""
+    put(folder / "ceiling.json", {**CEILING, "episodes": {"ahg2": [1, 3, 5, 7], "willow": [2]}})
+    put(folder / "evaluate" / "a_blind.json", evaluated(12, color=False))
+    put(folder / "evaluate" / "a_part.json", evaluated(12, sets=SETS[:1]))
+    assert [(one["success_rate"], one["episodes"]) for one in ceilings(gather(folder)).data] == [(0.8, 5), (None, 0)]
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engines.report.ablations import ablation_table
+from engines.report.ceiling import driven_as, told_episodes
 from engines.report.gathered import (
     ABLATIONS,
     CEILING,
@@ -18,13 +19,12 @@ from engines.report.gathered import (
     TRAINING,
     Evaluated,
     Gathered,
-    episodes_of,
 )
 from engines.report.markdown import FIGURES, figures, hours, signed, table
 from hil.conditions import load_conditions
 from hil.evaluate.charts import DETOURS
 from hil.evaluate.metrics import HARD_DETOUR, Summary, wilson
-from hil.evaluate.tables import NOTHING, between, number, percent
+from hil.evaluate.tables import NOTHING, number, percent
 from onboard.contract import ANGULAR_RADPS, LINEAR_MPS
 
 PAPER_SIMULATED, PAPER_OFFICE, PAPER_REAL = (97.4, 82.2, 51.0), (100.0, 78.8, 59.9), (40.0, 28.9, 10.1)
@@ -84,19 +84,20 @@ def robustness(found: Gathered) -> Part:
 
 
 def ceilings(found: Gathered) -> Part:
-    """Return how often a place can be known at all; beside it the success rate in the same episodes and condition."""
-    told = {} if found.ceiling is None else found.ceiling["conditions"]
-    sets = episodes_of({} if found.ceiling is None else found.ceiling)
-    same = [one for one in found.evaluations if one.loop == "fast" and sets and episodes_of(one.configuration) == sets]
-    driven = {one.condition: one.summary for one in reversed(same)}
+    """Return how often a place can be known at all; beside it the success rate in those episodes that were driven."""
+    ceiling = found.ceiling or {"conditions": {}}
+    told = told_episodes(ceiling)
+    whole = sum(len(numbers) for numbers in told.values())
     rows, data = [], []
-    for name, one in told.items():
-        summary = driven.get(name)
-        ours = NOTHING if summary is None else f"{percent(summary.success_rate)} ({between(summary, 'success_rate')})"
+    for name, one in ceiling["conditions"].items():
+        driven = driven_as(name, found, told)
+        successes = sum(row.success for row in driven)
         rows.append([f"`{name}`", percent(one["ideal"]), number(one["ideal_median_m"], 1, 100.0), percent(one["own"]),
-                     ours])  # fmt: skip
-        data.append({"condition": name, **one, "success_rate": None if summary is None else summary.success_rate})
-    headings = ("condition", "ideal estimator within 0.2 m %", "its median error cm", "the runtime's filter %", "SR %")
+                     _rate(successes, len(driven)), f"{len(driven)} of {whole}" if driven else NOTHING])  # fmt: skip
+        rate = successes / len(driven) if driven else None
+        data.append({"condition": name, **one, "success_rate": rate, "episodes": len(driven)})
+    headings = ("condition", "ideal estimator within 0.2 m %", "its median error cm", "the runtime's filter %", "SR %",
+                "of its episodes")  # fmt: skip
     return Part("ceilings", "What can be known", table(headings, rows), data, _lacks(rows, CEILING))
 
 
@@ -225,6 +226,14 @@ def _rates(summary: Summary) -> dict[str, Any]:
     names = ("episodes", "success_rate", "spl", "sct", "contacts_per_episode", "hard_success_rate", "ci95")
     told = summary.as_json()
     return {name: told[name] for name in names}
+
+
+def _rate(successes: int, count: int) -> str:
+    """Return a success rate with its interval."""
+    interval = wilson(successes, count)
+    if interval is None:
+        return NOTHING
+    return f"{percent(successes / count)} ({percent(interval[0])} to {percent(interval[1])})"
 
 
 def _quoted(paper: Sequence[float]) -> list[str]:
