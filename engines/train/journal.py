@@ -1,10 +1,17 @@
-"""What a training tells while it runs: a line and a bar on the terminal, curves for TensorBoard, rows in a file."""
+"""What a training tells while it runs: a line and a bar on the terminal, curves for TensorBoard, rows in a file.
+
+A row is one line of JSON: the stage, the step, `call`, which counts how often the journal was taken up, `at_s`, the
+time since then [s], and the numbers of the step by name.
+"""
 
 from __future__ import annotations
 
 import json
+import os
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +30,8 @@ class Journal:
     def __init__(self, folder: Path, stage: str, total: int, done: int | None, console: Console | None = None) -> None:
         """Open the journal in a folder, `done` of `total` steps having been made before; None where that is not known.
 
-        Nothing is written before the first `note`. Curves of later steps, of a call that was stopped, are hidden then.
+        Nothing is written before the first `note`. Curves of later steps, of a call that was stopped, are hidden then,
+        and what a killed call left of its last row is cut off.
         Raises MissingExtraError without TensorBoard, InputError when the folder cannot be written.
         """
         try:
@@ -33,6 +41,7 @@ class Journal:
         self._folder, self._stage, self._done, self._began_ns = folder, stage, done, time.monotonic_ns()
         self._open: Any = SummaryWriter
         self._curves: Any = None
+        self._call = 0
         self._console = console or Console(stderr=True)
         self._bar = Progress(
             TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
@@ -41,14 +50,19 @@ class Journal:
         self._task: TaskID = self._bar.add_task(stage, total=total, completed=done or 0, note="")
 
     def __enter__(self) -> Journal:
+        self._hook, threading.excepthook = threading.excepthook, self._died
         if self._console.is_terminal:
             self._bar.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._bar.stop()
-        if self._curves is not None:
-            self._curves.close()
+        try:
+            if self._curves is not None:
+                with self._writing():
+                    self._curves.close()
+        finally:
+            threading.excepthook = self._hook
 
     def advance(self, note: str) -> None:
         """Show that another step has been made."""
@@ -65,24 +79,58 @@ class Journal:
         step: steps of the stage so far, this one included
         Raises InputError when the folder cannot be written.
         """
-        curves = self._writer(step)
-        for name, value in numbers.items():
-            curves.add_scalar(f"{self._stage}/{name}", value, step)
+        if self._curves is None:
+            self._take_up(step)
         at_s = round((time.monotonic_ns() - self._began_ns) / NS_PER_S, 3)
-        row: dict[str, Any] = {"stage": self._stage, "step": step, "at_s": at_s, **numbers}
-        with (self._folder / ROWS).open("a", encoding="utf-8") as rows:
-            rows.write(json.dumps(row) + "\n")
+        row: dict[str, Any] = {"stage": self._stage, "step": step, "call": self._call, "at_s": at_s, **numbers}
+        with self._writing():
+            with (self._folder / ROWS).open("a", encoding="utf-8") as rows:
+                rows.write(json.dumps(row) + "\n")
+            for name, value in numbers.items():
+                self._curves.add_scalar(f"{self._stage}/{name}", value, step)
         if say:
             told = "  ".join(f"{name} {value:.4g}" for name, value in numbers.items())
             self._console.print(f"{self._stage} {step}: {told}", highlight=False)
 
-    def _writer(self, step: int) -> Any:
-        """Return what draws the stage's curves, in a folder of its own: TensorBoard hides steps folder by folder."""
-        if self._curves is None:
-            hidden = step if self._done is None else self._done + 1
-            try:
-                self._folder.mkdir(parents=True, exist_ok=True)
-                self._curves = self._open(str(self._folder / CURVES / self._stage), purge_step=hidden)
-            except OSError as error:
-                raise InputError(f"{self._folder}: cannot be written: {error.strerror}") from error
-        return self._curves
+    def _take_up(self, step: int) -> None:
+        """Open what is written to; curves in a folder of the stage, for TensorBoard hides steps folder by folder."""
+        hidden = step if self._done is None else self._done + 1
+        with self._writing():
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._call = 1 + _last_call(self._folder / ROWS)
+            self._curves = self._open(str(self._folder / CURVES / self._stage), purge_step=hidden)
+
+    def _died(self, told: threading.ExceptHookArgs) -> None:
+        """Say nothing of a thread that could not write: what TensorBoard's meets, `_writing` meets after it."""
+        if not isinstance(told.exc_value, OSError):
+            self._hook(told)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Raise InputError when the folder cannot be written."""
+        try:
+            yield
+        except OSError as error:
+            raise InputError(f"{self._folder}: cannot be written: {error.strerror or error}") from error
+
+
+def _last_call(file: Path) -> int:
+    """Return the call of the last row that names one, 0 where none does, and cut off the torn end of a killed one."""
+    if not file.exists():
+        return 0
+    content = file.read_bytes()
+    whole = content[: content.rfind(b"\n") + 1]
+    if len(whole) < len(content):
+        os.truncate(file, len(whole))
+    calls = (_call_of(line) for line in reversed(whole.splitlines()))
+    return next((call for call in calls if call is not None), 0)
+
+
+def _call_of(line: bytes) -> int | None:
+    """Return the call of a row; None of one by a version that did not count them, or of a damaged one."""
+    try:
+        row = json.loads(line)
+    except ValueError:
+        return None
+    call = row.get("call") if isinstance(row, dict) else None
+    return call if isinstance(call, int) else None
