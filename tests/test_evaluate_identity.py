@@ -41,7 +41,7 @@ def difference(there: dict[str, Any], here: Plan) -> str:
 CHANGES = [
     ("blocked_s = 20.0", "blocked_s = 2.0", "condition_values"),
     ("fix_every_steps = [8.0, 12.0]", "fix_every_steps = [8.0, 13.0]", "condition_values"),  # of its base
-    ("a door on the shortest way closes", "a door closes", ""),
+    ('what = "', 'what = "in other words: ', ""),
 ]
 
 
@@ -51,6 +51,7 @@ def test_a_condition_of_other_values_is_another_configuration(tmp_path, monkeypa
     evaluate(PLAN, tmp_path / "rows", drive=made_up)
     file = tmp_path / "conditions.toml"
     file.write_text(CONDITIONS_FILE.read_text().replace(before, after))
+    assert file.read_text() != CONDITIONS_FILE.read_text()
     monkeypatch.setattr(evaluation, "load_conditions", lambda: load_conditions(file))
     assert difference(there, PLAN) == said
     if said:
