@@ -8,17 +8,37 @@ from typing import Any
 
 import pytest
 
+from engines.report.gathered import gather
 from engines.report.journals import training_of
+from engines.report.parts import throughput
 from onboard.errors import InputError
 
 
 def journal(folder: Path, *rows: dict[str, Any]) -> Path:
+    folder.mkdir(exist_ok=True)
     (folder / "journal.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return folder
 
 
 def step(number: int, at_s: float, **more: float) -> dict[str, Any]:
     return {"stage": "imitation", "step": number, "at_s": at_s, "decisions": 100.0, "drives": 2.0, **more}
+
+
+def test_a_journal_tells_rounds_once_and_the_time_of_all_calls(tmp_path):
+    judged = {"stage": "imitation", "step": 1, "at_s": 5.0, "SR": 50.0}
+    folder = journal(tmp_path, step(0, 1.0), step(1, 3.0), judged, step(2, 1800.0), step(1, 2.0), step(2, 1802.0))
+    figures = training_of(folder)["imitation"]
+    assert (figures["rounds"], figures["decisions"], figures["drives"]) == (3, 300, 6)
+    assert figures["hours"] == pytest.approx((1800.0 + 1802.0) / 3600.0)
+    assert figures["decisions_per_s"] == pytest.approx(200.0 / 1802.0)  # 1 to 3 s and 2 to 1802 s
+    assert figures["last"]["SR"] == 50.0
+    assert training_of(tmp_path / "none") == {}
+
+
+def test_a_journal_without_times_has_no_rate(tmp_path):
+    journal(tmp_path / "training", {"stage": "imitation", "step": 0, "decisions": 7.0})
+    (figures,) = throughput(gather(tmp_path)).data
+    assert (figures["decisions"], figures["hours"], figures["decisions_per_s"]) == (7, None, None)
 
 
 #    number of each row's call                   hours
