@@ -58,7 +58,7 @@ def test_the_plain_predictors_are_those_of_the_training_views(trained):
     np.testing.assert_array_equal(plain.median_m, np.median(labels, axis=0))
 
 
-def test_views_as_evaluations_render_them_are_exact_and_plain(trained):
+def test_plain_views_are_exact_and_plain(trained):
     views = report_views(SMALL, 5, trained[0], 1)["unseen_plain"]
     assert len(np.unique(views.images([0]).reshape(-1, 3) // 32, axis=0)) < 40
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import pytest
+from onnx import numpy_helper
 from result_rows import evaluated, put, report, results_in
 
 from engines.export import export, manifest_of
@@ -15,7 +17,7 @@ from engines.report.card import make_card
 from engines.report.gathered import gather
 from engines.report.parts import PARTS
 from hil.evaluate.code import file_digest
-from onboard.manifest import save_manifest, sha256_of
+from onboard.manifest import Weights, save_manifest, sha256_of
 
 
 @pytest.fixture
@@ -46,8 +48,14 @@ def test_a_card_is_filled_from_the_model_and_the_results(folder, tmp_path):
     assert report(folder, "--card", tmp_path / "card.md").stderr == "error: --card and --model: give both or none\n"
 
 
-SEEN = {"config": {"places": {"maps": ["gdc1", "gdc3"]}}}
-TRAINED = {"config": {"places": {"maps": ["gdc1", "/home/me/ahg2.yaml"]}}}
+SEEN = {"init": None, "config": {"places": {"maps": ["gdc1", "gdc3"]}}}
+TRAINED = {"init": None, "config": {"places": {"maps": ["gdc1", "/home/me/ahg2.yaml"]}}}
+FLOOR_BELOW = {"init": None, "config": {"places": {"maps": ["ahg1"]}}}
+VIEWS = {"init": None, "config": {**SEEN["config"], "encoder": {"views": {"maps": ["willow"]}}}}
+SHIPPED = {"init": "onboard-v1", "config": {"places": {"maps": ["/home/me/office.yaml"]}}}
+UNKNOWN = {**SHIPPED, "init": "/home/me/first.onnx"}
+FOREIGN = {**SEEN, "encoder_sha256": "ab" * 32}
+NOT_ALL = "it was trained in none of them as far as that is known, which is not all."
 
 
 #    what the manifest says           what the card says
@@ -56,6 +64,13 @@ ORIGINS = [
     (SEEN, "trained in UT Austin, Gates Dell Complex.", "in none of them."),
     (TRAINED, "trained in UT Austin, Gates Dell Complex; UT Austin, Anna Hiss Gymnasium.",
      "**It was trained in UT Austin, Anna Hiss Gymnasium: figures from there are not of unseen buildings.**"),
+    (FLOOR_BELOW, "| began with | an untrained network |", "**It was trained in UT Austin, Anna Hiss Gymnasium: "),
+    (VIEWS, "trained in UT Austin, Gates Dell Complex; Willow Garage.", "**It was trained in Willow Garage: "),
+    (SHIPPED, "By its manifest trained in office (not shipped).\nIts training began with the weights of `onboard-v1`, "
+     "trained in UT Austin, Gates Dell Complex; Carnegie Mellon, Gates Hillman Center; ", "in none of them."),
+    (UNKNOWN, "weights of `first.onnx`, of which it is not known where they were trained.", NOT_ALL),
+    (FOREIGN, "encoder came from another training, of which it is not known where it was.", NOT_ALL),
+    ({"config": SEEN["config"]}, "| began with | not stated |", NOT_ALL),
 ]  # fmt: skip
 
 
@@ -66,6 +81,47 @@ def test_a_card_says_where_the_model_was_trained_and_only_if_it_is_known(folder,
     assert of_both in card
     assert "/home/me" not in card
     assert ("onboard-engines train --config RECIPE" in card) is bool(training)
+
+
+def test_a_building_of_the_first_policys_training_is_not_unseen(folder, tmp_path):
+    card = card_of(folder, tmp_path, SHIPPED, sets=[["gdc1", 6, "", None, "validation"]])
+    assert "It was trained in UT Austin, Gates Dell Complex: figures from there are not of unseen buildings." in card
+
+
+@pytest.mark.parametrize(("init", "named"), [("onboard-v1", "onboard-v1"), ("/home/me/first.onnx", "first.onnx")])
+def test_the_command_of_a_training_says_what_it_began_with(folder, tmp_path, init, named):
+    card = card_of(folder, tmp_path, {**SEEN, "init": init})
+    assert f"onboard-engines train --config RECIPE --init {named} --out training\n" in card
+    assert f"| began with | {named} |" in card
+
+
+#    weights    what the manifest says of their agreement                   what the card says, and the export's options
+AGREEMENTS = [
+    ("float16", {"decisions": 1204, "same_action": 1203, "drives": 20},
+     "| decisions as with float32 weights | 1203 of 1204 (99.92%), on 20 drives |", "--weights fp16 --drives=20\n"),
+    ("float16", {"decisions": 300, "same_action": 300, "drives": 0},
+     "| decisions as with float32 weights | 300 of 300 (100.00%), on random sequences |",
+     "--weights fp16 --drives=0\n"),
+    ("float16", None, "| decisions as with float32 weights | not stated |", "--weights fp16\n"),
+    ("float32", None, "| origin |", "--weights fp32\n"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("weights", "agreement", "said", "options"), AGREEMENTS)
+def test_a_card_says_how_half_weights_were_judged(folder, tmp_path, weights, agreement, said, options):
+    card = card_of(folder, tmp_path, SEEN, weights, {} if agreement is None else {"agreement": agreement})
+    assert said in card
+    assert f"--out m.onnx {options}" in card
+    assert ("decisions as with float32" in card) is (weights == "float16")
+
+
+def test_the_views_of_the_encoders_table_are_explained(folder, tmp_path):
+    one = {"ranges": {"median_relative": 0.1, "mean_relative": 0.2}, "free_way": {"mean_m": 0.3}}
+    sort = {"views": 600, "encoder": one, "mean_of_bin": one, "median_of_bin": one}
+    put(folder / "encoder.json", dict.fromkeys(("unseen", "unseen_plain", "known"), sort))
+    card = card_of(folder, tmp_path, SEEN)
+    assert "| unseen_plain | encoder | 600 | 10.0 | 20.0 | 0.30 |" in card
+    assert all(f"`{name}`: " in card for name in ("unseen", "unseen_plain", "known"))
 
 
 def test_the_commands_of_a_card_are_those_that_made_its_files(folder, tmp_path):
@@ -81,15 +137,25 @@ def test_the_commands_of_a_card_are_those_that_made_its_files(folder, tmp_path):
     assert "ablations --out" not in card
 
 
-def card_of(folder: Path, tmp_path: Path, training: dict[str, Any]) -> str:
+def card_of(
+    folder: Path,
+    tmp_path: Path,
+    training: dict[str, Any],
+    weights: Weights = "float32",
+    extra: dict[str, Any] | None = None,
+    **changes: Any,
+) -> str:
     """Return the card of a model whose manifest says this of its training; no model is loaded."""
     model = tmp_path / "m.onnx"
-    model.write_bytes(onnx.ModelProto(graph=onnx.GraphProto(name="none")).SerializeToString())
+    graph = onnx.GraphProto(name="none")
+    if weights == "float16":
+        graph.initializer.append(numpy_helper.from_array(np.zeros(1, np.float16), "one"))
+    model.write_bytes(onnx.ModelProto(graph=graph).SerializeToString())
     network = untrained(0, TINY, Variant(rgb=False))
-    save_manifest(model, manifest_of(network, sha256_of(model), "m", {"training": training}))
+    save_manifest(model, manifest_of(network, sha256_of(model), "m", {"training": training, **(extra or {})}, weights))
     digest = file_digest(model)
-    conditions = {name: evaluated(model=digest, condition=name) for name in ("paper", "no_front")}
+    conditions = {name: evaluated(model=digest, condition=name, **changes) for name in ("paper", "no_front")}
     put(folder / "evaluate" / "all.json", {"conditions": conditions})
-    put(folder / "evaluate" / "rendered.json", evaluated(3, model=digest, loop="rendered"))
+    put(folder / "evaluate" / "rendered.json", evaluated(3, model=digest, loop="rendered", **changes))
     found = gather(folder)
     return make_card(found, [part(found) for part in PARTS], model)

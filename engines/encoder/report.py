@@ -43,8 +43,9 @@ def evaluate_encoder(
     """Return the errors of the encoder that `train_encoder` left in a folder, for JSON; all lengths in m.
 
     Three sorts of views, none of which was trained with: `unseen`, of the test buildings under looks, jitter and blur
-    as in training; `unseen_plain`, the same buildings in plain colours by an exact camera, as evaluations render them;
-    `known`, of the training's buildings with other furniture. Raises InputError without a trained encoder.
+    as in training; `unseen_plain`, the same buildings in plain colours by an exact camera without blur; `known`, of
+    the training's buildings with other furniture. Evaluations render looks drawn by seed by such a camera. Raises
+    InputError without a trained encoder.
     """
     predictor, plain = load_predictor(folder, seed, widths)
     predictor.to(device)

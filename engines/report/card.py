@@ -14,7 +14,7 @@ from engines.report.parts import Part
 from engines.report.places import places_of
 from hil.evaluate.code import file_digest
 from onboard.errors import InputError
-from onboard.manifest import load_manifest
+from onboard.manifest import Manifest, load_manifest
 
 TEMPLATE = "card.md.j2"
 MEGA = 1e6
@@ -39,6 +39,7 @@ def make_card(found: Gathered, parts: Sequence[Part], model: Path) -> str:
         model=model,
         megabytes=model.stat().st_size / MEGA,
         manifest=manifest,
+        agreement=_agreement(manifest),
         training=training,
         recipe=_recipe(training.get("config", {})),
         parts={part.name: part for part in parts},
@@ -48,6 +49,17 @@ def make_card(found: Gathered, parts: Sequence[Part], model: Path) -> str:
         commands=commands(found, manifest, model),
         placeholders=(RESULTS, RECIPE),
     )
+
+
+def _agreement(manifest: Manifest) -> str:
+    """Return how often half weights decided as single ones when they were exported; "" of single ones."""
+    if manifest.weights == "float32":
+        return ""
+    found = manifest.extra.get("agreement")
+    if found is None:
+        return "not stated"
+    same, decisions, drives = found["same_action"], found["decisions"], found["drives"]
+    return f"{same} of {decisions} ({same / decisions:.2%}), on {f'{drives} drives' if drives else 'random sequences'}"
 
 
 def _recipe(config: dict[str, Any]) -> list[tuple[str, str, str]]:

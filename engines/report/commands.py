@@ -43,9 +43,12 @@ def _making(manifest: Manifest, model: Path) -> list[str]:
     training = manifest.extra.get("training", {})
     if not training.get("config"):
         return []
-    train = ["onboard-engines", "train", "--config", RECIPE, "--out", "training"]
+    init, judged = training.get("init"), manifest.extra.get("agreement")
+    begins = ["--init", Path(str(init)).name] if init else []
+    train = ["onboard-engines", "train", "--config", RECIPE, *begins, "--out", "training"]
     export = ["onboard-engines", "export", "--checkpoint", "training/policy.pt", "--out", model.name]
-    return [_line(*train), _line(*export, "--weights", STORED[manifest.weights])]
+    stored = ["--weights", STORED[manifest.weights], *([f"--drives={judged['drives']}"] if judged else [])]
+    return [_line(*train), _line(*export, *stored)]
 
 
 def _evaluate(folder: str, evaluations: Sequence[Evaluated], policy: str | None) -> str:

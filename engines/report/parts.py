@@ -34,6 +34,14 @@ LOOPS = {
     "runtime": "through the whole runtime, the scan cast directly",
     "rendered": "through the whole runtime, cameras rendered",
 }
+ENCODER_NOTE = """
+None of the views was trained with. `unseen`: in the buildings of the test split, with looks, light, pose of the
+camera and blur drawn as in training. `unseen_plain`: there in plain colours, by a camera in its exact place without
+blur. `known`: in the buildings of the training, furnished otherwise, drawn as in training. Evaluations lie between
+the first two: they draw looks, and render them by a camera in its exact place without blur. Errors of the ranges
+ahead are relative to the true range; the predictors beside the encoder say what the training's views had, and do not
+look.
+"""
 REFERENCE = "paper"
 ABOVE_NONE = 1.0 + 1e-9
 """A way that is no detour, rounded up, belongs to the first class; each class holds its upper edge."""
@@ -177,7 +185,8 @@ def encoder(found: Gathered) -> Part:
         for views, one in (found.encoder or {}).items() for name, words in names.items()
     ]  # fmt: skip
     headings = ("views", "predictor", "count", "ranges: median error %", "ranges: mean error %", "free way: error m")
-    return Part("encoder", "What colour tells", table(headings, rows, words=2), found.encoder, _lacks(rows, ENCODER))
+    text = table(headings, rows, words=2) + ENCODER_NOTE
+    return Part("encoder", "What colour tells", text, found.encoder, _lacks(rows, ENCODER))
 
 
 def fine_tuning(found: Gathered) -> Part:

@@ -8,35 +8,78 @@ from pathlib import Path
 from typing import Any
 
 from engines.report.gathered import Gathered
-from hil.episode_files import COMMITTED
-
-BUILDINGS = {plan.map_name: plan.building for plan in COMMITTED}
-"""Of the shipped maps. A file that is called as one of them is taken for it."""
+from hil.buildings import building_of
+from onboard.manifest import load_manifest
+from onboard.pretrained import model_path, pretrained_names
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
     """Buildings by name.
 
-    trained: None where the manifest does not state it
-    driven:  of the evaluations of the model
-    shared:  those of `driven` that are among `trained`; where a model was trained nowhere known, none
+    trained:         of the model's own training, its colour encoder's views included; None where that is not stated
+    began_with:      name of the policy that the training began with, "" for none
+    began_trained:   where that one was trained; None where that is not known
+    foreign_encoder: whether the colour encoder came from another training, which may have been anywhere
+    driven:          of the evaluations of the model
+    shared:          those of `driven` in which it, or what it began with, is known to have been trained
+    complete:        whether all buildings are known in which weights of it were trained
     """
 
     trained: tuple[str, ...] | None
+    began_with: str
+    began_trained: tuple[str, ...] | None
+    foreign_encoder: bool
     driven: tuple[str, ...]
     shared: tuple[str, ...]
+    complete: bool
 
 
 def places_of(training: Mapping[str, Any], found: Gathered) -> Places:
-    """Return where the training that a manifest states was, and where the evaluations were."""
-    maps = training.get("config", {}).get("places", {}).get("maps")
-    trained = None if not maps else _buildings(maps)
+    """Return where the training that a manifest states was, and where the evaluations were.
+
+    A policy that ships says in its own manifest where it was trained. Raises ConfigError where that one is damaged.
+    """
+    init = training.get("init")
+    before = _training_of(str(init)) if init else {}
+    trained, began_trained = _trained(training), _trained(before)
     driven = _buildings(row[0] for one in found.evaluations for row in one.configuration["sets"])
-    return Places(trained, driven, tuple(one for one in driven if one in (trained or ())))
+    anywhere = {*(trained or ()), *(began_trained or ())}
+    return Places(
+        trained=trained,
+        began_with=Path(str(init)).name if init else "",
+        began_trained=began_trained,
+        foreign_encoder=_has_foreign_encoder(training),
+        driven=driven,
+        shared=tuple(one for one in driven if one in anywhere),
+        complete=_is_complete(training) and (not init or (_is_complete(before) and not before.get("init"))),
+    )
+
+
+def _training_of(policy: str) -> Mapping[str, Any]:
+    """Return what the manifest of a policy that ships says of its training; nothing of any other, which may be gone."""
+    if policy not in pretrained_names():
+        return {}
+    training: Mapping[str, Any] = load_manifest(model_path(policy)).extra.get("training", {})
+    return training
+
+
+def _trained(training: Mapping[str, Any]) -> tuple[str, ...] | None:
+    config = training.get("config", {})
+    maps = config.get("places", {}).get("maps")
+    seen = config.get("encoder", {}).get("views", {}).get("maps", ())
+    return _buildings([*maps, *seen]) if maps else None
+
+
+def _is_complete(training: Mapping[str, Any]) -> bool:
+    return "init" in training and _trained(training) is not None and not _has_foreign_encoder(training)
+
+
+def _has_foreign_encoder(training: Mapping[str, Any]) -> bool:
+    return "encoder_sha256" in training
 
 
 def _buildings(maps: Iterable[str]) -> tuple[str, ...]:
     """Return the buildings of maps by name or file, each once; a map that is not shipped is its own building."""
-    names = [Path(str(one)).stem for one in maps]
-    return tuple(dict.fromkeys(BUILDINGS.get(name, f"{name} (not shipped)") for name in names))
+    names = [str(one) for one in maps]
+    return tuple(dict.fromkeys(building_of(name) or f"{Path(name).stem} (not shipped)" for name in names))
