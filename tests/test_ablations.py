@@ -75,10 +75,18 @@ def test_a_result_of_another_model_is_driven_again(made):
     trial = trials(agents, agents.agents["plain"], made / "out" / "plain")[0]
     result = trial.done()
     assert result is not None
-    for key, value, done in (("model", "0" * 16, False), ("seed", 2, False), ("code", "0" * 16, True)):
+    for key, value, done in (
+        ("model", "0" * 16, False),
+        ("seed", 2, False),
+        ("condition_values", {"drift_scale": 2.0}, False),
+        ("code", "0" * 16, True),
+    ):
         other = {**result, "configuration": {**result["configuration"], key: value}}
         trial.file.write_text(json.dumps(other))
         assert (trial.done() is not None) is done
+    older = {name: value for name, value in result["configuration"].items() if name != "condition_values"}
+    trial.file.write_text(json.dumps({**result, "configuration": older}))
+    assert trial.done() is not None
     trial.file.write_text(json.dumps({**result, "complete": False}))
     assert trial.done() is None
     trial.file.write_text(json.dumps(result))
@@ -235,9 +243,25 @@ def test_without_the_motion_model_the_base_has_every_speed_at_once(began, wanted
 
 def test_results_of_different_code_are_told(made):
     board = json.loads((made / "out" / "ablations.json").read_text())
-    assert "states of the code" not in ablation_table(board)
+    assert "of the code" not in ablation_table(board)
     board["rows"][0]["code"] = "other"
-    assert "Driven by 2 different states of the code" in ablation_table(board)
+    said = "Driven by another state of the code than the one that printed this: `plain` in paper. `onboard-engines"
+    assert said in ablation_table(board)
+    older = {name: value for name, value in board.items() if name != "code"}
+    assert "Driven by 2 different states of the code" in ablation_table(older)
+
+
+def test_what_other_code_drove_is_driven_again_where_that_is_asked_for(made):
+    file = made / "out" / "plain" / "paper.json"
+    result = json.loads(file.read_text())
+    older = {**result, "configuration": {**result["configuration"], "code": "0" * 16}}
+    for options, code in (([], "0" * 16), (["--again"], result["configuration"]["code"])):
+        file.write_text(json.dumps(older))
+        shown = run("--out", made / "out", "--agents", made / "agents.toml", "--only", "plain", *options)
+        assert shown.exit_code == 0
+        assert ("`plain` in paper. `onboard-engines ablations --again`" in shown.stdout) is (not options)
+        assert json.loads(file.read_text())["configuration"]["code"] == code
+    file.write_text(json.dumps(result))
 
 
 def test_a_table_keeps_the_rows_of_other_agents_unless_they_drove_another_set(made, tmp_path):

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from engines.ablations.agents import OWN, Agent, Agents, Place
-from engines.ablations.trials import TRAINING, is_made, trials
+from engines.ablations.trials import DOORS, TRAINING, is_made, trials
 from engines.report.journals import training_of
+from hil.evaluate.code import code_digest
 from hil.evaluate.metrics import Summary
 
 MADE_BY = "onboard-engines ablations"
@@ -22,6 +23,7 @@ def board(agents: Agents, chosen: Sequence[Agent], folder: Path) -> dict[str, An
     rows = [row for agent in chosen for row in _rows(agents, agent, folder / agent.name)]
     return {
         "made_by": MADE_BY,
+        "code": code_digest(),
         "set": agents.set_name,
         "maps": list(agents.maps),
         "episodes_of_each_map": agents.episodes,
@@ -39,6 +41,8 @@ def _rows(agents: Agents, agent: Agent, folder: Path) -> list[dict[str, Any]]:
 
 def _row(agent: Agent, place: Place, result: dict[str, Any] | None) -> dict[str, Any]:
     where = place.where
+    doors = None if result is None else result.get(DOORS)
+    told = result if doors is None else doors["summary"]
     return {
         "agent": agent.name,
         "what": agent.section.what,
@@ -47,6 +51,7 @@ def _row(agent: Agent, place: Place, result: dict[str, Any] | None) -> dict[str,
         "delay": agent.delay_in(place),
         "same_domain": where == agent.own_condition and agent.own_robot() is None,
         "paper": agent.section.paper_own if where == OWN else agent.section.paper,
-        "summary": None if result is None else {name: result[name] for name in Summary.__slots__},
+        "summary": None if told is None else {name: told[name] for name in Summary.__slots__},
+        "doors": None if result is None or doors is None else [result["episodes"], doors["episodes"], doors["shut"]],
         "code": None if result is None else result["configuration"]["code"],
     }

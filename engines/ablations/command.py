@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+import signal
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from onboard.errors import InputError, MissingExtraError, OnboardError
+from engines.ablations.side_by_side import side_by_side
+from engines.guard import in_one_line
+from onboard.errors import InputError, MissingExtraError
+from onboard.signals import Signals
 
 if TYPE_CHECKING:
     from engines.ablations.agents import Agent, Agents
 
-REFUSED, INTERRUPTED = 2, 130
-BOARD_FILE, LOG_FILE = "ablations.json", "log.txt"
+BOARD_FILE = "ablations.json"
 AGENTS_FILE = Path(__file__).parent / "agents.toml"
-POLL_S = 1.0
 ALIKE = ("made_by", "set", "maps", "episodes_of_each_map", "seed")
 """Of a board: what must be the same for rows to stand in one table."""
 
@@ -31,25 +32,40 @@ def ablations(
         Path | None, typer.Option(help="Weights of a trained colour encoder; without it no agent sees colour.")
     ] = None,
     agents: Annotated[Path, typer.Option(help="The table of agents.")] = AGENTS_FILE,
+    again: Annotated[
+        bool, typer.Option("--again", help="Drive also what another state of the code has driven; train nothing twice.")
+    ] = False,
     show: Annotated[bool, typer.Option("--show", help="Print what there is, train and drive nothing.")] = False,
 ) -> None:
     """Train each agent, drive it wherever it is to be, and print one table; OUT/ablations.json has the same figures.
 
     What is done is not done again; Ctrl-C keeps all of it (exit 130).
     """
-    try:
-        code = _ablations(out, only or [], jobs, encoder, agents, show)
-    except OnboardError as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(REFUSED) from error
-    except KeyboardInterrupt as error:
-        typer.echo(f"stopped; the same command goes on from what is in {out}", err=True)
-        raise typer.Exit(INTERRUPTED) from error
+    unheard = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    with in_one_line(out, "--jobs, or driving.lanes of the recipe"), Signals():
+        if unheard:
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)  # under nohup, trainings outlive their terminal
+        code = _ablations(out, only or [], Making(agents, jobs, encoder, again), show=show)
     if code:
         raise typer.Exit(code)
 
 
-def _ablations(out: Path, only: list[str], jobs: int, encoder: Path | None, file: Path, show: bool) -> int:
+@dataclass(frozen=True, slots=True)
+class Making:
+    """How agents are made. file: the table; again: what other code drove is driven anew."""
+
+    file: Path
+    jobs: int
+    encoder: Path | None
+    again: bool
+
+    def options(self) -> list[str]:
+        """Return those of a call that makes one of them."""
+        encoder = [] if self.encoder is None else ["--encoder", str(self.encoder)]
+        return ["--agents", str(self.file), *encoder, *(["--again"] if self.again else [])]
+
+
+def _ablations(out: Path, only: list[str], making: Making, *, show: bool) -> int:
     try:
         import torch
 
@@ -63,11 +79,11 @@ def _ablations(out: Path, only: list[str], jobs: int, encoder: Path | None, file
     from engines.report.ablations import ablation_table
 
     torch.set_num_threads(1)
-    if encoder is not None and not encoder.is_file():
-        raise InputError(f"--encoder {encoder}: no such file")
-    table = load_agents(file)
+    if making.encoder is not None and not making.encoder.is_file():
+        raise InputError(f"--encoder {making.encoder}: no such file")
+    table = load_agents(making.file)
     chosen = table.only(only)
-    code = 0 if show else _make(table, _seeing(chosen, encoder), out, jobs, encoder, file)
+    code = 0 if show else _make(table, _seeing(chosen, making.encoder), out, making)
     found = board(table, chosen, out)
     write_whole(
         out / BOARD_FILE, json.dumps(_with_others(found, out / BOARD_FILE, list(table.agents)), indent=1) + "\n"
@@ -102,63 +118,17 @@ def _seeing(chosen: list[Agent], encoder: Path | None) -> list[Agent]:
     return [agent for agent in chosen if agent.name not in left_out]
 
 
-def _make(table: Agents, chosen: list[Agent], out: Path, jobs: int, encoder: Path | None, file: Path) -> int:
-    if jobs == 1 or len(chosen) <= 1:
-        codes = (_make_one(table, agent, out / agent.name, encoder) for agent in chosen)
+def _make(table: Agents, chosen: list[Agent], out: Path, making: Making) -> int:
+    if making.jobs == 1 or len(chosen) <= 1:
+        codes = (_make_one(table, agent, out / agent.name, making) for agent in chosen)
         return next((code for code in codes if code), 0)
-    return _side_by_side([agent.name for agent in chosen], out, jobs, encoder, file)
+    return side_by_side([agent.name for agent in chosen], out, making.jobs, making.options())
 
 
-def _make_one(table: Agents, agent: Agent, folder: Path, encoder: Path | None) -> int:
+def _make_one(table: Agents, agent: Agent, folder: Path, making: Making) -> int:
     """Return 0, or the exit code of a signal that ended the driving."""
     from engines.ablations.trials import make_agent, run_trial, trials
 
-    make_agent(agent, folder, encoder)
-    codes = (run_trial(trial) for trial in trials(table, agent, folder))
+    make_agent(agent, folder, making.encoder)
+    codes = (run_trial(trial, again=making.again) for trial in trials(table, agent, folder))
     return next((code for code in codes if code), 0)
-
-
-def _side_by_side(names: list[str], out: Path, jobs: int, encoder: Path | None, file: Path) -> int:
-    """Make agents by calls of this command, so many at a time; return the first exit code that is not 0."""
-    waiting, running, code = list(names), dict[str, subprocess.Popen[bytes]](), 0
-    try:
-        while waiting or running:
-            while waiting and len(running) < jobs and not code:
-                running[waiting[0]] = _begin(waiting[0], out, encoder, file)
-                del waiting[0]
-            if not running:
-                break
-            name = _ended(running)
-            ended = running.pop(name).returncode
-            typer.echo(
-                f"{name}: {'done' if ended == 0 else f'ended with {ended}, see {out / name / LOG_FILE}'}", err=True
-            )
-            code = code or ended
-    finally:
-        for process in running.values():
-            process.terminate()
-        for process in running.values():
-            process.wait()
-    return code
-
-
-def _begin(name: str, out: Path, encoder: Path | None, file: Path) -> subprocess.Popen[bytes]:
-    given = [] if encoder is None else ["--encoder", str(encoder)]
-    command = [sys.executable, "-m", "engines", "ablations", "--out", str(out), "--only", name, "--agents", str(file)]
-    try:
-        (out / name).mkdir(parents=True, exist_ok=True)
-        with (out / name / LOG_FILE).open("ab") as log:
-            return subprocess.Popen([*command, *given], stdout=log, stderr=log)
-    except OSError as error:
-        raise InputError(f"{out / name}: cannot be written: {error.strerror}") from error
-
-
-def _ended(running: dict[str, subprocess.Popen[bytes]]) -> str:
-    """Wait until one has ended and return its name."""
-    while True:
-        for name, process in running.items():
-            try:
-                process.wait(POLL_S / len(running))
-            except subprocess.TimeoutExpired:
-                continue
-            return name

@@ -28,8 +28,14 @@ def read_result(file: Path) -> dict[str, Any] | None:
 
 
 def is_of(result: Mapping[str, Any] | None, configuration: Mapping[str, Any]) -> bool:
-    """Return whether a result is there, of this model, robot, condition and episodes."""
-    return result is not None and _compared(result["configuration"]) == _compared(configuration)
+    """Return whether a result is there, of this model, robot, condition and episodes.
+
+    What a result does not say, being of an older version, is not compared.
+    """
+    if result is None:
+        return False
+    there, here = _compared(result["configuration"]), _compared(configuration)
+    return there == {name: value for name, value in here.items() if name in there}
 
 
 def write_whole(file: Path, text: str) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from engines.ablations.agents import OWN, Agent, Agents, Place
+from engines.ablations.doors import behind_doors
 from engines.ablations.drawn_episodes import DrawnEpisodes
 from engines.ablations.position_episodes import PositionEpisodes
 from engines.ablations.position_training import train_position
@@ -23,6 +24,7 @@ from engines.train import stages
 from engines.train.config import TrainConfig
 from engines.train.imitation import STAGE
 from hil.evaluate.campaign import DriveJob
+from hil.evaluate.code import code_digest
 from hil.evaluate.episode_driver import Run, check_run
 from hil.evaluate.evaluation import Plan, evaluate
 from hil.evaluate.sets import find_sets
@@ -30,6 +32,8 @@ from onboard.errors import InputError
 from onboard.manifest import load_manifest, manifest_path, sha256_of
 
 MODEL, TRAINING = "policy.onnx", "training"
+DOORS = "doors"
+"""In a result: what `behind_doors` makes of it."""
 ENCODER = "encoder_sha256"
 """In the manifest of an agent that sees colour."""
 DEVICE = torch.device("cpu")
@@ -94,17 +98,19 @@ def trials(agents: Agents, agent: Agent, folder: Path) -> list[Trial]:
     return [_trial(agents, agent, folder, place) for place in agent.places()]
 
 
-def run_trial(trial: Trial) -> int:
+def run_trial(trial: Trial, *, again: bool = False) -> int:
     """Drive what is left of a trial and write its result; return 0, or the exit code of a signal that ended it.
 
+    again: drive also what another state of the code has driven
     Raises OnboardError; what was driven until then is kept.
     """
-    if trial.done() is not None:
+    before = trial.done()
+    if before is not None and not (again and before["configuration"]["code"] != code_digest()):
         return 0
     partial = trial.file.with_name(f"{trial.file.name}.partial.jsonl")
     found = evaluate(trial.plan, partial, f"{trial.file.parent.name}, {trial.file.stem}", trial.drive)
     if found.exit_code == 0:
-        write_whole(trial.file, json.dumps(found.as_json()) + "\n")
+        write_whole(trial.file, json.dumps({**found.as_json(), DOORS: behind_doors(found)}) + "\n")
         found.forget()
     return found.exit_code
 

@@ -27,16 +27,23 @@ def ablation_table(board: Mapping[str, Any]) -> str:
 
 
 def _where(row: Mapping[str, Any]) -> str:
+    """Return where a row was driven, and within which of the episodes its figures are."""
+    doors = row.get("doors")
+    behind = f", {doors[1]} of {doors[0]} episodes behind doors, {doors[2]} shut" if doors else ""
+    return _place(row) + behind + (" (and its own domain)" if row["same_domain"] else "")
+
+
+def _place(row: Mapping[str, Any]) -> str:
     """Return where a row was driven; a row of an older file took the time of all."""
     within_s = row.get("within_s", MAX_S)
     longer = "" if within_s == MAX_S else f", within {within_s:g} s"
     where: str = NAMES.get(row["where"], row["where"])
-    return where + longer + (" (and its own domain)" if row["same_domain"] else "")
+    return where + longer
 
 
 def _notes(board: Mapping[str, Any]) -> list[str]:
     words = {row["agent"]: row["what"] for row in board["rows"]}
-    count = {row["summary"]["episodes"] for row in board["rows"] if row["summary"] is not None}
+    count = {row["summary"]["episodes"] for row in board["rows"] if row["summary"] is not None and not row.get("doors")}
     notes = [f"* `{name}`: {what}." for name, what in words.items()]
     notes.append("")
     episodes = " or ".join(str(number) for number in sorted(count)) or "no"
@@ -46,7 +53,25 @@ def _notes(board: Mapping[str, Any]) -> list[str]:
         "ticks of 1/30 s. "
         "The paper's figures are its own, of its agents in its simulator: quoted, not the same work."
     )
-    codes = {row["code"] for row in board["rows"] if row["code"] is not None}
-    if len(codes) > 1:
-        notes.append(f"Driven by {len(codes)} different states of the code: {', '.join(sorted(codes))}.")
-    return notes
+    if any(row.get("doors") for row in board["rows"]):
+        notes.append(
+            "Behind doors: the figures of those episodes on whose way a shut door leaves no other way, or one that "
+            "is longer by 10 m; beside them how many drove near enough that it shut."
+        )
+    return [*notes, *_stale(board)]
+
+
+def _stale(board: Mapping[str, Any]) -> list[str]:
+    """Return which rows another state of the code has driven than the one that made the table, or than others."""
+    driven = [row for row in board["rows"] if row["code"] is not None]
+    now, codes = board.get("code"), {row["code"] for row in driven}
+    if now is None:
+        several = f"Driven by {len(codes)} different states of the code: {', '.join(sorted(codes))}."
+        return [several] if len(codes) > 1 else []
+    names = [f"`{row['agent']}` in {_place(row)}" for row in driven if row["code"] != now]
+    if not names:
+        return []
+    return [
+        f"Driven by another state of the code than the one that printed this: {'; '.join(names)}. "
+        "`onboard-engines ablations --again` drives them anew."
+    ]

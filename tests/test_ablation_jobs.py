@@ -1,0 +1,60 @@
+"""Agents made side by side by real processes: whatever ends the command, no training of it goes on."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from ablation_rig import write_agents
+from processes import Command, running
+from typer.testing import CliRunner
+from waiting import until
+
+from engines.__main__ import main
+from engines.ablations import trials
+
+#   signal          files that are there by then   exit code
+SIGNALS = [(signal.SIGTERM, "*/training/*", 128 + signal.SIGTERM), (signal.SIGKILL, "*/log.txt", -signal.SIGKILL)]
+
+
+@pytest.mark.parametrize(("number", "files", "code"), SIGNALS)
+def test_whatever_ends_the_command_ends_its_trainings(tmp_path, number, files, code):
+    table = write_agents(tmp_path)
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(recipe.read_text().replace("rounds = 2", "rounds = 100000"))
+    with running("engines", "ablations", "--out", "out", "--agents", table, "--jobs", 2, folder=tmp_path) as command:
+        until(lambda: len(list((tmp_path / "out").glob(files))) >= 2, 120.0)
+        until(lambda: len(children_of(command)) == 2, 10.0)
+        trainings = children_of(command)
+        os.kill(command.process.pid, number)
+        assert command.wait() == code
+        until(lambda: not any(lives(pid) for pid in trainings), 20.0)
+        assert "Traceback" not in command.err
+
+
+def test_no_memory_left_is_one_line(tmp_path, monkeypatch):
+    def none_left(*_):
+        raise MemoryError
+
+    monkeypatch.setattr(trials, "train_position", none_left)
+    monkeypatch.setattr(trials.stages, "train", none_left)
+    table = write_agents(tmp_path)
+    shown = CliRunner().invoke(main, ["ablations", "--out", str(tmp_path / "out"), "--agents", str(table)])
+    assert shown.exit_code == 2
+    assert shown.stderr == "error: out of memory: lower --jobs, or driving.lanes of the recipe\n"
+
+
+def children_of(command: Command) -> list[int]:
+    """Return the processes that it began."""
+    pid = command.process.pid
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def lives(pid: int) -> bool:
+    """Return whether a process runs; one that ended and is not waited for does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
