@@ -148,6 +148,11 @@ WRONG = [
     ("evaluate/a.json", "{}", "a.json: a: not the result of onboard-hil evaluate"),
     ("evaluate/a.json", json.dumps({"complete": False}), "a: the evaluation was interrupted"),
     ("evaluate/z.json", json.dumps(evaluated(model="n")), "z.json: is of another model than .*all.json"),
+    (
+        "evaluate/z.json",
+        json.dumps({"conditions": {"a": evaluated(manifest="1"), "b": evaluated(manifest="2")}}),
+        "z.json: is of another manifest than .*z.json",
+    ),
     ("ceiling.json", "{}", "ceiling.json: has no conditions"),
     ("training/journal.jsonl", "{}\n", "journal.jsonl: line 1: not a row of a training's journal"),
     ("training/journal.jsonl", "x\n", "journal.jsonl: line 1: not valid JSON"),

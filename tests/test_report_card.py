@@ -17,6 +17,7 @@ from engines.report.card import make_card
 from engines.report.gathered import gather
 from engines.report.parts import PARTS
 from hil.evaluate.code import file_digest
+from onboard.errors import InputError
 from onboard.manifest import Weights, save_manifest, sha256_of
 
 
@@ -135,6 +136,16 @@ def test_the_commands_of_a_card_are_those_that_made_its_files(folder, tmp_path):
     ):
         assert said in card
     assert "ablations --out" not in card
+
+
+def test_results_under_another_manifest_of_the_same_model_make_no_card(folder, tmp_path):
+    with pytest.raises(InputError, match=r"is not of .*m\.onnx\.manifest\.json \(digest other, expected "):
+        card_of(folder, tmp_path, SEEN, manifest="other")
+
+
+def test_the_command_of_an_evaluation_in_a_building_of_ones_own_names_its_furniture(folder, tmp_path):
+    card = card_of(folder, tmp_path, SEEN, sets=[["office", 25, "d", 1, "", 0.0]])
+    assert "--policy m.onnx --episodes=25 --furniture=0 --maps office --condition=paper " in card
 
 
 def card_of(

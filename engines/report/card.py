@@ -14,7 +14,7 @@ from engines.report.parts import Part
 from engines.report.places import places_of
 from hil.evaluate.code import file_digest
 from onboard.errors import InputError
-from onboard.manifest import Manifest, load_manifest
+from onboard.manifest import Manifest, load_manifest, manifest_path
 
 TEMPLATE = "card.md.j2"
 MEGA = 1e6
@@ -81,7 +81,9 @@ def _is_file(value: Any) -> bool:
 
 
 def _require_same(found: Gathered, model: Path) -> None:
-    digest = file_digest(model)
-    for one in found.evaluations:
-        if one.configuration["model"] != digest:
-            raise InputError(f"{one.file}: is not of {model} (digest {one.configuration['model']}, expected {digest})")
+    for name, file in (("model", model), ("manifest", manifest_path(model))):
+        digest = file_digest(file)
+        for one in found.evaluations:
+            told = one.configuration.get(name, digest)  # older results tell of no manifest
+            if told != digest:
+                raise InputError(f"{one.file}: is not of {file} (digest {told}, expected {digest})")

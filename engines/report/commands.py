@@ -16,6 +16,8 @@ LOOP_OPTIONS: dict[str, list[str]] = {"fast": [], "runtime": ["--runtime"], "ren
 STORED = {"float32": "fp32", "float16": "fp16"}
 ORDINARY_RUN = {"scan": "fused", "known_map": "true", "pedestrians": 0}
 """Options of an evaluation that are named where they differ."""
+FURNITURE = 5
+"""Where in the row of a set its density stands, of one that is not furnished as usual."""
 
 
 def commands(found: Gathered, manifest: Manifest, model: Path) -> list[str]:
@@ -66,12 +68,13 @@ def _evaluate(folder: str, evaluations: Sequence[Evaluated], policy: str | None)
 
 
 def _sets(sets: Sequence[Sequence[Any]]) -> list[str]:
-    """Return the options that mean these rows of name, count, digest, seed and set."""
+    """Return the options that mean these rows of name, count, digest, seed and set (and density of furniture)."""
     names = [str(one[4]) for one in sets if one[4]]
     counts = {int(one[1]) for one in sets}
     chosen = [f"--set={names[0]}"] if names else []
     if len(counts) == 1:  # one number cannot mean several
         chosen.append(f"--episodes={counts.pop()}")
+    chosen += [f"--furniture={density:g}" for density in {one[5] for one in sets if len(one) > FURNITURE}]
     return [*chosen, "--maps", *(Path(str(one[0])).name for one in sets)]
 
 

@@ -146,9 +146,11 @@ def _evaluated(file: Path, name: str, table: Mapping[str, Any]) -> Evaluated:
 
 
 def _require_one_model(evaluations: tuple[Evaluated, ...]) -> None:
-    for one in evaluations[1:]:
-        if one.configuration["model"] != evaluations[0].configuration["model"]:
-            raise InputError(f"{one.file}: is of another model than {evaluations[0].file}: {EVALUATE}/ is of one model")
+    for name in ("model", "manifest"):
+        told = [one for one in evaluations if name in one.configuration]  # older results tell of no manifest
+        for one in told[1:]:
+            if one.configuration[name] != told[0].configuration[name]:
+                raise InputError(f"{one.file}: is of another {name} than {told[0].file}: {EVALUATE}/ is of one policy")
 
 
 def _table(file: Path, key: str) -> dict[str, Any] | None:
