@@ -222,6 +222,13 @@ def test_every_place_has_its_time_and_its_delay(name, where, within_s, ticks):
     assert [agent.delay_in(place) for place in agent.places() if place[:2] == (where, within_s)] == [ticks]
 
 
+def test_the_paper_is_quoted_only_where_it_drove():
+    reference, slow = SHIPPED.agents["reference"], SHIPPED.agents["position"]
+    quoted = {place.where: reference.quoted_in(place) for place in reference.places()}
+    assert [where for where, figures in quoted.items() if figures is not None] == ["paper"]
+    assert [slow.quoted_in(place) for place in slow.places()] == [[58.2, 48.2, 16.8]] * 2 + [[92.7, 81.7, 30.3]]
+
+
 def test_a_table_says_where_an_episode_may_take_longer(made):
     board = json.loads((made / "out" / "ablations.json").read_text())
     assert "within" not in ablation_table(board)

@@ -41,7 +41,7 @@ class AgentSection(Section):
     what:       in words, for the table
     kind:       "velocity" has the 28 actions, "position" the four of `position_drive.py`
     changes:    of the recipe, by "table.key"
-    conditions: rows of hil/conditions.toml to drive in, in place of the common ones
+    conditions: rows of hil/conditions.toml to drive in, in place of the common ones; the first is the paper's
     paper, paper_own: SR, SPL, SCT [%] that the paper reports of its agent, with the motion model and in its own domain
     """
 
@@ -124,6 +124,12 @@ class Agent:
         if slow:
             made += [Place(name, MAX_S, f"{name}_{MAX_S:g}s.json") for name in self.conditions]
         return made if self.own_robot() is None else [*made, Place(OWN, MAX_S, f"{OWN}.json")]
+
+    def quoted_in(self, place: Place) -> list[float] | None:
+        """Return what the paper reports of its agent there: in its own domain, or under the motion model."""
+        if place.where == OWN:
+            return self.section.paper_own
+        return self.section.paper if place.where == self.conditions[0] else None
 
     def delay_in(self, place: Place) -> str:
         """Return how many control ticks of 1/30 s pass there from an observation to what the base follows, in words."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from engines.ablations.agents import OWN, Agent, Agents, Place
+from engines.ablations.agents import Agent, Agents, Place
 from engines.ablations.trials import DOORS, TRAINING, is_made, trials
 from engines.report.journals import training_of
 from hil.evaluate.code import code_digest
@@ -40,17 +40,16 @@ def _rows(agents: Agents, agent: Agent, folder: Path) -> list[dict[str, Any]]:
 
 
 def _row(agent: Agent, place: Place, result: dict[str, Any] | None) -> dict[str, Any]:
-    where = place.where
     doors = None if result is None else result.get(DOORS)
     told = result if doors is None else doors["summary"]
     return {
         "agent": agent.name,
         "what": agent.section.what,
-        "where": where,
+        "where": place.where,
         "within_s": place.within_s,
         "delay": agent.delay_in(place),
-        "same_domain": where == agent.own_condition and agent.own_robot() is None,
-        "paper": agent.section.paper_own if where == OWN else agent.section.paper,
+        "same_domain": place.where == agent.own_condition and agent.own_robot() is None,
+        "paper": agent.quoted_in(place),
         "summary": None if told is None else {name: told[name] for name in Summary.__slots__},
         "doors": None if result is None or doors is None else [result["episodes"], doors["episodes"], doors["shut"]],
         "code": None if result is None else result["configuration"]["code"],
