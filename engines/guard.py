@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,31 +11,34 @@ from typing import TYPE_CHECKING
 import typer
 
 from onboard.errors import InputError, OnboardError
+from onboard.signals import KILLED_BY, Signals
 
 if TYPE_CHECKING:
     import torch
 
-REFUSED, INTERRUPTED = 2, 130
+REFUSED, INTERRUPTED = 2, KILLED_BY + signal.SIGINT
 CPU_REFUSES, CUDA_REFUSES = "DefaultCPUAllocator: ", "OutOfMemoryError"
 """How PyTorch's RuntimeError tells that there is no memory left: in its text, and as the name of a kind of it."""
 
 
 @contextmanager
 def in_one_line(out: Path, lower: str) -> Iterator[None]:
-    """Say in one line what ends a training, and leave with its exit code.
+    """Say in one line what ends a training, a signal or an error, and leave with its exit code.
 
     out: where the training lies; lower: what takes less memory when it is lowered
     """
     try:
-        yield
+        with _ended_by_signals():
+            yield
     except OnboardError as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(REFUSED) from error
-    except KeyboardInterrupt as error:
+    except (KeyboardInterrupt, SystemExit) as end:
+        code = INTERRUPTED if isinstance(end, KeyboardInterrupt) else end.code
         typer.echo(f"stopped; the same command goes on at the last checkpoint in {out}", err=True)
-        raise typer.Exit(INTERRUPTED) from error
+        raise typer.Exit(code if isinstance(code, int) else REFUSED) from end
     except (MemoryError, RuntimeError) as error:
-        if not _is_for_want_of_memory(error):
+        if not is_for_want_of_memory(error):
             raise
         typer.echo(f"error: out of memory: lower {lower}", err=True)
         raise typer.Exit(REFUSED) from error
@@ -51,6 +55,17 @@ def device_of(name: str) -> torch.device:
     return torch.device(name)
 
 
-def _is_for_want_of_memory(error: Exception) -> bool:
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Raise SystemExit for a signal that asks to end, so that whoever was started is ended too; not under nohup."""
+    unheard = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    with Signals():
+        if unheard:
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        yield
+
+
+def is_for_want_of_memory(error: Exception) -> bool:
+    """Return whether Python, NumPy or PyTorch found no memory."""
     named = type(error).__name__ == CUDA_REFUSES
     return isinstance(error, MemoryError) or named or CPU_REFUSES in str(error)

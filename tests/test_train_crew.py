@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
 import numpy as np
 import pytest
+import torch
+from processes import environment
+from waiting import until
 
 from engines.network import TINY, Variant, untrained
 from engines.train.config import rules_of
-from engines.train.crew import ProcessCrew
+from engines.train.crew import CLOSE_S, ProcessCrew
 from onboard.errors import InputError, OnboardError
 from tests.train_rig import small
 
@@ -26,6 +36,96 @@ def test_who_fails_at_the_opening_says_why_although_weights_are_on_their_way():
             open_and_request(crew)
     finally:
         crew.close()
+
+
+def no_memory(*_):
+    raise torch.OutOfMemoryError("CUDA out of memory.\nTried to allocate 3 GiB")
+
+
+def no_room(*_):
+    raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory")
+
+
+@pytest.mark.parametrize("make", [no_memory, no_room])
+def test_who_finds_no_memory_says_what_to_lower_and_nothing_else(capfd, make):
+    crew = ProcessCrew(make, rules_of(small()), untrained(0, TINY, Variant(rgb=False)), 1)
+    try:
+        with pytest.raises(OnboardError, match=r"^a collector failed: out of memory: lower driving\.lanes or "):
+            crew.open([0])
+    finally:
+        crew.close()
+    assert capfd.readouterr().err == ""
+
+
+class Idle:
+    def __init__(self, *_):
+        pass
+
+    def collect(self, weights):
+        return None
+
+
+class Busy(Idle):
+    def collect(self, weights):
+        time.sleep(600.0)
+
+
+def test_ctrl_c_is_not_for_collectors_while_they_start(capfd):
+    crew = ProcessCrew(Idle, rules_of(small()), untrained(0, TINY, Variant(rgb=False)), 2)
+    try:
+        for process in crew._processes:
+            os.kill(process.pid, signal.SIGINT)
+        crew.open([0])
+        crew.request({})
+        assert crew.result() == [None, None]
+    finally:
+        crew.close()
+    assert capfd.readouterr().err == ""
+
+
+def test_a_crew_goes_home_in_the_middle_of_a_round():
+    crew = ProcessCrew(Busy, rules_of(small()), untrained(0, TINY, Variant(rgb=False)), 1)
+    (process,) = crew._processes
+    crew.open([0])
+    crew.request({})
+    begun_s = time.monotonic()
+    crew.close()
+    assert not process.is_alive()
+    assert time.monotonic() - begun_s < CLOSE_S / 2
+
+
+ORPHANS = """
+import os, signal, time
+from engines.network import TINY, Variant, untrained
+from engines.train.config import rules_of
+from engines.train.crew import CLOSE_S, ProcessCrew
+from tests.train_rig import small
+class Busy:
+    def __init__(self, *_):
+        pass
+    def collect(self, weights):
+        time.sleep(600.0)
+if __name__ == "__main__":
+    crew = ProcessCrew(Busy, rules_of(small()), untrained(0, TINY, Variant(rgb=False)), 1)
+    crew.open([0])
+    crew.request({})
+    print(crew._processes[0].pid, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_no_collector_outlives_its_trainer(tmp_path):
+    (tmp_path / "trainer.py").write_text(ORPHANS)
+    done = subprocess.run(
+        [sys.executable, str(tmp_path / "trainer.py")],
+        capture_output=True,
+        text=True,
+        env=environment(None),
+        timeout=60.0,  # the collector holds the pipe that is read here
+        check=False,
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    until(lambda: not Path(f"/proc/{int(done.stdout)}").exists(), 10.0)
 
 
 def open_and_request(crew):

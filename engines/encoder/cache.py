@@ -9,7 +9,6 @@ import hashlib
 import json
 import multiprocessing
 import os
-import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -20,6 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from engines.children import interrupts_unheard
 from engines.encoder.blur import Frame
 from engines.encoder.config import ViewsSection
 from engines.encoder.views import (
@@ -34,6 +34,7 @@ from engines.encoder.views import (
 from engines.named_files import map_content
 from hil.buildings import building_of, split_of
 from onboard.contract import RGB_HEIGHT, RGB_WIDTH
+from onboard.drivers.lifeline import die_with_parent
 from onboard.errors import InputError, OnboardError
 
 IDENTITY_FILE = "views.json"
@@ -113,21 +114,22 @@ def _render_all(orders: Sequence[_Order], jobs: int) -> Iterator[_Order]:
             yield order
         return
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(min(jobs, len(orders)), context, initializer=_ignore_interrupts)
+    pool = ProcessPoolExecutor(min(jobs, len(orders)), context, die_with_parent, (os.getpid(),))
+    others = multiprocessing.active_children()
     try:
-        coming = {pool.submit(_render, order): order for order in orders}
+        with interrupts_unheard():
+            coming = {pool.submit(_render, order): order for order in orders}
         for future in as_completed(coming):
             future.result()
             yield coming[future]
     except BrokenProcessPool as error:
         raise OnboardError("rendering views: a worker process died, perhaps for want of memory: try fewer") from error
     finally:
+        # Whatever ends this ends them at once, not after the buildings that they are at.
+        for process in multiprocessing.active_children():
+            if process not in others:
+                process.terminate()
         pool.shutdown(cancel_futures=True)
-
-
-def _ignore_interrupts() -> None:
-    """Leave Ctrl-C to the process that started this one."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _render(order: _Order) -> None:

@@ -7,18 +7,23 @@ own: the result depends on the number of collectors, not on how fast they are.
 from __future__ import annotations
 
 import multiprocessing
+import os
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from typing import Any, Generic, Protocol, TypeVar
 
 import torch
 
+from engines.children import interrupts_unheard
+from engines.guard import is_for_want_of_memory
 from engines.network import PolicyNetwork, Variant, Widths
 from engines.train.collector import Rules, Weights
 from engines.train.sequences import is_learned
+from onboard.drivers.lifeline import die_with_parent
 from onboard.errors import OnboardError
 
 CLOSE_S = 10.0
+LOWER = "out of memory: lower driving.lanes or imitation.collectors, reinforce.collectors"
 ENDED = "a collector's process ended: most likely the machine ran out of memory"
 Brought = TypeVar("Brought")
 Brings = TypeVar("Brings", covariant=True)
@@ -91,9 +96,10 @@ class ProcessCrew(Generic[Brought]):
         self._processes = []
         for number in range(collectors):
             here, there = context.Pipe()
-            given = (there, make, rules, network.widths, network.variant, frozen, number)
+            given = (there, os.getpid(), make, rules, network.widths, network.variant, frozen, number)
             process = context.Process(target=_work, args=given, daemon=True)
-            process.start()
+            with interrupts_unheard():
+                process.start()
             there.close()
             self._ends.append(here)
             self._processes.append(process)
@@ -112,13 +118,16 @@ class ProcessCrew(Generic[Brought]):
         return self._answers()
 
     def close(self) -> None:
-        """End the processes."""
+        """End the processes, also in the middle of a round: they hold nothing that is not in the trainer's."""
         for end in self._ends:
             end.close()
         for process in self._processes:
+            process.terminate()
+        for process in self._processes:
             process.join(CLOSE_S)
             if process.is_alive():
-                process.terminate()
+                process.kill()
+                process.join()
         self._ends, self._processes = [], []
 
     def _answers(self) -> list[Any]:
@@ -160,6 +169,7 @@ def weights_of(network: PolicyNetwork) -> Weights:
 
 def _work(
     end: Connection,
+    parent: int,
     make: Make[Brought],
     rules: Rules,
     widths: Widths,
@@ -167,10 +177,11 @@ def _work(
     frozen: Weights,
     number: int,
 ) -> None:
-    """Take orders until the other end is closed, and answer each, an opening by None.
+    """Take orders until the other end is closed or the parent ends, and answer each, an opening by None.
 
     An error that the user can mend goes back as its line, to a trainer who waits for it instead of sending weights.
     """
+    die_with_parent(parent)
     torch.set_num_threads(1)
     network = PolicyNetwork(widths, variant)
     network.load_state_dict({name: torch.from_numpy(value) for name, value in frozen.items()}, strict=False)
@@ -178,7 +189,7 @@ def _work(
     while True:
         try:
             order, what = end.recv()
-        except (EOFError, KeyboardInterrupt):
+        except EOFError:
             return
         try:
             if order == "open":
@@ -186,8 +197,13 @@ def _work(
                 end.send(None)
             elif collector is not None:
                 end.send(collector.collect(what))
-        except (OnboardError, MemoryError) as error:
-            end.send(str(error) or type(error).__name__)
+        except OnboardError as error:
+            end.send(str(error))
             return
-        except (BrokenPipeError, KeyboardInterrupt):
+        except BrokenPipeError:
+            return
+        except (MemoryError, RuntimeError) as error:
+            if not is_for_want_of_memory(error):
+                raise
+            end.send(LOWER)
             return

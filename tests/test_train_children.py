@@ -1,0 +1,62 @@
+"""Processes of a training: none hears Ctrl-C, none is left when the training ends, whatever ended it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from processes import running
+from waiting import until
+
+CONFIG = """
+[encoder]
+[encoder.views]
+maps = ["depot"]
+count = 100000
+per_building = 1000
+"""
+ENOUGH_S = 60.0
+
+
+def children_of(pid: int) -> list[int]:
+    return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def lives(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def renders(pid: int) -> bool:
+    """Return whether a process has loaded the compiler of what renders, and with that all else that it needs."""
+    return lives(pid) and "llvmlite" in Path(f"/proc/{pid}/maps").read_text()
+
+
+#   signal            exit code    what is said
+ENDED = [
+    (signal.SIGKILL, -9, ""),
+    (signal.SIGINT, 130, "stopped; the same command goes on at the last checkpoint in "),
+    (signal.SIGTERM, 143, "stopped; the same command goes on at the last checkpoint in "),
+    (signal.SIGHUP, 129, "stopped; the same command goes on at the last checkpoint in "),
+]
+
+
+@pytest.mark.parametrize(("number", "code", "said"), ENDED, ids=[row[0].name for row in ENDED])
+def test_no_renderer_outlives_its_training(tmp_path, number, code, said):
+    (tmp_path / "encoder.toml").write_text(CONFIG)
+    arguments = ("encoder", "--out", tmp_path / "out", "--config", tmp_path / "encoder.toml", "--jobs", 2, "--tiny")
+    with running("engines", *map(str, arguments), folder=tmp_path) as command:
+        # Two renderers, and what keeps count of multiprocessing's files.
+        until(lambda: len(children_of(command.process.pid)) == 3, ENOUGH_S)
+        started = children_of(command.process.pid)
+        until(lambda: sum(map(renders, started)) == 2, ENOUGH_S)
+        # A terminal sends Ctrl-C to all of them.
+        command.interrupt() if number == signal.SIGINT else os.kill(command.process.pid, number)
+        assert command.wait() == code
+        until(lambda: not any(lives(pid) for pid in started), ENOUGH_S)
+        assert said in command.err
+        assert "Traceback" not in command.err
