@@ -22,6 +22,7 @@ from engines.export import HALF_PRECISION_NODES, OPSET, TorchEngine
 from engines.network import PAPER, PAPER_VARIANT, TINY, Variant, untrained
 from engines.policy_file import CONTROL_HZ, DECISION_HZ, DELAY_TICKS, MEMORY_RESET_S
 from engines.train.checkpoint import save_policy
+from engines.train.config import DEFAULT, described, load_train_config
 from onboard.contract import INPUTS, OUTPUTS
 from onboard.drivers.onnx_engine import OnnxEngine
 from onboard.errors import ConfigError, EngineError, InputError
@@ -170,6 +171,16 @@ def test_the_manifest_states_the_rates_of_the_training(tmp_path, meta, rates):
     manifest = load_manifest(tmp_path / "a.onnx")
     assert (manifest.training_delay_ticks, manifest.control_hz, manifest.decision_hz) == rates
     assert manifest.extra["training"] == {}
+
+
+def test_the_rates_of_the_robot_that_learned_are_in_the_manifest(tmp_path):
+    (tmp_path / "onboard.toml").write_text("[rates]\nticks_per_decision = 15\n")
+    changes = {"robot.config": str(tmp_path / "onboard.toml"), "network.size": "tiny", "domain.delay_ticks": [6, 6]}
+    told = described(load_train_config(DEFAULT, changes))
+    save_policy(tmp_path / "a.pt", untrained(9, TINY, BARE), told)
+    assert run("export", "--out", tmp_path / "a.onnx", "--checkpoint", tmp_path / "a.pt").exit_code == 0
+    manifest = load_manifest(tmp_path / "a.onnx")
+    assert (manifest.training_delay_ticks, manifest.control_hz, manifest.decision_hz) == (6, 30.0, 2.0)
 
 
 def damaged(kind: str, path) -> None:
