@@ -138,9 +138,14 @@ def test_conditions_are_checked_before_anything_drives() -> None:
         check_run(Run("reactive", condition="no_front"), replace(ROBOT, config=config))
 
 
-def test_a_blocked_way_has_a_door(loops: Loops) -> None:
+def test_a_way_that_can_be_blocked_has_a_door_and_one_in_a_hall_has_none(loops: Loops) -> None:
+    (job,) = jobs_of("apartment", [0], 1)
     for run in (Run("reactive", condition="blocked"), Run("reactive", condition="blocked", pedestrians=1)):
-        EpisodeDriver(run, ROBOT, SOURCES)(JOBS[0])
+        EpisodeDriver(run, ROBOT, SOURCES)(job)
+    EpisodeDriver(Run("reactive", condition="blocked"), ROBOT, SOURCES)(JOBS[0])
+    in_a_hall = loops.drives.pop()[1].crowd
+    assert in_a_hall is not None
+    assert in_a_hall.blocking is None
     alone, among = (setting.crowd for _, setting, _, _ in loops.drives)
     assert alone is not None
     assert among is not None
