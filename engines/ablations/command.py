@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +12,6 @@ import typer
 from engines.ablations.side_by_side import side_by_side
 from engines.guard import in_one_line
 from onboard.errors import InputError, MissingExtraError
-from onboard.signals import Signals
 
 if TYPE_CHECKING:
     from engines.ablations.agents import Agent, Agents
@@ -41,10 +39,7 @@ def ablations(
 
     What is done is not done again; Ctrl-C keeps all of it (exit 130).
     """
-    unheard = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
-    with in_one_line(out, "--jobs, or driving.lanes of the recipe"), Signals():
-        if unheard:
-            signal.signal(signal.SIGHUP, signal.SIG_IGN)  # under nohup, trainings outlive their terminal
+    with in_one_line(out, "--jobs, or driving.lanes of the recipe"):
         code = _ablations(out, only or [], Making(agents, jobs, encoder, again), show=show)
     if code:
         raise typer.Exit(code)
