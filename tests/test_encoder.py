@@ -20,6 +20,7 @@ from engines.encoder.training import (
     loss_of,
 )
 from engines.encoder.training import train_encoder as train
+from engines.lock import alone_in
 from engines.network import TINY
 from engines.torch_file import read_torch
 from onboard.errors import InputError
@@ -162,3 +163,9 @@ def test_a_new_predictor_says_what_is_usual():
     usual = np.linspace(0.0, 1.0, 45, dtype=np.float32)
     predicted = Predictor(TINY, 0, usual).eval()(torch.zeros(2, 3, 36, 64))
     np.testing.assert_array_equal(predicted.detach().numpy(), np.stack([usual, usual]))
+
+
+def test_a_folder_is_one_trainings_at_a_time(tmp_path):
+    with alone_in(tmp_path), pytest.raises(InputError, match="another training is writing it"):
+        train(SMALL, 5, tmp_path, TINY)
+    assert not (tmp_path / VIEWS_FOLDER).exists()

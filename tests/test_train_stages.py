@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from engines.encoder.features import save_encoder
+from engines.lock import alone_in
 from engines.network import TINY, untrained
 from engines.train import reinforce, stages
 from engines.train.checkpoint import load_policy, save_policy
@@ -126,3 +127,17 @@ def test_the_policy_names_the_reinforcement_where_it_was_kept(tmp_path, monkeypa
     checks = {"reinforce__validate_drives": 0, "reinforce__choose_drives": 1, "driving__max_s": 5.0}
     file = stages.train(small(imitation__chapters=1, **changes, **checks), tmp_path, CPU, "reinforce")
     assert load_policy(file)[1]["stages"] == named
+
+
+def test_a_folder_is_one_trainings_at_a_time(tmp_path):
+    config = small(imitation__chapters=1)
+    with alone_in(tmp_path), pytest.raises(InputError, match=f"^{tmp_path}: another training is writing it: wait"):
+        stages.train(config, tmp_path, CPU, "imitation")
+    assert not (tmp_path / "imitation.ckpt").exists()
+    assert stages.train(config, tmp_path, CPU, "imitation") == tmp_path / "policy.pt"
+
+
+def test_a_folder_that_cannot_be_written_is_said_in_one_line(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match=r"file: cannot be written: File exists"):
+        stages.train(small(), tmp_path / "file", CPU, "imitation")

@@ -24,6 +24,7 @@ from engines.encoder.config import EncoderSection
 from engines.encoder.features import memory_format_of, save_encoder
 from engines.encoder.schedule import Batch, batch_of, images_of, learning_rate, steps_of
 from engines.encoder.views import FORWARD_BINS, LABELS, Labels
+from engines.lock import alone_in
 from engines.network import PAPER, Widths, untrained
 from engines.torch_file import write_torch
 from onboard.errors import OnboardError
@@ -78,9 +79,17 @@ def train_encoder(
     jobs:   processes that render; PyTorch's own threads are left as they are
     report: called after each building rendered and each step
 
-    The same call gives the same bytes, however often it was interrupted, on one device with one thread. Raises
-    InputError where the folder is another training's, LossError where the loss or a gradient is not finite.
+    The same call gives the same bytes, however often it was interrupted, on one CPU with one thread; on a GPU, where
+    sums come in any order, that is not promised. Raises InputError where the folder is another training's or one is
+    writing it, LossError where the loss or a gradient is not finite.
     """
+    with alone_in(folder):
+        return _train(section, seed, folder, widths, device, jobs, report)
+
+
+def _train(
+    section: EncoderSection, seed: int, folder: Path, widths: Widths, device: str, jobs: int, report: Report
+) -> Path:
     total, identity = steps_of(section), training_identity(section, seed, widths)
     found = load_checkpoint(folder / CHECKPOINT_FILE, identity)
     if found is not None and found.step == total and (folder / ENCODER_FILE).exists():

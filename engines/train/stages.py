@@ -9,6 +9,7 @@ import torch
 
 from engines.encoder.features import load_encoder
 from engines.encoder.training import train_encoder
+from engines.lock import alone_in
 from engines.network import PolicyNetwork, untrained
 from engines.train import checkpoint, imitation, reinforce
 from engines.train.config import TrainConfig, described, rules_of
@@ -42,29 +43,36 @@ def train(
 
     initial: the network to begin with, in place of an untrained one; init: what it is called
     encoder: weights of a colour encoder that is trained already, in place of one trained here
-    Raises OnboardError; whatever was made before stays, and the same call goes on there.
+    Raises OnboardError, also where another training is writing the folder; whatever was made before stays, and the
+    same call goes on there.
     """
     file, begins = folder / POLICY_FILE, initial is None and sees_colour(config)
     _check_until(until, file, begins and encoder is None)
     if encoder is not None and not begins:
         raise InputError(f"--encoder {encoder}: this training has none: no drive renders colour, or --init brings it")
     check(config, known=initial is not None)
-    torch.manual_seed(config.seed)
-    if until == "encoder":
-        return _encoder(config, folder, device)
-    network, made = beginning(config) if initial is None else initial(config), list[str]()
-    if begins:
-        load_encoder(network.get_submodule("rgb"), encoder or _encoder(config, folder, device))
-        made += ["encoder"] if encoder is None else []
-    Imitation(config, network, folder, device).run()
-    made.append(imitation.STAGE)
-    if until == "reinforce" and config.reinforce.chapters > 0:
-        reinforcing = Reinforce(config, network, folder, device)
-        reinforcing.run()
-        made += [reinforce.STAGE] if reinforcing.kept != reinforce.BEFORE else []
-    given = {} if encoder is None else {"encoder_sha256": sha256_of(encoder)}
-    checkpoint.save_policy(file, network, {**described(config, made, init), **given})
+    with alone_in(folder):
+        torch.manual_seed(config.seed)
+        if until == "encoder":
+            return _encoder(config, folder, device)
+        network, made = beginning(config) if initial is None else initial(config), list[str]()
+        if begins:
+            load_encoder(network.get_submodule("rgb"), encoder or _encoder(config, folder, device))
+            made += ["encoder"] if encoder is None else []
+        made += _learn(config, network, folder, device, until)
+        given = {} if encoder is None else {"encoder_sha256": sha256_of(encoder)}
+        checkpoint.save_policy(file, network, {**described(config, made, init), **given})
     return file
+
+
+def _learn(config: TrainConfig, network: PolicyNetwork, folder: Path, device: torch.device, until: str) -> list[str]:
+    """Live the stages after the encoder; return those whose work is kept."""
+    Imitation(config, network, folder, device).run()
+    if until != reinforce.STAGE or config.reinforce.chapters == 0:
+        return [imitation.STAGE]
+    reinforcing = Reinforce(config, network, folder, device)
+    reinforcing.run()
+    return [imitation.STAGE, *([reinforce.STAGE] if reinforcing.kept != reinforce.BEFORE else [])]
 
 
 def _check_until(until: str, file: Path, begins: bool) -> None:
