@@ -52,6 +52,8 @@ WRONG = [
     (["--device", "abacus"], "--device abacus: must be cpu or cuda"),
     (["--plant", "no_such.toml"], "no_such.toml"),
     (["--maps", "atlantis"], "atlantis"),
+    (["--maps", "depot", "atlantis"], "map atlantis: no such map"),
+    (["atlantis"], "atlantis: unexpected: a map comes after --maps"),
     (["--config", "no_such_recipe.toml"], "no_such_recipe.toml"),
     (["--init", "onboard-v0"], "onboard-v0"),
 ]
@@ -65,6 +67,14 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path, arguments, line):
     assert told[-1].startswith("error: ")
     assert line in told[-1]
     assert "Traceback" not in result.output
+
+
+def test_several_maps_may_follow_one_option(tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr(stages, "train", lambda config, out, *_, **__: seen.append(config.places.maps) or out)
+    assert run("--out", str(tmp_path), *QUICK, "--maps", "depot", "gdc1", "--seed", "1").exit_code == 0
+    assert run("--out", str(tmp_path), *QUICK, "--maps", "depot", "--maps", "gdc1").exit_code == 0
+    assert seen == [("depot", "gdc1")] * 2
 
 
 def test_a_resume_with_another_recipe_is_refused_and_loses_nothing(out):

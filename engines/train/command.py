@@ -29,10 +29,19 @@ def train(
     encoder: Annotated[
         Path | None, typer.Option(help="Weights of a colour encoder (OUT/encoder/encoder.pt of another training).")
     ] = None,
-    maps: Annotated[list[str] | None, typer.Option(help="Map by name or file, in place of the recipe's.")] = None,
+    maps: Annotated[
+        list[str] | None, typer.Option(metavar="NAME|FILE...", help="Maps by name or file, in place of the recipe's.")
+    ] = None,
+    more_maps: Annotated[list[str] | None, typer.Argument(hidden=True, help="The second and further --maps.")] = None,
     plant: Annotated[Path | None, typer.Option(help="plant.toml of the base, in place of the robot's.")] = None,
     until: Annotated[str, typer.Option(help="Last stage: encoder, imitation or reinforce.")] = "reinforce",
-    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    device: Annotated[
+        str,
+        typer.Option(
+            help="cpu or cuda. Collectors drive on the CPU: set imitation.collectors=0 and reinforce.collectors=0 to "
+            "drive on this too."
+        ),
+    ] = "cpu",
     threads: Annotated[int, typer.Option(min=1, help="PyTorch's threads in the learning process.")] = 1,
     change: Annotated[
         list[str] | None, typer.Option("--set", metavar="TABLE.KEY=VALUE", help="Change a value of the recipe.")
@@ -40,7 +49,9 @@ def train(
 ) -> None:
     """Train a policy in resumable stages; the result is OUT/policy.pt, for `onboard-engines export --checkpoint`."""
     with in_one_line(out, "driving.lanes, imitation.batch or imitation.collectors"):
-        changes = {**_changes(change or []), **_given(seed, maps, plant)}
+        if more_maps and not maps:
+            raise InputError(f"{more_maps[0]}: unexpected: a map comes after --maps")
+        changes = {**_changes(change or []), **_given(seed, [*(maps or []), *(more_maps or [])], plant)}
         recipe = config or (DEFAULT_CONFIG if init is None else FINE_CONFIG)
         file = _train(recipe, changes, out, init, encoder, until, device, threads)
     typer.echo(str(file))
@@ -87,7 +98,7 @@ def _changes(texts: list[str]) -> dict[str, Any]:
     return changes
 
 
-def _given(seed: int | None, maps: list[str] | None, plant: Path | None) -> dict[str, Any]:
+def _given(seed: int | None, maps: list[str], plant: Path | None) -> dict[str, Any]:
     given: dict[str, Any] = {}
     if seed is not None:
         given["seed"] = seed
