@@ -56,7 +56,8 @@ class Journal:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._bar.stop()
+        if self._console.is_terminal:
+            self._bar.stop()
         try:
             if self._curves is not None:
                 with self._writing():
