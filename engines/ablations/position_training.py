@@ -10,6 +10,7 @@ import torch
 
 from engines.ablations.position_drive import COUNT
 from engines.ablations.position_lane import PositionLane
+from engines.lock import alone_in
 from engines.network import untrained
 from engines.train import stages
 from engines.train.checkpoint import save_policy
@@ -45,7 +46,8 @@ def train_position(config: TrainConfig, folder: Path, device: torch.device) -> P
         raise InputError(f"{config.name}: the position agent has no colour")
     torch.manual_seed(config.seed)
     network = untrained(config.seed, config.network.widths, config.network.variant)
-    PositionImitation(config, network, folder, device).run()
+    with alone_in(folder):
+        PositionImitation(config, network, folder, device).run()
     file = folder / stages.POLICY_FILE
     save_policy(file, network, described(config))
     return file
