@@ -121,8 +121,8 @@ def test_files_are_told_apart_by_what_is_in_them_and_found_beside_the_recipe(tmp
 
 
 DEFAULT_DIGESTS = {
-    "imitation": "4e538d127db159f8011ed24202962beb65927e6eff12a446ca91f14cd038792f",
-    "reinforce": "572dcf1d6ed8e3d25f007d121416595989d44b4cc1cbd48ef58fb81399d5ca59",
+    "imitation": "ca7a644a34b74a45242bc924089c6c5e3d0fd2a44c296fc7e7d72e5fb3535a76",
+    "reinforce": "305842ce5142a7e5907415669886d2b722e2eca1e4b38b33a1c2c2a9615046d9",
 }
 """Of trainings of the default recipe, so that they can be gone on with."""
 

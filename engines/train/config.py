@@ -18,6 +18,7 @@ from engines.network import PAPER, TINY, GoalFrom, Variant, Widths
 from engines.train.collector import DrivingSection, Rules
 from engines.train.domain import DomainSection
 from engines.train.places import PlacesSection
+from engines.train.precision import Precision
 from engines.train.reinforce_config import ReinforceSection
 from hil.evaluate.episode_driver import robot_files
 from hil.maps import world_of_walls
@@ -66,6 +67,7 @@ class ImitationSection(Section):
     chapters, rounds: a chapter has newly furnished buildings and ends with a checkpoint
     updates:          of a round
     batch:            decisions in an update, at least
+    precision:        of the products of an update, on a CPU (precision.py)
     fresh:            share of a batch from the newest round, the rest from the chapter so far
     rate, warm_up:    largest learning rate, falling as a cosine to a twentieth, and updates until it is reached
     auxiliary:        weight of the goal compass' error
@@ -78,6 +80,7 @@ class ImitationSection(Section):
     rounds: int = Field(32, ge=1)
     updates: int = Field(9, ge=1)
     batch: int = Field(256, ge=1)
+    precision: Precision = "float32"
     fresh: Fraction = 0.5
     rate: Positive = 6e-4
     warm_up: int = Field(100, ge=0)

@@ -22,6 +22,7 @@ from engines.train.collector import Collector, Round, plain_robot
 from engines.train.config import ImitationSection, TrainConfig, rules_of
 from engines.train.crew import Crew, crew_of, weights_of
 from engines.train.journal import Journal
+from engines.train.precision import products_in
 from engines.train.sequences import COMPASS, TARGETS, WEIGHT, Batch, Run, batch_of, learned_weights, trainable, unroll
 from engines.train.validation import validated
 from onboard.errors import OnboardError
@@ -125,7 +126,8 @@ class Imitation:
         known += fresh
         batches = [self._draw(fresh, known, rng) for _ in range(section.updates)]
         begun_ns = time.monotonic_ns()
-        losses = [self._update(batch, f"round {step}") for batch in batches]
+        with products_in(section.precision):
+            losses = [self._update(batch, f"round {step}") for batch in batches]
         numbers = {
             "learned": float(sum(len(batch) for batch in batches)),
             "learning_s": (time.monotonic_ns() - begun_ns) / NS_PER_S,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from engines.train.precision import Precision
 from onboard.toml_file import Fraction, NonNegative, Positive, Section
 
 
@@ -31,6 +32,7 @@ class ReinforceSection(Section):
     critic_rounds:    rounds at the very beginning in which only the critic's head learns, which imitation leaves alone
     epochs:           how often a round is learned from at most, by the critic's head alone `critic_epochs`
     batch:            decisions in an update, about
+    precision:        of the products of an update, on a CPU (precision.py)
     rate:             learning rate, falling in a line to a tenth; critic_rate: that of the critic's head
     temperature:      an action is drawn, and its probability counted, as the softmax of the logits over this
     discount, trace:  gamma and lambda of the generalised advantage estimation
@@ -54,6 +56,7 @@ class ReinforceSection(Section):
     epochs: int = Field(2, ge=1)
     critic_epochs: int = Field(8, ge=1)
     batch: int = Field(384, ge=1)
+    precision: Precision = "float32"
     rate: Positive = 5e-5
     critic_rate: Positive = 3e-3
     temperature: Positive = 0.5

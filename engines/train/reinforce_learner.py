@@ -12,6 +12,7 @@ from torch import Tensor
 
 from engines.network import PolicyNetwork
 from engines.train.imitation import compass_error
+from engines.train.precision import products_in
 from engines.train.reinforce_config import ReinforceSection
 from engines.train.reinforce_loss import leaned, policy_terms, value_loss
 from engines.train.rollouts import ADVANTAGE, RETURN, Rollout
@@ -70,9 +71,9 @@ class Learner:
         Raises OnboardError for a loss or gradient that is no number; that update is not made.
         """
         runs = normalised([run for one in rollouts for run in one.runs])
-        if step < self._section.critic_rounds:
-            return _numbers(rollouts, self._learn_critic(runs, rng, step))
-        return _numbers(rollouts, self._learn_all(runs, rng, step))
+        learn = self._learn_critic if step < self._section.critic_rounds else self._learn_all
+        with products_in(self._section.precision):
+            return _numbers(rollouts, learn(runs, rng, step))
 
     def _learn_all(self, runs: Sequence[Run], rng: np.random.Generator, step: int) -> list[Update]:
         """Make the updates of a round, as long as the policy has not moved too far."""

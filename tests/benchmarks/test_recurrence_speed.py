@@ -1,4 +1,4 @@
-"""Learning from runs with the training's GRU and with PyTorch's, in one run, at the paper's size."""
+"""Learning from runs with the training's GRU and with PyTorch's, and in two precisions, at the paper's size."""
 
 from __future__ import annotations
 
@@ -9,33 +9,56 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import PackedSequence, pack_sequence
 
+from engines.train.precision import products_in
 from engines.train.recurrence import packed_gru
 
 LENGTHS = [30, 30, 30, 24, 24, 18, 18, 12, 12, 6, 6, 6]
+RUNS, LENGTH = 16, 48
+"""Of a batch of the shipped recipe."""
+INPUTS, WIDTH, LAYERS = 1248, 1024, 2
 TURNS = 5
+
+
+def seconds(learn) -> float:
+    begun = time.process_time()
+    learn()
+    return time.process_time() - begun
+
+
+def medians(*ways) -> list[float]:
+    """Return how long each way of learning takes [s], all in turns."""
+    torch.set_num_threads(1)
+    times = [[seconds(way) for way in ways] for _ in range(TURNS)]
+    return [sorted(row)[TURNS // 2] for row in zip(*times, strict=True)]
 
 
 @pytest.mark.long
 def test_learning_is_faster_than_with_pytorchs_gru():
-    torch.set_num_threads(1)
-    gru = nn.GRU(1248, 1024, num_layers=2)
-    packed, memory = (
-        pack_sequence([torch.randn(length, 1248) for length in LENGTHS]),
-        torch.zeros(2, len(LENGTHS), 1024),
-    )
-
-    def seconds(run) -> float:
-        begun = time.process_time()
-        run().square().mean().backward()
-        return time.process_time() - begun
+    gru = nn.GRU(INPUTS, WIDTH, num_layers=LAYERS)
+    packed = pack_sequence([torch.randn(length, INPUTS) for length in LENGTHS])
+    memory = torch.zeros(LAYERS, len(LENGTHS), WIDTH)
 
     def ours():
-        return packed_gru(gru, packed.data, packed.batch_sizes, memory)
+        packed_gru(gru, packed.data, packed.batch_sizes, memory).square().mean().backward()
 
     def theirs():
-        return gru(PackedSequence(packed.data, packed.batch_sizes), memory)[0].data
+        gru(PackedSequence(packed.data, packed.batch_sizes), memory)[0].data.square().mean().backward()
 
-    times = [(seconds(ours), seconds(theirs)) for _ in range(TURNS)]
-    here, there = (sorted(row)[TURNS // 2] for row in zip(*times, strict=True))
+    here, there = medians(ours, theirs)
     print(f"\nlearning from {sum(LENGTHS)} decisions: {there / here:.2f} times as fast as torch.nn.GRU")
     assert here < there
+
+
+@pytest.mark.long
+@pytest.mark.skipif("AVX512" not in torch.backends.cpu.get_cpu_capability(), reason="without AVX-512 nothing is gained")
+def test_learning_is_faster_where_products_may_be_rounded():
+    gru = nn.GRU(INPUTS, WIDTH, num_layers=LAYERS)
+    rows, sizes = torch.randn(RUNS * LENGTH, INPUTS), torch.full((LENGTH,), RUNS)
+
+    def learn(precision):
+        with products_in(precision):
+            packed_gru(gru, rows, sizes, torch.zeros(LAYERS, RUNS, WIDTH)).square().mean().backward()
+
+    rounded, exact = medians(lambda: learn("bfloat16"), lambda: learn("float32"))
+    print(f"\nlearning from {RUNS * LENGTH} decisions: {exact / rounded:.2f} times as fast")
+    assert rounded < exact
