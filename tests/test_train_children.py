@@ -45,6 +45,14 @@ ENDED = [
 ]
 
 
+@pytest.fixture(autouse=True)
+def _hangups_are_heard():
+    """Give what is started the default for SIGHUP, also where the tests themselves are to outlive their terminal."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
 @pytest.mark.parametrize(("number", "code", "said"), ENDED, ids=[row[0].name for row in ENDED])
 def test_no_renderer_outlives_its_training(tmp_path, number, code, said):
     (tmp_path / "encoder.toml").write_text(CONFIG)

@@ -10,9 +10,16 @@ import sys
 import pytest
 from rich.console import Console
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.summary.writer import event_file_writer
 
 from engines.train.journal import Journal
 from onboard.errors import InputError
+
+
+@pytest.fixture(autouse=True)
+def _files_in_order(monkeypatch):
+    """Let TensorBoard count its files from 0: it reads those of one second by name, the tenth before the ninth."""
+    monkeypatch.setattr(event_file_writer, "_global_uid", event_file_writer.AtomicCounter(0))
 
 
 def noted(folder, stage, done, steps):
