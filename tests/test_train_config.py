@@ -127,6 +127,13 @@ DEFAULT_DIGESTS = {
 """Of trainings of the default recipe, so that they can be gone on with."""
 
 
+FINE_DIGEST = "1c68390a52ce2d28ab76a15bcdd8276bd1dbf0092689bf1535eab826455c7f91"
+
+
+def test_a_recipe_in_single_precision_is_known_as_before_there_was_another():
+    assert load_train_config(DEFAULT.with_name("finetune.toml")).digest("imitation") == FINE_DIGEST
+
+
 def test_the_default_recipe_is_the_one_that_trainings_were_made_with():
     config = load_train_config(DEFAULT)
     assert {stage: config.digest(stage) for stage in DEPENDS} == DEFAULT_DIGESTS
@@ -144,10 +151,18 @@ def test_a_building_is_known_by_its_image_too(tmp_path):
     cells = np.full((40, 40), 254, np.uint8)
     config = small(places__maps=[str(room(tmp_path, cells))])
     before = config.digest("imitation")
-    assert config.digest("imitation") == before
+    assert config.model_copy(deep=True).digest("imitation") == before
     cells[10:20, 10] = 0
     room(tmp_path, cells)
-    assert config.digest("imitation") != before
+    assert small(places__maps=config.places.maps).digest("imitation") != before
+
+
+def test_a_building_that_changes_meanwhile_is_not_the_one_that_was_trained_on(tmp_path):
+    cells = np.full((40, 40), 254, np.uint8)
+    config = small(places__maps=[str(room(tmp_path, cells))])
+    before = config.digest("imitation")
+    room(tmp_path, cells // 2)
+    assert (config.digest("imitation"), described(config)["digest"]) == (before, before)
 
 
 def test_a_mesh_is_known_by_its_buffers_too(tmp_path):
@@ -157,7 +172,7 @@ def test_a_mesh_is_known_by_its_buffers_too(tmp_path):
     config = small(places__maps=[str(mesh)])
     before = config.digest("imitation")
     (tmp_path / "room.bin").write_bytes(b"2")
-    assert config.digest("imitation") != before
+    assert small(places__maps=[str(mesh)]).digest("imitation") != before
 
 
 #   file that the robot's own names    text in it that changes
@@ -172,7 +187,7 @@ def test_a_robot_is_known_by_the_files_that_it_names_too(tmp_path, name, old):
     before = config.digest("imitation")
     assert old in given
     named.write_text(given.replace(old, f"# {old}", 1))
-    assert config.digest("imitation") != before
+    assert small(robot__config=str(robot)).digest("imitation") != before
 
 
 def test_the_encoders_files_are_found_beside_the_recipe(tmp_path):

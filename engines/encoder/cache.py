@@ -196,7 +196,7 @@ def _check_split(section: ViewsSection, split: Split) -> None:
         if found not in (None, split):
             raise InputError(
                 f"encoder.views.maps: {place} belongs to the {found} split, not to {split}: by its name it is in "
-                f"{building_of(place)}"
+                f"{building_of(place)} (rename the file if it is another building)"
             )
 
 

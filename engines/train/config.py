@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import Field, ValidationError
+from pydantic import Field, PrivateAttr, ValidationError
 
 from engines.encoder.config import EncoderSection, paths_from
 from engines.named_files import file_content, from_folder, map_content, robot_content
@@ -106,12 +106,23 @@ class TrainConfig(Section):
     imitation: ImitationSection = ImitationSection()
     reinforce: ReinforceSection = ReinforceSection()
 
+    _digests: dict[str, str] = PrivateAttr(default_factory=dict)
+
     def digest(self, stage: str) -> str:
         """Return a digest of all that a stage's checkpoint depends on, by which trainings are told apart.
 
+        Of files it is what they held when it was first asked for: a training asks at its beginning, when it reads them.
         Raises ConfigError for a file that cannot be read.
         """
+        if stage not in self._digests:
+            self._digests[stage] = self._digest(stage)
+        return self._digests[stage]
+
+    def _digest(self, stage: str) -> str:
         tables = self.model_dump(mode="json", include=set(DEPENDS[stage]))
+        for table in tables.values():
+            if isinstance(table, dict) and table.get("precision") == "float32":
+                del table["precision"]  # as before there was any other
         # Of files what is in them counts, not where they lie.
         tables["robot"] = {"config": robot_content(self.robot.config), "plant": file_content(self.robot.plant)}
         tables["places"]["maps"] = [map_content(place) for place in self.places.maps]

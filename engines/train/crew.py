@@ -167,6 +167,12 @@ def weights_of(network: PolicyNetwork) -> Weights:
     }
 
 
+def _network(widths: Widths, variant: Variant, weights: Weights) -> PolicyNetwork:
+    network = PolicyNetwork(widths, variant)
+    network.load_state_dict({name: torch.from_numpy(value) for name, value in weights.items()}, strict=False)
+    return network
+
+
 def _work(
     end: Connection,
     parent: int,
@@ -183,8 +189,6 @@ def _work(
     """
     die_with_parent(parent)
     torch.set_num_threads(1)
-    network = PolicyNetwork(widths, variant)
-    network.load_state_dict({name: torch.from_numpy(value) for name, value in frozen.items()}, strict=False)
     collector: Drives[Brought] | None = None
     while True:
         try:
@@ -193,6 +197,7 @@ def _work(
             return
         try:
             if order == "open":
+                network = _network(widths, variant, frozen)
                 collector = make(rules, network, what, number, torch.device("cpu"))
                 end.send(None)
             elif collector is not None:

@@ -103,7 +103,8 @@ class Journal:
 
     def _died(self, told: threading.ExceptHookArgs) -> None:
         """Say nothing of a thread that could not write: what TensorBoard's meets, `_writing` meets after it."""
-        if not isinstance(told.exc_value, OSError):
+        writes = type(told.thread).__module__.startswith("tensorboard")
+        if not (writes and isinstance(told.exc_value, OSError)):
             self._hook(told)
 
     @contextmanager

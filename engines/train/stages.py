@@ -12,7 +12,7 @@ from engines.encoder.training import train_encoder
 from engines.lock import alone_in
 from engines.network import PolicyNetwork, untrained
 from engines.train import checkpoint, imitation, reinforce
-from engines.train.config import TrainConfig, described, rules_of
+from engines.train.config import DEPENDS, TrainConfig, described, rules_of
 from engines.train.imitation import Imitation
 from engines.train.journal import Journal
 from engines.train.places import check_place
@@ -52,6 +52,8 @@ def train(
         raise InputError(f"--encoder {encoder}: this training has none: no drive renders colour, or --init brings it")
     check(config, known=initial is not None)
     with alone_in(folder):
+        for stage in DEPENDS:
+            config.digest(stage)
         torch.manual_seed(config.seed)
         if until == "encoder":
             return _encoder(config, folder, device)
@@ -103,7 +105,7 @@ def check(config: TrainConfig, *, known: bool = False) -> None:
         if split_of(place) == "test" and not known:
             raise InputError(
                 f"places.maps: {place} belongs to the test split: by its name it is in {building_of(place)}; only a "
-                "training with --init may have it"
+                "training with --init may have it (rename the file if it is another building)"
             )
         check_place(place, body)
 
