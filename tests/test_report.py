@@ -87,9 +87,32 @@ def test_beside_a_ceiling_stands_the_evaluation_that_has_most_of_its_episodes(fo
     assert [(one["success_rate"], one["episodes"]) for one in ceilings(gather(folder)).data] == [(0.8, 5), (None, 0)]
 
 
+@pytest.mark.parametrize("other", [{"pedestrians": 3}, {"scan": "lidar"}, {"robot": "other"}])
+def test_beside_a_ceiling_stands_no_evaluation_of_another_kind(folder, other):
+    """Though it has more of the ceiling's episodes than that whose figures are quoted."""
+    put(folder / "evaluate" / "all.json", evaluated(sets=SETS[:1], robot="one"))
+    put(folder / "evaluate" / "other.json", evaluated(12, **{"robot": "one", **other}))
+    found = gather(folder)
+    assert found.headline.name == "all"
+    assert [one["success_rate"] for one in ceilings(found).data] == [5 / 6, None]
+
+
+@pytest.mark.parametrize("other", [{"pedestrians": 3}, {"scan": "lidar"}])
+def test_figures_among_people_or_by_another_scan_are_not_quoted(folder, other):
+    put(folder / "evaluate" / "a.json", evaluated(12, **other))
+    assert gather(folder).headline.name == "all, paper"
+
+
+def test_an_evaluation_with_more_than_its_condition_says_so(folder):
+    put(folder / "evaluate" / "b.json", evaluated(pedestrians=3, scan="lidar"))
+    assert "policy and base stepped directly, scan lidar, pedestrians 3 | " in headline(gather(folder)).markdown
+
+
 @pytest.mark.parametrize(
-    "other", [{"condition": "no_front"}, {"loop": "runtime"}, {"color": False}, {"sets": [["ahg2", 6, "", None, ""]]}]
-)
+    "other",
+    [{"condition": "no_front"}, {"loop": "runtime"}, {"color": False}, {"sets": [["ahg2", 6, "", None, ""]]},
+     {"pedestrians": 3}, {"scan": "lidar"}],
+)  # fmt: skip
 def test_a_seed_that_was_driven_otherwise_is_no_row(folder, other):
     put(folder / "seeds" / "other.json", evaluated(5, **other))
     assert [one["name"] for one in seeds(gather(folder)).data] == ["this policy", "seed1"]

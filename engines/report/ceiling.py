@@ -23,14 +23,17 @@ def told_episodes(ceiling: Mapping[str, Any]) -> Indices:
 def driven_as(condition: str, found: Gathered, told: Indices) -> tuple[Row, ...]:
     """Return the rows of those episodes under a condition, of the evaluation that has most of them; maybe none.
 
-    Counted are evaluations with all senses in the fast loop, for a ceiling is of that.
+    Counted are plain evaluations, for a ceiling is of these, and of them those of the headline's robot.
     """
-    rows = [
-        _rows_of(one, told)
-        for one in found.evaluations
-        if one.condition == condition and one.loop == "fast" and one.color
-    ]
+    plain = [one for one in found.evaluations if one.condition == condition and one.is_plain]
+    rows = [_rows_of(one, told) for one in plain if _is_of_one_robot(one, found.headline)]
     return max(rows, key=len, default=())
+
+
+def _is_of_one_robot(one: Evaluated, other: Evaluated | None) -> bool:
+    """Return whether nothing tells of two robots; older results tell of none."""
+    robots = [each.configuration["robot"] for each in (one, other) if each and "robot" in each.configuration]
+    return len(set(robots)) < 2
 
 
 def _rows_of(one: Evaluated, told: Indices) -> tuple[Row, ...]:

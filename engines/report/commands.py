@@ -14,8 +14,6 @@ RESULTS, RECIPE = "RESULTS", "RECIPE"
 """Placeholders: the folder of the results, and a recipe with the values that the card shows."""
 LOOP_OPTIONS: dict[str, list[str]] = {"fast": [], "runtime": ["--runtime"], "rendered": ["--runtime", "--rendered"]}
 STORED = {"float32": "fp32", "float16": "fp16"}
-ORDINARY_RUN = {"scan": "fused", "known_map": "true", "pedestrians": 0}
-"""Options of an evaluation that are named where they differ."""
 FURNITURE = 5
 """Where in the row of a set its density stands, of one that is not furnished as usual."""
 
@@ -58,8 +56,7 @@ def _evaluate(folder: str, evaluations: Sequence[Evaluated], policy: str | None)
     first = evaluations[0].configuration
     driven = policy or Path(str(first.get("policy", "POLICY"))).name
     conditions = [f"--condition={one.condition}" for one in evaluations]
-    more = [f"--{name.replace('_', '-')}={first[name]}" for name, usual in ORDINARY_RUN.items()
-            if first.get(name, usual) != usual]  # fmt: skip
+    more = [f"--{name.replace('_', '-')}={value}" for name, value in evaluations[0].unusual.items()]
     seed = [f"--seed={first['seed']}"] if "seed" in first else []
     blind = [] if evaluations[0].color else ["--no-color"]
     target = f"{RESULTS}/{folder}/{evaluations[0].file.name}"

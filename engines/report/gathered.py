@@ -33,6 +33,8 @@ CEILING, ABLATIONS, ENCODER, TRAJECTORIES = "ceiling.json", "ablations.json", "e
 TRAINING, HARDWARE = "training", "hardware.txt"
 HEADLINE = ("paper", "fast", ["unseen"])
 """Condition, loop and sets of the evaluation whose figures are quoted."""
+ORDINARY_RUN = {"scan": "fused", "known_map": "true", "pedestrians": 0}
+"""Options of an evaluation that are named where they differ, as they are usually."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +69,20 @@ class Evaluated:
         return list(dict.fromkeys(str(one[4]) for one in self.configuration["sets"]))
 
     @property
+    def unusual(self) -> dict[str, Any]:
+        """Return those options of `ORDINARY_RUN` that are not as usual."""
+        told = {name: self.configuration.get(name, usual) for name, usual in ORDINARY_RUN.items()}
+        return {name: value for name, value in told.items() if value != ORDINARY_RUN[name]}
+
+    @property
+    def is_plain(self) -> bool:
+        """Return whether it is in the fast loop, with all senses, and with nothing but what its condition says."""
+        return self.loop == "fast" and self.color and not self.unusual
+
+    @property
     def is_headline(self) -> bool:
-        """Return whether it is of the kind that is quoted: unseen set, all senses, the paper's noise, the fast loop."""
-        return (self.condition, self.loop, self.sets) == HEADLINE and self.color
+        """Return whether it is of the kind that is quoted: unseen set, the paper's noise, and plain."""
+        return (self.condition, self.loop, self.sets) == HEADLINE and self.is_plain
 
 
 @dataclass(frozen=True, slots=True)

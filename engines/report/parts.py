@@ -217,7 +217,8 @@ PARTS: tuple[Callable[[Gathered], Part], ...] = (
 
 
 def _driven(one: Evaluated) -> str:
-    return LOOPS[one.loop] + ("" if one.color else ", without colour images")
+    more = [f", {name.replace('_', ' ')} {value}" for name, value in one.unusual.items()]
+    return LOOPS[one.loop] + ("" if one.color else ", without colour images") + "".join(more)
 
 
 def _plain(one: Evaluated) -> dict[str, Any]:
