@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from hil.bodies import NO_BODIES, Bodies
 from hil.maps import World
-from hil.routes import Episode, FreeSpace, distance_field, path_length, shortest_path
+from hil.routes import Episode, FreeSpace, is_within, path_length, shortest_path
 from hil.textures import MATERIALS
 from onboard.errors import InputError
 
@@ -83,11 +83,11 @@ def door_on(space: FreeSpace, solid: npt.NDArray[np.bool_], episode: Episode, sh
     if way is None:
         raise InputError(f"map {space.world.name}: there is no way to close")
     places, headings = _along(way)
-    sides = np.array([_sides(space.world, solid, *one) for one in zip(places, headings, strict=True)])
+    widths = sides(space.world, solid, places, headings)
     too_long_m = path_length(way) + DETOUR_M
-    for number in _narrowest_first(sides.sum(axis=1)):
+    for number in _narrowest_first(widths.sum(axis=1)):
         across = np.array([-math.sin(headings[number]), math.cos(headings[number])])
-        left_m, right_m = (float(side) for side in sides[number])
+        left_m, right_m = (float(side) for side in widths[number])
         ends = places[number] - right_m * across, places[number] + left_m * across
         if _closes(space, ends, episode, too_long_m):
             return Blocking(_leaves(*ends), shut_s)
@@ -110,11 +110,10 @@ def _closes(space: FreeSpace, ends: tuple[Floats, Floats], episode: Episode, too
     passable = space.passable.copy()
     for x, y in np.linspace(right, left, steps):
         passable[world.cell_of((float(x), float(y)))] = False
-    start, goal = (world.cell_of(xy) for xy in ((episode.start.x_m, episode.start.y_m), episode.goal_xy_m))
-    if not (passable[start] and passable[goal]):
+    start_xy, goal_xy = (episode.start.x_m, episode.start.y_m), episode.goal_xy_m
+    if not (passable[world.cell_of(start_xy)] and passable[world.cell_of(goal_xy)]):
         return False
-    field_m = distance_field(replace(space, passable=passable), episode.goal_xy_m, too_long_m)
-    return not math.isfinite(field_m[start])
+    return not is_within(replace(space, passable=passable), start_xy, goal_xy, too_long_m)
 
 
 def _leaves(right: Floats, left: Floats) -> Bodies:
@@ -138,17 +137,20 @@ def _along(way: Floats) -> tuple[Floats, Floats]:
     return places, np.arctan2(steps[leg, 1], steps[leg, 0])
 
 
-def _sides(world: World, solid: npt.NDArray[np.bool_], place: Floats, heading: float) -> tuple[float, float]:
-    """Return how far it is to something solid to the left and to the right of a way, at most half of `WIDEST_M`."""
-    left = np.array([-math.sin(heading), math.cos(heading)])
-    return _free_m(world, solid, place, left), _free_m(world, solid, place, -left)
+def sides(world: World, solid: npt.NDArray[np.bool_], places: Floats, headings: Floats) -> Floats:
+    """Return (n, 2) how far it is to something solid to the left and to the right of a way, at most half `WIDEST_M`."""
+    left = np.stack([-np.sin(headings), np.cos(headings)], axis=1)
+    return np.stack([_free_m(world, solid, places, side) for side in (left, -left)], axis=1)
 
 
-def _free_m(world: World, solid: npt.NDArray[np.bool_], place: Floats, along: Floats) -> float:
-    rows, columns = solid.shape
-    for step in range(1, round(WIDEST_M / 2.0 / STEP_M)):
-        x, y = place + step * STEP_M * along
-        row, column = world.cell_of((float(x), float(y)))
-        if not (0 <= row < rows and 0 <= column < columns) or solid[row, column]:
-            return (step - 1) * STEP_M
-    return WIDEST_M / 2.0
+def _free_m(world: World, solid: npt.NDArray[np.bool_], places: Floats, along: Floats) -> Floats:
+    steps_m = np.arange(1, round(WIDEST_M / 2.0 / STEP_M)) * STEP_M
+    x, y = np.moveaxis(places[:, None] + steps_m[:, None] * along[:, None], -1, 0)
+    grid = world.grid_from_map
+    c, s = math.cos(grid.yaw_rad), math.sin(grid.yaw_rad)
+    columns = np.floor((grid.x_m + c * x - s * y) / world.cell_m).astype(np.int64)
+    rows = np.floor((grid.y_m + s * x + c * y) / world.cell_m).astype(np.int64)
+    # A border of solid cells stands for all that is outside the grid.
+    inside = np.pad(solid, 1, constant_values=True)
+    met = inside[np.clip(rows + 1, 0, solid.shape[0] + 1), np.clip(columns + 1, 0, solid.shape[1] + 1)]
+    return np.where(met.any(axis=1), met.argmax(axis=1) * STEP_M, WIDEST_M / 2.0)

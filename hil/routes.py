@@ -81,6 +81,18 @@ def distance_field(
     return np.asarray(cells * space.world.cell_m)
 
 
+def is_within(
+    space: FreeSpace, start_xy_m: tuple[float, float], goal_xy_m: tuple[float, float], limit_m: float
+) -> bool:
+    """Return whether the `distance_field` of a goal is finite at a start, without more of it than that takes.
+
+    Raises InputError for an end where the body cannot pass.
+    """
+    start, goal = _passable_cell(space, start_xy_m), _passable_cell(space, goal_xy_m)
+    field = _march(space.passable, goal[0], goal[1], limit_m / space.world.cell_m, start[0], start[1])
+    return math.isfinite(field[start])
+
+
 def shortest_path(
     space: FreeSpace, start_xy_m: tuple[float, float], goal_xy_m: tuple[float, float]
 ) -> npt.NDArray[np.float64] | None:

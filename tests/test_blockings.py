@@ -11,7 +11,17 @@ from rooms import drawn, room, with_box
 from runtime_bench import MOUNTS, PLANT
 
 from hil.baselines import make_policy
-from hil.blockings import LEAF_RADIUS_M, NEAR_M, Blocking, advance, bodies_of_door, door_on
+from hil.blockings import (
+    LEAF_RADIUS_M,
+    NEAR_M,
+    STEP_M,
+    WIDEST_M,
+    Blocking,
+    advance,
+    bodies_of_door,
+    door_on,
+    sides,
+)
 from hil.evaluate.others import others_in
 from hil.fast import drive_fast
 from hil.maps import World
@@ -75,11 +85,41 @@ def test_a_way_round_must_be_much_longer(off_m: float, closes: bool) -> None:
 def test_who_has_no_door_on_its_way_drives_as_without() -> None:
     hall, episode = room(12.0, 12.0), Episode(Pose(4.0, 6.0, 0.0), (7.0, 6.0), 3.0)
     free = Setting(hall, PLANT, BODY, MOUNTS, Config())
-    others = replace(free, crowd=others_in(hall, BODY, 0, 20.0).crowd(episode, 1))
+    assert others_in(hall, BODY, 0, 20.0).crowd(episode, 1) is None
+    walkers = others_in(hall, BODY, 2, 20.0).crowd(episode, 1)
+    assert walkers is not None
+    assert (len(walkers.state), walkers.blocking) == (2, None)
+    nobody = replace(free, crowd=crowd_of([], [], []))
     one, other = (
-        drive_fast(setting, episode, make_policy("planner", setting, episode), 1) for setting in (free, others)
+        drive_fast(setting, episode, make_policy("planner", setting, episode), 1) for setting in (free, nobody)
     )
     np.testing.assert_array_equal(one.trace, other.trace)
+
+
+@pytest.mark.parametrize("turned_rad", [0.0, 0.7])
+def test_widths_are_those_of_a_walk_to_either_side(turned_rad: float) -> None:
+    world = replace(TWO_ROOMS, map_from_grid=Pose(-1.0, 0.5, turned_rad))
+    solid, rng = blocked_cells(world, BODY), np.random.default_rng(3)
+    centres = [world.centre_of((int(row), int(column))) for row, column in np.argwhere(~solid)]
+    places, headings = np.array(centres)[rng.integers(len(centres), size=50)], rng.uniform(-math.pi, math.pi, 50)
+    walked = [
+        [walk_m(world, solid, place, heading + turn) for turn in (math.pi / 2.0, -math.pi / 2.0)]
+        for place, heading in zip(places, headings, strict=True)
+    ]
+    assert len(np.unique(walked)) > 10
+    np.testing.assert_allclose(sides(world, solid, places, headings), walked)
+
+
+def walk_m(world: World, solid: np.ndarray, place: np.ndarray, towards_rad: float) -> float:
+    """Return how far it is to something solid, step by step."""
+    rows, columns = solid.shape
+    for step in range(1, round(WIDEST_M / 2.0 / STEP_M)):
+        away_m = step * STEP_M
+        x, y = place[0] + away_m * math.cos(towards_rad), place[1] + away_m * math.sin(towards_rad)
+        row, column = world.cell_of((float(x), float(y)))
+        if not (0 <= row < rows and 0 <= column < columns) or solid[row, column]:
+            return (step - 1) * STEP_M
+    return WIDEST_M / 2.0
 
 
 def test_it_closes_once_when_the_robot_comes_and_opens_again() -> None:

@@ -19,6 +19,7 @@ from hil.routes import (
     free_space,
     indoor_cells,
     is_indoors,
+    is_within,
     path_length,
     pick_episode,
     shortest_path,
@@ -43,6 +44,16 @@ def test_free_cells_keep_the_margin_from_walls():
             x, y = ROOM.world.centre_of((int(row), int(column)))
             assert min(x, y, 6.0 - x, 4.0 - y) >= BODY.radius_m + margin - 1e-9
     assert ROOM.passable.sum() > ROOM.standing.sum() > 0
+
+
+@pytest.mark.parametrize("limit_m", [1.0, 4.0, 11.0, math.inf])
+def test_a_start_is_within_a_limit_where_the_field_is_finite(limit_m):
+    space, goal = free_space(drawn(u_turn(), 0.5), POINT), (1.25, 1.25)
+    field = distance_field(space, goal, limit_m)
+    cells = np.argwhere(space.passable)
+    for row, column in cells[:: max(1, len(cells) // 60)]:
+        xy = space.world.centre_of((int(row), int(column)))
+        assert is_within(space, xy, goal, limit_m) == np.isfinite(field[row, column])
 
 
 @given(st.floats(0.5, 5.5), st.floats(0.5, 3.5), st.floats(0.5, 5.5), st.floats(0.5, 3.5))

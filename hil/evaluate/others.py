@@ -30,7 +30,7 @@ class Others:
     solid: npt.NDArray[np.bool_] | None
 
     def crowd(self, episode: Episode, seed: int) -> Crowd | None:
-        """Return them at the beginning of an episode, drawn by its seed; None where there is nobody.
+        """Return them at the beginning of an episode, drawn by its seed; None where there is nobody and no door.
 
         Raises InputError where there is no room for so many.
         """
@@ -38,7 +38,7 @@ class Others:
         if self.space is None or self.solid is None:
             return crowd
         door = door_on(self.space, self.solid, episode, self.blocked_s)
-        return replace(crowd_of([], [], []) if crowd is None else crowd, blocking=door)
+        return crowd if door is None else replace(crowd or crowd_of([], [], []), blocking=door)
 
     def _pedestrians(self, episode: Episode, seed: int) -> Crowd | None:
         """Return pedestrians who walk where the robot is to drive."""
