@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Annotated, Any
 
-import numpy as np
-import numpy.typing as npt
 import typer
 from rich.box import SIMPLE
 from rich.console import Console
@@ -15,6 +13,7 @@ from rich.progress import track
 from rich.table import Table
 
 from hil.ceiling import CASES, EndErrors, ends_of
+from hil.ceiling_result import Ceiling, Ends, ceiling_of, ends_as_json
 from hil.conditions import load_conditions
 from hil.episode_sets import COMMITTED_SET
 from hil.evaluate.campaign import noise_seed
@@ -28,7 +27,7 @@ from hil.evaluate.command import (
     load_robot,
 )
 from hil.evaluate.episode_driver import RobotFiles
-from hil.evaluate.metrics import Interval, bootstrap
+from hil.evaluate.metrics import Interval
 from hil.evaluate.sets import Source, find_sets, load_set
 from hil.outcome import REACHED_M
 from hil.setting import Setting
@@ -38,25 +37,6 @@ from onboard.errors import InputError
 
 MADE_BY = "onboard-hil ceiling"
 DRAWS = 4
-
-Array = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True)
-class Ceiling:
-    """What the two estimators come to under one condition, over all episodes and draws of the noise.
-
-    ideal, own:          share of drives at whose end the estimate is within 0.2 m: the ideal one, the runtime's filter
-    *_ci95:              their intervals, by bootstrap over episodes
-    *_median_m:          median of their errors at the end [m]
-    """
-
-    ideal: float
-    ideal_ci95: Interval | None
-    ideal_median_m: float
-    own: float
-    own_ci95: Interval | None
-    own_median_m: float
 
 
 def ceiling(
@@ -76,18 +56,18 @@ def ceiling(
     robot = load_robot(config)
     sources = find_sets([*(maps or []), *(more_maps or [])], episodes, seed, robot.body, set_name)
     ends = _ends(robot, sources, draws, seed)
-    ceilings = {name: _ceiling(rows, seed) for name, rows in ends.items()}
+    ceilings = {name: ceiling_of(list(one.values()), seed) for name, one in ends.items()}
     if json_file is not None:
-        write_json(json_file, _as_json(ceilings, sources, draws, seed))
+        write_json(json_file, _as_json(ceilings, ends, sources, draws, seed))
     console = Console(stderr=json_file == STANDARD_OUTPUT)
     if not console.is_terminal:
         console = Console(stderr=json_file == STANDARD_OUTPUT, width=WIDTH)
     console.print(_table(ceilings, sum(source.count for source in sources), draws))
 
 
-def _ends(robot: RobotFiles, sources: Sequence[Source], draws: int, seed: int) -> dict[str, list[list[EndErrors]]]:
+def _ends(robot: RobotFiles, sources: Sequence[Source], draws: int, seed: int) -> dict[str, Ends]:
     """Return for each condition and episode how the drives of all draws end."""
-    ends: dict[str, list[list[EndErrors]]] = {name: [] for name in CASES}
+    ends: dict[str, dict[tuple[str, int], list[EndErrors]]] = {name: {} for name in CASES}
     for source in sources:
         known = load_set(source)
         setting = Setting(known.world, robot.plant, robot.body, robot.mounts, robot.config)
@@ -95,33 +75,13 @@ def _ends(robot: RobotFiles, sources: Sequence[Source], draws: int, seed: int) -
         for index in numbers:
             seeds = [noise_seed(seed, f"ceiling/{source.name}/{index}", draw) for draw in range(draws)]
             for name, ended in ends_of(setting, known.episodes[index], CASES, seeds):
-                ends[name].append(ended)
-    return ends
+                ends[name][source.name, index] = ended
+    return dict(ends)
 
 
-def _ceiling(rows: Sequence[Sequence[EndErrors]], seed: int) -> Ceiling:
-    """Return the figures of one condition; `rows` are the episodes."""
-    ideal, own = (_shares(rows, name) for name in ("ideal", "own"))
-    return Ceiling(
-        ideal=float(ideal.mean()),
-        ideal_ci95=bootstrap(_means, (ideal,), seed),
-        ideal_median_m=float(np.median([one.ideal_m for row in rows for one in row])),
-        own=float(own.mean()),
-        own_ci95=bootstrap(_means, (own,), seed),
-        own_median_m=float(np.median([one.own_m for row in rows for one in row])),
-    )
-
-
-def _shares(rows: Sequence[Sequence[EndErrors]], name: str) -> Array:
-    """Return (episodes,) share of each episode's draws that are within the limit."""
-    return np.array([np.mean([getattr(one, name) for one in row]) for row in rows])
-
-
-def _means(samples: Sequence[Array]) -> Array:
-    return np.asarray(samples[0].mean(axis=1))
-
-
-def _as_json(ceilings: Mapping[str, Ceiling], sources: Sequence[Source], draws: int, seed: int) -> dict[str, Any]:
+def _as_json(
+    ceilings: Mapping[str, Ceiling], ends: Mapping[str, Ends], sources: Sequence[Source], draws: int, seed: int
+) -> dict[str, Any]:
     return {
         "made_by": MADE_BY,
         "version": __version__,
@@ -131,6 +91,7 @@ def _as_json(ceilings: Mapping[str, Ceiling], sources: Sequence[Source], draws: 
         "draws": draws,
         "seed": seed,
         "conditions": {name: asdict(one) for name, one in ceilings.items()},
+        "ends": {name: ends_as_json(one, sources) for name, one in ends.items()},
     }
 
 

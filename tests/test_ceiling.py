@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +19,7 @@ from hil import ceiling_command
 from hil.__main__ import app
 from hil.ceiling import CASES, EndErrors, Replay, drive_known, ends_of, known_drive, own_pose, replay
 from hil.ceiling_kernels import IDEAL_STATES, correct_ideal, draw_anew, predict_ideal
+from hil.ceiling_result import ceiling_of, ends_of_json
 from hil.conditions import load_conditions
 from hil.course import course_of, goal_tick
 from hil.evaluate.sets import find_sets, load_set
@@ -180,6 +181,13 @@ def test_the_command_tells_every_case(tmp_path: Path, monkeypatch: pytest.Monkey
     assert table["conditions"]["no_localization_drift_0"]["ideal"] == 1.0
     assert all(row["ideal_ci95"][0] <= row["ideal"] <= row["ideal_ci95"][1] for row in table["conditions"].values())
     assert "printed_noise" in ran.stdout
+    (source,) = find_sets(["apartment"], 1, 1, Body(), "unseen")
+    for name, told in table["conditions"].items():
+        ends = ends_of_json(table, name, tmp_path / "c.json")
+        assert list(ends) == [("apartment", index) for index in source.indices]
+        again = asdict(ceiling_of(list(ends.values()), 1))
+        assert (again["ideal"], again["own"]) == (told["ideal"], told["own"])
+        assert again["ideal_median_m"] == pytest.approx(told["ideal_median_m"], abs=1e-6)
 
 
 def test_so_many_episodes_are_spread_over_the_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

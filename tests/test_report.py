@@ -79,6 +79,39 @@ def test_a_ceiling_is_joined_on_the_episodes_that_were_driven(folder, sets, epis
     assert (f" | {len(common)} of {whole} |" in part.markdown) is bool(common)
 
 
+def test_a_ceilings_own_figures_are_of_the_same_episodes_as_the_rate_beside_them(folder):
+    """Of the third and fifth episode of ahg2 alone; what was driven under no evaluation is of all."""
+    near, far, own = [0.05, 0.1], [0.5, 0.6], [0.3, 0.05]
+    ends = {"paper": {"ahg2": [far, near, own]}, "drift_3": {"ahg2": [far, far, near]}}
+    kept = {name: {"ahg2": [[one, one] for one in each["ahg2"]]} for name, each in ends.items()}
+    put(folder / "ceiling.json", {**CEILING, "sets": [UNSEEN], "episodes": {"ahg2": [0, 3, 5]}, "ends": kept})
+    part = ceilings(gather(folder))
+    assert [(one["ideal"], one["own"], one["episodes"], one["of_driven"]) for one in part.data] == [
+        (0.5, 1.0, 2, True),
+        (0.788, 0.628, 0, False),
+    ]
+    assert "| `paper` | 50.0 | 17.5 | 100.0 | 100.0 (34.2 to 100.0) | 2 of 3 |" in part.markdown
+    assert "All figures of a row are of those episodes" in part.markdown
+
+
+def test_of_an_older_ceiling_it_is_said_that_its_figures_are_of_all_episodes(folder):
+    put(folder / "ceiling.json", {**CEILING, "sets": [UNSEEN], "episodes": {"ahg2": [0, 3, 5]}})
+    part = ceilings(gather(folder))
+    assert {"condition": "paper", "ideal": 0.948, "episodes": 2, "of_driven": False}.items() <= part.data[0].items()
+    assert (
+        "Under `paper` the estimators' figures are of all episodes of the ceiling, the SR of those driven."
+        in part.markdown
+    )
+
+
+@pytest.mark.parametrize("ends", [[], {}, {"paper": {"ahg2": []}}, {"paper": {"ahg2": [1, 2]}}, {"paper": {"b": []}}])
+def test_a_ceiling_with_damaged_ends_is_refused_in_one_line(folder, ends):
+    put(folder / "ceiling.json", {**CEILING, "sets": [UNSEEN], "episodes": {"ahg2": [0, 3]}, "ends": ends})
+    done = run(folder)
+    assert done.exit_code == 2
+    assert done.stderr.startswith(f"error: {folder / 'ceiling.json'}: ends of paper: not what onboard-hil ceiling ")
+
+
 def test_beside_a_ceiling_stands_the_evaluation_that_has_most_of_its_episodes(folder):
     """With all senses: one without colour comes first by its name, and has all of them."""
     put(folder / "ceiling.json", {**CEILING, "episodes": {"ahg2": [1, 3, 5, 7], "willow": [2]}})

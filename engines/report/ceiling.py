@@ -3,12 +3,64 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from engines.report.gathered import Evaluated, Gathered, episodes_of
+from engines.report.gathered import CEILING, Evaluated, Gathered, episodes_of
+from hil.ceiling_result import ceiling_of, ends_of_json
 from hil.evaluate.result import Row
 
 Indices = Mapping[Hashable, Sequence[int]]
+OF_DRIVEN = "All figures of a row are of those episodes of the ceiling that were driven under its condition"
+OF_ALL = "the estimators' figures are of all episodes of the ceiling, the SR of those driven"
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """One condition of a ceiling beside what was driven under it.
+
+    figures:           of `hil.ceiling_result.Ceiling`, as plain values
+    successes, driven: how many of the ceiling's episodes were driven under the condition, and how many arrived
+    whole:             how many episodes the ceiling is of
+    of_driven:         whether `figures` are of the driven episodes; they are of all where none was driven, or where
+                       the file is of before the ends of each episode were kept
+    """
+
+    condition: str
+    figures: Mapping[str, Any]
+    successes: int
+    driven: int
+    whole: int
+    of_driven: bool
+
+    @property
+    def rate(self) -> float | None:
+        """Return the success rate; None where nothing was driven."""
+        return self.successes / self.driven if self.driven else None
+
+
+def joined_ceilings(found: Gathered) -> list[Joined]:
+    """Return one row for each condition of a ceiling; nothing without one. Raises InputError for a damaged file."""
+    table = found.ceiling or {"conditions": {}}
+    told = told_episodes(table)
+    whole = sum(len(numbers) for numbers in told.values())
+    rows = []
+    for name, one in table["conditions"].items():
+        driven = driven_as(name, found, told)
+        ends = ends_of_json(table, name, found.folder / CEILING)
+        same = [ends[row.map, row.index] for row in driven if (row.map, row.index) in ends]
+        figures = asdict(ceiling_of(same, int(table.get("seed", 0)))) if same else one
+        successes = sum(row.success for row in driven)
+        rows.append(Joined(name, figures, successes, len(driven), whole, bool(same)))
+    return rows
+
+
+def joined_note(rows: Sequence[Joined]) -> str:
+    """Return which episodes the figures of a table are of."""
+    apart = [f"`{one.condition}`" for one in rows if not one.of_driven and 0 < one.driven < one.whole]
+    if apart:
+        return f"Under {', '.join(apart)} {OF_ALL}."
+    return f"{OF_DRIVEN}, of all where none was."
 
 
 def told_episodes(ceiling: Mapping[str, Any]) -> Indices:

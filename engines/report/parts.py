@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engines.report.ablations import ablation_table
-from engines.report.ceiling import driven_as, told_episodes
+from engines.report.ceiling import joined_ceilings, joined_note
 from engines.report.gathered import (
     ABLATIONS,
     CEILING,
@@ -23,6 +23,7 @@ from engines.report.gathered import (
 from engines.report.markdown import FIGURES, figures, hours, signed, table
 from hil.conditions import load_conditions
 from hil.evaluate.charts import DETOURS
+from hil.evaluate.doors import NOTE, BehindDoors, behind_doors
 from hil.evaluate.metrics import HARD_DETOUR, Summary, wilson
 from hil.evaluate.tables import NOTHING, number, percent
 from onboard.contract import ANGULAR_RADPS, LINEAR_MPS
@@ -80,33 +81,37 @@ def headline(found: Gathered) -> Part:
 
 
 def robustness(found: Gathered) -> Part:
-    """Return one row for every condition that was driven."""
+    """Return one row for every condition that was driven; with doors it is of the episodes behind them."""
     known = load_conditions()
-    rows = [
-        [f"`{one.condition}`", known[one.condition].what if one.condition in known else "", _driven(one),
-         str(one.summary.episodes), *figures(one.summary), percent(one.summary.hard_success_rate)]
-        for one in found.evaluations
-    ]  # fmt: skip
+    rows, data = [], []
+    for one in found.evaluations:
+        condition = known.get(one.condition)
+        doors = behind_doors(one.rows, one.configuration.get("seed", 0))
+        summary = one.summary if doors is None else doors.summary
+        count = _count_behind(one, doors, blocked=condition is not None and condition.blocked_s > 0.0)
+        rows.append([f"`{one.condition}`", "" if condition is None else condition.what, _driven(one), count,
+                     *figures(summary), percent(summary.hard_success_rate)])  # fmt: skip
+        data.append({**_plain(one), "doors": None if doors is None else doors.as_json()})
     text = table(("condition", "what it is", "driven", "episodes", *FIGURES, "SR % on detours"), rows, words=3)
-    return Part("robustness", "Robustness", text, [_plain(one) for one in found.evaluations], _lacks(rows, EVALUATE))
+    text += f"\n{NOTE}\n" if any(one["doors"] is not None for one in data) else ""
+    return Part("robustness", "Robustness", text, data, _lacks(rows, EVALUATE))
 
 
 def ceilings(found: Gathered) -> Part:
-    """Return how often a place can be known at all; beside it the success rate in those episodes that were driven."""
-    ceiling = found.ceiling or {"conditions": {}}
-    told = told_episodes(ceiling)
-    whole = sum(len(numbers) for numbers in told.values())
-    rows, data = [], []
-    for name, one in ceiling["conditions"].items():
-        driven = driven_as(name, found, told)
-        successes = sum(row.success for row in driven)
-        rows.append([f"`{name}`", percent(one["ideal"]), number(one["ideal_median_m"], 1, 100.0), percent(one["own"]),
-                     _rate(successes, len(driven)), f"{len(driven)} of {whole}" if driven else NOTHING])  # fmt: skip
-        rate = successes / len(driven) if driven else None
-        data.append({"condition": name, **one, "success_rate": rate, "episodes": len(driven)})
+    """Return how often a place can be known at all; beside it the success rate, both in those episodes driven."""
+    joined = joined_ceilings(found)
+    rows = [
+        [f"`{one.condition}`", percent(one.figures["ideal"]), number(one.figures["ideal_median_m"], 1, 100.0),
+         percent(one.figures["own"]), _rate(one.successes, one.driven),
+         f"{one.driven} of {one.whole}" if one.driven else NOTHING]
+        for one in joined
+    ]  # fmt: skip
     headings = ("condition", "ideal estimator within 0.2 m %", "its median error cm", "the runtime's filter %", "SR %",
-                "of its episodes")  # fmt: skip
-    return Part("ceilings", "What can be known", table(headings, rows), data, _lacks(rows, CEILING))
+                "driven of its episodes")  # fmt: skip
+    text = table(headings, rows) + f"\n{joined_note(joined)}\n"
+    data = [{"condition": one.condition, **one.figures, "success_rate": one.rate, "episodes": one.driven,
+             "of_driven": one.of_driven} for one in joined]  # fmt: skip
+    return Part("ceilings", "What can be known", text, data, _lacks(rows, CEILING))
 
 
 def seeds(found: Gathered) -> Part:
@@ -256,6 +261,11 @@ def _of_sets(one: Evaluated) -> str:
 
 def _count(summary: Summary) -> str:
     return str(summary.episodes)
+
+
+def _count_behind(one: Evaluated, doors: BehindDoors | None, *, blocked: bool) -> str:
+    """Return of how many episodes a row is. blocked: the condition has doors, of which older results do not tell."""
+    return str(doors) if doors is not None else _count(one.summary) + (", doors not told" if blocked else "")
 
 
 def _reason(ended: str) -> str:
