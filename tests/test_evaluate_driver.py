@@ -142,10 +142,10 @@ def test_a_way_that_can_be_blocked_has_a_door_and_one_in_a_hall_has_none(loops: 
     (job,) = jobs_of("apartment", [0], 1)
     for run in (Run("reactive", condition="blocked"), Run("reactive", condition="blocked", pedestrians=1)):
         EpisodeDriver(run, ROBOT, SOURCES)(job)
-    EpisodeDriver(Run("reactive", condition="blocked"), ROBOT, SOURCES)(JOBS[0])
-    in_a_hall = loops.drives.pop()[1].crowd
-    assert in_a_hall is not None
-    assert in_a_hall.blocking is None
+    in_a_hall = EpisodeDriver(Run("reactive", condition="blocked"), ROBOT, SOURCES)(JOBS[0]).row
+    assert (loops.drives.pop()[1].crowd, in_a_hall.door) == (None, "none")
+    assert EpisodeDriver(Run("reactive"), ROBOT, SOURCES)(JOBS[0]).row.door is None
+    assert loops.drives.pop()[1].crowd is None
     alone, among = (setting.crowd for _, setting, _, _ in loops.drives)
     assert alone is not None
     assert among is not None

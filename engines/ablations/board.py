@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from engines.ablations.agents import Agent, Agents, Place
-from engines.ablations.trials import DOORS, TRAINING, is_made, trials
+from engines.ablations.trials import TRAINING, is_made, trials
 from engines.report.journals import training_of
 from hil.evaluate.code import code_digest
 from hil.evaluate.metrics import Summary
 
 MADE_BY = "onboard-engines ablations"
+DOORS = "doors"
+"""In a result: its episodes behind doors, None in a condition without."""
 
 
 def board(agents: Agents, chosen: Sequence[Agent], folder: Path) -> dict[str, Any]:

@@ -32,7 +32,7 @@ class PositionEpisodes(EpisodeDriver):
         episode = place.known.episodes[job.index]
         setting = self._setting(place, episode, job.seed)
         drive = self._drive(setting, episode, job.seed)
-        return Driven(self._row(job, place, episode, drive.outcome()), ())
+        return Driven(self._row(job, place, episode, drive.outcome(), setting.crowd))
 
     def _drive(self, setting: Setting, episode: Episode, seed: int) -> PositionDrive:
         policy = self._policy_for(setting, episode)

@@ -11,7 +11,6 @@ from typing import Any
 import torch
 
 from engines.ablations.agents import OWN, Agent, Agents, Place
-from engines.ablations.doors import behind_doors
 from engines.ablations.drawn_episodes import DrawnEpisodes
 from engines.ablations.position_episodes import PositionEpisodes
 from engines.ablations.position_training import train_position
@@ -32,8 +31,6 @@ from onboard.errors import InputError
 from onboard.manifest import load_manifest, manifest_path, sha256_of
 
 MODEL, TRAINING = "policy.onnx", "training"
-DOORS = "doors"
-"""In a result: what `behind_doors` makes of it."""
 ENCODER = "encoder_sha256"
 """In the manifest of an agent that sees colour."""
 DEVICE = torch.device("cpu")
@@ -110,7 +107,7 @@ def run_trial(trial: Trial, *, again: bool = False) -> int:
     partial = trial.file.with_name(f"{trial.file.name}.partial.jsonl")
     found = evaluate(trial.plan, partial, f"{trial.file.parent.name}, {trial.file.stem}", trial.drive)
     if found.exit_code == 0:
-        write_whole(trial.file, json.dumps({**found.as_json(), DOORS: behind_doors(found)}) + "\n")
+        write_whole(trial.file, json.dumps(found.as_json()) + "\n")
         found.forget()
     return found.exit_code
 

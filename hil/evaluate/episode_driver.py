@@ -11,6 +11,7 @@ from hil.conditions import ORDINARY, chosen, load_conditions
 from hil.crowd_file import MOST_CHARACTERS
 from hil.episode_files import EpisodeSet, straight_m
 from hil.evaluate.campaign import Driven, Job
+from hil.evaluate.doors import door_of
 from hil.evaluate.others import Others, others_in
 from hil.evaluate.result import Row, fastest_time_s
 from hil.evaluate.sets import OWN_SPLIT, Source, load_set, rearranged
@@ -22,6 +23,7 @@ from hil.quiet import unlogged
 from hil.routes import Episode
 from hil.setting import ScanKind, Setting
 from hil.textures import draw_look
+from hil.walkers import Crowd
 from hil.world import Body
 from onboard.config import Config
 from onboard.errors import InputError
@@ -136,7 +138,7 @@ class EpisodeDriver:
                 outcome = drive_fast(setting, episode, policy, job.seed)
             else:
                 outcome = drive_runtime(setting, episode, policy, job.seed, rendered=self._run.loop == "rendered")
-        return Driven(self._row(job, place, episode, outcome), _path_of(outcome))
+        return Driven(self._row(job, place, episode, outcome, setting.crowd), _path_of(outcome))
 
     def _at(self, map_name: str) -> _Place:
         if self._place is None or self._place.source.name != map_name:
@@ -159,7 +161,9 @@ class EpisodeDriver:
     def _setting(self, place: _Place, episode: Episode, seed: int) -> Setting:
         return replace(place.setting, crowd=place.others.crowd(episode, seed), look=draw_look(seed))
 
-    def _row(self, job: Job, place: _Place, episode: Episode, outcome: Outcome) -> Row:
+    def _row(self, job: Job, place: _Place, episode: Episode, outcome: Outcome, crowd: Crowd | None) -> Row:
+        door = None if crowd is None else crowd.blocking
+        met = door_of(door, outcome.trace[:, 1:3], self._robot.body.radius_m)
         return Row(
             map=job.map,
             building=place.known.building,
@@ -179,6 +183,7 @@ class EpisodeDriver:
             min_clearance_m=outcome.min_clearance_m,
             distance_m=outcome.distance_m,
             actions=tuple(int(count) for count in outcome.actions),
+            door=met if self._condition.blocked_s > 0.0 else None,
         )
 
 

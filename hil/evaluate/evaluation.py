@@ -16,6 +16,7 @@ from hil.baselines import POLICIES, model_of
 from hil.conditions import load_conditions
 from hil.evaluate.campaign import DriveJob, Driven, Execute, Job, in_this_process, jobs_of
 from hil.evaluate.code import DIGEST_BYTES, code_digest, file_digest
+from hil.evaluate.doors import BehindDoors, behind_doors
 from hil.evaluate.episode_driver import EpisodeDriver, RobotFiles, Run
 from hil.evaluate.metrics import Summary, summarise, summarise_by
 from hil.evaluate.partial import Partial
@@ -112,6 +113,10 @@ class Evaluation:
         """Return the figures by "map" or "split"."""
         return summarise_by(name, self.rows, self.plan.seed)
 
+    def doors(self) -> BehindDoors | None:
+        """Return the episodes behind doors, None in a condition without."""
+        return behind_doors(self.rows, self.plan.seed)
+
     def forget(self) -> None:
         """Remove the partial file, once all has been driven and told."""
         if self.exit_code == 0:
@@ -119,8 +124,10 @@ class Evaluation:
 
     def as_json(self) -> dict[str, Any]:
         """Return plain values. Those of `run` tell how it went; all others follow from the configuration alone."""
+        doors = self.doors()
         return {
             **self.summary().as_json(),
+            "doors": None if doors is None else doors.as_json(),
             "complete": self.exit_code == 0,
             "configuration": self.plan.configuration(),
             "per_split": {name: one.as_json() for name, one in self.by("split").items()},

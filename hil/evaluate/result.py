@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import Any, Literal, get_args
 
 from onboard.contract import ACTIONS
 from onboard.errors import InputError
 from onboard.motion import Axis
+
+Door = Literal["none", "open", "shut"]
+"""Of an episode in a condition with a door: no place on its way is for one, it never shut, or it did (`doors.py`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,7 @@ class Row:
     min_clearance_m: least distance to anything solid during the drive, inf where nothing was near
     distance_m:      true distance to the goal at the end
     actions:         how often each of the 28 actions was chosen
+    door:            what was on its way; None in a condition without, and in a row of an older version
     """
 
     map: str
@@ -48,6 +52,7 @@ class Row:
     min_clearance_m: float
     distance_m: float
     actions: tuple[int, ...]
+    door: Door | None = None
 
     @property
     def detour(self) -> float:
@@ -65,18 +70,24 @@ class Row:
         return self.success * _part(self.fastest_s, self.time_s)
 
     def as_json(self) -> dict[str, Any]:
-        """Return plain values from which `row_of_json` makes an equal row; a clearance of inf is None."""
+        """Return plain values from which `row_of_json` makes an equal row: a clearance of inf is None, `door` there
+        where it is told.
+        """
         table = asdict(self)
         table["min_clearance_m"] = self.min_clearance_m if math.isfinite(self.min_clearance_m) else None
         table["actions"] = list(self.actions)
+        if self.door is None:
+            del table["door"]
         return table
 
 
 def row_of_json(table: Mapping[str, Any]) -> Row:
     """Return the row of `Row.as_json`. Raises InputError naming what is missing or wrong."""
-    names = {field.name for field in fields(Row)}
-    if set(table) != names:
-        raise InputError(f"an episode's row: unlike what is expected in {', '.join(sorted(set(table) ^ names))}")
+    unlike = set(table) ^ {field.name for field in fields(Row)} - ({"door"} - set(table))
+    if unlike:
+        raise InputError(f"an episode's row: unlike what is expected in {', '.join(sorted(unlike))}")
+    if table.get("door") not in (None, *get_args(Door)):
+        raise InputError(f"an episode's row: door must be {' or '.join(get_args(Door))}")
     actions = table["actions"]
     if not isinstance(actions, list) or len(actions) != len(ACTIONS):
         raise InputError(f"an episode's row: actions must be {len(ACTIONS)} numbers")

@@ -92,7 +92,9 @@ def rich_table(evaluation: Evaluation) -> Table:
     run = evaluation.plan.run
     title = f"{run.policy}, {run.loop}, scan {run.scan}, condition {run.condition}"
     title += "" if run.color else ", no colour"
-    table = Table(title=title, caption=caption(evaluation), box=SIMPLE, pad_edge=False)
+    doors = evaluation.doors()
+    told = caption(evaluation) + ("" if doors is None else f"; {doors}")
+    table = Table(title=title, caption=told, box=SIMPLE, pad_edge=False)
     table.add_column("map", no_wrap=True)
     for heading in HEADINGS:
         table.add_column(heading, justify="right", no_wrap=True)
@@ -104,6 +106,8 @@ def rich_table(evaluation: Evaluation) -> Table:
     table.add_row("all", *cells(summary), style="bold")
     for name, end in (("95 % from", 0), ("95 % to", -1)):
         table.add_row(name, *(interval.split(TO)[end] for interval in intervals(summary)), style="dim")
+    if doors is not None:
+        table.add_row("behind doors", *cells(doors.summary), style="bold")
     return table
 
 
@@ -115,6 +119,8 @@ def comparison(title: str, heading: str, done: Mapping[str, Evaluation]) -> Tabl
         table.add_column(column, justify="right", no_wrap=True)
     for name, one in done.items():
         table.add_row(name, *cells(one.summary()))
+        if (doors := one.doors()) is not None:
+            table.add_row(f"- {doors}", *cells(doors.summary))
     return table
 
 
