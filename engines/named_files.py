@@ -5,17 +5,11 @@ A training is told apart by the content of its files. What ships with the packag
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
-import yaml
-
-from hil.maps import ROS_SUFFIXES
+from hil.map_files import files_of
 from onboard.config import DEFAULT_ROBOT, load_config
 from onboard.manifest import sha256_of
-
-BUFFERS_SUFFIX = ".gltf"
 
 
 def from_folder(place: object, folder: Path) -> object:
@@ -24,12 +18,12 @@ def from_folder(place: object, folder: Path) -> object:
 
 
 def map_content(place: str) -> str:
-    """Return the name of a shipped map, or a digest of a map's file and of its image or buffers.
+    """Return the name of a shipped map, or a digest of a map's file and of those that it names.
 
     Raises ConfigError for a file that cannot be read.
     """
     file = Path(place)
-    return _digest(file, *_beside(file)) if file.suffix else place
+    return _digest(*files_of(file)) if file.suffix else place
 
 
 def robot_content(file: Path | None) -> str | None:
@@ -50,21 +44,3 @@ def file_content(file: Path | None) -> str | None:
 
 def _digest(*files: Path) -> str:
     return "-".join(sha256_of(file) for file in files)
-
-
-def _beside(file: Path) -> list[Path]:
-    """Return the files that a map names. Of one that is damaged none: whoever reads it says what is wrong."""
-    if file.suffix not in (*ROS_SUFFIXES, BUFFERS_SUFFIX) or not file.is_file():
-        return []
-    try:
-        text = file.read_text(encoding="utf-8")
-        table: Any = json.loads(text) if file.suffix == BUFFERS_SUFFIX else yaml.safe_load(text)
-    except (OSError, ValueError, yaml.YAMLError, RecursionError):
-        return []
-    if not isinstance(table, dict):
-        return []
-    if file.suffix in ROS_SUFFIXES:
-        return [file.parent / Path(str(table["image"])).expanduser()] if "image" in table else []
-    buffers = table.get("buffers")
-    uris = [one.get("uri") for one in buffers if isinstance(one, dict)] if isinstance(buffers, list) else []
-    return [file.parent / uri for uri in uris if isinstance(uri, str) and not uri.startswith("data:")]

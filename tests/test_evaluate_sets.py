@@ -123,7 +123,7 @@ BAD_FILES = [
     ("no episodes", '{"episodes": []}', "holds no episodes"),
     ("not JSON", "{", "not valid JSON"),
     ("empty map", "[]", "at least one segment"),
-    ("not text", "\udcff\udcfe", "cannot be read"),
+    ("not text", "\udcff\udcfe", "not valid JSON: 'utf-8' codec can't decode"),
 ]
 
 

@@ -8,12 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from hil.episode_files import DENSITY, EpisodeSet, load_episodes, make_set
 from hil.episode_sets import COMMITTED_SET, SETS, NamedSet
 from hil.evaluate.code import file_digest
 from hil.furniture import furnish
+from hil.map_files import files_of
 from hil.maps import ROS_SUFFIXES, World, load_map, map_names
 from hil.routes import Episode, free_space, shortest_path
 from hil.vector_map import MAX_BYTES
@@ -180,22 +179,14 @@ def _episodes_in(file: Path) -> list[Any]:
 
 
 def _digest(file: Path) -> str:
-    """Return a digest of a file and of those beside it that it names: a map's image, an episode file's map."""
+    """Return a digest of a file and of those that it names and that are there. Raises InputError."""
     try:
         if file.suffix == EPISODES_SUFFIX and file.stat().st_size > MAX_BYTES:
             raise InputError(f"{file}: {file.stat().st_size} bytes, the limit is {MAX_BYTES}")
-        digests = [file_digest(file)]
-        text = file.read_text(encoding="utf-8") if file.suffix in (*ROS_SUFFIXES, EPISODES_SUFFIX) else ""
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{file}: cannot be read: {getattr(error, 'strerror', None) or 'not text'}") from error
-    try:
-        table = json.loads(text) if file.suffix == EPISODES_SUFFIX else yaml.safe_load(text)
-    except (ValueError, yaml.YAMLError, RecursionError):
-        table = None  # Whoever reads it says what is wrong.
-    named = (table.get("map") or table.get("image")) if isinstance(table, dict) else None
-    if named is not None and (beside := file.parent / str(named)).is_file():
-        digests.append(_digest(beside))
-    return "-".join(digests)
+        first, *named = files_of(file)
+        return "-".join([file_digest(first), *(file_digest(one) for one in named if one.is_file())])
+    except OSError as error:
+        raise InputError(f"{file}: cannot be read: {error.strerror}") from error
 
 
 def _map_of(place: Path, map_name: str) -> str | Path:
