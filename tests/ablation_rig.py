@@ -17,6 +17,15 @@ sharing = 8
 [domain]
 plant_spread = 0.0
 delay_ticks = [3, 3]
+drift_scale = [1.0, 1.0]
+drift_paper = 1.0
+no_localization = 0.0
+often_localized = 0.0
+late_localization = 0.0
+camera_gone = 0.0
+scan_noise = 0.0
+scan_holes = 0.0
+pedestrians = 0.0
 [driving]
 lanes = 2
 decisions = 4

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +10,10 @@ import pytest
 import torch
 from ablation_rig import write_agents
 
+from engines.ablations import trials as trials_module
 from engines.ablations.agents import AGENTS_FILE, OWN, load_agents
+from engines.ablations.board import board
+from engines.ablations.code import engines_digest
 from engines.ablations.position_drive import (
     AHEAD,
     COUNT,
@@ -26,6 +30,7 @@ from engines.ablations.position_expert import position_scores
 from engines.ablations.position_training import PositionCollector, train_position
 from engines.ablations.trials import make_agent, run_trial, trials
 from engines.network import untrained
+from engines.report.ablations import ablation_table
 from engines.train.collector import make_buildings
 from engines.train.config import rules_of
 from engines.train.crew import weights_of
@@ -34,6 +39,8 @@ from engines.train.lanes import Seat
 from engines.train.places import draw_drives
 from engines.train.sequences import TARGETS
 from hil.course import varied
+from hil.evaluate.code import code_digest
+from hil.evaluate.partial import difference_of
 from onboard.contract import ACTIONS, NO_ACTION
 from onboard.errors import InputError
 from onboard.geometry import between
@@ -186,6 +193,8 @@ def test_it_is_trained_and_driven_in_both_domains(agents, tmp_path):
         ("no_limits", 100.0, "no_limits_100s.json"),
         (OWN, 100.0, "own.json"),
     ]
+    long, short, _ = (trial.plan.configuration() for trial in found)
+    assert difference_of(long, short) == "within_s: 300.0 there, 100.0 here"
     for trial in found:
         assert run_trial(trial) == 0
         result = trial.done()
@@ -193,6 +202,37 @@ def test_it_is_trained_and_driven_in_both_domains(agents, tmp_path):
         assert sum(result["actions"]) == sum(result["actions"][:COUNT])
         assert result["episodes"] == 1
         assert result["per_episode"][0]["time_s"] <= trial.place.within_s
+    found[0].file.replace(found[1].file)
+    assert [trial.done() is None for trial in found] == [True, True, False]
+
+
+def test_what_other_code_of_the_engines_drove_is_told_and_driven_again(agents, tmp_path, monkeypatch):
+    agent = agents.agents["position"]
+    make_agent(agent, tmp_path / agent.name, None)
+    (before,) = (one for one in trials(agents, agent, tmp_path / agent.name) if one.place.where == OWN)
+    assert run_trial(before) == 0
+    assert board(agents, [agent], tmp_path)["rows"][-1]["code"] == code_digest()
+    monkeypatch.setattr(trials_module, "engines_digest", lambda: "f" * 16)
+    (after,) = (one for one in trials(agents, agent, tmp_path / agent.name) if one.place.where == OWN)
+    assert after.done() is not None
+    told = board(agents, [agent], tmp_path)
+    assert told["rows"][-1]["code"] == f"{code_digest()} with {engines_digest()}"
+    assert "Driven by another state of the code than the one that printed this: `position` in its own" in (
+        ablation_table(told)
+    )
+    assert run_trial(after, again=True) == 0
+    assert board(agents, [agent], tmp_path)["rows"][-1]["code"] == code_digest()
+    result = after.done()
+    older = {name: value for name, value in result["configuration"].items() if name not in ("engines", "within_s")}
+    after.file.write_text(json.dumps({**result, "configuration": older}))
+    assert after.done() is not None
+    assert board(agents, [agent], tmp_path)["rows"][-1]["code"] == f"{code_digest()} with older"
+
+
+def test_only_rows_that_the_engines_drive_depend_on_their_code(agents, tmp_path):
+    make_agent(agents.agents["plain"], tmp_path, None)
+    (trial,) = trials(agents, agents.agents["plain"], tmp_path)
+    assert not {"engines", "within_s"} & set(trial.plan.configuration())
 
 
 def test_a_position_agent_with_colour_is_refused(agents, tmp_path):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from engines.ablations.agents import Agent, Agents, Place
+from engines.ablations.results import CODE, is_current
 from engines.ablations.trials import TRAINING, is_made, trials
 from engines.report.journals import training_of
 from hil.evaluate.code import code_digest
@@ -37,11 +38,22 @@ def board(agents: Agents, chosen: Sequence[Agent], folder: Path) -> dict[str, An
 
 def _rows(agents: Agents, agent: Agent, folder: Path) -> list[dict[str, Any]]:
     if not is_made(agent, folder):
-        return [_row(agent, place, None) for place in agent.places()]
-    return [_row(agent, trial.place, trial.done()) for trial in trials(agents, agent, folder)]
+        return [_row(agent, place, None, None) for place in agent.places()]
+    return [
+        _row(agent, trial.place, result, None if result is None else _code(result, trial.plan.configuration()))
+        for trial in trials(agents, agent, folder)
+        for result in [trial.done()]
+    ]
 
 
-def _row(agent: Agent, place: Place, result: dict[str, Any] | None) -> dict[str, Any]:
+def _code(result: Mapping[str, Any], configuration: Mapping[str, Any]) -> str:
+    """Return the digest that a board has where this state of the code drove a result, else what the result tells."""
+    if is_current(result, configuration):
+        return code_digest()
+    return " with ".join(str(result["configuration"].get(name, "older")) for name in CODE if name in configuration)
+
+
+def _row(agent: Agent, place: Place, result: dict[str, Any] | None, code: str | None) -> dict[str, Any]:
     doors = None if result is None else result.get(DOORS)
     told = result if doors is None else doors["summary"]
     return {
@@ -54,5 +66,5 @@ def _row(agent: Agent, place: Place, result: dict[str, Any] | None) -> dict[str,
         "paper": agent.quoted_in(place),
         "summary": None if told is None else {name: told[name] for name in Summary.__slots__},
         "doors": None if result is None or doors is None else [result["episodes"], doors["episodes"], doors["shut"]],
-        "code": None if result is None else result["configuration"]["code"],
+        "code": code,
     }

@@ -10,7 +10,9 @@ from typing import Any
 
 from onboard.errors import InputError
 
-NOT_COMPARED = ("version", "code", "policy")
+CODE = ("code", "engines")
+"""Of an evaluation's configuration: the digests of the code that drove it; the second only where `engines` did."""
+NOT_COMPARED = ("version", *CODE, "policy")
 """Of an evaluation's configuration: a result of older code is kept, and said to be that; a model has its digest."""
 
 
@@ -36,6 +38,11 @@ def is_of(result: Mapping[str, Any] | None, configuration: Mapping[str, Any]) ->
         return False
     there, here = _compared(result["configuration"]), _compared(configuration)
     return there == {name: value for name, value in here.items() if name in there}
+
+
+def is_current(result: Mapping[str, Any], configuration: Mapping[str, Any]) -> bool:
+    """Return whether this state of the code has driven a result."""
+    return all(result["configuration"].get(name) == configuration.get(name) for name in CODE)
 
 
 def write_whole(file: Path, text: str) -> None:

@@ -11,10 +11,11 @@ from typing import Any
 import torch
 
 from engines.ablations.agents import OWN, Agent, Agents, Place
+from engines.ablations.code import engines_digest
 from engines.ablations.drawn_episodes import DrawnEpisodes
 from engines.ablations.position_episodes import PositionEpisodes
 from engines.ablations.position_training import train_position
-from engines.ablations.results import is_of, read_result, write_whole
+from engines.ablations.results import is_current, is_of, read_result, write_whole
 from engines.encoder.features import load_encoder
 from engines.export import export, told_by
 from engines.network import PolicyNetwork, untrained
@@ -23,7 +24,6 @@ from engines.train import stages
 from engines.train.config import TrainConfig
 from engines.train.imitation import STAGE
 from hil.evaluate.campaign import DriveJob
-from hil.evaluate.code import code_digest
 from hil.evaluate.episode_driver import Run, check_run
 from hil.evaluate.evaluation import Plan, evaluate
 from hil.evaluate.sets import find_sets
@@ -102,7 +102,7 @@ def run_trial(trial: Trial, *, again: bool = False) -> int:
     Raises OnboardError; what was driven until then is kept.
     """
     before = trial.done()
-    if before is not None and not (again and before["configuration"]["code"] != code_digest()):
+    if before is not None and not (again and not is_current(before, trial.plan.configuration())):
         return 0
     partial = trial.file.with_name(f"{trial.file.name}.partial.jsonl")
     found = evaluate(trial.plan, partial, f"{trial.file.parent.name}, {trial.file.stem}", trial.drive)
@@ -124,7 +124,8 @@ def _trial(agents: Agents, agent: Agent, folder: Path, place: Place) -> Trial:
         drive = PositionEpisodes(run, robot, by_name, place.within_s, exact=own)
     elif own and agent.is_randomised:
         drive = DrawnEpisodes(run, robot, by_name, agent.config.domain)
-    return Trial(place, Plan(run, robot, sources, agents.seed), folder / place.file, drive)
+    also = {} if drive is None else {"within_s": place.within_s, "engines": engines_digest()}
+    return Trial(place, Plan(run, robot, sources, agents.seed, also=also), folder / place.file, drive)
 
 
 def _train(agent: Agent, folder: Path, encoder: Path | None) -> Path:

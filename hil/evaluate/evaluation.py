@@ -6,8 +6,8 @@ import contextlib
 import hashlib
 import json
 import signal
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,7 @@ class Plan:
     """What is to be evaluated, and by how many hands; those change no result.
 
     jobs: processes; 1 is this one. ray: address of a cluster instead
+    also: of its configuration, what else a row depends on where another way to drive is given to `evaluate`
     """
 
     run: Run
@@ -50,6 +51,7 @@ class Plan:
     seed: int
     jobs: int = 1
     ray: str | None = None
+    also: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def episodes(self) -> int:
@@ -78,6 +80,7 @@ class Plan:
             "robot": _digest(robot),
             "seed": self.seed,
             "sets": [source.told for source in self.sources],
+            **self.also,
         }
 
 
@@ -154,7 +157,7 @@ def evaluate(plan: Plan, partial_file: Path, title: str | None = None, drive: Dr
     """Drive what is left of a plan and return what all of it came to, or a part of it after a signal.
 
     title: what the progress is called; the policy when None
-    drive: another way to drive, for tests
+    drive: another way to drive, which `Plan.also` tells of
     Raises OnboardError; what was driven until then is in the partial file.
     """
     began_ns = wall_ns()
