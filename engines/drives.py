@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from engines.export import TorchEngine, manifest_of
 from engines.half import Listener
 from engines.network import PolicyNetwork
 from hil.episode_files import COMMITTED, EpisodeSet, load_episodes
 from hil.fast import drive_fast
+from hil.robot import TICK_HZ
 from hil.setting import Setting
 from hil.textures import draw_look
 from hil.world import Body
-from onboard.config import DEFAULT_ROBOT, Config, load_config
+from onboard.config import DEFAULT_ROBOT, Config, RatesSection, load_config
+from onboard.errors import ConfigError, InputError
+from onboard.manifest import Manifest
 from onboard.messages import Observation
 from onboard.motion import load_plant
 from onboard.mounts import load_mounts
@@ -23,6 +29,7 @@ TEST_MAPS = tuple(plan.map_name for plan in COMMITTED if plan.split == "test")
 LONGEST_S = 100.0
 NO_FILE = "0" * 64
 """Stands for the hash of a network that is in no file."""
+WITHOUT = "--drives 0 compares on random sequences"
 
 
 def recorded_drives(
@@ -35,16 +42,53 @@ def recorded_drives(
     """Return the sequences of observations of so many drives, an equal number on each map in turn.
 
     extra: what its manifest says of the weights (`manifest_of`)
-    Sequences end at goals and where the memory is reset. The same network gives the same ones. Raises InputError.
+    They are of the robot that it was trained on, as far as `extra` tells, else of the default one.
+    Sequences end at goals and where the memory is reset. The same network gives the same ones. Raises InputError, also
+    where the simulated robot cannot be that one.
     """
-    robot = load_config(DEFAULT_ROBOT / "onboard.toml")
     manifest = manifest_of(network, NO_FILE, "recorded", extra)
+    if drives == 0:
+        return []
+    robot = trained_robot(manifest)
     listener = Listener(TorchEngine(network), manifest, robot.policy.memory_reset_s)
     for index, name in enumerate(maps):
         count = len(range(index, drives, len(maps)))
         if count:
             _drive(listener, load_episodes(name), robot, count, max_s)
     return listener.sequences
+
+
+def trained_robot(manifest: Manifest) -> Config:
+    """Return the robot of a policy's training, its rates told in ticks of the simulated one.
+
+    Raises InputError for rates that the simulated robot cannot have, and for files of the robot that are gone.
+    """
+    files = manifest.extra.get("training", {}).get("config", {}).get("robot", {})
+    try:
+        robot = load_config(Path(files.get("config") or DEFAULT_ROBOT / "onboard.toml"))
+        plant = Path(files.get("plant") or robot.robot.plant)
+        load_plant(plant)
+    except ConfigError as error:
+        raise InputError(f"the robot of the training: {error}; {WITHOUT}") from error
+    body = robot.robot.model_copy(update={"plant": plant})
+    return robot.model_copy(update={"robot": body, "rates": _rates(manifest, robot.rates)})
+
+
+def _rates(manifest: Manifest, others: RatesSection) -> RatesSection:
+    """Return the rates of the training in ticks of the simulated robot. Raises InputError."""
+    each = TICK_HZ / manifest.decision_hz, manifest.training_delay_ticks * TICK_HZ / manifest.control_hz
+    ticks, delay = (round(number) for number in each)
+    try:
+        if not np.allclose(each, (ticks, delay)):
+            raise ValueError("no whole number of ticks")
+        told = {"control_hz": TICK_HZ, "ticks_per_decision": ticks, "delay_ticks": delay}
+        return RatesSection.model_validate({**others.model_dump(), **told})
+    except ValueError as error:
+        raise InputError(
+            f"trained with {manifest.decision_hz:g} decisions a second, in force after "
+            f"{manifest.training_delay_ticks} ticks of 1/{manifest.control_hz:g} s, which the simulated robot of "
+            f"{TICK_HZ} ticks a second cannot drive by; {WITHOUT}"
+        ) from error
 
 
 def _drive(listener: Listener, known: EpisodeSet, robot: Config, count: int, max_s: float) -> None:
