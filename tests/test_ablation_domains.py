@@ -8,12 +8,14 @@ from ablation_rig import write_agents
 
 from engines.ablations import drawn_episodes
 from engines.ablations.agents import OWN, load_agents
-from engines.ablations.drawn_episodes import DrawnEpisodes
+from engines.ablations.board import board
+from engines.ablations.drawn_episodes import DrawnEpisodes, Flawed
 from engines.ablations.trials import make_agent, run_trial, trials
 from engines.train.collector import make_buildings
 from engines.train.config import rules_of
 from engines.train.expert import WAITING
 from engines.train.lanes import Lane
+from hil.baselines import make_policy
 from hil.evaluate.campaign import Job
 from hil.fast import FastDrive
 from onboard.contract import STOP_ACTION
@@ -40,6 +42,36 @@ def test_without_fixes_the_teacher_waits_for_none(name, waits):
         lane.answer(action)
     assert stopped > 0
     assert (waited > 0) is waits
+
+
+#   a change of the recipe                                     whether robots of such a training differ
+CHANGES = [
+    ('"domain.drift_scale" = [0.0, 3.0], "domain.drift_paper" = 0.5', True),
+    ('"domain.no_localization" = 0.05', True),
+    ('"domain.often_localized" = 0.15', True),
+    ('"domain.late_localization" = 0.1', True),
+    ('"domain.camera_gone" = 0.15', True),
+    ('"domain.scan_noise" = 0.02', True),
+    ('"domain.scan_holes" = 0.02', True),
+    ('"domain.pedestrians" = 0.05', True),
+    ('"domain.plant_spread" = 0.3', True),
+    ('"domain.delay_ticks" = [2, 4]', True),
+    ('"domain.delay_ticks" = [1, 1]', False),
+    ('"domain.limits" = 0.0', False),
+    ('"domain.no_localization" = 1.0', False),
+]
+
+
+@pytest.mark.parametrize(("change", "differ"), CHANGES)
+def test_robots_that_differ_in_anything_have_no_condition_for_their_domain(tmp_path, change, differ):
+    changed = f'\n[agents.changed]\nwhat = "changed"\nchanges = {{ {change} }}\n'
+    agents = load_agents(write_agents(tmp_path, after=changed))
+    agent = agents.agents["changed"]
+    assert agent.is_randomised is differ
+    own = differ or "delay" in change
+    assert (agent.own_robot() is not None, agent.places()[-1].where == OWN) == (own, own)
+    (row, *_) = board(agents, [agent], tmp_path / "none")["rows"]
+    assert row["same_domain"] is (not own and agent.own_condition == "paper")
 
 
 def test_robots_that_differ_drive_as_the_training_draws_them(tmp_path, monkeypatch):
@@ -70,3 +102,43 @@ def test_robots_that_differ_drive_as_the_training_draws_them(tmp_path, monkeypat
     assert driven[1].base_plant == driven[3].base_plant
     assert driven[1].senses == driven[3].senses
     assert again[0].row == again[2].row
+
+
+def test_their_policy_is_given_a_scan_with_the_holes_of_its_drive(tmp_path, monkeypatch):
+    agents = load_agents(write_agents(tmp_path, after=DIFFERING))
+    agent, there, given = agents.agents["differing"], [], []
+
+    class Watched(Flawed):
+        """Remembers what the scan sees."""
+
+        def decide(self, observation, memory):
+            there.append(observation.scan.ranges_m.copy())
+            return super().decide(observation, memory)
+
+    def remembering(*arguments):
+        policy = make_policy(*arguments)
+        decide = policy.decide
+
+        def remembered(observation, memory):
+            given.append(observation.scan.ranges_m.copy())
+            return decide(observation, memory)
+
+        monkeypatch.setattr(policy, "decide", remembered)
+        return policy
+
+    monkeypatch.setattr(drawn_episodes, "Flawed", Watched)
+    monkeypatch.setattr(drawn_episodes, "make_policy", remembering)
+    make_agent(agent, tmp_path / "differing", None)
+    own = trials(agents, agent, tmp_path / "differing")[-1]
+    holes = []
+    for seed in (1, 2, 1):
+        there.clear()
+        given.clear()
+        own.drive(Job(own.plan.sources[0].name, 0, seed))
+        seen, told = np.array(there), np.array(given)
+        hole = np.isinf(told) & np.isfinite(seen)
+        assert 0.0 < hole[np.isfinite(seen)].mean() < 0.5
+        np.testing.assert_array_equal(told[~hole], seen[~hole])
+        holes.append(hole)
+    np.testing.assert_array_equal(holes[0], holes[2])
+    assert holes[0].mean() != holes[1].mean()

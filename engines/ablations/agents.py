@@ -10,7 +10,8 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field, ValidationError
 
-from engines.train.config import TrainConfig, load_train_config
+from engines.train.collector import plain_robot
+from engines.train.config import TrainConfig, load_train_config, rules_of
 from hil.conditions import load_conditions
 from hil.evaluate.episode_driver import RobotFiles, robot_files
 from hil.outcome import MAX_S
@@ -97,9 +98,15 @@ class Agent:
 
     @property
     def is_randomised(self) -> bool:
-        """Return whether the robots of its training differ, so that no single one is its domain."""
-        domain = self.config.domain
-        return domain.plant_spread > 0.0 or domain.delay_ticks[0] != domain.delay_ticks[1]
+        """Return whether the robots of its training differ in anything, so that no condition is its domain.
+
+        One delay other than the robot's, no fix in any drive, and a share of drives without limits are left out:
+        those are the robot's, a condition's, and no part of a domain.
+        """
+        domain, plain = self.config.domain, plain_robot(rules_of(self.config)).domain
+        same = {"limits", *(["no_localization"] if domain.no_localization == 1.0 else [])}
+        same |= {"delay_ticks"} if domain.delay_ticks[0] == domain.delay_ticks[1] else set()
+        return domain.model_dump(exclude=same) != plain.model_dump(exclude=same)
 
     @property
     def delay_ticks(self) -> int:
