@@ -10,6 +10,7 @@ import pytest
 import torch
 from ablation_rig import write_agents
 
+from engines.ablations import position_training
 from engines.ablations import trials as trials_module
 from engines.ablations.agents import AGENTS_FILE, OWN, load_agents
 from engines.ablations.board import board
@@ -29,8 +30,10 @@ from engines.ablations.position_drive import (
 from engines.ablations.position_expert import position_scores
 from engines.ablations.position_training import PositionCollector, train_position
 from engines.ablations.trials import make_agent, run_trial, trials
+from engines.lock import alone_in
 from engines.network import untrained
 from engines.report.ablations import ablation_table
+from engines.train.checkpoint import save_policy
 from engines.train.collector import make_buildings
 from engines.train.config import rules_of
 from engines.train.crew import weights_of
@@ -233,6 +236,19 @@ def test_only_rows_that_the_engines_drive_depend_on_their_code(agents, tmp_path)
     make_agent(agents.agents["plain"], tmp_path, None)
     (trial,) = trials(agents, agents.agents["plain"], tmp_path)
     assert not {"engines", "within_s"} & set(trial.plan.configuration())
+
+
+def test_its_file_is_written_while_nobody_else_may_train_there(agents, tmp_path, monkeypatch):
+    written = []
+
+    def while_locked(file, *rest):
+        with pytest.raises(InputError, match="another training is writing it"), alone_in(tmp_path):
+            pass
+        written.append(save_policy(file, *rest))
+
+    monkeypatch.setattr(position_training, "save_policy", while_locked)
+    assert train_position(agents.agents["position"].config, tmp_path, torch.device("cpu")).is_file()
+    assert len(written) == 1
 
 
 def test_a_position_agent_with_colour_is_refused(agents, tmp_path):

@@ -48,6 +48,6 @@ def train_position(config: TrainConfig, folder: Path, device: torch.device) -> P
     network = untrained(config.seed, config.network.widths, config.network.variant)
     with alone_in(folder):
         PositionImitation(config, network, folder, device).run()
-    file = folder / stages.POLICY_FILE
-    save_policy(file, network, described(config))
+        file = folder / stages.POLICY_FILE
+        save_policy(file, network, described(config))
     return file
