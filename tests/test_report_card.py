@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from engines.report.card import make_card
 from engines.report.gathered import gather
 from engines.report.parts import PARTS
 from hil.evaluate.code import file_digest
+from onboard import pretrained
 from onboard.errors import InputError
 from onboard.manifest import Weights, save_manifest, sha256_of
 
@@ -49,12 +51,30 @@ def test_a_card_is_filled_from_the_model_and_the_results(folder, tmp_path):
     assert report(folder, "--card", tmp_path / "card.md").stderr == "error: --card and --model: give both or none\n"
 
 
+@pytest.fixture(autouse=True)
+def shipped(tmp_path, monkeypatch) -> None:
+    """Let one policy ship, whatever the release has."""
+    monkeypatch.setattr(pretrained, "PRETRAINED", tmp_path / "pretrained")
+    (tmp_path / "pretrained").mkdir()
+    model = tmp_path / "pretrained" / "first.onnx"
+    model.write_bytes(FIRST)
+    save_manifest(model, manifest_of(NETWORK, sha256_of(model), "first", {"training": SEEN_FIRST}))
+
+
+NETWORK = untrained(0, TINY, Variant(rgb=False))
+SEEN_FIRST = {"init": None, "config": {"places": {"maps": ["gdc1"]}}}
 SEEN = {"init": None, "config": {"places": {"maps": ["gdc1", "gdc3"]}}}
 TRAINED = {"init": None, "config": {"places": {"maps": ["gdc1", "/home/me/ahg2.yaml"]}}}
 FLOOR_BELOW = {"init": None, "config": {"places": {"maps": ["ahg1"]}}}
 VIEWS = {"init": None, "config": {**SEEN["config"], "encoder": {"views": {"maps": ["willow"]}}}}
-SHIPPED = {"init": "onboard-v1", "config": {"places": {"maps": ["/home/me/office.yaml"]}}}
-UNKNOWN = {**SHIPPED, "init": "/home/me/first.onnx"}
+FIRST = onnx.ModelProto(graph=onnx.GraphProto(name="first")).SerializeToString()
+"""A policy that ships, under the name first; it was trained in gdc1."""
+SHIPPED = {"init": "first", "init_sha256": hashlib.sha256(FIRST).hexdigest(),
+           "config": {"places": {"maps": ["/home/me/office.yaml"]}}}  # fmt: skip
+RENAMED = {**SHIPPED, "init": "/home/me/copy.onnx"}
+REPLACED = {**SHIPPED, "init_sha256": "0" * 64}
+OLDER = {name: value for name, value in SHIPPED.items() if name != "init_sha256"}
+UNKNOWN = {**OLDER, "init": "/home/me/first.onnx"}
 FOREIGN = {**SEEN, "encoder_sha256": "ab" * 32}
 NOT_ALL = "it was trained in none of them as far as that is known, which is not all."
 
@@ -67,8 +87,11 @@ ORIGINS = [
      "**It was trained in UT Austin, Anna Hiss Gymnasium: figures from there are not of unseen buildings.**"),
     (FLOOR_BELOW, "| began with | an untrained network |", "**It was trained in UT Austin, Anna Hiss Gymnasium: "),
     (VIEWS, "trained in UT Austin, Gates Dell Complex; Willow Garage.", "**It was trained in Willow Garage: "),
-    (SHIPPED, "By its manifest trained in office (not shipped).\nIts training began with the weights of `onboard-v1`, "
-     "trained in UT Austin, Gates Dell Complex; Carnegie Mellon, Gates Hillman Center; ", "in none of them."),
+    (SHIPPED, "By its manifest trained in office (not shipped).\nIts training began with the weights of `first`, "
+     "trained in UT Austin, Gates Dell Complex.", "in none of them."),
+    (RENAMED, "weights of `copy.onnx`, trained in UT Austin, Gates Dell Complex.", "in none of them."),
+    (REPLACED, "weights of `first`, of which it is not known where they were trained.", NOT_ALL),
+    (OLDER, "weights of `first`, of which it is not known where they were trained.", NOT_ALL),
     (UNKNOWN, "weights of `first.onnx`, of which it is not known where they were trained.", NOT_ALL),
     (FOREIGN, "encoder came from another training, of which it is not known where it was.", NOT_ALL),
     ({"config": SEEN["config"]}, "| began with | not stated |", NOT_ALL),
@@ -89,7 +112,7 @@ def test_a_building_of_the_first_policys_training_is_not_unseen(folder, tmp_path
     assert "It was trained in UT Austin, Gates Dell Complex: figures from there are not of unseen buildings." in card
 
 
-@pytest.mark.parametrize(("init", "named"), [("onboard-v1", "onboard-v1"), ("/home/me/first.onnx", "first.onnx")])
+@pytest.mark.parametrize(("init", "named"), [("first", "first"), ("/home/me/first.onnx", "first.onnx")])
 def test_the_command_of_a_training_says_what_it_began_with(folder, tmp_path, init, named):
     card = card_of(folder, tmp_path, {**SEEN, "init": init})
     assert f"onboard-engines train --config RECIPE --init {named} --out training\n" in card
@@ -162,8 +185,7 @@ def card_of(
     if weights == "float16":
         graph.initializer.append(numpy_helper.from_array(np.zeros(1, np.float16), "one"))
     model.write_bytes(onnx.ModelProto(graph=graph).SerializeToString())
-    network = untrained(0, TINY, Variant(rgb=False))
-    save_manifest(model, manifest_of(network, sha256_of(model), "m", {"training": training, **(extra or {})}, weights))
+    save_manifest(model, manifest_of(NETWORK, sha256_of(model), "m", {"training": training, **(extra or {})}, weights))
     digest = file_digest(model)
     conditions = {name: evaluated(model=digest, condition=name, **changes) for name in ("paper", "no_front")}
     put(folder / "evaluate" / "all.json", {"conditions": conditions})

@@ -71,9 +71,26 @@ def test_a_network_begins_without_weight_on_colour():
 def test_an_initial_network_is_gone_on_with(tmp_path, encoder):
     config = small(**COLOURED, imitation__rate=1e-12)
     first = untrained(5, config.network.widths, config.network.variant)
-    network, _ = load_policy(stages.train(config, tmp_path, CPU, "imitation", lambda wanted: first))
+    network, meta = load_policy(stages.train(config, tmp_path, CPU, "imitation", lambda wanted: first))
     torch.testing.assert_close(network.actor.weight, untrained(5, config.network.widths).actor.weight)
-    assert encoder == []
+    assert (encoder, meta["init"], "init_sha256" in meta) == ([], None, False)
+
+
+def test_what_a_training_began_with_is_known_by_its_digest_at_that_time(tmp_path, monkeypatch):
+    config = small(imitation__chapters=1)
+    first = untrained(5, config.network.widths, config.network.variant)
+    init, learn = tmp_path / "first.pt", stages._learn
+    save_policy(init, first, {})
+    before = sha256_of(init)
+
+    def changed_meanwhile(*arguments):
+        init.write_bytes(b"another")
+        return learn(*arguments)
+
+    monkeypatch.setattr(stages, "_learn", changed_meanwhile)
+    policy = stages.train(config, tmp_path / "t", CPU, "imitation", lambda wanted: first, str(init))
+    _, meta = load_policy(policy)
+    assert (meta["init"], meta["init_sha256"]) == (str(init), before)
 
 
 def test_up_to_the_encoder_no_policy_is_written(tmp_path, encoder):

@@ -41,7 +41,7 @@ def places_of(training: Mapping[str, Any], found: Gathered) -> Places:
     A policy that ships says in its own manifest where it was trained. Raises ConfigError where that one is damaged.
     """
     init = training.get("init")
-    before = _training_of(str(init)) if init else {}
+    before = _training_of(training.get("init_sha256")) if init else {}
     trained, began_trained = _trained(training), _trained(before)
     driven = _buildings(row[0] for one in found.evaluations for row in one.configuration["sets"])
     anywhere = {*(trained or ()), *(began_trained or ())}
@@ -56,12 +56,17 @@ def places_of(training: Mapping[str, Any], found: Gathered) -> Places:
     )
 
 
-def _training_of(policy: str) -> Mapping[str, Any]:
-    """Return what the manifest of a policy that ships says of its training; nothing of any other, which may be gone."""
-    if policy not in pretrained_names():
-        return {}
-    training: Mapping[str, Any] = load_manifest(model_path(policy)).extra.get("training", {})
-    return training
+def _training_of(sha256: object) -> Mapping[str, Any]:
+    """Return what the manifest says of the training of that policy of this digest that ships; nothing of any other.
+
+    By a name alone it is not known: another policy of that name may ship by now.
+    """
+    for name in pretrained_names():
+        manifest = load_manifest(model_path(name))
+        if manifest.sha256 == sha256:
+            training: Mapping[str, Any] = manifest.extra.get("training", {})
+            return training
+    return {}
 
 
 def _trained(training: Mapping[str, Any]) -> tuple[str, ...] | None:

@@ -20,6 +20,7 @@ from engines.train.reinforce import Reinforce
 from hil.buildings import building_of, split_of
 from onboard.errors import InputError
 from onboard.manifest import sha256_of
+from onboard.pretrained import model_path
 
 STAGES = ("encoder", "imitation", "reinforce")
 POLICY_FILE = "policy.pt"
@@ -61,10 +62,19 @@ def train(
         if begins:
             load_encoder(network.get_submodule("rgb"), encoder or _encoder(config, folder, device))
             made += ["encoder"] if encoder is None else []
+        given = _digests(init, encoder)
         made += _learn(config, network, folder, device, until)
-        given = {} if encoder is None else {"encoder_sha256": sha256_of(encoder)}
         checkpoint.save_policy(file, network, {**described(config, made, init), **given})
     return file
+
+
+def _digests(init: str | None, encoder: Path | None) -> dict[str, str]:
+    """Return what a manifest says of the files that a training begins with, so that they are known by more than a name.
+
+    Raises InputError for a policy that does not ship, ConfigError for a file that cannot be read.
+    """
+    files = {"init_sha256": None if init is None else model_path(init), "encoder_sha256": encoder}
+    return {name: sha256_of(file) for name, file in files.items() if file is not None}
 
 
 def _learn(config: TrainConfig, network: PolicyNetwork, folder: Path, device: torch.device, until: str) -> list[str]:
