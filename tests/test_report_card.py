@@ -166,9 +166,24 @@ def test_results_under_another_manifest_of_the_same_model_make_no_card(folder, t
         card_of(folder, tmp_path, SEEN, manifest="other")
 
 
-def test_the_command_of_an_evaluation_in_a_building_of_ones_own_names_its_furniture(folder, tmp_path):
-    card = card_of(folder, tmp_path, SEEN, sets=[["office", 25, "d", 1, "", 0.0]])
-    assert "--policy m.onnx --episodes=25 --furniture=0 --maps office --condition=paper " in card
+#    densities of the sets' furniture, "" as usual    options
+FURNISHED = [
+    ([0.0], "--furniture=0 --maps office0"),
+    ([0.0, 0.0], "--furniture=0 --maps office0 office1"),
+    ([0.0, 2.0], "--maps office0 office1"),  # of no single command
+    ([0.0, ""], "--maps office0 office1"),
+    (["", ""], "--maps office0 office1"),
+]
+
+
+@pytest.mark.parametrize(("densities", "options"), FURNISHED)
+def test_the_command_of_an_evaluation_in_buildings_of_ones_own_names_their_furniture(
+    folder, tmp_path, densities, options
+):
+    told = [[] if density == "" else [density] for density in densities]
+    sets = [[f"office{number}", 25, "d", 1, "", *density] for number, density in enumerate(told)]
+    card = card_of(folder, tmp_path, SEEN, sets=sets)
+    assert f"--policy m.onnx --episodes=25 {options} --condition=paper " in card
 
 
 def card_of(

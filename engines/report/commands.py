@@ -69,9 +69,11 @@ def _sets(sets: Sequence[Sequence[Any]]) -> list[str]:
     names = [str(one[4]) for one in sets if one[4]]
     counts = {int(one[1]) for one in sets}
     chosen = [f"--set={names[0]}"] if names else []
-    if len(counts) == 1:  # one number cannot mean several
+    if len(counts) == 1:  # one number cannot mean several, here and below
         chosen.append(f"--episodes={counts.pop()}")
-    chosen += [f"--furniture={density:g}" for density in {one[5] for one in sets if len(one) > FURNITURE}]
+    densities = {one[FURNITURE] if len(one) > FURNITURE else None for one in sets}
+    if len(densities) == 1 and None not in densities:
+        chosen.append(f"--furniture={densities.pop():g}")
     return [*chosen, "--maps", *(Path(str(one[0])).name for one in sets)]
 
 
