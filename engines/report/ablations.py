@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from engines.report.markdown import FIGURES, figures, hours, quoted, summary_of_json, table
+from hil.evaluate.doors import NOTE
 from hil.evaluate.tables import NOTHING
 from hil.outcome import MAX_S
 
@@ -54,10 +55,7 @@ def _notes(board: Mapping[str, Any]) -> list[str]:
         "The paper's figures are its own, of its agents in its simulator: quoted, not the same work."
     )
     if any(row.get("doors") for row in board["rows"]):
-        notes.append(
-            "Behind doors: the figures of those episodes on whose way a shut door leaves no other way, or one that "
-            "is longer by 10 m; beside them how many drove near enough that it shut."
-        )
+        notes.append(NOTE)
     return [*notes, *_stale(board)]
 
 
