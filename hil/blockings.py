@@ -145,11 +145,7 @@ def sides(world: World, solid: npt.NDArray[np.bool_], places: Floats, headings: 
 
 def _free_m(world: World, solid: npt.NDArray[np.bool_], places: Floats, along: Floats) -> Floats:
     steps_m = np.arange(1, round(WIDEST_M / 2.0 / STEP_M)) * STEP_M
-    x, y = np.moveaxis(places[:, None] + steps_m[:, None] * along[:, None], -1, 0)
-    grid = world.grid_from_map
-    c, s = math.cos(grid.yaw_rad), math.sin(grid.yaw_rad)
-    columns = np.floor((grid.x_m + c * x - s * y) / world.cell_m).astype(np.int64)
-    rows = np.floor((grid.y_m + s * x + c * y) / world.cell_m).astype(np.int64)
+    rows, columns = world.cells_of(places[:, None] + steps_m[:, None] * along[:, None])
     # A border of solid cells stands for all that is outside the grid.
     inside = np.pad(solid, 1, constant_values=True)
     met = inside[np.clip(rows + 1, 0, solid.shape[0] + 1), np.clip(columns + 1, 0, solid.shape[1] + 1)]

@@ -70,6 +70,13 @@ class World:
         x, y = apply(self.grid_from_map, xy_map_m)
         return math.floor(y / self.cell_m), math.floor(x / self.cell_m)
 
+    def cells_of(self, xy_map_m: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Return (...) rows and (...) columns of the cells with (..., 2) points of the map frame."""
+        grid, (x_m, y_m) = self.grid_from_map, np.moveaxis(xy_map_m, -1, 0)
+        c, s = math.cos(grid.yaw_rad), math.sin(grid.yaw_rad)
+        rows, columns = grid.y_m + s * x_m + c * y_m, grid.x_m + c * x_m - s * y_m
+        return np.floor(rows / self.cell_m).astype(np.int64), np.floor(columns / self.cell_m).astype(np.int64)
+
     def centre_of(self, cell: tuple[int, int]) -> tuple[float, float]:
         """Return the centre of a cell (row, column) in the map frame [m]."""
         return apply(self.map_from_grid, ((cell[1] + 0.5) * self.cell_m, (cell[0] + 0.5) * self.cell_m))

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
-from pathlib import Path
 
 import pytest
 from ablation_rig import write_agents
-from processes import Command, running
+from processes import children_of, lives, running
 from typer.testing import CliRunner
 from waiting import until
 
@@ -44,17 +43,3 @@ def test_no_memory_left_is_one_line(tmp_path, monkeypatch):
     shown = CliRunner().invoke(main, ["ablations", "--out", str(tmp_path / "out"), "--agents", str(table)])
     assert shown.exit_code == 2
     assert shown.stderr == "error: out of memory: lower --jobs, or driving.lanes of the recipe\n"
-
-
-def children_of(command: Command) -> list[int]:
-    """Return the processes that it began."""
-    pid = command.process.pid
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
-def lives(pid: int) -> bool:
-    """Return whether a process runs; one that ended and is not waited for does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False

@@ -148,6 +148,10 @@ WRONG = [
         '[agents.x]\nwhat = "x"\nchanges = { "domain.no_localization" = 1.0, "driving.memory_reset_s" = "never" }\n',
         "x: no condition is its own domain, with neither fixes nor resets of the memory",
     ),
+    (
+        '[agents.x]\nwhat = "x"\nkind = "position"\nchanges = { "domain.plant_spread" = 0.3 }\n',
+        "x: positions are executed exactly: .domain. must be the robot's",
+    ),
 ]
 
 

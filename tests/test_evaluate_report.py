@@ -87,6 +87,13 @@ def test_the_page_says_the_figures() -> None:
     assert "interrupted" not in page
 
 
+def test_the_page_says_how_many_stood_behind_doors() -> None:
+    page = render(evaluation([replace(ROWS[0], door="shut"), replace(ROWS[2], door="none")]), [])
+    assert "1 of 2 behind doors, 1 shut. Behind doors: the figures of" in page
+    assert "<td>behind doors</td>" in page
+    assert "behind doors" not in render(evaluation(ROWS), [])
+
+
 def test_the_gallery_shows_failures_first() -> None:
     assert [one.row.index for one in choose(evaluation(ROWS).driven)] == [2, 1, 3, 0]
     assert choose([Driven(ROWS[0])]) == []

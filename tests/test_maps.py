@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from rooms import drawn
 
@@ -14,6 +15,7 @@ from hil.grids import chessboard_distance, line_is_free, mark_segments
 from hil.maps import WALL_HEIGHT_M, load_map, map_names
 from hil.routes import indoor_cells
 from onboard.errors import InputError
+from onboard.messages import Pose
 
 
 def test_unknown_maps_are_refused_with_what_there_is(tmp_path):
@@ -74,6 +76,16 @@ SHIPPED = {
     *(f"ghc{floor}" for floor in range(1, 10)),
     *("ahg1", "ahg2", "ase1", "ase4", "lgrc1", "apartment", "home", "willow", "depot", "warehouse"),
 }
+
+
+@settings(max_examples=30)
+@given(coordinate, coordinate, st.floats(-math.pi, math.pi))
+def test_many_points_lie_in_the_cells_of_each(x_m, y_m, yaw_rad):
+    world = replace(load_map("depot"), map_from_grid=Pose(x_m, y_m, yaw_rad))
+    points = np.random.default_rng(1).uniform(-20.0, 20.0, (2, 7, 2))
+    rows, columns = world.cells_of(points)
+    cells = np.stack([rows, columns], axis=-1).reshape(-1, 2)
+    assert [tuple(cell) for cell in cells] == [world.cell_of((x, y)) for x, y in points.reshape(-1, 2)]
 
 
 def test_what_ships():

@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from processes import running
+from processes import children_of, lives, running
 from waiting import until
 
 CONFIG = """
@@ -18,17 +18,6 @@ count = 100000
 per_building = 1000
 """
 ENOUGH_S = 60.0
-
-
-def children_of(pid: int) -> list[int]:
-    return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
-def lives(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 def renders(pid: int) -> bool:
@@ -59,8 +48,8 @@ def test_no_renderer_outlives_its_training(tmp_path, number, code, said):
     arguments = ("encoder", "--out", tmp_path / "out", "--config", tmp_path / "encoder.toml", "--jobs", 2, "--tiny")
     with running("engines", *map(str, arguments), folder=tmp_path) as command:
         # Two renderers, and what keeps count of multiprocessing's files.
-        until(lambda: len(children_of(command.process.pid)) == 3, ENOUGH_S)
-        started = children_of(command.process.pid)
+        until(lambda: len(children_of(command)) == 3, ENOUGH_S)
+        started = children_of(command)
         until(lambda: sum(map(renders, started)) == 2, ENOUGH_S)
         # A terminal sends Ctrl-C to all of them.
         command.interrupt() if number == signal.SIGINT else os.kill(command.process.pid, number)

@@ -214,7 +214,10 @@ def _agent(path: Path, file: AgentsFile, name: str, section: AgentSection) -> Ag
         raise ConfigError(
             f"{path}: {name}: no condition is its own domain, with neither fixes nor resets of the memory"
         )
-    return Agent(name, section, config, tuple(conditions))
+    agent = Agent(name, section, config, tuple(conditions))
+    if section.kind == "position" and agent.is_randomised:
+        raise ConfigError(f"{path}: {name}: positions are executed exactly: [domain] must be the robot's")
+    return agent
 
 
 def _changed(path: Path, key: str, value: Any) -> Any:

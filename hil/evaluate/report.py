@@ -15,6 +15,7 @@ import numpy.typing as npt
 from hil.conditions import load_conditions
 from hil.evaluate.campaign import Driven
 from hil.evaluate.charts import action_chart, detour_chart, whisker
+from hil.evaluate.doors import NOTE
 from hil.evaluate.evaluation import Evaluation
 from hil.evaluate.metrics import HARD_DETOUR, RESAMPLES
 from hil.evaluate.result import Row
@@ -76,6 +77,8 @@ def render(evaluation: Evaluation, gallery: Sequence[Shown]) -> str:
         ),
     ]
     groups = [("map", evaluation.by("map")), ("split", evaluation.by("split")), ("all", {"all": summary})]
+    doors = evaluation.doors()
+    groups += [] if doors is None else [("all", {"behind doors": doors.summary})]
     tables = [
         (kind, [(name, cells(one), intervals(one), whisker(one)) for name, one in group.items()])
         for kind, group in groups
@@ -89,6 +92,8 @@ def render(evaluation: Evaluation, gallery: Sequence[Shown]) -> str:
         summary=summary,
         tiles=tiles,
         tables=tables,
+        doors=doors,
+        doors_are=NOTE,
         headings=HEADINGS,
         percent=percent,
         number=number,
