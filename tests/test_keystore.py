@@ -5,12 +5,14 @@ from __future__ import annotations
 import datetime
 import os
 import pwd
+import ssl
 from contextlib import contextmanager
 
 import pytest
 
 from onboard.config import DEFAULT_ROBOT, Config
 from onboard.drivers.dds_security import FILES, check_enclave
+from onboard.drivers.keystore import Authority
 from onboard.errors import ConfigError, InputError
 from onboard.secure_setup import ROLES, make_keystore, secure_command
 
@@ -110,3 +112,32 @@ def test_what_cannot_be_made_is_named(here):
     (here / "file").write_text("no folder")
     with pytest.raises(InputError, match="file"):
         make_keystore(here / "file" / "keys", Config(), NOW)
+
+
+SUBJECT, CONSTRAINTS = b"\x06\x03\x55\x04\x03\x0c\x0aonboard CA", b"\x06\x03\x55\x1d\x13"
+#    of the certificate  in its place                     what is said
+DAMAGED = [
+    (SUBJECT,     b"\x06\x03\x55\x27\x7c" + SUBJECT[5:], "no certificate authority: "),
+    (SUBJECT,     SUBJECT[:-1] + b"B",                    "no certificate authority: Issuer certificate subject"),
+    (CONSTRAINTS, CONSTRAINTS[:-1] + b"\x7f",             "ca.cert.pem: is damaged: it is not signed by itself"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("old", "new", "said"), DAMAGED)
+def test_a_damaged_certificate_makes_no_members(here, old, new, said):
+    make_keystore(here / "keys", Config(), NOW)
+    file = here / "keys/public/ca.cert.pem"
+    before, found, after = ssl.PEM_cert_to_DER_cert(file.read_text()).rpartition(old)
+    assert found
+    file.write_text(ssl.DER_cert_to_PEM_cert(before + new + after))
+    with pytest.raises(InputError, match=said) as refused:
+        Authority(here / "keys", NOW)
+    assert "\n" not in str(refused.value)
+
+
+def test_the_key_of_another_authority_is_refused(here):
+    for name in ("keys", "others"):
+        make_keystore(here / name, Config(), NOW)
+    (here / "keys/private/ca.key.pem").write_bytes((here / "others/private/ca.key.pem").read_bytes())
+    with pytest.raises(InputError, match=r"ca.key.pem: is not the key of .*ca.cert.pem$"):
+        Authority(here / "keys", NOW)

@@ -16,7 +16,7 @@ from onboard.errors import InputError, MissingExtraError
 
 try:
     from cryptography import x509
-    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.hazmat.primitives.serialization import pkcs7
@@ -47,7 +47,8 @@ class Authority:
     def __init__(self, folder: Path, now: datetime.datetime) -> None:
         """Take the one in the folder, or make one where there is none.
 
-        Raises InputError when its files cannot be read or written, and when its key was moved away.
+        Raises InputError when its files cannot be read or written, are damaged or of two authorities, and when its key
+        was moved away.
         """
         require_cryptography()
         self.folder, self._now = folder, now
@@ -58,10 +59,15 @@ class Authority:
                 raise InputError(f"{folder / CA_KEY}: is not here; without it no members can be made")
             key = serialization.load_pem_private_key((folder / CA_KEY).read_bytes(), None)
             self._certificate = x509.load_pem_x509_certificate((folder / CA_CERTIFICATE).read_bytes())
+            self._certificate.verify_directly_issued_by(self._certificate)
+        except InvalidSignature as error:
+            raise InputError(f"{folder / CA_CERTIFICATE}: is damaged: it is not signed by itself") from error
         except (OSError, ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion) as error:
             raise InputError(f"{folder}: no certificate authority: {' '.join(str(error).split())}") from error
         if not isinstance(key, ec.EllipticCurvePrivateKey):
             raise InputError(f"{folder / CA_KEY}: an elliptic curve key is wanted")
+        if key.public_key() != self._certificate.public_key():
+            raise InputError(f"{folder / CA_KEY}: is not the key of {folder / CA_CERTIFICATE}")
         self._key = key
 
     def sign(self, document: str) -> bytes:
