@@ -1,4 +1,4 @@
-"""Files that a recipe names: where they lie, and what is in them and in those that they name in turn.
+"""Files that a recipe or a call names: where they lie, and what is in them and in those that they name in turn.
 
 A training is told apart by the content of its files. What ships with the package is meant by its name alone.
 """
@@ -9,7 +9,9 @@ from pathlib import Path
 
 from hil.map_files import files_of
 from onboard.config import DEFAULT_ROBOT, load_config
+from onboard.errors import InputError
 from onboard.manifest import sha256_of
+from onboard.pretrained import model_path
 
 
 def from_folder(place: object, folder: Path) -> object:
@@ -40,6 +42,19 @@ def robot_content(file: Path | None) -> str | None:
 def file_content(file: Path | None) -> str | None:
     """Return a digest of a file, None of none. Raises ConfigError when it cannot be read."""
     return None if file is None else sha256_of(file)
+
+
+def encoder_file(given: str | None) -> Path | None:
+    """Return the file of `--encoder`: a path, or that of a policy that ships, by name; None of none.
+
+    Raises InputError where there is none.
+    """
+    if given is None:
+        return None
+    file = model_path(given)
+    if not file.is_file():
+        raise InputError(f"--encoder {given}: no such file")
+    return file
 
 
 def _digest(*files: Path) -> str:

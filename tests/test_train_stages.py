@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
-from engines.encoder.features import save_encoder
+from engines.encoder.features import encode_images, save_encoder
+from engines.export import export
 from engines.lock import alone_in
-from engines.network import TINY, untrained
+from engines.named_files import encoder_file
+from engines.network import TINY, Variant, untrained
 from engines.train import reinforce, stages
 from engines.train.checkpoint import load_policy, save_policy
 from hil.maps import MAPS_FOLDER
@@ -55,6 +58,28 @@ def test_an_encoder_that_is_given_is_taken_and_named(tmp_path, encoder):
     for refused, until in ((small(), "imitation"), (config, "encoder")):
         with pytest.raises(InputError, match=r"encoder.*: this training has none"):
             stages.train(refused, tmp_path / "refused", CPU, until, encoder=given)
+
+
+def test_the_encoder_of_a_policy_may_be_given(tmp_path, encoder):
+    config, model = small(**COLOURED), tmp_path / "before.onnx"
+    before = untrained(7, config.network.widths)
+    export(model, before, "before", {})
+    network, meta = load_policy(stages.train(config, tmp_path, CPU, "imitation", encoder=model))
+    images = np.random.default_rng(0).integers(0, 256, (3, 144, 256, 3), dtype=np.uint8)
+    seen, expected = (encode_images(one.rgb, images) for one in (network, before))
+    torch.testing.assert_close(seen, expected, rtol=1e-4, atol=1e-5)
+    assert (meta["encoder_sha256"], encoder) == (sha256_of(model), [])
+
+
+def test_a_policy_without_colour_or_of_other_sizes_gives_no_encoder(tmp_path, encoder):
+    config, model = small(**COLOURED), tmp_path / "before.onnx"
+    export(model, untrained(7, config.network.widths, Variant(rgb=False)), "before", {})
+    with pytest.raises(InputError, match=r"--encoder .*before\.onnx: this policy sees no colour"):
+        stages.train(config, tmp_path / "a", CPU, "imitation", encoder=model)
+    with pytest.raises(InputError, match=r"--encoder .*onboard-v1\.onnx: its encoder is of other sizes"):
+        stages.train(config, tmp_path / "b", CPU, "imitation", encoder=encoder_file("onboard-v1"))
+    with pytest.raises(InputError, match="no policy of that name ships"):
+        encoder_file("onboard-v0")
 
 
 def test_without_colour_no_encoder_is_trained(tmp_path, encoder):

@@ -11,7 +11,8 @@ import typer
 
 from engines.ablations.side_by_side import side_by_side
 from engines.guard import in_one_line
-from onboard.errors import InputError, MissingExtraError
+from engines.named_files import encoder_file
+from onboard.errors import MissingExtraError
 
 if TYPE_CHECKING:
     from engines.ablations.agents import Agent, Agents
@@ -27,7 +28,11 @@ def ablations(
     only: Annotated[list[str] | None, typer.Option(help="Agent of the table; may be given several times.")] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Agents made side by side, each on one core.")] = 1,
     encoder: Annotated[
-        Path | None, typer.Option(help="Weights of a trained colour encoder; without it no agent sees colour.")
+        str | None,
+        typer.Option(
+            metavar="NAME|FILE",
+            help="A trained colour encoder, or a policy that ships; without it no agent sees colour.",
+        ),
     ] = None,
     agents: Annotated[Path, typer.Option(help="The table of agents.")] = AGENTS_FILE,
     again: Annotated[
@@ -40,7 +45,8 @@ def ablations(
     What is done is not done again; Ctrl-C keeps all of it (exit 130).
     """
     with in_one_line(out, "--jobs, or driving.lanes of the recipe"):
-        code = _ablations(out, only or [], Making(agents, jobs, encoder, again), show=show)
+        making = Making(agents, jobs, encoder_file(encoder), again)
+        code = _ablations(out, only or [], making, show=show)
     if code:
         raise typer.Exit(code)
 
@@ -74,8 +80,6 @@ def _ablations(out: Path, only: list[str], making: Making, *, show: bool) -> int
     from engines.report.ablations import ablation_table
 
     torch.set_num_threads(1)
-    if making.encoder is not None and not making.encoder.is_file():
-        raise InputError(f"--encoder {making.encoder}: no such file")
     table = load_agents(making.file)
     chosen = table.only(only)
     code = 0 if show else _make(table, _seeing(chosen, making.encoder), out, making)

@@ -16,8 +16,8 @@ from engines.ablations.drawn_episodes import DrawnEpisodes
 from engines.ablations.position_episodes import PositionEpisodes
 from engines.ablations.position_training import train_position
 from engines.ablations.results import is_current, is_of, read_result, write_whole
-from engines.encoder.features import load_encoder
 from engines.export import export, told_by
+from engines.given_encoder import put_encoder
 from engines.network import PolicyNetwork, untrained
 from engines.policy_file import DELAY_TICKS, load_policy_file
 from engines.train import stages
@@ -139,7 +139,7 @@ def _train(agent: Agent, folder: Path, encoder: Path | None) -> Path:
 
     def initial(config: TrainConfig) -> PolicyNetwork:
         network = untrained(config.seed, config.network.widths, config.network.variant)
-        load_encoder(network.get_submodule("rgb"), encoder)
+        put_encoder(network.get_submodule("rgb"), encoder)
         return network
 
     return stages.train(agent.config, folder, DEVICE, STAGE, initial)

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from engines.guard import device_of, in_one_line
+from engines.named_files import encoder_file
 from onboard.errors import InputError, MissingExtraError
 
 DEFAULT_CONFIG = Path(__file__).parent / "default.toml"
@@ -27,7 +28,11 @@ def train(
         str | None, typer.Option(help="Begin with a policy: a name that ships, a model, or a file of the trainer.")
     ] = None,
     encoder: Annotated[
-        Path | None, typer.Option(help="Weights of a colour encoder (OUT/encoder/encoder.pt of another training).")
+        str | None,
+        typer.Option(
+            metavar="NAME|FILE",
+            help="Begin with a trained colour encoder: a policy that ships, or OUT/encoder/encoder.pt of a training.",
+        ),
     ] = None,
     maps: Annotated[
         list[str] | None, typer.Option(metavar="NAME|FILE...", help="Maps by name or file, in place of the recipe's.")
@@ -62,7 +67,7 @@ def _train(
     changes: dict[str, Any],
     out: Path,
     init: str | None,
-    encoder: Path | None,
+    encoder: str | None,
     until: str,
     device: str,
     threads: int,
@@ -79,9 +84,10 @@ def _train(
         raise MissingExtraError(error.name, "train") from error
     torch.set_num_threads(threads)
     loaded, chosen = load_train_config(recipe, changes), device_of(device)
+    given = encoder_file(encoder)
     if init is None:
-        return stages.train(loaded, out, chosen, until, encoder=encoder)
-    return stages.train(loaded, out, chosen, until, lambda wanted: initial_network(init, wanted), init, encoder)
+        return stages.train(loaded, out, chosen, until, encoder=given)
+    return stages.train(loaded, out, chosen, until, lambda wanted: initial_network(init, wanted), init, given)
 
 
 def _changes(texts: list[str]) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import torch
 
-from engines.encoder.features import load_encoder
 from engines.encoder.training import train_encoder
+from engines.given_encoder import put_encoder
 from engines.lock import alone_in
 from engines.network import PolicyNetwork, untrained
 from engines.train import checkpoint, imitation, reinforce
@@ -43,7 +43,7 @@ def train(
     Up to the encoder it is the file of that one's weights, and no policy is written.
 
     initial: the network to begin with, in place of an untrained one; init: what it is called
-    encoder: weights of a colour encoder that is trained already, in place of one trained here
+    encoder: weights of a colour encoder that is trained already, or a policy that has one, in place of one trained here
     Raises OnboardError, also where another training is writing the folder; whatever was made before stays, and the
     same call goes on there.
     """
@@ -60,7 +60,7 @@ def train(
             return _encoder(config, folder, device)
         network, made = beginning(config) if initial is None else initial(config), list[str]()
         if begins:
-            load_encoder(network.get_submodule("rgb"), encoder or _encoder(config, folder, device))
+            put_encoder(network.get_submodule("rgb"), encoder or _encoder(config, folder, device))
             made += ["encoder"] if encoder is None else []
         given = _digests(init, encoder)
         made += _learn(config, network, folder, device, until)
