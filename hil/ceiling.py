@@ -3,8 +3,8 @@
 The ideal estimator knows the noise as `hil/noise.py` draws it: mean and covariance of the odometry's drift, when a new
 sample of it begins, the scatter of a fix and the motion model. It is the Kalman filter of that model (extended, since
 headings turn), with the drift in force among its states. It gets what the robot gets: the wheels' reports and the
-fixes. It is ideal for these alone. Whoever also foretells the wheels from the commands could know more, and whoever
-waits at the goal for more fixes, too; what a drive is worth is judged where and when it ended.
+fixes. It is ideal for these alone: whoever also foretells the wheels from the commands could know more. What a drive
+is worth is judged where and when it ended, and once more at the next fix, for who turns on the spot there and waits.
 
 Beside it goes the runtime's own filter (`onboard/localization.py`), which does not know the drift's mean and scale but
 learns them. Both go along drives that are known: those of the planner with perfect senses.
@@ -27,9 +27,10 @@ from hil.fast import drive_fast
 from hil.fast_robot import FastRobot
 from hil.noise import DRIFT_COVARIANCE, DRIFT_MEAN, TICKS_PER_ENVIRONMENT_STEP
 from hil.outcome import REACHED_M, Outcome
+from hil.plant import STEP_S
 from hil.routes import Episode
 from hil.setting import Setting
-from onboard.geometry import compose
+from onboard.geometry import compose, wrap
 from onboard.messages import STOP, Fix, Pose, Twist
 from onboard.odometry import Sample
 
@@ -43,19 +44,30 @@ CASES = (
 """Conditions for which the ceiling is told: both readings of the noise of fixes, and no fix; 0 to 3 times the drift."""
 PERFECT = {"drift_scale": 0.0, "localization_scale": 0.0}
 PLANNER = "planner"
+WAITING_RADPS = 1.0
+"""How a robot turns while it waits for a fix: as the planner does that teaches (`engines/train/expert.py`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class EndErrors:
-    """How far the two estimates were from the truth at the end of a drive [m]."""
+    """How far the two estimates were from the truth at the end of a drive, and the ideal one at the next fix [m].
+
+    Where no fix comes, waiting changes nothing: `waited_m` is `ideal_m`.
+    """
 
     ideal_m: float
     own_m: float
+    waited_m: float
 
     @property
     def ideal(self) -> bool:
         """Whether the ideal estimator is within `REACHED_M`."""
         return self.ideal_m <= REACHED_M
+
+    @property
+    def waited(self) -> bool:
+        """Whether the ideal estimator is, at the next fix."""
+        return self.waited_m <= REACHED_M
 
     @property
     def own(self) -> bool:
@@ -74,7 +86,10 @@ class Replay(FastRobot):
         """Take a known drive (n, 5), see `known_drive`. Raises InputError where the start is not free."""
         super().__init__(setting, course, start, seed, 0)
         senses, part = setting.senses, 1.0 / TICKS_PER_ENVIRONMENT_STEP
-        self._known = known
+        longest_s = senses.fix_period_s[1] + senses.fix_delay_s + STEP_S
+        self._end = len(known) - 1
+        self._known = np.concatenate([known, turning(known[-1], math.ceil(longest_s / STEP_S))])
+        self._fixes_taken = 0
         self._drift_mean = np.array(DRIFT_MEAN) * senses.drift_scale * part
         self._drift_covariance = np.array(DRIFT_COVARIANCE) * (senses.drift_scale * part) ** 2
         self._ideal_variance = np.square(np.array(senses.fix_sd) * senses.localization_scale)
@@ -85,7 +100,14 @@ class Replay(FastRobot):
 
     def to_the_end(self) -> None:
         """Live the whole drive."""
-        self.run_to(len(self._known) - 1, STOP)
+        self.run_to(self._end, STOP)
+
+    def to_the_next_fix(self) -> None:
+        """Turn on the spot until a fix has come; nothing without localisation."""
+        before, tick = self._fixes_taken, self._end
+        while self._senses.localization and self._fixes_taken == before and tick < len(self._known) - 1:
+            tick += 1
+            self.run_to(tick, STOP)
 
     def _live(self, ticks: int, command: Twist) -> None:
         left = ticks
@@ -101,6 +123,7 @@ class Replay(FastRobot):
 
     def _put_fix(self, fix: Fix, then: Sample | None = None) -> None:
         super()._put_fix(fix, then)
+        self._fixes_taken += 1
         pose = fix.pose
         if self._fixed:
             correct_ideal(self.mean, self.spread, pose.x_m, pose.y_m, pose.yaw_rad, self._ideal_variance)
@@ -115,6 +138,14 @@ def known_drive(outcome: Outcome, start: Pose, began: int) -> Floats:
     return np.ascontiguousarray(np.concatenate([standing, outcome.trace[:, 1:]]))
 
 
+def turning(last: Floats, ticks: int) -> Floats:
+    """Return (ticks, 5) of a robot that turns on the spot after a tick of a known drive, at `WAITING_RADPS`."""
+    yaws = last[2] + WAITING_RADPS * STEP_S * np.arange(1, ticks + 1)
+    rows = np.tile((last[0], last[1], 0.0, 0.0, WAITING_RADPS), (ticks, 1))
+    rows[:, 2] = [wrap(yaw) for yaw in yaws]
+    return rows
+
+
 def drive_known(setting: Setting, episode: Episode) -> Floats:
     """Return the planner's drive of an episode with perfect senses. Raises InputError where the start is not free."""
     perfect = replace(setting, senses=replace(setting.senses, **PERFECT))
@@ -127,8 +158,10 @@ def replay(setting: Setting, episode: Episode, known: Floats, seed: int) -> EndE
     robot = Replay(setting, course_of(setting), episode.start, seed, known)
     robot.to_the_end()
     x_m, y_m = known[-1, 0], known[-1, 1]
-    own = own_pose(robot, episode.start)
-    return EndErrors(math.hypot(robot.mean[0] - x_m, robot.mean[1] - y_m), math.hypot(own.x_m - x_m, own.y_m - y_m))
+    own, ideal_m = own_pose(robot, episode.start), math.hypot(robot.mean[0] - x_m, robot.mean[1] - y_m)
+    robot.to_the_next_fix()
+    waited_m = math.hypot(robot.mean[0] - x_m, robot.mean[1] - y_m)
+    return EndErrors(ideal_m, math.hypot(own.x_m - x_m, own.y_m - y_m), waited_m)
 
 
 def own_pose(robot: FastRobot, start: Pose) -> Pose:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ class Ceiling:
     """What the two estimators come to under one condition, over all episodes and draws of the noise.
 
     ideal, own:          share of drives at whose end the estimate is within 0.2 m: the ideal one, the runtime's filter
+    waited:              the same of the ideal one at the next fix, turning on the spot until then
     *_ci95:              their intervals, by bootstrap over episodes
     *_median_m:          median of their errors at the end [m]
     """
@@ -38,11 +39,13 @@ class Ceiling:
     own: float
     own_ci95: Interval | None
     own_median_m: float
+    waited: float
+    waited_ci95: Interval | None
 
 
 def ceiling_of(rows: Sequence[Sequence[EndErrors]], seed: int) -> Ceiling:
     """Return the figures of one condition; `rows` are the episodes, at least one."""
-    ideal, own = (_shares(rows, name) for name in ("ideal", "own"))
+    ideal, own, waited = (_shares(rows, name) for name in ("ideal", "own", "waited"))
     return Ceiling(
         ideal=float(ideal.mean()),
         ideal_ci95=bootstrap(_means, (ideal,), seed),
@@ -50,14 +53,16 @@ def ceiling_of(rows: Sequence[Sequence[EndErrors]], seed: int) -> Ceiling:
         own=float(own.mean()),
         own_ci95=bootstrap(_means, (own,), seed),
         own_median_m=float(np.median([one.own_m for row in rows for one in row])),
+        waited=float(waited.mean()),
+        waited_ci95=bootstrap(_means, (waited,), seed),
     )
 
 
 def ends_as_json(ends: Ends, sources: Sequence[Source]) -> dict[str, Any]:
-    """Return for each set, in the order of its episodes, the two errors of every draw [m]."""
+    """Return for each set, in the order of its episodes, the three errors of every draw [m]."""
     return {
         source.name: [
-            [[round(one.ideal_m, DIGITS), round(one.own_m, DIGITS)] for one in ends[source.name, index]]
+            [[round(error, DIGITS) for error in astuple(one)] for one in ends[source.name, index]]
             for index in source.indices
         ]
         for source in sources
@@ -73,7 +78,9 @@ def ends_of_json(table: Mapping[str, Any], condition: str, file: Path) -> dict[t
         return {}
     try:
         return {
-            (name, int(index)): [EndErrors(float(ideal_m), float(own_m)) for ideal_m, own_m in draws]
+            (name, int(index)): [
+                EndErrors(float(ideal_m), float(own_m), float(waited_m)) for ideal_m, own_m, waited_m in draws
+            ]
             for name, rows in table["ends"][condition].items()
             for index, draws in zip(table["episodes"][name], rows, strict=True)
         }

@@ -41,7 +41,8 @@ class Condition(Section):
     base:            another row, whose values hold where this one says nothing
     drift_scale:     times the paper's odometry drift [1]
     localization:    whether there is an external localisation
-    fix_noise:       "sd" or "variance": how the paper's localisation noise is read, see `FIX_SDS`
+    fix_noise:       "sd" or "variance": how the paper's localisation noise is read, see `FIX_SDS`; the robot is
+                     configured for what it is
     fix_every_steps: least and largest time between fixes, uniform [decision steps of 1/3 s]
     fix_delay_s:     by so much a fix comes after it was taken [s]
     cameras_gone:    depth cameras that are not there: their sectors are blind
@@ -135,6 +136,8 @@ class Condition(Section):
                 section = getattr(config, name)
                 if section is not None and section.cameras:
                     changes[name] = self._scan(name, section)
+        if self.fix_noise != "sd":  # who runs a localisation knows how well it works
+            changes["odometry"] = config.odometry.model_copy(update={"localization_sd": FIX_SDS[self.fix_noise]})
         return config.model_copy(update=changes) if changes else config
 
     def _rates(self, rates: RatesSection) -> RatesSection:

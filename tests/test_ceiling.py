@@ -32,7 +32,7 @@ from hil.world import Body
 from onboard.config import Config
 from onboard.contract import ACTIONS
 from onboard.errors import InputError
-from onboard.geometry import between
+from onboard.geometry import between, wrap
 from onboard.messages import Observation, Pose, Twist
 
 WORLD = room(9.0, 6.0)
@@ -117,6 +117,27 @@ def test_nobody_does_better_on_average() -> None:
         assert ideal < own
 
 
+def test_waiting_for_a_fix_helps_but_where_none_comes() -> None:
+    ends = dict(ends_of(SETTING, EPISODE, ("paper", "no_localization"), range(20)))
+    mean = {name: np.mean([(one.ideal_m, one.waited_m) for one in rows], axis=0) for name, rows in ends.items()}
+    assert mean["paper"][1] < mean["paper"][0]
+    assert mean["no_localization"][1] == mean["no_localization"][0]
+
+
+def test_whoever_waits_turns_on_the_spot_until_one_fix_has_come() -> None:
+    setting = load_conditions()["paper"].of(SETTING)
+    robot = Replay(setting, course_of(setting), EPISODE.start, 3, KNOWN)
+    robot.to_the_end()
+    before, yaw = robot.mean[:2].copy(), robot.pose.yaw_rad
+    robot.to_the_next_fix()
+    assert robot.pose.x_m == KNOWN[-1, 0]
+    turned = wrap(robot.pose.yaw_rad - yaw)
+    waited_s = (robot.tick - len(KNOWN) + 1) * STEP_S
+    assert (robot.mean[:2] != before).all()
+    assert 0.0 < waited_s < setting.senses.fix_period_s[1] + STEP_S
+    assert turned == pytest.approx(wrap(waited_s), abs=1e-9)
+
+
 def moved(mean: np.ndarray, v: float, w: float) -> np.ndarray:
     """The motion model by its definition: the heading first, then along it."""
     yaw = mean[2] + STEP_S * w - mean[4]
@@ -196,7 +217,7 @@ def test_so_many_episodes_are_spread_over_the_set(tmp_path: Path, monkeypatch: p
 
     def ends(setting: Setting, episode: Episode, cases: tuple[str, ...], seeds: list[int]) -> object:
         driven.append(episode)
-        return ((name, [EndErrors(0.0, 0.0)] * len(seeds)) for name in cases)
+        return ((name, [EndErrors(0.0, 0.0, 0.0)] * len(seeds)) for name in cases)
 
     monkeypatch.setattr(ceiling_command, "ends_of", ends)
     asked = ["ceiling", "--set", "validation", "--maps", "depot", "--episodes", "4", "--json", str(tmp_path / "c.json")]

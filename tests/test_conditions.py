@@ -45,6 +45,8 @@ MEANT: list[tuple[str, Callable[[], object], object]] = [
     ("drift_3", lambda: under("drift_3").senses.drift_scale, 3.0),
     ("paper reads sd", lambda: under("paper").senses.fix_sd, FIX_SD),
     ("printed_noise", lambda: under("printed_noise").senses.fix_sd, PRINTED_FIX_SD),
+    ("printed_noise", lambda: under("printed_noise").config.odometry.localization_sd, PRINTED_FIX_SD),
+    ("paper", lambda: under("paper").config.odometry.localization_sd, FIX_SD),
     ("printed_noise_drift_3", lambda: under("printed_noise_drift_3").senses.fix_sd, PRINTED_FIX_SD),
     ("no_localization", lambda: under("no_localization").senses.localization, False),
     ("no_localization_drift_2", lambda: under("no_localization_drift_2").senses.drift_scale, 2.0),
