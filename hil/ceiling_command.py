@@ -14,7 +14,6 @@ from rich.table import Table
 
 from hil.ceiling import CASES, EndErrors, ends_of
 from hil.ceiling_result import Ceiling, Ends, ceiling_of, ends_as_json
-from hil.conditions import load_conditions
 from hil.episode_sets import COMMITTED_SET
 from hil.evaluate.campaign import noise_seed
 from hil.evaluate.command import (
@@ -97,27 +96,24 @@ def _as_json(
 
 def _table(ceilings: Mapping[str, Ceiling], episodes: int, draws: int) -> Table:
     caption = (
-        f"{episodes} episodes, {draws} draws of the noise each; along the planner's drives with perfect senses\n"
-        "next fix: the ideal estimator once a fix has come, for who turns on the spot until then"
+        f"{episodes} episodes, {draws} draws of the noise each, along the planner's drives with perfect senses\n"
+        "in brackets 95 %; cm: median error; next fix: the ideal one for who turns on the spot until a fix comes"
     )
     table = Table(title=f"within {REACHED_M} m at the end", caption=caption, box=SIMPLE, pad_edge=False)
     table.add_column("condition", no_wrap=True)
-    for heading in ("drift", "ideal %", "95 %", "median cm", "next fix %", "95 %", "own filter %", "95 %", "median cm"):
+    for heading in ("ideal %", "cm", "next fix %", "own filter %", "cm"):
         table.add_column(heading, justify="right", no_wrap=True)
     for name, one in ceilings.items():
-        figures = [_percent(one.ideal), _between(one.ideal_ci95), _cm(one.ideal_median_m)]
-        figures += [_percent(one.waited), _between(one.waited_ci95)]
-        figures += [_percent(one.own), _between(one.own_ci95), _cm(one.own_median_m)]
-        table.add_row(name, f"{load_conditions()[name].drift_scale:g}", *figures)
+        figures = [_percent(one.ideal, one.ideal_ci95), _cm(one.ideal_median_m), _percent(one.waited, one.waited_ci95)]
+        figures += [_percent(one.own, one.own_ci95), _cm(one.own_median_m)]
+        table.add_row(name, *figures)
     return table
 
 
-def _percent(share: float) -> str:
-    return f"{100.0 * share:.1f}"
-
-
-def _between(interval: Interval | None) -> str:
-    return "" if interval is None else f"{_percent(interval[0])} to {_percent(interval[1])}"
+def _percent(share: float, interval: Interval | None) -> str:
+    """Return a share with its 95 % interval."""
+    told = f"{100.0 * share:.1f}"
+    return told if interval is None else f"{told} ({100.0 * interval[0]:.1f} to {100.0 * interval[1]:.1f})"
 
 
 def _cm(metres: float) -> str:

@@ -12,9 +12,10 @@ from result_rows import CEILING, COUNTS, SETS, evaluated, put, results_in, rows
 from result_rows import report as run
 
 from engines.report import pictures
-from engines.report.gathered import gather
+from engines.report.gathered import TOLD, gather
 from engines.report.markdown import hours, summary_of_json, table
 from engines.report.parts import PARTS, ceilings, detours, failures, headline, robustness, seeds
+from engines.report.verdict import paired
 from hil.evaluate.metrics import summarise
 from hil.evaluate.sets import Source, load_set
 from onboard.errors import InputError
@@ -49,8 +50,8 @@ def test_a_row_without_colour_says_so(folder):
 def test_a_ceiling_has_the_success_rate_of_its_condition_beside_it(folder):
     part = ceilings(gather(folder))
     assert [(one["condition"], one["success_rate"]) for one in part.data] == [("paper", 10 / 12), ("drift_3", None)]
-    assert "| `paper` | 94.8 | 5.1 | 94.4 | 83.3 (55.2 to 95.3) | 12 of 12 |" in part.markdown
-    assert "| `drift_3` | 78.8 | 8.8 | 62.8 | - | - |" in part.markdown
+    assert "| `paper` | 94.8 | 5.1 | - | 94.4 | 83.3 (55.2 to 95.3) | 12 of 12 |" in part.markdown
+    assert "| `drift_3` | 78.8 | 8.8 | - | 62.8 | - | - |" in part.markdown
 
 
 UNSEEN, OTHER_SEED = ["ahg2", 9, "", None, "unseen"], ["ahg2", 9, "", 7, ""]
@@ -81,7 +82,7 @@ def test_a_ceiling_is_joined_on_the_episodes_that_were_driven(folder, sets, epis
 
 def test_a_ceilings_own_figures_are_of_the_same_episodes_as_the_rate_beside_them(folder):
     """Of the third and fifth episode of ahg2 alone; what was driven under no evaluation is of all."""
-    near, far, own = [0.05, 0.1], [0.5, 0.6], [0.3, 0.05]
+    near, far, own = [0.05, 0.1, 0.05], [0.5, 0.6, 0.1], [0.3, 0.05, 0.3]
     ends = {"paper": {"ahg2": [far, near, own]}, "drift_3": {"ahg2": [far, far, near]}}
     kept = {name: {"ahg2": [[one, one] for one in each["ahg2"]]} for name, each in ends.items()}
     put(folder / "ceiling.json", {**CEILING, "sets": [UNSEEN], "episodes": {"ahg2": [0, 3, 5]}, "ends": kept})
@@ -90,7 +91,10 @@ def test_a_ceilings_own_figures_are_of_the_same_episodes_as_the_rate_beside_them
         (0.5, 1.0, 2, True),
         (0.788, 0.628, 0, False),
     ]
-    assert "| `paper` | 50.0 | 17.5 | 100.0 | 100.0 (34.2 to 100.0) | 2 of 3 |" in part.markdown
+    row = (
+        "| `paper` | 50.0 (0.0 to 100.0) | 17.5 | 50.0 (0.0 to 100.0) | 100.0 (100.0 to 100.0) | 100.0 (34.2 to 100.0)"
+    )
+    assert f"{row} | 2 of 3 |" in part.markdown
     assert "All figures of a row are of those episodes" in part.markdown
 
 
@@ -168,10 +172,12 @@ def test_detours_count_every_episode_once(folder):
 
 
 def test_failures_say_how_and_how_far(folder):
-    assert failures(gather(folder)).data == [
+    told = failures(gather(folder))
+    assert told.data == [
         {"ended": "stop", "episodes": 1, "distance_m": [3.0, 3.0]},
         {"ended": "time", "episodes": 1, "distance_m": [2.0, 2.0]},
     ]
+    assert "2 of 12 episodes did not arrive. 11 ended by the stop action, 1 of these not within" in told.markdown
     put(folder / "evaluate" / "all.json", evaluated(0))
     assert "None of the episodes failed." in failures(gather(folder)).markdown
 
@@ -211,7 +217,27 @@ WRONG = [
     ),
     ("ceiling.json", "{}", "ceiling.json: has no conditions"),
     ("training/journal.jsonl", "{}\n", "journal.jsonl: line 1: not a row of a training's journal"),
+    ("training.json", "{}", "training.json: has no throughput"),
+    ("training.json", '{"throughput": [{"training": "a"}]}', "training.json: throughput: not what a report tells"),
     ("training/journal.jsonl", "x\n", "journal.jsonl: line 1: not valid JSON"),
+    (
+        "training/journal.jsonl",
+        '{"stage": "a", "step": [1], "decisions": 1}\n',
+        "journal.jsonl: not a training's journal",
+    ),
+    (
+        "training/journal.jsonl",
+        '{"stage": "a", "step": 1, "decisions": "x"}\n',
+        "journal.jsonl: not a training's journal",
+    ),
+    ("evaluate/a.json", '{"conditions": [1]}', "a.json: not the result of onboard-hil evaluate"),
+    ("evaluate/a.json", '{"conditions": {"paper": 1}}', "a.json: a, paper: not the result of onboard-hil evaluate"),
+    (
+        "evaluate/a.json",
+        json.dumps({**evaluated(), "per_map": []}),
+        "a.json: a: not the result of onboard-hil evaluate",
+    ),
+    ("others/a.json", '{"baselines": []}', "a.json: not the result of onboard-hil evaluate"),
 ]
 
 
@@ -225,6 +251,53 @@ def test_a_wrong_file_is_refused_in_one_line(folder, name, content, said):
     assert done.exit_code == 2
     assert done.stderr.startswith("error: ")
     assert done.stderr.count("\n") == 1
+
+
+#    file                content                             what is said
+OF_ANOTHER_SHAPE = [
+    ("encoder.json", '{"a": 1}', "encoder.json: not what its place says"),
+    ("ceiling.json", '{"conditions": []}', "ceiling.json: not what its place says"),
+    ("ceiling.json", '{"conditions": {"paper": {}}}', "ceiling.json: not what its place says"),
+    ("ablations.json", '{"rows": [{}]}', "ablations.json: not what its place says"),
+    ("training.json", json.dumps({"throughput": [dict.fromkeys(TOLD, "a")]}), "training: not what its place says"),
+    ("trajectories.json", '{"drives": [{}]}', "trajectories.json: not what onboard-engines report --drive writes"),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "said"), OF_ANOTHER_SHAPE)
+def test_values_of_another_shape_are_refused_in_one_line(folder, tmp_path, name, content, said):
+    (folder / name).write_text(content)
+    done = run(folder, "--pictures", tmp_path / "pictures")
+    assert done.exit_code == 2
+    assert done.stderr.startswith(f"error: {folder / said.split(':')[0]}: {said.split(': ')[1]}")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_line_that_is_no_text_is_refused(folder):
+    (folder / "hardware.txt").write_bytes(b"\xff\xfe\0")
+    assert run(folder).stderr.startswith(f"error: {folder / 'hardware.txt'}: not a line of text: ")
+
+
+def test_what_is_not_reached_of_the_papers_figures_is_said(folder):
+    """Of 12 episodes 10 arrived, SR 83.3."""
+    assert "SR is not above its 97.4" in headline(gather(folder)).markdown
+
+
+def test_another_policy_is_compared_on_the_same_episodes(folder):
+    put(folder / "others" / "a.json", evaluated(5))
+    found = gather(folder)
+    (other,) = [one for one in found.others if one.name == "a"]
+    pair = paired(found.headline, other)
+    assert pair["SR"].mean == pytest.approx((10 - 7) / 12)
+    assert pair["SR"].interval[0] <= pair["SR"].mean <= pair["SR"].interval[1]
+    assert "On the same 12 episodes this policy less a, in points: SR +25.0 (" in headline(found).markdown
+    put(folder / "others" / "a.json", evaluated(5, sets=SETS[:1]))
+    assert paired(found.headline, gather(folder).others[0]) == {}
+
+
+def test_arrivals_without_contact_are_told_beside_all(folder):
+    part = robustness(gather(folder))
+    assert "| arrived without contact % |" in part.markdown
 
 
 def test_a_folder_that_is_not_there_is_refused(tmp_path):

@@ -41,6 +41,16 @@ def test_a_journal_without_times_has_no_rate(tmp_path):
     assert (figures["decisions"], figures["hours"], figures["decisions_per_s"]) == (7, None, None)
 
 
+def test_figures_of_an_earlier_report_stand_for_journals_that_are_not_kept(tmp_path):
+    told = throughput(gather(journal(tmp_path / "training", step(0, 1.0), step(1, 3.0)).parent))
+    (tmp_path / "later").mkdir()
+    (tmp_path / "later/training.json").write_text(json.dumps({"throughput": told.data}))
+    assert throughput(gather(tmp_path / "later")) == told
+    journal(tmp_path / "later/training", step(0, 1.0), step(1, 3.0), step(2, 4.0))
+    (figures,) = throughput(gather(tmp_path / "later")).data
+    assert figures["rounds"] == 3  # what a journal tells goes before
+
+
 #    number of each row's call                   hours
 CALLS = [((1, 1, 2, 2), (5.0 + 9.0) / 3600.0), ((None, 1, 2, 2), (1.0 + 5.0 + 9.0) / 3600.0), ((None,) * 4, 9.0 / 3600)]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +12,14 @@ from engines.report.commands import RECIPE, RESULTS, commands
 from engines.report.gathered import Gathered
 from engines.report.parts import Part
 from engines.report.places import places_of
+from engines.report.shapes import shaped
 from hil.evaluate.code import file_digest
 from onboard.errors import InputError
 from onboard.manifest import Manifest, load_manifest, manifest_path
 
 TEMPLATE = "card.md.j2"
 MEGA = 1e6
-SHOWN = ("network", "places", "domain", "driving", "imitation", "reinforce")
+SHOWN = ("robot", "network", "places", "domain", "driving", "encoder", "imitation", "reinforce")
 """Tables of the recipe that a card shows."""
 
 
@@ -26,6 +27,11 @@ def make_card(found: Gathered, parts: Sequence[Part], model: Path) -> str:
     """Return the card. Raises ConfigError for a model without its manifest, InputError for results of another model."""
     manifest = load_manifest(model)
     _require_same(found, model)
+    with shaped(manifest_path(model), "extra.training: not what an export states"):
+        return _rendered(found, parts, model, manifest)
+
+
+def _rendered(found: Gathered, parts: Sequence[Part], model: Path, manifest: Manifest) -> str:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent),
         undefined=jinja2.StrictUndefined,
@@ -64,7 +70,16 @@ def _agreement(manifest: Manifest) -> str:
 
 def _recipe(config: dict[str, Any]) -> list[tuple[str, str, str]]:
     """Return table, key and value of what the training's configuration says."""
-    return [(table, key, _told(value)) for table in SHOWN for key, value in (config.get(table) or {}).items()]
+    return [(table, key, _told(value)) for table in SHOWN for key, value in _flat(config.get(table) or {})]
+
+
+def _flat(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    """Give keys and values, those of tables in a table by both their keys; a table of numbers alone stays whole."""
+    for key, value in table.items():
+        if isinstance(value, Mapping) and not all(isinstance(one, float) for one in value.values()):
+            yield from _flat(value, f"{before}{key}.")
+        else:
+            yield f"{before}{key}", value
 
 
 def _told(value: Any) -> str:

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from onboard.errors import InputError, OnboardError
+from onboard.pretrained import model_path
 
 REFUSED = 2
 STANDARD_OUTPUT = "-"
@@ -27,7 +28,9 @@ def report(
     ] = None,
     map_name: Annotated[str, typer.Option("--map", help="Unseen map of --drive.")] = MAP,
     card: Annotated[Path | None, typer.Option(help="Write the model card of --model there.")] = None,
-    model: Annotated[Path | None, typer.Option(help="The .onnx file that the card is about.")] = None,
+    model: Annotated[
+        str | None, typer.Option(metavar="NAME|FILE", help="What the card is about: a policy that ships, or an .onnx.")
+    ] = None,
 ) -> None:
     """Print every table in Markdown, only from files; what was not measured yet is said at the end."""
     try:
@@ -41,11 +44,11 @@ def report(
 
 
 def _report(
-    folder: Path, pictures: Path | None, drive: Path | None, map_name: str, card: Path | None, model: Path | None
+    folder: Path, pictures: Path | None, drive: Path | None, map_name: str, card: Path | None, model: str | None
 ) -> tuple[str, dict[str, Any]]:
     from engines.report.card import make_card
     from engines.report.gathered import TRAJECTORIES, gather
-    from engines.report.parts import PARTS
+    from engines.report.parts import all_parts
 
     if (card is None) != (model is None):
         raise InputError("--card and --model: give both or none")
@@ -55,11 +58,11 @@ def _report(
 
         _write(folder / TRAJECTORIES, json.dumps(drive_trajectories(drive, map_name)) + "\n")
     found = gather(folder)
-    parts = [part(found) for part in PARTS]
+    parts = all_parts(found)
     if pictures is not None:
-        _draw(found.headline, found.trajectories, pictures)
+        _draw(found.headline, found.trajectories, folder / TRAJECTORIES, pictures)
     if card is not None and model is not None:
-        _write(card, make_card(found, parts, model))
+        _write(card, make_card(found, parts, model_path(model)))
     texts = [f"## {part.title}\n\n{part.markdown}" for part in parts if not part.missing]
     missing = [f"* {part.title}: {part.missing}" for part in parts if part.missing]
     if missing:
@@ -67,13 +70,15 @@ def _report(
     return "\n".join(texts), {part.name: None if part.missing else part.data for part in parts}
 
 
-def _draw(headline: Any, trajectories: Any, pictures: Path) -> None:
+def _draw(headline: Any, trajectories: Any, file: Path, pictures: Path) -> None:
     from engines.report.pictures import ACTIONS_FILE, TRAJECTORIES_FILE, save_actions, save_trajectories
+    from engines.report.shapes import shaped
 
     if headline is not None:
         save_actions(headline.summary.actions, pictures / ACTIONS_FILE)
     if trajectories is not None:
-        save_trajectories(trajectories, pictures / TRAJECTORIES_FILE)
+        with shaped(file, "not what onboard-engines report --drive writes"):
+            save_trajectories(trajectories, pictures / TRAJECTORIES_FILE)
 
 
 def _write(file: Path, text: str) -> None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from engines.report.gathered import ABLATIONS, CEILING, EVALUATE, FINE, OTHERS, SEEDS, Evaluated, Gathered
+from engines.report.gathered import ABLATIONS, CEILING, ENCODER, EVALUATE, FINE, OTHERS, SEEDS, Evaluated, Gathered
+from onboard.errors import MissingExtraError
 from onboard.manifest import Manifest
 
 RESULTS, RECIPE = "RESULTS", "RECIPE"
 """Placeholders: the folder of the results, and a recipe with the values that the card shows."""
+ENCODER_FOLDER = "encoder"
 LOOP_OPTIONS: dict[str, list[str]] = {"fast": [], "runtime": ["--runtime"], "rendered": ["--runtime", "--rendered"]}
 STORED = {"float32": "fp32", "float16": "fp16"}
 FURNITURE = 5
@@ -30,6 +32,10 @@ def commands(found: Gathered, manifest: Manifest, model: Path) -> list[str]:
         told = [f"--{name}={found.ceiling[name]}" for name in ("draws", "seed") if name in found.ceiling]
         lines.append(_line("onboard-hil", "ceiling", *_sets(found.ceiling["sets"]), *told,
                            "--json", f"{RESULTS}/{CEILING}"))  # fmt: skip
+    if found.encoder is not None:
+        recipe = _recipe(manifest.extra.get("training", {}))
+        lines.append(f"{_line('onboard-engines', 'encoder', *recipe[:2], '--out', ENCODER_FOLDER)} && "
+                     f"cp {ENCODER_FOLDER}/report.json {RESULTS}/{ENCODER}")  # fmt: skip
     if found.ablations is not None:
         lines.append(f"onboard-engines ablations --out ablations && cp ablations/{ABLATIONS} {RESULTS}/")
     if found.trajectories is not None:
@@ -45,10 +51,25 @@ def _making(manifest: Manifest, model: Path) -> list[str]:
         return []
     init, judged = training.get("init"), manifest.extra.get("agreement")
     begins = ["--init", Path(str(init)).name] if init else []
-    train = ["onboard-engines", "train", "--config", RECIPE, *begins, "--out", "training"]
+    train = ["onboard-engines", "train", *_recipe(training), *begins, "--out", "training"]
     export = ["onboard-engines", "export", "--checkpoint", "training/policy.pt", "--out", model.name]
     stored = ["--weights", STORED[manifest.weights], *([f"--drives={judged['drives']}"] if judged else [])]
     return [_line(*train), _line(*export, *stored)]
+
+
+def _recipe(training: Mapping[str, Any]) -> list[str]:
+    """Return the recipe's options: the one that ships where it has the same values, else a file of one's own."""
+    try:
+        from engines.train.command import DEFAULT_CONFIG
+        from engines.train.config import described, load_train_config
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(str(error.name), "train") from error
+    if not {"seed", "stages", "config"} <= training.keys():
+        return ["--config", RECIPE]
+    shipped = described(load_train_config(DEFAULT_CONFIG, {"seed": training["seed"]}), training["stages"])
+    if shipped["config"] != training["config"]:
+        return ["--config", RECIPE]
+    return ["--config", f"engines/train/{DEFAULT_CONFIG.name}", "--seed", str(training["seed"])]
 
 
 def _evaluate(folder: str, evaluations: Sequence[Evaluated], policy: str | None) -> str:

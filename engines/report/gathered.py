@@ -8,6 +8,7 @@
     ablations.json        `onboard-engines ablations`
     encoder.json          `report.json` of the colour encoder's training
     training/             the folder of the training: journal.jsonl, of this or of folders in it
+    training.json         `throughput` of an earlier report's --json, for trainings whose journals are not kept
     trajectories.json     `onboard-engines report --drive MODEL`
     hardware.txt          one line: what the training ran on
 
@@ -24,13 +25,17 @@ from typing import Any
 
 from engines.report.journals import ROWS, training_of
 from engines.report.markdown import summary_of_json
+from engines.report.shapes import shaped
 from hil.evaluate.metrics import Summary
 from hil.evaluate.result import Row, row_of_json
 from onboard.errors import InputError
 
 EVALUATE, SEEDS, FINE, OTHERS = "evaluate", "seeds", "finetune", "others"
 CEILING, ABLATIONS, ENCODER, TRAJECTORIES = "ceiling.json", "ablations.json", "encoder.json", "trajectories.json"
-TRAINING, HARDWARE = "training", "hardware.txt"
+TRAINING, TRAINING_FIGURES, HARDWARE = "training", "training.json", "hardware.txt"
+THROUGHPUT = "throughput"
+TOLD = {"training", "stage", "rounds", "decisions", "drives", "decisions_per_s", "hours"}
+NO_RESULT = "not the result of onboard-hil evaluate"
 HEADLINE = ("paper", "fast", ["unseen"])
 """Condition, loop and sets of the evaluation whose figures are quoted."""
 ORDINARY_RUN = {"scan": "fused", "known_map": "true", "pedestrians": 0}
@@ -127,7 +132,7 @@ def gather(folder: Path) -> Gathered:
         ceiling=_table(folder / CEILING, "conditions"),
         ablations=_table(folder / ABLATIONS, "rows"),
         encoder=_table(folder / ENCODER, ""),
-        trainings=_trainings(folder / TRAINING),
+        trainings=_figures_before(folder / TRAINING_FIGURES) | _trainings(folder / TRAINING),
         trajectories=_table(folder / TRAJECTORIES, "drives"),
         hardware=_line(folder / HARDWARE),
     )
@@ -140,22 +145,21 @@ def _evaluations(folder: Path) -> tuple[Evaluated, ...]:
 def evaluations_of(file: Path) -> list[Evaluated]:
     """Return the evaluations in a file of `onboard-hil evaluate --json`, one or several. Raises InputError."""
     table = read_table(file)
-    if "baselines" in table:
-        return [_evaluated(file, name, one) for name, one in table["baselines"].items()]
-    if "conditions" not in table:
-        return [_evaluated(file, file.stem, table)]
-    return [_evaluated(file, f"{file.stem}, {name}", one) for name, one in table["conditions"].items()]
+    with shaped(file, NO_RESULT):
+        if "baselines" in table:
+            return [_evaluated(file, name, one) for name, one in table["baselines"].items()]
+        if "conditions" not in table:
+            return [_evaluated(file, file.stem, table)]
+        return [_evaluated(file, f"{file.stem}, {name}", one) for name, one in table["conditions"].items()]
 
 
 def _evaluated(file: Path, name: str, table: Mapping[str, Any]) -> Evaluated:
-    try:
+    with shaped(file, f"{name}: {NO_RESULT}"):
         if not table["complete"]:
             raise InputError(f"{file}: {name}: the evaluation was interrupted; let the same command finish it")
         per_map = {place: summary_of_json(one) for place, one in table["per_map"].items()}
         rows = tuple(row_of_json(row) for row in table["per_episode"])
         return Evaluated(name, file, table["configuration"], summary_of_json(table), rows, per_map)
-    except (KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{file}: {name}: not the result of onboard-hil evaluate: {error!r}") from error
 
 
 def _require_one_model(evaluations: tuple[Evaluated, ...]) -> None:
@@ -190,7 +194,18 @@ def read_table(file: Path) -> dict[str, Any]:
 
 
 def _line(file: Path) -> str:
-    return " ".join(file.read_text(encoding="utf-8").split()) if file.is_file() else ""
+    with shaped(file, "not a line of text"):
+        return " ".join(file.read_text(encoding="utf-8").split()) if file.is_file() else ""
+
+
+def _figures_before(file: Path) -> dict[str, dict[str, Any]]:
+    """Return the figures of trainings that an earlier report told, by place and stage. Raises InputError."""
+    trainings: dict[str, dict[str, Any]] = {}
+    for row in (_table(file, THROUGHPUT) or {}).get(THROUGHPUT, ()):
+        if not isinstance(row, dict) or not row.keys() >= TOLD:
+            raise InputError(f"{file}: {THROUGHPUT}: not what a report tells of trainings: {row}")
+        trainings.setdefault(str(row["training"]), {})[str(row["stage"])] = row
+    return trainings
 
 
 def _trainings(folder: Path) -> dict[str, dict[str, Any]]:

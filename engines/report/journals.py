@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from engines.report.shapes import shaped
 from onboard.errors import InputError
 
 ROWS = "journal.jsonl"
@@ -29,7 +30,8 @@ def training_of(folder: Path) -> dict[str, dict[str, Any]]:
     if not file.is_file():
         return {}
     rows = _rows(file)
-    return {stage: _figures([row for row in rows if row["stage"] == stage]) for stage in _stages(rows)}
+    with shaped(file, "not a training's journal"):
+        return {stage: _figures([row for row in rows if row["stage"] == stage]) for stage in _stages(rows)}
 
 
 def _rows(file: Path) -> list[dict[str, Any]]:

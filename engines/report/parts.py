@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,11 +16,14 @@ from engines.report.gathered import (
     EVALUATE,
     FINE,
     SEEDS,
+    THROUGHPUT,
     TRAINING,
     Evaluated,
     Gathered,
 )
 from engines.report.markdown import FIGURES, figures, hours, signed, table
+from engines.report.shapes import shaped
+from engines.report.verdict import verdict
 from hil.conditions import load_conditions
 from hil.evaluate.charts import DETOURS
 from hil.evaluate.doors import NOTE, BehindDoors, behind_doors
@@ -35,6 +38,12 @@ LOOPS = {
     "runtime": "through the whole runtime, the scan cast directly",
     "rendered": "through the whole runtime, cameras rendered",
 }
+HEADLINE_NOTE = (
+    "In brackets 95 % intervals: Wilson's for rates, the exact Poisson bound where there was no contact, a bootstrap "
+    "over episodes for the others. Actions are greedy, the first stop at rest ends an episode. SCT takes the shortest "
+    "way as one stretch, from rest to rest without a stop at its corners. The paper's figures are of its own agent in "
+    "its own simulator: they are quoted, they are not the same work."
+)
 ENCODER_NOTE = """
 None of the views was trained with. `unseen`: in the buildings of the test split, with looks, light, pose of the
 camera and blur drawn as in training. `unseen_plain`: there in plain colours, by a camera in its exact place without
@@ -69,11 +78,7 @@ def headline(found: Gathered) -> Part:
         ["paper 1, its own office, simulated (quoted)", NOTHING, *_quoted(PAPER_OFFICE)],
         ["paper 1, the real robot in that office (quoted)", NOTHING, *_quoted(PAPER_REAL)],
     ]
-    note = (
-        "\nIn brackets 95 % intervals: Wilson's for rates, a bootstrap over episodes for the others. Actions are "
-        "greedy, the first stop at rest ends an episode. The paper's figures are of its own agent in its own "
-        "simulator: they are quoted, they are not the same work.\n"
-    )
+    note = "\n" + "\n\n".join([*verdict(found, PAPER_SIMULATED), HEADLINE_NOTE]) + "\n"
     data = {"ours": [_plain(one) for one in chosen], "others": [_plain(one) for one in found.others],
             "paper": {"simulated": PAPER_SIMULATED, "office": PAPER_OFFICE, "real": PAPER_REAL}}  # fmt: skip
     missing = "" if found.headline else f"{EVALUATE}/*.json of condition {REFERENCE} on the set unseen"
@@ -84,15 +89,25 @@ def robustness(found: Gathered) -> Part:
     """Return one row for every condition that was driven; with doors it is of the episodes behind them."""
     known = load_conditions()
     rows, data = [], []
+    headings = (
+        "condition",
+        "what it is",
+        "driven",
+        "episodes",
+        *FIGURES,
+        "arrived without contact %",
+        "SR % on detours",
+    )
     for one in found.evaluations:
         condition = known.get(one.condition)
         doors = behind_doors(one.rows, one.configuration.get("seed", 0))
         summary = one.summary if doors is None else doors.summary
         count = _count_behind(one, doors, blocked=condition is not None and condition.blocked_s > 0.0)
         rows.append([f"`{one.condition}`", "" if condition is None else condition.what, _driven(one), count,
-                     *figures(summary), percent(summary.hard_success_rate)])  # fmt: skip
+                     *figures(summary), _rate(summary.successes_without_contact, summary.episodes),
+                     percent(summary.hard_success_rate)])  # fmt: skip
         data.append({**_plain(one), "doors": None if doors is None else doors.as_json()})
-    text = table(("condition", "what it is", "driven", "episodes", *FIGURES, "SR % on detours"), rows, words=3)
+    text = table(headings, rows, words=3)
     text += f"\n{NOTE}\n" if any(one["doors"] is not None for one in data) else ""
     return Part("robustness", "Robustness", text, data, _lacks(rows, EVALUATE))
 
@@ -101,13 +116,13 @@ def ceilings(found: Gathered) -> Part:
     """Return how often a place can be known at all; beside it the success rate, both in those episodes driven."""
     joined = joined_ceilings(found)
     rows = [
-        [f"`{one.condition}`", percent(one.figures["ideal"]), number(one.figures["ideal_median_m"], 1, 100.0),
-         percent(one.figures["own"]), _rate(one.successes, one.driven),
+        [f"`{one.condition}`", _share(one.figures, "ideal"), number(one.figures["ideal_median_m"], 1, 100.0),
+         _share(one.figures, "waited"), _share(one.figures, "own"), _rate(one.successes, one.driven),
          f"{one.driven} of {one.whole}" if one.driven else NOTHING]
         for one in joined
     ]  # fmt: skip
-    headings = ("condition", "ideal estimator within 0.2 m %", "its median error cm", "the runtime's filter %", "SR %",
-                "driven of its episodes")  # fmt: skip
+    headings = ("condition", "ideal estimator within 0.2 m %", "its median error cm", "at the next fix %",
+                "the runtime's filter %", "SR %", "driven of its episodes")  # fmt: skip
     text = table(headings, rows) + f"\n{joined_note(joined)}\n"
     data = [{"condition": one.condition, **one.figures, "success_rate": one.rate, "episodes": one.driven,
              "of_driven": one.of_driven} for one in joined]  # fmt: skip
@@ -157,7 +172,11 @@ def failures(found: Gathered) -> Part:
         data.append({"ended": reason, "episodes": len(of_it), "distance_m": [of_it[0], of_it[-1]]})
     text = table(("how it ended", "episodes", "m from the goal"), rows) if rows else "None of the episodes failed.\n"
     if one is not None:
-        text = f"{len(lost)} of {len(one.rows)} episodes did not arrive.\n\n" + text
+        stopped = [row.success for row in one.rows if row.ended == "stop"]
+        text = (
+            f"{len(lost)} of {len(one.rows)} episodes did not arrive. {len(stopped)} ended by the stop action, "
+            f"{stopped.count(False)} of these not within 0.2 m of the goal.\n\n{text}"
+        )
     return Part("failures", "How it fails", text, data, "" if one else f"{EVALUATE}/*.json")
 
 
@@ -210,15 +229,39 @@ def throughput(found: Gathered) -> Part:
             rate = NOTHING if one["decisions_per_s"] is None else f"{one['decisions_per_s']:.0f}"
             rows.append([place, stage, str(one["rounds"]), f"{one['decisions']:,}", f"{one['drives']:,}", rate,
                          hours(one["hours"])])  # fmt: skip
-            data.append({"training": place, "stage": stage, **one})
+            data.append({**one, "training": place, "stage": stage})
     headings = ("training", "stage", "rounds", "decisions", "drives ended", "decisions / s", "wall time")
-    return Part("throughput", "Training", table(headings, rows, words=2), data, _lacks(rows, TRAINING))
+    return Part(THROUGHPUT, "Training", table(headings, rows, words=2), data, _lacks(rows, TRAINING))
+
+
+def _share(figures_of: Mapping[str, Any], name: str) -> str:
+    """Return a share of a ceiling with its interval, as far as the file has them."""
+    value, interval = figures_of.get(name), figures_of.get(f"{name}_ci95")
+    if value is None:
+        return NOTHING
+    return (
+        percent(value) if interval is None else f"{percent(value)} ({percent(interval[0])} to {percent(interval[1])})"
+    )
 
 
 PARTS: tuple[Callable[[Gathered], Part], ...] = (
     headline, robustness, ceilings, seeds, detours, failures, actions, ablations, fine_tuning, encoder, throughput,
 )  # fmt: skip
 """In the order of a report."""
+FILES = {
+    "ceilings": CEILING, "ablations": ABLATIONS, "encoder": ENCODER, "throughput": TRAINING, "fine_tuning": FINE,
+    "seeds": SEEDS,
+}  # fmt: skip
+"""Of the function of a part, what it reads; of the others it is `EVALUATE`."""
+
+
+def all_parts(found: Gathered) -> list[Part]:
+    """Return all parts. Raises InputError where a file's values have another shape than its place says."""
+    parts = []
+    for part in PARTS:
+        with shaped(found.folder / FILES.get(part.__name__, EVALUATE), "not what its place says"):
+            parts.append(part(found))
+    return parts
 
 
 def _driven(one: Evaluated) -> str:
