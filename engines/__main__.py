@@ -19,7 +19,7 @@ from engines.report.command import report
 from engines.train.command import train
 from onboard.errors import DisagreementError, InputError, MissingExtraError, OnboardError
 from onboard.manifest import Weights
-from onboard.pretrained import model_path
+from onboard.pretrained import MODEL_SUFFIX, model_path
 
 if TYPE_CHECKING:
     from engines.network import PolicyNetwork
@@ -92,6 +92,8 @@ def export(
     try:
         if not out.parent.is_dir():
             raise InputError(f"{out}: cannot be written: there is no folder {out.parent}")
+        if out.suffix != MODEL_SUFFIX:
+            raise InputError(f"--out {out}: must end in {MODEL_SUFFIX}, by which --init and --policy know a model")
         _require_training_libraries()
         compared = (0 if checkpoint is None else TRAINED_DRIVES) if drives is None else drives
         result = _export(out, _weights(seed, checkpoint, tiny), name, MANIFEST_NAMES[weights], compared)

@@ -29,6 +29,8 @@ TEST_MAPS = tuple(plan.map_name for plan in COMMITTED if plan.split == "test")
 LONGEST_S = 100.0
 NO_FILE = "0" * 64
 """Stands for the hash of a network that is in no file."""
+FILES_IN, FILES = ("training", "config", "robot"), ("config", "plant")
+"""Where in a manifest's `extra` the files of the robot of a training stand, and which."""
 WITHOUT = "--drives 0 compares on random sequences"
 
 
@@ -61,17 +63,36 @@ def recorded_drives(
 def trained_robot(manifest: Manifest) -> Config:
     """Return the robot of a policy's training, its rates told in ticks of the simulated one.
 
-    Raises InputError for rates that the simulated robot cannot have, and for files of the robot that are gone.
+    Raises InputError for rates that the simulated robot cannot have, for files of the robot that are gone, and where
+    the manifest says something else in their place.
     """
-    files = manifest.extra.get("training", {}).get("config", {}).get("robot", {})
+    files = _told_files(manifest)
     try:
-        robot = load_config(Path(files.get("config") or DEFAULT_ROBOT / "onboard.toml"))
-        plant = Path(files.get("plant") or robot.robot.plant)
+        robot = load_config(Path(files["config"] or DEFAULT_ROBOT / "onboard.toml"))
+        plant = Path(files["plant"] or robot.robot.plant)
         load_plant(plant)
     except ConfigError as error:
         raise InputError(f"the robot of the training: {error}; {WITHOUT}") from error
     body = robot.robot.model_copy(update={"plant": plant})
     return robot.model_copy(update={"robot": body, "rates": _rates(manifest, robot.rates)})
+
+
+def _told_files(manifest: Manifest) -> dict[str, str | None]:
+    """Return the files of the robot of a training, None for what it does not tell. Raises InputError."""
+    table: Mapping[str, Any] = manifest.extra
+    path = []
+    for name in FILES_IN:
+        path.append(name)
+        table = table.get(name, {})
+        if not isinstance(table, Mapping):
+            raise InputError(
+                f"the robot of the training: {'.'.join(path)}: expected a table, found {table!r}; {WITHOUT}"
+            )
+    where = "the robot of the training: " + ".".join(FILES_IN)
+    for name in FILES:
+        if not isinstance(table.get(name), (str, type(None))):
+            raise InputError(f"{where}.{name}: expected a file, found {table[name]!r}; {WITHOUT}")
+    return {name: table.get(name) for name in FILES}
 
 
 def _rates(manifest: Manifest, others: RatesSection) -> RatesSection:

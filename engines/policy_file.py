@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from engines.network import PAPER, PAPER_VARIANT, PolicyNetwork, Variant, Widths
-from engines.torch_file import read_torch
+from engines.torch_file import read_torch, require_finite
 from engines.train.checkpoint import load_policy
 from onboard.errors import InputError
 from onboard.manifest import sha256_of
@@ -35,7 +35,8 @@ class PolicyFile:
 def load_policy_file(path: Path, widths: Widths = PAPER, variant: Variant = PAPER_VARIANT) -> PolicyFile:
     """Return the network in the trainer's file, or in a plain state dict, whose sizes `widths` and `variant` say.
 
-    Raises ConfigError when the file cannot be read, InputError in one line when it holds no weights of such a network.
+    Raises ConfigError when the file cannot be read, InputError in one line when it holds no weights of such a network,
+    or some that are not finite.
     """
     origin = f"checkpoint {path.name}, sha256 {sha256_of(path)}"
     table = read_torch(path)
@@ -46,6 +47,7 @@ def load_policy_file(path: Path, widths: Widths = PAPER, variant: Variant = PAPE
         except (RuntimeError, TypeError) as error:
             reason = str(error).strip().splitlines()[-1].strip()
             raise InputError(f"{path}: not the weights of this network: {reason}") from error
+        require_finite(path, network.state_dict())
         return PolicyFile(network.eval(), origin)
     network, meta = load_policy(path)
     return PolicyFile(network, origin, _plain(path, meta))

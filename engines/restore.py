@@ -22,6 +22,7 @@ from engines.export import TorchEngine
 from engines.network import PolicyNetwork, Variant, Widths, untrained
 from engines.policy_file import PolicyFile, load_policy_file
 from engines.resnet import BasicBlock, ResNet18
+from engines.torch_file import require_finite
 from onboard.drivers.onnx_engine import OnnxEngine
 from onboard.drivers.onnx_weights import widen
 from onboard.errors import InputError
@@ -53,8 +54,8 @@ def initial_weights(name: str) -> PolicyFile:
 def restored(model: Path, manifest: Manifest) -> PolicyNetwork:
     """Return the network of a model that `onboard-engines export` wrote.
 
-    Raises InputError for another one, and where it decides otherwise than the network that its manifest states;
-    EngineError where ONNX Runtime finds other inputs in it than its manifest lists.
+    Raises InputError for another one, for weights that are not finite, and where it decides otherwise than the network
+    that its manifest states; EngineError where ONNX Runtime finds other inputs in it than its manifest lists.
     """
     widths, variant = _stated(model, manifest)
     try:
@@ -69,6 +70,7 @@ def restored(model: Path, manifest: Manifest) -> PolicyNetwork:
     except (KeyError, RuntimeError) as error:
         reason = str(error).strip("' \n").splitlines()[-1].strip()
         raise InputError(f"{model}: not the model of the network that its manifest states: {reason}") from error
+    require_finite(model, network.state_dict())
     _require_same(model, manifest, network)
     return network
 

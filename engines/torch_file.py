@@ -44,7 +44,19 @@ def read_torch(file: Path) -> dict[str, Any]:
     except OSError as error:
         raise InputError(f"{file}: cannot be read: {error.strerror}") from error
     except _DAMAGED as error:
-        raise InputError(f"{file}: not a file by torch.save: {str(error).strip().splitlines()[0]}") from error
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise InputError(f"{file}: not a file by torch.save: {reason}") from error
     if not isinstance(found, dict):
         raise InputError(f"{file}: not a file by torch.save, or a truncated one")
     return found
+
+
+def require_finite(where: object, weights: Mapping[str, Any], mend: str = "give another file") -> None:
+    """Raise InputError for the first of some tensors that is not finite all over.
+
+    where: their file, as it is named; mend: what the user can do
+    """
+    for name, value in weights.items():
+        if isinstance(value, torch.Tensor) and not (finite := torch.isfinite(value)).all():
+            wrong = value.numel() - int(finite.sum())
+            raise InputError(f"{where}: {name}: {wrong} of {value.numel()} numbers are not finite; {mend}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -153,6 +154,29 @@ WRONG = [
         "x: positions are executed exactly: .domain. must be the robot's",
     ),
 ]
+
+
+#    what is in the file          what stands there instead       what is said
+OTHER_SETS = [
+    ('set = "validation"', 'set = "nosuch"', "set: .*must be one of committed, unseen, validation, found 'nosuch'"),
+    ('maps = ["depot"]', 'maps = ["nomap"]', r"agents\.toml: maps nomap: not in the set validation, which has "),
+    ("episodes = 1", "episodes = 1000", r"agents\.toml: episodes 1000: the set depot has 20"),
+    ("[agents.other]", '[agents."../../evil"]', r"agents: .*must be letters, digits, _ and -, found '\.\./\.\./evil'"),
+    ("[agents.other]", '[agents."other\\n"]', r"agents: .*must be letters, digits, _ and -, found 'other\\n'"),
+    ("[agents.other]", '[agents.""]', "agents: .*must be letters, digits, _ and -, found ''"),
+]
+
+
+@pytest.mark.parametrize(("before", "after", "said"), OTHER_SETS)
+def test_a_table_of_what_there_is_not_is_refused_before_anything_is_trained(tmp_path, before, after, said):
+    file = write_agents(tmp_path)
+    assert file.read_text().count(before) == 1
+    file.write_text(file.read_text().replace(before, after))
+    refused = run("--out", tmp_path / "out", "--agents", file, "--show")
+    (line,) = refused.stderr.splitlines()
+    assert refused.exit_code == 2
+    assert re.search(said, line), line
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(("after", "said"), WRONG)

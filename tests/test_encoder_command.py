@@ -88,7 +88,45 @@ REFUSED = [
     ("not a table", {"text": "encoder = 3\n"}, "encoder.toml: "),
     ("a test map", {"text": '[encoder.views]\nmaps = ["willow"]\n'}, "willow belongs to the test split"),
     ("no such map", {"text": '[encoder.views]\nmaps = ["atlantis"]\n'}, "map atlantis: no such map"),
+    ("no end of chairs", {"text": "[encoder.views]\nfurniture = 1e9\n"}, "encoder.toml: views.furniture: "),
 ]
+
+
+#    test_maps of the report     complaint
+TEST_MAPS = [
+    ("atlantis", "encoder.test_maps: map atlantis: no such map"),
+    ("gdc1", "encoder.test_maps: gdc1 belongs to the train split, not to test: by its name it is in "),
+]
+
+
+@pytest.mark.parametrize(("place", "complaint"), TEST_MAPS)
+def test_buildings_of_the_report_are_looked_at_before_anything_is_trained(tmp_path, config, place, complaint):
+    config.write_text(CONFIG.replace('["apartment"]', f'["apartment", "{place}"]'))
+    result = run("--out", tmp_path / "out", "--config", config, "--jobs", 1, "--tiny")
+    (line,) = result.stderr.splitlines()
+    assert result.exit_code == 2
+    assert line.startswith(f"error: {complaint}")
+    assert not (tmp_path / "out").exists()
+
+
+#    what becomes of the weights in the checkpoint                    complaint
+DAMAGED = [
+    (lambda model: model.clear(), "not a checkpoint of this encoder's training: "),
+    (lambda model: model["head.bias"].fill_(float("nan")), "head.bias: 45 of 45 numbers are not finite; name another"),
+]
+
+
+@pytest.mark.parametrize(("spoil", "complaint"), DAMAGED)
+def test_a_checkpoint_that_is_not_whole_is_not_gone_on_with(tmp_path, config, spoil, complaint):
+    arguments, file = ("--out", tmp_path, "--config", config, "--jobs", 1, "--tiny"), tmp_path / "checkpoint.pt"
+    assert run(*arguments).exit_code == 0
+    (tmp_path / "encoder.pt").unlink()
+    content = torch.load(file, weights_only=True)
+    spoil(content["model"])
+    torch.save(content, file)
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert result.stderr.splitlines()[-1].startswith(f"error: {file}: {complaint}")
 
 
 @pytest.mark.parametrize(("name", "given", "complaint"), REFUSED, ids=[row[0] for row in REFUSED])

@@ -63,6 +63,15 @@ def test_a_policy_takes_the_file_as_part_of_its_weights(tmp_path):
     assert not [name for name in found.missing_keys if name.startswith("rgb.")]
 
 
+def test_weights_that_are_not_finite_are_refused_in_one_line(tmp_path):
+    one = untrained(1, TINY).rgb
+    with torch.no_grad():
+        next(one.parameters()).view(-1)[0] = torch.inf
+    save_encoder(tmp_path / "encoder.pt", one)
+    with pytest.raises(InputError, match=r"encoder\.pt: \S+: 1 of \d+ numbers are not finite; give another file$"):
+        load_encoder(untrained(2, TINY).rgb, tmp_path / "encoder.pt")
+
+
 def test_weights_of_other_widths_are_refused_in_one_line(tmp_path):
     save_encoder(tmp_path / "encoder.pt", untrained(1, EIGHT).rgb)
     with pytest.raises(InputError, match=r"encoder\.pt: not the weights of this encoder: .*shape") as caught:

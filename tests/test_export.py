@@ -208,12 +208,18 @@ def damaged(kind: str, path) -> None:
         save_policy(path, untrained(0, TINY), {MEMORY_RESET_S: 0.0})
     elif kind == "no rate":
         save_policy(path, untrained(0, TINY), {CONTROL_HZ: "often"})
+    elif kind in ("no meta", "a number for meta"):
+        save_policy(path, untrained(0, TINY), {})
+        content = torch.load(path, weights_only=True)
+        del content["meta"]
+        torch.save(content if kind == "no meta" else {**content, "meta": 3}, path)
     elif kind == "strange meta":
         save_policy(path, untrained(0, TINY), {"loss": float("nan")})
 
 
 DAMAGES = ["other widths", "no weights", "truncated", "junk", "missing", "not finite"]
 DAMAGES += ["another form", "a later version", "no state", "strange meta", "no time at all", "no rate"]
+DAMAGES += ["no meta", "a number for meta"]
 
 
 @pytest.mark.parametrize("kind", DAMAGES)
@@ -224,6 +230,14 @@ def test_a_checkpoint_that_does_not_fit_is_refused_with_one_line(tmp_path, kind)
     assert result.exit_code == 2
     assert result.output.startswith("error: ")
     assert len(result.output.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a", "a.ONNX"])
+def test_a_model_that_nothing_would_take_for_one_is_not_written(tmp_path, name):
+    result = run("export", "--out", tmp_path / name, "--tiny")
+    said = f"error: --out {tmp_path / name}: must end in .onnx, by which --init and --policy know a model\n"
+    assert (result.exit_code, result.output) == (2, said)
+    assert not list(tmp_path.iterdir())
 
 
 def files_in(folder) -> dict[str, bytes]:

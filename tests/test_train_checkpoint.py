@@ -34,9 +34,35 @@ def of_other_sizes(file):
     torch.save(content, file)
 
 
+def without_meta(file):
+    content = torch.load(file, weights_only=True)
+    del content["meta"]
+    torch.save(content, file)
+
+
+def with_a_number_for_meta(file):
+    torch.save({**torch.load(file, weights_only=True), "meta": 3}, file)
+
+
+def of_no_width(file):
+    content = torch.load(file, weights_only=True)
+    content["widths"]["memory"] = 0
+    torch.save(content, file)
+
+
+def not_finite(file):
+    content = torch.load(file, weights_only=True)
+    content["state"]["actor.bias"][2:4] = float("nan")
+    torch.save(content, file)
+
+
 @pytest.mark.parametrize(
     ("spoil", "line"),
     [
+        (without_meta, "meta: expected a table of how it was trained, found none"),
+        (with_a_number_for_meta, "meta: expected a table of how it was trained, found int"),
+        (of_no_width, "not the weights that it says"),
+        (not_finite, r"actor\.bias: 2 of 28 numbers are not finite; give another file"),
         (damaged, "truncated|cannot be read"),
         (of_another_form, "not an onboard-policy file of version 1"),
         (of_other_sizes, "not the weights that it says"),

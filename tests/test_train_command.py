@@ -6,11 +6,15 @@ import json
 
 import pytest
 import torch
+from processes import done
 from typer.testing import CliRunner
 
 from engines.__main__ import main
+from engines.network import TINY, Variant, untrained
 from engines.policy_file import load_policy_file
 from engines.train import stages
+from engines.train.checkpoint import save_policy
+from engines.train.config import DEFAULT
 from tests.train_rig import SMALL
 
 CHANGES = [part for key, value in SMALL.items() for part in ("--set", f"{key}={json.dumps(value)}")]
@@ -56,6 +60,20 @@ WRONG = [
     (["atlantis"], "atlantis: unexpected: a map comes after --maps"),
     (["--config", "no_such_recipe.toml"], "no_such_recipe.toml"),
     (["--init", "onboard-v0"], "onboard-v0"),
+    (["--set", "domain.drift_scale=[0,Infinity]"], "domain.drift_scale.1: Input should be less than or equal to 100"),
+    (["--set", "domain.drift_scale=[NaN,1]"], "domain.drift_scale.0: Input should be "),
+    (["--set", "domain.scan_noise=1e308"], "domain.scan_noise: Input should be less than or equal to 1"),
+    (["--set", "driving.max_s=1e308"], "driving.max_s: Input should be less than or equal to 3600 (is 1e+308)"),
+    (["--set", "driving.max_s=1e-9"], "driving.max_s: Input should be greater than or equal to 1"),
+    (["--set", "driving.stuck_s=1e308"], "driving.stuck_s: Input should be less than or equal to 3600"),
+    (["--set", "driving.memory_reset_s=1e308"], "driving.memory_reset_s: Input should be less than or equal to 3600"),
+    (["--set", "driving.lanes=1000000000"], "driving.lanes: Input should be less than or equal to 10000"),
+    (["--set", "imitation.collectors=1000000000"], "imitation.collectors: Input should be less than or equal to 256"),
+    (["--set", "reinforce.collectors=1000000000"], "reinforce.collectors: Input should be less than or equal to 256"),
+    (["--set", "places.furniture=1e9"], "places.furniture: Input should be less than or equal to 10 (is 1000000000.0)"),
+    (["--set", "places.most_m=1e308"], "places.most_m: Input should be less than or equal to 10000"),
+    (["--set", "places.sharing=1000000000"], "places.sharing: Input should be less than or equal to 10000"),
+    (["--seed", str(10**30)], "seed: Input should be less than or equal to 9223372036854775807"),
 ]
 
 
@@ -63,10 +81,24 @@ WRONG = [
 def test_what_is_wrong_is_said_in_one_line(tmp_path, arguments, line):
     result = run("--out", str(tmp_path / "run"), *QUICK, *arguments)
     assert result.exit_code == 2
-    told = result.stderr.strip().splitlines()
-    assert told[-1].startswith("error: ")
-    assert line in told[-1]
-    assert "Traceback" not in result.output
+    (told,) = result.stderr.splitlines()
+    assert told.startswith("error: ")
+    assert line in told
+    assert result.stdout == ""
+
+
+def test_a_policy_that_gives_no_numbers_is_said_in_one_line_by_its_collector(tmp_path):
+    network = untrained(0, TINY, Variant(goal_from="pose"))
+    with torch.no_grad():  # finite weights, whose products are not
+        network.goal[0].bias.fill_(3e38)
+        network.goal[2].weight.fill_(3e38)
+    save_policy(tmp_path / "first.pt", network, {})
+    begun = ("--init", tmp_path / "first.pt", "--config", DEFAULT, "--set", "imitation.collectors=1")
+    command = done("engines", "train", "--out", tmp_path / "run", *QUICK, *begun, folder=tmp_path)
+    (line,) = command.err.splitlines()
+    assert command.process.returncode == 2
+    assert line.startswith("error: a collector failed: the policy that drives gives logits that are not finite in ")
+    assert command.out == ""
 
 
 def test_several_maps_may_follow_one_option(tmp_path, monkeypatch):

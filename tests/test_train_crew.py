@@ -57,6 +57,56 @@ def test_who_finds_no_memory_says_what_to_lower_and_nothing_else(capfd, make):
     assert capfd.readouterr().err == ""
 
 
+def no_luck(*_):
+    raise ZeroDivisionError("seven by\nnothing")
+
+
+class Unlucky:
+    def __init__(self, *_):
+        pass
+
+    def collect(self, weights):
+        raise KeyError("lanes")
+
+
+@pytest.mark.parametrize(("make", "told"), [(no_luck, "ZeroDivisionError: seven by"), (Unlucky, "KeyError: 'lanes'")])
+def test_an_error_that_nobody_thought_of_ends_its_process_and_is_shown(capfd, make, told):
+    crew = ProcessCrew(make, rules_of(small()), untrained(0, TINY, Variant(rgb=False)), 1)
+    try:
+        with pytest.raises(OnboardError, match=r"^a collector's process ended with exit code 1, told above$"):
+            open_and_request(crew)
+    finally:
+        crew.close()
+    assert told in capfd.readouterr().err
+
+
+class Killed:
+    def __init__(self, *_):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Left:
+    def __init__(self, *_):
+        os._exit(3)
+
+
+#    how it ends    what is said
+VANISHED = [
+    (Killed, "a collector's process ended without a word: most likely the machine ran out of memory"),
+    (Left, "a collector's process ended with exit code 3, told above"),
+]
+
+
+@pytest.mark.parametrize(("make", "said"), VANISHED)
+def test_only_who_is_killed_without_a_word_is_said_to_want_memory(make, said):
+    crew = ProcessCrew(make, rules_of(small()), untrained(0, TINY, Variant(rgb=False)), 1)
+    try:
+        with pytest.raises(OnboardError, match=f"^{said}$"):
+            open_and_request(crew)
+    finally:
+        crew.close()
+
+
 class Idle:
     def __init__(self, *_):
         pass

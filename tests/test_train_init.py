@@ -5,17 +5,21 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
 import torch
+from onnx import numpy_helper
 
 from engines.export import export
 from engines.network import TINY, Variant, untrained
+from engines.policy_file import load_policy_file
 from engines.train import config as configuration
 from engines.train.checkpoint import save_policy
 from engines.train.config import load_train_config
 from engines.train.init import initial_network
 from onboard.errors import InputError
-from onboard.manifest import manifest_path
+from onboard.manifest import manifest_path, sha256_of
 
 FINE = Path(configuration.__file__).parent / "finetune.toml"
 BLIND = {"network.size": "tiny", "network.rgb": False}
@@ -54,6 +58,33 @@ def test_another_network_is_refused_in_one_line(tmp_path, changes, said):
     with pytest.raises(InputError) as refused:
         initial_network(str(tmp_path / "a.pt"), load_train_config(FINE, {**BLIND, **changes}))
     assert str(refused.value) == f"--init {tmp_path / 'a.pt'}: {said}"
+
+
+def test_weights_that_are_not_finite_are_no_beginning(tmp_path):
+    network = untrained(3, TINY, VARIANT)
+    with torch.no_grad():
+        network.critic.bias[0] = torch.nan
+    save_policy(tmp_path / "a.pt", network, {})
+    torch.save(network.state_dict(), tmp_path / "b.pt")
+    export(tmp_path / "c.onnx", untrained(3, TINY, VARIANT), "c", {}, steps=2)
+    onnx_with_nan(tmp_path / "c.onnx")
+    for name in ("a.pt", "c.onnx"):
+        with pytest.raises(
+            InputError, match=rf"{name}: critic\.bias: 1 of 1 numbers are not finite; give another file$"
+        ):
+            initial_network(tmp_path / name, load_train_config(FINE, BLIND))
+    with pytest.raises(InputError, match=r"b\.pt: critic\.bias: 1 of 1 numbers are not finite; give another file$"):
+        load_policy_file(tmp_path / "b.pt", TINY, VARIANT)
+
+
+def onnx_with_nan(model):
+    """Make the critic's bias in a model no number, and its manifest fit."""
+    proto = onnx.load(model)
+    (bias,) = (weight for weight in proto.graph.initializer if weight.name == "network.critic.bias")
+    bias.CopyFrom(numpy_helper.from_array(np.array([np.nan], np.float32), bias.name))
+    onnx.save(proto, model)
+    manifest = json.loads(manifest_path(model).read_text())
+    manifest_path(model).write_text(json.dumps({**manifest, "sha256": sha256_of(model)}))
 
 
 def test_names_that_do_not_ship_and_models_without_a_network_are_refused(tmp_path):

@@ -11,6 +11,7 @@ from engines.export import export
 from engines.lock import alone_in
 from engines.named_files import encoder_file
 from engines.network import TINY, Variant, untrained
+from engines.torch_file import write_torch
 from engines.train import reinforce, stages
 from engines.train.checkpoint import load_policy, save_policy
 from hil.maps import MAPS_FOLDER
@@ -132,6 +133,15 @@ def test_a_policy_of_more_stages_is_not_overwritten(tmp_path):
     with pytest.raises(InputError, match=r"--until imitation: .*policy\.pt holds the policy after reinforce"):
         stages.train(small(), tmp_path, CPU, "imitation")
     assert file.read_bytes() == before
+
+
+@pytest.mark.parametrize(("meta", "found"), [(None, "none"), (3, "int")])
+def test_a_file_in_the_place_of_the_policy_is_looked_at_before_anything_is_trained(tmp_path, meta, found):
+    file = tmp_path / "policy.pt"
+    write_torch(file, {"format": "onboard-policy", "version": 1, **({} if meta is None else {"meta": meta})})
+    with pytest.raises(InputError, match=rf"policy\.pt: meta: expected a table of how it was trained, found {found}$"):
+        stages.train(small(), tmp_path, CPU, "imitation")
+    assert [path.name for path in tmp_path.iterdir()] == ["policy.pt"]
 
 
 def test_maps_are_looked_at_before_anything_is_trained(tmp_path, encoder):

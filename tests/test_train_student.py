@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 import torch
 
 from engines.network import TINY, Variant, untrained
 from engines.train.lanes import Glimpse
 from engines.train.student import Student
 from onboard.contract import INPUTS, rgb_tensor
+from onboard.errors import OnboardError
 from onboard.manifest import RgbScale
 from onboard.messages import ColorFrame
 
@@ -63,3 +65,12 @@ def test_features_stand_for_the_image():
         with torch.no_grad():
             expected = network.step(given | {"memory_in": torch.zeros(2, 1, TINY.memory)}).logits.numpy()
         np.testing.assert_allclose(decide(network, [[seen]]), expected, atol=2e-3)
+
+
+def test_a_policy_that_gives_no_numbers_does_not_drive():
+    network = untrained(0, TINY)
+    with torch.no_grad():
+        network.actor.bias[3] = torch.inf
+    with pytest.raises(OnboardError, match="gives logits that are not finite in 2 of 2 lanes") as failed:
+        decide(network, [[glimpse(1), glimpse(2)]])
+    assert "\n" not in str(failed.value)

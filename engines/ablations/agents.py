@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, field_validator
 
 from engines.train.collector import plain_robot
 from engines.train.config import TrainConfig, load_train_config, rules_of
 from hil.conditions import load_conditions
+from hil.episode_sets import SETS
 from hil.evaluate.episode_driver import RobotFiles, robot_files
+from hil.evaluate.sets import find_sets
 from hil.outcome import MAX_S
+from hil.world import Body
 from onboard.config import DEFAULT_ROBOT, load_config
 from onboard.errors import ConfigError, InputError
 from onboard.motion import load_plant
@@ -32,6 +36,9 @@ NEVER = "never"
 """No reset of the memory, in a file of changes."""
 FILES = ("robot.plant", "robot.config")
 RESET = "driving.memory_reset_s"
+
+NAME = r"[A-Za-z0-9_-]+"
+"""Of an agent, which names its folder."""
 
 Figures = Annotated[list[float], Field(min_length=3, max_length=3)]
 
@@ -69,6 +76,21 @@ class AgentsFile(Section):
     conditions: list[str]
     seed: Annotated[int, Field(ge=0)] = 1
     agents: Annotated[dict[str, AgentSection], Field(min_length=1)]
+
+    @field_validator("agents")
+    @classmethod
+    def _named(cls, agents: dict[str, AgentSection]) -> dict[str, AgentSection]:
+        for name in agents:
+            if re.fullmatch(NAME, name) is None:
+                raise ValueError(f"the name of an agent must be letters, digits, _ and -, found {name!r}")
+        return agents
+
+    @field_validator("set")
+    @classmethod
+    def _known(cls, name: str) -> str:
+        if name not in SETS:
+            raise ValueError(f"must be one of {', '.join(SETS)}, found {name!r}")
+        return name
 
 
 class Place(NamedTuple):
@@ -186,13 +208,23 @@ class Agents:
 
 
 def load_agents(path: Path = AGENTS_FILE) -> Agents:
-    """Return the agents of a file, all trainings and conditions checked. Raises ConfigError with one line."""
+    """Return the agents of a file, all trainings, conditions and maps checked. Raises ConfigError with one line."""
     try:
         file = AgentsFile.model_validate(read_toml(path))
     except ValidationError as error:
         raise ConfigError(validation_line(path, error)) from error
     agents = {name: _agent(path, file, name, section) for name, section in file.agents.items()}
+    _check_sets(path, file, {agent.robot().body for agent in agents.values()})
     return Agents(agents, file.set, tuple(file.maps), file.episodes, file.seed)
+
+
+def _check_sets(path: Path, file: AgentsFile, bodies: set[Body]) -> None:
+    """Raise ConfigError for maps that are not in the set, or that one of the robots cannot drive in."""
+    for body in bodies:
+        try:
+            find_sets(file.maps, file.episodes, file.seed, body, file.set)
+        except InputError as error:
+            raise ConfigError(f"{path}: {str(error).removeprefix('--')}") from error
 
 
 def _wire_ticks(robot: RobotFiles) -> int:

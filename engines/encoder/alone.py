@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from engines.encoder.config import EncoderSection, paths_from
 from engines.encoder.picture import save_sheet
-from engines.encoder.report import evaluate_encoder, load_predictor, predict, report_views
+from engines.encoder.report import check_test_maps, evaluate_encoder, load_predictor, predict, report_views
 from engines.encoder.training import Report, train_encoder
 from engines.network import Widths
 from onboard.errors import ConfigError, InputError
@@ -33,9 +33,11 @@ def train_and_report(
 ) -> dict[str, Any]:
     """Train the encoder in a folder, going on where it ended, and leave encoder.pt, report.json and sheet.png there.
 
-    Returns what `evaluate_encoder` does. Raises OnboardError.
+    Returns what `evaluate_encoder` does. Raises OnboardError, before anything is trained for maps of the report that
+    cannot be looked at.
     """
     section = EncoderSection() if config is None else _section(config)
+    check_test_maps(section)
     with _shown() as report:
         train_encoder(section, seed, out, widths, device=device, jobs=jobs, report=report)
     result = evaluate_encoder(section, seed, out, widths, device=device, jobs=jobs)

@@ -94,7 +94,7 @@ def render_views(
 
     Raises InputError for a folder with other views or that cannot be written, and for a map of the other split.
     """
-    _check_split(section, split)
+    check_split("encoder.views.maps", section.maps, split)
     _claim(folder, identity_of(section, split, seed))
     orders = [_Order(section, split, seed, folder, number) for number in range(building_count(section))]
     missing = [order for order in orders if not _labels_file(order).exists()]
@@ -189,13 +189,13 @@ def _claim(folder: Path, identity: str) -> None:
         raise InputError(f"{folder}: holds views of another configuration or seed: delete it or name another folder")
 
 
-def _check_split(section: ViewsSection, split: Split) -> None:
-    """Raise InputError for a map of a building that belongs to the other split."""
-    for place in section.maps:
+def check_split(field: str, places: Sequence[str], split: Split) -> None:
+    """Raise InputError for a map of a building that belongs to the other split. field: where they are listed."""
+    for place in places:
         found = split_of(place)
         if found not in (None, split):
             raise InputError(
-                f"encoder.views.maps: {place} belongs to the {found} split, not to {split}: by its name it is in "
+                f"{field}: {place} belongs to the {found} split, not to {split}: by its name it is in "
                 f"{building_of(place)} (rename the file if it is another building)"
             )
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from engines.named_files import from_folder
+from hil.evaluate.sets import DENSEST
 from onboard.config import DEFAULT_ROBOT
 from onboard.toml_file import Fraction, NonNegative, Positive, Section
 
@@ -60,7 +61,7 @@ class ViewsSection(Section):
     maps: tuple[str, ...] = Field(("gdc1", "gdc3", "ghc7", "ase4", "depot"), min_length=1)
     count: Count = 9000
     per_building: Count = 150
-    furniture: NonNegative = 1.0
+    furniture: float = Field(1.0, ge=0.0, le=DENSEST)
     plain: Fraction = 0.15
     people: Fraction = 0.25
     facing_m: NonNegative = 0.3

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from engines.torch_file import read_torch, write_torch
+from engines.torch_file import read_torch, require_finite, write_torch
 from onboard.errors import InputError
 from onboard.manifest import RgbScale
 
@@ -66,13 +66,17 @@ def save_encoder(file: Path, rgb: nn.Module) -> None:
 
 
 def load_encoder(rgb: nn.Module, file: Path) -> None:
-    """Put the weights that `save_encoder` wrote into the encoder. Raises InputError for any other file."""
+    """Put the weights that `save_encoder` wrote into the encoder.
+
+    Raises InputError for any other file, and for weights that are not finite.
+    """
     found = read_torch(file)
     weights = {name[len(PREFIX) :]: value for name, value in found.items() if name.startswith(PREFIX)}
     try:
         rgb.load_state_dict(weights)
     except (RuntimeError, TypeError) as error:
         raise InputError(f"{file}: not the weights of this encoder: {str(error).strip().splitlines()[-1]}") from error
+    require_finite(file, weights)
 
 
 @contextmanager

@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from engines.encoder.cache import Views, render_views
+from engines.encoder.cache import Views, check_split, render_views
 from engines.encoder.config import EncoderSection, ViewsSection
 from engines.encoder.features import BATCH, load_encoder, planes_of
 from engines.encoder.training import ENCODER_FILE, HEAD_FILE, Predictor
-from engines.encoder.views import FARTHEST_M, FORWARD_BINS, LABELS, Labels, Split
+from engines.encoder.views import FARTHEST_M, FORWARD_BINS, LABELS, Labels, Split, check_place
 from engines.network import PAPER, Widths
 from engines.torch_file import read_torch
 from onboard.errors import InputError
@@ -59,6 +59,16 @@ def evaluate_encoder(
             "median_of_bin": errors_of(np.broadcast_to(plain.median_m, views.labels.shape), views.labels),
         }
     return result
+
+
+def check_test_maps(section: EncoderSection) -> None:
+    """Raise InputError for a building of the report that cannot be looked at, before anything is trained for it."""
+    check_split("encoder.test_maps", section.test_maps, "test")
+    for place in section.test_maps:
+        try:
+            check_place(section.views, place)
+        except InputError as error:
+            raise InputError(f"encoder.test_maps: {error}") from error
 
 
 def load_predictor(folder: Path, seed: int, widths: Widths) -> tuple[Predictor, Plain]:

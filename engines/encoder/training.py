@@ -26,8 +26,8 @@ from engines.encoder.schedule import Batch, batch_of, images_of, learning_rate, 
 from engines.encoder.views import FORWARD_BINS, LABELS, Labels
 from engines.lock import alone_in
 from engines.network import PAPER, Widths, untrained
-from engines.torch_file import write_torch
-from onboard.errors import OnboardError
+from engines.torch_file import require_finite, write_torch
+from onboard.errors import InputError, OnboardError
 
 VIEWS_FOLDER, CHECKPOINT_FILE, ENCODER_FILE, HEAD_FILE = "views", "checkpoint.pt", "encoder.pt", "head.pt"
 
@@ -137,9 +137,19 @@ class _Training:
         self.optimizer = torch.optim.AdamW(parameters, section.learning_rate, weight_decay=section.weight_decay)
         self.step, self.saved = 0, 0
         if found is not None:
+            self._resume(found)
+
+    def _resume(self, found: Checkpoint) -> None:
+        """Go on from a checkpoint. Raises InputError for one that is not whole, or not finite."""
+        mend = "name another folder, or delete it to begin again"
+        try:
             self.predictor.load_state_dict(found.model)
             self.optimizer.load_state_dict(found.optimizer)
-            self.step = self.saved = found.step
+            self.step = self.saved = int(found.step)
+        except (AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
+            reason = str(error).strip().splitlines()[-1].strip()
+            raise InputError(f"{self.file}: not a checkpoint of this encoder's training: {reason}; {mend}") from error
+        require_finite(self.file, found.model, mend)
 
     def advance(self) -> Metrics:
         """Take one step and return its figures. Raises LossError, before any weight has changed."""

@@ -103,14 +103,30 @@ def make_viewpoints(section: ViewsSection, split: Split, seed: int, building: in
     """Return furnished building number `building`. Raises InputError for a map without free space."""
     place = section.maps[building % len(section.maps)]
     rng = np.random.default_rng([seed, SPLITS.index(split), BUILDING_STREAM, building])
-    bare = load_map(Path(place) if Path(place).suffix else place)
+    bare = _bare(place)
     world = furnish(bare, int(rng.integers(MOST_SEED)), section.furniture)
     body = Body(section.footprint_m, section.body_m)
     space = free_space(world, body)
+    cells = _cells(section, place, space, bare)
+    return Viewpoints(space, body, blocked_cells(world, body), cells, ScanCaster(world), color_mount(section))
+
+
+def check_place(section: ViewsSection, place: str) -> None:
+    """Raise InputError for a map that cannot be read, or that even unfurnished has no free space for the body."""
+    bare = _bare(place)
+    _cells(section, place, free_space(bare, Body(section.footprint_m, section.body_m)), bare)
+
+
+def _bare(place: str) -> World:
+    return load_map(Path(place) if Path(place).suffix else place)
+
+
+def _cells(section: ViewsSection, place: str, space: FreeSpace, bare: World) -> npt.NDArray[np.int64]:
+    """Return (n, 2) row, column indoors where the body can pass. Raises InputError where there is none."""
     cells = np.argwhere(space.passable & indoor_cells(bare))
     if not len(cells):
         raise InputError(f"map {place}: no free space for a body of radius {section.footprint_m} m")
-    return Viewpoints(space, body, blocked_cells(world, body), cells, ScanCaster(world), color_mount(section))
+    return cells
 
 
 def draw_view(section: ViewsSection, split: Split, seed: int, index: int, viewpoints: Viewpoints) -> View:

@@ -11,7 +11,7 @@ from typing import Any
 from torch import nn
 
 from engines.network import PolicyNetwork, Variant, Widths
-from engines.torch_file import read_torch, write_torch
+from engines.torch_file import read_torch, require_finite, write_torch
 from onboard.errors import InputError
 
 TRAINING, POLICY = "onboard-training", "onboard-policy"
@@ -77,13 +77,30 @@ def save_policy(file: Path, network: PolicyNetwork, meta: Mapping[str, Any]) -> 
 
 
 def load_policy(file: Path) -> tuple[PolicyNetwork, dict[str, Any]]:
-    """Return the network that `save_policy` wrote, in evaluation mode, and its meta. Raises InputError."""
+    """Return the network that `save_policy` wrote, in evaluation mode, and its meta.
+
+    Raises InputError for any other file, and for weights that are not finite.
+    """
     content = load(file, POLICY)
     try:
         sizes = dict(content["widths"])
         widths = Widths(**{**sizes, "scan_channels": tuple(sizes["scan_channels"])})
         network = PolicyNetwork(widths, Variant(**content["variant"]))
         network.load_state_dict(content["state"])
-    except (KeyError, TypeError, RuntimeError) as error:
+    except (KeyError, TypeError, RuntimeError, ValueError) as error:
         raise InputError(f"{file}: not the weights that it says: {str(error).strip().splitlines()[0]}") from error
-    return network.eval(), dict(content["meta"])
+    require_finite(file, network.state_dict())
+    return network.eval(), _meta(file, content)
+
+
+def policy_meta(file: Path) -> dict[str, Any]:
+    """Return the meta that `save_policy` wrote, without the network. Raises InputError for any other file."""
+    return _meta(file, load(file, POLICY))
+
+
+def _meta(file: Path, content: Mapping[str, Any]) -> dict[str, Any]:
+    meta = content.get("meta")
+    if not isinstance(meta, dict):
+        found = "none" if meta is None else type(meta).__name__
+        raise InputError(f"{file}: meta: expected a table of how it was trained, found {found}")
+    return dict(meta)

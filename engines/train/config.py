@@ -19,7 +19,7 @@ from engines.train.collector import DrivingSection, Rules
 from engines.train.domain import DomainSection
 from engines.train.places import PlacesSection
 from engines.train.precision import Precision
-from engines.train.reinforce_config import ReinforceSection
+from engines.train.reinforce_config import MOST_COLLECTORS, ReinforceSection
 from hil.evaluate.episode_driver import robot_files
 from hil.maps import world_of_walls
 from hil.setting import Setting
@@ -30,6 +30,8 @@ from onboard.geometry import IDENTITY
 from onboard.toml_file import Fraction, Positive, Section, read_toml, validation_line
 
 DEFAULT = Path(__file__).parent / "default.toml"
+MOST_SEED = 2**63 - 1
+"""What PyTorch takes."""
 SIZES: dict[str, Widths] = {"paper": PAPER, "small": replace(PAPER, memory_layers=1, memory=512), "tiny": TINY}
 
 
@@ -88,7 +90,7 @@ class ImitationSection(Section):
     auxiliary: float = Field(0.5, ge=0.0)
     colour: Fraction = 0.1
     coloured: Fraction = 0.3
-    collectors: int = Field(1, ge=0)
+    collectors: int = Field(1, ge=0, le=MOST_COLLECTORS)
     validate_drives: int = Field(48, ge=0)
 
 
@@ -96,7 +98,7 @@ class TrainConfig(Section):
     """One training."""
 
     name: str = Field("onboard", min_length=1)
-    seed: int = Field(0, ge=0)
+    seed: int = Field(0, ge=0, le=MOST_SEED)
     robot: RobotFilesSection = RobotFilesSection()
     network: NetworkSection = NetworkSection()
     places: PlacesSection = PlacesSection()

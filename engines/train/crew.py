@@ -10,6 +10,7 @@ import multiprocessing
 import os
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from typing import Any, Generic, Protocol, TypeVar
 
 import torch
@@ -24,7 +25,7 @@ from onboard.errors import OnboardError
 
 CLOSE_S = 10.0
 LOWER = "out of memory: lower driving.lanes or imitation.collectors, reinforce.collectors"
-ENDED = "a collector's process ended: most likely the machine ran out of memory"
+ENDED = "a collector's process ended without a word: most likely the machine ran out of memory"
 Brought = TypeVar("Brought")
 Brings = TypeVar("Brings", covariant=True)
 
@@ -93,7 +94,7 @@ class ProcessCrew(Generic[Brought]):
         context = multiprocessing.get_context("spawn")
         frozen = {name: value.cpu().numpy() for name, value in network.state_dict().items() if not is_learned(name)}
         self._ends: list[Connection] = []
-        self._processes = []
+        self._processes: list[BaseProcess] = []
         for number in range(collectors):
             here, there = context.Pipe()
             given = (there, os.getpid(), make, rules, network.widths, network.variant, frozen, number)
@@ -133,22 +134,32 @@ class ProcessCrew(Generic[Brought]):
     def _answers(self) -> list[Any]:
         """Return one answer of each. A text is what went wrong."""
         answers = []
-        for end in self._ends:
+        for end, process in zip(self._ends, self._processes, strict=True):
             try:
                 answer = end.recv()
             except (EOFError, ConnectionError) as error:
-                raise OnboardError(ENDED) from error
+                raise OnboardError(_end_of(process)) from error
             if isinstance(answer, str):
                 raise OnboardError(f"a collector failed: {answer}")
             answers.append(answer)
         return answers
 
     def _send(self, order: tuple[str, object]) -> None:
-        for end in self._ends:
+        for end, process in zip(self._ends, self._processes, strict=True):
             try:
                 end.send(order)
             except OSError as error:
-                raise OnboardError(ENDED) from error
+                raise OnboardError(_end_of(process)) from error
+
+
+def _end_of(process: BaseProcess) -> str:
+    """Return how a process ended that sent nothing. One that gives an exit code itself has told why where it is shown.
+
+    Whoever is killed gives none: that is what a machine without memory does.
+    """
+    process.join(CLOSE_S)
+    code = process.exitcode
+    return ENDED if code is None or code < 0 else f"a collector's process ended with exit code {code}, told above"
 
 
 def crew_of(
@@ -185,30 +196,37 @@ def _work(
 ) -> None:
     """Take orders until the other end is closed or the parent ends, and answer each, an opening by None.
 
-    An error that the user can mend goes back as its line, to a trainer who waits for it instead of sending weights.
+    An error that the user can mend goes back as its line, to a trainer who waits for it instead of sending weights. One
+    that nobody thought of ends the process with its traceback, and the trainer tells its exit code.
     """
     die_with_parent(parent)
     torch.set_num_threads(1)
+
+    def opened(seed: Sequence[int]) -> Drives[Brought]:
+        return make(rules, _network(widths, variant, frozen), seed, number, torch.device("cpu"))
+
+    try:
+        _serve(end, opened)
+    except ConnectionError:
+        return  # the trainer is gone
+    except OnboardError as error:
+        end.send(str(error))
+    except (MemoryError, RuntimeError) as error:
+        if not is_for_want_of_memory(error):
+            raise
+        end.send(LOWER)
+
+
+def _serve(end: Connection, opened: Callable[[Sequence[int]], Drives[Brought]]) -> None:
+    """Take orders until the other end is closed. Raises whatever goes wrong."""
     collector: Drives[Brought] | None = None
     while True:
         try:
             order, what = end.recv()
         except EOFError:
             return
-        try:
-            if order == "open":
-                network = _network(widths, variant, frozen)
-                collector = make(rules, network, what, number, torch.device("cpu"))
-                end.send(None)
-            elif collector is not None:
-                end.send(collector.collect(what))
-        except OnboardError as error:
-            end.send(str(error))
-            return
-        except BrokenPipeError:
-            return
-        except (MemoryError, RuntimeError) as error:
-            if not is_for_want_of_memory(error):
-                raise
-            end.send(LOWER)
-            return
+        if order == "open":
+            collector = opened(what)
+            end.send(None)
+        elif collector is not None:
+            end.send(collector.collect(what))

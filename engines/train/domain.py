@@ -24,9 +24,10 @@ from hil.walkers import Crowd
 from onboard.config import RatesSection
 from onboard.errors import ConfigError, InputError
 from onboard.motion import Axis, Plant
-from onboard.toml_file import Fraction, NonNegative, Section
+from onboard.toml_file import Fraction, Section
 
-Range = tuple[float, float]
+MOST_DRIFT = 100.0
+Drift = Annotated[float, Field(ge=0.0, le=MOST_DRIFT)]
 Spread = Annotated[float, Field(ge=0.0, lt=1.0)]
 MOST_SEED = 2**31
 MOST_PEOPLE = 3
@@ -52,13 +53,13 @@ class DomainSection(Section):
 
     plant_spread: Spread = 0.3
     delay_ticks: tuple[int, int] = (2, 4)
-    drift_scale: Range = (0.0, 3.0)
+    drift_scale: tuple[Drift, Drift] = (0.0, 3.0)
     drift_paper: Fraction = 0.5
     no_localization: Fraction = 0.05
     often_localized: Fraction = 0.15
     late_localization: Fraction = 0.1
     camera_gone: Fraction = 0.15
-    scan_noise: NonNegative = 0.02
+    scan_noise: Fraction = 0.02
     scan_holes: Fraction = 0.02
     pedestrians: Fraction = 0.05
     limits: Fraction = 0.5

@@ -23,6 +23,7 @@ from engines.train.config import ImitationSection, TrainConfig, rules_of
 from engines.train.crew import Crew, crew_of, weights_of
 from engines.train.journal import Journal
 from engines.train.precision import products_in
+from engines.train.resume import take_steps, take_weights, taken_count
 from engines.train.sequences import COMPASS, TARGETS, WEIGHT, Batch, Run, batch_of, learned_weights, trainable, unroll
 from engines.train.validation import validated
 from onboard.errors import OnboardError
@@ -193,14 +194,15 @@ class Imitation:
         checkpoint.save_training(self.checkpoint, STAGE, self._config.digest(STAGE), self._began, content)
 
     def _resume(self) -> int:
-        """Take up the last checkpoint; return the chapter to live next."""
+        """Take up the last checkpoint; return the chapter to live next. Raises InputError for one that is not whole."""
         content = checkpoint.load_training(self.checkpoint, self._config.digest(STAGE), self._began)
         if content is None:
             return 0
-        self._network.load_state_dict(content["network"], strict=False)
-        self._optimizer.load_state_dict(content["optimizer"])
-        self._updates = int(content["updates"])
-        return int(content["chapter"])
+        file = self.checkpoint
+        take_weights(file, self._network, content.get("network"))
+        take_steps(file, "optimizer", self._optimizer, content.get("optimizer"))
+        self._updates = taken_count(file, "updates", content.get("updates"))
+        return taken_count(file, "chapter", content.get("chapter"))
 
 
 _STREAM, _DRAWS = 1, 7

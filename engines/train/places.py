@@ -10,13 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import Field, model_validator
 
 from hil.course import Course, make_course
+from hil.evaluate.sets import DENSEST
 from hil.furniture import furnish
 from hil.maps import World, load_map
 from hil.routes import Episode, FreeSpace, distance_field, free_space, is_indoors
@@ -28,6 +29,7 @@ from onboard.geometry import compose, wrap
 from onboard.messages import Pose
 from onboard.toml_file import Fraction, Positive, Section
 
+LONGEST_M, MOST_SHARING = 10_000.0, 10_000
 DETOUR = 1.15
 """A way longer than the straight line by this factor leads around something."""
 GOALS = 40
@@ -48,10 +50,10 @@ class PlacesSection(Section):
 
     maps: tuple[str, ...] = Field(("gdc1", "gdc3", "ghc7", "ase4", "depot"), min_length=1)
     least_m: Positive = 1.0
-    most_m: Positive = 15.0
+    most_m: Annotated[float, Field(gt=0.0, le=LONGEST_M)] = 15.0
     detours: Fraction = 0.5
-    sharing: int = Field(6, ge=1)
-    furniture: float = Field(1.0, ge=0.0)
+    sharing: int = Field(6, ge=1, le=MOST_SHARING)
+    furniture: float = Field(1.0, ge=0.0, le=DENSEST)
 
     @model_validator(mode="after")
     def _has_lengths(self) -> PlacesSection:

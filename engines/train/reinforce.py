@@ -21,9 +21,11 @@ from engines.train.config import TrainConfig, rules_of
 from engines.train.crew import Crew, crew_of, weights_of
 from engines.train.journal import Journal
 from engines.train.reinforce_learner import Learner
+from engines.train.resume import MEND, take_weights, taken_count
 from engines.train.rollouts import Rollout, RolloutCollector
 from engines.train.sequences import learned_weights
 from engines.train.validation import validated
+from onboard.errors import InputError
 
 STAGE = "reinforce"
 BEFORE, AFTER = "before", "after"
@@ -139,15 +141,21 @@ class Reinforce:
         checkpoint.save_training(self.checkpoint, STAGE, self._config.digest(STAGE), self._identity, content)
 
     def _resume(self) -> int:
-        """Take up the last checkpoint; return the chapter to live next. Raises InputError for that of other weights."""
+        """Take up the last checkpoint; return the chapter to live next.
+
+        Raises InputError for that of other weights, and for one that is not whole.
+        """
         content = checkpoint.load_training(self.checkpoint, self._config.digest(STAGE), self._identity)
         if content is None:
             return 0
-        self.kept = str(content["kept"])
-        self._learner.resume(content["learner"])
-        if self.kept != BEFORE:
-            self._network.load_state_dict(content["network"], strict=False)
-        return int(content["chapter"])
+        file, self.kept = self.checkpoint, str(content.get("kept"))
+        if self.kept not in ("", BEFORE, AFTER):
+            raise InputError(f"{file}: kept: expected {BEFORE}, {AFTER} or nothing, found {self.kept}; {MEND}")
+        self._learner.resume(content.get("learner"))
+        take_weights(file, self._network, content.get("network"))
+        if self.kept == BEFORE:
+            self._take(self._began)
+        return taken_count(file, "chapter", content.get("chapter"))
 
 
 _STREAM, _DRAWS = 2, 7

@@ -7,6 +7,9 @@ from pydantic import Field
 from engines.train.precision import Precision
 from onboard.toml_file import Fraction, NonNegative, Positive, Section
 
+MOST_COLLECTORS = 256
+"""Processes beyond any machine that a training has."""
+
 
 class RewardSection(Section):
     """The reward of a decision (paper 1, section 1.9): success - metres lost to the goal - step - contact x contacts.
@@ -71,7 +74,7 @@ class ReinforceSection(Section):
     auxiliary: NonNegative = 0.25
     gradient: Positive = 0.5
     colour: Fraction = 0.1
-    collectors: int = Field(1, ge=0)
+    collectors: int = Field(1, ge=0, le=MOST_COLLECTORS)
     validate_drives: int = Field(48, ge=0)
     choose_drives: int = Field(240, ge=0)
     reward: RewardSection = RewardSection()

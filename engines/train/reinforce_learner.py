@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ from engines.train.imitation import compass_error
 from engines.train.precision import products_in
 from engines.train.reinforce_config import ReinforceSection
 from engines.train.reinforce_loss import leaned, policy_terms, value_loss
+from engines.train.resume import table_in, take_steps, taken_count
 from engines.train.rollouts import ADVANTAGE, RETURN, Rollout
 from engines.train.sequences import COMPASS, Batch, Run, batch_of, decisions_in, trainable, unroll
 from onboard.errors import OnboardError
@@ -60,10 +61,11 @@ class Learner:
         """Return what a checkpoint keeps beside the network."""
         return {"updates": self._updates, "optimizer": self._optimizer.state_dict()}
 
-    def resume(self, state: Mapping[str, Any]) -> None:
-        """Go on from what `state` returned."""
-        self._updates = int(state["updates"])
-        self._optimizer.load_state_dict(state["optimizer"])
+    def resume(self, found: object) -> None:
+        """Go on from what `state` returned. Raises InputError for anything else."""
+        file, state = self._checkpoint, table_in(self._checkpoint, "learner", found)
+        self._updates = taken_count(file, "learner.updates", state.get("updates"))
+        take_steps(file, "learner.optimizer", self._optimizer, state.get("optimizer"))
 
     def learn(self, rollouts: Sequence[Rollout], rng: np.random.Generator, step: int) -> dict[str, float]:
         """Make the updates of a round, the `step`th of the whole stage; return numbers for the journal.

@@ -88,14 +88,17 @@ def _learn(config: TrainConfig, network: PolicyNetwork, folder: Path, device: to
 
 
 def _check_until(until: str, file: Path, begins: bool) -> None:
-    """Raise InputError for a last stage that there is not, or that the policy in the folder is beyond."""
+    """Raise InputError for a last stage that there is not, or that the policy in the folder is beyond.
+
+    Also where the file in its place is no policy.
+    """
     if until not in STAGES:
         raise InputError(f"--until {until}: must be one of {', '.join(STAGES)}")
     if until == "encoder" and not begins:
         raise InputError("--until encoder: this training has none: no drive renders colour, or it is given already")
     if until == imitation.STAGE and file.exists():
-        stages = checkpoint.load(file, checkpoint.POLICY)["meta"].get("stages", [])
-        if reinforce.STAGE in stages:
+        stages = checkpoint.policy_meta(file).get("stages", [])
+        if isinstance(stages, list) and reinforce.STAGE in stages:
             raise InputError(f"--until {until}: {file} holds the policy after {reinforce.STAGE}; give another --out")
 
 

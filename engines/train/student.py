@@ -11,6 +11,7 @@ import torch
 from engines.encoder.features import encode_images
 from engines.network import RGB_FEATURES, PolicyNetwork
 from engines.train.lanes import Glimpse, Tensors
+from onboard.errors import OnboardError
 
 Floats32 = npt.NDArray[np.float32]
 
@@ -42,15 +43,21 @@ class Student:
         return np.asarray(self._memory[:, lane].cpu().numpy())
 
     def decide(self, rows: Sequence[Tensors]) -> tuple[Floats32, Floats32]:
-        """Return (lanes, 28) logits and (lanes,) values, and remember."""
+        """Return (lanes, 28) logits and (lanes,) values, and remember. Raises OnboardError for logits not finite."""
         given = {
             name: torch.from_numpy(np.concatenate([row[name] for row in rows])).to(self._device) for name in rows[0]
         }
         given = {name: values.float() if values.dtype == torch.float16 else values for name, values in given.items()}
         with torch.no_grad():
             step = self._network.step({**given, "memory_in": self._memory})
-        self._memory = step.memory
-        return step.logits.cpu().numpy(), step.value[:, 0].cpu().numpy()
+        self._memory, logits = step.memory, step.logits.cpu().numpy()
+        lost = int((~np.isfinite(logits).all(axis=1)).sum())
+        if lost:
+            raise OnboardError(
+                f"the policy that drives gives logits that are not finite in {lost} of {len(logits)} lanes: its "
+                "weights are too large or damaged; begin with others (--init, --encoder), or with a lower learning rate"
+            )
+        return logits, step.value[:, 0].cpu().numpy()
 
     def _features(self, glimpses: Sequence[Glimpse]) -> list[Floats32]:
         """Return what the colour encoder makes of each image; zeros of none, as in the network."""

@@ -1,0 +1,99 @@
+"""What a stage takes up of its checkpoint: all that must be there, of the right sizes and finite, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from engines.torch_file import require_finite
+from engines.train.sequences import learned_weights
+from onboard.errors import InputError
+
+MEND = "give another --out, or remove it"
+NUMBERS = ("lr", "betas", "eps", "weight_decay")
+"""What every group of AdamW's state has, beside its parameters."""
+STEP, MOMENTS = "step", ("exp_avg", "exp_avg_sq")
+"""What AdamW keeps of a parameter that has been changed."""
+
+
+def take_weights(file: Path, network: nn.Module, found: object) -> None:
+    """Put the learned weights of a checkpoint into a network, in place.
+
+    Raises InputError in one line, and nothing is changed, unless exactly these are there, as large, and finite.
+    """
+    wanted = learned_weights(network)
+    table = table_in(file, "network", found)
+    for name in {**wanted, **table}:
+        if name not in table or name not in wanted:
+            raise InputError(f"{file}: network.{name}: {'is missing' if name in wanted else 'unknown'}; {MEND}")
+        _require_size(file, f"network.{name}", table[name], wanted[name])
+    require_finite(f"{file}: network", table, MEND)
+    network.load_state_dict(table, strict=False)
+
+
+def take_steps(file: Path, name: str, optimizer: torch.optim.Optimizer, found: object) -> None:
+    """Let an AdamW go on from what its `state_dict` was. name: that of the entry in the checkpoint.
+
+    A parameter that has not been changed yet has no state. Raises InputError in one line, and nothing is changed, for
+    the state of another optimizer, and for one that is not finite.
+    """
+    table = table_in(file, name, found)
+    _check_groups(file, name, optimizer, table.get("param_groups"))
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    for index, state in table_in(file, f"{name}.state", table.get("state")).items():
+        where = f"{name}.state.{index}"
+        if index not in range(len(parameters)):
+            raise InputError(f"{file}: {where}: expected 0 to {len(parameters) - 1}; {MEND}")
+        kept = table_in(file, where, state)
+        _require_size(file, f"{where}.{STEP}", kept.get(STEP), torch.zeros(()))
+        for moment in MOMENTS:
+            _require_size(file, f"{where}.{moment}", kept.get(moment), parameters[index])
+        require_finite(f"{file}: {where}", kept, MEND)
+    optimizer.load_state_dict(table)
+
+
+def taken_count(file: Path, name: str, found: object) -> int:
+    """Return a number of chapters or updates. Raises InputError for what is none."""
+    if type(found) is not int or found < 0:
+        raise InputError(f"{file}: {name}: expected a whole number, 0 or more, found {_told(found)}; {MEND}")
+    return found
+
+
+def _check_groups(file: Path, name: str, optimizer: torch.optim.Optimizer, found: object) -> None:
+    """Raise InputError unless these are groups of as many parameters as the optimizer's."""
+    groups = found if isinstance(found, list) else []
+    sizes = [_size(group) for group in groups]
+    wanted = [len(group["params"]) for group in optimizer.param_groups]
+    if sizes != wanted:
+        raise InputError(f"{file}: {name}.param_groups: expected groups of {wanted} parameters, found {sizes}; {MEND}")
+
+
+def _size(group: object) -> int | None:
+    """Return how many parameters a group has, None for what is none."""
+    if not isinstance(group, dict) or not isinstance(group.get("params"), list) or not {*NUMBERS} <= {*group}:
+        return None
+    return len(group["params"])
+
+
+def table_in(file: Path, name: str, found: object) -> dict[Any, Any]:
+    """Return an entry of a checkpoint that must be a table. Raises InputError for what is none."""
+    if not isinstance(found, Mapping):
+        raise InputError(f"{file}: {name}: expected a table, found {_told(found)}; {MEND}")
+    return dict(found)
+
+
+def _require_size(file: Path, name: str, found: object, wanted: Tensor) -> None:
+    if not isinstance(found, Tensor) or found.shape != wanted.shape:
+        size = f"shape {tuple(found.shape)}" if isinstance(found, Tensor) else _told(found)
+        raise InputError(f"{file}: {name}: expected numbers of shape {tuple(wanted.shape)}, found {size}; {MEND}")
+
+
+def _told(found: object) -> str:
+    """Return a value in one line, or what it is where it is long."""
+    if found is None:
+        return "none"
+    return repr(found) if isinstance(found, (bool, int, float)) else type(found).__name__
