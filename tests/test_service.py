@@ -29,21 +29,30 @@ SILENT = CameraHealth("rear", False, "nothing heard", 0, 0)
 
 
 class Manager:
-    """A service manager's end of the socket."""
+    """A service manager's end of the socket, which reads after every tick of a runtime that it listens to.
+
+    A system may hold no more than ten unread words (net.unix.max_dgram_qlen).
+    """
 
     def __init__(self, address: str) -> None:
+        self._words: list[list[str]] = []
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.bind(f"\0{address[1:]}" if address.startswith("@") else address)
         self._socket.setblocking(False)
         self.notifier = Notifier({NOTIFY_SOCKET: address})
 
-    def told(self) -> list[list[str]]:
-        words = []
+    def tick(self, record: object, counters: object) -> None:
         while True:
             try:
-                words.append(self._socket.recv(65536).decode().split("\n"))
+                self._words.append(self._socket.recv(65536).decode().split("\n"))
             except BlockingIOError:
-                return words
+                return
+
+    def told(self) -> list[list[str]]:
+        """Return the words since the last call."""
+        self.tick(None, None)
+        words, self._words = self._words, []
+        return words
 
     def close(self) -> None:
         self._socket.close()
@@ -62,9 +71,9 @@ def blind(inputs: Inputs) -> Inputs:
 
 
 def served(manager: Manager, cameras: list[CameraHealth]) -> tuple[Bench, Service]:
-    """Return a runtime whose last listener is the service, and that."""
+    """Return a runtime to which the service listens and then its manager, and that service."""
     service = Service(manager.notifier, lambda: cameras)
-    return Bench(Puppet(FORWARD), listeners=[service]), service
+    return Bench(Puppet(FORWARD), listeners=[service, manager]), service
 
 
 def test_every_tick_feeds_the_watchdog_once_and_at_its_end(manager: Manager) -> None:
