@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -23,6 +24,9 @@ from onboard.repair import repair as repair_file
 
 EXIT_BAD_INPUT = 2
 STANDARD_OUTPUT = "-"
+
+_NUMBERS = re.compile(r"\[\n[-+.\deE,\s]*\]")
+"""An array of numbers over several lines; no text in JSON holds the end of a line."""
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 
@@ -59,8 +63,11 @@ def run_app(commands: typer.Typer) -> None:
 
 
 def write_json(target: str, value: Any) -> None:
-    """Write a result as JSON to a file, or to standard output for "-". Raises OnboardError naming the file."""
-    text = json.dumps(value, indent=2, allow_nan=False) + "\n"
+    """Write a result as JSON to a file, or to standard output for "-", an array of numbers in one line.
+
+    Raises OnboardError naming the file.
+    """
+    text = _NUMBERS.sub(_in_one_line, json.dumps(value, indent=2, allow_nan=False)) + "\n"
     if target == STANDARD_OUTPUT:
         sys.stdout.write(text)
         return
@@ -68,6 +75,10 @@ def write_json(target: str, value: Any) -> None:
         Path(target).write_text(text)
     except OSError as error:
         raise OnboardError(f"{target}: cannot be written: {error.strerror}") from error
+
+
+def _in_one_line(array: re.Match[str]) -> str:
+    return "[" + ", ".join(array[0][1:-1].replace(",", " ").split()) + "]"
 
 
 def check_json_target(target: str | None) -> None:
