@@ -25,7 +25,8 @@ MANIFEST_FIELDS = (DELAY_TICKS, CONTROL_HZ, DECISION_HZ, MEMORY_RESET_S)
 
 @dataclass(frozen=True, slots=True)
 class PolicyFile:
-    """A network in evaluation mode, where its weights come from, and how they were trained, in plain values."""
+    """A network in evaluation mode, where its weights come from, and how they were trained (`described`), in plain
+    values; nothing of a plain state dict."""
 
     network: PolicyNetwork
     origin: str

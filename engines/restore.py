@@ -26,12 +26,14 @@ from engines.torch_file import require_finite
 from onboard.drivers.onnx_engine import OnnxEngine
 from onboard.drivers.onnx_weights import widen
 from onboard.errors import InputError
-from onboard.manifest import Manifest, check_engine, load_manifest
+from onboard.manifest import Manifest, check_engine, load_manifest, manifest_path
 from onboard.parity import compare
 from onboard.pretrained import MODEL_SUFFIX, model_path
 
 PREFIX = "network."
 MADE_ANEW = ("rgb.0.", "gru.", "auxiliary.")
+WEIGHTS = "weights"
+"""How an exported policy's weights are stored, beside what is said of its training."""
 AUXILIARY_SEED = 0
 """Initial weights of the auxiliary head, which no model holds."""
 COMPARED_STEPS = 5
@@ -48,7 +50,11 @@ def initial_weights(name: str) -> PolicyFile:
     if path.suffix != MODEL_SUFFIX:
         return load_policy_file(path)
     manifest = load_manifest(path)
-    return PolicyFile(restored(path, manifest), f"{manifest.policy}, sha256 {manifest.sha256}", manifest.extra)
+    training = manifest.extra.get("training", {})
+    if not isinstance(training, Mapping):
+        raise InputError(f"{manifest_path(path)}: extra.training: expected a table, found {training!r}")
+    told = {**training, WEIGHTS: manifest.weights} if training else {}
+    return PolicyFile(restored(path, manifest), f"{manifest.policy}, sha256 {manifest.sha256}", told)
 
 
 def restored(model: Path, manifest: Manifest) -> PolicyNetwork:

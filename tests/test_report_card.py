@@ -75,6 +75,9 @@ RENAMED = {**SHIPPED, "init": "/home/me/copy.onnx"}
 REPLACED = {**SHIPPED, "init_sha256": "0" * 64}
 OLDER = {name: value for name, value in SHIPPED.items() if name != "init_sha256"}
 UNKNOWN = {**OLDER, "init": "/home/me/first.onnx"}
+TOLD = {**UNKNOWN, "began": {**SEEN_FIRST, "weights": "float16", "seed": 4, "stages": ["imitation"]}}
+TOLD_TWICE = {**SEEN, "init": "fine/policy.pt", "seed": 9, "stages": ["reinforce"], "began": TOLD}
+SHIPPED_TOLD = {**SHIPPED, "began": SEEN_FIRST}
 FOREIGN = {**SEEN, "encoder_sha256": "ab" * 32}
 NOT_ALL = "it was trained in none of them as far as that is known, which is not all."
 
@@ -93,6 +96,11 @@ ORIGINS = [
     (REPLACED, "weights of `first`, of which it is not known where they were trained.", NOT_ALL),
     (OLDER, "weights of `first`, of which it is not known where they were trained.", NOT_ALL),
     (UNKNOWN, "weights of `first.onnx`, of which it is not known where they were trained.", NOT_ALL),
+    (TOLD, "Its training began with the weights of `first.onnx`, trained in UT Austin, Gates Dell Complex.",
+     "in none of them."),
+    (TOLD_TWICE, "weights of `policy.pt`, trained in UT Austin, Gates Dell Complex; office (not shipped).",
+     "in none of them."),
+    (SHIPPED_TOLD, "weights of `first`, trained in UT Austin, Gates Dell Complex.", "in none of them."),
     (FOREIGN, "encoder came from another training, of which it is not known where it was.", NOT_ALL),
     ({"config": SEEN["config"]}, "| began with | not stated |", NOT_ALL),
 ]  # fmt: skip
@@ -117,6 +125,23 @@ def test_the_command_of_a_training_says_what_it_began_with(folder, tmp_path, ini
     card = card_of(folder, tmp_path, {**SEEN, "init": init})
     assert f"onboard-engines train --config RECIPE --init {named} --out training\n" in card
     assert f"| began with | {named} |" in card
+
+
+def test_the_commands_make_all_that_does_not_ship(folder, tmp_path):
+    card = card_of(folder, tmp_path, TOLD_TWICE)
+    commands = card[card.index("```\n") :].splitlines()[1:6]
+    train, export_ = "onboard-engines train --config RECIPE", "onboard-engines export --checkpoint"
+    assert commands[:4] == [
+        f"{train} --out before-1",
+        f"{export_} before-1/policy.pt --out before-1/first.onnx --weights fp16",
+        f"{train} --init before-1/first.onnx --out before-2",
+        f"{train} --init before-2/policy.pt --out training",
+    ]
+    assert commands[4].startswith(f"{export_} training/policy.pt --out ")
+    assert "| table | key | of `first.onnx` | of `policy.pt` | of this |\n|---|---|---|---|---|\n" in card
+    assert "| places | maps | gdc1 | office.yaml | gdc1, gdc3 |\n" in card
+    assert "which made `first.onnx`, by seed 4: imitation." in card
+    assert "train --config RECIPE --init first --out training\n" in card_of(folder, tmp_path, SHIPPED_TOLD)
 
 
 #    weights    what the manifest says of their agreement                   what the card says, and the export's options

@@ -127,7 +127,12 @@ DEFAULT_DIGESTS = {
 """Of trainings of the default recipe, so that they can be gone on with."""
 
 
+ONWARD_DIGEST = "f83c86ecca6047e598eed50b656f0ef1f6060519f0b78270e6f8fb496eace828"
 FINE_DIGEST = "1c68390a52ce2d28ab76a15bcdd8276bd1dbf0092689bf1535eab826455c7f91"
+
+
+def test_the_recipe_of_more_training_is_the_one_that_trainings_were_made_with():
+    assert load_train_config(DEFAULT.with_name("onward.toml")).digest("reinforce") == ONWARD_DIGEST
 
 
 def test_a_recipe_in_single_precision_is_known_as_before_there_was_another():

@@ -17,7 +17,7 @@ from engines.policy_file import load_policy_file
 from engines.train import config as configuration
 from engines.train.checkpoint import save_policy
 from engines.train.config import load_train_config
-from engines.train.init import initial_network
+from engines.train.init import initial_policy
 from onboard.errors import InputError
 from onboard.manifest import manifest_path, sha256_of
 
@@ -29,7 +29,7 @@ VARIANT = Variant(rgb=False, goal_from="pose")
 def test_a_file_of_the_trainer(tmp_path):
     network = untrained(3, TINY, VARIANT)
     save_policy(tmp_path / "a.pt", network, {})
-    found = initial_network(tmp_path / "a.pt", load_train_config(FINE, BLIND))
+    found = initial_policy(tmp_path / "a.pt", load_train_config(FINE, BLIND)).network
     assert (found.widths, found.variant) == (TINY, VARIANT)
     assert all(torch.equal(found.state_dict()[name], value) for name, value in network.state_dict().items())
 
@@ -38,9 +38,20 @@ def test_an_exported_model_whose_auxiliary_head_is_learned_or_not(tmp_path):
     network = untrained(3, TINY, VARIANT)
     export(tmp_path / "a.onnx", network, "a", {}, steps=2)
     for auxiliary in (True, False):
-        found = initial_network(tmp_path / "a.onnx", load_train_config(FINE, {**BLIND, "network.auxiliary": auxiliary}))
+        config = load_train_config(FINE, {**BLIND, "network.auxiliary": auxiliary})
+        found = initial_policy(tmp_path / "a.onnx", config).network
         assert found.variant.auxiliary is auxiliary
         assert torch.equal(found.actor.weight, network.actor.weight)
+
+
+def test_what_is_known_of_its_training_comes_with_it(tmp_path):
+    network, config = untrained(3, TINY, VARIANT), load_train_config(FINE, BLIND)
+    save_policy(tmp_path / "a.pt", network, {"seed": 5, "init": None})
+    export(tmp_path / "a.onnx", network, "a", {"training": {"seed": 5, "init": None}}, steps=2, weights="float16")
+    export(tmp_path / "b.onnx", network, "b", {}, steps=2)
+    assert initial_policy(tmp_path / "a.pt", config).meta == {"seed": 5, "init": None}
+    assert initial_policy(tmp_path / "a.onnx", config).meta == {"seed": 5, "init": None, "weights": "float16"}
+    assert initial_policy(tmp_path / "b.onnx", config).meta == {}
 
 
 #    what the recipe has          what is said of it
@@ -56,7 +67,7 @@ OTHERS = [
 def test_another_network_is_refused_in_one_line(tmp_path, changes, said):
     save_policy(tmp_path / "a.pt", untrained(3, TINY, VARIANT), {})
     with pytest.raises(InputError) as refused:
-        initial_network(str(tmp_path / "a.pt"), load_train_config(FINE, {**BLIND, **changes}))
+        initial_policy(str(tmp_path / "a.pt"), load_train_config(FINE, {**BLIND, **changes}))
     assert str(refused.value) == f"--init {tmp_path / 'a.pt'}: {said}"
 
 
@@ -72,7 +83,7 @@ def test_weights_that_are_not_finite_are_no_beginning(tmp_path):
         with pytest.raises(
             InputError, match=rf"{name}: critic\.bias: 1 of 1 numbers are not finite; give another file$"
         ):
-            initial_network(tmp_path / name, load_train_config(FINE, BLIND))
+            initial_policy(tmp_path / name, load_train_config(FINE, BLIND))
     with pytest.raises(InputError, match=r"b\.pt: critic\.bias: 1 of 1 numbers are not finite; give another file$"):
         load_policy_file(tmp_path / "b.pt", TINY, VARIANT)
 
@@ -89,13 +100,13 @@ def onnx_with_nan(model):
 
 def test_names_that_do_not_ship_and_models_without_a_network_are_refused(tmp_path):
     with pytest.raises(InputError, match="no policy of that name ships"):
-        initial_network("onboard-v0", load_train_config(FINE, BLIND))
+        initial_policy("onboard-v0", load_train_config(FINE, BLIND))
     export(tmp_path / "a.onnx", untrained(3, TINY, VARIANT), "a", {}, steps=2)
     manifest = json.loads(manifest_path(tmp_path / "a.onnx").read_text())
     manifest["extra"] = {}
     manifest_path(tmp_path / "a.onnx").write_text(json.dumps(manifest))
     with pytest.raises(InputError, match="does not say what network it is"):
-        initial_network(tmp_path / "a.onnx", load_train_config(FINE, BLIND))
+        initial_policy(tmp_path / "a.onnx", load_train_config(FINE, BLIND))
 
 
 def test_the_fine_recipe_adds_no_furniture_and_fits_the_shipped_recipe():

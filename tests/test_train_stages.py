@@ -11,6 +11,7 @@ from engines.export import export
 from engines.lock import alone_in
 from engines.named_files import encoder_file
 from engines.network import TINY, Variant, untrained
+from engines.policy_file import PolicyFile
 from engines.torch_file import write_torch
 from engines.train import reinforce, stages
 from engines.train.checkpoint import load_policy, save_policy
@@ -97,9 +98,9 @@ def test_a_network_begins_without_weight_on_colour():
 def test_an_initial_network_is_gone_on_with(tmp_path, encoder):
     config = small(**COLOURED, imitation__rate=1e-12)
     first = untrained(5, config.network.widths, config.network.variant)
-    network, meta = load_policy(stages.train(config, tmp_path, CPU, "imitation", lambda wanted: first))
+    network, meta = load_policy(stages.train(config, tmp_path, CPU, "imitation", lambda wanted: PolicyFile(first, "")))
     torch.testing.assert_close(network.actor.weight, untrained(5, config.network.widths).actor.weight)
-    assert (encoder, meta["init"], "init_sha256" in meta) == ([], None, False)
+    assert (encoder, meta["init"], {"init_sha256", "began"} & {*meta}) == ([], None, set())
 
 
 def test_what_a_training_began_with_is_known_by_its_digest_at_that_time(tmp_path, monkeypatch):
@@ -114,9 +115,11 @@ def test_what_a_training_began_with_is_known_by_its_digest_at_that_time(tmp_path
         return learn(*arguments)
 
     monkeypatch.setattr(stages, "_learn", changed_meanwhile)
-    policy = stages.train(config, tmp_path / "t", CPU, "imitation", lambda wanted: first, str(init))
+    policy = stages.train(
+        config, tmp_path / "t", CPU, "imitation", lambda wanted: PolicyFile(first, "", {"seed": 3}), str(init)
+    )
     _, meta = load_policy(policy)
-    assert (meta["init"], meta["init_sha256"]) == (str(init), before)
+    assert (meta["init"], meta["init_sha256"], meta["began"]) == (str(init), before, {"seed": 3})
 
 
 def test_up_to_the_encoder_no_policy_is_written(tmp_path, encoder):

@@ -10,9 +10,9 @@ import torch
 
 from engines.ablations.position_drive import COUNT
 from engines.ablations.position_lane import PositionLane
+from engines.lineage import POLICY
 from engines.lock import alone_in
 from engines.network import untrained
-from engines.train import stages
 from engines.train.checkpoint import save_policy
 from engines.train.collector import Collector, Round
 from engines.train.config import TrainConfig, described, rules_of
@@ -48,6 +48,6 @@ def train_position(config: TrainConfig, folder: Path, device: torch.device) -> P
     network = untrained(config.seed, config.network.widths, config.network.variant)
     with alone_in(folder):
         PositionImitation(config, network, folder, device).run()
-        file = folder / stages.POLICY_FILE
+        file = folder / POLICY
         save_policy(file, network, described(config))
     return file

@@ -18,8 +18,8 @@ from engines.ablations.position_training import train_position
 from engines.ablations.results import is_current, is_of, read_result, write_whole
 from engines.export import export, told_by
 from engines.given_encoder import put_encoder
-from engines.network import PolicyNetwork, untrained
-from engines.policy_file import DELAY_TICKS, load_policy_file
+from engines.network import untrained
+from engines.policy_file import DELAY_TICKS, PolicyFile, load_policy_file
 from engines.train import stages
 from engines.train.config import TrainConfig
 from engines.train.imitation import STAGE
@@ -137,9 +137,9 @@ def _train(agent: Agent, folder: Path, encoder: Path | None) -> Path:
     if encoder is None:
         raise InputError(f"agent {agent.name} sees colour: give --encoder FILE, the weights of a trained encoder")
 
-    def initial(config: TrainConfig) -> PolicyNetwork:
+    def initial(config: TrainConfig) -> PolicyFile:
         network = untrained(config.seed, config.network.widths, config.network.variant)
         put_encoder(network.get_submodule("rgb"), encoder)
-        return network
+        return PolicyFile(network, "")
 
     return stages.train(agent.config, folder, DEVICE, STAGE, initial)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import jinja2
 
+from engines.lineage import steps_to_make
 from engines.report.commands import RECIPE, RESULTS, commands
 from engines.report.gathered import Gathered
 from engines.report.parts import Part
@@ -41,13 +43,15 @@ def _rendered(found: Gathered, parts: Sequence[Part], model: Path, manifest: Man
         autoescape=False,  # Markdown
     )
     training = manifest.extra.get("training", {})
+    steps = steps_to_make(training)
     return environment.get_template(TEMPLATE).render(
         model=model,
         megabytes=model.stat().st_size / MEGA,
         manifest=manifest,
         agreement=_agreement(manifest),
         training=training,
-        recipe=_recipe(training.get("config", {})),
+        recipe=_recipe([step.training for step in steps]),
+        before=[(then.init, step.training) for step, then in itertools.pairwise(steps)],
         parts={part.name: part for part in parts},
         hardware=found.hardware,
         codes=sorted({str(one.configuration["code"]) for one in found.evaluations}),
@@ -68,9 +72,13 @@ def _agreement(manifest: Manifest) -> str:
     return f"{same} of {decisions} ({same / decisions:.2%}), on {f'{drives} drives' if drives else 'random sequences'}"
 
 
-def _recipe(config: dict[str, Any]) -> list[tuple[str, str, str]]:
-    """Return table, key and value of what the training's configuration says."""
-    return [(table, key, _told(value)) for table in SHOWN for key, value in _flat(config.get(table) or {})]
+def _recipe(trainings: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, list[str]]]:
+    """Return table, key and the values that the trainings' configurations have there, one of each training."""
+    configs = [training.get("config", {}) for training in trainings]
+    told = [{(table, key): _told(value) for table in SHOWN for key, value in _flat(config.get(table) or {})}
+            for config in configs]  # fmt: skip
+    keys = sorted(dict.fromkeys(key for one in told for key in one), key=lambda key: SHOWN.index(key[0]))
+    return [(*key, [one.get(key, "-") for one in told]) for key in keys]
 
 
 def _flat(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from engines.lineage import POLICY, Step, steps_to_make
 from engines.report.gathered import ABLATIONS, CEILING, ENCODER, EVALUATE, FINE, OTHERS, SEEDS, Evaluated, Gathered
 from onboard.errors import MissingExtraError
 from onboard.manifest import Manifest
 
 RESULTS, RECIPE = "RESULTS", "RECIPE"
 """Placeholders: the folder of the results, and a recipe with the values that the card shows."""
-ENCODER_FOLDER = "encoder"
+ENCODER_FOLDER, TRAINING, BEFORE = "encoder", "training", "before"
 LOOP_OPTIONS: dict[str, list[str]] = {"fast": [], "runtime": ["--runtime"], "rendered": ["--runtime", "--rendered"]}
 STORED = {"float32": "fp32", "float16": "fp16"}
 FURNITURE = 5
@@ -33,7 +35,7 @@ def commands(found: Gathered, manifest: Manifest, model: Path) -> list[str]:
         lines.append(_line("onboard-hil", "ceiling", *_sets(found.ceiling["sets"]), *told,
                            "--json", f"{RESULTS}/{CEILING}"))  # fmt: skip
     if found.encoder is not None:
-        recipe = _recipe(manifest.extra.get("training", {}))
+        recipe = _recipe(steps_to_make(manifest.extra.get("training", {}))[0].training)
         lines.append(f"{_line('onboard-engines', 'encoder', *recipe[:2], '--out', ENCODER_FOLDER)} && "
                      f"cp {ENCODER_FOLDER}/report.json {RESULTS}/{ENCODER}")  # fmt: skip
     if found.ablations is not None:
@@ -45,31 +47,49 @@ def commands(found: Gathered, manifest: Manifest, model: Path) -> list[str]:
 
 
 def _making(manifest: Manifest, model: Path) -> list[str]:
-    """Return how the model was trained and exported; nothing where its manifest does not state a training."""
-    training = manifest.extra.get("training", {})
+    """Return how the model was trained and exported; nothing where its manifest does not state a training.
+
+    Also how what it began with was made, where that does not ship.
+    """
+    training, judged = manifest.extra.get("training", {}), manifest.extra.get("agreement")
     if not training.get("config"):
         return []
-    init, judged = training.get("init"), manifest.extra.get("agreement")
-    begins = ["--init", Path(str(init)).name] if init else []
-    train = ["onboard-engines", "train", *_recipe(training), *begins, "--out", "training"]
-    export = ["onboard-engines", "export", "--checkpoint", "training/policy.pt", "--out", model.name]
-    stored = ["--weights", STORED[manifest.weights], *([f"--drives={judged['drives']}"] if judged else [])]
-    return [_line(*train), _line(*export, *stored)]
+    *before, last = steps_to_make(training)
+    lines, init = list[str](), ""
+    for number, (step, then) in enumerate(itertools.pairwise([*before, last]), start=1):
+        folder = f"{BEFORE}-{number}"
+        lines.append(_train(step, init or step.init, folder))
+        init = f"{folder}/{then.init_file}"
+        if then.init_file != POLICY:
+            lines.append(_export(folder, init, str(step.training.get("weights", "float32"))))
+    drives = [f"--drives={judged['drives']}"] if judged else []
+    return [*lines, _train(last, init or last.init, TRAINING), _export(TRAINING, model.name, manifest.weights, *drives)]
+
+
+def _train(step: Step, init: str, folder: str) -> str:
+    begins = ["--init", init] if init else []
+    return _line("onboard-engines", "train", *_recipe(step.training), *begins, "--out", folder)
+
+
+def _export(folder: str, out: str, stored: str, *more: str) -> str:
+    return _line("onboard-engines", "export", "--checkpoint", f"{folder}/{POLICY}", "--out", out,
+                 "--weights", STORED[stored], *more)  # fmt: skip
 
 
 def _recipe(training: Mapping[str, Any]) -> list[str]:
-    """Return the recipe's options: the one that ships where it has the same values, else a file of one's own."""
+    """Return the recipe's options: one that ships where it has the same values, else a file of one's own."""
     try:
-        from engines.train.command import DEFAULT_CONFIG
+        from engines.train.command import RECIPES
         from engines.train.config import described, load_train_config
     except ModuleNotFoundError as error:
         raise MissingExtraError(str(error.name), "train") from error
     if not {"seed", "stages", "config"} <= training.keys():
         return ["--config", RECIPE]
-    shipped = described(load_train_config(DEFAULT_CONFIG, {"seed": training["seed"]}), training["stages"])
-    if shipped["config"] != training["config"]:
-        return ["--config", RECIPE]
-    return ["--config", f"engines/train/{DEFAULT_CONFIG.name}", "--seed", str(training["seed"])]
+    for recipe in RECIPES:
+        shipped = described(load_train_config(recipe, {"seed": training["seed"]}), training["stages"])
+        if shipped["config"] == training["config"]:
+            return ["--config", f"engines/train/{recipe.name}", "--seed", str(training["seed"])]
+    return ["--config", RECIPE]
 
 
 def _evaluate(folder: str, evaluations: Sequence[Evaluated], policy: str | None) -> str:

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from engines.lineage import lineage
 from engines.report.gathered import Gathered
 from hil.buildings import building_of
-from onboard.manifest import load_manifest
-from onboard.pretrained import model_path, pretrained_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +18,7 @@ class Places:
 
     trained:         of the model's own training, its colour encoder's views included; None where that is not stated
     began_with:      name of the policy that the training began with, "" for none
-    began_trained:   where that one was trained; None where that is not known
+    began_trained:   where that one was trained, and what it began with itself; None where none of it is known
     foreign_encoder: whether the colour encoder came from another training, which may have been anywhere
     driven:          of the evaluations of the model
     shared:          those of `driven` in which it, or what it began with, is known to have been trained
@@ -38,35 +37,22 @@ class Places:
 def places_of(training: Mapping[str, Any], found: Gathered) -> Places:
     """Return where the training that a manifest states was, and where the evaluations were.
 
-    A policy that ships says in its own manifest where it was trained. Raises ConfigError where that one is damaged.
+    Raises ConfigError where the manifest of a policy that ships is damaged.
     """
-    init = training.get("init")
-    before = _training_of(training.get("init_sha256")) if init else {}
-    trained, began_trained = _trained(training), _trained(before)
+    steps = lineage(training)
+    trained, before = _trained(training), [_trained(step.training) for step in steps[:-1]]
+    began_trained = tuple(dict.fromkeys(one for buildings in before for one in buildings or ()))
     driven = _buildings(row[0] for one in found.evaluations for row in one.configuration["sets"])
-    anywhere = {*(trained or ()), *(began_trained or ())}
+    anywhere = {*(trained or ()), *began_trained}
     return Places(
         trained=trained,
-        began_with=Path(str(init)).name if init else "",
-        began_trained=began_trained,
+        began_with=steps[-1].init,
+        began_trained=began_trained or None,
         foreign_encoder=_has_foreign_encoder(training),
         driven=driven,
         shared=tuple(one for one in driven if one in anywhere),
-        complete=_is_complete(training) and (not init or (_is_complete(before) and not before.get("init"))),
+        complete=not steps[0].init and all(_is_complete(step.training) for step in steps),
     )
-
-
-def _training_of(sha256: object) -> Mapping[str, Any]:
-    """Return what the manifest says of the training of that policy of this digest that ships; nothing of any other.
-
-    By a name alone it is not known: another policy of that name may ship by now.
-    """
-    for name in pretrained_names():
-        manifest = load_manifest(model_path(name))
-        if manifest.sha256 == sha256:
-            training: Mapping[str, Any] = manifest.extra.get("training", {})
-            return training
-    return {}
 
 
 def _trained(training: Mapping[str, Any]) -> tuple[str, ...] | None:

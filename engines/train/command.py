@@ -14,6 +14,8 @@ from onboard.errors import InputError, MissingExtraError
 
 DEFAULT_CONFIG = Path(__file__).parent / "default.toml"
 FINE_CONFIG = Path(__file__).parent / "finetune.toml"
+RECIPES = (DEFAULT_CONFIG, Path(__file__).parent / "onward.toml", FINE_CONFIG)
+"""All that ship."""
 
 
 def train(
@@ -77,7 +79,7 @@ def _train(
 
         from engines.train import stages
         from engines.train.config import load_train_config
-        from engines.train.init import initial_network
+        from engines.train.init import initial_policy
     except ModuleNotFoundError as error:
         if error.name not in ("torch", "onnx", "tensorboard"):
             raise
@@ -87,7 +89,7 @@ def _train(
     given = encoder_file(encoder)
     if init is None:
         return stages.train(loaded, out, chosen, until, encoder=given)
-    return stages.train(loaded, out, chosen, until, lambda wanted: initial_network(init, wanted), init, given)
+    return stages.train(loaded, out, chosen, until, lambda wanted: initial_policy(init, wanted), init, given)
 
 
 def _changes(texts: list[str]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -13,6 +13,7 @@ import numpy as np
 from pydantic import Field, PrivateAttr, ValidationError
 
 from engines.encoder.config import EncoderSection, paths_from
+from engines.lineage import BEGAN
 from engines.named_files import file_content, from_folder, map_content, robot_content
 from engines.network import PAPER, TINY, GoalFrom, Variant, Widths
 from engines.train.collector import DrivingSection, Rules
@@ -185,10 +186,16 @@ def rules_of(config: TrainConfig, colour: float = 0.0) -> Rules:
     return Rules(config.places, config.domain, config.driving, colour, setting)
 
 
-def described(config: TrainConfig, stages: Sequence[str] = ("imitation",), init: str | None = None) -> dict[str, Any]:
+def described(
+    config: TrainConfig,
+    stages: Sequence[str] = ("imitation",),
+    init: str | None = None,
+    began: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
     """Return what a manifest and a model card say of a training.
 
-    stages: those whose work is kept, in order; the digest is that of the last; init: the policy that it began with
+    stages: those whose work is kept, in order; the digest is that of the last
+    init:   the policy that it began with; began: the same of that one's training, as far as it is known
     Raises ConfigError for the robot's files.
     """
     rates = rules_of(config).robot.config.rates
@@ -198,6 +205,7 @@ def described(config: TrainConfig, stages: Sequence[str] = ("imitation",), init:
         "onboard": __version__,
         "seed": config.seed,
         "init": init,
+        **({BEGAN: dict(began)} if began else {}),
         "stages": list(stages),
         "digest": config.digest(stages[-1]),
         "training_delay_ticks": _delay_ticks(config.domain, rates),

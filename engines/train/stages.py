@@ -9,8 +9,10 @@ import torch
 
 from engines.encoder.training import train_encoder
 from engines.given_encoder import put_encoder
+from engines.lineage import POLICY
 from engines.lock import alone_in
 from engines.network import PolicyNetwork, untrained
+from engines.policy_file import PolicyFile
 from engines.train import checkpoint, imitation, reinforce
 from engines.train.config import DEPENDS, TrainConfig, described, rules_of
 from engines.train.imitation import Imitation
@@ -23,10 +25,9 @@ from onboard.manifest import sha256_of
 from onboard.pretrained import model_path
 
 STAGES = ("encoder", "imitation", "reinforce")
-POLICY_FILE = "policy.pt"
 ENCODER_FOLDER = "encoder"
 
-Initial = Callable[[TrainConfig], PolicyNetwork]
+Initial = Callable[[TrainConfig], PolicyFile]
 
 
 def train(
@@ -42,12 +43,12 @@ def train(
 
     Up to the encoder it is the file of that one's weights, and no policy is written.
 
-    initial: the network to begin with, in place of an untrained one; init: what it is called
+    initial: the policy to begin with, in place of an untrained one; init: what it is called
     encoder: weights of a colour encoder that is trained already, or a policy that has one, in place of one trained here
     Raises OnboardError, also where another training is writing the folder; whatever was made before stays, and the
     same call goes on there.
     """
-    file, begins = folder / POLICY_FILE, initial is None and sees_colour(config)
+    file, begins = folder / POLICY, initial is None and sees_colour(config)
     _check_until(until, file, begins and encoder is None)
     if encoder is not None and not begins:
         raise InputError(f"--encoder {encoder}: this training has none: no drive renders colour, or --init brings it")
@@ -58,13 +59,14 @@ def train(
         torch.manual_seed(config.seed)
         if until == "encoder":
             return _encoder(config, folder, device)
-        network, made = beginning(config) if initial is None else initial(config), list[str]()
+        began = PolicyFile(beginning(config), "") if initial is None else initial(config)
+        network, made = began.network, list[str]()
         if begins:
             put_encoder(network.get_submodule("rgb"), encoder or _encoder(config, folder, device))
             made += ["encoder"] if encoder is None else []
         given = _digests(init, encoder)
         made += _learn(config, network, folder, device, until)
-        checkpoint.save_policy(file, network, {**described(config, made, init), **given})
+        checkpoint.save_policy(file, network, {**described(config, made, init, began.meta), **given})
     return file
 
 
