@@ -30,7 +30,7 @@ def evaluated(lost: int = 2, **changes: Any) -> dict[str, Any]:
     """Return what `onboard-hil evaluate --json` writes."""
     episodes = rows(lost)
     configuration = {
-        "condition": "paper", "loop": "fast", "color": True, "model": "m", "code": "c",
+        "condition": "paper", "loop": "fast", "color": True, "model": "m", "code": "c", "seed": 1, "robot": "r",
         "sets": SETS, **changes,
     }  # fmt: skip
     return {

@@ -14,9 +14,10 @@ from result_rows import report as run
 from engines.report import pictures
 from engines.report.gathered import TOLD, gather
 from engines.report.markdown import hours, summary_of_json, table
-from engines.report.parts import PARTS, ceilings, detours, failures, headline, robustness, seeds
+from engines.report.parts import LOOPS, PARTS, ceilings, detours, failures, headline, robustness, seeds
 from engines.report.verdict import paired
 from hil.evaluate.metrics import summarise
+from hil.evaluate.result import row_of_json
 from hil.evaluate.sets import Source, load_set
 from onboard.errors import InputError
 
@@ -291,13 +292,47 @@ def test_another_policy_is_compared_on_the_same_episodes(folder):
     assert pair["SR"].mean == pytest.approx((10 - 7) / 12)
     assert pair["SR"].interval[0] <= pair["SR"].mean <= pair["SR"].interval[1]
     assert "On the same 12 episodes this policy less a, in points: SR +25.0 (" in headline(found).markdown
-    put(folder / "others" / "a.json", evaluated(5, sets=SETS[:1]))
-    assert paired(found.headline, gather(folder).others[0]) == {}
+    row = f"| for comparison: a, set unseen, {LOOPS['fast']} | 12 | 58.3 ("
+    assert row in headline(found).markdown
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"sets": SETS[:1]}, {"condition": "robot"}, {"condition_values": {"drift_scale": 2.0}}, {"loop": "runtime"},
+     {"robot": "s"}, {"seed": 2}, {"scan": "lidar"}, {"pedestrians": 3}],
+    ids=lambda one: next(iter(one)),
+)  # fmt: skip
+def test_who_was_driven_otherwise_is_not_compared_by_episodes(folder, other):
+    put(folder / "others" / "a.json", evaluated(5, **other))
+    found = gather(folder)
+    assert paired(found.headline, found.others[0]) == {}
+    assert "episodes this policy less" not in headline(found).markdown
+    assert ("for comparison: a, set unseen, `robot`, " in headline(found).markdown) is ("condition" in other)
 
 
 def test_arrivals_without_contact_are_told_beside_all(folder):
+    table = evaluated(2, condition="no_front")
+    touched = [{**row, "contacts": int(number in (0, 5, 7))} for number, row in enumerate(table["per_episode"])]
+    episodes = [row_of_json(row) for row in touched]
+    one = {**table, **summarise(episodes).as_json(), "per_episode": touched}
+    put(folder / "evaluate" / "all.json", {"conditions": {"no_front": one}})
     part = robustness(gather(folder))
     assert "| arrived without contact % |" in part.markdown
+    (row,) = [line for line in part.markdown.splitlines() if line.startswith("| `no_front`")]
+    assert "| 12 | 83.3 (" in row
+    assert row.split(" | ")[8].startswith("66.7 ("), "ten arrived, two of them touched something; one that did is lost"
+
+
+def test_the_headline_is_of_the_evaluation_that_has_most_episodes(folder):
+    few = evaluated()
+    put(folder / "evaluate" / "a-try.json", {**few, "per_episode": few["per_episode"][:3]})
+    assert len(gather(folder).headline.rows) == 12
+
+
+def test_a_row_on_other_buildings_says_so(folder):
+    put(folder / "evaluate" / "home.json", evaluated(sets=[["home", 12, "", None, ""]]))
+    lines = robustness(gather(folder)).markdown.splitlines()
+    assert sum("episodes of one's own" in line for line in lines) == 1
 
 
 def test_a_folder_that_is_not_there_is_refused(tmp_path):

@@ -17,6 +17,7 @@ from engines.network import TINY, Variant, untrained
 from engines.report.card import make_card
 from engines.report.gathered import gather
 from engines.report.parts import PARTS
+from engines.report.places import places_of
 from hil.evaluate.code import file_digest
 from onboard import pretrained
 from onboard.errors import InputError
@@ -120,6 +121,28 @@ def test_a_building_of_the_first_policys_training_is_not_unseen(folder, tmp_path
     assert "It was trained in UT Austin, Gates Dell Complex: figures from there are not of unseen buildings." in card
 
 
+def test_an_episode_file_of_ones_own_does_not_hide_its_building(tmp_path):
+    tour = evaluated(sets=[["tour", 12, "", None, ""]])
+    rows = [{**row, "map": "tour", "building": "UT Austin, Gates Dell Complex"} for row in tour["per_episode"]]
+    put(tmp_path / "own" / "evaluate" / "tour.json", {**tour, "per_episode": rows})
+    places = places_of(SEEN, gather(tmp_path / "own"))
+    assert places.driven == places.shared == ("UT Austin, Gates Dell Complex",)
+
+
+def test_a_training_that_ended_sooner_says_so(folder, tmp_path):
+    for until, words in (("imitation", " --until imitation"), ("reinforce", "")):
+        card = card_of(folder, tmp_path, {**SEEN, "until": until})
+        assert f"onboard-engines train --config RECIPE{words} --out training\n" in card
+
+
+def test_the_command_of_several_policies_is_that_of_the_baselines(folder, tmp_path):
+    both = {name: evaluated(policy=name, sets=[["depot", 12, "", None, "committed"]]) for name in ("planner", "blind")}
+    put(folder / "others" / "both.json", {"baselines": both})
+    assert "onboard-hil baselines --episodes=12 --maps depot --seed=1 --json RESULTS/others/both.json\n" in card_of(
+        folder, tmp_path, SEEN
+    )
+
+
 @pytest.mark.parametrize(("init", "named"), [("first", "first"), ("/home/me/first.onnx", "first.onnx")])
 def test_the_command_of_a_training_says_what_it_began_with(folder, tmp_path, init, named):
     card = card_of(folder, tmp_path, {**SEEN, "init": init})
@@ -175,11 +198,11 @@ def test_the_views_of_the_encoders_table_are_explained(folder, tmp_path):
 
 def test_the_commands_of_a_card_are_those_that_made_its_files(folder, tmp_path):
     card = card_of(folder, tmp_path, TRAINED)
-    sets = "--set=unseen --episodes=6 --maps ahg2 willow"
+    sets, more = "--set=unseen --episodes=6 --maps ahg2 willow", "--runtime --rendered --seed=1"
     for said in (
         "export --checkpoint training/policy.pt --out m.onnx --weights fp32\n",
-        f"--policy m.onnx {sets} --condition=paper --condition=no_front --json RESULTS/evaluate/all.json\n",
-        f"--policy m.onnx {sets} --condition=paper --runtime --rendered --json RESULTS/evaluate/rendered.json\n",
+        f"--policy m.onnx {sets} --condition=paper --condition=no_front --seed=1 --json RESULTS/evaluate/all.json\n",
+        f"--policy m.onnx {sets} --condition=paper {more} --json RESULTS/evaluate/rendered.json\n",
         "onboard-hil ceiling --set=unseen --episodes=6 --maps willow ahg2 --json RESULTS/ceiling.json\n",
     ):
         assert said in card

@@ -40,6 +40,8 @@ def test_products_are_off_by_no_more_than_their_factors_rounding():
         rough = one @ other
     with products_in("float32"):
         exact = one @ other
+    if torch.equal(rough, exact):
+        pytest.skip("this processor multiplies in single precision all the same: nothing was rounded")
     assert torch.allclose(rough, exact, rtol=2 * BFLOAT16)
 
 

@@ -12,7 +12,7 @@ from hil.outcome import MAX_S
 
 OWN = "own"
 NAMES = {OWN: "its own training domain"}
-HEADINGS = ("agent", "driven in", "delay, ticks", *FIGURES, "paper: SR / SPL / SCT", "decisions learned from", "time")
+HEADINGS = ("agent", "driven in", "delay, ticks", *FIGURES, "paper: SR / SPL / SCT", "decisions to learn from", "time")
 
 
 def ablation_table(board: Mapping[str, Any]) -> str:

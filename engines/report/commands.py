@@ -13,6 +13,7 @@ from engines.report.gathered import ABLATIONS, CEILING, ENCODER, EVALUATE, FINE,
 from onboard.errors import MissingExtraError
 from onboard.manifest import Manifest
 
+LAST_STAGE = "reinforce"
 RESULTS, RECIPE = "RESULTS", "RECIPE"
 """Placeholders: the folder of the results, and a recipe with the values that the card shows."""
 ENCODER_FOLDER, TRAINING, BEFORE = "encoder", "training", "before"
@@ -29,7 +30,7 @@ def commands(found: Gathered, manifest: Manifest, model: Path) -> list[str]:
                                 (OTHERS, found.others)):  # fmt: skip
         files = list(dict.fromkeys(one.file for one in evaluations))
         policy = model.name if folder == EVALUATE else None
-        lines += [_evaluate(folder, [one for one in evaluations if one.file == file], policy) for file in files]
+        lines += [_evaluate([one for one in evaluations if one.file == file], policy) for file in files]
     if found.ceiling is not None and "sets" in found.ceiling:
         told = [f"--{name}={found.ceiling[name]}" for name in ("draws", "seed") if name in found.ceiling]
         lines.append(_line("onboard-hil", "ceiling", *_sets(found.ceiling["sets"]), *told,
@@ -41,7 +42,8 @@ def commands(found: Gathered, manifest: Manifest, model: Path) -> list[str]:
     if found.ablations is not None:
         lines.append(f"onboard-engines ablations --out ablations && cp ablations/{ABLATIONS} {RESULTS}/")
     if found.trajectories is not None:
-        lines.append(_line("onboard-engines", "report", RESULTS, "--drive", model.name, "--map",
+        driver = Path(str(found.trajectories.get("policy", model.name))).name
+        lines.append(_line("onboard-engines", "report", RESULTS, "--drive", driver, "--map",
                            str(found.trajectories.get("map"))))  # fmt: skip
     return [*lines, _line("onboard-engines", "report", RESULTS, "--card", "FILE", "--model", model.name)]
 
@@ -68,7 +70,9 @@ def _making(manifest: Manifest, model: Path) -> list[str]:
 
 def _train(step: Step, init: str, folder: str) -> str:
     begins = ["--init", init] if init else []
-    return _line("onboard-engines", "train", *_recipe(step.training), *begins, "--out", folder)
+    until = str(step.training.get("until", LAST_STAGE))
+    ends = [] if until == LAST_STAGE else ["--until", until]
+    return _line("onboard-engines", "train", *_recipe(step.training), *begins, *ends, "--out", folder)
 
 
 def _export(folder: str, out: str, stored: str, *more: str) -> str:
@@ -92,17 +96,27 @@ def _recipe(training: Mapping[str, Any]) -> list[str]:
     return ["--config", RECIPE]
 
 
-def _evaluate(folder: str, evaluations: Sequence[Evaluated], policy: str | None) -> str:
+def _evaluate(evaluations: Sequence[Evaluated], policy: str | None) -> str:
     """Return the command of one file, which holds one or several evaluations of one run."""
     first = evaluations[0].configuration
+    if len({one.configuration.get("policy") for one in evaluations}) > 1:
+        committed = [word for word in _sets(first["sets"]) if not word.startswith("--set=")]
+        return _line("onboard-hil", "baselines", *committed, *_seed(first), "--json", _target(evaluations[0]))
     driven = policy or Path(str(first.get("policy", "POLICY"))).name
     conditions = [f"--condition={one.condition}" for one in evaluations]
     more = [f"--{name.replace('_', '-')}={value}" for name, value in evaluations[0].unusual.items()]
-    seed = [f"--seed={first['seed']}"] if "seed" in first else []
     blind = [] if evaluations[0].color else ["--no-color"]
-    target = f"{RESULTS}/{folder}/{evaluations[0].file.name}"
+    as_driven = [*LOOP_OPTIONS[evaluations[0].loop], *blind, *more, *_seed(first)]
     return _line("onboard-hil", "evaluate", "--policy", driven, *_sets(first["sets"]), *dict.fromkeys(conditions),
-                 *LOOP_OPTIONS[evaluations[0].loop], *blind, *more, *seed, "--json", target)  # fmt: skip
+                 *as_driven, "--json", _target(evaluations[0]))  # fmt: skip
+
+
+def _seed(configuration: Mapping[str, Any]) -> list[str]:
+    return [f"--seed={configuration['seed']}"] if "seed" in configuration else []
+
+
+def _target(one: Evaluated) -> str:
+    return f"{RESULTS}/{one.file.parent.name}/{one.file.name}"
 
 
 def _sets(sets: Sequence[Sequence[Any]]) -> list[str]:

@@ -80,6 +80,20 @@ class Evaluated:
         return {name: value for name, value in told.items() if value != ORDINARY_RUN[name]}
 
     @property
+    def episodes(self) -> list[list[Any]]:
+        """Return name, count, digest, seed and set of its sets, sorted."""
+        return episodes_of(self.configuration)
+
+    def is_driven_as(self, other: Evaluated) -> bool:
+        """Return whether both drove the same episodes with the same robot, condition, noise and loop."""
+        told = ("condition", "condition_values", "loop", "robot", "seed")
+        return (
+            self.episodes == other.episodes
+            and self.unusual == other.unusual
+            and all(self.configuration.get(name) == other.configuration.get(name) for name in told)
+        )
+
+    @property
     def is_plain(self) -> bool:
         """Return whether it is in the fast loop, with all senses, and with nothing but what its condition says."""
         return self.loop == "fast" and self.color and not self.unusual
@@ -108,8 +122,12 @@ class Gathered:
 
     @property
     def headline(self) -> Evaluated | None:
-        """Return the evaluation whose figures are quoted: of the unseen set, as the paper trains, in the fast loop."""
-        return next((one for one in self.evaluations if one.is_headline), None)
+        """Return the evaluation whose figures are quoted: of the unseen set, as the paper trains, in the fast loop.
+
+        Of several the one of most episodes.
+        """
+        quoted = [one for one in self.evaluations if one.is_headline]
+        return max(quoted, key=lambda one: len(one.rows), default=None)
 
 
 def episodes_of(table: Mapping[str, Any]) -> list[list[Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from engines.report.ablations import ablation_table
@@ -52,7 +53,11 @@ the first two: they draw looks, and render them by a camera in its exact place w
 ahead are relative to the true range; the predictors beside the encoder say what the training's views had, and do not
 look.
 """
-REFERENCE = "paper"
+FEWER_NOTE = (
+    "Rows of fewer episodes are of some that are spread evenly over each map's. Two rows differ for certain only where "
+    "their intervals do not meet."
+)
+REFERENCE, REFERENCE_SET = "paper", "unseen"
 ABOVE_NONE = 1.0 + 1e-9
 """A way that is no detour, rounded up, belongs to the first class; each class holds its upper edge."""
 
@@ -71,8 +76,9 @@ class Part:
 def headline(found: Gathered) -> Part:
     """Return the figures that are quoted, through each loop that was driven, beside the paper's own."""
     chosen = [one for one in found.evaluations if one.condition == REFERENCE]
-    rows = [[f"{_of_sets(one)}, {_driven(one)}", _count(one.summary), *figures(one.summary)] for one in chosen]
-    rows += [[f"for comparison: {one.name}", _count(one.summary), *figures(one.summary)] for one in found.others]
+    rows = [[_whole(one), _count(one.summary), *figures(one.summary)] for one in chosen]
+    rows += [[f"for comparison: {one.name}, {_whole(one)}", _count(one.summary), *figures(one.summary)]
+             for one in found.others]  # fmt: skip
     rows += [
         ["paper 1, its own simulator with the motion model (quoted)", "2500", *_quoted(PAPER_SIMULATED)],
         ["paper 1, its own office, simulated (quoted)", NOTHING, *_quoted(PAPER_OFFICE)],
@@ -103,11 +109,13 @@ def robustness(found: Gathered) -> Part:
         doors = behind_doors(one.rows, one.configuration.get("seed", 0))
         summary = one.summary if doors is None else doors.summary
         count = _count_behind(one, doors, blocked=condition is not None and condition.blocked_s > 0.0)
-        rows.append([f"`{one.condition}`", "" if condition is None else condition.what, _driven(one), count,
+        elsewhere = "" if one.sets == [REFERENCE_SET] else f", {_of_sets(one)}"
+        rows.append([f"`{one.condition}`", "" if condition is None else condition.what, _driven(one) + elsewhere, count,
                      *figures(summary), _rate(summary.successes_without_contact, summary.episodes),
                      percent(summary.hard_success_rate)])  # fmt: skip
         data.append({**_plain(one), "doors": None if doors is None else doors.as_json()})
     text = table(headings, rows, words=3)
+    text += f"\n{FEWER_NOTE}\n"
     text += f"\n{NOTE}\n" if any(one["doors"] is not None for one in data) else ""
     return Part("robustness", "Robustness", text, data, _lacks(rows, EVALUATE))
 
@@ -215,8 +223,9 @@ def encoder(found: Gathered) -> Part:
 
 def fine_tuning(found: Gathered) -> Part:
     """Return the figures before and after fine-tuning."""
-    rows = [[one.name, _count(one.summary), *figures(one.summary)] for one in found.fine]
-    text = table(("", "episodes", *FIGURES), rows)
+    rows = [[one.name, f"`{one.condition}`, {_driven(one)}", _of_maps(one), _count(one.summary), *figures(one.summary)]
+            for one in found.fine]  # fmt: skip
+    text = table(("", "driven", "in", "episodes", *FIGURES), rows, words=3)
     plain = [_plain(one) for one in found.fine]
     return Part("finetune", "Fine-tuning to one building", text, plain, _lacks(rows, FINE))
 
@@ -300,6 +309,16 @@ def _quoted(paper: Sequence[float]) -> list[str]:
 
 def _of_sets(one: Evaluated) -> str:
     return " and ".join(f"set {name}" if name else "episodes of one's own" for name in one.sets)
+
+
+def _whole(one: Evaluated) -> str:
+    """Return what an evaluation is of: its sets, its condition unless that is the paper's, and how it was driven."""
+    condition = "" if one.condition == REFERENCE else f", `{one.condition}`"
+    return f"{_of_sets(one)}{condition}, {_driven(one)}"
+
+
+def _of_maps(one: Evaluated) -> str:
+    return ", ".join(Path(str(row[0])).stem for row in one.episodes)
 
 
 def _count(summary: Summary) -> str:

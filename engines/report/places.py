@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from engines.lineage import lineage
-from engines.report.gathered import Gathered
-from hil.buildings import building_of
+from engines.report.gathered import Evaluated, Gathered
+from hil.buildings import SPLITS, building_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ def places_of(training: Mapping[str, Any], found: Gathered) -> Places:
     steps = lineage(training)
     trained, before = _trained(training), [_trained(step.training) for step in steps[:-1]]
     began_trained = tuple(dict.fromkeys(one for buildings in before for one in buildings or ()))
-    driven = _buildings(row[0] for one in found.evaluations for row in one.configuration["sets"])
+    driven = tuple(dict.fromkeys(place for one in found.evaluations for place in _driven_in(one)))
     anywhere = {*(trained or ()), *began_trained}
     return Places(
         trained=trained,
@@ -53,6 +53,13 @@ def places_of(training: Mapping[str, Any], found: Gathered) -> Places:
         shared=tuple(one for one in driven if one in anywhere),
         complete=not steps[0].init and all(_is_complete(step.training) for step in steps),
     )
+
+
+def _driven_in(one: Evaluated) -> list[str]:
+    """Return the buildings of an evaluation. An episode names its own, which the name of a file need not tell."""
+    told = {row.map: row.building for row in one.rows if row.building in SPLITS}
+    names = [str(row[0]) for row in one.configuration["sets"]]
+    return [told.get(name) or _buildings([name])[0] for name in names]
 
 
 def _trained(training: Mapping[str, Any]) -> tuple[str, ...] | None:

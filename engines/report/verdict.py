@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from engines.report.gathered import Evaluated, Gathered, episodes_of
+from engines.report.gathered import Evaluated, Gathered
 from hil.evaluate.metrics import Interval, bootstrap
 from hil.evaluate.result import Row
+from hil.evaluate.tables import percent
 
 FIGURES = {"success": "SR", "spl": "SPL", "sct": "SCT"}
 """Of an episode, and as its mean over episodes is called."""
@@ -46,8 +47,8 @@ def verdict(found: Gathered, paper: Sequence[float]) -> list[str]:
 
 
 def paired(one: Evaluated, other: Evaluated) -> dict[str, Difference]:
-    """Return by how much the first does better in each figure; nothing where both did not drive the same episodes."""
-    if episodes_of(one.configuration) != episodes_of(other.configuration):
+    """Return by how much the first does better in each figure; nothing where both were not driven alike."""
+    if not one.is_driven_as(other):
         return {}
     theirs = {(row.map, row.index): row for row in other.rows}
     return {
@@ -64,7 +65,8 @@ def _difference(name: str, pairs: Sequence[tuple[Row, Row]]) -> Difference | Non
 
 
 def _beside(figure: str, share: float | None, quoted: float) -> str:
-    return f"{figure} is {'above' if 100.0 * (share or 0.0) > quoted else 'not above'} its {quoted:g}"
+    """Return whether a share is above a quoted figure, at the precision that the table shows."""
+    return f"{figure} is {'above' if float(percent(share or 0.0)) > quoted else 'not above'} its {quoted:g}"
 
 
 def _words(name: str, episodes: int, differences: dict[str, Difference]) -> str:

@@ -64,7 +64,7 @@ def train(
         if begins:
             put_encoder(network.get_submodule("rgb"), encoder or _encoder(config, folder, device))
             made += ["encoder"] if encoder is None else []
-        given = _digests(init, encoder)
+        given = {"until": until, **_digests(init, encoder)}
         made += _learn(config, network, folder, device, until)
         checkpoint.save_policy(file, network, {**described(config, made, init, began.meta), **given})
     return file
