@@ -54,8 +54,8 @@ ahead are relative to the true range; the predictors beside the encoder say what
 look.
 """
 FEWER_NOTE = (
-    "Rows of fewer episodes are of some that are spread evenly over each map's. Two rows differ for certain only where "
-    "their intervals do not meet."
+    "Rows of fewer episodes are of some that are spread evenly over each map's. A difference that lies within the "
+    "intervals says little."
 )
 REFERENCE, REFERENCE_SET = "paper", "unseen"
 ABOVE_NONE = 1.0 + 1e-9
