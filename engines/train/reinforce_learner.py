@@ -18,6 +18,7 @@ from engines.train.reinforce_loss import leaned, policy_terms, value_loss
 from engines.train.resume import table_in, take_steps, taken_count
 from engines.train.rollouts import ADVANTAGE, RETURN, Rollout
 from engines.train.sequences import COMPASS, Batch, Run, batch_of, decisions_in, trainable, unroll
+from engines.train.step import shortened
 from onboard.errors import OnboardError
 
 LAST_RATE = 0.1
@@ -47,13 +48,10 @@ class Learner:
         self, section: ReinforceSection, network: PolicyNetwork, device: torch.device, checkpoint: Path
     ) -> None:
         self._section, self._network, self._device, self._checkpoint = section, network, device, checkpoint
-        self._critic = list(network.critic.parameters())
-        heads = {id(parameter) for parameter in self._critic}
-        self._others = [parameter for parameter in trainable(network) if id(parameter) not in heads]
-        groups = [
-            {"params": self._others, "lr": section.rate},
-            {"params": self._critic, "lr": section.critic_rate},
-        ]
+        critic = list(network.critic.parameters())
+        heads = {id(parameter) for parameter in critic}
+        others = [parameter for parameter in trainable(network) if id(parameter) not in heads]
+        groups = [{"params": others, "lr": section.rate}, {"params": critic, "lr": section.critic_rate}]
         self._optimizer = torch.optim.AdamW(groups, weight_decay=0.0)
         self._updates = 0
 
@@ -123,8 +121,7 @@ class Learner:
     def _step(self, loss: Tensor, batch: Batch, where: str) -> None:
         self._optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
-        norms = [torch.nn.utils.clip_grad_norm_(some, self._section.gradient) for some in (self._others, self._critic)]
-        norm = torch.stack(norms).sum()
+        norm = shortened(self._optimizer, self._section.gradient, loss.device)
         if not (torch.isfinite(loss) and torch.isfinite(norm)):
             last = self._checkpoint if self._checkpoint.exists() else "none yet"
             raise OnboardError(

@@ -1,0 +1,33 @@
+"""A step of learning: gradients are shortened on whatever device the network is."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from engines.train.step import shortened
+
+
+def optimizer_of(device, gradients):
+    """Return an optimizer with one group for each gradient (3,), None for a group that has none."""
+    groups = []
+    for gradient in gradients:
+        parameter = nn.Parameter(torch.zeros(3, device=device))
+        parameter.grad = None if gradient is None else torch.tensor(gradient, device=device)
+        groups.append({"params": [parameter]})
+    return torch.optim.AdamW(groups)
+
+
+def test_each_group_is_shortened_on_its_own():
+    optimizer = optimizer_of("cpu", [[3.0, 0.0, 4.0], [0.3, 0.0, 0.4]])
+    assert float(shortened(optimizer, 1.0, torch.device("cpu"))) == pytest.approx(5.5)
+    lengths = [float(group["params"][0].grad.norm()) for group in optimizer.param_groups]
+    assert lengths == pytest.approx([1.0, 0.5], rel=1e-4)
+
+
+def test_a_group_without_gradients_counts_as_none_on_another_device_too():
+    # Stands for a GPU: PyTorch refuses to stack a number of the CPU with one of another device, of whatever kind.
+    meta = torch.device("meta")
+    assert shortened(optimizer_of(meta, [None, [1.0, 2.0, 3.0]]), 0.5, meta).device == meta
+    assert float(shortened(optimizer_of("cpu", [None, [0.0, 2.0, 0.0]]), 0.5, torch.device("cpu"))) == 2.0
