@@ -15,7 +15,7 @@ from engines.train.places import PlacesSection, draw_drives
 from hil.baselines import make_policy
 from hil.fast import FastDrive
 from onboard.contract import ACTIONS, INPUTS, tensors
-from onboard.errors import OnboardError
+from onboard.errors import InputError, OnboardError
 from onboard.interfaces import Policy
 from onboard.messages import Decision, Memory, Observation, Twist
 from tests.test_contract import full_manifest
@@ -94,6 +94,21 @@ def test_the_memory_is_fresh_at_the_start_and_every_ten_seconds():
         fresh.append(glimpse.fresh)
         one.answer(6)  # turning on the spot
     assert [step for step, value in enumerate(fresh) if value] == [0, 30, 60]
+
+
+def test_a_drive_that_is_refused_at_its_start_is_told():
+    near = depot()[1].setting.config
+    near = near.model_copy(update={"goal": near.goal.model_copy(update={"max_distance_m": 0.5})})
+    building = replace(depot()[1], setting=replace(depot()[1].setting, config=near))
+    line = r"^map depot: a drive of \d\.\d m ended before its first decision: goal refused: .* limit 0\.5 m \("
+    one = Lane(lane()._rules, [building], np.random.default_rng(0))
+    with pytest.raises(InputError, match=line):
+        one.wait()
+    # Nor does it take the place of the drive before, which came to its end.
+    one = lane(max_s=1.0)
+    one._turns._buildings = [building]
+    with pytest.raises(InputError, match=line):
+        drive_by_expert(one, 1)
 
 
 def test_images_come_when_asked_for():

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from engines.train.places import DETOUR, PlacesSection, draw_drives, geodesic_m, make_building
+from engines.train.stages import check
 from hil.maps import world_of_walls
 from hil.routes import shortest_path
-from onboard.errors import InputError
+from onboard.errors import ConfigError, InputError
 from onboard.geometry import IDENTITY
-from tests.train_rig import depot
+from tests.train_rig import depot, small
 
 
 def drawn(section: PlacesSection, count: int = 10):
@@ -51,6 +52,18 @@ def test_the_field_is_the_length_of_the_way():
 def test_the_same_seed_draws_the_same_drives():
     one, other = (drawn(PlacesSection(maps=("depot",)), 2)[1] for _ in range(2))
     assert [episode for episode, _ in one] == [episode for episode, _ in other]
+
+
+def test_drives_to_which_the_robot_takes_no_goal_are_refused(tmp_path):
+    robot = tmp_path / "near.toml"
+    robot.write_text("[goal]\nmax_distance_m = 8.0\n")
+    changes = {"robot__config": str(robot)}
+    line = (
+        r"^places\.most_m: expected 7\.7 or less, found 7\.8: the robot takes no goal .* 8 m \(goal\.max_distance_m\)"
+    )
+    with pytest.raises(ConfigError, match=line):
+        check(small(**changes, places__most_m=7.8))
+    check(small(**changes, places__most_m=7.7))
 
 
 def test_a_map_without_free_space_is_refused(monkeypatch):

@@ -62,7 +62,7 @@ class DrivingSection(Section):
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """All that a collector needs to know. Raises ConfigError where the domain does not fit the robot."""
+    """All that a collector needs to know. Raises ConfigError where domain or places do not fit the robot."""
 
     places: PlacesSection
     domain: DomainSection
@@ -72,6 +72,7 @@ class Rules:
 
     def __post_init__(self) -> None:
         self.domain.check(self.robot.config.rates)
+        self.places.check(self.robot.config.goal)
 
     def lanes(self, *, expert: bool = True) -> LaneRules:
         """Return what every lane must know."""

@@ -22,7 +22,7 @@ from hil.outcome import Outcome
 from hil.setting import Setting
 from onboard.config import RatesSection
 from onboard.contract import CONTRACT_VERSION, INPUTS, MEMORY_TENSORS, OUTPUTS, REQUIRED_OUTPUTS, Tensor, tensors
-from onboard.errors import OnboardError
+from onboard.errors import InputError, OnboardError
 from onboard.inference import Result
 from onboard.manifest import Manifest, TensorEntry
 from onboard.messages import Decision, Memory, Observation, Scan, Twist
@@ -171,11 +171,14 @@ class Lane:
         self._begin()
 
     def wait(self) -> Glimpse:
-        """Drive until a decision is wanted, in this drive or in the next one, and return what there is to decide on."""
+        """Drive until a decision is wanted, in this drive or in the next one, and return what there is to decide on.
+
+        Raises InputError for a drive that ends before any is wanted: nothing can be learned from it, nor told of it.
+        """
         ended: Ended | None = None
         while self._held.asked is None:
             if self._drive.ended():
-                ended = Ended(self._drive.outcome(), self._episode.geodesic_m, self._left_m())
+                ended = self._end()
                 self._begin()
             else:
                 self._drive.advance()
@@ -184,6 +187,16 @@ class Lane:
     def answer(self, action: int) -> None:
         """Decide."""
         self._held.answer(action)
+        self._decided = True
+
+    def _end(self) -> Ended:
+        """Return how the drive has ended. Raises InputError where that was before its first decision."""
+        if not self._decided:
+            where, how = self._building.setting.world.name, self._drive.ended()
+            raise InputError(
+                f"map {where}: a drive of {self._episode.geodesic_m:.1f} m ended before its first decision: {how}"
+            )
+        return Ended(self._drive.outcome(), self._episode.geodesic_m, self._left_m())
 
     def _begin(self) -> None:
         rules, rng = self._rules, self._rng
@@ -197,6 +210,7 @@ class Lane:
         self._drive = FastDrive(setting, course, self._episode, seat, seed, rules.max_s, self._held)
         self._whole = len(setting.mounts.depth) == len(self._building.setting.mounts.depth)
         self._expert = Expert(setting, self._episode, rules.knows, rules.news_s) if rules.expert else None
+        self._decided = False
         self._drive.begin()
 
     def _patient(self, setting: Setting) -> Setting:

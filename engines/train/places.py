@@ -20,16 +20,20 @@ from hil.course import Course, make_course
 from hil.evaluate.sets import DENSEST
 from hil.furniture import furnish
 from hil.maps import World, load_map
+from hil.noise import FIX_SD
 from hil.routes import Episode, FreeSpace, distance_field, free_space, is_indoors
 from hil.setting import Setting
 from hil.walkers import walking_space
 from hil.world import Body
-from onboard.errors import InputError
+from onboard.config import GoalSection
+from onboard.errors import ConfigError, InputError
 from onboard.geometry import compose, wrap
 from onboard.messages import Pose
 from onboard.toml_file import Fraction, Positive, Section
 
 LONGEST_M, MOST_SHARING = 10_000.0, 10_000
+START_M = 10.0 * FIX_SD[0]
+"""By so much at most a robot that has just been localised errs about where it starts."""
 DETOUR = 1.15
 """A way longer than the straight line by this factor leads around something."""
 GOALS = 40
@@ -60,6 +64,15 @@ class PlacesSection(Section):
         if self.least_m > self.most_m:
             raise ValueError(f"least_m {self.least_m:g} must not be above most_m {self.most_m:g}")
         return self
+
+    def check(self, goal: GoalSection) -> None:
+        """Raise ConfigError unless a robot with this section takes every goal that is drawn."""
+        most_m = goal.max_distance_m - START_M
+        if self.most_m > most_m:
+            raise ConfigError(
+                f"places.most_m: expected {most_m:g} or less, found {self.most_m:g}: the robot takes no goal that it "
+                f"thinks beyond {goal.max_distance_m:g} m (goal.max_distance_m), and errs by up to {START_M:g} m"
+            )
 
 
 @dataclass(frozen=True, slots=True)
