@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from ablation_rig import write_agents
 from typer.testing import CliRunner
 
@@ -15,11 +16,14 @@ from engines.__main__ import main
 from engines.ablations import trials as trials_module
 from engines.ablations.agents import AGENTS_FILE, OWN, load_agents
 from engines.ablations.trials import is_made, trials
+from engines.encoder.features import save_encoder
+from engines.network import untrained
 from engines.report.ablations import ablation_table
+from engines.train.checkpoint import load_policy
 from hil.conditions import load_conditions
 from onboard.config import RatesSection
 from onboard.errors import ConfigError, InputError
-from onboard.manifest import load_manifest
+from onboard.manifest import load_manifest, sha256_of
 from onboard.messages import Pose, Twist
 from onboard.motion import MotionState, load_plant, step
 
@@ -137,6 +141,35 @@ def test_agents_that_see_colour_need_an_encoder(tmp_path):
     refused = run("--out", tmp_path / "out", "--agents", file, "--encoder", tmp_path / "none.pt")
     assert refused.exit_code == 2
     assert refused.stderr == f"error: --encoder {tmp_path / 'none.pt'}: no such file\n"
+
+
+COLOURED = '"network.rgb" = true, "imitation.colour" = 1.0, "imitation.coloured" = 1.0'
+
+
+def test_a_model_says_that_its_encoder_came_from_elsewhere(tmp_path):
+    colour = f'\n[agents.colour]\nwhat = "colour"\nchanges = {{ {COLOURED} }}\n'
+    agent, encoder = load_agents(write_agents(tmp_path, after=colour)).agents["colour"], tmp_path / "encoder.pt"
+    given = untrained(99, agent.config.network.widths).rgb
+    save_encoder(encoder, given)
+    told = load_manifest(trials_module.make_agent(agent, tmp_path / "colour", encoder)).extra
+    assert told["encoder_sha256"] == told["training"]["encoder_sha256"] == sha256_of(encoder)
+    assert (told["training"]["stages"], told["training"]["init"]) == (["imitation"], None)
+    network, _ = load_policy(tmp_path / "colour" / "training" / "policy.pt")
+    assert all(torch.equal(a, b) for a, b in zip(network.rgb.parameters(), given.parameters(), strict=True))
+    assert is_made(agent, tmp_path / "colour", encoder)
+
+
+@pytest.mark.parametrize("more", ["", 'kind = "position"\nconditions = ["no_limits"]\n'])
+@pytest.mark.parametrize("changes", [COLOURED, '"driving.lanes" = 2'])
+def test_no_agent_is_trained_where_policies_are_tested(tmp_path, more, changes):
+    test = f'\n[agents.tested]\nwhat = "x"\n{more}changes = {{ {changes}, "places.maps" = ["ahg2"] }}\n'
+    (tmp_path / "encoder.pt").touch()
+    refused = run(
+        "--out", tmp_path / "out", "--agents", write_agents(tmp_path, after=test), "--encoder", tmp_path / "encoder.pt"
+    )
+    assert refused.exit_code == 2
+    assert re.match(r"error: agent tested: places\.maps: ahg2 belongs to the test split: [^\n]*\n$", refused.stderr)
+    assert not (tmp_path / "out").exists()
 
 
 #    more of the file                                     what is said

@@ -118,6 +118,9 @@ def _seeing(chosen: list[Agent], encoder: Path | None) -> list[Agent]:
 
 
 def _make(table: Agents, chosen: list[Agent], out: Path, making: Making) -> int:
+    from engines.ablations.trials import check_agents, is_made
+
+    check_agents([agent for agent in chosen if not is_made(agent, out / agent.name, making.encoder)])
     if making.jobs == 1 or len(chosen) <= 1:
         codes = (_make_one(table, agent, out / agent.name, making) for agent in chosen)
         return next((code for code in codes if code), 0)

@@ -18,6 +18,7 @@ from engines.train.collector import Collector, Round
 from engines.train.config import TrainConfig, described, rules_of
 from engines.train.crew import Crew, LocalCrew
 from engines.train.imitation import Imitation
+from engines.train.stages import check
 from onboard.errors import InputError
 
 Floats32 = npt.NDArray[np.float32]
@@ -44,6 +45,7 @@ def train_position(config: TrainConfig, folder: Path, device: torch.device) -> P
     """Train, or go on, and return the policy's file, as `stages.train` does. Raises OnboardError."""
     if config.network.rgb:
         raise InputError(f"{config.name}: the position agent has no colour")
+    check(config)
     torch.manual_seed(config.seed)
     network = untrained(config.seed, config.network.widths, config.network.variant)
     with alone_in(folder):

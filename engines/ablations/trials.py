@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,6 @@ from engines.ablations.position_episodes import PositionEpisodes
 from engines.ablations.position_training import train_position
 from engines.ablations.results import is_current, is_of, read_result, write_whole
 from engines.export import export, told_by
-from engines.given_encoder import put_encoder
 from engines.network import untrained
 from engines.policy_file import DELAY_TICKS, PolicyFile, load_policy_file
 from engines.train import stages
@@ -27,7 +26,7 @@ from hil.evaluate.campaign import DriveJob
 from hil.evaluate.episode_driver import Run, check_run
 from hil.evaluate.evaluation import Plan, evaluate
 from hil.evaluate.sets import find_sets
-from onboard.errors import InputError
+from onboard.errors import ConfigError, InputError
 from onboard.manifest import load_manifest, manifest_path, sha256_of
 
 MODEL, TRAINING = "policy.onnx", "training"
@@ -70,6 +69,15 @@ def make_agent(agent: Agent, folder: Path, encoder: Path | None) -> Path:
         told[ENCODER] = sha256_of(encoder)
     export(model, trained.network, agent.config.name, told)
     return model
+
+
+def check_agents(agents: Sequence[Agent]) -> None:
+    """Raise InputError for the first of some agents whose training cannot work, before any is trained."""
+    for agent in agents:
+        try:
+            stages.check(agent.config)
+        except (ConfigError, InputError) as error:
+            raise InputError(f"agent {agent.name}: {error}") from error
 
 
 def is_made(agent: Agent, folder: Path, encoder: Path | None = None) -> bool:
@@ -138,8 +146,6 @@ def _train(agent: Agent, folder: Path, encoder: Path | None) -> Path:
         raise InputError(f"agent {agent.name} sees colour: give --encoder FILE, the weights of a trained encoder")
 
     def initial(config: TrainConfig) -> PolicyFile:
-        network = untrained(config.seed, config.network.widths, config.network.variant)
-        put_encoder(network.get_submodule("rgb"), encoder)
-        return PolicyFile(network, "")
+        return PolicyFile(untrained(config.seed, config.network.widths, config.network.variant), "")
 
-    return stages.train(agent.config, folder, DEVICE, STAGE, initial)
+    return stages.train(agent.config, folder, DEVICE, STAGE, initial, encoder=encoder)

@@ -43,16 +43,16 @@ def train(
 
     Up to the encoder it is the file of that one's weights, and no policy is written.
 
-    initial: the policy to begin with, in place of an untrained one; init: what it is called
+    initial: the policy to begin with, in place of `beginning`; init: what it is called, None where it is untrained too
     encoder: weights of a colour encoder that is trained already, or a policy that has one, in place of one trained here
     Raises OnboardError, also where another training is writing the folder; whatever was made before stays, and the
     same call goes on there.
     """
-    file, begins = folder / POLICY, initial is None and sees_colour(config)
+    file, begins = folder / POLICY, init is None and (encoder is not None if initial else sees_colour(config))
     _check_until(until, file, begins and encoder is None)
     if encoder is not None and not begins:
         raise InputError(f"--encoder {encoder}: this training has none: no drive renders colour, or --init brings it")
-    check(config, known=initial is not None)
+    check(config, known=init is not None)
     with alone_in(folder):
         for stage in DEPENDS:
             config.digest(stage)
