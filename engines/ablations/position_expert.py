@@ -9,7 +9,8 @@ import numpy.typing as npt
 from numba import njit
 
 from engines.ablations.position_drive import AHEAD, HALT, LEFT, RIGHT, STEP_M, TURN_RAD
-from engines.train.places import Building, Goal
+from engines.train.goals import Goal
+from engines.train.places import Building
 from hil.grids import circle_overlaps, line_is_free
 from onboard.contract import ACTIONS
 from onboard.dynamic_window import UNSAFE

@@ -16,18 +16,19 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, model_validator
 
+from engines.train.goals import Goal, Reachable, any_goal, drawn_goal
 from hil.course import Course, make_course
 from hil.evaluate.sets import DENSEST
 from hil.furniture import furnish
 from hil.maps import World, load_map
 from hil.noise import FIX_SD
-from hil.routes import Episode, FreeSpace, distance_field, free_space, is_indoors
+from hil.routes import Episode, FreeSpace, free_space
 from hil.setting import Setting
 from hil.walkers import walking_space
 from hil.world import Body
 from onboard.config import GoalSection
 from onboard.errors import ConfigError, InputError
-from onboard.geometry import compose, wrap
+from onboard.geometry import wrap
 from onboard.messages import Pose
 from onboard.toml_file import Fraction, Positive, Section
 
@@ -75,15 +76,6 @@ class PlacesSection(Section):
             )
 
 
-@dataclass(frozen=True, slots=True)
-class Goal:
-    """A goal and the way to it: field [m], float32, of the cells from `corner` (row, column) on; inf where none."""
-
-    xy_m: tuple[float, float]
-    field_m: npt.NDArray[np.float32]
-    corner: tuple[int, int]
-
-
 @dataclass(frozen=True)  # without slots, for what is computed once
 class Building:
     """One furnished building made ready for many drives. setting: the configured robot in it."""
@@ -125,18 +117,15 @@ def make_building(section: PlacesSection, place: str, seed: int, robot: Setting)
 
 def draw_drives(section: PlacesSection, building: Building, rng: np.random.Generator) -> list[tuple[Episode, Goal]]:
     """Return `sharing` drives to one goal. Raises InputError where the map has no two places so far apart."""
-    space, candidates = building.space, np.argwhere(building.space.standing)
-    for _ in range(GOALS):
-        row, column = (int(index) for index in candidates[rng.integers(len(candidates))])
-        if not is_indoors(space.world, (row, column)):
-            continue
-        goal, near = _goal_at(section, space, (row, column))
-        if near.any():
-            starts = _starts_of(building, goal, near, rng)
-            return [(_draw_start(section, goal, starts, rng), goal) for _ in range(section.sharing)]
-    raise InputError(
-        f"map {space.world.name}: found no start and goal {section.least_m:g} to {section.most_m:g} m apart"
-    )
+    space, lengths = building.space, (section.least_m, section.most_m)
+    found = drawn_goal(space, lengths, rng, GOALS) or any_goal(space, lengths, rng)
+    if found is None:
+        raise InputError(
+            f"map {space.world.name}: no goal indoors has a start from which the way is {section.least_m:g} to "
+            f"{section.most_m:g} m (places.least_m, places.most_m)"
+        )
+    starts = _starts_of(building, found, rng)
+    return [(_draw_start(section, found.goal, starts, rng), found.goal) for _ in range(section.sharing)]
 
 
 class Turns:
@@ -163,32 +152,6 @@ def geodesic_m(building: Building, goal: Goal, xy_m: Sequence[float]) -> float:
     return float(goal.field_m[i, j]) if 0 <= i < rows and 0 <= j < columns else math.inf
 
 
-def _goal_at(section: PlacesSection, space: FreeSpace, cell: tuple[int, int]) -> tuple[Goal, npt.NDArray[np.bool_]]:
-    """Return a goal, and (rows, columns) of its field where drives may start."""
-    xy_m, reach = space.world.centre_of(cell), math.ceil(section.most_m / space.world.cell_m)
-    low = [max(0, index - reach) for index in cell]
-    part = np.s_[low[0] : cell[0] + reach + 1, low[1] : cell[1] + reach + 1]
-    window = _window(space, part, low)
-    field = distance_field(window, xy_m, section.most_m).astype(np.float32)
-    near = window.standing & (field >= section.least_m) & (field <= section.most_m)
-    return Goal(xy_m, field, (low[0], low[1])), near
-
-
-def _window(space: FreeSpace, part: tuple[slice, slice], low: Sequence[int]) -> FreeSpace:
-    """Return a part of the free space as one of its own, in the same map frame."""
-    world = space.world
-    corner = Pose(low[1] * world.cell_m, low[0] * world.cell_m, 0.0)
-    small = replace(
-        world,
-        low_m=world.low_m[part],
-        high_m=world.high_m[part],
-        gap=world.gap[part],
-        material=world.material[part],
-        map_from_grid=compose(world.map_from_grid, corner),
-    )
-    return FreeSpace(small, space.passable[part], space.standing[part])
-
-
 class Starts(NamedTuple):
     """Where drives to a goal may begin: (n, 2) places in the map, (n,) lengths of the way and of the straight line."""
 
@@ -209,9 +172,9 @@ def _draw_start(section: PlacesSection, goal: Goal, starts: Starts, rng: np.rand
     return Episode(Pose(x_m, y_m, yaw), goal.xy_m, float(starts.length_m[chosen]))
 
 
-def _starts_of(building: Building, goal: Goal, near: npt.NDArray[np.bool_], rng: np.random.Generator) -> Starts:
+def _starts_of(building: Building, found: Reachable, rng: np.random.Generator) -> Starts:
     """Return some of the cells of the goal's field where drives may start."""
-    cells = np.argwhere(near)
+    goal, cells = found.goal, np.argwhere(found.near)
     cells = cells[rng.permutation(len(cells))[:CANDIDATES]]
     world = building.space.world
     in_grid = (cells[:, ::-1] + np.array(goal.corner)[::-1] + 0.5) * world.cell_m
