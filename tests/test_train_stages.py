@@ -16,7 +16,7 @@ from engines.torch_file import write_torch
 from engines.train import reinforce, stages
 from engines.train.checkpoint import load_policy, save_policy
 from hil.maps import MAPS_FOLDER
-from onboard.errors import InputError
+from onboard.errors import ConfigError, InputError
 from onboard.manifest import sha256_of
 from tests.train_rig import small
 
@@ -151,6 +151,25 @@ def test_maps_are_looked_at_before_anything_is_trained(tmp_path, encoder):
     with pytest.raises(InputError, match="atlantis"):
         stages.train(small(**COLOURED, places__maps=["depot", "atlantis"]), tmp_path, CPU, "imitation")
     assert encoder == []
+
+
+#   onboard.toml of the robot            lengths of the recipe                 what is said
+IMPOSSIBLE = [
+    ("[rates]\ncontrol_hz = 60.0\n",     {},                                   r"^rates\.control_hz is 60, .* at 30"),
+    ("[limits_scan]\nfar_m = 5.0\n",     {},                                   "^limits_scan: .*: leave it out$"),
+    ("[limits]\nscan_stale_ms = 20.0\n", {},                                   r"\(limits\.scan_stale_ms\)$"),
+    ("",                                 {"least_m": 90.0, "most_m": 95.0},    "^map depot: no goal .* 90 to 95 m"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("robot", "lengths", "said"), IMPOSSIBLE)
+def test_what_can_never_be_driven_is_refused_before_anything_is_trained(tmp_path, encoder, robot, lengths, said):
+    (tmp_path / "robot.toml").write_text(robot)
+    places = {f"places__{name}": length for name, length in lengths.items()}
+    config = small(**COLOURED, **places, robot__config=str(tmp_path / "robot.toml"))
+    with pytest.raises((ConfigError, InputError), match=said):
+        stages.train(config, tmp_path / "out", CPU, "imitation")
+    assert (encoder, (tmp_path / "out").exists()) == ([], False)
 
 
 @pytest.mark.parametrize("place", ["apartment", "ahg1", str(MAPS_FOLDER / "willow.yaml")])

@@ -63,7 +63,7 @@ def any_goal(space: FreeSpace, lengths: Lengths, rng: np.random.Generator) -> Re
 
 
 def _leave_out(left: npt.NDArray[np.bool_], goal: Goal, least_m: float, cell_m: float) -> None:
-    """Leave out which cells have no start either, in place, as a goal has none.
+    """Leave out, in place, the cells that have no start either, now that a goal has none.
 
     From such a cell it is no further to any other than by way of the goal. Where there is more beyond the field, it
     ends within two cells of its limit, and nothing is left out.

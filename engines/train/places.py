@@ -17,7 +17,7 @@ import numpy.typing as npt
 from pydantic import Field, model_validator
 
 from engines.train.goals import Goal, Reachable, any_goal, drawn_goal
-from hil.course import Course, make_course
+from hil.course import Course, make_course, varied
 from hil.evaluate.sets import DENSEST
 from hil.furniture import furnish
 from hil.maps import World, load_map
@@ -90,9 +90,14 @@ class Building:
         return walking_space(self.setting.world)
 
 
-def check_place(place: str, body: Body) -> None:
-    """Raise InputError for a map that cannot be read, or that even unfurnished has no room to stand."""
-    _require_room(place, free_space(_bare(place), body), body)
+def check_place(section: PlacesSection, place: str, robot: Setting) -> None:
+    """Raise InputError for a map that cannot be read, or that even unfurnished has no room to stand or no drive.
+
+    Also for a robot that cannot be simulated in it, as `hil.course.varied` says.
+    """
+    building = make_building(section.model_copy(update={"furniture": 0.0}), place, 0, robot)
+    varied(building.course, building.setting)
+    draw_drives(section, building, np.random.default_rng(0))
 
 
 def _bare(place: str) -> World:

@@ -20,7 +20,7 @@ from engines.train.journal import Journal
 from engines.train.places import check_place
 from engines.train.reinforce import Reinforce
 from hil.buildings import building_of, split_of
-from onboard.errors import InputError
+from onboard.errors import ConfigError, InputError
 from onboard.manifest import sha256_of
 from onboard.pretrained import model_path
 
@@ -115,14 +115,18 @@ def check(config: TrainConfig, *, known: bool = False) -> None:
 
     known: the training begins with a policy, and may make it know a building of the test split
     """
-    body = rules_of(config).robot.body
+    robot = rules_of(config).robot
+    if robot.config.limits_scan is not None:
+        raise ConfigError(
+            "limits_scan: a robot of the training has one scan, for policy and limits alike: leave it out"
+        )
     for place in config.places.maps:
         if split_of(place) == "test" and not known:
             raise InputError(
                 f"places.maps: {place} belongs to the test split: by its name it is in {building_of(place)}; only a "
                 "training with --init may have it (rename the file if it is another building)"
             )
-        check_place(place, body)
+        check_place(config.places, place, robot)
 
 
 def beginning(config: TrainConfig) -> PolicyNetwork:
