@@ -132,7 +132,8 @@ def test_a_policy_is_judged_with_as_many_images_as_it_learns_from(tmp_path, monk
     monkeypatch.setattr(reinforce, "validated", validated)
     monkeypatch.setattr(reinforce.Reinforce, "_live_chapter", lambda self, journal: self._judge_chapter(journal))
     drives = {"reinforce__validate_drives": 3, "reinforce__choose_drives": 4}
-    trained(tiny(reinforce__chapters=1, imitation__colour=0.2, reinforce__colour=0.3, **drives), tmp_path)
+    colours = {"imitation__colour": 0.2, "imitation__coloured": 0.5, "reinforce__colour": 0.3}
+    trained(tiny(reinforce__chapters=1, **colours, **drives), tmp_path)
     assert judged == [(0.3, 3), (0.3, 4), (0.3, 4)]
 
 

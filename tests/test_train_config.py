@@ -36,6 +36,25 @@ def test_a_stage_depends_on_its_own_tables_and_those_before(changes, stages):
     assert tuple(stage for stage in DEPENDS if one.digest(stage) != other.digest(stage)) == stages
 
 
+#   recipe            changes                                     first chapter with rendered images
+FIRST_COLOURED = [
+    ("default.toml",  {},                                         6),
+    ("onward.toml",   {},                                         4),
+    ("finetune.toml", {},                                         None),
+    ("default.toml",  {"imitation.chapters": 3},                  2),
+    ("default.toml",  {"imitation.chapters": 2},                  None),
+    ("default.toml",  {"imitation.coloured": 1.0},                0),
+    ("default.toml",  {"imitation.coloured": 0.0},                None),
+    ("default.toml",  {"imitation.colour": 0.0},                  None),
+    ("default.toml",  {"network.rgb": False},                     None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("recipe", "changes", "first"), FIRST_COLOURED)
+def test_images_are_rendered_from_one_chapter_on_or_never(recipe, changes, first):
+    assert load_train_config(DEFAULT.parent / recipe, changes).first_coloured == first
+
+
 def test_the_plant_of_the_recipe_is_the_robots(tmp_path):
     given = rules_of(small()).robot.config.robot.plant.read_text()
     plant = tmp_path / "slow.toml"

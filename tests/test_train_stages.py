@@ -89,6 +89,16 @@ def test_without_colour_no_encoder_is_trained(tmp_path, encoder):
     assert encoder == []
 
 
+def test_an_encoder_that_nobody_would_see_is_not_trained_nor_are_its_images_rendered(tmp_path, encoder, monkeypatch):
+    colours, real = [], reinforce.rules_of
+    monkeypatch.setattr(reinforce, "rules_of", lambda config, colour: colours.append(colour) or real(config, colour))
+    short = {"imitation__chapters": 2, "imitation__colour": 0.5, "imitation__coloured": 0.34}
+    changes = {"reinforce__chapters": 1, "reinforce__rounds": 1, "reinforce__decisions": 4, "reinforce__collectors": 0}
+    checks = {"reinforce__validate_drives": 0, "reinforce__choose_drives": 0, "reinforce__colour": 1.0}
+    stages.train(small(**short, **changes, **checks), tmp_path, CPU, "reinforce")
+    assert (encoder, {*colours}) == ([], {0.0})
+
+
 def test_a_network_begins_without_weight_on_colour():
     network = stages.beginning(small())
     assert network.gru.weight_ih_l0[:, : network.widths.rgb].abs().max() == 0.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -74,7 +75,8 @@ class ImitationSection(Section):
     fresh:            share of a batch from the newest round, the rest from the chapter so far
     rate, warm_up:    largest learning rate, falling as a cosine to a twentieth, and updates until it is reached
     auxiliary:        weight of the goal compass' error
-    colour:           share of drives with rendered images in the last `coloured` part of the chapters
+    colour:           share of drives with rendered images in the last `coloured` part of the chapters, whole ones: of
+                      fewer than 1 / `coloured` chapters none has any, and then no encoder is trained
     collectors:       processes that drive; 0 drives in the trainer's own
     validate_drives:  drives by which a chapter is judged, as many of them with images as in the chapter
     """
@@ -110,6 +112,17 @@ class TrainConfig(Section):
     reinforce: ReinforceSection = ReinforceSection()
 
     _digests: dict[str, str] = PrivateAttr(default_factory=dict)
+
+    @property
+    def first_coloured(self) -> int | None:
+        """Return the first chapter of the imitation that has drives with rendered images, None where none has any.
+
+        The encoder is needed, and the reinforcement may have such drives, only where there is one.
+        """
+        section = self.imitation
+        first = math.ceil(section.chapters * (1.0 - section.coloured))
+        sees = self.network.rgb and section.colour > 0.0 and first < section.chapters
+        return first if sees else None
 
     def digest(self, stage: str) -> str:
         """Return a digest of all that a stage's checkpoint depends on, by which trainings are told apart.

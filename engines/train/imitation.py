@@ -76,10 +76,10 @@ class Imitation:
         config, section, chapter = self._config, self._section, self.chapter
         seed = [config.seed, _STREAM, chapter]
         rng = np.random.default_rng([*seed, _DRAWS])
-        coloured = self._is_coloured(chapter)
-        if coloured and not self._is_coloured(chapter - 1):
+        first = config.first_coloured
+        if chapter == first:
             self._begin_colour()
-        colour = section.colour if coloured else 0.0
+        colour = 0.0 if first is None or chapter < first else section.colour
         crew = self._crew(colour)
         known: list[Run] = []
         try:
@@ -103,12 +103,6 @@ class Imitation:
         """Return who drives a chapter; a training of other actions has collectors of its own."""
         section, rules = self._section, rules_of(self._config, colour)
         return crew_of(Collector, rules, self._network, section.collectors, self._device)
-
-    def _is_coloured(self, chapter: int) -> bool:
-        """Return whether a chapter has drives with rendered images."""
-        section = self._section
-        sees = self._config.network.rgb and section.colour > 0.0
-        return sees and chapter >= math.ceil(section.chapters * (1.0 - section.coloured))
 
     def _begin_colour(self) -> None:
         """Let the optimiser begin anew with the weights that colour enters by.

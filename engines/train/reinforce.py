@@ -50,12 +50,6 @@ class Reinforce:
         """Where the training goes on from."""
         return self._folder / f"{STAGE}.ckpt"
 
-    @property
-    def _sees(self) -> bool:
-        """Return whether the policy has learned to see colour; then it is driven with rendered images."""
-        imitation = self._config.imitation
-        return self._config.network.rgb and imitation.colour > 0.0 and imitation.coloured > 0.0
-
     def run(self, until: int | None = None) -> None:
         """Train to the last chapter, or to that one; after the last one keep the better of before and after.
 
@@ -125,7 +119,8 @@ class Reinforce:
         return crew_of(make, self._rules(), self._network, section.collectors, self._device)
 
     def _rules(self) -> Rules:
-        return rules_of(self._config, self._section.colour if self._sees else 0.0)
+        """Return the rules of all drives; rendered images have only those of a policy that has learned to see."""
+        return rules_of(self._config, 0.0 if self._config.first_coloured is None else self._section.colour)
 
     def _take(self, weights: Weights) -> None:
         state = {name: torch.from_numpy(np.array(values)) for name, values in weights.items()}

@@ -48,7 +48,8 @@ def train(
     Raises OnboardError, also where another training is writing the folder; whatever was made before stays, and the
     same call goes on there.
     """
-    file, begins = folder / POLICY, init is None and (encoder is not None if initial else sees_colour(config))
+    needed = config.first_coloured is not None if initial is None else encoder is not None
+    file, begins = folder / POLICY, needed and init is None
     _check_until(until, file, begins and encoder is None)
     if encoder is not None and not begins:
         raise InputError(f"--encoder {encoder}: this training has none: no drive renders colour, or --init brings it")
@@ -102,12 +103,6 @@ def _check_until(until: str, file: Path, begins: bool) -> None:
         stages = checkpoint.policy_meta(file).get("stages", [])
         if isinstance(stages, list) and reinforce.STAGE in stages:
             raise InputError(f"--until {until}: {file} holds the policy after {reinforce.STAGE}; give another --out")
-
-
-def sees_colour(config: TrainConfig) -> bool:
-    """Return whether any drive of the training renders colour; if none does, the encoder is not needed."""
-    section = config.imitation
-    return config.network.rgb and section.colour > 0.0 and section.coloured > 0.0
 
 
 def check(config: TrainConfig, *, known: bool = False) -> None:
