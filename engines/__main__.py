@@ -15,6 +15,7 @@ import typer
 import onboard
 from engines.ablations.command import ablations
 from engines.encoder.command import encoder
+from engines.guard import MOST_SEED
 from engines.report.command import report
 from engines.train.command import train
 from onboard.errors import DisagreementError, InputError, MissingExtraError, OnboardError
@@ -65,7 +66,9 @@ main.command()(report)
 @main.command()
 def export(
     out: Annotated[Path, typer.Option(help="The .onnx file to write; its manifest goes beside it.")],
-    seed: Annotated[int, typer.Option(help="Seed of the initial weights of an untrained network.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, max=MOST_SEED, help="Seed of the initial weights of an untrained network.")
+    ] = 0,
     checkpoint: Annotated[
         Path | None, typer.Option(help="Trained weights: a file of the trainer, or a state dict by torch.save.")
     ] = None,

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 REFUSED, INTERRUPTED = 2, KILLED_BY + signal.SIGINT
 CPU_REFUSES, CUDA_REFUSES = "DefaultCPUAllocator: ", "OutOfMemoryError"
 """How PyTorch's RuntimeError tells that there is no memory left: in its text, and as the name of a kind of it."""
+MOST_SEED = 2**63 - 1
+"""Of a training, or of initial weights: PyTorch and the file of a recipe take it."""
 
 
 @contextmanager

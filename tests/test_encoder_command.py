@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from engines.__main__ import main
 from engines.encoder import alone
+from engines.guard import MOST_SEED
 
 CONFIG = """
 [encoder]
@@ -61,6 +62,16 @@ def test_a_device_that_is_not_there_is_refused_in_one_line(tmp_path, monkeypatch
     result = run("--out", tmp_path, "--device", device)
     assert (result.exit_code, len(result.stderr.splitlines())) == (2, 1)
     assert line in result.stderr
+
+
+@pytest.mark.parametrize("command", [["encoder"], ["export", "--tiny"]])
+@pytest.mark.parametrize("seed", [-1, MOST_SEED + 1])
+def test_a_seed_that_no_training_takes_is_refused(tmp_path, command, seed):
+    out = tmp_path / "out.onnx"
+    result = CliRunner().invoke(main, [*command, "--seed", str(seed), "--out", str(out)])
+    assert result.exit_code == 2
+    assert "Invalid value for '--seed'" in result.stderr
+    assert not out.exists()
 
 
 #   what ends it                                              exit code    line

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from engines.guard import device_of, in_one_line
+from engines.guard import MOST_SEED, device_of, in_one_line
 from onboard.errors import MissingExtraError
 
 
@@ -15,7 +15,7 @@ def encoder(
     out: Annotated[
         Path, typer.Option(help="Folder; the same call goes on where it ended. Of a training: its folder encoder.")
     ],
-    seed: Annotated[int, typer.Option(min=0, help="Of views, weights and batches.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=MOST_SEED, help="Of views, weights and batches.")] = 0,
     config: Annotated[Path | None, typer.Option(help="A .toml with an [encoder] table.")] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Processes that render.")] = 2,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",

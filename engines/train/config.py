@@ -14,6 +14,7 @@ import numpy as np
 from pydantic import Field, PrivateAttr, ValidationError
 
 from engines.encoder.config import EncoderSection, paths_from
+from engines.guard import MOST_SEED
 from engines.lineage import BEGAN
 from engines.named_files import file_content, from_folder, map_content, robot_content
 from engines.network import PAPER, TINY, GoalFrom, Variant, Widths
@@ -32,8 +33,6 @@ from onboard.geometry import IDENTITY
 from onboard.toml_file import Fraction, Positive, Section, read_toml, validation_line
 
 DEFAULT = Path(__file__).parent / "default.toml"
-MOST_SEED = 2**63 - 1
-"""What PyTorch takes."""
 SIZES: dict[str, Widths] = {"paper": PAPER, "small": replace(PAPER, memory_layers=1, memory=512), "tiny": TINY}
 
 
