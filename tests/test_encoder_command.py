@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
+import re
+from shutil import copytree, ignore_patterns
 
 import pytest
 import torch
@@ -22,6 +25,16 @@ test_count = 2
 maps = ["depot"]
 count = 4
 """
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory):
+    """Return the folder of a training that has ended."""
+    folder = tmp_path_factory.mktemp("ended")
+    (folder / "train.toml").write_text(CONFIG)
+    done = run("--out", folder / "out", "--config", folder / "train.toml", "--jobs", 1, "--tiny")
+    assert done.exit_code == 0, done.output
+    return folder / "out"
 
 
 def run(*arguments: object):
@@ -120,24 +133,33 @@ def test_buildings_of_the_report_are_looked_at_before_anything_is_trained(tmp_pa
     assert not (tmp_path / "out").exists()
 
 
-#    what becomes of the weights in the checkpoint                    complaint
+def moments(content):
+    """Return what a checkpoint keeps of one parameter."""
+    return content["optimizer"]["state"][0]
+
+
+#    what becomes of the checkpoint                                   complaint
 DAMAGED = [
-    (lambda model: model.clear(), "not a checkpoint of this encoder's training: "),
-    (lambda model: model["head.bias"].fill_(float("nan")), "head.bias: 45 of 45 numbers are not finite; name another"),
-]
+    (lambda content: content["model"].clear(), r"model\.\S+: is missing"),
+    (lambda content: content["model"]["head.bias"].fill_(math.nan), r"model: head\.bias: 45 of 45 .* not finite"),
+    (lambda content: content["optimizer"].clear(), r"optimizer\.param_groups: expected groups of \[\d+\] parameters"),
+    (lambda content: moments(content).update(exp_avg=torch.zeros(3)), r"state\.0\.exp_avg: .* found shape \(3,\)"),
+    (lambda content: moments(content)["exp_avg_sq"].fill_(math.inf), r"optimizer\.state\.0: exp_avg_sq: .* not finite"),
+    (lambda content: content.update(step=-1), "step: expected a whole number, 0 or more, found -1"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(("spoil", "complaint"), DAMAGED)
-def test_a_checkpoint_that_is_not_whole_is_not_gone_on_with(tmp_path, config, spoil, complaint):
-    arguments, file = ("--out", tmp_path, "--config", config, "--jobs", 1, "--tiny"), tmp_path / "checkpoint.pt"
-    assert run(*arguments).exit_code == 0
-    (tmp_path / "encoder.pt").unlink()
+@pytest.mark.parametrize(("spoil", "complaint"), DAMAGED, ids=[row[1][:24] for row in DAMAGED])
+def test_a_checkpoint_that_is_not_whole_is_not_gone_on_with(tmp_path, ended, config, spoil, complaint):
+    file = tmp_path / "out" / "checkpoint.pt"
+    copytree(ended, tmp_path / "out", ignore=ignore_patterns("encoder.pt"))
     content = torch.load(file, weights_only=True)
-    spoil(content["model"])
+    spoil(content)
     torch.save(content, file)
-    result = run(*arguments)
+    result = run("--out", tmp_path / "out", "--config", config, "--jobs", 1, "--tiny")
+    line = result.stderr.splitlines()[-1]
     assert result.exit_code == 2
-    assert result.stderr.splitlines()[-1].startswith(f"error: {file}: {complaint}")
+    assert re.match(rf"error: {file}: .*{complaint}.*; give another --out, or remove it$", line), line
 
 
 @pytest.mark.parametrize(("name", "given", "complaint"), REFUSED, ids=[row[0] for row in REFUSED])

@@ -26,8 +26,9 @@ from engines.encoder.schedule import Batch, batch_of, images_of, learning_rate, 
 from engines.encoder.views import FORWARD_BINS, LABELS, Labels
 from engines.lock import alone_in
 from engines.network import PAPER, Widths, untrained
-from engines.torch_file import require_finite, write_torch
-from onboard.errors import InputError, OnboardError
+from engines.resume import take_steps, take_weights, taken_count
+from engines.torch_file import write_torch
+from onboard.errors import OnboardError
 
 VIEWS_FOLDER, CHECKPOINT_FILE, ENCODER_FILE, HEAD_FILE = "views", "checkpoint.pt", "encoder.pt", "head.pt"
 
@@ -141,15 +142,9 @@ class _Training:
 
     def _resume(self, found: Checkpoint) -> None:
         """Go on from a checkpoint. Raises InputError for one that is not whole, or not finite."""
-        mend = "name another folder, or delete it to begin again"
-        try:
-            self.predictor.load_state_dict(found.model)
-            self.optimizer.load_state_dict(found.optimizer)
-            self.step = self.saved = int(found.step)
-        except (AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
-            reason = str(error).strip().splitlines()[-1].strip()
-            raise InputError(f"{self.file}: not a checkpoint of this encoder's training: {reason}; {mend}") from error
-        require_finite(self.file, found.model, mend)
+        take_weights(self.file, "model", self.predictor, self.predictor.state_dict(), found.model)
+        take_steps(self.file, "optimizer", self.optimizer, found.optimizer)
+        self.step = self.saved = taken_count(self.file, "step", found.step)
 
     def advance(self) -> Metrics:
         """Take one step and return its figures. Raises LossError, before any weight has changed."""

@@ -17,13 +17,13 @@ import torch
 from torch import Tensor
 
 from engines.network import PolicyNetwork
+from engines.resume import take_steps, take_weights, taken_count
 from engines.train import checkpoint
 from engines.train.collector import Collector, Round, plain_robot
 from engines.train.config import ImitationSection, TrainConfig, rules_of
 from engines.train.crew import Crew, crew_of, weights_of
 from engines.train.journal import Journal
 from engines.train.precision import products_in
-from engines.train.resume import take_steps, take_weights, taken_count
 from engines.train.sequences import COMPASS, TARGETS, WEIGHT, Batch, Run, batch_of, learned_weights, trainable, unroll
 from engines.train.validation import validated
 from onboard.errors import OnboardError
@@ -193,7 +193,7 @@ class Imitation:
         if content is None:
             return 0
         file = self.checkpoint
-        take_weights(file, self._network, content.get("network"))
+        take_weights(file, "network", self._network, learned_weights(self._network), content.get("network"))
         take_steps(file, "optimizer", self._optimizer, content.get("optimizer"))
         self._updates = taken_count(file, "updates", content.get("updates"))
         return taken_count(file, "chapter", content.get("chapter"))

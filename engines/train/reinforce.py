@@ -15,13 +15,13 @@ import numpy as np
 import torch
 
 from engines.network import PolicyNetwork
+from engines.resume import MEND, take_weights, taken_count
 from engines.train import checkpoint
 from engines.train.collector import Rules, Weights, plain_robot
 from engines.train.config import TrainConfig, rules_of
 from engines.train.crew import Crew, crew_of, weights_of
 from engines.train.journal import Journal
 from engines.train.reinforce_learner import Learner
-from engines.train.resume import MEND, take_weights, taken_count
 from engines.train.rollouts import Rollout, RolloutCollector
 from engines.train.sequences import learned_weights
 from engines.train.validation import validated
@@ -147,7 +147,7 @@ class Reinforce:
         if self.kept not in ("", BEFORE, AFTER):
             raise InputError(f"{file}: kept: expected {BEFORE}, {AFTER} or nothing, found {self.kept}; {MEND}")
         self._learner.resume(content.get("learner"))
-        take_weights(file, self._network, content.get("network"))
+        take_weights(file, "network", self._network, learned_weights(self._network), content.get("network"))
         if self.kept == BEFORE:
             self._take(self._began)
         return taken_count(file, "chapter", content.get("chapter"))

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from engines.network import PolicyNetwork
+from engines.resume import table_in, take_steps, taken_count
 from engines.train.imitation import compass_error
 from engines.train.precision import products_in
 from engines.train.reinforce_config import ReinforceSection
 from engines.train.reinforce_loss import leaned, policy_terms, value_loss
-from engines.train.resume import table_in, take_steps, taken_count
 from engines.train.rollouts import ADVANTAGE, RETURN, Rollout
 from engines.train.sequences import COMPASS, Batch, Run, batch_of, decisions_in, trainable, unroll
 from engines.train.step import shortened

@@ -1,4 +1,4 @@
-"""What a stage takes up of its checkpoint: all that must be there, of the right sizes and finite, or nothing."""
+"""What a training takes up of its checkpoint: all that must be there, of the right sizes and finite, or nothing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from engines.torch_file import require_finite
-from engines.train.sequences import learned_weights
 from onboard.errors import InputError
 
 MEND = "give another --out, or remove it"
@@ -20,18 +19,18 @@ STEP, MOMENTS = "step", ("exp_avg", "exp_avg_sq")
 """What AdamW keeps of a parameter that has been changed."""
 
 
-def take_weights(file: Path, network: nn.Module, found: object) -> None:
-    """Put the learned weights of a checkpoint into a network, in place.
+def take_weights(file: Path, name: str, network: nn.Module, wanted: Mapping[str, Tensor], found: object) -> None:
+    """Put the weights of a checkpoint into a network, in place. name: that of the entry in the checkpoint.
 
+    wanted: those of the network that are kept in a checkpoint
     Raises InputError in one line, and nothing is changed, unless exactly these are there, as large, and finite.
     """
-    wanted = learned_weights(network)
-    table = table_in(file, "network", found)
-    for name in {**wanted, **table}:
-        if name not in table or name not in wanted:
-            raise InputError(f"{file}: network.{name}: {'is missing' if name in wanted else 'unknown'}; {MEND}")
-        _require_size(file, f"network.{name}", table[name], wanted[name])
-    require_finite(f"{file}: network", table, MEND)
+    table = table_in(file, name, found)
+    for one in {**wanted, **table}:
+        if one not in table or one not in wanted:
+            raise InputError(f"{file}: {name}.{one}: {'is missing' if one in wanted else 'unknown'}; {MEND}")
+        _require_size(file, f"{name}.{one}", table[one], wanted[one])
+    require_finite(f"{file}: {name}", table, MEND)
     network.load_state_dict(table, strict=False)
 
 
