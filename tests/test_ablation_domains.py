@@ -17,6 +17,7 @@ from engines.train.expert import WAITING
 from engines.train.lanes import Lane
 from hil.baselines import make_policy
 from hil.evaluate.campaign import Job
+from hil.evaluate.result import fastest_time_s
 from hil.fast import FastDrive
 from onboard.contract import STOP_ACTION
 
@@ -102,6 +103,10 @@ def test_robots_that_differ_drive_as_the_training_draws_them(tmp_path, monkeypat
     assert driven[1].base_plant == driven[3].base_plant
     assert driven[1].senses == driven[3].senses
     assert again[0].row == again[2].row
+    # What could be done at best in so much time is judged by the robot that drove, which has not the believed plant.
+    for one, setting in zip(again, driven[1:], strict=True):
+        assert one.row.fastest_s == fastest_time_s(one.row.shortest_m, setting.base_plant.linear)
+        assert one.row.fastest_s != fastest_time_s(one.row.shortest_m, setting.plant.linear)
 
 
 def test_their_policy_is_given_a_scan_with_the_holes_of_its_drive(tmp_path, monkeypatch):

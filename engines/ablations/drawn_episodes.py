@@ -45,7 +45,8 @@ class DrawnEpisodes(EpisodeDriver):
         policy, course = Flawed(self._model, drill.flaws, rng), varied(building.course, drill.setting)
         with unlogged():
             outcome = FastDrive(drill.setting, course, episode, policy, job.seed, MAX_S).run()
-        return Driven(self._row(job, place, episode, outcome, drill.setting.crowd))
+        drawn = replace(place, setting=drill.setting)  # what is possible at best depends on the robot that drove
+        return Driven(self._row(job, drawn, episode, outcome, drill.setting.crowd))
 
     def _building_of(self, setting: Setting) -> Building:
         if self._building is None or self._building.setting is not setting:
