@@ -36,11 +36,11 @@ from engines.report.ablations import ablation_table
 from engines.train.checkpoint import save_policy
 from engines.train.collector import make_buildings
 from engines.train.config import rules_of
-from engines.train.crew import weights_of
 from engines.train.expert import soft_targets
 from engines.train.lanes import Seat
 from engines.train.places import draw_drives
 from engines.train.sequences import TARGETS
+from engines.train.weights import weights_of
 from hil.course import varied
 from hil.evaluate.code import code_digest
 from hil.evaluate.partial import difference_of

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 import torch
 
-from engines.train.crew import weights_of
 from engines.train.lanes import Ended, Glimpse
 from engines.train.reinforce_config import ReinforceSection
 from engines.train.reinforce_loss import policy_terms
 from engines.train.rewards import advantages
 from engines.train.rollouts import ADVANTAGE, LOG_PROBABILITY, REFERENCE, RETURN, Decided, RolloutCollector, Tape
 from engines.train.sequences import batch_of, unroll
+from engines.train.weights import weights_of
 from tests.train_rig import depot, network_of, small
 
 SECTION = ReinforceSection(decisions=6)

@@ -6,7 +6,8 @@ import numpy as np
 import torch
 
 from engines.network import TINY, Variant, untrained
-from engines.train.sequences import Recorder, batch_of, decisions_in, is_learned, trainable, unroll
+from engines.train.sequences import Recorder, batch_of, decisions_in, unroll
+from engines.train.weights import is_learned, trainable
 from onboard.contract import INPUTS
 
 VARIANT = Variant(rgb=False, goal_from="pose")

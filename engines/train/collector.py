@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Protocol
 
@@ -19,12 +19,11 @@ from engines.train.lanes import Ended, Glimpse, Lane, LaneRules
 from engines.train.places import Building, PlacesSection, make_building
 from engines.train.sequences import COMPASS, TARGETS, WEIGHT, Recorder, Run
 from engines.train.student import Student
+from engines.train.weights import Weights, put_weights
 from hil.episode_sets import RESERVED_SEEDS
 from hil.setting import Setting
 from onboard.errors import OnboardError
 from onboard.toml_file import Fraction, Positive, Section
-
-Weights = Mapping[str, npt.NDArray[np.float32]]
 
 MOST_LANES, LONGEST_S = 10_000, 3600.0
 Lasting = Annotated[float, Field(ge=1.0, le=LONGEST_S)]
@@ -128,8 +127,7 @@ class Collector:
 
     def collect(self, weights: Weights) -> Round:
         """Drive a round with some weights, by name; those that are not named stay as they are."""
-        state = {name: torch.from_numpy(np.array(values)) for name, values in weights.items()}
-        self._network.load_state_dict(state, strict=False)
+        put_weights(self._network, weights)
         ended: list[Ended] = []
         for _ in range(self._driving.decisions):
             glimpses = [lane.wait() for lane in self._lanes]

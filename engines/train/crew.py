@@ -18,8 +18,8 @@ import torch
 from engines.children import interrupts_unheard
 from engines.guard import is_for_want_of_memory
 from engines.network import PolicyNetwork, Variant, Widths
-from engines.train.collector import Rules, Weights
-from engines.train.sequences import is_learned
+from engines.train.collector import Rules
+from engines.train.weights import Weights, is_learned, put_weights
 from onboard.drivers.lifeline import die_with_parent
 from onboard.errors import OnboardError
 
@@ -171,16 +171,9 @@ def crew_of(
     return ProcessCrew(make, rules, network, collectors)
 
 
-def weights_of(network: PolicyNetwork) -> Weights:
-    """Return what training changes, by name, as arrays of their own."""
-    return {
-        name: value.detach().cpu().numpy().copy() for name, value in network.state_dict().items() if is_learned(name)
-    }
-
-
 def _network(widths: Widths, variant: Variant, weights: Weights) -> PolicyNetwork:
     network = PolicyNetwork(widths, variant)
-    network.load_state_dict({name: torch.from_numpy(value) for name, value in weights.items()}, strict=False)
+    put_weights(network, weights)
     return network
 
 

@@ -21,11 +21,12 @@ from engines.resume import take_steps, take_weights, taken_count
 from engines.train import checkpoint
 from engines.train.collector import Collector, Round, plain_robot
 from engines.train.config import ImitationSection, TrainConfig, rules_of
-from engines.train.crew import Crew, crew_of, weights_of
+from engines.train.crew import Crew, crew_of
 from engines.train.journal import Journal
 from engines.train.precision import products_in
-from engines.train.sequences import COMPASS, TARGETS, WEIGHT, Batch, Run, batch_of, learned_weights, trainable, unroll
+from engines.train.sequences import COMPASS, TARGETS, WEIGHT, Batch, Run, batch_of, unroll
 from engines.train.validation import validated
+from engines.train.weights import learned_weights, trainable, weights_of
 from onboard.errors import OnboardError
 from onboard.scheduler import NS_PER_S
 

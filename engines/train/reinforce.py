@@ -17,14 +17,14 @@ import torch
 from engines.network import PolicyNetwork
 from engines.resume import MEND, take_weights, taken_count
 from engines.train import checkpoint
-from engines.train.collector import Rules, Weights, plain_robot
+from engines.train.collector import Rules, plain_robot
 from engines.train.config import TrainConfig, rules_of
-from engines.train.crew import Crew, crew_of, weights_of
+from engines.train.crew import Crew, crew_of
 from engines.train.journal import Journal
 from engines.train.reinforce_learner import Learner
 from engines.train.rollouts import Rollout, RolloutCollector
-from engines.train.sequences import learned_weights
 from engines.train.validation import validated
+from engines.train.weights import learned_weights, put_weights, weights_of
 from onboard.errors import InputError
 
 STAGE = "reinforce"
@@ -93,16 +93,16 @@ class Reinforce:
         """Keep what drives better, before or after, over the same greedy drives."""
         drives, learned = self._section.choose_drives, weights_of(self._network)
         after = self._validated(drives)
-        self._take(self._began)
+        put_weights(self._network, self._began)
         before = self._validated(drives)
-        self._take(learned)
+        put_weights(self._network, learned)
         self.kept = better(before, after)
         told = {f"{name}_{BEFORE}": value for name, value in before.items()}
         told |= {f"{name}_{AFTER}": value for name, value in after.items()}
         self._tell(journal, {**told, "kept_after": float(self.kept == AFTER)})
         self._save()
         if self.kept == BEFORE:
-            self._take(self._began)
+            put_weights(self._network, self._began)
 
     def _tell(self, journal: Journal, numbers: Mapping[str, float]) -> None:
         """Note how good it is after a chapter, beside that chapter's last round."""
@@ -121,10 +121,6 @@ class Reinforce:
     def _rules(self) -> Rules:
         """Return the rules of all drives; rendered images have only those of a policy that has learned to see."""
         return rules_of(self._config, 0.0 if self._config.first_coloured is None else self._section.colour)
-
-    def _take(self, weights: Weights) -> None:
-        state = {name: torch.from_numpy(np.array(values)) for name, values in weights.items()}
-        self._network.load_state_dict(state, strict=False)
 
     def _save(self) -> None:
         content = {
@@ -149,7 +145,7 @@ class Reinforce:
         self._learner.resume(content.get("learner"))
         take_weights(file, "network", self._network, learned_weights(self._network), content.get("network"))
         if self.kept == BEFORE:
-            self._take(self._began)
+            put_weights(self._network, self._began)
         return taken_count(file, "chapter", content.get("chapter"))
 
 

@@ -17,8 +17,9 @@ from engines.train.precision import products_in
 from engines.train.reinforce_config import ReinforceSection
 from engines.train.reinforce_loss import leaned, policy_terms, value_loss
 from engines.train.rollouts import ADVANTAGE, RETURN, Rollout
-from engines.train.sequences import COMPASS, Batch, Run, batch_of, decisions_in, trainable, unroll
+from engines.train.sequences import COMPASS, Batch, Run, batch_of, decisions_in, unroll
 from engines.train.step import shortened
+from engines.train.weights import trainable
 from onboard.errors import OnboardError
 
 LAST_RATE = 0.1

@@ -11,12 +11,13 @@ import numpy.typing as npt
 import torch
 
 from engines.network import PolicyNetwork
-from engines.train.collector import Rules, Weights, drawn, make_buildings
+from engines.train.collector import Rules, drawn, make_buildings
 from engines.train.lanes import Glimpse, Lane, Tensors
 from engines.train.reinforce_config import ReinforceSection
 from engines.train.rewards import Standing, advantages, reward, standing
 from engines.train.sequences import COMPASS, SMALL, Recorder, Run
 from engines.train.student import Student
+from engines.train.weights import Weights, put_weights
 
 Floats32 = npt.NDArray[np.float32]
 
@@ -122,8 +123,7 @@ class RolloutCollector:
 
         The last decision of a round is learned from in the next one, and tells in this one what was still expected.
         """
-        state = {name: torch.from_numpy(np.array(values)) for name, values in weights.items()}
-        self._network.load_state_dict(state, strict=False)
+        put_weights(self._network, weights)
         ended = []
         for _ in range(self._section.decisions):
             glimpses = [lane.wait() for lane in self._lanes]
@@ -166,7 +166,7 @@ class RolloutCollector:
 def _began_as(network: PolicyNetwork, weights: Weights, device: torch.device) -> PolicyNetwork:
     """Return a network of the same kind with other weights; its colour encoder is never asked."""
     began = PolicyNetwork(network.widths, network.variant)
-    began.load_state_dict({name: torch.from_numpy(np.array(values)) for name, values in weights.items()}, strict=False)
+    put_weights(began, weights)
     return began.to(device)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence, pack_sequence
 
 from engines.network import PolicyNetwork
@@ -130,18 +130,3 @@ def _wide(values: Tensor) -> Tensor:
 def decisions_in(runs: Iterable[Run]) -> int:
     """Return how many decisions runs hold."""
     return sum(len(run) for run in runs)
-
-
-def is_learned(name: str) -> bool:
-    """Return whether imitation and reinforcement change a weight: all but those of the colour encoder."""
-    return not name.startswith("rgb.")
-
-
-def learned_weights(network: nn.Module) -> dict[str, Tensor]:
-    """Return those weights by name, as they are in the network."""
-    return {name: value for name, value in network.state_dict().items() if is_learned(name)}
-
-
-def trainable(network: nn.Module) -> list[nn.Parameter]:
-    """Return what imitation and reinforcement change."""
-    return [parameter for name, parameter in network.named_parameters() if is_learned(name)]
