@@ -1,12 +1,15 @@
-"""A step of learning: gradients are shortened on whatever device the network is."""
+"""A step of learning: gradients are shortened wherever the network is, and no step is made without numbers."""
 
 from __future__ import annotations
+
+import math
 
 import pytest
 import torch
 from torch import nn
 
-from engines.train.step import shortened
+from engines.train.step import make_step, shortened
+from onboard.errors import OnboardError
 
 
 def optimizer_of(device, gradients):
@@ -31,3 +34,15 @@ def test_a_group_without_gradients_counts_as_none_on_another_device_too():
     meta = torch.device("meta")
     assert shortened(optimizer_of(meta, [None, [1.0, 2.0, 3.0]]), 0.5, meta).device == meta
     assert float(shortened(optimizer_of("cpu", [None, [0.0, 2.0, 0.0]]), 0.5, torch.device("cpu"))) == 2.0
+
+
+@pytest.mark.parametrize(("factor", "told"), [(math.nan, "the loss is nan"), (math.inf, "the loss is inf")])
+def test_without_numbers_no_weight_is_changed(tmp_path, factor, told):
+    weights = nn.Parameter(torch.ones(3))
+    optimizer = torch.optim.AdamW([weights], lr=0.1)
+    line = f"^imitation: {told}, its gradient .* in update 7; the last good checkpoint is none yet$"
+    with pytest.raises(OnboardError, match=line):
+        make_step((weights * factor).sum(), optimizer, 1.0, "update 7", tmp_path / "imitation.ckpt")
+    assert weights.detach().tolist() == [1.0, 1.0, 1.0]
+    make_step(weights.sum(), optimizer, 1.0, "update 7", tmp_path / "imitation.ckpt")
+    assert max(weights.detach().tolist()) < 1.0

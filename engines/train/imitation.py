@@ -25,9 +25,9 @@ from engines.train.crew import Crew, crew_of
 from engines.train.journal import Journal
 from engines.train.precision import products_in
 from engines.train.sequences import COMPASS, TARGETS, WEIGHT, Batch, Run, batch_of, unroll
+from engines.train.step import make_step
 from engines.train.validation import validated
 from engines.train.weights import learned_weights, trainable, weights_of
-from onboard.errors import OnboardError
 from onboard.scheduler import NS_PER_S
 
 STAGE = "imitation"
@@ -52,8 +52,8 @@ class Imitation:
     def __init__(self, config: TrainConfig, network: PolicyNetwork, folder: Path, device: torch.device) -> None:
         self._config, self._section = config, config.imitation
         self._network, self._device, self._folder = network.to(device), device, folder
-        self._learning = trainable(network)
-        self._optimizer = torch.optim.AdamW(self._learning, lr=self._section.rate, weight_decay=0.0, fused=True)
+        learning = trainable(network)
+        self._optimizer = torch.optim.AdamW(learning, lr=self._section.rate, weight_decay=0.0, fused=True)
         self._updates = 0
         self._began = checkpoint.digest_of(network)
         self.chapter = self._resume()
@@ -162,16 +162,8 @@ class Imitation:
         compass = compass_error(self._network.auxiliary(states), batch.rows[COMPASS])
         auxiliary = self._section.auxiliary if self._network.variant.auxiliary else 0.0
         loss = action + auxiliary * compass
-        self._optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        norm = torch.nn.utils.clip_grad_norm_(self._learning, self._section.clip)
-        if not (torch.isfinite(loss) and torch.isfinite(norm)):
-            raise OnboardError(
-                f"{STAGE}: the loss is {float(loss.detach())}, its gradient {float(norm)} in update {self._updates} "
-                f"({where}, {len(batch)} decisions); the last good checkpoint is "
-                f"{self.checkpoint if self.checkpoint.exists() else 'none yet'}"
-            )
-        self._optimizer.step()
+        update = f"update {self._updates} ({where}, {len(batch)} decisions)"
+        make_step(loss, self._optimizer, self._section.clip, update, self.checkpoint)
         self._updates += 1
         same = (logits.argmax(dim=1) == targets.argmax(dim=1)).float()
         return Losses(float(action.detach()), float(compass.detach()), float((same * weight).sum() / total))

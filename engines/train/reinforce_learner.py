@@ -18,9 +18,8 @@ from engines.train.reinforce_config import ReinforceSection
 from engines.train.reinforce_loss import leaned, policy_terms, value_loss
 from engines.train.rollouts import ADVANTAGE, RETURN, Rollout
 from engines.train.sequences import COMPASS, Batch, Run, batch_of, decisions_in, unroll
-from engines.train.step import shortened
+from engines.train.step import make_step
 from engines.train.weights import trainable
-from onboard.errors import OnboardError
 
 LAST_RATE = 0.1
 """The learning rate falls to so much of its first."""
@@ -120,16 +119,8 @@ class Learner:
         return moved > PATIENCE * self._section.target_kl
 
     def _step(self, loss: Tensor, batch: Batch, where: str) -> None:
-        self._optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        norm = shortened(self._optimizer, self._section.gradient, loss.device)
-        if not (torch.isfinite(loss) and torch.isfinite(norm)):
-            last = self._checkpoint if self._checkpoint.exists() else "none yet"
-            raise OnboardError(
-                f"reinforce: the loss is {float(loss.detach())}, its gradient {float(norm)} in update {self._updates} "
-                f"({where}, {len(batch)} decisions); the last good checkpoint is {last}"
-            )
-        self._optimizer.step()
+        update = f"update {self._updates} ({where}, {len(batch)} decisions)"
+        make_step(loss, self._optimizer, self._section.gradient, update, self._checkpoint)
         self._updates += 1
 
 

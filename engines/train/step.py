@@ -2,8 +2,30 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import torch
 from torch import Tensor
+
+from onboard.errors import OnboardError
+
+
+def make_step(loss: Tensor, optimizer: torch.optim.Optimizer, most: float, where: str, checkpoint: Path) -> None:
+    """Change the weights by one step. most: longer gradients are shortened to this.
+
+    where: the update, in words; checkpoint: of the stage, which has its name
+    Raises OnboardError for a loss or gradient that is no number; no weight is changed then.
+    """
+    optimizer.zero_grad(set_to_none=True)
+    loss.backward()  # type: ignore[no-untyped-call]
+    norm = shortened(optimizer, most, loss.device)
+    if not (torch.isfinite(loss) and torch.isfinite(norm)):
+        last = checkpoint if checkpoint.exists() else "none yet"
+        raise OnboardError(
+            f"{checkpoint.stem}: the loss is {float(loss.detach())}, its gradient {float(norm)} in {where}; "
+            f"the last good checkpoint is {last}"
+        )
+    optimizer.step()
 
 
 def shortened(optimizer: torch.optim.Optimizer, most: float, device: torch.device) -> Tensor:
