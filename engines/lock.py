@@ -1,4 +1,4 @@
-"""A training's folder belongs to one process at a time."""
+"""A training's folder belongs to one process at a time, and so does a file that several write in turn."""
 
 from __future__ import annotations
 
@@ -18,14 +18,30 @@ def alone_in(folder: Path) -> Iterator[None]:
 
     Raises InputError where another one has it, or it cannot be written.
     """
+    with _locked(folder, LOCK_FILE, fcntl.LOCK_EX | fcntl.LOCK_NB):
+        yield
+
+
+@contextmanager
+def in_turn(file: Path) -> Iterator[None]:
+    """Keep a file to this process for a moment, once no other has it, to read it and write it anew.
+
+    The lock lies beside it, for the file itself is replaced. Raises InputError where that cannot be written.
+    """
+    with _locked(file.parent, f"{file.name}.{LOCK_FILE}", fcntl.LOCK_EX):
+        yield
+
+
+@contextmanager
+def _locked(folder: Path, name: str, how: int) -> Iterator[None]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        file = (folder / LOCK_FILE).open("a", encoding="utf-8")
+        file = (folder / name).open("a", encoding="utf-8")
     except OSError as error:
         raise InputError(f"{folder}: cannot be written: {error.strerror}") from error
     with file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, how)
         except BlockingIOError as error:
             raise InputError(f"{folder}: another training is writing it: wait for it, or give another --out") from error
         except OSError as error:

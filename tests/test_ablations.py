@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from ablation_rig import write_agents
 from typer.testing import CliRunner
 
 from engines.__main__ import main
+from engines.ablations import command as command_module
 from engines.ablations import trials as trials_module
 from engines.ablations.agents import AGENTS_FILE, OWN, load_agents
 from engines.ablations.trials import is_made, trials
@@ -330,6 +332,25 @@ def test_what_other_code_drove_is_driven_again_where_that_is_asked_for(made):
         assert ("`plain` in paper. `onboard-engines ablations --again`" in shown.stdout) is (not options)
         assert json.loads(file.read_text())["configuration"]["code"] == code
     file.write_text(json.dumps(result))
+
+
+def test_what_another_call_writes_meanwhile_is_kept(made, tmp_path, monkeypatch):
+    whole, file = json.loads((made / "out" / "ablations.json").read_text()), tmp_path / "ablations.json"
+    begun, asked, real = threading.Event(), threading.Event(), command_module.in_turn
+
+    def other_call():
+        with real(file):
+            begun.set()
+            asked.wait(60.0)
+            file.write_text(json.dumps({**whole, "rows": whole["rows"][1:]}))
+
+    monkeypatch.setattr(command_module, "in_turn", lambda wanted: asked.set() or real(wanted))
+    other = threading.Thread(target=other_call)
+    other.start()
+    assert begun.wait(60.0)
+    assert run("--out", tmp_path, "--agents", made / "agents.toml", "--only", "plain", "--show").exit_code == 0
+    other.join(60.0)
+    assert [row["agent"] for row in json.loads(file.read_text())["rows"]] == ["plain", "other", "other"]
 
 
 def test_a_table_keeps_the_rows_of_other_agents_unless_they_drove_another_set(made, tmp_path):

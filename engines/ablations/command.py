@@ -11,6 +11,7 @@ import typer
 
 from engines.ablations.side_by_side import side_by_side
 from engines.guard import in_one_line
+from engines.lock import in_turn
 from engines.named_files import encoder_file
 from onboard.errors import MissingExtraError
 
@@ -84,9 +85,9 @@ def _ablations(out: Path, only: list[str], making: Making, *, show: bool) -> int
     chosen = table.only(only)
     code = 0 if show else _make(table, _seeing(chosen, making.encoder), out, making)
     found = board(table, chosen, out)
-    write_whole(
-        out / BOARD_FILE, json.dumps(_with_others(found, out / BOARD_FILE, list(table.agents)), indent=1) + "\n"
-    )
+    with in_turn(out / BOARD_FILE):
+        whole = _with_others(found, out / BOARD_FILE, list(table.agents))
+        write_whole(out / BOARD_FILE, json.dumps(whole, indent=1) + "\n")
     typer.echo(ablation_table(found))
     return code
 
