@@ -26,7 +26,7 @@ from engines.torch_file import require_finite
 from onboard.drivers.onnx_engine import OnnxEngine
 from onboard.drivers.onnx_weights import widen
 from onboard.errors import InputError
-from onboard.manifest import Manifest, check_engine, load_manifest, manifest_path
+from onboard.manifest import Manifest, check_engine, load_manifest
 from onboard.parity import compare
 from onboard.pretrained import MODEL_SUFFIX, model_path
 
@@ -52,7 +52,7 @@ def initial_weights(name: str) -> PolicyFile:
     manifest = load_manifest(path)
     training = manifest.extra.get("training", {})
     if not isinstance(training, Mapping):
-        raise InputError(f"{manifest_path(path)}: extra.training: expected a table, found {training!r}")
+        raise InputError(f"{path}: its manifest: extra.training: expected a table, found {training!r}")
     told = {**training, WEIGHTS: manifest.weights} if training else {}
     return PolicyFile(restored(path, manifest), f"{manifest.policy}, sha256 {manifest.sha256}", told)
 

@@ -48,7 +48,7 @@ def test_it_decides_as_before(tmp_path, monkeypatch, variant, weights, most):
     manifest, _, _ = export(tmp_path / "a.onnx", network, "a", {"training": {"seed": 7}}, weights=weights, steps=2)
     back = initial_weights(str(tmp_path / "a.onnx"))
     assert (back.network.widths, back.network.variant) == (TINY, variant)
-    assert back.meta["training"] == {"seed": 7}
+    assert back.meta == {"seed": 7, "weights": weights}
     assert back.origin == f"a, sha256 {manifest.sha256}"
     parity = compare(TorchEngine(back.network), TorchEngine(network), manifest, steps=5)
     assert parity.max_logit_difference < most < parity.logit_spread
@@ -103,6 +103,7 @@ REFUSED = [
     (stating("variant", rgb="no"), r"variant\.rgb: expected a value as True, found 'no'"),
     (stating("variant", goal_from="banana"), "goal_from 'banana': must be one of"),
     (lambda m: rewritten(m, lambda t: t["extra"].update(widths=7)), "does not say what network it is"),
+    (lambda m: rewritten(m, lambda t: t["extra"].update(training=5)), "extra.training: expected a table, found 5"),
     (stating("variant", goal_from="pose"), "has rgb, scan, odom, loc, pose, .*, it lists rgb, scan, odom, loc, goal"),
     (stating("variant", goal_from="odom"), "decides otherwise than the network that its manifest states"),
     (stating("variant", goal_from="loc"), "decides otherwise than the network that its manifest states"),
