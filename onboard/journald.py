@@ -6,10 +6,13 @@ SYSLOG_IDENTIFIER, ONBOARD_EVENT=recovery and ONBOARD_WHAT=..., which `journalct
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import socket
 import struct
+import termios
+import time
 from collections.abc import Mapping, MutableMapping
 from typing import Any
 
@@ -25,6 +28,9 @@ NAME_CHARACTERS = 64
 """journald leaves out fields with longer names."""
 VALUE_BYTES = 8192
 """Longer values are cut: an entry must fit in one datagram."""
+
+READ_TIMEOUT_S = 2.0
+READ_POLL_S = 0.001
 
 #   level of structlog   priority of syslog
 PRIORITIES: Mapping[str, int] = {"critical": 2, "error": 3, "warning": 4, "info": 6, "debug": 7}
@@ -50,6 +56,25 @@ def connect(path: str = SOCKET) -> int | None:
         sending.close()
         return None
     return sending.detach()
+
+
+def wait_until_read(descriptor: int, within_s: float = READ_TIMEOUT_S) -> bool:
+    """Wait until the journal has read what was sent, `within_s` at most; return whether it has.
+
+    It looks up the unit of an entry's sender when it reads it, so one of a process that is gone by then has none, and
+    `journalctl -u` does not show it (systemd issue 2913).
+    """
+    ends = time.monotonic() + within_s
+    while _unread_bytes(descriptor):
+        if time.monotonic() > ends:
+            return False
+        time.sleep(READ_POLL_S)
+    return True
+
+
+def _unread_bytes(descriptor: int) -> int:
+    (unread,) = struct.unpack("i", fcntl.ioctl(descriptor, termios.TIOCOUTQ, bytes(struct.calcsize("i"))))
+    return int(unread)
 
 
 def entry(_logger: object, method: str, event: MutableMapping[str, Any]) -> bytes:

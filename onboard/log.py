@@ -6,6 +6,7 @@ the journal as entries with fields (`journald.py`): `journalctl -u onboard ONBOA
 
 from __future__ import annotations
 
+import atexit
 import logging
 import sys
 from collections.abc import Callable, Sequence
@@ -26,6 +27,7 @@ def configure(*, json_lines: bool = False, level: int = logging.INFO) -> Backgro
     stream = BackgroundText()
     entries = None if json_lines or not journald.is_ours(sys.stderr.fileno()) else journald.connect()
     if entries is not None:
+        atexit.register(journald.wait_until_read, entries)  # after the thread has written what is queued
         _configure(level, [journald.entry], structlog.BytesLoggerFactory(cast(BinaryIO, BackgroundText(entries))))
         return stream
     stamp = structlog.processors.TimeStamper(fmt="iso", utc=True)

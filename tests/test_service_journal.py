@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import socket
+import threading
 from pathlib import Path
 
 from hypothesis import given
@@ -73,3 +75,23 @@ def test_only_an_output_that_is_the_journals_is_taken_for_it(tmp_path: Path) -> 
 
 def test_without_a_journal_there_is_nothing_to_connect_to(tmp_path: Path) -> None:
     assert journald.connect(str(tmp_path / "no-journal")) is None
+
+
+def test_a_process_that_ends_waits_until_the_journal_has_read_all_that_it_said(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as journal:
+        journal.bind(str(tmp_path / "socket"))
+        sending = journald.connect(str(tmp_path / "socket"))
+        assert sending is not None
+        try:
+            assert journald.wait_until_read(sending, 0.0)
+            os.write(sending, b"one")
+            os.write(sending, b"two")
+            assert not journald.wait_until_read(sending, 0.05)
+            assert journal.recv(10) == b"one"
+            assert not journald.wait_until_read(sending, 0.05)
+            reads = threading.Timer(0.1, journal.recv, [10])
+            reads.start()
+            assert journald.wait_until_read(sending, 60.0)
+            reads.join()
+        finally:
+            os.close(sending)

@@ -10,6 +10,7 @@ import os
 import re
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -32,6 +33,8 @@ FIFO_PRIORITY = 40
 WAITING = "waiting for the first frame"
 STANDING_MPS = 1e-3
 FEW = 30
+LATE_S = 1.2
+"""From its first zero on: the last process has said why the service ended, and waits for the journal."""
 FIVE_STARTS_S = 5 * START_S
 UNIT_STOPPING = "de5b426a63be47a7b6ac3eaac82e2f6f"
 """systemd's catalogue: it began to stop a unit."""
@@ -143,6 +146,22 @@ def test_a_stop_while_driving_is_zero_within_two_ticks(robot: Robot) -> None:
     assert {one.twist for one in halt} == {STOP}
     (ended,) = robot.service.journal("-u", "onboard.service", "ONBOARD_EVENT=service_ended")
     assert ended["ONBOARD_RESULT"] == "success"
+
+
+def test_a_journal_that_is_late_still_knows_whose_entries_they_are(robot: Robot) -> None:
+    robot.start()
+    service, began = robot.service, wall_ns()
+    service.run("systemctl", "kill", "--signal=SIGSTOP", "systemd-journald.service")
+    try:
+        service.run("systemctl", "stop", "--no-block", "onboard.service")
+        until(lambda: len(by_writer(robot.base.since(began))) >= 2, START_S)  # zero by the service's last process
+        time.sleep(LATE_S)
+    finally:
+        service.run("systemctl", "kill", "--signal=SIGCONT", "systemd-journald.service")
+    until(lambda: service.is_state("inactive"), START_S)
+    words = ("-u", "onboard.service", f"--since=@{began / 1e9:.6f}")
+    assert [one["ONBOARD_RESULT"] for one in service.journal(*words, "ONBOARD_EVENT=service_ended")] == ["success"]
+    assert len(service.journal(*words, "ONBOARD_EVENT=zero_sent")) == 1
 
 
 def test_the_computer_sleeps_when_a_robot_that_drove_has_been_sent_zero(robot: Robot) -> None:
