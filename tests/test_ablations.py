@@ -17,6 +17,7 @@ from engines.__main__ import main
 from engines.ablations import command as command_module
 from engines.ablations import trials as trials_module
 from engines.ablations.agents import AGENTS_FILE, OWN, load_agents
+from engines.ablations.board import board
 from engines.ablations.trials import is_made, trials
 from engines.encoder.features import save_encoder
 from engines.network import untrained
@@ -150,7 +151,9 @@ COLOURED = '"network.rgb" = true, "imitation.colour" = 1.0, "imitation.coloured"
 
 def test_a_model_says_that_its_encoder_came_from_elsewhere(tmp_path):
     colour = f'\n[agents.colour]\nwhat = "colour"\nchanges = {{ {COLOURED} }}\n'
-    agent, encoder = load_agents(write_agents(tmp_path, after=colour)).agents["colour"], tmp_path / "encoder.pt"
+    table, encoder = load_agents(write_agents(tmp_path, after=colour)), tmp_path / "encoder.pt"
+    agent = table.agents["colour"]
+    assert board(table, [agent], tmp_path)["encoders"] == {"colour": None}
     given = untrained(99, agent.config.network.widths).rgb
     save_encoder(encoder, given)
     told = load_manifest(trials_module.make_agent(agent, tmp_path / "colour", encoder)).extra
@@ -159,6 +162,7 @@ def test_a_model_says_that_its_encoder_came_from_elsewhere(tmp_path):
     network, _ = load_policy(tmp_path / "colour" / "training" / "policy.pt")
     assert all(torch.equal(a, b) for a, b in zip(network.rgb.parameters(), given.parameters(), strict=True))
     assert is_made(agent, tmp_path / "colour", encoder)
+    assert board(table, [agent], tmp_path)["encoders"] == {"colour": sha256_of(encoder)}
 
 
 @pytest.mark.parametrize("more", ["", 'kind = "position"\nconditions = ["no_limits"]\n'])

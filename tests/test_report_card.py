@@ -209,6 +209,21 @@ def test_the_commands_of_a_card_are_those_that_made_its_files(folder, tmp_path):
     assert "ablations --out" not in card
 
 
+@pytest.mark.parametrize(
+    ("given", "options"),
+    [((), [""]), (("here",), [" --encoder encoder/encoder.pt"]),
+     (("0", "model"), [" --encoder encoder/encoder.pt", " --encoder m.onnx"])],
+)  # fmt: skip
+def test_the_command_of_the_ablations_names_their_colour_encoder(folder, tmp_path, given, options):
+    digests = [sha256_of(model_of(tmp_path)) if one == "model" else one for one in given]
+    told = {"blind": None, **{f"agent {one}": one for one in digests}}
+    put(folder / "ablations.json", {"set": "unseen", "seed": 1, "rows": [], "training": {}, "encoders": told})
+    card = card_of(folder, tmp_path, TRAINED)
+    calls = [f"onboard-engines ablations{encoder} --out ablations" for encoder in options]
+    assert f"{' && '.join(calls)} && cp ablations/ablations.json RESULTS/\n" in card
+    assert all(f"`{one}`" in card for one in digests)
+
+
 def test_results_under_another_manifest_of_the_same_model_make_no_card(folder, tmp_path):
     with pytest.raises(InputError, match=r"is not of .*m\.onnx\.manifest\.json \(digest other, expected "):
         card_of(folder, tmp_path, SEEN, manifest="other")
@@ -243,11 +258,7 @@ def card_of(
     **changes: Any,
 ) -> str:
     """Return the card of a model whose manifest says this of its training; no model is loaded."""
-    model = tmp_path / "m.onnx"
-    graph = onnx.GraphProto(name="none")
-    if weights == "float16":
-        graph.initializer.append(numpy_helper.from_array(np.zeros(1, np.float16), "one"))
-    model.write_bytes(onnx.ModelProto(graph=graph).SerializeToString())
+    model = model_of(tmp_path, weights)
     save_manifest(model, manifest_of(NETWORK, sha256_of(model), "m", {"training": training, **(extra or {})}, weights))
     digest = file_digest(model)
     conditions = {name: evaluated(model=digest, condition=name, **changes) for name in ("paper", "no_front")}
@@ -255,3 +266,13 @@ def card_of(
     put(folder / "evaluate" / "rendered.json", evaluated(3, model=digest, loop="rendered", **changes))
     found = gather(folder)
     return make_card(found, [part(found) for part in PARTS], model)
+
+
+def model_of(tmp_path: Path, weights: Weights = "float32") -> Path:
+    """Return the file of a model that nobody loads, the same each time."""
+    model = tmp_path / "m.onnx"
+    graph = onnx.GraphProto(name="none")
+    if weights == "float16":
+        graph.initializer.append(numpy_helper.from_array(np.zeros(1, np.float16), "one"))
+    model.write_bytes(onnx.ModelProto(graph=graph).SerializeToString())
+    return model

@@ -8,10 +8,11 @@ from typing import Any
 
 from engines.ablations.agents import Agent, Agents, Place
 from engines.ablations.results import CODE, is_current
-from engines.ablations.trials import TRAINING, is_made, trials
+from engines.ablations.trials import ENCODER, MODEL, TRAINING, is_made, trials
 from engines.report.journals import training_of
 from hil.evaluate.code import code_digest
 from hil.evaluate.metrics import Summary
+from onboard.manifest import load_manifest
 
 MADE_BY = "onboard-engines ablations"
 DOORS = "doors"
@@ -32,6 +33,7 @@ def board(agents: Agents, chosen: Sequence[Agent], folder: Path) -> dict[str, An
         "episodes_of_each_map": agents.episodes,
         "seed": agents.seed,
         "training": {agent.name: training_of(folder / agent.name / TRAINING) for agent in chosen},
+        "encoders": {agent.name: _encoder(agent, folder / agent.name) for agent in chosen},
         "rows": rows,
     }
 
@@ -44,6 +46,14 @@ def _rows(agents: Agents, agent: Agent, folder: Path) -> list[dict[str, Any]]:
         for trial in trials(agents, agent, folder)
         for result in [trial.done()]
     ]
+
+
+def _encoder(agent: Agent, folder: Path) -> str | None:
+    """Return the digest of the file of an agent's colour encoder; None where it sees no colour or is not made."""
+    if not is_made(agent, folder):
+        return None
+    told = load_manifest(folder / MODEL).extra.get(ENCODER)
+    return None if told is None else str(told)
 
 
 def _code(result: Mapping[str, Any], configuration: Mapping[str, Any]) -> str:

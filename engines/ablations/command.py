@@ -22,6 +22,8 @@ BOARD_FILE = "ablations.json"
 AGENTS_FILE = Path(__file__).parent / "agents.toml"
 ALIKE = ("made_by", "set", "maps", "episodes_of_each_map", "seed")
 """Of a board: what must be the same for rows to stand in one table."""
+OF_AGENTS = ("training", "encoders")
+"""Of a board: what it tells of agents by name."""
 
 
 def ablations(
@@ -101,13 +103,19 @@ def _with_others(found: dict[str, Any], file: Path, order: list[str]) -> dict[st
         before = json.loads(file.read_text(encoding="utf-8"))
         alike = all(before[key] == found[key] for key in ALIKE)
         others = [row for row in before["rows"] if row["agent"] in order and row["agent"] not in found["training"]]
-        trainings = {name: before["training"][name] for name in {row["agent"] for row in others}}
+        names = {row["agent"] for row in others}
+        trainings, encoders = ({name: before[key][name] for name in names} for key in OF_AGENTS)
     except (OSError, ValueError, KeyError, TypeError):
         return found
     if not alike:
         return found
     rows = sorted([*found["rows"], *others], key=lambda row: order.index(row["agent"]))
-    return {**found, "rows": rows, "training": {**trainings, **found["training"]}}
+    return {
+        **found,
+        "rows": rows,
+        "training": {**trainings, **found["training"]},
+        "encoders": {**encoders, **found["encoders"]},
+    }
 
 
 def _seeing(chosen: list[Agent], encoder: Path | None) -> list[Agent]:

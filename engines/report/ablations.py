@@ -56,7 +56,20 @@ def _notes(board: Mapping[str, Any]) -> list[str]:
     )
     if any(row.get("doors") for row in board["rows"]):
         notes.append(NOTE)
-    return [*notes, *_stale(board)]
+    return [*notes, *_encoders(board), *_stale(board)]
+
+
+def _encoders(board: Mapping[str, Any]) -> list[str]:
+    """Return which colour encoder the agents that see colour have been given, by its file's digest."""
+    given = encoders_of(board)
+    return [
+        f"Their colour encoder is that of the file with the sha256 {', '.join(f'`{one}`' for one in given)}."
+    ] * bool(given)
+
+
+def encoders_of(board: Mapping[str, Any]) -> list[str]:
+    """Return the digests of the files that the agents' colour encoders are from, each once, in order."""
+    return sorted({str(digest) for digest in board.get("encoders", {}).values() if digest is not None})
 
 
 def _stale(board: Mapping[str, Any]) -> list[str]:

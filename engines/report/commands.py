@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from engines.lineage import POLICY, Step, steps_to_make
+from engines.report.ablations import encoders_of
 from engines.report.gathered import ABLATIONS, CEILING, ENCODER, EVALUATE, FINE, OTHERS, SEEDS, Evaluated, Gathered
 from onboard.errors import MissingExtraError
 from onboard.manifest import Manifest
@@ -17,6 +18,7 @@ LAST_STAGE = "reinforce"
 RESULTS, RECIPE = "RESULTS", "RECIPE"
 """Placeholders: the folder of the results, and a recipe with the values that the card shows."""
 ENCODER_FOLDER, TRAINING, BEFORE = "encoder", "training", "before"
+WEIGHTS = "encoder.pt"
 LOOP_OPTIONS: dict[str, list[str]] = {"fast": [], "runtime": ["--runtime"], "rendered": ["--runtime", "--rendered"]}
 STORED = {"float32": "fp32", "float16": "fp16"}
 FURNITURE = 5
@@ -40,12 +42,20 @@ def commands(found: Gathered, manifest: Manifest, model: Path) -> list[str]:
         lines.append(f"{_line('onboard-engines', 'encoder', *recipe[:2], '--out', ENCODER_FOLDER)} && "
                      f"cp {ENCODER_FOLDER}/report.json {RESULTS}/{ENCODER}")  # fmt: skip
     if found.ablations is not None:
-        lines.append(f"onboard-engines ablations --out ablations && cp ablations/{ABLATIONS} {RESULTS}/")
+        lines += _ablations(found.ablations, manifest, model)
     if found.trajectories is not None:
         driver = Path(str(found.trajectories.get("policy", model.name))).name
         lines.append(_line("onboard-engines", "report", RESULTS, "--drive", driver, "--map",
                            str(found.trajectories.get("map"))))  # fmt: skip
     return [*lines, _line("onboard-engines", "report", RESULTS, "--card", "FILE", "--model", model.name)]
+
+
+def _ablations(board: Mapping[str, Any], manifest: Manifest, model: Path) -> list[str]:
+    """Return how a board was made: by one call for each colour encoder that its agents see with."""
+    own = {manifest.sha256: model.name}
+    given = [["--encoder", own.get(digest, f"{ENCODER_FOLDER}/{WEIGHTS}")] for digest in encoders_of(board)] or [[]]
+    called = [_line("onboard-engines", "ablations", *encoder, "--out", "ablations") for encoder in given]
+    return [" && ".join([*called, f"cp ablations/{ABLATIONS} {RESULTS}/"])]
 
 
 def _making(manifest: Manifest, model: Path) -> list[str]:
