@@ -38,7 +38,7 @@ def test_the_headline_is_that_of_the_files_beside_the_papers(folder):
 
 def test_every_condition_has_a_row_with_what_it_is(folder):
     part = robustness(gather(folder))
-    assert [one["condition"] for one in part.data] == ["paper", "no_front", "paper"]
+    assert [one["condition"] for one in part.data] == ["paper", "paper", "no_front"]
     assert "| `no_front` | no front camera; " in part.markdown
 
 
@@ -294,6 +294,15 @@ def test_another_policy_is_compared_on_the_same_episodes(folder):
     assert "On the same 12 episodes this policy less a, in points: SR +25.0 (" in headline(found).markdown
     row = f"| for comparison: a, set unseen, {LOOPS['fast']} | 12 | 58.3 ("
     assert row in headline(found).markdown
+
+
+def test_who_else_was_driven_in_a_condition_stands_beside_the_policy_in_it(folder):
+    put(folder / "others" / "a.json", evaluated(5, condition="no_front", policy="reactive"))
+    found = gather(folder)
+    rows = [line for line in robustness(found).markdown.splitlines() if line.startswith("| `no_front`")]
+    assert [line.split(" | ")[0] for line in rows] == ["| `no_front`", "| `no_front`, for comparison reactive"]
+    assert "58.3 (" in rows[1]
+    assert "for comparison" not in headline(found).markdown
 
 
 @pytest.mark.parametrize(

@@ -77,8 +77,9 @@ def headline(found: Gathered) -> Part:
     """Return the figures that are quoted, through each loop that was driven, beside the paper's own."""
     chosen = [one for one in found.evaluations if one.condition == REFERENCE]
     rows = [[_whole(one), _count(one.summary), *figures(one.summary)] for one in chosen]
+    beside = _beside(found)
     rows += [[f"for comparison: {one.name}, {_whole(one)}", _count(one.summary), *figures(one.summary)]
-             for one in found.others]  # fmt: skip
+             for one in found.others if one not in beside]  # fmt: skip
     rows += [
         ["paper 1, its own simulator with the motion model (quoted)", "2500", *_quoted(PAPER_SIMULATED)],
         ["paper 1, its own office, simulated (quoted)", NOTHING, *_quoted(PAPER_OFFICE)],
@@ -92,9 +93,7 @@ def headline(found: Gathered) -> Part:
 
 
 def robustness(found: Gathered) -> Part:
-    """Return one row for every condition that was driven; with doors it is of the episodes behind them."""
-    known = load_conditions()
-    rows, data = [], []
+    """Return one row for every condition that was driven, by the policy and by others beside it."""
     headings = (
         "condition",
         "what it is",
@@ -104,20 +103,38 @@ def robustness(found: Gathered) -> Part:
         "arrived without contact %",
         "SR % on detours",
     )
-    for one in found.evaluations:
-        condition = known.get(one.condition)
-        doors = behind_doors(one.rows, one.configuration.get("seed", 0))
-        summary = one.summary if doors is None else doors.summary
-        count = _count_behind(one, doors, blocked=condition is not None and condition.blocked_s > 0.0)
-        elsewhere = "" if one.sets == [REFERENCE_SET] else f", {_of_sets(one)}"
-        rows.append([f"`{one.condition}`", "" if condition is None else condition.what, _driven(one) + elsewhere, count,
-                     *figures(summary), _rate(summary.successes_without_contact, summary.episodes),
-                     percent(summary.hard_success_rate)])  # fmt: skip
-        data.append({**_plain(one), "doors": None if doors is None else doors.as_json()})
+    told = sorted([(one, "") for one in found.evaluations] + [(one, _driver(one)) for one in _beside(found)],
+                  key=lambda pair: (pair[0].condition != REFERENCE, pair[0].condition))  # fmt: skip
+    doors = [behind_doors(one.rows, one.configuration.get("seed", 0)) for one, _ in told]
+    rows = [_condition_row(one, who, behind) for (one, who), behind in zip(told, doors, strict=True)]
+    data = [{**_plain(one), "doors": None if behind is None else behind.as_json()}
+            for (one, _), behind in zip(told, doors, strict=True)]  # fmt: skip
     text = table(headings, rows, words=3)
     text += f"\n{FEWER_NOTE}\n"
     text += f"\n{NOTE}\n" if any(one["doors"] is not None for one in data) else ""
     return Part("robustness", "Robustness", text, data, _lacks(rows, EVALUATE))
+
+
+def _condition_row(one: Evaluated, who: str, doors: BehindDoors | None) -> list[str]:
+    """Return the row of an evaluation; with doors it is of the episodes behind them. who: drove, "" the policy."""
+    condition = load_conditions().get(one.condition)
+    summary = one.summary if doors is None else doors.summary
+    count = _count_behind(one, doors, blocked=condition is not None and condition.blocked_s > 0.0)
+    elsewhere = "" if one.sets == [REFERENCE_SET] else f", {_of_sets(one)}"
+    name = f"`{one.condition}`" + (f", for comparison {who}" if who else "")
+    return [name, "" if condition is None else condition.what, _driven(one) + elsewhere, count, *figures(summary),
+            _rate(summary.successes_without_contact, summary.episodes),
+            percent(summary.hard_success_rate)]  # fmt: skip
+
+
+def _driver(one: Evaluated) -> str:
+    return Path(str(one.configuration.get("policy", one.name))).name
+
+
+def _beside(found: Gathered) -> list[Evaluated]:
+    """Return those of others that were driven in a condition of the robustness table."""
+    told = {one.condition for one in found.evaluations} - {REFERENCE}
+    return [one for one in found.others if one.condition in told]
 
 
 def ceilings(found: Gathered) -> Part:

@@ -68,7 +68,8 @@ def save_trajectories(table: Mapping[str, Any], file: Path) -> None:
     small = image.resize((image.width // OVERSAMPLE, image.height // OVERSAMPLE), Image.Resampling.BOX)
     picture = Image.new("RGB", (small.width, small.height + PAD_PX), "white")
     picture.paste(small)
-    words = f"{table['map']}: {len(ways)} drives, {arrived} arrived (blue), {len(ways) - arrived} did not (orange)"
+    ends_in = f"{arrived} arrived (blue), {len(ways) - arrived} did not (orange)"
+    words = f"{table['map']}: {len(ways)} drives from green to red, {ends_in}"
     font = ImageFont.load_default(FONT_PX)
     ImageDraw.Draw(picture).text((PAD_PX / 2, small.height + PAD_PX / 2), words, INK, font, "lm")
     _save(picture, file)
