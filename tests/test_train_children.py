@@ -32,6 +32,8 @@ ENDED = [
     (signal.SIGTERM, 143, "stopped; the same command goes on at the last checkpoint in "),
     (signal.SIGHUP, 129, "stopped; the same command goes on at the last checkpoint in "),
 ]
+SHORT = (signal.SIGKILL, signal.SIGINT)
+"""What no process can hear, and what all hear that share a terminal."""
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +44,10 @@ def _hangups_are_heard():
     signal.signal(signal.SIGHUP, before)
 
 
-@pytest.mark.parametrize(("number", "code", "said"), ENDED, ids=[row[0].name for row in ENDED])
+@pytest.mark.parametrize(
+    ("number", "code", "said"),
+    [pytest.param(*row, id=row[0].name, marks=() if row[0] in SHORT else pytest.mark.long) for row in ENDED],
+)
 def test_no_renderer_outlives_its_training(tmp_path, number, code, said):
     (tmp_path / "encoder.toml").write_text(CONFIG)
     arguments = ("encoder", "--out", tmp_path / "out", "--config", tmp_path / "encoder.toml", "--jobs", 2, "--tiny")

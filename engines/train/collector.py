@@ -36,7 +36,7 @@ class DrivingSection(Section):
     lanes:          drives side by side
     decisions:      of each lane in a round
     most_run:       decisions in a row that are learned from together
-    memory_reset_s: how often the memory is reset; none leaves it alone
+    memory_reset_s: how often the memory is reset in training; none never does (a robot resets as its [policy] says)
     max_s, stuck_s: a drive is ended after so long, and when it has come no nearer to its goal for so long
     knows:          what the expert knows of the building: all its map, or what it has seen as the student has
     news_s:         the expert stops for good only with a fix newer than this; none stops at once

@@ -112,6 +112,7 @@ def switching() -> Any:
     sys.setswitchinterval(before)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("switching")
 def test_recording_costs_the_tick_little_and_the_writer_keeps_up(tmp_path: Path) -> None:
     ticks = recorded_ticks()
