@@ -248,7 +248,12 @@ class FastRobot:
             self.put_in(localization.correct(self.localization(), fix, self.wheels(then), self._section))
 
     def _correct(self, pose: Pose) -> bool:
-        """Let the filter take in a fix that comes now; False where it cannot be believed, and nothing is changed."""
+        """Let the filter take in a fix that comes now; False, and nothing is changed, where it must do so itself.
+
+        That is a fix that cannot be believed, and the one after such a one.
+        """
+        if self._filter.rejected_in_row:
+            return False
         if not correct_fast(self._states, self._covariance, pose.x_m, pose.y_m, pose.yaw_rad, self._fix_variance):
             return False
         s, now_ns = self.state, time_ns(self.tick)

@@ -19,7 +19,7 @@ from hil.fast_robot import FastRobot, time_ns
 from hil.maps import World
 from hil.noise import Drift, drift_step
 from hil.plant import STEP_NS
-from hil.robot import Senses
+from hil.robot import TICK_HZ, Senses
 from hil.setting import Setting
 from hil.tick_stages import composed, seen_from, turned, wrapped
 from hil.ticks import NEVER
@@ -216,3 +216,22 @@ def test_the_trace_has_a_row_a_tick():
     assert tuple(trace[0, 1:4]) == (START.x_m, START.y_m, START.yaw_rad)
     assert tuple(trace[-1, 1:4]) == (robot.pose.x_m, robot.pose.y_m, robot.pose.yaw_rad)
     assert (np.diff(trace[1:, 4]) > 0.0).all()
+
+
+def test_a_fix_after_a_refused_one_is_the_filters_own_to_judge():
+    """It is judged otherwise than the usual one, and when it is believed the refusal is forgotten."""
+    robot, _ = fast_robot(setting_of(senses=Senses()), 0, NO_BODIES)
+    robot.run_to(2 * TICK_HZ, Twist(0.0, 0.0))
+    robot.put_in(replace(robot.localization(), rejected_in_row=1))
+    before = robot.localization()
+    while robot.localization().fixes == before.fixes:
+        robot.run_to(robot.tick + 1, Twist(0.0, 0.0))
+    after, fix = robot.localization(), robot.localization().received
+    assert fix is not None
+    now = Fix(fix.stamp_ns, time_ns(robot.tick), fix.pose)
+    plain = localization.correct(before, now, robot.wheels(), Config().odometry)
+    assert (after.rejected_in_row, after.rejected) == (plain.rejected_in_row, plain.rejected) == (0, 0)
+    assert after.map_from_base is not None
+    assert plain.map_from_base is not None
+    assert_near(pose_of(after.map_from_base), pose_of(plain.map_from_base))
+    np.testing.assert_allclose(after.covariance, plain.covariance, rtol=1e-9, atol=1e-15)
