@@ -61,9 +61,9 @@ def connect(path: str = SOCKET) -> int | None:
 def wait_until_read(descriptor: int, within_s: float = READ_TIMEOUT_S) -> bool:
     """Wait until the journal has read what was sent, `within_s` at most; return whether it has.
 
-    It looks up the unit of an entry's sender when it has read it, so one of a process that is gone by then has none, and
-    `journalctl -u` does not show it (systemd issue 2913). Reading is what can be seen from here: who ends within the
-    moment of the look-up may still lose the last entry. The robot's last zero has been sent before all this.
+    It looks up the unit of an entry's sender when it has read it, so one of a process that is gone by then has none,
+    and `journalctl -u` does not show it (systemd issue 2913). Reading is what can be seen from here: who ends within
+    the moment of the look-up may still lose the last entry. The robot's last zero has been sent before all this.
     """
     ends = time.monotonic() + within_s
     while _unread_bytes(descriptor):
