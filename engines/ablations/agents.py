@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field, ValidationError, field_validator
 
+from engines.ablations.position_drive import SLOWER
 from engines.train.collector import plain_robot
 from engines.train.config import TrainConfig, load_train_config, rules_of
 from hil.conditions import load_conditions
@@ -29,8 +30,8 @@ OWN = "own"
 """In place of a condition's name: the agent's own training domain (the paper's Table 2)."""
 PLAIN, NO_RESET, NO_FIXES = "paper", "no_reset", "no_localization"
 """Conditions of that domain: with the memory reset every 10 s, without any reset, and without any fix."""
-SLOW_MAX_S = 3.0 * MAX_S
-"""By velocities a position action takes about three times as long as when it is executed exactly: as many for both."""
+SLOW_MAX_S = SLOWER * MAX_S
+"""For position actions driven by velocities: about as many as where they are executed exactly."""
 ROUNDING = 1e-6
 NEVER = "never"
 """No reset of the memory, in a file of changes."""
