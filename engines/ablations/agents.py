@@ -52,6 +52,7 @@ class AgentSection(Section):
     changes:    of the recipe, by "table.key"
     conditions: rows of hil/conditions.toml to drive in, in place of the common ones; the first is the paper's
     paper, paper_own: SR, SPL, SCT [%] that the paper reports of its agent, with the motion model and in its own domain
+    paper_office: SR [%] that it reports with the motion model in its building Office/20
     """
 
     what: Annotated[str, Field(min_length=1)]
@@ -60,6 +61,7 @@ class AgentSection(Section):
     conditions: list[str] | None = None
     paper: Figures | None = None
     paper_own: Figures | None = None
+    paper_office: Annotated[float, Field(ge=0.0, le=100.0)] | None = None
 
 
 class AgentsFile(Section):
@@ -160,6 +162,10 @@ class Agent:
         if place.where == OWN:
             return self.section.paper_own
         return self.section.paper if place.where == self.conditions[0] else None
+
+    def quoted_of_office(self, place: Place) -> float | None:
+        """Return what the paper reports of its agent in its own building, under the motion model."""
+        return self.section.paper_office if place.where == self.conditions[0] else None
 
     def delay_in(self, place: Place) -> str:
         """Return how many control ticks of 1/30 s pass there from an observation to what the base follows, in words."""
