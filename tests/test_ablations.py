@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import threading
 from pathlib import Path
 
@@ -132,10 +133,10 @@ def test_only_some_and_the_table_alone(made):
 
 
 def test_a_table_without_results_has_no_figures(made, tmp_path):
-    shown = run("--out", tmp_path / "none", "--agents", made / "agents.toml", "--show")
-    assert shown.exit_code == 0
-    assert "| `plain` | paper (and its own domain) | 3 | - | - | - | - | 97.4 / 82.2 / 51 | - | - | - |" in shown.stdout
-    assert "no episodes" in shown.stdout
+    agents = load_agents(made / "agents.toml")
+    table = ablation_table(board(agents, agents.only([]), tmp_path))
+    assert "| `plain` | paper (and its own domain) | 3 | - | - | - | - | 97.4 / 82.2 / 51 | - | - | - |" in table
+    assert "no episodes" in table
 
 
 def test_agents_that_see_colour_need_an_encoder(tmp_path):
@@ -383,6 +384,7 @@ def test_what_other_code_drove_is_driven_again_where_that_is_asked_for(made):
 
 def test_what_another_call_writes_meanwhile_is_kept(made, tmp_path, monkeypatch):
     whole, file = json.loads((made / "out" / "ablations.json").read_text()), tmp_path / "ablations.json"
+    shutil.copytree(made / "out" / "plain", tmp_path / "plain")
     begun, asked, real = threading.Event(), threading.Event(), command_module.in_turn
 
     def other_call():
@@ -395,17 +397,18 @@ def test_what_another_call_writes_meanwhile_is_kept(made, tmp_path, monkeypatch)
     other = threading.Thread(target=other_call)
     other.start()
     assert begun.wait(60.0)
-    assert run("--out", tmp_path, "--agents", made / "agents.toml", "--only", "plain", "--show").exit_code == 0
+    assert run("--out", tmp_path, "--agents", made / "agents.toml", "--only", "plain").exit_code == 0
     other.join(60.0)
     assert [row["agent"] for row in json.loads(file.read_text())["rows"]] == ["plain", "other", "other"]
 
 
 def test_a_table_keeps_the_rows_of_other_agents_unless_they_drove_another_set(made, tmp_path):
     whole = json.loads((made / "out" / "ablations.json").read_text())
+    shutil.copytree(made / "out" / "plain", tmp_path / "plain")
     for another_set, kept in ((False, ["plain", "other", "other"]), (True, ["plain"])):
         told = {**whole, "set": "committed"} if another_set else whole
         (tmp_path / "ablations.json").write_text(json.dumps(told))
-        run("--out", tmp_path, "--agents", made / "agents.toml", "--only", "plain", "--show")
+        run("--out", tmp_path, "--agents", made / "agents.toml", "--only", "plain")
         rows = json.loads((tmp_path / "ablations.json").read_text())["rows"]
         assert [row["agent"] for row in rows] == kept
-        assert rows[0]["summary"] is None  # there is no model in this folder
+        assert rows[0]["summary"] == whole["rows"][0]["summary"]
