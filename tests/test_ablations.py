@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import threading
 from pathlib import Path
 
@@ -52,7 +53,10 @@ def test_every_agent_is_trained_and_driven_where_it_is_to_be(made):
     places = [(row["agent"], row["where"], row["same_domain"]) for row in board["rows"]]
     assert places == [("plain", "paper", True), ("other", "paper", False), ("other", OWN, False)]
     assert all(row["summary"]["episodes"] == 1 for row in board["rows"])
-    assert board["training"]["plain"]["imitation"]["decisions"] == 2 * 4 * 2
+    training = board["training"]["plain"]["imitation"]
+    assert (training["decisions"], training["updates"]) == (2 * 4 * 2, 2 * 1)
+    (row,) = (line for line in ablation_table(board).splitlines() if line.startswith("| `plain` | paper"))
+    assert row.split(" | ")[-3:-1] == ["16", "2"]
     manifests = {name: load_manifest(made / "out" / name / "policy.onnx") for name in ("plain", "other")}
     assert manifests["plain"].training_delay_ticks == 3
     assert manifests["other"].training_delay_ticks == 1
@@ -129,10 +133,10 @@ def test_only_some_and_the_table_alone(made):
 
 
 def test_a_table_without_results_has_no_figures(made, tmp_path):
-    shown = run("--out", tmp_path / "none", "--agents", made / "agents.toml", "--show")
-    assert shown.exit_code == 0
-    assert "| `plain` | paper (and its own domain) | 3 | - | - | - | - | 97.4 / 82.2 / 51 | - | - |" in shown.stdout
-    assert "no episodes" in shown.stdout
+    agents = load_agents(made / "agents.toml")
+    table = ablation_table(board(agents, agents.only([]), tmp_path))
+    assert "| `plain` | paper (and its own domain) | 3 | - | - | - | - | 97.4 / 82.2 / 51 | - | - | - |" in table
+    assert "no episodes" in table
 
 
 def test_agents_that_see_colour_need_an_encoder(tmp_path):
@@ -248,11 +252,20 @@ def test_the_shipped_table_covers_the_papers_comparisons():
     assert blind.conditions == ("no_localization", "no_localization_drift_0", "paper")
     assert blind.own_robot() is None
     assert not agents["colour_only"].config.network.scan
-    quarter = {(agents[name].config.driving, agents[name].config.imitation.rounds) for name in ("scan_only",)}
-    assert all((agents[n].config.driving, agents[n].config.imitation.rounds) in quarter
-               for n in ("colour_only", "colour_and_scan"))  # fmt: skip
     assert AGENTS_FILE.is_file()
     assert all(condition in load_conditions() for agent in agents.values() for condition in agent.conditions)
+
+
+@pytest.mark.parametrize("name", ["scan_only", "colour_and_scan", "colour_only"])
+def test_what_is_less_in_the_training_of_an_agent_is_told(name):
+    def amounts(config):
+        rounds = config.imitation.chapters * config.imitation.rounds
+        return np.array([rounds * config.driving.lanes * config.driving.decisions, rounds * config.imitation.updates])
+
+    one, reference = SHIPPED.agents[name], SHIPPED.agents["reference"]
+    assert (amounts(one.config) / amounts(reference.config)).tolist() == [1 / 4, 1 / 2]
+    assert one.config.imitation.batch == reference.config.imitation.batch
+    assert one.section.what.endswith(", a quarter of the decisions driven and half of the updates")
 
 
 #    agent               ticks from an observation to what the base follows
@@ -294,6 +307,37 @@ def test_the_paper_is_quoted_only_where_it_drove():
     quoted = {place.where: reference.quoted_in(place) for place in reference.places()}
     assert [where for where, figures in quoted.items() if figures is not None] == ["paper"]
     assert [slow.quoted_in(place) for place in slow.places()] == [[58.2, 48.2, 16.8]] * 2 + [[92.7, 81.7, 30.3]]
+
+
+def test_a_board_without_the_updates_and_the_papers_office_is_still_a_table(made):
+    board = json.loads((made / "out" / "ablations.json").read_text())
+    before = ablation_table(board)
+    for training in board["training"].values():
+        del training["imitation"]["updates"]
+    board["rows"] = [{name: value for name, value in row.items() if name != "paper_office"} for row in board["rows"]]
+    assert ablation_table(board) == re.sub(r"\| 16 \| 2 \|", "| 16 | - |", before)
+
+
+def test_a_table_says_that_its_agents_are_of_one_seed_each(made):
+    board = json.loads((made / "out" / "ablations.json").read_text())
+    assert "Every agent is one training with one seed" in ablation_table(board)
+
+
+#    agent                        SR that the paper's Table 3 has of it
+OFFICE = [("goal_loc", 40.0), ("static_goal", 100.0), ("static_goal_no_auxiliary", 70.0)]
+
+
+def test_the_papers_table_3_is_quoted_for_the_goals_that_it_compares(tmp_path):
+    found = board(SHIPPED, SHIPPED.only([]), tmp_path)
+    assert [(row["agent"], row["paper_office"]) for row in found["rows"] if row["paper_office"] is not None] == OFFICE
+    assert all(row["where"] == "paper" and row["paper"] is None for row in found["rows"] if row["paper_office"])
+    table = ablation_table(found)
+    assert "| `static_goal` | paper (and its own domain) | 3 | - | - | - | - | SR 100 in Office/20 |" in table
+    assert "Office/20 is a building of the paper's own" in table
+    both = [{**row, "paper": [1.0, 2.0, 3.0]} for row in found["rows"]]
+    assert "| 1 / 2 / 3, SR 100 in Office/20 |" in ablation_table({**found, "rows": both})
+    rest = [{**row, "paper_office": None} for row in found["rows"]]
+    assert "Office/20" not in ablation_table({**found, "rows": rest})
 
 
 def test_a_table_says_where_an_episode_may_take_longer(made):
@@ -340,6 +384,7 @@ def test_what_other_code_drove_is_driven_again_where_that_is_asked_for(made):
 
 def test_what_another_call_writes_meanwhile_is_kept(made, tmp_path, monkeypatch):
     whole, file = json.loads((made / "out" / "ablations.json").read_text()), tmp_path / "ablations.json"
+    shutil.copytree(made / "out" / "plain", tmp_path / "plain")
     begun, asked, real = threading.Event(), threading.Event(), command_module.in_turn
 
     def other_call():
@@ -352,17 +397,18 @@ def test_what_another_call_writes_meanwhile_is_kept(made, tmp_path, monkeypatch)
     other = threading.Thread(target=other_call)
     other.start()
     assert begun.wait(60.0)
-    assert run("--out", tmp_path, "--agents", made / "agents.toml", "--only", "plain", "--show").exit_code == 0
+    assert run("--out", tmp_path, "--agents", made / "agents.toml", "--only", "plain").exit_code == 0
     other.join(60.0)
     assert [row["agent"] for row in json.loads(file.read_text())["rows"]] == ["plain", "other", "other"]
 
 
 def test_a_table_keeps_the_rows_of_other_agents_unless_they_drove_another_set(made, tmp_path):
     whole = json.loads((made / "out" / "ablations.json").read_text())
+    shutil.copytree(made / "out" / "plain", tmp_path / "plain")
     for another_set, kept in ((False, ["plain", "other", "other"]), (True, ["plain"])):
         told = {**whole, "set": "committed"} if another_set else whole
         (tmp_path / "ablations.json").write_text(json.dumps(told))
-        run("--out", tmp_path, "--agents", made / "agents.toml", "--only", "plain", "--show")
+        run("--out", tmp_path, "--agents", made / "agents.toml", "--only", "plain")
         rows = json.loads((tmp_path / "ablations.json").read_text())["rows"]
         assert [row["agent"] for row in rows] == kept
-        assert rows[0]["summary"] is None  # there is no model in this folder
+        assert rows[0]["summary"] == whole["rows"][0]["summary"]

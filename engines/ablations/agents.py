@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field, ValidationError, field_validator
 
+from engines.ablations.position_drive import SLOWER
 from engines.train.collector import plain_robot
 from engines.train.config import TrainConfig, load_train_config, rules_of
 from hil.conditions import load_conditions
@@ -29,8 +30,8 @@ OWN = "own"
 """In place of a condition's name: the agent's own training domain (the paper's Table 2)."""
 PLAIN, NO_RESET, NO_FIXES = "paper", "no_reset", "no_localization"
 """Conditions of that domain: with the memory reset every 10 s, without any reset, and without any fix."""
-SLOW_MAX_S = 3.0 * MAX_S
-"""By velocities a position action takes about three times as long as when it is executed exactly: as many for both."""
+SLOW_MAX_S = SLOWER * MAX_S
+"""For position actions driven by velocities: about as many as where they are executed exactly."""
 ROUNDING = 1e-6
 NEVER = "never"
 """No reset of the memory, in a file of changes."""
@@ -51,6 +52,7 @@ class AgentSection(Section):
     changes:    of the recipe, by "table.key"
     conditions: rows of hil/conditions.toml to drive in, in place of the common ones; the first is the paper's
     paper, paper_own: SR, SPL, SCT [%] that the paper reports of its agent, with the motion model and in its own domain
+    paper_office: SR [%] that it reports with the motion model in its building Office/20
     """
 
     what: Annotated[str, Field(min_length=1)]
@@ -59,6 +61,7 @@ class AgentSection(Section):
     conditions: list[str] | None = None
     paper: Figures | None = None
     paper_own: Figures | None = None
+    paper_office: Annotated[float, Field(ge=0.0, le=100.0)] | None = None
 
 
 class AgentsFile(Section):
@@ -159,6 +162,10 @@ class Agent:
         if place.where == OWN:
             return self.section.paper_own
         return self.section.paper if place.where == self.conditions[0] else None
+
+    def quoted_of_office(self, place: Place) -> float | None:
+        """Return what the paper reports of its agent in its own building, under the motion model."""
+        return self.section.paper_office if place.where == self.conditions[0] else None
 
     def delay_in(self, place: Place) -> str:
         """Return how many control ticks of 1/30 s pass there from an observation to what the base follows, in words."""

@@ -10,6 +10,7 @@ from engines.ablations.agents import Agent, Agents, Place
 from engines.ablations.results import CODE, is_current
 from engines.ablations.trials import ENCODER, MODEL, TRAINING, is_made, trials
 from engines.report.journals import training_of
+from engines.train.imitation import STAGE
 from hil.evaluate.code import code_digest
 from hil.evaluate.metrics import Summary
 from onboard.manifest import load_manifest
@@ -32,10 +33,18 @@ def board(agents: Agents, chosen: Sequence[Agent], folder: Path) -> dict[str, An
         "maps": list(agents.maps),
         "episodes_of_each_map": agents.episodes,
         "seed": agents.seed,
-        "training": {agent.name: training_of(folder / agent.name / TRAINING) for agent in chosen},
+        "training": {agent.name: _training(agent, folder / agent.name) for agent in chosen},
         "encoders": {agent.name: _encoder(agent, folder / agent.name) for agent in chosen},
         "rows": rows,
     }
+
+
+def _training(agent: Agent, folder: Path) -> dict[str, dict[str, Any]]:
+    """Return the figures of an agent's training as its journal tells them, and how many updates its rounds had."""
+    stages = training_of(folder / TRAINING)
+    if STAGE in stages:
+        stages[STAGE]["updates"] = stages[STAGE]["rounds"] * agent.config.imitation.updates
+    return stages
 
 
 def _rows(agents: Agents, agent: Agent, folder: Path) -> list[dict[str, Any]]:
@@ -74,6 +83,7 @@ def _row(agent: Agent, place: Place, result: dict[str, Any] | None, code: str | 
         "delay": agent.delay_in(place),
         "same_domain": place.where == agent.own_condition and agent.own_robot() is None,
         "paper": agent.quoted_in(place),
+        "paper_office": agent.quoted_of_office(place),
         "summary": None if told is None else {name: told[name] for name in Summary.__slots__},
         "doors": None if result is None or doors is None else [result["episodes"], doors["episodes"], doors["shut"]],
         "code": code,

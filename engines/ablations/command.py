@@ -13,7 +13,7 @@ from engines.ablations.side_by_side import side_by_side
 from engines.guard import in_one_line
 from engines.lock import in_turn
 from engines.named_files import encoder_file
-from onboard.errors import MissingExtraError
+from onboard.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
     from engines.ablations.agents import Agent, Agents
@@ -41,7 +41,7 @@ def ablations(
     again: Annotated[
         bool, typer.Option("--again", help="Drive also what another state of the code has driven; train nothing twice.")
     ] = False,
-    show: Annotated[bool, typer.Option("--show", help="Print what there is, train and drive nothing.")] = False,
+    show: Annotated[bool, typer.Option("--show", help="Print what there is; train, drive and write nothing.")] = False,
 ) -> None:
     """Train each agent, drive it wherever it is to be, and print one table; OUT/ablations.json has the same figures.
 
@@ -70,6 +70,7 @@ class Making:
 
 
 def _ablations(out: Path, only: list[str], making: Making, *, show: bool) -> int:
+    """Return the exit code. Raises InputError where there is nothing to show."""
     try:
         import torch
 
@@ -79,7 +80,6 @@ def _ablations(out: Path, only: list[str], making: Making, *, show: bool) -> int
         if error.name not in ("torch", "onnx", "tensorboard"):
             raise
         raise MissingExtraError(error.name, "train") from error
-    from engines.ablations.results import write_whole
     from engines.report.ablations import ablation_table
 
     torch.set_num_threads(1)
@@ -87,11 +87,28 @@ def _ablations(out: Path, only: list[str], making: Making, *, show: bool) -> int
     chosen = table.only(only)
     code = 0 if show else _make(table, _seeing(chosen, making.encoder), out, making)
     found = board(table, chosen, out)
-    with in_turn(out / BOARD_FILE):
-        whole = _with_others(found, out / BOARD_FILE, list(table.agents))
-        write_whole(out / BOARD_FILE, json.dumps(whole, indent=1) + "\n")
+    if show:
+        _check_shown(found, out)
+    else:
+        _write(found, out / BOARD_FILE, list(table.agents))
     typer.echo(ablation_table(found))
     return code
+
+
+def _check_shown(found: dict[str, Any], out: Path) -> None:
+    """Raise InputError for a folder without any result of the agents that are to be shown."""
+    if not out.is_dir():
+        raise InputError(f"--out {out}: no such folder")
+    if all(row["summary"] is None for row in found["rows"]):
+        raise InputError(f"--out {out}: no result there of {', '.join(found['training'])}")
+
+
+def _write(found: dict[str, Any], file: Path, order: list[str]) -> None:
+    """Put a board in its file, beside what that has of other agents. Raises InputError."""
+    from engines.ablations.results import write_whole
+
+    with in_turn(file):
+        write_whole(file, json.dumps(_with_others(found, file, order), indent=1) + "\n")
 
 
 def _with_others(found: dict[str, Any], file: Path, order: list[str]) -> dict[str, Any]:

@@ -3,7 +3,8 @@
 Two ways to execute one. Exactly, as discrete simulators do: whatever the base, the pose is changed by the whole step in
 one decision of 1/3 s, and the robot stands at the next; only what is in the way shortens it. Or as position commands
 are driven on robots: after the delay a controller on the wheels' odometry drives the base there, by velocities, until
-the step is made or its time is over; only then the next decision is taken. Neither limits nor recovery are in force.
+the step is made or its time is over; only then the next decision is taken, and the memory is reset by the clock so much
+more rarely as a step takes longer. Neither limits nor recovery are in force.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ COUNT = 4
 STEP_M, TURN_RAD = 0.25, math.radians(10.0)
 MOVING_TICKS = 9
 """Of the ten ticks of an exact step the last one is at rest."""
+SLOWER = 3.0
+"""By velocities a step takes about so many times as long as an exact one; so do a whole drive and a memory then."""
 MOST_STEP_S = 2.0
 """The controller gives a step up after so long."""
 GAIN, TURN_GAIN, FASTEST_MPS, FASTEST_RADPS = 4.0, 5.0, 0.6, 1.5
@@ -66,7 +69,7 @@ class PositionDrive:
         self._eyes = FastEyes(setting, course, policy, self.robot)
         self.ended, self.actions = "", np.zeros(len(ACTIONS), np.int64)
         self._previous, self._reset_tick = NO_ACTION, None if policy.memory_reset_s is None else self._began
-        self._reset_ticks = math.inf if policy.memory_reset_s is None else round(policy.memory_reset_s * TICK_HZ)
+        self._reset_ticks = _period_ticks(policy.memory_reset_s, exact)
         self._fresh = True
         self._take_goal()
 
@@ -162,6 +165,11 @@ class PositionDrive:
             trace=self.robot.trace(ticks),
             bumps=int(s.bumps),
         )
+
+
+def _period_ticks(memory_reset_s: float | None, exact: bool) -> float:
+    """Return how often the memory is reset [ticks], after about as many decisions whichever way steps are executed."""
+    return math.inf if memory_reset_s is None else round(memory_reset_s * TICK_HZ * (1.0 if exact else SLOWER))
 
 
 def chosen_action(logits: npt.NDArray[np.float32]) -> int:

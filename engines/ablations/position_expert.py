@@ -1,4 +1,8 @@
-"""The teacher of the position actions: greedily along the field of distances to the goal, told the truth."""
+"""The teacher of the position actions: greedily along the field of distances to the goal, told the truth.
+
+It knows the whole map, whatever `driving.knows` says, and stops where it truly is at the goal: unlike
+`engines.train.expert` it never waits for a fix, whatever `driving.news_s` says.
+"""
 
 from __future__ import annotations
 
