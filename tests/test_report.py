@@ -99,6 +99,14 @@ def test_a_ceilings_own_figures_are_of_the_same_episodes_as_the_rate_beside_them
     assert "All others of a row are of those episodes" in part.markdown
 
 
+def test_where_the_runtimes_filter_is_lost_is_said(folder):
+    near, lost, off = [0.1, 1.0, 0.1], [0.05, 4.0, 0.05], [1.5, 1.5, 0.1]
+    kept = {"paper": {"ahg2": [[near, near]] * 2}, "drift_3": {"ahg2": [[lost, lost], [off, near]]}}
+    put(folder / "ceiling.json", {**CEILING, "sets": [UNSEEN], "episodes": {"ahg2": [0, 3]}, "ends": kept})
+    said = "the runtime's filter (the ideal estimator), in % of all drives: `drift_3` 75.0 (25.0)."
+    assert said in ceilings(gather(folder)).markdown
+
+
 def test_intervals_of_an_older_ceiling_are_not_told(folder):
     """They were sure of what never varied."""
     sure = {"ideal": 1.0, "ideal_ci95": [1.0, 1.0], "ideal_median_m": 0.01}

@@ -7,10 +7,13 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from engines.report.gathered import CEILING, Evaluated, Gathered, episodes_of, same_set
-from hil.ceiling_result import ceiling_of, ends_of_json
+from hil.ceiling_result import Ends, ceiling_of, ends_of_json
 from hil.evaluate.result import Row
+from hil.evaluate.tables import percent
 
 Indices = Mapping[Hashable, Sequence[int]]
+FAR_M = 1.0
+"""An estimate that is further off is lost, not only inexact."""
 OF_DRIVEN = (
     "The first figures are of all episodes of the ceiling and can be compared from row to row. All others of a row are "
     "of those episodes that were driven under its condition"
@@ -30,6 +33,8 @@ class Joined:
     of_all:            the same of all its episodes, which are the same for every condition
     successes, driven: how many of the ceiling's episodes were driven under the condition, and how many arrived
     whole:             how many episodes the ceiling is of
+    far:               share of all drives at whose end the runtime's filter was more than `FAR_M` off, and the same of
+                       the ideal estimator; None of a file of before the ends were kept
     of_driven:         whether `figures` are of the driven episodes; they are of all where none was driven, or where
                        the file is of before the ends of each episode were kept
     """
@@ -41,6 +46,7 @@ class Joined:
     driven: int
     whole: int
     of_driven: bool
+    far: tuple[float, float] | None
 
     @property
     def rate(self) -> float | None:
@@ -61,13 +67,31 @@ def joined_ceilings(found: Gathered) -> list[Joined]:
         same = [ends[row.map, row.index] for row in driven if (row.map, row.index) in ends]
         figures = asdict(ceiling_of(same)) if same else of_all
         successes = sum(row.success for row in driven)
-        rows.append(Joined(name, figures, of_all, successes, len(driven), whole, bool(same)))
+        rows.append(Joined(name, figures, of_all, successes, len(driven), whole, bool(same), _far(ends)))
     return rows
 
 
 def _without_intervals(figures: Mapping[str, Any]) -> dict[str, Any]:
     """Return the figures that an older file states; its intervals are sure of what never varied."""
     return {name: value for name, value in figures.items() if not name.endswith("_ci95")}
+
+
+def far_note(rows: Sequence[Joined]) -> str:
+    """Return under which conditions the runtime's filter ended far off, and how often; "" of none."""
+    told = [
+        f"`{one.condition}` {percent(one.far[0])} ({percent(one.far[1])})" for one in rows if one.far and one.far[0]
+    ]
+    words = f"More than {FAR_M:g} m off at the end, the runtime's filter (the ideal estimator), in % of all drives"
+    return f"{words}: {', '.join(told)}." if told else ""
+
+
+def _far(ends: Ends) -> tuple[float, float] | None:
+    drives = [one for draws in ends.values() for one in draws]
+    if not drives:
+        return None
+    own, ideal = (sum(error_m > FAR_M for error_m in errors) / len(drives)
+                  for errors in ([one.own_m for one in drives], [one.ideal_m for one in drives]))  # fmt: skip
+    return own, ideal
 
 
 def joined_note(rows: Sequence[Joined]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from engines.report.ablations import ablation_table
-from engines.report.ceiling import joined_ceilings, joined_note
+from engines.report.ceiling import far_note, joined_ceilings, joined_note
 from engines.report.failing import failures
 from engines.report.fine import fine_tuning
 from engines.report.gathered import (
@@ -82,7 +82,8 @@ def ceilings(found: Gathered) -> Part:
     ]  # fmt: skip
     headings = ("condition", "ideal estimator within 0.2 m, all episodes %", "driven", "ideal %", "its median error cm",
                 "at the next fix %", "the runtime's filter %", "SR %")  # fmt: skip
-    text = table(headings, rows) + f"\n{joined_note(joined)}\n"
+    notes = [joined_note(joined), far_note(joined)]
+    text = table(headings, rows) + "".join(f"\n{note}\n" for note in notes if note)
     data = [{"condition": one.condition, **one.figures, "ideal_of_all": one.of_all["ideal"], "success_rate": one.rate,
              "episodes": one.driven, "of_driven": one.of_driven} for one in joined]  # fmt: skip
     return Part("ceilings", "What can be known", text, data, lacks(rows, CEILING))
