@@ -55,7 +55,7 @@ def ceiling(
     robot = load_robot(config)
     sources = find_sets([*(maps or []), *(more_maps or [])], episodes, seed, robot.body, set_name)
     ends = _ends(robot, sources, draws, seed)
-    ceilings = {name: ceiling_of(list(one.values()), seed) for name, one in ends.items()}
+    ceilings = {name: ceiling_of(list(one.values())) for name, one in ends.items()}
     if json_file is not None:
         write_json(json_file, _as_json(ceilings, ends, sources, draws, seed))
     console = Console(stderr=json_file == STANDARD_OUTPUT)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hil.ceiling import EndErrors
-from hil.evaluate.metrics import Interval, bootstrap
+from hil.evaluate.metrics import Interval, wilson_of_shares
 from hil.evaluate.sets import Source
 from onboard.errors import InputError
 
@@ -29,7 +29,7 @@ class Ceiling:
 
     ideal, own:          share of drives at whose end the estimate is within 0.2 m: the ideal one, the runtime's filter
     waited:              the same of the ideal one at the next fix, turning on the spot until then
-    *_ci95:              their intervals, by bootstrap over episodes
+    *_ci95:              their intervals, see `hil.evaluate.metrics.wilson_of_shares`
     *_median_m:          median of their errors at the end [m]
     """
 
@@ -43,18 +43,19 @@ class Ceiling:
     waited_ci95: Interval | None
 
 
-def ceiling_of(rows: Sequence[Sequence[EndErrors]], seed: int) -> Ceiling:
+def ceiling_of(rows: Sequence[Sequence[EndErrors]]) -> Ceiling:
     """Return the figures of one condition; `rows` are the episodes, at least one."""
     ideal, own, waited = (_shares(rows, name) for name in ("ideal", "own", "waited"))
+    draws = sum(len(row) for row in rows)
     return Ceiling(
         ideal=float(ideal.mean()),
-        ideal_ci95=bootstrap(_means, (ideal,), seed),
+        ideal_ci95=wilson_of_shares(ideal, draws),
         ideal_median_m=float(np.median([one.ideal_m for row in rows for one in row])),
         own=float(own.mean()),
-        own_ci95=bootstrap(_means, (own,), seed),
+        own_ci95=wilson_of_shares(own, draws),
         own_median_m=float(np.median([one.own_m for row in rows for one in row])),
         waited=float(waited.mean()),
-        waited_ci95=bootstrap(_means, (waited,), seed),
+        waited_ci95=wilson_of_shares(waited, draws),
     )
 
 
@@ -91,7 +92,3 @@ def ends_of_json(table: Mapping[str, Any], condition: str, file: Path) -> dict[t
 def _shares(rows: Sequence[Sequence[EndErrors]], name: str) -> Array:
     """Return (episodes,) share of each episode's draws that are within the limit."""
     return np.array([np.mean([getattr(one, name) for one in row]) for row in rows])
-
-
-def _means(samples: Sequence[Array]) -> Array:
-    return np.asarray(samples[0].mean(axis=1))

@@ -206,7 +206,7 @@ def test_the_command_tells_every_case(tmp_path: Path, monkeypatch: pytest.Monkey
     for name, told in table["conditions"].items():
         ends = ends_of_json(table, name, tmp_path / "c.json")
         assert list(ends) == [("apartment", index) for index in source.indices]
-        again = asdict(ceiling_of(list(ends.values()), 1))
+        again = asdict(ceiling_of(list(ends.values())))
         assert (again["ideal"], again["own"]) == (told["ideal"], told["own"])
         assert again["ideal_median_m"] == pytest.approx(told["ideal_median_m"], abs=1e-6)
 

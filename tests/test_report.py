@@ -11,11 +11,12 @@ from PIL import Image
 from result_rows import CEILING, COUNTS, SETS, evaluated, put, results_in, rows
 from result_rows import report as run
 
-from engines.report import pictures
+from engines.report import pictures, trajectories
+from engines.report.differences import paired
 from engines.report.gathered import TOLD, gather
 from engines.report.markdown import hours, summary_of_json, table
-from engines.report.parts import LOOPS, PARTS, ceilings, detours, failures, headline, robustness, seeds
-from engines.report.verdict import paired
+from engines.report.parts import PARTS, ceilings, detours, failures, headline, robustness, seeds
+from engines.report.told import LOOPS
 from hil.evaluate.metrics import summarise
 from hil.evaluate.result import row_of_json
 from hil.evaluate.sets import Source, load_set
@@ -45,14 +46,14 @@ def test_every_condition_has_a_row_with_what_it_is(folder):
 def test_a_row_without_colour_says_so(folder):
     put(folder / "evaluate" / "blind.json", evaluated(3, color=False))
     assert "fast" in {one["loop"] for one in robustness(gather(folder)).data}
-    assert "policy and base stepped directly, without colour images | " in robustness(gather(folder)).markdown
+    assert "\n| `paper`, without colour images | as the paper trains" in robustness(gather(folder)).markdown
 
 
 def test_a_ceiling_has_the_success_rate_of_its_condition_beside_it(folder):
     part = ceilings(gather(folder))
     assert [(one["condition"], one["success_rate"]) for one in part.data] == [("paper", 10 / 12), ("drift_3", None)]
-    assert "| `paper` | 94.8 | 5.1 | - | 94.4 | 83.3 (55.2 to 95.3) | 12 of 12 |" in part.markdown
-    assert "| `drift_3` | 78.8 | 8.8 | - | 62.8 | - | - |" in part.markdown
+    assert "| `paper` | 94.8 | 12 of 12 | 94.8 | 5.1 | - | 94.4 | 83.3 (55.2 to 95.3) |" in part.markdown
+    assert "| `drift_3` | 78.8 | - | 78.8 | 8.8 | - | 62.8 | - |" in part.markdown
 
 
 UNSEEN, OTHER_SEED = ["ahg2", 9, "", None, "unseen"], ["ahg2", 9, "", 7, ""]
@@ -78,7 +79,7 @@ def test_a_ceiling_is_joined_on_the_episodes_that_were_driven(folder, sets, epis
     part = ceilings(gather(folder))
     rate = sum(number >= 2 for number in common) / len(common) if common else None
     assert [(one["success_rate"], one["episodes"]) for one in part.data] == [(rate, len(common)), (None, 0)]
-    assert (f" | {len(common)} of {whole} |" in part.markdown) is bool(common)
+    assert (f" | {len(common)} of {whole} | " in part.markdown) is bool(common)
 
 
 def test_a_ceilings_own_figures_are_of_the_same_episodes_as_the_rate_beside_them(folder):
@@ -90,13 +91,27 @@ def test_a_ceilings_own_figures_are_of_the_same_episodes_as_the_rate_beside_them
     part = ceilings(gather(folder))
     assert [(one["ideal"], one["own"], one["episodes"], one["of_driven"]) for one in part.data] == [
         (0.5, 1.0, 2, True),
-        (0.788, 0.628, 0, False),
+        (1 / 3, 1 / 3, 0, False),
     ]
-    row = (
-        "| `paper` | 50.0 (0.0 to 100.0) | 17.5 | 50.0 (0.0 to 100.0) | 100.0 (100.0 to 100.0) | 100.0 (34.2 to 100.0)"
-    )
-    assert f"{row} | 2 of 3 |" in part.markdown
-    assert "All figures of a row are of those episodes" in part.markdown
+    whole, half, sure = "33.3 (6.1 to 79.2)", "50.0 (9.5 to 90.5)", "100.0 (34.2 to 100.0)"
+    assert f"| `paper` | {whole} | 2 of 3 | {half} | 17.5 | {half} | {sure} | {sure} |" in part.markdown
+    assert [one["ideal_of_all"] for one in part.data] == [1 / 3, 1 / 3]
+    assert "All others of a row are of those episodes" in part.markdown
+
+
+def test_where_the_runtimes_filter_is_lost_is_said(folder):
+    near, lost, off = [0.1, 1.0, 0.1], [0.05, 4.0, 0.05], [1.5, 1.5, 0.1]
+    kept = {"paper": {"ahg2": [[near, near]] * 2}, "drift_3": {"ahg2": [[lost, lost], [off, near]]}}
+    put(folder / "ceiling.json", {**CEILING, "sets": [UNSEEN], "episodes": {"ahg2": [0, 3]}, "ends": kept})
+    said = "the runtime's filter (the ideal estimator), in % of all drives: `drift_3` 75.0 (25.0)."
+    assert said in ceilings(gather(folder)).markdown
+
+
+def test_intervals_of_an_older_ceiling_are_not_told(folder):
+    """They were sure of what never varied."""
+    sure = {"ideal": 1.0, "ideal_ci95": [1.0, 1.0], "ideal_median_m": 0.01}
+    put(folder / "ceiling.json", {**CEILING, "conditions": {"paper": sure}})
+    assert "| `paper` | 100.0 | 12 of 12 | 100.0 | 1.0 | - | - | " in ceilings(gather(folder)).markdown
 
 
 def test_of_an_older_ceiling_it_is_said_that_its_figures_are_of_all_episodes(folder):
@@ -174,12 +189,13 @@ def test_detours_count_every_episode_once(folder):
 
 def test_failures_say_how_and_how_far(folder):
     told = failures(gather(folder))
-    assert told.data == [
-        {"ended": "stop", "episodes": 1, "distance_m": [3.0, 3.0]},
-        {"ended": "time", "episodes": 1, "distance_m": [2.0, 2.0]},
+    assert told.data[:2] == [
+        {"condition": "`paper`", "ended": "time", "episodes": 1, "median_m": 2.0, "most_m": 2.0},
+        {"condition": "`paper`", "ended": "stop", "episodes": 1, "median_m": 3.0, "most_m": 3.0},
     ]
     assert "2 of 12 episodes did not arrive. 11 ended by the stop action, 1 of these not within" in told.markdown
-    put(folder / "evaluate" / "all.json", evaluated(0))
+    for name, loop in (("all", "fast"), ("rendered", "rendered")):
+        put(folder / "evaluate" / f"{name}.json", evaluated(0, loop=loop))
     assert "None of the episodes failed." in failures(gather(folder)).markdown
 
 
@@ -202,6 +218,26 @@ def test_the_command_prints_tables_and_writes_json_and_pictures(folder, tmp_path
     assert data["actions"] == list(np.array(COUNTS) * 12)
     assert data["ablations"] is None
     assert [file.name for file in (tmp_path / "pictures").iterdir()] == [pictures.ACTIONS_FILE]
+
+
+#    what is given                                           what is said
+TARGETS = [
+    (("--card", "none/card.md", "--model", "m.onnx"), "none/card.md: cannot be written: there is no folder "),
+    (("--card", ".", "--model", "m.onnx"), ": cannot be written: is a folder"),
+    (("--card", "card.md", "--model", "m.onnx"), "m.onnx.manifest.json: cannot be read: "),
+    (("--json", "none/a.json"), "none/a.json: cannot be written: there is no folder "),
+    (("--pictures", "file/pictures"), "file/pictures: cannot be written: "),
+]
+
+
+@pytest.mark.parametrize(("given", "said"), TARGETS)
+def test_nothing_is_driven_where_the_result_could_not_be_written(folder, tmp_path, monkeypatch, given, said):
+    monkeypatch.setattr(trajectories, "drive_trajectories", lambda *_: pytest.fail("was driven"))
+    (tmp_path / "file").touch()
+    done = run(folder, "--drive", "m.onnx", *(one if one.startswith("--") else tmp_path / one for one in given))
+    assert done.exit_code == 2
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 #    file                         content                              what is said
@@ -238,6 +274,8 @@ WRONG = [
         json.dumps({**evaluated(), "per_map": []}),
         "a.json: a: not the result of onboard-hil evaluate",
     ),
+    ("seeds/a.onnx.manifest.json", "{}", "a.onnx.manifest.json: contract_version: "),
+    ("finetune/a.onnx.manifest.json", "[", "a.onnx.manifest.json: "),
     ("others/a.json", '{"baselines": []}', "a.json: not the result of onboard-hil evaluate"),
 ]
 
@@ -340,8 +378,8 @@ def test_the_headline_is_of_the_evaluation_that_has_most_episodes(folder):
 
 def test_a_row_on_other_buildings_says_so(folder):
     put(folder / "evaluate" / "home.json", evaluated(sets=[["home", 12, "", None, ""]]))
-    lines = robustness(gather(folder)).markdown.splitlines()
-    assert sum("episodes of one's own" in line for line in lines) == 1
+    rows = [line for line in robustness(gather(folder)).markdown.splitlines() if line.startswith("|")]
+    assert sum("episodes of one's own" in row for row in rows) == 1
 
 
 def test_a_folder_that_is_not_there_is_refused(tmp_path):

@@ -11,6 +11,7 @@ import onnx
 import pytest
 from onnx import numpy_helper
 from result_rows import evaluated, put, report, results_in
+from trained_files import given_default_robot, manifest_in, recipe_training, shipped_plant
 
 from engines.export import export, manifest_of
 from engines.network import TINY, Variant, untrained
@@ -165,6 +166,51 @@ def test_the_commands_make_all_that_does_not_ship(folder, tmp_path):
     assert "| places | maps | gdc1 | office.yaml | gdc1, gdc3 |\n" in card
     assert "which made `first.onnx`, by seed 4: imitation." in card
     assert "train --config RECIPE --init first --out training\n" in card_of(folder, tmp_path, SHIPPED_TOLD)
+
+
+def test_the_commands_make_every_policy_whose_manifest_lies_beside_its_results(folder, tmp_path):
+    """Its plant's file lies there too: evaluations tell the digest of that robot."""
+    plant = shipped_plant(folder / "finetune" / "slow.toml", acceleration_max="1.25")
+    fine = recipe_training("finetune.toml", 3, maps=["home", "/home/me/hall.yaml"], plant=str(plant), init="first",
+                           init_sha256=SHIPPED["init_sha256"])  # fmt: skip
+    manifest_in(folder / "finetune", "fine.onnx", fine)
+    manifest_in(folder / "seeds", "seed-2.onnx", recipe_training("default.toml", 2, encoder_sha256="e"))
+    slow = evaluated(policy="/home/me/fine.onnx", robot=given_default_robot(plant))
+    put(folder / "finetune" / "after.json", slow)
+    put(folder / "finetune" / "elsewhere.json", evaluated(policy="/home/me/fine.onnx"))
+    card, sets = card_of(folder, tmp_path, SEEN), "--set=unseen --episodes=6 --maps ahg2 willow"
+    for said in (
+        "train --config engines/train/default.toml --seed 2 --encoder encoder/encoder.pt --out seed-2\n",
+        "export --checkpoint seed-2/policy.pt --out seed-2.onnx --weights fp32\n",
+        "train --config engines/train/finetune.toml --seed 3 --maps home hall.yaml --plant slow.toml --init first "
+        "--out fine\n",
+        "export --checkpoint fine/policy.pt --out fine.onnx --weights fp32\n",
+        f"--policy fine.onnx {sets} --condition=paper --plant slow.toml --seed=1 --json RESULTS/finetune/after.json\n",
+        f"--policy fine.onnx {sets} --condition=paper --seed=1 --json RESULTS/finetune/elsewhere.json\n",
+    ):
+        assert said in card
+    assert "/home/me" not in card
+
+
+def test_what_a_policy_beside_the_results_began_with_is_made_too(folder, tmp_path):
+    manifest_in(folder / "finetune", "fine.onnx", TOLD_TWICE)
+    card, train = card_of(folder, tmp_path, SEEN), "onboard-engines train --config RECIPE"
+    assert [line for line in card.splitlines() if "fine" in line and line.startswith("onboard-engines")] == [
+        f"{train} --out fine-before-1",
+        "onboard-engines export --checkpoint fine-before-1/policy.pt --out fine-before-1/first.onnx --weights fp16",
+        f"{train} --init fine-before-1/first.onnx --out fine-before-2",
+        f"{train} --init fine-before-2/policy.pt --out fine",
+        "onboard-engines export --checkpoint fine/policy.pt --out fine.onnx --weights fp32",
+    ]
+
+
+def test_a_card_names_every_code_that_drove(folder, tmp_path):
+    put(folder / "finetune" / "after.json", evaluated(code="d"))
+    put(folder / "others" / "a.json", evaluated(code="d"))
+    put(folder / "others" / "b.json", evaluated())
+    card = card_of(folder, tmp_path, SEEN)
+    told = "c (evaluate/, seeds/, others/b.json); d (finetune/, others/a.json)"
+    assert f"| code that drove the evaluations | {told} |" in card
 
 
 #    weights    what the manifest says of their agreement                   what the card says, and the export's options

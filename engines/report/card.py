@@ -12,9 +12,9 @@ import jinja2
 from engines.lineage import steps_to_make
 from engines.report.commands import RECIPE, RESULTS, commands
 from engines.report.gathered import Gathered
-from engines.report.parts import Part
 from engines.report.places import places_of
 from engines.report.shapes import shaped
+from engines.report.told import Part
 from hil.evaluate.code import file_digest
 from onboard.errors import InputError
 from onboard.manifest import Manifest, load_manifest, manifest_path
@@ -27,10 +27,16 @@ SHOWN = ("robot", "network", "places", "domain", "driving", "encoder", "imitatio
 
 def make_card(found: Gathered, parts: Sequence[Part], model: Path) -> str:
     """Return the card. Raises ConfigError for a model without its manifest, InputError for results of another model."""
-    manifest = load_manifest(model)
-    _require_same(found, model)
+    manifest = manifest_for(found, model)
     with shaped(manifest_path(model), "extra.training: not what an export states"):
         return _rendered(found, parts, model, manifest)
+
+
+def manifest_for(found: Gathered, model: Path) -> Manifest:
+    """Return the manifest of the model that results are of. Raises as `make_card` does."""
+    manifest = load_manifest(model)
+    _require_same(found, model)
+    return manifest
 
 
 def _rendered(found: Gathered, parts: Sequence[Part], model: Path, manifest: Manifest) -> str:
@@ -54,11 +60,27 @@ def _rendered(found: Gathered, parts: Sequence[Part], model: Path, manifest: Man
         before=[(then.init, step.training) for step, then in itertools.pairwise(steps)],
         parts={part.name: part for part in parts},
         hardware=found.hardware,
-        codes=sorted({str(one.configuration["code"]) for one in found.evaluations}),
+        codes=_codes(found),
         places=places_of(training, found),
         commands=commands(found, manifest, model),
         placeholders=(RESULTS, RECIPE),
     )
+
+
+def _codes(found: Gathered) -> list[str]:
+    """Return the digests of the code that drove; where there are several, with what each of them drove.
+
+    A folder that one code drove is named alone, else the files.
+    """
+    drove: dict[str, dict[str, set[str]]] = {}
+    for one in (*found.evaluations, *found.seeds, *found.fine, *found.others):
+        by_code = drove.setdefault(one.file.parent.name, {})
+        by_code.setdefault(str(one.configuration["code"]), set()).add(f"{one.file.parent.name}/{one.file.name}")
+    told: dict[str, list[str]] = {}
+    for folder, by_code in drove.items():
+        for code, files in by_code.items():
+            told.setdefault(code, []).extend(sorted(files) if len(by_code) > 1 else [f"{folder}/"])
+    return [code + (f" ({', '.join(places)})" if len(told) > 1 else "") for code, places in told.items()]
 
 
 def _agreement(manifest: Manifest) -> str:

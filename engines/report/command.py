@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from onboard.__main__ import check_json_target
 from onboard.errors import InputError, OnboardError
 from onboard.pretrained import model_path
+
+if TYPE_CHECKING:
+    from engines.report.gathered import Gathered
 
 REFUSED = 2
 STANDARD_OUTPUT = "-"
@@ -34,6 +39,7 @@ def report(
 ) -> None:
     """Print every table in Markdown, only from files; what was not measured yet is said at the end."""
     try:
+        check_json_target(json_target)
         text, data = _report(folder, pictures, drive, map_name, card, model)
         if json_target not in (None, STANDARD_OUTPUT):
             _write(Path(json_target), json.dumps(data, indent=1) + "\n")
@@ -52,8 +58,9 @@ def _report(
 
     if (card is None) != (model is None):
         raise InputError("--card and --model: give both or none")
-    gather(folder)  # so that nothing is driven for a folder that is refused
+    _check(gather(folder), pictures, card, model)  # nothing is driven for what is refused afterwards
     if drive is not None:
+        check_json_target(str(folder / TRAJECTORIES))
         from engines.report.trajectories import drive_trajectories
 
         _write(folder / TRAJECTORIES, json.dumps(drive_trajectories(drive, map_name)) + "\n")
@@ -68,6 +75,21 @@ def _report(
     if missing:
         texts.append("\n".join([f"## Not measured yet, as far as {folder} tells", "", *missing, ""]))
     return "\n".join(texts), {part.name: None if part.missing else part.data for part in parts}
+
+
+def _check(found: Gathered, pictures: Path | None, card: Path | None, model: str | None) -> None:
+    """Raise OnboardError for what could not be written at the end, or for a card of another model than the results."""
+    from engines.report.card import manifest_for
+
+    check_json_target(None if card is None else str(card))
+    if model is not None:
+        manifest_for(found, model_path(model))
+    if pictures is not None:
+        there = next(one for one in (pictures, *pictures.absolute().parents) if one.exists())
+        if not there.is_dir():
+            raise InputError(f"{pictures}: cannot be written: {there} is not a folder")
+        if not os.access(there, os.W_OK):
+            raise InputError(f"{pictures}: cannot be written: Permission denied")
 
 
 def _draw(headline: Any, trajectories: Any, file: Path, pictures: Path) -> None:

@@ -10,9 +10,11 @@ from typing import Any
 
 from engines.lineage import POLICY, Step, steps_to_make
 from engines.report.ablations import encoders_of
+from engines.report.bases import base_of
 from engines.report.gathered import ABLATIONS, CEILING, ENCODER, EVALUATE, FINE, OTHERS, SEEDS, Evaluated, Gathered
-from onboard.errors import MissingExtraError
+from engines.report.trained import has_foreign_encoder, recipe_of
 from onboard.manifest import Manifest
+from onboard.pretrained import MODEL_SUFFIX
 
 LAST_STAGE = "reinforce"
 RESULTS, RECIPE = "RESULTS", "RECIPE"
@@ -27,7 +29,11 @@ FURNITURE = 5
 
 def commands(found: Gathered, manifest: Manifest, model: Path) -> list[str]:
     """Return one line for each file that says how it was made, in the order in which they are made."""
-    lines = [*_making(manifest, model)]
+    lines = _encoder(manifest) if found.encoder is not None else []
+    lines += _making(manifest, model.name, TRAINING)
+    for made in found.made:
+        folder = made.model.removesuffix(MODEL_SUFFIX)
+        lines += _making(made.manifest, made.model, folder, f"{folder}-")
     for folder, evaluations in ((EVALUATE, found.evaluations), (SEEDS, found.seeds), (FINE, found.fine),
                                 (OTHERS, found.others)):  # fmt: skip
         files = list(dict.fromkeys(one.file for one in evaluations))
@@ -37,10 +43,6 @@ def commands(found: Gathered, manifest: Manifest, model: Path) -> list[str]:
         told = [f"--{name}={found.ceiling[name]}" for name in ("draws", "seed") if name in found.ceiling]
         lines.append(_line("onboard-hil", "ceiling", *_sets(found.ceiling["sets"]), *told,
                            "--json", f"{RESULTS}/{CEILING}"))  # fmt: skip
-    if found.encoder is not None:
-        recipe = _recipe(steps_to_make(manifest.extra.get("training", {}))[0].training)
-        lines.append(f"{_line('onboard-engines', 'encoder', *recipe[:2], '--out', ENCODER_FOLDER)} && "
-                     f"cp {ENCODER_FOLDER}/report.json {RESULTS}/{ENCODER}")  # fmt: skip
     if found.ablations is not None:
         lines += _ablations(found.ablations, manifest, model)
     if found.trajectories is not None:
@@ -48,6 +50,13 @@ def commands(found: Gathered, manifest: Manifest, model: Path) -> list[str]:
         lines.append(_line("onboard-engines", "report", RESULTS, "--drive", driver, "--map",
                            str(found.trajectories.get("map"))))  # fmt: skip
     return [*lines, _line("onboard-engines", "report", RESULTS, "--card", "FILE", "--model", model.name)]
+
+
+def _encoder(manifest: Manifest) -> list[str]:
+    """Return how the colour encoder was trained, of which the results tell."""
+    recipe = _recipe(steps_to_make(manifest.extra.get("training", {}))[0].training)
+    return [f"{_line('onboard-engines', 'encoder', *recipe[:2], '--out', ENCODER_FOLDER)} && "
+            f"cp {ENCODER_FOLDER}/report.json {RESULTS}/{ENCODER}"]  # fmt: skip
 
 
 def _ablations(board: Mapping[str, Any], manifest: Manifest, model: Path) -> list[str]:
@@ -58,31 +67,34 @@ def _ablations(board: Mapping[str, Any], manifest: Manifest, model: Path) -> lis
     return [" && ".join([*called, f"cp ablations/{ABLATIONS} {RESULTS}/"])]
 
 
-def _making(manifest: Manifest, model: Path) -> list[str]:
-    """Return how the model was trained and exported; nothing where its manifest does not state a training.
+def _making(manifest: Manifest, model: str, into: str, before: str = "") -> list[str]:
+    """Return how a model was trained and exported; nothing where its manifest does not state a training.
 
     Also how what it began with was made, where that does not ship.
+
+    into: folder of its training; before: how the names of the folders of those before it begin
     """
     training, judged = manifest.extra.get("training", {}), manifest.extra.get("agreement")
     if not training.get("config"):
         return []
-    *before, last = steps_to_make(training)
+    *earlier, last = steps_to_make(training)
     lines, init = list[str](), ""
-    for number, (step, then) in enumerate(itertools.pairwise([*before, last]), start=1):
-        folder = f"{BEFORE}-{number}"
+    for number, (step, then) in enumerate(itertools.pairwise([*earlier, last]), start=1):
+        folder = f"{before}{BEFORE}-{number}"
         lines.append(_train(step, init or step.init, folder))
         init = f"{folder}/{then.init_file}"
         if then.init_file != POLICY:
             lines.append(_export(folder, init, str(step.training.get("weights", "float32"))))
     drives = [f"--drives={judged['drives']}"] if judged else []
-    return [*lines, _train(last, init or last.init, TRAINING), _export(TRAINING, model.name, manifest.weights, *drives)]
+    return [*lines, _train(last, init or last.init, into), _export(into, model, manifest.weights, *drives)]
 
 
 def _train(step: Step, init: str, folder: str) -> str:
     begins = ["--init", init] if init else []
+    sees = ["--encoder", f"{ENCODER_FOLDER}/{WEIGHTS}"] if has_foreign_encoder(step.training) else []
     until = str(step.training.get("until", LAST_STAGE))
     ends = [] if until == LAST_STAGE else ["--until", until]
-    return _line("onboard-engines", "train", *_recipe(step.training), *begins, *ends, "--out", folder)
+    return _line("onboard-engines", "train", *_recipe(step.training), *begins, *sees, *ends, "--out", folder)
 
 
 def _export(folder: str, out: str, stored: str, *more: str) -> str:
@@ -92,18 +104,10 @@ def _export(folder: str, out: str, stored: str, *more: str) -> str:
 
 def _recipe(training: Mapping[str, Any]) -> list[str]:
     """Return the recipe's options: one that ships where it has the same values, else a file of one's own."""
-    try:
-        from engines.train.command import RECIPES
-        from engines.train.config import described, load_train_config
-    except ModuleNotFoundError as error:
-        raise MissingExtraError(str(error.name), "train") from error
-    if not {"seed", "stages", "config"} <= training.keys():
+    recipe = recipe_of(training)
+    if recipe is None:
         return ["--config", RECIPE]
-    for recipe in RECIPES:
-        shipped = described(load_train_config(recipe, {"seed": training["seed"]}), training["stages"])
-        if shipped["config"] == training["config"]:
-            return ["--config", f"engines/train/{recipe.name}", "--seed", str(training["seed"])]
-    return ["--config", RECIPE]
+    return ["--config", f"engines/train/{recipe.name}", "--seed", str(recipe.seed), *recipe.options]
 
 
 def _evaluate(evaluations: Sequence[Evaluated], policy: str | None) -> str:
@@ -116,7 +120,9 @@ def _evaluate(evaluations: Sequence[Evaluated], policy: str | None) -> str:
     conditions = [f"--condition={one.condition}" for one in evaluations]
     more = [f"--{name.replace('_', '-')}={value}" for name, value in evaluations[0].unusual.items()]
     blind = [] if evaluations[0].color else ["--no-color"]
-    as_driven = [*LOOP_OPTIONS[evaluations[0].loop], *blind, *more, *_seed(first)]
+    base = base_of(evaluations[0])
+    plant = ["--plant", base] if base else []
+    as_driven = [*LOOP_OPTIONS[evaluations[0].loop], *blind, *plant, *more, *_seed(first)]
     return _line("onboard-hil", "evaluate", "--policy", driven, *_sets(first["sets"]), *dict.fromkeys(conditions),
                  *as_driven, "--json", _target(evaluations[0]))  # fmt: skip
 

@@ -2,7 +2,10 @@
 
     evaluate/*.json       `onboard-hil evaluate --policy MODEL --set unseen --condition ... --json`, of one model
     seeds/NAME.json       the same of trainings by other seeds
-    finetune/NAME.json    the same before and after fine-tuning, on its building
+    finetune/NAME.json    the same before and after fine-tuning, on its building: before*.json and after*.json whose
+                          names go on alike are a pair
+    seeds/, finetune/     NAME.onnx.manifest.json: of a policy that was driven there and does not ship
+                          NAME.toml: the plant of a base that was driven there
     others/NAME.json      the same of what it is compared with
     ceiling.json          `onboard-hil ceiling --set unseen --json`
     ablations.json        `onboard-engines ablations`
@@ -18,12 +21,13 @@ What is missing is left out of a report and said to be missing.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from engines.report.journals import ROWS, training_of
+from engines.report.made import MANIFESTS, Made, made_in
 from engines.report.markdown import summary_of_json
 from engines.report.shapes import shaped
 from hil.evaluate.metrics import Summary
@@ -85,13 +89,23 @@ class Evaluated:
         return episodes_of(self.configuration)
 
     def is_driven_as(self, other: Evaluated) -> bool:
-        """Return whether both drove the same episodes with the same robot, condition, noise and loop."""
-        told = ("condition", "condition_values", "loop", "robot", "seed")
+        """Return whether both drove the same episodes with the same robot, senses, condition, noise and loop."""
+        told = ("condition", "condition_values", "loop", "robot", "seed", "color")
         return (
             self.episodes == other.episodes
             and self.unusual == other.unusual
             and all(self.configuration.get(name) == other.configuration.get(name) for name in told)
         )
+
+    def is_of_robot(self, other: Evaluated | None) -> bool:
+        """Return whether nothing tells of two robots; older results tell of none."""
+        robots = [each.configuration["robot"] for each in (self, other) if each and "robot" in each.configuration]
+        return len(set(robots)) < 2
+
+    @property
+    def driver(self) -> str:
+        """Return the name of what drove, without its folder."""
+        return Path(str(self.configuration.get("policy", self.name))).name
 
     @property
     def is_plain(self) -> bool:
@@ -106,13 +120,14 @@ class Evaluated:
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """All of a folder. What is not there is empty or None."""
+    """All of a folder. What is not there is empty or None. made: of the policies driven that do not ship."""
 
     folder: Path
     evaluations: tuple[Evaluated, ...]
     seeds: tuple[Evaluated, ...]
     fine: tuple[Evaluated, ...]
     others: tuple[Evaluated, ...]
+    made: tuple[Made, ...]
     ceiling: Mapping[str, Any] | None
     ablations: Mapping[str, Any] | None
     encoder: Mapping[str, Any] | None
@@ -135,18 +150,25 @@ def episodes_of(table: Mapping[str, Any]) -> list[list[Any]]:
     return sorted((list(one) for one in table.get("sets", ())), key=str)
 
 
+def same_set(place: Sequence[Any]) -> Hashable:
+    """Return what two rows of name, count, digest, seed, set (and furniture) of one set have in common."""
+    return (place[0], *place[2:])
+
+
 def gather(folder: Path) -> Gathered:
     """Return what a folder holds. Raises InputError for a file that is not what its place says, or is incomplete."""
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder")
     evaluations = _evaluations(folder / EVALUATE)
     _require_one_model(evaluations)
+    seeds, fine = _evaluations(folder / SEEDS), _evaluations(folder / FINE)
     return Gathered(
         folder=folder,
         evaluations=evaluations,
-        seeds=_evaluations(folder / SEEDS),
-        fine=_evaluations(folder / FINE),
+        seeds=seeds,
+        fine=fine,
         others=_evaluations(folder / OTHERS),
+        made=(*_made(folder / SEEDS, seeds), *_made(folder / FINE, fine)),
         ceiling=_table(folder / CEILING, "conditions"),
         ablations=_table(folder / ABLATIONS, "rows"),
         encoder=_table(folder / ENCODER, ""),
@@ -157,7 +179,19 @@ def gather(folder: Path) -> Gathered:
 
 
 def _evaluations(folder: Path) -> tuple[Evaluated, ...]:
-    return tuple(one for file in sorted(folder.glob("*.json")) for one in evaluations_of(file))
+    files = sorted(set(folder.glob("*.json")) - set(folder.glob(MANIFESTS)))
+    return tuple(one for file in files for one in evaluations_of(file))
+
+
+def _made(folder: Path, evaluations: Sequence[Evaluated]) -> tuple[Made, ...]:
+    """Return the manifests in a folder. Raises InputError where what was driven had another one under that name."""
+    found = made_in(folder)
+    for made in found:
+        for one in evaluations:
+            if one.driver == made.model and not made.is_manifest_of(one.configuration):
+                told = one.configuration["manifest"]
+                raise InputError(f"{made.file}: is not that of {one.file} (digest {made.digest}, expected {told})")
+    return found
 
 
 def evaluations_of(file: Path) -> list[Evaluated]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from engines.lineage import lineage
 from engines.report.gathered import Evaluated, Gathered
+from engines.report.trained import has_foreign_encoder
 from hil.buildings import SPLITS, building_of
 
 
@@ -48,7 +49,7 @@ def places_of(training: Mapping[str, Any], found: Gathered) -> Places:
         trained=trained,
         began_with=steps[-1].init,
         began_trained=began_trained or None,
-        foreign_encoder=_has_foreign_encoder(training),
+        foreign_encoder=has_foreign_encoder(training),
         driven=driven,
         shared=tuple(one for one in driven if one in anywhere),
         complete=not steps[0].init and all(_is_complete(step.training) for step in steps),
@@ -70,11 +71,7 @@ def _trained(training: Mapping[str, Any]) -> tuple[str, ...] | None:
 
 
 def _is_complete(training: Mapping[str, Any]) -> bool:
-    return "init" in training and _trained(training) is not None and not _has_foreign_encoder(training)
-
-
-def _has_foreign_encoder(training: Mapping[str, Any]) -> bool:
-    return "encoder_sha256" in training
+    return "init" in training and _trained(training) is not None and not has_foreign_encoder(training)
 
 
 def _buildings(maps: Iterable[str]) -> tuple[str, ...]:

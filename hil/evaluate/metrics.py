@@ -120,11 +120,11 @@ def summarise_by(name: str, rows: Sequence[Row], seed: int = 0) -> dict[str, Sum
     return {value: summarise([row for row in rows if getattr(row, name) == value], seed) for value in values}
 
 
-def wilson(successes: int, n: int, confidence: float = CONFIDENCE) -> Interval | None:
+def wilson(successes: float, n: float, confidence: float = CONFIDENCE) -> Interval | None:
     """Return Wilson's score interval of a proportion, None of nothing (Wilson 1927, without continuity correction)."""
     if n == 0:
         return None
-    z = NormalDist().inv_cdf(0.5 + confidence / 2.0)
+    z = _quantile(confidence)
     p = successes / n
     scale = 1.0 + z * z / n
     centre = (p + z * z / (2.0 * n)) / scale
@@ -132,6 +132,40 @@ def wilson(successes: int, n: int, confidence: float = CONFIDENCE) -> Interval |
     # At none and at all, one end is exactly that, but for rounding.
     low = 0.0 if successes == 0 else centre - half
     return low, 1.0 if successes == n else centre + half
+
+
+def wilson_of_shares(shares: Array, draws: int, confidence: float = CONFIDENCE) -> Interval | None:
+    """Return the interval of the mean of episodes' shares of successes, None of nothing.
+
+    Wilson's, with as many trials as would vary as much as the shares do between episodes (Kish's effective sample
+    size): not fewer than there are episodes, nor more than draws. Where nothing varies that is the episodes: draws of
+    one episode are not as good as other episodes.
+
+    draws: of all episodes together
+    """
+    n = len(shares)
+    if n == 0:
+        return None
+    mean, spread = float(shares.mean()), float(shares.var(ddof=1)) / n if n > 1 else 0.0
+    worth = mean * (1.0 - mean) / spread if spread > 0.0 else 0.0
+    trials = min(max(worth, n), draws)
+    return wilson(mean * trials, trials, confidence)
+
+
+def paired_rates(better: int, worse: int, n: int, confidence: float = CONFIDENCE) -> Interval | None:
+    """Return the interval of the difference of two success rates on the same episodes, None of nothing.
+
+    Wald's with half an episode more in each of the four cells (Agresti and Min 2005), so that it has a width where the
+    two agree in every episode, of which a bootstrap would be sure.
+
+    better, worse: episodes in which only the first, or only the second arrived
+    """
+    if n == 0:
+        return None
+    more = n + 2.0
+    mean = (better - worse) / more
+    half = _quantile(confidence) * math.sqrt(better + worse + 1.0 - mean * mean * more) / more
+    return max(-1.0, mean - half), min(1.0, mean + half)
 
 
 def bootstrap(
@@ -166,6 +200,11 @@ def bootstrap(
 def action_counts(rows: Sequence[Row]) -> tuple[int, ...]:
     """Return (28,) how often each action was chosen over all episodes (the paper's Fig. 8)."""
     return tuple(int(count) for count in np.sum([row.actions for row in rows] or [(0,) * len(ACTIONS)], axis=0))
+
+
+def _quantile(confidence: float) -> float:
+    """Return how many standard deviations to either side hold this share of a normal distribution."""
+    return NormalDist().inv_cdf(0.5 + confidence / 2.0)
 
 
 def _part_interval(parts: Array, seed: int) -> Interval | None:

@@ -1,0 +1,78 @@
+"""By how much one evaluation does better than another in the same episodes.
+
+The mean difference of each episode says more than two intervals that overlap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from engines.report.gathered import Evaluated, same_set
+from hil.evaluate.metrics import Interval, bootstrap, paired_rates
+from hil.evaluate.result import Row
+
+FIGURES = {"success": "SR", "spl": "SPL", "sct": "SCT"}
+"""Of an episode, and as its mean over episodes is called."""
+SUCCESS = "success"
+
+Array = npt.NDArray[np.float64]
+Pairs = Sequence[tuple[Row, Row]]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Mean difference over episodes, of the first less the second, and its 95 % interval [1]."""
+
+    mean: float
+    interval: Interval
+
+    def __str__(self) -> str:
+        """Return both in points."""
+        return f"{100 * self.mean:+.1f} ({100 * self.interval[0]:+.1f} to {100 * self.interval[1]:+.1f})"
+
+
+def paired(one: Evaluated, other: Evaluated) -> dict[str, Difference]:
+    """Return by how much the first does better in each figure; nothing where both were not driven alike."""
+    return differences(pairs_of(one, other)) if one.is_driven_as(other) else {}
+
+
+def pairs_of(one: Evaluated, other: Evaluated) -> list[tuple[Row, Row]]:
+    """Return the rows of both of those episodes that both drove, whatever they were driven under."""
+    theirs_of = {place[0]: same_set(place) for place in other.episodes}
+    same = {place[0] for place in one.episodes if theirs_of.get(place[0]) == same_set(place)}
+    theirs = {(row.map, row.index): row for row in other.rows if row.map in same}
+    return [(row, theirs[row.map, row.index]) for row in one.rows if (row.map, row.index) in theirs]
+
+
+def differences(pairs: Pairs) -> dict[str, Difference]:
+    """Return the difference in each figure; nothing of no pairs."""
+    told = {figure: _difference(name, pairs) for name, figure in FIGURES.items()}
+    return {figure: difference for figure, difference in told.items() if difference is not None}
+
+
+def difference_of_rates(pairs: Pairs) -> Difference | None:
+    """Return the difference in the success rate; None of no pairs."""
+    return _difference(SUCCESS, pairs)
+
+
+def beside_words(one: str, other: str, episodes: int, found: dict[str, Difference]) -> str:
+    """Return the sentence that tells differences."""
+    told = ", ".join(f"{figure} {difference}" for figure, difference in found.items())
+    return f"On the same {episodes} episodes {one} less {other}, in points: {told}."
+
+
+def _difference(name: str, pairs: Pairs) -> Difference | None:
+    values = np.array([float(getattr(ours, name)) - float(getattr(its, name)) for ours, its in pairs])
+    if name == SUCCESS:
+        interval = paired_rates(int((values > 0.0).sum()), int((values < 0.0).sum()), len(values))
+    else:
+        interval = bootstrap(_means, (values,), 0)
+    return None if interval is None else Difference(float(values.mean()), interval)
+
+
+def _means(samples: Sequence[Array]) -> Array:
+    return np.asarray(samples[0].mean(axis=1))

@@ -1,0 +1,116 @@
+"""By which recipes a policy that was driven was trained, as far as manifests tell."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from engines.lineage import Step, lineage, steps_to_make
+from engines.report.gathered import Evaluated, Gathered
+from hil.evaluate.code import file_digest
+from onboard.errors import MissingExtraError
+from onboard.manifest import load_manifest, manifest_path
+from onboard.pretrained import model_path, pretrained_names
+
+Training = Mapping[str, Any]
+UNTOLD = "not told"
+
+
+class Recipe(NamedTuple):
+    """A recipe that ships, and what a training had in place of its values.
+
+    name:  of the file; seed: the training's
+    maps:  by name or file, without folders; nothing where they are the recipe's. plant: the same, a file's name
+    """
+
+    name: str
+    seed: int
+    maps: tuple[str, ...] = ()
+    plant: str = ""
+
+    @property
+    def options(self) -> list[str]:
+        """Return what `onboard-engines train` is told of it beside its file and seed."""
+        maps = ["--maps", *self.maps] if self.maps else []
+        return [*maps, *(["--plant", self.plant] if self.plant else [])]
+
+    def __str__(self) -> str:
+        maps = f", maps {' '.join(self.maps)}" if self.maps else ""
+        return f"`{self.name}`, seed {self.seed}{maps}" + (f", base `{self.plant}`" if self.plant else "")
+
+
+def recipe_of(training: Training) -> Recipe | None:
+    """Return the recipe of a training; None where none that ships has its values, but for seed, maps and plant.
+
+    Raises MissingExtraError without the trainer.
+    """
+    try:
+        from engines.train.command import RECIPES
+        from engines.train.config import described, load_train_config
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(str(error.name), "train") from error
+    if not {"seed", "stages", "config"} <= training.keys():
+        return None
+    config = training["config"]
+    maps, plant = config.get("places", {}).get("maps"), config.get("robot", {}).get("plant")
+    for file in RECIPES:
+        plain = described(load_train_config(file, {"seed": training["seed"]}), training["stages"])["config"]
+        given = {**plain, "places": {**plain["places"], "maps": maps}, "robot": {**plain["robot"], "plant": plant}}
+        if given == config:
+            own = () if maps == plain["places"]["maps"] else tuple(Path(one).name for one in maps)
+            return Recipe(file.name, int(training["seed"]), own, Path(plant).name if plant else "")
+    return None
+
+
+def way_words(training: Training | None) -> str:
+    """Return the recipes of the trainings that made a policy, the first one first, since one that ships."""
+    if not training:
+        return UNTOLD
+    steps = steps_to_make(training)
+    began = [f"`{steps[0].init}`"] if steps[0].init else []
+    return ", then ".join([*began, *map(_words, steps)])
+
+
+def _words(step: Step) -> str:
+    told = str(recipe_of(step.training) or f"a recipe of its own, seed {step.training.get('seed', 'not stated')}")
+    return told + (", the colour encoder of another training" if has_foreign_encoder(step.training) else "")
+
+
+def has_foreign_encoder(training: Training) -> bool:
+    """Return whether the colour encoder came from another training than this one and what it began with."""
+    return "encoder_sha256" in training
+
+
+def training_of(one: Evaluated, found: Gathered) -> Training | None:
+    """Return the training of the policy that an evaluation drove; None where no manifest tells.
+
+    That is the one beside the results, that of a policy that ships, or, by the name alone, one that either began with.
+    """
+    known = [made.training for made in found.made if (made.model, made.file.parent) == (one.driver, one.file.parent)]
+    known += [training for digest, training in _shipped() if digest == one.configuration.get("manifest")]
+    return next(iter(known), None) or _before(one, found)
+
+
+def began_with(training: Training | None) -> str:
+    """Return the name of the policy that a training began with; "" for none."""
+    return lineage(training)[-1].init if training else ""
+
+
+def _before(one: Evaluated, found: Gathered) -> Training | None:
+    known = [made.training for made in found.made]
+    told = {} if found.headline is None else found.headline.configuration
+    known += [training for digest, training in _shipped() if digest == told.get("manifest")]
+    for training in known:
+        for step, then in itertools.pairwise(lineage(training)):
+            if then.init == one.driver:
+                return step.training
+    return None
+
+
+def _shipped() -> Iterator[tuple[str, Training]]:
+    """Give the digest of every manifest that ships, as evaluations tell it, and what it says of the training."""
+    for name in pretrained_names():
+        model = model_path(name)
+        yield file_digest(manifest_path(model)), load_manifest(model).extra.get("training", {})

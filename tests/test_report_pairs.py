@@ -1,0 +1,201 @@
+"""What is told of the same episodes: conditions less the paper's, fine-tuning, what a policy began with."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from evaluate_rows import row
+from result_rows import SETS, evaluated, put, report, results_in
+from trained_files import given_default_robot, manifest_in, recipe_training, shipped_plant
+
+from engines.report.bases import base_of
+from engines.report.differences import paired, pairs_of
+from engines.report.fine import fine_tuning
+from engines.report.gathered import gather
+from engines.report.robust import in_conditions, robustness
+from engines.report.seeds import seeds
+from hil.evaluate.metrics import paired_rates, summarise
+from onboard.errors import InputError
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    """Return a folder with some results of one model: of twelve episodes two fail, four without a front camera."""
+    return results_in(tmp_path / "results")
+
+
+def rows_of(part) -> dict[str, list[str]]:
+    """Return the cells of a table's rows by the first of them."""
+    lines = [line.strip("| ").split(" | ") for line in part.markdown.splitlines() if line.startswith("| ")]
+    return {cells[0]: cells for cells in lines}
+
+
+# ---- conditions --------------------------------------------------------------------------------------------------
+
+
+def test_a_condition_is_told_less_the_papers_on_the_same_episodes(folder):
+    low, high = paired_rates(0, 2, 12)
+    cells = rows_of(robustness(gather(folder)))
+    assert cells["`no_front`"][4] == f"-16.7 ({100 * low:+.1f} to {100 * high:+.1f})"
+    assert cells["`paper`"][4] == "-"
+    assert cells["`paper`, through the whole runtime, cameras rendered"][4].startswith("-8.3 (")
+
+
+def test_a_part_of_the_episodes_is_paired_with_that_part_alone(folder):
+    """The first two of the six that are lost are not among them: of the others all arrive under the paper's noise."""
+    whole = evaluated(6, condition="no_rear", sets=[[*one[:1], 5, *one[2:]] for one in SETS])
+    some = [one for one in whole["per_episode"] if one["index"] >= 2]
+    put(folder / "evaluate" / "few.json", {**whole, "per_episode": some})
+    (one,) = [each for each in in_conditions(gather(folder)) if each.one.condition == "no_rear"]
+    assert (one.less.mean, one.paired) == (-4 / 10, 10)
+
+
+#    sets of the other                                                 episodes in common
+OTHER_SETS = [
+    ([["ahg2", 105, "", None, "unseen"], SETS[1]], 12),
+    ([["ahg2", 6, "digest", None, "unseen"], SETS[1]], 6),
+    ([["ahg2", 6, "", None, "validation"], ["willow", 6, "", 3, ""]], 0),
+]
+
+
+@pytest.mark.parametrize(("sets", "common"), OTHER_SETS)
+def test_only_episodes_of_the_same_sets_are_paired(folder, sets, common):
+    put(folder / "evaluate" / "other.json", evaluated(4, condition="no_rear", sets=sets))
+    found = gather(folder)
+    (other,) = [one for one in found.evaluations if one.name == "other"]
+    assert len(pairs_of(other, found.headline)) == common
+    (one,) = [each for each in in_conditions(found) if each.one is other]
+    assert (one.paired, one.less is None) == (common, common == 0)
+
+
+def test_with_another_robot_there_is_no_difference_to_the_papers(folder):
+    put(folder / "evaluate" / "other.json", evaluated(4, condition="no_rear", robot="other"))
+    assert rows_of(robustness(gather(folder)))["`no_rear`"][4] == "-"
+
+
+def test_behind_doors_the_difference_is_of_the_episodes_behind_doors(folder):
+    """Of four with a door two do not arrive, of which one did not under the paper's noise either."""
+    whole = evaluated(condition="blocked")
+    doors = ["shut", "shut", "none", "open", "open", *["none"] * 7]
+    lost = (0, 3, 5, 6)
+    driven = [
+        row(n, map="ahg2" if n % 2 else "willow", door=door, success=n not in lost) for n, door in enumerate(doors)
+    ]
+    told = {**whole, **summarise(driven).as_json(), "per_episode": [one.as_json() for one in driven]}
+    put(folder / "evaluate" / "blocked.json", told)
+    (one,) = [each for each in in_conditions(gather(folder)) if each.one.condition == "blocked"]
+    assert (one.summary.success_rate, one.less.mean, one.paired) == (0.5, 0.0, 4)
+
+
+def test_others_are_told_less_what_they_did_themselves(folder):
+    put(folder / "others" / "a.json", evaluated(7, condition="no_front", policy="reactive"))
+    assert rows_of(robustness(gather(folder)))["`no_front`, for comparison reactive"][4] == "-"
+    put(folder / "others" / "b.json", evaluated(1, policy="reactive"))
+    assert rows_of(robustness(gather(folder)))["`no_front`, for comparison reactive"][4].startswith("-50.0 (")
+
+
+def test_conditions_of_a_low_rate_are_named_the_worst_first(folder):
+    put(folder / "others" / "a.json", evaluated(12, condition="no_front", policy="reactive"))
+    put(folder / "evaluate" / "b.json", evaluated(1, condition="no_rear"))
+    told = robustness(gather(folder)).markdown
+    assert "SR is below 90 % in 3 of the policy's 4 rows, the worst first: `no_front` 66.7, `paper`, through" in told
+    for name, loop in (("all", "fast"), ("rendered", "rendered")):
+        put(folder / "evaluate" / f"{name}.json", evaluated(0, loop=loop))
+    assert "SR is 90 % or more in every condition." in robustness(gather(folder)).markdown
+
+
+# ---- fine-tuning -------------------------------------------------------------------------------------------------
+
+
+def test_each_pair_stands_together_and_is_compared(folder):
+    for name, lost, color in (("before", 4, True), ("after", 1, True), ("before-x", 3, False), ("after-x", 2, False)):
+        put(folder / "finetune" / f"{name}.json", evaluated(lost, color=color))
+    put(folder / "finetune" / "another.json", evaluated())
+    part = fine_tuning(gather(folder))
+    assert [one["name"] for one in part.data] == ["before", "after", "before-x", "after-x", "another"]
+    assert "On the same 12 episodes after less before, in points: SR +25.0 (" in part.markdown
+    assert "On the same 12 episodes after-x less before-x, in points: SR +8.3 (" in part.markdown
+    assert part.markdown.count("On the same") == 2
+
+
+@pytest.mark.parametrize("other", [{"color": False}, {"robot": "other"}, {"seed": 2}])
+def test_a_pair_that_was_not_driven_alike_is_not_compared(folder, other):
+    put(folder / "finetune" / "before.json", evaluated(4))
+    put(folder / "finetune" / "after.json", evaluated(1, **other))
+    found = gather(folder)
+    assert paired(*found.fine) == {}
+    assert "after and before were not driven alike" in fine_tuning(found).markdown
+
+
+def test_the_base_is_named_where_the_digest_of_its_plant_agrees(folder):
+    plant = shipped_plant(folder / "finetune" / "slow.toml", acceleration_max="1.25")
+    put(folder / "finetune" / "before.json", evaluated(robot=given_default_robot(plant)))
+    put(folder / "finetune" / "after.json", evaluated(robot=given_default_robot(None)))
+    found = gather(folder)
+    assert [(one.name, base_of(one)) for one in found.fine] == [("after", ""), ("before", "slow.toml")]
+    told = fine_tuning(found).markdown
+    assert "| ahg2, willow, base `slow.toml` | " in told
+    assert "Beside these results, in `finetune/`: `slow.toml`." in told
+
+
+def test_a_file_that_is_no_plant_is_refused_in_one_line(folder):
+    put(folder / "finetune" / "before.json", evaluated())
+    (folder / "finetune" / "recipe.toml").write_text("seed = 1\n")
+    done = report(folder)
+    assert done.exit_code == 2
+    assert done.stderr.startswith(f"error: {folder / 'finetune' / 'recipe.toml'}: ")
+    assert done.stderr.count("\n") == 1
+
+
+# ---- trainings ---------------------------------------------------------------------------------------------------
+
+
+def test_every_training_is_told_with_its_recipe(folder):
+    seed2 = manifest_in(folder / "seeds", "seed-2.onnx", recipe_training("default.toml", 2, encoder_sha256="e"))
+    put(folder / "seeds" / "two.json", evaluated(1, policy="/home/me/seed-2.onnx", manifest=seed2))
+    fine = recipe_training("finetune.toml", 0, maps=["home"], plant="/home/me/slow.toml", init="first.onnx")
+    manifest_in(folder / "finetune", "fine.onnx", fine)
+    found = gather(folder)
+    assert {one["name"]: one["recipe"] for one in seeds(found).data} == {
+        "this policy": "not told",
+        "seed1": "not told",
+        "two": "`default.toml`, seed 2, the colour encoder of another training",
+    }
+    told = "How `fine.onnx` was trained: `first.onnx`, then `finetune.toml`, seed 0, maps home, base `slow.toml`."
+    put(folder / "finetune" / "after.json", evaluated(policy="fine.onnx"))
+    assert told in fine_tuning(gather(folder)).markdown
+
+
+def test_a_recipe_of_which_more_differs_is_ones_own(folder):
+    training = recipe_training("default.toml", 3)
+    training["config"]["imitation"]["rate"] = 1.0
+    manifest_in(folder / "seeds", "own.onnx", training)
+    put(folder / "seeds" / "one.json", evaluated(1, policy="own.onnx"))
+    recipes = {one["name"]: one["recipe"] for one in seeds(gather(folder)).data}
+    assert recipes["one"] == "a recipe of its own, seed 3"
+
+
+def test_a_manifest_of_another_policy_than_was_driven_is_refused(folder):
+    file = folder / "seeds" / "seed-2.onnx.manifest.json"
+    digest = manifest_in(folder / "seeds", "seed-2.onnx", recipe_training("default.toml", 2))
+    put(folder / "seeds" / "two.json", evaluated(policy="seed-2.onnx", manifest="other"))
+    with pytest.raises(InputError, match=rf"{file}: is not that of .*two.json \(digest {digest}, expected other\)"):
+        gather(folder)
+
+
+def test_a_policy_is_told_less_what_it_began_with(folder):
+    """By the manifest of what ships: its base is known by its name alone."""
+    root = Path(__file__).parents[1]
+    manifest = json.loads((root / "engines/pretrained/onboard-v1.onnx.manifest.json").read_text())
+    first = Path(manifest["extra"]["training"]["init"]).name
+    told = json.loads((root / "docs/results/onboard-v1/evaluate/paper.json").read_text())["configuration"]["manifest"]
+    put(folder / "evaluate" / "all.json", evaluated(manifest=told))
+    put(folder / "evaluate" / "rendered.json", evaluated(3, loop="rendered"))
+    put(folder / "seeds" / "base.json", evaluated(5, policy=first))
+    part = seeds(gather(folder))
+    assert "On the same 12 episodes this policy less base, which it began with, in points: SR +25.0 (" in part.markdown
+    recipes = {one["name"]: one["recipe"] for one in part.data}
+    assert recipes["this policy"].startswith(f"{recipes['base']}, then ")
+    assert part.markdown.count("On the same") == 1
