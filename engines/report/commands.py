@@ -11,6 +11,7 @@ from typing import Any
 from engines.lineage import POLICY, Step, steps_to_make
 from engines.report.ablations import encoders_of
 from engines.report.bases import base_of
+from engines.report.demos import demo_commands
 from engines.report.gathered import ABLATIONS, CEILING, ENCODER, EVALUATE, FINE, OTHERS, SEEDS, Evaluated, Gathered
 from engines.report.trained import has_foreign_encoder, recipe_of
 from onboard.manifest import Manifest
@@ -39,6 +40,7 @@ def commands(found: Gathered, manifest: Manifest, model: Path) -> list[str]:
         files = list(dict.fromkeys(one.file for one in evaluations))
         policy = model.name if folder == EVALUATE else None
         lines += [_evaluate([one for one in evaluations if one.file == file], policy) for file in files]
+    lines += demo_commands(found, RESULTS)
     if found.ceiling is not None and "sets" in found.ceiling:
         told = [f"--{name}={found.ceiling[name]}" for name in ("draws", "seed") if name in found.ceiling]
         lines.append(_line("onboard-hil", "ceiling", *_sets(found.ceiling["sets"]), *told,

@@ -7,6 +7,7 @@
     seeds/, finetune/     NAME.onnx.manifest.json: of a policy that was driven there and does not ship
                           NAME.toml: the plant of a base that was driven there
     others/NAME.json      the same of what it is compared with
+    demos/MAP-SEED.json   `onboard-hil demo --map MAP --seed SEED --json`
     ceiling.json          `onboard-hil ceiling --set unseen --json`
     ablations.json        `onboard-engines ablations`
     encoder.json          `report.json` of the colour encoder's training
@@ -34,7 +35,7 @@ from hil.evaluate.metrics import Summary
 from hil.evaluate.result import Row, row_of_json
 from onboard.errors import InputError
 
-EVALUATE, SEEDS, FINE, OTHERS = "evaluate", "seeds", "finetune", "others"
+EVALUATE, SEEDS, FINE, OTHERS, DEMOS = "evaluate", "seeds", "finetune", "others", "demos"
 CEILING, ABLATIONS, ENCODER, TRAJECTORIES = "ceiling.json", "ablations.json", "encoder.json", "trajectories.json"
 TRAINING, TRAINING_FIGURES, HARDWARE = "training", "training.json", "hardware.txt"
 THROUGHPUT = "throughput"
@@ -120,7 +121,10 @@ class Evaluated:
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """All of a folder. What is not there is empty or None. made: of the policies driven that do not ship."""
+    """All of a folder. What is not there is empty or None.
+
+    made: of the policies driven that do not ship; demos: what each file holds, by its name
+    """
 
     folder: Path
     evaluations: tuple[Evaluated, ...]
@@ -128,6 +132,7 @@ class Gathered:
     fine: tuple[Evaluated, ...]
     others: tuple[Evaluated, ...]
     made: tuple[Made, ...]
+    demos: Mapping[str, dict[str, Any]]
     ceiling: Mapping[str, Any] | None
     ablations: Mapping[str, Any] | None
     encoder: Mapping[str, Any] | None
@@ -169,6 +174,7 @@ def gather(folder: Path) -> Gathered:
         fine=fine,
         others=_evaluations(folder / OTHERS),
         made=(*_made(folder / SEEDS, seeds), *_made(folder / FINE, fine)),
+        demos={file.name: read_table(file) for file in sorted((folder / DEMOS).glob("*.json"))},
         ceiling=_table(folder / CEILING, "conditions"),
         ablations=_table(folder / ABLATIONS, "rows"),
         encoder=_table(folder / ENCODER, ""),

@@ -8,11 +8,13 @@ from typing import Any
 
 from engines.report.ablations import ablation_table
 from engines.report.ceiling import far_note, joined_ceilings, joined_note
+from engines.report.demos import demonstrations
 from engines.report.failing import failures
 from engines.report.fine import fine_tuning
 from engines.report.gathered import (
     ABLATIONS,
     CEILING,
+    DEMOS,
     ENCODER,
     EVALUATE,
     FINE,
@@ -160,12 +162,13 @@ def throughput(found: Gathered) -> Part:
 
 
 PARTS: tuple[Callable[[Gathered], Part], ...] = (
-    headline, robustness, ceilings, seeds, detours, failures, actions, ablations, fine_tuning, encoder, throughput,
+    headline, demonstrations, robustness, ceilings, seeds, detours, failures, actions, ablations, fine_tuning, encoder,
+    throughput,
 )  # fmt: skip
 """In the order of a report."""
 FILES = {
     "ceilings": CEILING, "ablations": ABLATIONS, "encoder": ENCODER, "throughput": TRAINING, "fine_tuning": FINE,
-    "seeds": SEEDS,
+    "seeds": SEEDS, "demonstrations": DEMOS,
 }  # fmt: skip
 """Of the function of a part, what it reads; of the others it is `EVALUATE`."""
 
