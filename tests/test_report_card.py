@@ -211,6 +211,9 @@ def test_a_card_names_every_code_that_drove(folder, tmp_path):
     card = card_of(folder, tmp_path, SEEN)
     told = "c (evaluate/, seeds/, others/b.json); d (finetune/, others/a.json)"
     assert f"| code that drove the evaluations | {told} |" in card
+    put(folder / "others" / "c.json", evaluated())
+    told = "c (evaluate/, seeds/, the rest of others/); d (finetune/, others/a.json)"
+    assert f"| code that drove the evaluations | {told} |" in card_of(folder, tmp_path, SEEN)
 
 
 #    weights    what the manifest says of their agreement                   what the card says, and the export's options

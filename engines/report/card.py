@@ -70,7 +70,7 @@ def _rendered(found: Gathered, parts: Sequence[Part], model: Path, manifest: Man
 def _codes(found: Gathered) -> list[str]:
     """Return the digests of the code that drove; where there are several, with what each of them drove.
 
-    A folder that one code drove is named alone, else the files.
+    Of a folder that several codes drove, the one of most files drove "the rest of" it, and the others' files are named.
     """
     drove: dict[str, dict[str, set[str]]] = {}
     for one in (*found.evaluations, *found.seeds, *found.fine, *found.others):
@@ -78,8 +78,10 @@ def _codes(found: Gathered) -> list[str]:
         by_code.setdefault(str(one.configuration["code"]), set()).add(f"{one.file.parent.name}/{one.file.name}")
     told: dict[str, list[str]] = {}
     for folder, by_code in drove.items():
+        most = max(by_code, key=lambda code: len(by_code[code]))
         for code, files in by_code.items():
-            told.setdefault(code, []).extend(sorted(files) if len(by_code) > 1 else [f"{folder}/"])
+            rest = [f"the rest of {folder}/"] if code == most and len(files) > 1 else sorted(files)
+            told.setdefault(code, []).extend([f"{folder}/"] if len(by_code) == 1 else rest)
     return [code + (f" ({', '.join(places)})" if len(told) > 1 else "") for code, places in told.items()]
 
 
