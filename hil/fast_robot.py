@@ -248,9 +248,9 @@ class FastRobot:
             self.put_in(localization.correct(self.localization(), fix, self.wheels(then), self._section))
 
     def _correct(self, pose: Pose) -> bool:
-        """Let the filter take in a fix that comes now; False, and nothing is changed, where it must do so itself.
+        """Let the filter take in a fix that comes now; False, and nothing is changed, where `correct` has to take it.
 
-        That is a fix that cannot be believed, and the one after such a one.
+        That is one that cannot be believed, and the one after such a one, which ends the count of those in a row.
         """
         if self._filter.rejected_in_row:
             return False
@@ -258,7 +258,7 @@ class FastRobot:
             return False
         s, now_ns = self.state, time_ns(self.tick)
         received = Received(pose, Twist(s.wheel_v, s.wheel_w), now_ns, now_ns)
-        self._filter = replace(self._filter, received=received, outliers=(), fixes=self._filter.fixes + 1)
+        self._filter = replace(self._filter, received=received, fixes=self._filter.fixes + 1)
         self._look_up()
         return True
 

@@ -13,8 +13,7 @@ A fix far outside what the filter can believe is an outlier: counted, and it cha
 in a row that agree with each other start the filter anew there. Wheels and fixes that contradict each other
 `OUTLIERS_TO_DOUBT` times in a row leave it open where the robot is: it is not localised until a fix is believed again.
 Honest fixes are refused too, where the wheels are worse than the noise that is assumed of them (three times as bad, one
-fix in nine). So a refusal lets the wheels be doubted: the next fix is judged, and weighs, as if the estimate were
-`DOUBT` times as uncertain. What is believed of the place meanwhile stays as it was.
+fix in nine), and the estimate may then go astray: nothing is done about that yet.
 
 Nothing that is received may spoil the state for what comes after: a stated covariance counts within bounds, and a
 filter whose numbers are not finite any more is given up for one that the next fix begins.
@@ -46,8 +45,6 @@ GATE = 30.66
 """Squared Mahalanobis distance, 3 degrees of freedom, exceeded by one honest fix in a million."""
 OUTLIERS_TO_RESTART = 3
 OUTLIERS_TO_DOUBT = 2
-DOUBT = 3.0
-"""Factor on the standard deviations of x, y and yaw for a fix that follows a refused one."""
 AGREE_M = 0.5
 AGREE_RAD = 0.35
 """Outliers agree when the wheels carry the older one this near to the newer one."""
@@ -291,9 +288,9 @@ def _updated(
 
     Measured is map_from_base now, and with it what the wheels report too much of the way since the fix.
     """
-    if state.map_from_base is None or state.covariance is None:
+    assumed, covariance = state.map_from_base, state.covariance
+    if assumed is None or covariance is None:
         raise ValueError("the filter has not started")
-    assumed, covariance = state.map_from_base, _doubted(state.covariance) if state.rejected_in_row else state.covariance
     model = np.column_stack([np.eye(3), excess])
     residual = _vector(measured) - _vector(assumed) - excess @ state.systematic
     residual[2] = wrap(float(residual[2]))
@@ -312,13 +309,6 @@ def _updated(
         outliers=(),
         rejected_in_row=0,
     )
-
-
-def _doubted(covariance: Covariance) -> Covariance:
-    """Return the covariance of who trusts the wheels less; what is known of scale and creep is known as before."""
-    factors = np.array([DOUBT, DOUBT, DOUBT, 1.0, 1.0])
-    doubted: Covariance = covariance * factors[:, None] * factors
-    return doubted
 
 
 def _outlier(state: LocalizationState, measured: Pose, noise: Covariance, wheels: OdometryState) -> LocalizationState:

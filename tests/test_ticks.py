@@ -219,7 +219,7 @@ def test_the_trace_has_a_row_a_tick():
 
 
 def test_a_fix_after_a_refused_one_is_the_filters_own_to_judge():
-    """It is judged otherwise than the usual one, and when it is believed the refusal is forgotten."""
+    """When it is believed the refusals in a row are forgotten."""
     robot, _ = fast_robot(setting_of(senses=Senses()), 0, NO_BODIES)
     robot.run_to(2 * TICK_HZ, Twist(0.0, 0.0))
     robot.put_in(replace(robot.localization(), rejected_in_row=1))
