@@ -199,6 +199,13 @@ def test_failures_say_how_and_how_far(folder):
     assert "None of the episodes failed." in failures(gather(folder)).markdown
 
 
+def test_two_files_of_one_condition_are_two_rows(folder):
+    put(folder / "evaluate" / "once.json", evaluated(9, condition="no_rear"))
+    put(folder / "evaluate" / "twice.json", evaluated(3, condition="no_rear"))
+    lines = [line for line in failures(gather(folder)).markdown.splitlines() if line.startswith("| `no_rear`")]
+    assert [line.split(" | ")[1] for line in lines] == ["9 of 12", "3 of 12"]
+
+
 def test_of_an_empty_folder_nothing_is_told_but_what_is_missing(tmp_path):
     found = gather(tmp_path)
     parts = [part(found) for part in PARTS]

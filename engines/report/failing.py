@@ -25,16 +25,16 @@ def failures(found: Gathered) -> Part:
     one = found.headline
     told = [] if one is None else [(f"`{REFERENCE}`", one.rows)]
     told += [(_name(low), low.rows) for low in low_ones(in_conditions(found)) if low.one is not one]
-    lost = {name: _lost(rows) for name, rows in told}
-    reasons = sorted({ended for by_reason in lost.values() for ended in by_reason})
-    rows = [[name, f"{sum(map(len, lost[name].values()))} of {len(episodes)}",
-             *(_cell(lost[name].get(ended, ())) for ended in reasons)] for name, episodes in told]  # fmt: skip
+    ended = [(name, len(episodes), _lost(episodes)) for name, episodes in told]
+    reasons = sorted({why for _, _, lost in ended for why in lost})
+    rows = [[name, f"{sum(map(len, lost.values()))} of {count}", *(_cell(lost.get(why, ())) for why in reasons)]
+            for name, count, lost in ended]  # fmt: skip
     text = table(("condition", "did not arrive", *map(reason, reasons)), rows) if reasons else NONE_FAILED
     text += f"\n{CELLS_NOTE}\n" if reasons else ""
     if one is not None:
         text = f"{_quoted(one)}\n\n{text}"
-    data = [{"condition": name, "ended": ended, "episodes": len(of_it), "median_m": median(of_it), "most_m": of_it[-1]}
-            for name, by_reason in lost.items() for ended, of_it in by_reason.items()]  # fmt: skip
+    data = [{"condition": name, "ended": why, "episodes": len(of_it), "median_m": median(of_it), "most_m": of_it[-1]}
+            for name, _, lost in ended for why, of_it in lost.items()]  # fmt: skip
     return Part("failures", "How it fails", text, data, "" if one else f"{EVALUATE}/*.json")
 
 
