@@ -258,7 +258,8 @@ class FastRobot:
             return False
         s, now_ns = self.state, time_ns(self.tick)
         received = Received(pose, Twist(s.wheel_v, s.wheel_w), now_ns, now_ns)
-        self._filter = replace(self._filter, received=received, fixes=self._filter.fixes + 1)
+        believed = Pose(s.wheel_x_m, s.wheel_y_m, s.wheel_yaw), s.moving_s
+        self._filter = replace(self._filter, received=received, believed=believed, fixes=self._filter.fixes + 1)
         self._look_up()
         return True
 

@@ -13,9 +13,11 @@ A fix far outside what the filter can believe is an outlier: counted, and it cha
 in a row that agree with each other start the filter anew there. Wheels and fixes that contradict each other
 `OUTLIERS_TO_DOUBT` times in a row leave it open where the robot is: it is not localised until a fix is believed again.
 Honest fixes are refused too, where the wheels are worse than the noise that is assumed of them (three times as bad, one
-fix in nine), and the estimate may then go astray: nothing is done about that yet.
+fix in nine). So once a fix is refused, the next are judged as if the wheels had been `DOUBT` times as bad since one was
+believed last; of a robot that stood there is nothing to doubt. A fix that only this lets in corrects the filter, but it
+is not localised before one comes that the filter believes by itself.
 
-Nothing that is received may spoil the state for what comes after: a stated covariance counts within bounds, and a
+Nothing that is received may spoil the state for what comes after: a fix counts within bounds (`incoming_fix`), and a
 filter whose numbers are not finite any more is given up for one that the next fix begins.
 
 What the policy sees as `loc` is the newest fix as it was received (`Received`), never the filter.
@@ -30,7 +32,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from onboard import odometry
+from onboard import incoming_fix, odometry
 from onboard.config import OdometrySection
 from onboard.geometry import IDENTITY, between, compose, distance, inverse, wrap
 from onboard.messages import Fix, Pose, Twist
@@ -45,19 +47,14 @@ GATE = 30.66
 """Squared Mahalanobis distance, 3 degrees of freedom, exceeded by one honest fix in a million."""
 OUTLIERS_TO_RESTART = 3
 OUTLIERS_TO_DOUBT = 2
+DOUBT = 3.0
+"""Of the standard deviations of the wheels' noise: the worst wheels that policies are trained for."""
 AGREE_M = 0.5
 AGREE_RAD = 0.35
 """Outliers agree when the wheels carry the older one this near to the newer one."""
 
-CLOCKS_DISAGREE_NS = 3 * NS_PER_S
-"""Further apart, the stamps of fixes and odometry cannot be of one clock, and arrival times stand in."""
 STAMP_STEP_NS = 10 * NS_PER_S
 """A fix older than the newest by more than this tells of a new clock, not of a late message."""
-MAX_POSITION_M = 1e7
-MOST_SD = (1e4, 1e4, 1e2)
-"""Of x, y [m] and yaw [rad]: whoever states more knows nothing of it, which these say as well."""
-SMALLEST_EIGENVALUE = -1e-9
-
 SYSTEMATIC_VARIANCE = np.diag(np.square([0.05, 0.03]))
 """Of scale and creep [m/s] before anything is known of them."""
 SYSTEMATIC_WALK = np.diag(np.square([0.01, 0.003]))
@@ -86,8 +83,10 @@ class LocalizationState:
     systematic:    estimate of the wheels' scale and creep [m/s]
     covariance:    (5, 5) of x, y, yaw in the map frame, scale and creep [m, m, rad, 1, m/s]
     odom_from_base, moving_s: the odometry that the estimate has taken in
+    believed:      the same of the newest fix that was believed: where it left the estimate
     outliers:      map_from_odom as each of the last outliers that agree has it
-    rejected_in_row: outliers since the last fix that was believed, whether they agree or not
+    rejected_in_row: fixes since the last one that the filter believed by itself, whether they agree or not
+    rejected:      outliers, which changed nothing
     refusal:       why the newest refused fix was refused
     """
 
@@ -96,6 +95,7 @@ class LocalizationState:
     covariance: Covariance | None = None
     odom_from_base: Pose = IDENTITY
     moving_s: float = 0.0
+    believed: tuple[Pose, float] = (IDENTITY, 0.0)
     received: Received | None = None
     outliers: tuple[Pose, ...] = ()
     rejected_in_row: int = 0
@@ -142,43 +142,22 @@ def predict(state: LocalizationState, wheels: OdometryState) -> LocalizationStat
 
 def correct(state: LocalizationState, fix: Fix, wheels: OdometryState, section: OdometrySection) -> LocalizationState:
     """Return the filter, already predicted to `wheels`, after one fix."""
-    reason = _refusal(fix, wheels)
+    reason = incoming_fix.refusal(fix, wheels)
     if reason:
         return replace(state, refused=state.refused + 1, refusal=f"localisation refused: {reason}")
     newest = state.received
     if newest is not None and 0 <= newest.stamp_ns - fix.stamp_ns <= STAMP_STEP_NS:
         return replace(state, ignored=state.ignored + 1)
-    then = _sample_of(fix, wheels)
+    then = incoming_fix.sample_of(fix, wheels)
     behind_ns = (wheels.stamp_ns or 0) - then.stamp_ns
     received = Received(fix.pose, then.motion.twist, fix.stamp_ns, (wheels.arrival_ns or 0) - behind_ns)
     state = replace(state, received=received, fixes=state.fixes + 1)
     measured = compose(fix.pose, between(then.motion.pose, wheels.pose))
     moving_s = max(0.0, wheels.moving_s - then.moving_s)
-    noise = odometry.grown(measurement_noise(fix, section), fix.pose, measured, moving_s)
+    noise = odometry.grown(incoming_fix.measurement_noise(fix, section), fix.pose, measured, moving_s)
     if state.map_from_base is None or state.covariance is None:
         return _started(state, measured, noise, wheels)
     return _updated(state, measured, _excess(fix.pose, measured, moving_s), noise, wheels)
-
-
-def measurement_noise(fix: Fix, section: OdometrySection) -> Covariance:
-    """Return the (3, 3) covariance of a fix: what the sender states, between `localization_sd` and `MOST_SD`.
-
-    A stated covariance that is not finite, not symmetric positive or has no variance is not believed at all.
-    """
-    floor = np.square(np.asarray(section.localization_sd, dtype=np.float64))
-    stated = fix.covariance
-    if stated is None or stated.shape != (3, 3) or not np.isfinite(stated).all():
-        return np.diag(floor)
-    if (np.diag(stated) <= 0.0).any():
-        return np.diag(floor)
-    within = np.minimum(1.0, np.asarray(MOST_SD) / np.sqrt(np.diag(stated)))
-    stated = stated * within[:, None] * within
-    if not np.allclose(stated, stated.T, rtol=1e-6, atol=1e-9):
-        return np.diag(floor)
-    if np.linalg.eigvalsh(stated).min() < SMALLEST_EIGENVALUE:
-        return np.diag(floor)
-    raised: Covariance = stated + np.diag(np.maximum(0.0, floor - np.diag(stated)))
-    return raised
 
 
 def localised(state: LocalizationState) -> bool:
@@ -203,30 +182,6 @@ def map_from_odom(state: LocalizationState) -> Pose | None:
     if state.map_from_base is None:
         return None
     return compose(state.map_from_base, inverse(state.odom_from_base))
-
-
-def _refusal(fix: Fix, wheels: OdometryState) -> str:
-    """Return what is wrong with the fix, or ""."""
-    for name, value in (("x", fix.pose.x_m), ("y", fix.pose.y_m), ("yaw", fix.pose.yaw_rad)):
-        if not math.isfinite(value):
-            return f"{name} is {value}"
-        if abs(value) > MAX_POSITION_M:
-            return f"{name} is {value:g}, limit {MAX_POSITION_M:g}"
-    return "" if wheels.history else "it came before the first odometry"
-
-
-def _sample_of(fix: Fix, wheels: OdometryState) -> odometry.Sample:
-    """Return where the wheels were when the fix was taken.
-
-    By its stamp, when both clocks can be one and the history reaches; otherwise by its arrival, else the newest.
-    """
-    newest = wheels.history[-1]
-    arrived_ns = newest.stamp_ns + fix.arrival_ns - (wheels.arrival_ns or 0)
-    if abs(arrived_ns - fix.stamp_ns) <= CLOCKS_DISAGREE_NS:
-        sample = odometry.at(wheels, fix.stamp_ns)
-        if sample is not None:
-            return sample
-    return odometry.at(wheels, arrived_ns) or newest
 
 
 def _vector(pose: Pose) -> Floats:
@@ -258,6 +213,7 @@ def _started(state: LocalizationState, measured: Pose, noise: Covariance, wheels
         covariance=covariance,
         odom_from_base=wheels.pose,
         moving_s=wheels.moving_s,
+        believed=(wheels.pose, wheels.moving_s),
         outliers=(),
         rejected_in_row=0,
     )
@@ -294,10 +250,12 @@ def _updated(
     model = np.column_stack([np.eye(3), excess])
     residual = _vector(measured) - _vector(assumed) - excess @ state.systematic
     residual[2] = wrap(float(residual[2]))
-    innovation = model @ covariance @ model.T + noise
-    if not float(residual @ np.linalg.solve(innovation, residual)) <= GATE:  # so that NaN is outside as well
-        return _outlier(state, measured, noise, wheels)
-    gain = np.linalg.solve(innovation, model @ covariance).T
+    in_row = 0
+    if not _believable(residual, model @ covariance @ model.T + noise):
+        covariance, in_row = covariance + _doubt(state, assumed), state.rejected_in_row + 1
+        if not state.rejected_in_row or not _believable(residual, model @ covariance @ model.T + noise):
+            return _outlier(state, measured, noise, wheels)
+    gain = np.linalg.solve(model @ covariance @ model.T + noise, model @ covariance).T
     x, y, yaw, scale, creep = (float(part) for part in gain @ residual)
     kept = np.eye(STATES) - gain @ model
     joseph = kept @ covariance @ kept.T + gain @ noise @ gain.T
@@ -306,9 +264,27 @@ def _updated(
         map_from_base=Pose(assumed.x_m + x, assumed.y_m + y, wrap(assumed.yaw_rad + yaw)),
         systematic=(state.systematic[0] + scale, state.systematic[1] + creep),
         covariance=0.5 * (joseph + joseph.T),
+        believed=(wheels.pose, wheels.moving_s),
         outliers=(),
-        rejected_in_row=0,
+        rejected_in_row=in_row,
     )
+
+
+def _believable(residual: Floats, innovation: Covariance) -> bool:
+    """Return whether a residual (3,) is within what its covariance lets expect; one that is no number is not."""
+    return float(residual @ np.linalg.solve(innovation, residual)) <= GATE
+
+
+def _doubt(state: LocalizationState, assumed: Pose) -> Covariance:
+    """Return the (5, 5) covariance that wheels `DOUBT` times as bad would have added since a fix was believed last.
+
+    As if the way since then were straight.
+    """
+    odom_then, moving_s_then = state.believed
+    then = compose(assumed, between(state.odom_from_base, odom_then))
+    doubt = np.zeros((STATES, STATES))
+    doubt[:3, :3] = (DOUBT**2 - 1.0) * odometry.noise_along(then, assumed, state.moving_s - moving_s_then)
+    return doubt
 
 
 def _outlier(state: LocalizationState, measured: Pose, noise: Covariance, wheels: OdometryState) -> LocalizationState:

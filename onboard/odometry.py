@@ -160,6 +160,17 @@ def noise(before: Pose, after: Pose, moving_s: float) -> Covariance:
     return added
 
 
+def noise_along(before: Pose, after: Pose, moving_s: float) -> Covariance:
+    """Return the (3, 3) covariance that the paper's noise adds on a straight way, in steps of any number.
+
+    What is added on the way is carried along the rest of it: an error of heading becomes one aside.
+    """
+    added = noise(before, after, moving_s)
+    carried = transition(before, after) - np.eye(3)
+    along: Covariance = added + (carried @ added + added @ carried.T) / 2.0 + carried @ added @ carried.T / 3.0
+    return along
+
+
 def advance(state: OdometryState, message: OdometryMessage, section: OdometrySection) -> OdometryState:
     """Return the state after one message. Never raises: see `refused` and `refusal`."""
     reason = _refusal(message, section)

@@ -7,15 +7,15 @@ from math import inf, nan, pi
 
 import numpy as np
 import pytest
+from filtered_drive import filtered_drive
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hil import noise
-from hil.robot import TICK_HZ
 from onboard import localization, odometry
 from onboard.config import OdometrySection
-from onboard.geometry import IDENTITY, between, compose, distance, wrap
-from onboard.localization import LocalizationState, localised, map_from_odom, measurement_noise
+from onboard.geometry import between, compose, distance, wrap
+from onboard.incoming_fix import MOST_SD, measurement_noise
+from onboard.localization import LocalizationState, localised, map_from_odom
 from onboard.messages import STOP, Fix, OdometryMessage, Pose, Twist
 from onboard.odometry import OdometryState
 from onboard.scheduler import NS_PER_S
@@ -220,12 +220,6 @@ def test_a_restart_keeps_what_is_known_of_the_wheels() -> None:
 
 
 DRIVES = 16
-DRIVEN_S = 24
-FIRST_JUDGED_S = 6
-"""By then the filter has had a few fixes."""
-HOLD_TICKS = 30
-SPEEDS_MPS = (1.0, 1.0, 0.6, 0.3, 0.0, -0.2)
-"""Fast, slow, turning in place and backing off."""
 
 
 def test_the_filter_is_as_good_as_it_says_with_the_simulators_wheels() -> None:
@@ -234,56 +228,15 @@ def test_the_filter_is_as_good_as_it_says_with_the_simulators_wheels() -> None:
     The normalised squared error of three coordinates has mean 3 (chi-squared) when the covariance is right. Without
     the systematic errors in the state it is above 7, and the estimate 3 to 4 cm ahead of the robot.
     """
-    runs = [_simulated(seed) for seed in range(DRIVES)]
-    errors = np.concatenate([errors for errors, _, _ in runs])
-    forward_m, aside_m, squared = errors.T
-    assert 2.0 < squared.mean() < 3.7
+    runs = [filtered_drive(seed) for seed in range(DRIVES)]
+    moving = [moment for run in runs for moment in run if moment.moving]
+    forward_m, aside_m = np.array([moment.error_m for moment in moving]).T
+    assert 2.0 < np.mean([moment.squared for moment in moving]) < 3.7
     assert abs(forward_m.mean()) < 0.015
     assert abs(aside_m.mean()) < 0.015
     assert np.percentile(np.hypot(forward_m, aside_m), 95) < 0.13
-    assert sum(state.rejected for _, state, _ in runs) == 0
-    at_rest = [distance_to(state, true) for _, state, true in runs]
-    assert np.percentile(at_rest, 95) < 0.08
-
-
-def distance_to(state: LocalizationState, true: Pose) -> float:
-    assert state.map_from_base is not None
-    return distance(state.map_from_base, true)
-
-
-def _simulated(seed: int) -> tuple[np.ndarray, LocalizationState, Pose]:
-    """Return (n, 3): error forward, aside [m], normalised squared error; and filter and truth after 3 s at rest."""
-    generator = np.random.default_rng(seed)
-    true, twist, drift, due_ns, errors = Pose(5.0, -3.0, 1.0), STOP, noise.Drift(IDENTITY), 0, []
-    wheels, state = OdometryState(), LocalizationState()
-    for tick in range((DRIVEN_S + 3) * TICK_HZ):
-        moving = 2 * TICK_HZ <= tick < DRIVEN_S * TICK_HZ
-        if not moving:
-            twist = STOP
-        elif tick % HOLD_TICKS == 0:
-            twist = Twist(float(generator.choice(SPEEDS_MPS)), float(generator.uniform(-1.0, 1.0)))
-        true = odometry.integrate(true, twist, 1.0 / TICK_HZ)
-        drift, reported = noise.drift_step(drift, twist, 1.0, generator)
-        stamp_ns = round((tick + 1) * NS_PER_S / TICK_HZ)
-        wheels = odometry.advance(wheels, OdometryMessage(stamp_ns, stamp_ns, drift.pose, reported), SECTION)
-        fixes = []
-        if stamp_ns >= due_ns:
-            due_ns = noise.next_fix_ns(stamp_ns, generator)
-            fixes = [Fix(stamp_ns, stamp_ns, noise.noisy_fix(true, 1.0, generator))]
-        state = localization.advance(state, fixes, wheels, SECTION)
-        if moving and tick >= FIRST_JUDGED_S * TICK_HZ:
-            errors.append(_error(state, true))
-    return np.array(errors), state, true
-
-
-def _error(state: LocalizationState, true: Pose) -> tuple[float, float, float]:
-    assert state.map_from_base is not None
-    assert state.covariance is not None
-    seen = between(true, state.map_from_base)
-    strayed = np.array(
-        [state.map_from_base.x_m - true.x_m, state.map_from_base.y_m - true.y_m, seen.yaw_rad],
-    )
-    return seen.x_m, seen.y_m, float(strayed @ np.linalg.solve(state.covariance[:3, :3], strayed))
+    assert sum(run[-1].state.rejected for run in runs) == 0
+    assert np.percentile([run[-1].off_m for run in runs], 95) < 0.08
 
 
 def test_what_is_received_is_kept_as_it_came() -> None:
@@ -361,8 +314,8 @@ STATED = [
     ("not positive", np.array([[1.0, 2.0, 0.0], [2.0, 1.0, 0.0], [0.0, 0.0, 1.0]]), np.diag(SD)),
     ("wrong shape", np.eye(6), np.diag(SD)),
     ("one smaller", np.diag([1e-6, 0.5, 0.5]), np.diag([SD[0], 0.5, 0.5])),
-    ("huge", np.diag([1e308, 1e308, 1e308]), np.diag(np.square(localization.MOST_SD))),
-    ("no heading", np.diag([0.01, 0.01, 1e9]), np.diag([0.01, 0.01, localization.MOST_SD[2] ** 2])),
+    ("huge", np.diag([1e308, 1e308, 1e308]), np.diag(np.square(MOST_SD))),
+    ("no heading", np.diag([0.01, 0.01, 1e9]), np.diag([0.01, 0.01, MOST_SD[2] ** 2])),
     ("huge and not symmetric", np.diag([1e300] * 3) + np.triu(np.full((3, 3), 1e299), 1), np.diag(SD)),
 ]
 

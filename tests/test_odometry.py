@@ -13,7 +13,16 @@ from hypothesis import strategies as st
 from onboard.config import OdometrySection
 from onboard.geometry import IDENTITY, distance, wrap
 from onboard.messages import STOP, OdometryMessage, Pose, Twist
-from onboard.odometry import HISTORY_NS, HISTORY_SAMPLES, OdometryState, advance, at, integrate, wheel_twist
+from onboard.odometry import (
+    HISTORY_NS,
+    HISTORY_SAMPLES,
+    OdometryState,
+    advance,
+    at,
+    integrate,
+    noise_along,
+    wheel_twist,
+)
 from onboard.scheduler import NS_PER_S
 
 SECTION = OdometrySection()
@@ -217,6 +226,15 @@ def test_noise_of_heading_becomes_noise_aside() -> None:
     assert straight.covariance[1, 1] > straight.covariance[0, 0]
     turn = np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
     np.testing.assert_allclose(turn @ straight.covariance @ turn.T, turned.covariance, atol=1e-12)
+
+
+@pytest.mark.parametrize("heading", [0.0, 2.0])
+def test_noise_along_a_straight_way_is_that_of_its_steps(heading: float) -> None:
+    whole = driven(AHEAD, 400, Pose(1.0, 2.0, heading))
+    start = driven(AHEAD, 0, Pose(1.0, 2.0, heading))
+    along = noise_along(start.pose, whole.pose, whole.moving_s)
+    np.testing.assert_allclose(along, whole.covariance, rtol=0.01, atol=1e-9)
+    assert along[2, 2] > 0.0
 
 
 def test_noise_agrees_with_drawing_it() -> None:

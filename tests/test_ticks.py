@@ -231,6 +231,7 @@ def test_a_fix_after_a_refused_one_is_the_filters_own_to_judge():
     now = Fix(fix.stamp_ns, time_ns(robot.tick), fix.pose)
     plain = localization.correct(before, now, robot.wheels(), Config().odometry)
     assert (after.rejected_in_row, after.rejected) == (plain.rejected_in_row, plain.rejected) == (0, 0)
+    assert after.believed == plain.believed
     assert after.map_from_base is not None
     assert plain.map_from_base is not None
     assert_near(pose_of(after.map_from_base), pose_of(plain.map_from_base))

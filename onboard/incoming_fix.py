@@ -1,0 +1,65 @@
+"""A fix of the external localisation as it comes: whether it can be one, when it was taken, how sure it is. Pure."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from onboard import odometry
+from onboard.config import OdometrySection
+from onboard.messages import Fix
+from onboard.odometry import Covariance, OdometryState
+from onboard.scheduler import NS_PER_S
+
+CLOCKS_DISAGREE_NS = 3 * NS_PER_S
+"""Further apart, the stamps of fixes and odometry cannot be of one clock, and arrival times stand in."""
+MAX_POSITION_M = 1e7
+MOST_SD = (1e4, 1e4, 1e2)
+"""Of x, y [m] and yaw [rad]: whoever states more knows nothing of it, which these say as well."""
+SMALLEST_EIGENVALUE = -1e-9
+
+
+def refusal(fix: Fix, wheels: OdometryState) -> str:
+    """Return what is wrong with the fix, or ""."""
+    for name, value in (("x", fix.pose.x_m), ("y", fix.pose.y_m), ("yaw", fix.pose.yaw_rad)):
+        if not math.isfinite(value):
+            return f"{name} is {value}"
+        if abs(value) > MAX_POSITION_M:
+            return f"{name} is {value:g}, limit {MAX_POSITION_M:g}"
+    return "" if wheels.history else "it came before the first odometry"
+
+
+def sample_of(fix: Fix, wheels: OdometryState) -> odometry.Sample:
+    """Return where the wheels were when the fix was taken.
+
+    By its stamp, when both clocks can be one and the history reaches; otherwise by its arrival, else the newest.
+    """
+    newest = wheels.history[-1]
+    arrived_ns = newest.stamp_ns + fix.arrival_ns - (wheels.arrival_ns or 0)
+    if abs(arrived_ns - fix.stamp_ns) <= CLOCKS_DISAGREE_NS:
+        sample = odometry.at(wheels, fix.stamp_ns)
+        if sample is not None:
+            return sample
+    return odometry.at(wheels, arrived_ns) or newest
+
+
+def measurement_noise(fix: Fix, section: OdometrySection) -> Covariance:
+    """Return the (3, 3) covariance of a fix: what the sender states, between `localization_sd` and `MOST_SD`.
+
+    A stated covariance that is not finite, not symmetric positive or has no variance is not believed at all.
+    """
+    floor = np.square(np.asarray(section.localization_sd, dtype=np.float64))
+    stated = fix.covariance
+    if stated is None or stated.shape != (3, 3) or not np.isfinite(stated).all():
+        return np.diag(floor)
+    if (np.diag(stated) <= 0.0).any():
+        return np.diag(floor)
+    within = np.minimum(1.0, np.asarray(MOST_SD) / np.sqrt(np.diag(stated)))
+    stated = stated * within[:, None] * within
+    if not np.allclose(stated, stated.T, rtol=1e-6, atol=1e-9):
+        return np.diag(floor)
+    if np.linalg.eigvalsh(stated).min() < SMALLEST_EIGENVALUE:
+        return np.diag(floor)
+    raised: Covariance = stated + np.diag(np.maximum(0.0, floor - np.diag(stated)))
+    return raised
