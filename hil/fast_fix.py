@@ -11,7 +11,8 @@ import numpy.typing as npt
 from numba import njit
 
 from hil.tick_stages import wrapped
-from onboard.localization import GATE, STATES
+from onboard.fix_trust import GATE
+from onboard.localization import STATES
 
 Floats = npt.NDArray[np.float64]
 

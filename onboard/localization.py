@@ -13,9 +13,8 @@ A fix far outside what the filter can believe is an outlier: counted, and it cha
 in a row that agree with each other start the filter anew there. Wheels and fixes that contradict each other
 `OUTLIERS_TO_DOUBT` times in a row leave it open where the robot is: it is not localised until a fix is believed again.
 Honest fixes are refused too, where the wheels are worse than the noise that is assumed of them (three times as bad, one
-fix in nine). So once a fix is refused, the next are judged as if the wheels had been `DOUBT` times as bad since one was
-believed last; of a robot that stood there is nothing to doubt. A fix that only this lets in corrects the filter, but it
-is not localised before one comes that the filter believes by itself.
+fix in nine). So two in a row are believed where wheels `DOUBT` times as bad explain both: the way to the newer one from
+where a fix was believed last, and from the older one. Localised it is by the next that it believes by itself.
 
 Nothing that is received may spoil the state for what comes after: a fix counts within bounds (`incoming_fix`), and a
 filter whose numbers are not finite any more is given up for one that the next fix begins.
@@ -34,6 +33,7 @@ import numpy.typing as npt
 
 from onboard import incoming_fix, odometry
 from onboard.config import OdometrySection
+from onboard.fix_trust import AT_THE_ORIGIN, DOUBT, WheelsThen, believable, way_noise
 from onboard.geometry import IDENTITY, between, compose, distance, inverse, wrap
 from onboard.messages import Fix, Pose, Twist
 from onboard.odometry import Covariance, OdometryState
@@ -43,12 +43,8 @@ Floats = npt.NDArray[np.float64]
 
 STATES = 5
 """x, y, yaw, scale, creep."""
-GATE = 30.66
-"""Squared Mahalanobis distance, 3 degrees of freedom, exceeded by one honest fix in a million."""
 OUTLIERS_TO_RESTART = 3
 OUTLIERS_TO_DOUBT = 2
-DOUBT = 3.0
-"""Of the standard deviations of the wheels' noise: the worst wheels that policies are trained for."""
 AGREE_M = 0.5
 AGREE_RAD = 0.35
 """Outliers agree when the wheels carry the older one this near to the newer one."""
@@ -83,7 +79,8 @@ class LocalizationState:
     systematic:    estimate of the wheels' scale and creep [m/s]
     covariance:    (5, 5) of x, y, yaw in the map frame, scale and creep [m, m, rad, 1, m/s]
     odom_from_base, moving_s: the odometry that the estimate has taken in
-    believed:      the same of the newest fix that was believed: where it left the estimate
+    believed:      the wheels when a fix was believed last
+    refused_at:    the wheels when a fix was an outlier last
     outliers:      map_from_odom as each of the last outliers that agree has it
     rejected_in_row: fixes since the last one that the filter believed by itself, whether they agree or not
     rejected:      outliers, which changed nothing
@@ -95,7 +92,8 @@ class LocalizationState:
     covariance: Covariance | None = None
     odom_from_base: Pose = IDENTITY
     moving_s: float = 0.0
-    believed: tuple[Pose, float] = (IDENTITY, 0.0)
+    believed: WheelsThen = AT_THE_ORIGIN
+    refused_at: WheelsThen = AT_THE_ORIGIN
     received: Received | None = None
     outliers: tuple[Pose, ...] = ()
     rejected_in_row: int = 0
@@ -213,7 +211,7 @@ def _started(state: LocalizationState, measured: Pose, noise: Covariance, wheels
         covariance=covariance,
         odom_from_base=wheels.pose,
         moving_s=wheels.moving_s,
-        believed=(wheels.pose, wheels.moving_s),
+        believed=WheelsThen(wheels.pose, wheels.moving_s),
         outliers=(),
         rejected_in_row=0,
     )
@@ -251,9 +249,11 @@ def _updated(
     residual = _vector(measured) - _vector(assumed) - excess @ state.systematic
     residual[2] = wrap(float(residual[2]))
     in_row = 0
-    if not _believable(residual, model @ covariance @ model.T + noise):
-        covariance, in_row = covariance + _doubt(state, assumed), state.rejected_in_row + 1
-        if not state.rejected_in_row or not _believable(residual, model @ covariance @ model.T + noise):
+    if not believable(residual, model @ covariance @ model.T + noise):
+        covariance, in_row = covariance.copy(), state.rejected_in_row + 1
+        covariance[:3, :3] += (DOUBT**2 - 1.0) * way_noise(state.believed, measured, wheels)
+        explained = believable(residual, model @ covariance @ model.T + noise)
+        if not explained or not _led_here(state, measured, noise, wheels):
             return _outlier(state, measured, noise, wheels)
     gain = np.linalg.solve(model @ covariance @ model.T + noise, model @ covariance).T
     x, y, yaw, scale, creep = (float(part) for part in gain @ residual)
@@ -264,27 +264,19 @@ def _updated(
         map_from_base=Pose(assumed.x_m + x, assumed.y_m + y, wrap(assumed.yaw_rad + yaw)),
         systematic=(state.systematic[0] + scale, state.systematic[1] + creep),
         covariance=0.5 * (joseph + joseph.T),
-        believed=(wheels.pose, wheels.moving_s),
+        believed=WheelsThen(wheels.pose, wheels.moving_s),
         outliers=(),
         rejected_in_row=in_row,
     )
 
 
-def _believable(residual: Floats, innovation: Covariance) -> bool:
-    """Return whether a residual (3,) is within what its covariance lets expect; one that is no number is not."""
-    return float(residual @ np.linalg.solve(innovation, residual)) <= GATE
-
-
-def _doubt(state: LocalizationState, assumed: Pose) -> Covariance:
-    """Return the (5, 5) covariance that wheels `DOUBT` times as bad would have added since a fix was believed last.
-
-    As if the way since then were straight.
-    """
-    odom_then, moving_s_then = state.believed
-    then = compose(assumed, between(state.odom_from_base, odom_then))
-    doubt = np.zeros((STATES, STATES))
-    doubt[:3, :3] = (DOUBT**2 - 1.0) * odometry.noise_along(then, assumed, state.moving_s - moving_s_then)
-    return doubt
+def _led_here(state: LocalizationState, measured: Pose, noise: Covariance, wheels: OdometryState) -> bool:
+    """Return whether the fix before was an outlier, from which wheels `DOUBT` times as bad lead to this one."""
+    if not state.outliers:
+        return False
+    residual = _vector(measured) - _vector(compose(state.outliers[-1], wheels.pose))
+    residual[2] = wrap(float(residual[2]))
+    return believable(residual, DOUBT**2 * way_noise(state.refused_at, measured, wheels) + 2.0 * noise)
 
 
 def _outlier(state: LocalizationState, measured: Pose, noise: Covariance, wheels: OdometryState) -> LocalizationState:
@@ -297,7 +289,13 @@ def _outlier(state: LocalizationState, measured: Pose, noise: Covariance, wheels
             outliers = ()
     outliers = (*outliers, compose(measured, inverse(wheels.pose)))
     in_row = state.rejected_in_row + 1
-    state = replace(state, rejected=state.rejected + 1, rejected_in_row=in_row, outliers=outliers)
+    state = replace(
+        state,
+        rejected=state.rejected + 1,
+        rejected_in_row=in_row,
+        outliers=outliers,
+        refused_at=WheelsThen(wheels.pose, wheels.moving_s),
+    )
     if len(outliers) < OUTLIERS_TO_RESTART:
         return state
     return replace(_started(state, measured, noise, wheels), restarts=state.restarts + 1)

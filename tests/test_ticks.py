@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +15,8 @@ from hypothesis import strategies as st
 from rooms import room, with_box
 from runtime_bench import MOUNTS, PLANT
 
+from hil import fast_robot as fast_robot_module
+from hil import noise
 from hil.bodies import NO_BODIES
 from hil.course import Course, course_of
 from hil.fast_robot import FastRobot, time_ns
@@ -29,7 +33,7 @@ from onboard.config import Config
 from onboard.contract import ACTIONS
 from onboard.geometry import IDENTITY, between, compose, wrap
 from onboard.localization import LocalizationState
-from onboard.messages import Fix, OdometryMessage, Pose, Twist
+from onboard.messages import STOP, Fix, OdometryMessage, Pose, Twist
 from onboard.odometry import OdometryState
 
 WORLD = with_box(room(3.0, 2.5), (1.4, 1.7), (1.0, 1.3), (0.0, 0.6))
@@ -236,3 +240,55 @@ def test_a_fix_after_a_refused_one_is_the_filters_own_to_judge():
     assert plain.map_from_base is not None
     assert_near(pose_of(after.map_from_base), pose_of(plain.map_from_base))
     np.testing.assert_allclose(after.covariance, plain.covariance, rtol=1e-9, atol=1e-15)
+
+
+def falsified(generator: np.random.Generator) -> Callable[..., Pose]:
+    """Return a localisation that reports a few fixes from where the robot is, a few from aside, and some far away."""
+    aside = itertools.cycle([0.0] * 3 + [0.6] * 3)
+
+    def fix(pose: Pose, scale: float, rng: np.random.Generator, sd: tuple[float, float, float]) -> Pose:
+        off_m = 50.0 if generator.random() < 0.1 else next(aside)
+        return compose(noise.noisy_fix(pose, scale, rng, sd), Pose(0.0, off_m, 0.0))
+
+    return fix
+
+
+def assert_refused_alike(ours: LocalizationState, plain: LocalizationState) -> None:
+    counts = (ours.fixes, ours.rejected, ours.rejected_in_row, ours.restarts)
+    assert counts == (plain.fixes, plain.rejected, plain.rejected_in_row, plain.restarts)
+    for mine, theirs in ((ours.believed, plain.believed), (ours.refused_at, plain.refused_at)):
+        assert_near(pose_of(mine.odom_from_base), pose_of(theirs.odom_from_base))
+    if plain.map_from_base is not None:
+        assert ours.map_from_base is not None
+        assert_near(pose_of(ours.map_from_base), pose_of(plain.map_from_base))
+
+
+def filters_with_false_fixes(setting: Setting, seed: int) -> list[LocalizationState]:
+    """Return the fast robot's filter after each tick, which is that of the filter itself by the same fixes."""
+    generator = np.random.default_rng(seed)
+    robot, section = FastRobot(setting, course_of(setting), START, seed, 3000), setting.config.odometry
+    plain, history, command, filters = LocalizationState(), [], STOP, []
+    for tick in range(1, 1500):
+        command = Twist(float(generator.choice([0.3, 0.6, 1.0])), 1.0) if tick % 20 == 1 else command
+        known = robot.localization().fixes
+        robot.run_to(tick, command)
+        wheels, ours = robot.wheels(), robot.localization()
+        history.append(wheels.history[-1])
+        plain = localization.predict(plain, wheels)
+        if ours.fixes != known:
+            assert ours.received is not None
+            fix = Fix(ours.received.stamp_ns, time_ns(tick), ours.received.pose)
+            plain = localization.correct(plain, fix, replace(wheels, history=tuple(history[-100:])), section)
+        assert_refused_alike(ours, plain)
+        filters.append(ours)
+    return filters
+
+
+@pytest.mark.parametrize("delay_s", [0.0, 1.0])
+def test_fixes_are_refused_and_doubted_as_by_the_filter(monkeypatch, delay_s):
+    """Bad wheels and many false fixes: some are refused, and some believed after one that was refused."""
+    monkeypatch.setattr(fast_robot_module, "noisy_fix", falsified(np.random.default_rng(0)))
+    setting = setting_of(senses=Senses(drift_scale=3.0, fix_delay_s=delay_s, fix_period_s=(1.0, 2.5)))
+    filters = [known for seed in range(4) for known in filters_with_false_fixes(setting, seed)]
+    assert any(known.outliers for known in filters)
+    assert any(known.rejected_in_row and not known.outliers for known in filters)
