@@ -16,6 +16,7 @@ from hil.ceiling import CASES, EndErrors, ends_of
 from hil.ceiling_result import Ceiling, Ends, ceiling_of, ends_as_json
 from hil.episode_sets import COMMITTED_SET
 from hil.evaluate.campaign import noise_seed
+from hil.evaluate.code import code_digest
 from hil.evaluate.command import (
     WIDTH,
     EpisodesOption,
@@ -54,10 +55,11 @@ def ceiling(
         raise InputError(f"--draws {draws}: must be at least 1")
     robot = load_robot(config)
     sources = find_sets([*(maps or []), *(more_maps or [])], episodes, seed, robot.body, set_name)
+    told = _told(sources, draws, seed)  # which code drives is settled before the first drive
     ends = _ends(robot, sources, draws, seed)
     ceilings = {name: ceiling_of(list(one.values())) for name, one in ends.items()}
     if json_file is not None:
-        write_json(json_file, _as_json(ceilings, ends, sources, draws, seed))
+        write_json(json_file, told | _as_json(ceilings, ends, sources))
     console = Console(stderr=json_file == STANDARD_OUTPUT)
     if not console.is_terminal:
         console = Console(stderr=json_file == STANDARD_OUTPUT, width=WIDTH)
@@ -78,17 +80,22 @@ def _ends(robot: RobotFiles, sources: Sequence[Source], draws: int, seed: int) -
     return dict(ends)
 
 
-def _as_json(
-    ceilings: Mapping[str, Ceiling], ends: Mapping[str, Ends], sources: Sequence[Source], draws: int, seed: int
-) -> dict[str, Any]:
+def _told(sources: Sequence[Source], draws: int, seed: int) -> dict[str, Any]:
+    """Return what is driven, and by which code, as an evaluation tells it."""
     return {
         "made_by": MADE_BY,
         "version": __version__,
+        "code": code_digest(),
         "within_m": REACHED_M,
         "sets": [source.told for source in sources],
         "episodes": {source.name: source.indices for source in sources},
         "draws": draws,
         "seed": seed,
+    }
+
+
+def _as_json(ceilings: Mapping[str, Ceiling], ends: Mapping[str, Ends], sources: Sequence[Source]) -> dict[str, Any]:
+    return {
         "conditions": {name: asdict(one) for name, one in ceilings.items()},
         "ends": {name: ends_as_json(one, sources) for name, one in ends.items()},
     }

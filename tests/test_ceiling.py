@@ -22,6 +22,7 @@ from hil.ceiling_kernels import IDEAL_STATES, correct_ideal, draw_anew, predict_
 from hil.ceiling_result import ceiling_of, ends_of_json
 from hil.conditions import load_conditions
 from hil.course import course_of, goal_tick
+from hil.evaluate.code import code_digest
 from hil.evaluate.sets import find_sets, load_set
 from hil.fast import FastDrive
 from hil.plant import STEP_S
@@ -198,6 +199,7 @@ def test_the_command_tells_every_case(tmp_path: Path, monkeypatch: pytest.Monkey
     assert ran.exit_code == 0, (ran.output, ran.exception)
     table = json.loads((tmp_path / "c.json").read_text())
     assert list(table["conditions"]) == list(CASES)
+    assert table["code"] == code_digest()
     assert set(CASES) <= set(load_conditions())
     assert table["conditions"]["no_localization_drift_0"]["ideal"] == 1.0
     assert all(row["ideal_ci95"][0] <= row["ideal"] <= row["ideal_ci95"][1] for row in table["conditions"].values())

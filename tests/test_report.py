@@ -107,6 +107,12 @@ def test_where_the_runtimes_filter_is_lost_is_said(folder):
     assert said in ceilings(gather(folder)).markdown
 
 
+def test_the_code_that_made_a_ceiling_is_named_where_the_file_tells_it(folder):
+    assert "\nCode that made the ceiling: not stated.\n" in ceilings(gather(folder)).markdown
+    put(folder / "ceiling.json", {**CEILING, "code": "c0de"})
+    assert "\nCode that made the ceiling: c0de.\n" in ceilings(gather(folder)).markdown
+
+
 def test_intervals_of_an_older_ceiling_are_not_told(folder):
     """They were sure of what never varied."""
     sure = {"ideal": 1.0, "ideal_ci95": [1.0, 1.0], "ideal_median_m": 0.01}
@@ -336,7 +342,7 @@ def test_another_policy_is_compared_on_the_same_episodes(folder):
     pair = paired(found.headline, other)
     assert pair["SR"].mean == pytest.approx((10 - 7) / 12)
     assert pair["SR"].interval[0] <= pair["SR"].mean <= pair["SR"].interval[1]
-    assert "On the same 12 episodes this policy less a, in points: SR +25.0 (" in headline(found).markdown
+    assert "On the same 12 episodes this policy minus a, in points: SR +25.0 (" in headline(found).markdown
     row = f"| for comparison: a, set unseen, {LOOPS['fast']} | 12 | 58.3 ("
     assert row in headline(found).markdown
 
@@ -360,7 +366,7 @@ def test_who_was_driven_otherwise_is_not_compared_by_episodes(folder, other):
     put(folder / "others" / "a.json", evaluated(5, **other))
     found = gather(folder)
     assert paired(found.headline, found.others[0]) == {}
-    assert "episodes this policy less" not in headline(found).markdown
+    assert "episodes this policy minus" not in headline(found).markdown
     assert ("for comparison: a, set unseen, `robot`, " in headline(found).markdown) is ("condition" in other)
 
 

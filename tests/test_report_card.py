@@ -273,6 +273,29 @@ def test_the_command_of_the_ablations_names_their_colour_encoder(folder, tmp_pat
     assert all(f"`{one}`" in card for one in digests)
 
 
+def test_demos_of_another_policy_make_no_card(folder, tmp_path):
+    times = {"decisions": 9, "decision_ms": {"p50": 1.0, "p99": 2.0}, "deadline_misses": 0, "missed_slots": 0}
+    drive = {"reached": True, "contacts": 0, "policy": "m", **times}
+    put(folder / "demos" / "home-1.json", drive)
+    assert "do onboard-hil demo --policy m.onnx --map home --seed $seed " in card_of(folder, tmp_path, SEEN)
+    put(folder / "demos" / "home-1.json", {**drive, "policy": "onboard-v1"})
+    with pytest.raises(InputError, match=r"demos: by onboard-v1, the report is about m$"):
+        card_of(folder, tmp_path, SEEN)
+
+
+def test_what_it_began_with_is_made_once_and_judged_where_its_manifest_lies_beside_the_results(folder, tmp_path):
+    """By its digest: the file's name there is another one."""
+    judged = {"agreement": {"decisions": 9, "same_action": 9, "drives": 20}}
+    manifest_in(folder / "seeds", "zero.onnx", recipe_training("default.toml", 0), "1" * 64, **judged)
+    card = card_of(folder, tmp_path, {**TOLD, "init_sha256": "1" * 64})
+    assert [line for line in card.splitlines() if line.startswith("onboard-engines") and "report" not in line] == [
+        "onboard-engines train --config engines/train/default.toml --seed 0 --out zero",
+        "onboard-engines export --checkpoint zero/policy.pt --out zero.onnx --weights fp32 --drives=20",
+        "onboard-engines train --config RECIPE --init zero.onnx --out training",
+        "onboard-engines export --checkpoint training/policy.pt --out m.onnx --weights fp32",
+    ]
+
+
 def test_results_under_another_manifest_of_the_same_model_make_no_card(folder, tmp_path):
     with pytest.raises(InputError, match=r"is not of .*m\.onnx\.manifest\.json \(digest other, expected "):
         card_of(folder, tmp_path, SEEN, manifest="other")

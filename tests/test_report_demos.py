@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
+from result_rows import evaluated, report, results_in
+from result_rows import put as put_result
 
 from engines.report.demos import demo_commands, demonstrations
 from engines.report.gathered import gather
@@ -45,9 +47,20 @@ def test_what_touched_something_or_did_not_reach_is_not_counted(tmp_path, bad):
 def test_the_commands_are_told(tmp_path):
     put(tmp_path, "home-1.json")
     put(tmp_path, "home-3.json")
-    (line,) = demo_commands(gather(tmp_path), "RESULTS")
-    told = "onboard-hil demo --map home --seed $seed --json RESULTS/demos/home-$seed.json"
+    (line,) = demo_commands(gather(tmp_path), "RESULTS", "onboard-v1.onnx")
+    told = "onboard-hil demo --policy onboard-v1.onnx --map home --seed $seed --json RESULTS/demos/home-$seed.json"
     assert line == f"for seed in 1 3; do {told}; done"
+
+
+def test_it_is_said_of_how_few_decisions_a_percentile_is_and_no_engine_is_claimed(tmp_path):
+    put(tmp_path, "home-1.json", decisions=11)
+    put(tmp_path, "home-3.json", decisions=81)
+    told = demonstrations(gather(tmp_path)).markdown
+    assert "A drive has 11 to 81 decisions, so that its 99th percentile is nearly its slowest decision." in told
+    assert "| a drive's 99th percentile ms |" in told
+    assert "onnxruntime" not in told
+    put(tmp_path, "home-4.json", decisions=1000)
+    assert "A drive has 11 to 1000 decisions." in demonstrations(gather(tmp_path)).markdown
 
 
 def test_where_there_is_none_it_is_said(tmp_path):
@@ -68,3 +81,18 @@ def test_drives_of_two_policies_are_refused(tmp_path):
     put(tmp_path, "home-2.json", policy="reactive")
     with pytest.raises(InputError, match=r"home-2.json: by reactive, others by onboard-v1: demos/ is of one policy"):
         demonstrations(gather(tmp_path))
+
+
+def test_drives_of_another_policy_than_the_reports_are_refused(tmp_path):
+    results_in(tmp_path)
+    put(tmp_path, "home-1.json")
+    assert rows(tmp_path)[0][2] == "1 of 1"  # of a policy without a name nothing contradicts
+    for name, loop in (("all", "fast"), ("rendered", "rendered")):
+        put_result(tmp_path / "evaluate" / f"{name}.json", evaluated(policy="onboard-v1", loop=loop))
+    assert rows(tmp_path)[0][2] == "1 of 1"
+    put(tmp_path, "home-1.json", policy="reactive")
+    done = report(tmp_path)
+    assert (done.exit_code, done.stderr) == (
+        2,
+        f"error: {tmp_path / 'demos'}: by reactive, the report is about onboard-v1\n",
+    )

@@ -34,4 +34,4 @@ def test_a_condition_with_doors_has_the_figures_behind_them_and_says_of_how_many
 def test_an_older_result_does_not_tell_of_doors(tmp_path):
     folder = results_in(tmp_path / "results")
     put(folder / "evaluate" / "blocked.json", blocked([row(0), row(1, success=False)]))
-    assert "| 2, doors not told | 50.0 (" in robustness(gather(folder)).markdown
+    assert "| 2, doors not stated | 50.0 (" in robustness(gather(folder)).markdown

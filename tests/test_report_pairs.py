@@ -1,4 +1,4 @@
-"""What is told of the same episodes: conditions less the paper's, fine-tuning, what a policy began with."""
+"""What is told of the same episodes: conditions minus the paper's, fine-tuning, what a policy began with."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from result_rows import SETS, evaluated, put, report, results_in
 from trained_files import given_default_robot, manifest_in, recipe_training, shipped_plant
 
 from engines.report.bases import base_of
+from engines.report.chosen import choice
 from engines.report.differences import paired, pairs_of
 from engines.report.fine import fine_tuning
 from engines.report.gathered import gather
 from engines.report.robust import in_conditions, robustness
 from engines.report.seeds import seeds
+from engines.report.told import LOOPS
 from hil.evaluate.metrics import paired_rates, summarise
 from onboard.errors import InputError
 
@@ -35,7 +37,7 @@ def rows_of(part) -> dict[str, list[str]]:
 # ---- conditions --------------------------------------------------------------------------------------------------
 
 
-def test_a_condition_is_told_less_the_papers_on_the_same_episodes(folder):
+def test_a_condition_is_told_minus_the_papers_on_the_same_episodes(folder):
     low, high = paired_rates(0, 2, 12)
     cells = rows_of(robustness(gather(folder)))
     assert cells["`no_front`"][4] == f"-16.7 ({100 * low:+.1f} to {100 * high:+.1f})"
@@ -89,7 +91,7 @@ def test_behind_doors_the_difference_is_of_the_episodes_behind_doors(folder):
     assert (one.summary.success_rate, one.less.mean, one.paired) == (0.5, 0.0, 4)
 
 
-def test_others_are_told_less_what_they_did_themselves(folder):
+def test_others_are_told_minus_what_they_did_themselves(folder):
     put(folder / "others" / "a.json", evaluated(7, condition="no_front", policy="reactive"))
     assert rows_of(robustness(gather(folder)))["`no_front`, for comparison reactive"][4] == "-"
     put(folder / "others" / "b.json", evaluated(1, policy="reactive"))
@@ -115,8 +117,8 @@ def test_each_pair_stands_together_and_is_compared(folder):
     put(folder / "finetune" / "another.json", evaluated())
     part = fine_tuning(gather(folder))
     assert [one["name"] for one in part.data] == ["before", "after", "before-x", "after-x", "another"]
-    assert "On the same 12 episodes after less before, in points: SR +25.0 (" in part.markdown
-    assert "On the same 12 episodes after-x less before-x, in points: SR +8.3 (" in part.markdown
+    assert "On the same 12 episodes after minus before, in points: SR +25.0 (" in part.markdown
+    assert "On the same 12 episodes after-x minus before-x, in points: SR +8.3 (" in part.markdown
     assert part.markdown.count("On the same") == 2
 
 
@@ -140,6 +142,15 @@ def test_the_base_is_named_where_the_digest_of_its_plant_agrees(folder):
     assert "Beside these results, in `finetune/`: `slow.toml`." in told
 
 
+def test_a_plant_that_changed_since_it_was_asked_for_is_read_anew(folder):
+    put(folder / "finetune" / "after.json", evaluated(robot=given_default_robot(None)))
+    (one,) = gather(folder).fine
+    shipped_plant(folder / "finetune" / "slow.toml", acceleration_max="1.25")
+    assert base_of(one) == ""
+    shipped_plant(folder / "finetune" / "slow.toml")
+    assert base_of(one) == "slow.toml"
+
+
 def test_a_file_that_is_no_plant_is_refused_in_one_line(folder):
     put(folder / "finetune" / "before.json", evaluated())
     (folder / "finetune" / "recipe.toml").write_text("seed = 1\n")
@@ -159,8 +170,8 @@ def test_every_training_is_told_with_its_recipe(folder):
     manifest_in(folder / "finetune", "fine.onnx", fine)
     found = gather(folder)
     assert {one["name"]: one["recipe"] for one in seeds(found).data} == {
-        "this policy": "not told",
-        "seed1": "not told",
+        "this policy": "not stated",
+        "seed1": "not stated",
         "two": "`default.toml`, seed 2, the colour encoder of another training",
     }
     told = "How `fine.onnx` was trained: `first.onnx`, then `finetune.toml`, seed 0, maps home, base `slow.toml`."
@@ -185,7 +196,65 @@ def test_a_manifest_of_another_policy_than_was_driven_is_refused(folder):
         gather(folder)
 
 
-def test_a_policy_is_told_less_what_it_began_with(folder):
+# ---- what a policy began with ------------------------------------------------------------------------------------
+
+BASE = "b" * 64
+
+
+@pytest.fixture
+def onward(folder) -> dict[str, str]:
+    """Return the configuration of a policy that began with base.onnx, whose episodes are those of the headline."""
+    training = recipe_training("onward.toml", 7, init="/home/me/base.onnx", init_sha256=BASE)
+    told = {"policy": "onward.onnx", "manifest": manifest_in(folder / "finetune", "onward.onnx", training)}
+    put(folder / "evaluate" / "all.json", evaluated(**told))
+    put(folder / "evaluate" / "rendered.json", evaluated(3, loop="rendered", **told))
+    return told
+
+
+def test_what_a_policy_began_with_is_found_by_its_digest(folder, onward):
+    """Not by its name: the one of that name is another, and the one that it is has another name."""
+    zero = manifest_in(folder / "seeds", "zero.onnx", recipe_training("default.toml", 0), BASE)
+    put(folder / "seeds" / "a.json", evaluated(5, policy="base.onnx", manifest="other"))
+    put(folder / "seeds" / "b.json", evaluated(4, policy="zero.onnx", manifest=zero))
+    told = seeds(gather(folder)).markdown
+    assert "On the same 12 episodes this policy minus b, which it began with, in points: SR +16.7 (" in told
+    assert told.count("On the same") == 1
+
+
+def test_what_a_policy_began_with_is_found_by_its_name_where_no_manifest_is_there(folder, onward):
+    put(folder / "seeds" / "a.json", evaluated(5, policy="base.onnx", manifest="any"))
+    assert "this policy minus a, which it began with by its name, in points" in seeds(gather(folder)).markdown
+
+
+def test_a_manifest_that_is_not_of_what_a_policy_began_with_is_refused_in_one_line(folder, onward):
+    manifest_in(folder / "seeds", "base.onnx", recipe_training("default.toml", 0), "a" * 64)
+    done = report(folder)
+    file = folder / "seeds" / "base.onnx.manifest.json"
+    said = f"is not that of the base.onnx with which the training began (sha256 {'a' * 64}, expected {BASE})"
+    assert (done.exit_code, done.stderr) == (2, f"error: {file}: {said}\n")
+
+
+def test_the_set_for_choosing_is_told_of_the_policy_and_of_what_it_began_with(folder, onward):
+    base = manifest_in(folder / "seeds", "base.onnx", recipe_training("default.toml", 0), BASE)
+    sets = [[*one[:4], "validation"] for one in SETS]
+    assert choice(gather(folder)).missing == "validation/*.json"
+    put(folder / "validation" / "a.json", evaluated(5, policy="base.onnx", manifest=base, model="b", sets=sets))
+    put(folder / "validation" / "b.json", evaluated(2, sets=sets, **{**onward, "policy": "/home/me/copy.onnx"}))
+    part = choice(gather(folder))
+    assert [(one["name"], one["success_rate"]) for one in part.data] == [("this policy", 10 / 12), ("a", 7 / 12)]
+    assert rows_of(part)["a"][1:4] == [f"set validation, {LOOPS['fast']}", "12", "58.3 (32.0 to 80.7)"]
+    gained = "On the same 12 episodes this policy minus a, which it began with, in points: SR +25.0 ("
+    assert gained in part.markdown
+
+
+def test_a_manifest_of_another_policy_than_was_driven_on_the_set_for_choosing_is_refused(folder):
+    manifest_in(folder / "seeds", "base.onnx", recipe_training("default.toml", 0))
+    put(folder / "validation" / "base.json", evaluated(policy="base.onnx", manifest="other"))
+    with pytest.raises(InputError, match=r"is not that of .*validation/base\.json \(digest .*, expected other\)"):
+        gather(folder)
+
+
+def test_a_policy_that_ships_is_told_minus_what_it_began_with(folder):
     """By the manifest of what ships: its base is known by its name alone."""
     root = Path(__file__).parents[1]
     manifest = json.loads((root / "engines/pretrained/onboard-v1.onnx.manifest.json").read_text())
@@ -195,7 +264,10 @@ def test_a_policy_is_told_less_what_it_began_with(folder):
     put(folder / "evaluate" / "rendered.json", evaluated(3, loop="rendered"))
     put(folder / "seeds" / "base.json", evaluated(5, policy=first))
     part = seeds(gather(folder))
-    assert "On the same 12 episodes this policy less base, which it began with, in points: SR +25.0 (" in part.markdown
+    assert (
+        "On the same 12 episodes this policy minus base, which it began with by its name, in points: SR +25.0 ("
+        in part.markdown
+    )
     recipes = {one["name"]: one["recipe"] for one in part.data}
     assert recipes["this policy"].startswith(f"{recipes['base']}, then ")
     assert part.markdown.count("On the same") == 1

@@ -31,10 +31,10 @@ def recipe_training(
     return {**training, **more}
 
 
-def manifest_in(folder: Path, name: str, training: dict[str, Any]) -> str:
+def manifest_in(folder: Path, name: str, training: dict[str, Any], sha256: str = "0" * 64, **more: Any) -> str:
     """Write the manifest of a model that is not there and return its digest, as evaluations tell it."""
     folder.mkdir(parents=True, exist_ok=True)
-    save_manifest(folder / name, manifest_of(NETWORK, "0" * 64, name, {"training": training}))
+    save_manifest(folder / name, manifest_of(NETWORK, sha256, name, {"training": training, **more}))
     return file_digest(manifest_path(folder / name))
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from engines.report.markdown import FIGURES, figures, hours, quoted, summary_of_json, table
+from engines.report.markdown import FIGURE_HEADINGS, figures, hours, quoted, summary_of_json, table
 from hil.evaluate.doors import NOTE
 from hil.evaluate.tables import NOTHING
 from hil.outcome import MAX_S
 
 OWN = "own"
 NAMES = {OWN: "its own training domain"}
-HEADINGS = ("agent", "driven in", "delay, ticks", *FIGURES, "paper: SR / SPL / SCT", "decisions to learn from",
-            "updates", "time")  # fmt: skip
+AGENT_HEADINGS = ("agent", "driven in", "delay, ticks", *FIGURE_HEADINGS, "paper: SR / SPL / SCT",
+                  "decisions to learn from", "updates", "time")  # fmt: skip
 OFFICE = "Office/20"
 """The building of the paper's own for which its Table 3 has a success rate of each kind of goal."""
 
@@ -27,7 +27,7 @@ def ablation_table(board: Mapping[str, Any]) -> str:
         amounts = [_count(training.get(name)) for name in ("decisions", "updates")]
         cells = [*figures(summary), _quoted(row), *amounts, hours(training.get("hours"))]
         rows.append([f"`{row['agent']}`", _where(row), row.get("delay", NOTHING), *cells])
-    return "\n".join([table(HEADINGS, rows, words=2), *_notes(board)]) + "\n"
+    return "\n".join([table(AGENT_HEADINGS, rows, words=2), *_notes(board)]) + "\n"
 
 
 def _count(number: int | None) -> str:

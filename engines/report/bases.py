@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -23,7 +22,6 @@ def base_of(one: Evaluated) -> str:
     return _robots_of(one.file.parent).get(str(one.configuration.get("robot")), "")
 
 
-@functools.cache
 def _robots_of(folder: Path) -> Mapping[str, str]:
     """Return the digests of the default robot on the bases whose plants lie in a folder, with the files' names."""
     return {

@@ -11,10 +11,11 @@ import jinja2
 
 from engines.lineage import steps_to_make
 from engines.report.commands import RECIPE, RESULTS, commands
+from engines.report.demos import require_demos_of
 from engines.report.gathered import Gathered
 from engines.report.places import places_of
 from engines.report.shapes import shaped
-from engines.report.told import Part
+from engines.report.told import NOT_STATED, Part
 from hil.evaluate.code import file_digest
 from onboard.errors import InputError
 from onboard.manifest import Manifest, load_manifest, manifest_path
@@ -36,6 +37,7 @@ def manifest_for(found: Gathered, model: Path) -> Manifest:
     """Return the manifest of the model that results are of. Raises as `make_card` does."""
     manifest = load_manifest(model)
     _require_same(found, model)
+    require_demos_of(manifest.policy, found)
     return manifest
 
 
@@ -73,7 +75,7 @@ def _codes(found: Gathered) -> list[str]:
     Of a folder that several codes drove, the one of most files drove "the rest of" it, and the others' files are named.
     """
     drove: dict[str, dict[str, set[str]]] = {}
-    for one in (*found.evaluations, *found.seeds, *found.fine, *found.others):
+    for one in itertools.chain(*found.folders.values()):
         by_code = drove.setdefault(one.file.parent.name, {})
         by_code.setdefault(str(one.configuration["code"]), set()).add(f"{one.file.parent.name}/{one.file.name}")
     told: dict[str, list[str]] = {}
@@ -91,7 +93,7 @@ def _agreement(manifest: Manifest) -> str:
         return ""
     found = manifest.extra.get("agreement")
     if found is None:
-        return "not stated"
+        return NOT_STATED
     same, decisions, drives = found["same_action"], found["decisions"], found["drives"]
     return f"{same} of {decisions} ({same / decisions:.2%}), on {f'{drives} drives' if drives else 'random sequences'}"
 

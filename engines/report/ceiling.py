@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from engines.report.gathered import CEILING, Evaluated, Gathered, episodes_of, same_set
+from engines.report.told import NOT_STATED
 from hil.ceiling_result import Ends, ceiling_of, ends_of_json
 from hil.evaluate.result import Row
 from hil.evaluate.tables import percent
@@ -83,6 +84,11 @@ def far_note(rows: Sequence[Joined]) -> str:
     ]
     words = f"More than {FAR_M:g} m off at the end, the runtime's filter (the ideal estimator), in % of all drives"
     return f"{words}: {', '.join(told)}." if told else ""
+
+
+def made_note(found: Gathered) -> str:
+    """Return which code made the ceiling, of which older files tell nothing."""
+    return f"Code that made the ceiling: {(found.ceiling or {}).get('code', NOT_STATED)}."
 
 
 def _far(ends: Ends) -> tuple[float, float] | None:

@@ -12,15 +12,16 @@ from engines.lineage import POLICY, Step, steps_to_make
 from engines.report.ablations import encoders_of
 from engines.report.bases import base_of
 from engines.report.demos import demo_commands
-from engines.report.gathered import ABLATIONS, CEILING, ENCODER, EVALUATE, FINE, OTHERS, SEEDS, Evaluated, Gathered
-from engines.report.trained import has_foreign_encoder, recipe_of
+from engines.report.gathered import ABLATIONS, CEILING, ENCODER, EVALUATE, Evaluated, Gathered
+from engines.report.made import Made
+from engines.report.trained import began_with, has_foreign_encoder, recipe_of
 from onboard.manifest import Manifest
 from onboard.pretrained import MODEL_SUFFIX
 
 LAST_STAGE = "reinforce"
 RESULTS, RECIPE = "RESULTS", "RECIPE"
 """Placeholders: the folder of the results, and a recipe with the values that the card shows."""
-ENCODER_FOLDER, TRAINING, BEFORE = "encoder", "training", "before"
+ENCODER_FOLDER, TRAINING_FOLDER, BEFORE_FOLDER = "encoder", "training", "before"
 WEIGHTS = "encoder.pt"
 LOOP_OPTIONS: dict[str, list[str]] = {"fast": [], "runtime": ["--runtime"], "rendered": ["--runtime", "--rendered"]}
 STORED = {"float32": "fp32", "float16": "fp16"}
@@ -31,16 +32,15 @@ FURNITURE = 5
 def commands(found: Gathered, manifest: Manifest, model: Path) -> list[str]:
     """Return one line for each file that says how it was made, in the order in which they are made."""
     lines = _encoder(manifest) if found.encoder is not None else []
-    lines += _making(manifest, model.name, TRAINING)
+    lines += _making(manifest, model.name, TRAINING_FOLDER, found.made)
     for made in found.made:
-        folder = made.model.removesuffix(MODEL_SUFFIX)
-        lines += _making(made.manifest, made.model, folder, f"{folder}-")
-    for folder, evaluations in ((EVALUATE, found.evaluations), (SEEDS, found.seeds), (FINE, found.fine),
-                                (OTHERS, found.others)):  # fmt: skip
+        lines += _making_beside(made, found.made)
+    lines = list(dict.fromkeys(lines))  # several may have begun with one
+    for folder, evaluations in found.folders.items():
         files = list(dict.fromkeys(one.file for one in evaluations))
         policy = model.name if folder == EVALUATE else None
         lines += [_evaluate([one for one in evaluations if one.file == file], policy) for file in files]
-    lines += demo_commands(found, RESULTS)
+    lines += demo_commands(found, RESULTS, model.name)
     if found.ceiling is not None and "sets" in found.ceiling:
         told = [f"--{name}={found.ceiling[name]}" for name in ("draws", "seed") if name in found.ceiling]
         lines.append(_line("onboard-hil", "ceiling", *_sets(found.ceiling["sets"]), *told,
@@ -69,20 +69,30 @@ def _ablations(board: Mapping[str, Any], manifest: Manifest, model: Path) -> lis
     return [" && ".join([*called, f"cp ablations/{ABLATIONS} {RESULTS}/"])]
 
 
-def _making(manifest: Manifest, model: str, into: str, before: str = "") -> list[str]:
+def _making_beside(one: Made, made: Sequence[Made]) -> list[str]:
+    """Return how a model was made whose manifest lies beside the results."""
+    folder = one.model.removesuffix(MODEL_SUFFIX)
+    return _making(one.manifest, one.model, folder, [other for other in made if other is not one], f"{folder}-")
+
+
+def _making(manifest: Manifest, model: str, into: str, made: Sequence[Made], before: str = "") -> list[str]:
     """Return how a model was trained and exported; nothing where its manifest does not state a training.
 
     Also how what it began with was made, where that does not ship.
 
-    into: folder of its training; before: how the names of the folders of those before it begin
+    into: folder of its training; made: other manifests beside the results; before: how the names of the folders of
+    those before it begin, of which no manifest is there
     """
     training, judged = manifest.extra.get("training", {}), manifest.extra.get("agreement")
     if not training.get("config"):
         return []
     *earlier, last = steps_to_make(training)
     lines, init = list[str](), ""
+    first = began_with(training, made)
+    if earlier and first is not None and first.made is not None:
+        lines, init, earlier = _making_beside(first.made, made), first.made.model, []
     for number, (step, then) in enumerate(itertools.pairwise([*earlier, last]), start=1):
-        folder = f"{before}{BEFORE}-{number}"
+        folder = f"{before}{BEFORE_FOLDER}-{number}"
         lines.append(_train(step, init or step.init, folder))
         init = f"{folder}/{then.init_file}"
         if then.init_file != POLICY:

@@ -15,7 +15,7 @@ from engines.report.gathered import Evaluated, same_set
 from hil.evaluate.metrics import Interval, bootstrap, paired_rates
 from hil.evaluate.result import Row
 
-FIGURES = {"success": "SR", "spl": "SPL", "sct": "SCT"}
+FIGURE_NAMES = {"success": "SR", "spl": "SPL", "sct": "SCT"}
 """Of an episode, and as its mean over episodes is called."""
 SUCCESS = "success"
 
@@ -25,7 +25,7 @@ Pairs = Sequence[tuple[Row, Row]]
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Mean difference over episodes, of the first less the second, and its 95 % interval [1]."""
+    """Mean difference over episodes, of the first minus the second, and its 95 % interval [1]."""
 
     mean: float
     interval: Interval
@@ -50,7 +50,7 @@ def pairs_of(one: Evaluated, other: Evaluated) -> list[tuple[Row, Row]]:
 
 def differences(pairs: Pairs) -> dict[str, Difference]:
     """Return the difference in each figure; nothing of no pairs."""
-    told = {figure: _difference(name, pairs) for name, figure in FIGURES.items()}
+    told = {figure: _difference(name, pairs) for name, figure in FIGURE_NAMES.items()}
     return {figure: difference for figure, difference in told.items() if difference is not None}
 
 
@@ -62,7 +62,7 @@ def difference_of_rates(pairs: Pairs) -> Difference | None:
 def beside_words(one: str, other: str, episodes: int, found: dict[str, Difference]) -> str:
     """Return the sentence that tells differences."""
     told = ", ".join(f"{figure} {difference}" for figure, difference in found.items())
-    return f"On the same {episodes} episodes {one} less {other}, in points: {told}."
+    return f"On the same {episodes} episodes {one} minus {other}, in points: {told}."
 
 
 def _difference(name: str, pairs: Pairs) -> Difference | None:

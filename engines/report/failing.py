@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
-from engines.report.gathered import EVALUATE, Evaluated, Gathered
+from engines.report.gathered import EVALUATE, REFERENCE, Evaluated, Gathered
 from engines.report.markdown import table
 from engines.report.robust import LOW, InCondition, in_conditions, low_ones
-from engines.report.told import REFERENCE, Part, reason
+from engines.report.told import Part, reason
 from hil.evaluate.result import Row
 from hil.evaluate.tables import NOTHING
 from hil.outcome import REACHED_M

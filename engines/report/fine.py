@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from engines.report.bases import base_of
 from engines.report.differences import beside_words, paired
 from engines.report.gathered import FINE, Evaluated, Gathered
-from engines.report.markdown import FIGURES, figures, table
+from engines.report.markdown import FIGURE_HEADINGS, figures, table
 from engines.report.told import Part, count, driven, lacks, of_maps, plain
 from engines.report.trained import way_words
 
@@ -19,7 +19,7 @@ def fine_tuning(found: Gathered) -> Part:
     told = sorted(found.fine, key=_order)
     rows = [[one.name, f"`{one.condition}`, {driven(one)}", _where(one), count(one.summary), *figures(one.summary)]
             for one in told]  # fmt: skip
-    text = table(("", "driven", "in", "episodes", *FIGURES), rows, words=3)
+    text = table(("", "driven", "in", "episodes", *FIGURE_HEADINGS), rows, words=3)
     text += "".join(f"\n{one}\n" for one in [*_differences(told), *_trainings(found), *_beside(told, found)])
     return Part("finetune", "Fine-tuning to one building", text, [plain(one) for one in told], lacks(rows, FINE))
 

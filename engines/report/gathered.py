@@ -2,9 +2,11 @@
 
     evaluate/*.json       `onboard-hil evaluate --policy MODEL --set unseen --condition ... --json`, of one model
     seeds/NAME.json       the same of trainings by other seeds
+    validation/NAME.json  the same of both on the set `validation`
     finetune/NAME.json    the same before and after fine-tuning, on its building: before*.json and after*.json whose
                           names go on alike are a pair
-    seeds/, finetune/     NAME.onnx.manifest.json: of a policy that was driven there and does not ship
+    seeds/, finetune/     NAME.onnx.manifest.json: of a policy that was driven there (of seeds/: or in validation/) and
+                          does not ship
                           NAME.toml: the plant of a base that was driven there
     others/NAME.json      the same of what it is compared with
     demos/MAP-SEED.json   `onboard-hil demo --map MAP --seed SEED --json`
@@ -35,14 +37,15 @@ from hil.evaluate.metrics import Summary
 from hil.evaluate.result import Row, row_of_json
 from onboard.errors import InputError
 
-EVALUATE, SEEDS, FINE, OTHERS, DEMOS = "evaluate", "seeds", "finetune", "others", "demos"
+EVALUATE, SEEDS, VALIDATION, FINE, OTHERS = "evaluate", "seeds", "validation", "finetune", "others"
+DEMOS = "demos"
 CEILING, ABLATIONS, ENCODER, TRAJECTORIES = "ceiling.json", "ablations.json", "encoder.json", "trajectories.json"
 TRAINING, TRAINING_FIGURES, HARDWARE = "training", "training.json", "hardware.txt"
 THROUGHPUT = "throughput"
 TOLD = {"training", "stage", "rounds", "decisions", "drives", "decisions_per_s", "hours"}
 NO_RESULT = "not the result of onboard-hil evaluate"
-HEADLINE = ("paper", "fast", ["unseen"])
-"""Condition, loop and sets of the evaluation whose figures are quoted."""
+REFERENCE, REFERENCE_SET, FAST = "paper", "unseen", "fast"
+"""Condition, set and loop of what is quoted."""
 ORDINARY_RUN = {"scan": "fused", "known_map": "true", "pedestrians": 0}
 """Options of an evaluation that are named where they differ, as they are usually."""
 
@@ -111,12 +114,12 @@ class Evaluated:
     @property
     def is_plain(self) -> bool:
         """Return whether it is in the fast loop, with all senses, and with nothing but what its condition says."""
-        return self.loop == "fast" and self.color and not self.unusual
+        return self.loop == FAST and self.color and not self.unusual
 
     @property
     def is_headline(self) -> bool:
         """Return whether it is of the kind that is quoted: unseen set, the paper's noise, and plain."""
-        return (self.condition, self.loop, self.sets) == HEADLINE and self.is_plain
+        return self.condition == REFERENCE and self.sets == [REFERENCE_SET] and self.is_plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +132,7 @@ class Gathered:
     folder: Path
     evaluations: tuple[Evaluated, ...]
     seeds: tuple[Evaluated, ...]
+    validation: tuple[Evaluated, ...]
     fine: tuple[Evaluated, ...]
     others: tuple[Evaluated, ...]
     made: tuple[Made, ...]
@@ -139,6 +143,12 @@ class Gathered:
     trainings: Mapping[str, Mapping[str, Any]]
     trajectories: Mapping[str, Any] | None
     hardware: str
+
+    @property
+    def folders(self) -> dict[str, tuple[Evaluated, ...]]:
+        """Return all evaluations by the folder that they lie in."""
+        return {EVALUATE: self.evaluations, SEEDS: self.seeds, VALIDATION: self.validation, FINE: self.fine,
+                OTHERS: self.others}  # fmt: skip
 
     @property
     def headline(self) -> Evaluated | None:
@@ -166,14 +176,15 @@ def gather(folder: Path) -> Gathered:
         raise InputError(f"{folder}: no such folder")
     evaluations = _evaluations(folder / EVALUATE)
     _require_one_model(evaluations)
-    seeds, fine = _evaluations(folder / SEEDS), _evaluations(folder / FINE)
+    seeds, validation, fine = (_evaluations(folder / name) for name in (SEEDS, VALIDATION, FINE))
     return Gathered(
         folder=folder,
         evaluations=evaluations,
         seeds=seeds,
+        validation=validation,
         fine=fine,
         others=_evaluations(folder / OTHERS),
-        made=(*_made(folder / SEEDS, seeds), *_made(folder / FINE, fine)),
+        made=(*_made(folder / SEEDS, [*seeds, *validation]), *_made(folder / FINE, fine)),
         demos={file.name: read_table(file) for file in sorted((folder / DEMOS).glob("*.json"))},
         ceiling=_table(folder / CEILING, "conditions"),
         ablations=_table(folder / ABLATIONS, "rows"),

@@ -8,7 +8,7 @@ from typing import Any
 from hil.evaluate.metrics import Summary
 from hil.evaluate.tables import NOTHING, between, number, percent
 
-FIGURES = ("SR %", "SPL %", "SCT %", "contacts / episode")
+FIGURE_HEADINGS = ("SR %", "SPL %", "SCT %", "contacts / episode")
 """Headings of `figures`."""
 
 SHORT_H, MINUTES = 2.0, 60.0
@@ -29,9 +29,9 @@ def summary_of_json(found: Mapping[str, Any]) -> Summary:
 
 
 def figures(summary: Summary | None) -> list[str]:
-    """Return the cells under `FIGURES`, with their 95 % intervals in brackets."""
+    """Return the cells under `FIGURE_HEADINGS`, with their 95 % intervals in brackets."""
     if summary is None:
-        return [NOTHING] * len(FIGURES)
+        return [NOTHING] * len(FIGURE_HEADINGS)
     rates = [(percent(getattr(summary, name)), between(summary, name)) for name in ("success_rate", "spl", "sct")]
     contacts = number(summary.contacts_per_episode), between(summary, "contacts_per_episode", 2, 1.0)
     return [f"{value} ({interval})" if interval else value for value, interval in (*rates, contacts)]

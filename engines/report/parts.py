@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from engines.report.ablations import ablation_table
-from engines.report.ceiling import far_note, joined_ceilings, joined_note
+from engines.report.ceiling import far_note, joined_ceilings, joined_note, made_note
+from engines.report.chosen import choice
 from engines.report.demos import demonstrations
 from engines.report.failing import failures
 from engines.report.fine import fine_tuning
@@ -18,16 +19,19 @@ from engines.report.gathered import (
     ENCODER,
     EVALUATE,
     FINE,
+    REFERENCE,
+    REFERENCE_SET,
     SEEDS,
     THROUGHPUT,
     TRAINING,
+    VALIDATION,
     Gathered,
 )
-from engines.report.markdown import FIGURES, figures, hours, signed, table
+from engines.report.markdown import FIGURE_HEADINGS, figures, hours, signed, table
 from engines.report.robust import others_beside, robustness
 from engines.report.seeds import seeds
 from engines.report.shapes import shaped
-from engines.report.told import REFERENCE, Part, count, lacks, plain, rate, rates, share, whole
+from engines.report.told import Part, count, lacks, plain, rate, rates, share, whole
 from engines.report.verdict import verdict
 from hil.evaluate.charts import DETOURS
 from hil.evaluate.metrics import HARD_DETOUR
@@ -69,8 +73,8 @@ def headline(found: Gathered) -> Part:
     note = "\n" + "\n\n".join([*verdict(found, PAPER_SIMULATED), HEADLINE_NOTE]) + "\n"
     data = {"ours": [plain(one) for one in chosen], "others": [plain(one) for one in found.others],
             "paper": {"simulated": PAPER_SIMULATED, "office": PAPER_OFFICE, "real": PAPER_REAL}}  # fmt: skip
-    missing = "" if found.headline else f"{EVALUATE}/*.json of condition {REFERENCE} on the set unseen"
-    return Part("headline", "How good", table(("", "episodes", *FIGURES), rows) + note, data, missing)
+    missing = "" if found.headline else f"{EVALUATE}/*.json of condition {REFERENCE} on the set {REFERENCE_SET}"
+    return Part("headline", "How good", table(("", "episodes", *FIGURE_HEADINGS), rows) + note, data, missing)
 
 
 def ceilings(found: Gathered) -> Part:
@@ -84,7 +88,7 @@ def ceilings(found: Gathered) -> Part:
     ]  # fmt: skip
     headings = ("condition", "ideal estimator within 0.2 m, all episodes %", "driven", "ideal %", "its median error cm",
                 "at the next fix %", "the runtime's filter %", "SR %")  # fmt: skip
-    notes = [joined_note(joined), far_note(joined)]
+    notes = [joined_note(joined), far_note(joined), made_note(found)]
     text = table(headings, rows) + "".join(f"\n{note}\n" for note in notes if note)
     data = [{"condition": one.condition, **one.figures, "ideal_of_all": one.of_all["ideal"], "success_rate": one.rate,
              "episodes": one.driven, "of_driven": one.of_driven} for one in joined]  # fmt: skip
@@ -110,7 +114,9 @@ def detours(found: Gathered) -> Part:
                      "SR": successes / len(chosen) if chosen else None})  # fmt: skip
     text = table(("shortest way / straight line", "episodes", "SR %"), rows)
     per_map = {} if one is None else one.per_map
-    text += "\n" + table(("map", "episodes", *FIGURES), [[m, count(s), *figures(s)] for m, s in per_map.items()])
+    text += "\n" + table(
+        ("map", "episodes", *FIGURE_HEADINGS), [[m, count(s), *figures(s)] for m, s in per_map.items()]
+    )
     told = {"classes": data, "maps": {name: rates(summary) for name, summary in per_map.items()}}
     return Part("detours", "Detours and maps", text, told, "" if one else f"{EVALUATE}/*.json")
 
@@ -162,13 +168,13 @@ def throughput(found: Gathered) -> Part:
 
 
 PARTS: tuple[Callable[[Gathered], Part], ...] = (
-    headline, demonstrations, robustness, ceilings, seeds, detours, failures, actions, ablations, fine_tuning, encoder,
-    throughput,
+    headline, demonstrations, robustness, ceilings, seeds, choice, detours, failures, actions, ablations, fine_tuning,
+    encoder, throughput,
 )  # fmt: skip
 """In the order of a report."""
 FILES = {
     "ceilings": CEILING, "ablations": ABLATIONS, "encoder": ENCODER, "throughput": TRAINING, "fine_tuning": FINE,
-    "seeds": SEEDS, "demonstrations": DEMOS,
+    "seeds": SEEDS, "choice": VALIDATION, "demonstrations": DEMOS,
 }  # fmt: skip
 """Of the function of a part, what it reads; of the others it is `EVALUATE`."""
 

@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engines.report.differences import Difference, difference_of_rates, pairs_of
-from engines.report.gathered import EVALUATE, Evaluated, Gathered
-from engines.report.markdown import FIGURES, figures, table
+from engines.report.gathered import EVALUATE, FAST, REFERENCE, REFERENCE_SET, Evaluated, Gathered
+from engines.report.markdown import FIGURE_HEADINGS, figures, table
 from engines.report.told import (
-    FAST,
     LOOPS,
-    REFERENCE,
-    REFERENCE_SET,
+    NOT_STATED,
     Part,
     count,
     driven_besides,
@@ -29,12 +27,13 @@ from hil.evaluate.tables import NOTHING, percent
 
 LOW = 0.9
 """A success rate below this is told once more in words, and how those episodes ended (`failing.py`)."""
-LESS = f"SR less that in `{REFERENCE}` on the same episodes, points"
+MINUS = f"SR minus that in `{REFERENCE}` on the same episodes, points"
 PAIRED_NOTE = (
-    "Rows of fewer episodes are of some that are spread evenly over each map's: compare them with "
-    f"`{REFERENCE}` by the column of differences, which is of the same episodes of both (behind doors: of those behind "
-    "doors), driven by the same. Where its interval holds 0, no difference is shown; about one in twenty such "
-    f"intervals misses. All is driven with {LOOPS[FAST]}, unless a row says otherwise."
+    f"A row of fewer episodes than `{REFERENCE}` is of a part of them, chosen evenly from each map, which may be "
+    f"easier or harder than the whole: its SR does not compare with that of the row `{REFERENCE}`. The differences do: "
+    "each is of one driver, on the episodes that it drove both times (behind doors: on those behind doors). An "
+    "interval that holds 0 shows no difference. They are 95 % intervals: about one in twenty does not hold the true "
+    f"difference, and here are many. All is driven with {LOOPS[FAST]}, unless a row says otherwise."
 )
 
 
@@ -80,8 +79,8 @@ class InCondition:
 def robustness(found: Gathered) -> Part:
     """Return one row for every condition that was driven, by the policy and by others beside it."""
     driven = in_conditions(found)
-    headings = ("condition", "what it is", "episodes", FIGURES[0], LESS, *FIGURES[1:], "arrived without contact %",
-                "SR % on detours")  # fmt: skip
+    headings = ("condition", "what it is", "episodes", FIGURE_HEADINGS[0], MINUS, *FIGURE_HEADINGS[1:],
+                "arrived without contact %", "SR % on detours")  # fmt: skip
     text = table(headings, [_row(one) for one in driven], words=2) + f"\n{PAIRED_NOTE}\n"
     text += f"\n{NOTE}\n" if any(one.doors is not None for one in driven) else ""
     text += f"\n{_low_words(driven)}\n"
@@ -146,7 +145,7 @@ def _less(of: InCondition) -> str:
 
 def _count(of: InCondition, *, blocked: bool) -> str:
     """Return of how many episodes a row is. blocked: the condition has doors, of which older results do not tell."""
-    return str(of.doors) if of.doors is not None else count(of.summary) + (", doors not told" if blocked else "")
+    return str(of.doors) if of.doors is not None else count(of.summary) + (f", doors {NOT_STATED}" if blocked else "")
 
 
 def _low_words(driven: Sequence[InCondition]) -> str:

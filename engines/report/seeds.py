@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from engines.report.differences import beside_words, paired
-from engines.report.gathered import SEEDS, Evaluated, Gathered
-from engines.report.markdown import FIGURES, figures, table
-from engines.report.told import Part, count, lacks, plain
-from engines.report.trained import began_with, training_of, way_words
-from engines.report.verdict import OURS
+from engines.report.gathered import SEEDS, Gathered
+from engines.report.markdown import FIGURE_HEADINGS, figures, table
+from engines.report.told import OURS, Part, count, lacks, plain
+from engines.report.trained import gains, training_of, way_words
 
 SEEDS_NOTE = (
     "Rows of one recipe differ by the seed of the training alone, which made no colour encoder where that is another "
@@ -22,19 +20,9 @@ def seeds(found: Gathered) -> Part:
     recipes = [way_words(training_of(one, found)) for _, one in named]
     rows = [[name, recipe, count(one.summary), *figures(one.summary)]
             for (name, one), recipe in zip(named, recipes, strict=True)]  # fmt: skip
-    text = table(("training", "recipe", "episodes", *FIGURES), rows, words=2)
-    text += "\n" + "\n\n".join([SEEDS_NOTE, *_gains(found, others)]) + "\n"
+    text = table(("training", "recipe", "episodes", *FIGURE_HEADINGS), rows, words=2)
+    gained = [] if found.headline is None else gains(found.headline, others, found)
+    text += "\n" + "\n\n".join([SEEDS_NOTE, *gained]) + "\n"
     data = [{**plain(one), "name": name, "recipe": recipe}
             for (name, one), recipe in zip(named, recipes, strict=True)]  # fmt: skip
     return Part("seeds", "Seeds", text, data, lacks(others, SEEDS))
-
-
-def _gains(found: Gathered, others: list[Evaluated]) -> list[str]:
-    """Return by how much the policy is better than what its training began with, where that is among the others."""
-    one = found.headline
-    first = "" if one is None else began_with(training_of(one, found))
-    if one is None or not first:
-        return []
-    pairs = [(other, paired(one, other)) for other in others if other.driver == first]
-    return [beside_words(OURS, f"{other.name}, which it began with", len(one.rows), differences)
-            for other, differences in pairs if differences]  # fmt: skip

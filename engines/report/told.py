@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engines.report.gathered import Evaluated
+from engines.report.gathered import FAST, REFERENCE, Evaluated
 from hil.evaluate.metrics import Interval, Summary, wilson
 from hil.evaluate.tables import percent
 
-REFERENCE, REFERENCE_SET = "paper", "unseen"
-"""Condition and set of what is quoted."""
-FAST = "fast"
+OURS = "this policy"
+NOT_STATED = "not stated"
+"""What the files do not tell."""
 LOOPS = {
     FAST: "policy and base stepped directly",
     "runtime": "through the whole runtime, the scan cast directly",

@@ -3,19 +3,39 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from engines.lineage import Step, lineage, steps_to_make
+from engines.report.differences import beside_words, paired
 from engines.report.gathered import Evaluated, Gathered
+from engines.report.made import Made
+from engines.report.told import NOT_STATED, OURS
 from hil.evaluate.code import file_digest
-from onboard.errors import MissingExtraError
+from onboard.errors import InputError, MissingExtraError
 from onboard.manifest import load_manifest, manifest_path
 from onboard.pretrained import model_path, pretrained_names
 
 Training = Mapping[str, Any]
-UNTOLD = "not told"
+MANIFEST = "manifest"
+"""In an evaluation's configuration: the digest of its policy's manifest, of which older results tell nothing."""
+
+
+class Began(NamedTuple):
+    """What a training began with. made: its manifest beside the results, None where none is there."""
+
+    name: str
+    made: Made | None
+
+    def words_for(self, one: Evaluated) -> str | None:
+        """Return what an evaluation that it drove is called; None of one that another drove.
+
+        It drove what tells the digest of its manifest; where either is not known its name decides, as the words say.
+        """
+        if self.made is not None and MANIFEST in one.configuration:
+            return f"{one.name}, which it began with" if self.made.is_manifest_of(one.configuration) else None
+        return f"{one.name}, which it began with by its name" if one.driver == self.name else None
 
 
 class Recipe(NamedTuple):
@@ -67,14 +87,14 @@ def recipe_of(training: Training) -> Recipe | None:
 def way_words(training: Training | None) -> str:
     """Return the recipes of the trainings that made a policy, the first one first, since one that ships."""
     if not training:
-        return UNTOLD
+        return NOT_STATED
     steps = steps_to_make(training)
     began = [f"`{steps[0].init}`"] if steps[0].init else []
     return ", then ".join([*began, *map(_words, steps)])
 
 
 def _words(step: Step) -> str:
-    told = str(recipe_of(step.training) or f"a recipe of its own, seed {step.training.get('seed', 'not stated')}")
+    told = str(recipe_of(step.training) or f"a recipe of its own, seed {step.training.get('seed', NOT_STATED)}")
     return told + (", the colour encoder of another training" if has_foreign_encoder(step.training) else "")
 
 
@@ -88,14 +108,46 @@ def training_of(one: Evaluated, found: Gathered) -> Training | None:
 
     That is the one beside the results, that of a policy that ships, or, by the name alone, one that either began with.
     """
-    known = [made.training for made in found.made if (made.model, made.file.parent) == (one.driver, one.file.parent)]
-    known += [training for digest, training in _shipped() if digest == one.configuration.get("manifest")]
+    known = [made.training for made in found.made if _drove(made, one)]
+    known += [training for digest, training in _shipped() if digest == one.configuration.get(MANIFEST)]
     return next(iter(known), None) or _before(one, found)
 
 
-def began_with(training: Training | None) -> str:
-    """Return the name of the policy that a training began with; "" for none."""
-    return lineage(training)[-1].init if training else ""
+def _drove(made: Made, one: Evaluated) -> bool:
+    """Return whether a policy drove: by its manifest's digest; in older results, which do not tell it, by its name."""
+    if MANIFEST in one.configuration:
+        return made.is_manifest_of(one.configuration)
+    return (made.model, made.file.parent) == (one.driver, one.file.parent)
+
+
+def began_with(training: Training | None, made: Sequence[Made]) -> Began | None:
+    """Return what a training began with, found among the manifests beside the results; None where it began anew.
+
+    The model's digest decides; of an older training, which does not state it, the name. Raises InputError where a
+    manifest of that name is of another model.
+    """
+    last = lineage(training)[-1] if training else None
+    if last is None or not last.init:
+        return None
+    named = next((one for one in made if one.model == last.init_file), None)
+    expected = last.training.get("init_sha256")
+    if expected is None:
+        return Began(last.init, named)
+    same = next((one for one in made if one.manifest.sha256 == expected), None)
+    if same is None and named is not None:
+        raise InputError(f"{named.file}: is not that of the {last.init} with which the training began "
+                         f"(sha256 {named.manifest.sha256}, expected {expected})")  # fmt: skip
+    return Began(last.init, same)
+
+
+def gains(one: Evaluated, others: Sequence[Evaluated], found: Gathered) -> list[str]:
+    """Return by how much a policy is better than what its training began with, where that is among the others."""
+    began = began_with(training_of(one, found), found.made)
+    if began is None:
+        return []
+    told = [(began.words_for(other), other) for other in others]
+    pairs = [(words, paired(one, other)) for words, other in told if words is not None]
+    return [beside_words(OURS, words, len(one.rows), differences) for words, differences in pairs if differences]
 
 
 def _before(one: Evaluated, found: Gathered) -> Training | None:

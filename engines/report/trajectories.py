@@ -8,21 +8,22 @@ from typing import Any
 from rich.console import Console
 from rich.progress import track
 
+from engines.report.gathered import REFERENCE, REFERENCE_SET
 from hil.evaluate.campaign import in_this_process, jobs_of
 from hil.evaluate.command import load_robot
 from hil.evaluate.episode_driver import EpisodeDriver, Run, check_run
 from hil.evaluate.sets import find_sets
 
-UNSEEN, CONDITION, COUNT, SEED = "unseen", "paper", 20, 1
-"""As the headline; as many drives as the paper's Fig. 6 shows."""
+COUNT, SEED = 20, 1
+"""As many drives as the paper's Fig. 6 shows."""
 
 
 def drive_trajectories(model: Path, map_name: str, count: int = COUNT) -> dict[str, Any]:
     """Return how some episodes of a map went, with their ways, for JSON. Raises OnboardError."""
     robot = load_robot(None)
-    run = Run(str(model), condition=CONDITION)
+    run = Run(str(model), condition=REFERENCE)
     check_run(run, robot)
-    (source,) = find_sets([map_name], count, SEED, robot.body, UNSEEN)
+    (source,) = find_sets([map_name], count, SEED, robot.body, REFERENCE_SET)
     drive = EpisodeDriver(run, robot, {source.name: source})
     coming = in_this_process(drive, jobs_of(source.name, source.indices, SEED))
     drives = [
@@ -38,8 +39,8 @@ def drive_trajectories(model: Path, map_name: str, count: int = COUNT) -> dict[s
     return {
         "policy": model.name,
         "map": map_name,
-        "set": UNSEEN,
-        "condition": CONDITION,
+        "set": REFERENCE_SET,
+        "condition": REFERENCE,
         "seed": SEED,
         "drives": drives,
     }

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engines.report.differences import FIGURES, beside_words, paired
+from engines.report.differences import FIGURE_NAMES, beside_words, paired
 from engines.report.gathered import Gathered
+from engines.report.told import OURS
 from hil.evaluate.tables import percent
-
-OURS = "this policy"
 
 
 def verdict(found: Gathered, paper: Sequence[float]) -> list[str]:
@@ -17,7 +16,7 @@ def verdict(found: Gathered, paper: Sequence[float]) -> list[str]:
     if one is None:
         return []
     ours = (one.summary.success_rate, one.summary.spl, one.summary.sct)
-    told = [_beside(*three) for three in zip(FIGURES.values(), ours, paper, strict=True)]
+    told = [_beside(*three) for three in zip(FIGURE_NAMES.values(), ours, paper, strict=True)]
     sentences = [f"Beside the paper's own figures in its own simulator: {', '.join(told)}."]
     for other in found.others:
         differences = paired(one, other)

@@ -1,0 +1,33 @@
+"""How the weights were chosen: the policy and what it began with, on a set in the training's own buildings."""
+
+from __future__ import annotations
+
+from engines.report.gathered import VALIDATION, Evaluated, Gathered
+from engines.report.markdown import FIGURE_HEADINGS, figures, table
+from engines.report.told import OURS, Part, count, lacks, plain, whole
+from engines.report.trained import MANIFEST, gains
+
+KEPT_NOTE = (
+    "No training drives this set. At its end a training keeps the weights from before its reinforcement or those from "
+    "after its last chapter: whichever has the higher SR over `reinforce.choose_drives` greedy drives in its own "
+    "buildings; of equal ones that of fewer contacts, then that of the higher SPL. Without such drives it keeps the "
+    "last."
+)
+
+
+def choice(found: Gathered) -> Part:
+    """Return one row for every evaluation in `validation/`, and what the policy gained there on what it began with."""
+    one = found.headline
+    named = [(OURS if one is not None and _same_policy(each, one) else each.name, each) for each in found.validation]
+    named.sort(key=lambda pair: pair[0] != OURS)
+    rows = [[name, whole(each), count(each.summary), *figures(each.summary)] for name, each in named]
+    ours, others = ([each for name, each in named if (name == OURS) is own] for own in (True, False))
+    gained = [words for each in ours for words in gains(each, others, found)]
+    text = table(("", "driven", "episodes", *FIGURE_HEADINGS), rows, words=2)
+    text += "\n" + "\n\n".join([*gained, KEPT_NOTE]) + "\n"
+    data = [{**plain(each), "name": name} for name, each in named]
+    return Part("choice", "How the weights were chosen", text, data, lacks(rows, f"{VALIDATION}/*.json"))
+
+
+def _same_policy(one: Evaluated, other: Evaluated) -> bool:
+    return all(one.configuration.get(name) == other.configuration.get(name) for name in ("model", MANIFEST))
