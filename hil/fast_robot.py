@@ -25,7 +25,6 @@ from hil.setting import Setting
 from hil.ticks import FIRST_TICK, NEVER, TickState, note_tick, records_of, run_ticks, state_of
 from hil.walkers import bodies_of, walk
 from onboard import localization, odometry
-from onboard.fix_trust import WheelsThen
 from onboard.localization import STATES, LocalizationState, Received
 from onboard.messages import STOP, Fix, Motion, OdometryMessage, Pose, Twist
 from onboard.odometry import OdometryState, Sample
@@ -259,8 +258,7 @@ class FastRobot:
             return False
         s, now_ns = self.state, time_ns(self.tick)
         received = Received(pose, Twist(s.wheel_v, s.wheel_w), now_ns, now_ns)
-        believed = WheelsThen(Pose(s.wheel_x_m, s.wheel_y_m, s.wheel_yaw), s.moving_s)
-        self._filter = replace(self._filter, received=received, believed=believed, fixes=self._filter.fixes + 1)
+        self._filter = replace(self._filter, received=received, fixes=self._filter.fixes + 1)
         self._look_up()
         return True
 

@@ -193,7 +193,7 @@ class LimitsSection(Section):
 
 
 class ZonesSection(Section):
-    """Where the robot may not go, or not fast, in force while it is localised: nav2's filter masks (`keep_out.py`).
+    """Where the robot may not go, or not fast, where its place is known: nav2's filter masks (`keep_out.py`).
 
     keep_out, speed: yaml files of masks in the map frame
     required: stand while the robot is not localised, so that they are never out of force; an operator may creep

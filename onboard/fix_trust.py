@@ -8,14 +8,17 @@ import numpy as np
 import numpy.typing as npt
 
 from onboard import odometry
-from onboard.geometry import IDENTITY, between, compose
+from onboard.geometry import IDENTITY, between, compose, wrap
 from onboard.messages import Pose
 from onboard.odometry import Covariance, OdometryState
 
 GATE = 30.66
 """Squared Mahalanobis distance, 3 degrees of freedom, exceeded by one honest fix in a million."""
+AGREE_M = 0.5
+AGREE_RAD = 0.35
+"""Outliers agree so far apart, or further where the wheels have moved from one to the other."""
 DOUBT = 3.0
-"""Of the standard deviations of the wheels' noise: as bad as wheels may be that fixes put right again."""
+"""As many times the standard deviations of the paper's noise the wheels may have between two outliers that agree."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +37,15 @@ def believable(residual: npt.NDArray[np.float64], innovation: Covariance) -> boo
     return float(residual @ np.linalg.solve(innovation, residual)) <= GATE
 
 
-def way_noise(then: WheelsThen, measured: Pose, wheels: OdometryState) -> Covariance:
-    """Return the (3, 3) covariance that the paper's noise adds on a straight way since `then` to `measured`."""
+def led_here(foretold: Pose, then: WheelsThen, measured: Pose, wheels: OdometryState) -> bool:
+    """Return whether bad wheels may have led to a fix from the one before, by which `foretold` is where they led.
+
+    then: the wheels at the fix before; measured: map_from_base by this one
+    """
     before = compose(measured, between(wheels.pose, then.odom_from_base))
-    return odometry.noise_along(before, measured, wheels.moving_s - then.moving_s)
+    added = odometry.noise_along(before, measured, wheels.moving_s - then.moving_s)
+    apart = np.array([AGREE_M, AGREE_M, AGREE_RAD])
+    residual = np.array(
+        [measured.x_m - foretold.x_m, measured.y_m - foretold.y_m, wrap(measured.yaw_rad - foretold.yaw_rad)]
+    )
+    return believable(residual, np.diag(np.square(apart) / GATE) + DOUBT**2 * added)

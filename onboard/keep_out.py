@@ -1,4 +1,4 @@
-"""Where the map says that the robot may not go, or not fast: nav2's filter masks, in force while it is localised.
+"""Where the map says that the robot may not go, or not fast: nav2's filter masks, in force while the place is known.
 
 A mask is a map as map_server reads it (`map_image.py`), in the map frame, of any size and resolution. What lies outside
 of it, and what is unknown in it, is free. As in nav2:

@@ -13,8 +13,7 @@ A fix far outside what the filter can believe is an outlier: counted, and it cha
 in a row that agree with each other start the filter anew there. Wheels and fixes that contradict each other
 `OUTLIERS_TO_DOUBT` times in a row leave it open where the robot is: it is not localised until a fix is believed again.
 Honest fixes are refused too, where the wheels are worse than the noise that is assumed of them (three times as bad, one
-fix in nine). So two in a row are believed where wheels `DOUBT` times as bad explain both: the way to the newer one from
-where a fix was believed last, and from the older one. Localised it is by the next that it believes by itself.
+fix in nine). So outliers agree as far apart as such wheels may have led from each to the next.
 
 Nothing that is received may spoil the state for what comes after: a fix counts within bounds (`incoming_fix`), and a
 filter whose numbers are not finite any more is given up for one that the next fix begins.
@@ -33,8 +32,8 @@ import numpy.typing as npt
 
 from onboard import incoming_fix, odometry
 from onboard.config import OdometrySection
-from onboard.fix_trust import AT_THE_ORIGIN, DOUBT, WheelsThen, believable, way_noise
-from onboard.geometry import IDENTITY, between, compose, distance, inverse, wrap
+from onboard.fix_trust import AT_THE_ORIGIN, WheelsThen, believable, led_here
+from onboard.geometry import IDENTITY, between, compose, inverse, wrap
 from onboard.messages import Fix, Pose, Twist
 from onboard.odometry import Covariance, OdometryState
 from onboard.scheduler import NS_PER_S
@@ -45,10 +44,6 @@ STATES = 5
 """x, y, yaw, scale, creep."""
 OUTLIERS_TO_RESTART = 3
 OUTLIERS_TO_DOUBT = 2
-AGREE_M = 0.5
-AGREE_RAD = 0.35
-"""Outliers agree when the wheels carry the older one this near to the newer one."""
-
 STAMP_STEP_NS = 10 * NS_PER_S
 """A fix older than the newest by more than this tells of a new clock, not of a late message."""
 SYSTEMATIC_VARIANCE = np.diag(np.square([0.05, 0.03]))
@@ -79,11 +74,9 @@ class LocalizationState:
     systematic:    estimate of the wheels' scale and creep [m/s]
     covariance:    (5, 5) of x, y, yaw in the map frame, scale and creep [m, m, rad, 1, m/s]
     odom_from_base, moving_s: the odometry that the estimate has taken in
-    believed:      the wheels when a fix was believed last
     refused_at:    the wheels when a fix was an outlier last
     outliers:      map_from_odom as each of the last outliers that agree has it
-    rejected_in_row: fixes since the last one that the filter believed by itself, whether they agree or not
-    rejected:      outliers, which changed nothing
+    rejected_in_row: outliers since the last fix that was believed, whether they agree or not
     refusal:       why the newest refused fix was refused
     """
 
@@ -92,7 +85,6 @@ class LocalizationState:
     covariance: Covariance | None = None
     odom_from_base: Pose = IDENTITY
     moving_s: float = 0.0
-    believed: WheelsThen = AT_THE_ORIGIN
     refused_at: WheelsThen = AT_THE_ORIGIN
     received: Received | None = None
     outliers: tuple[Pose, ...] = ()
@@ -211,7 +203,6 @@ def _started(state: LocalizationState, measured: Pose, noise: Covariance, wheels
         covariance=covariance,
         odom_from_base=wheels.pose,
         moving_s=wheels.moving_s,
-        believed=WheelsThen(wheels.pose, wheels.moving_s),
         outliers=(),
         rejected_in_row=0,
     )
@@ -248,14 +239,10 @@ def _updated(
     model = np.column_stack([np.eye(3), excess])
     residual = _vector(measured) - _vector(assumed) - excess @ state.systematic
     residual[2] = wrap(float(residual[2]))
-    in_row = 0
-    if not believable(residual, model @ covariance @ model.T + noise):
-        covariance, in_row = covariance.copy(), state.rejected_in_row + 1
-        covariance[:3, :3] += (DOUBT**2 - 1.0) * way_noise(state.believed, measured, wheels)
-        explained = believable(residual, model @ covariance @ model.T + noise)
-        if not explained or not _led_here(state, measured, noise, wheels):
-            return _outlier(state, measured, noise, wheels)
-    gain = np.linalg.solve(model @ covariance @ model.T + noise, model @ covariance).T
+    innovation = model @ covariance @ model.T + noise
+    if not believable(residual, innovation):
+        return _outlier(state, measured, noise, wheels)
+    gain = np.linalg.solve(innovation, model @ covariance).T
     x, y, yaw, scale, creep = (float(part) for part in gain @ residual)
     kept = np.eye(STATES) - gain @ model
     joseph = kept @ covariance @ kept.T + gain @ noise @ gain.T
@@ -264,29 +251,16 @@ def _updated(
         map_from_base=Pose(assumed.x_m + x, assumed.y_m + y, wrap(assumed.yaw_rad + yaw)),
         systematic=(state.systematic[0] + scale, state.systematic[1] + creep),
         covariance=0.5 * (joseph + joseph.T),
-        believed=WheelsThen(wheels.pose, wheels.moving_s),
         outliers=(),
-        rejected_in_row=in_row,
+        rejected_in_row=0,
     )
-
-
-def _led_here(state: LocalizationState, measured: Pose, noise: Covariance, wheels: OdometryState) -> bool:
-    """Return whether the fix before was an outlier, from which wheels `DOUBT` times as bad lead to this one."""
-    if not state.outliers:
-        return False
-    residual = _vector(measured) - _vector(compose(state.outliers[-1], wheels.pose))
-    residual[2] = wrap(float(residual[2]))
-    return believable(residual, DOUBT**2 * way_noise(state.refused_at, measured, wheels) + 2.0 * noise)
 
 
 def _outlier(state: LocalizationState, measured: Pose, noise: Covariance, wheels: OdometryState) -> LocalizationState:
     """Return the filter with the outlier counted, or started anew when enough of them agree."""
     outliers = state.outliers
-    if outliers:
-        foretold = compose(outliers[-1], wheels.pose)
-        turned = abs(wrap(foretold.yaw_rad - measured.yaw_rad))
-        if distance(foretold, measured) > AGREE_M or turned > AGREE_RAD:
-            outliers = ()
+    if outliers and not led_here(compose(outliers[-1], wheels.pose), state.refused_at, measured, wheels):
+        outliers = ()
     outliers = (*outliers, compose(measured, inverse(wheels.pose)))
     in_row = state.rejected_in_row + 1
     state = replace(
