@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Container
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from typer.testing import CliRunner
 
 from engines.__main__ import main
 from hil.evaluate.metrics import summarise, summarise_by
+from hil.evaluate.result import row_of_json
 from onboard.contract import ACTIONS
 
 COUNTS = tuple(range(len(ACTIONS)))
@@ -40,6 +42,12 @@ def evaluated(lost: int = 2, **changes: Any) -> dict[str, Any]:
         "per_map": {name: one.as_json() for name, one in summarise_by("map", episodes).items()},
         "per_episode": [one.as_json() for one in episodes],
     }
+
+
+def part_of(whole: dict[str, Any], indices: Container[int]) -> dict[str, Any]:
+    """Return a result as it is of the episodes of some indices alone."""
+    told = [one for one in whole["per_episode"] if one["index"] in indices]
+    return {**whole, **summarise([row_of_json(one) for one in told]).as_json(), "per_episode": told}
 
 
 def put(file: Path, value: Any) -> Path:

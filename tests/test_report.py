@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from result_rows import CEILING, COUNTS, SETS, evaluated, put, results_in, rows
+from result_rows import CEILING, COUNTS, SETS, evaluated, part_of, put, results_in, rows
 from result_rows import report as run
 
 from engines.report import pictures, trajectories
@@ -384,9 +384,23 @@ def test_arrivals_without_contact_are_told_beside_all(folder):
 
 
 def test_the_headline_is_of_the_evaluation_that_has_most_episodes(folder):
-    few = evaluated()
-    put(folder / "evaluate" / "a-try.json", {**few, "per_episode": few["per_episode"][:3]})
+    put(folder / "evaluate" / "a-try.json", part_of(evaluated(), range(3)))
     assert len(gather(folder).headline.rows) == 12
+
+
+@pytest.mark.parametrize("name", ["success_rate", "spl", "sct", "contacts_per_episode"])
+def test_figures_that_are_not_of_the_episodes_are_refused(folder, name):
+    told = evaluated()
+    file = put(folder / "evaluate" / "drawn.json", {**told, name: told[name] + 0.01})
+    refused = run(folder)
+    assert refused.exit_code == 2
+    assert refused.stderr.startswith(f"error: {file}: drawn: states {name} {told[name] + 0.01}, its 12 episodes have ")
+
+
+def test_episodes_that_are_missing_are_refused(folder):
+    told = evaluated()
+    file = put(folder / "evaluate" / "cut.json", {**told, "per_episode": told["per_episode"][1:]})
+    assert run(folder).stderr == f"error: {file}: cut: states 12 episodes, tells 11\n"
 
 
 def test_a_row_on_other_buildings_says_so(folder):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from evaluate_rows import row
-from result_rows import SETS, evaluated, put, report, results_in
+from result_rows import SETS, evaluated, part_of, put, report, results_in
 from trained_files import given_default_robot, manifest_in, recipe_training, shipped_plant
 
 from engines.report.bases import base_of
@@ -48,8 +48,7 @@ def test_a_condition_is_told_minus_the_papers_on_the_same_episodes(folder):
 def test_a_part_of_the_episodes_is_paired_with_that_part_alone(folder):
     """The first two of the six that are lost are not among them: of the others all arrive under the paper's noise."""
     whole = evaluated(6, condition="no_rear", sets=[[*one[:1], 5, *one[2:]] for one in SETS])
-    some = [one for one in whole["per_episode"] if one["index"] >= 2]
-    put(folder / "evaluate" / "few.json", {**whole, "per_episode": some})
+    put(folder / "evaluate" / "few.json", part_of(whole, range(2, 12)))
     (one,) = [each for each in in_conditions(gather(folder)) if each.one.condition == "no_rear"]
     assert (one.less.mean, one.paired) == (-4 / 10, 10)
 
@@ -113,13 +112,15 @@ def test_conditions_of_a_low_rate_are_named_the_worst_first(folder):
 
 def test_each_pair_stands_together_and_is_compared(folder):
     for name, lost, color in (("before", 4, True), ("after", 1, True), ("before-x", 3, False), ("after-x", 2, False)):
-        put(folder / "finetune" / f"{name}.json", evaluated(lost, color=color))
+        put(folder / "finetune" / f"{name}.json", evaluated(lost, color=color, model=name.split("-")[0]))
     put(folder / "finetune" / "another.json", evaluated())
     part = fine_tuning(gather(folder))
     assert [one["name"] for one in part.data] == ["before", "after", "before-x", "after-x", "another"]
     assert "On the same 12 episodes after minus before, in points: SR +25.0 (" in part.markdown
     assert "On the same 12 episodes after-x minus before-x, in points: SR +8.3 (" in part.markdown
-    assert part.markdown.count("On the same") == 2
+    assert "On the same 12 episodes before-x minus before, in points: SR +8.3 (" in part.markdown
+    assert "On the same 12 episodes after-x minus after, in points: SR -8.3 (" in part.markdown
+    assert part.markdown.count("On the same") == 4
 
 
 @pytest.mark.parametrize("other", [{"color": False}, {"robot": "other"}, {"seed": 2}])
@@ -271,3 +272,30 @@ def test_a_policy_that_ships_is_told_minus_what_it_began_with(folder):
     recipes = {one["name"]: one["recipe"] for one in part.data}
     assert recipes["this policy"].startswith(f"{recipes['base']}, then ")
     assert part.markdown.count("On the same") == 1
+
+
+def test_each_training_is_compared_with_each_other_and_with_what_drove_beside(folder):
+    put(folder / "seeds" / "seed2.json", evaluated(3, model="o"))
+    put(folder / "others" / "reactive.json", evaluated(4, model=None, policy="reactive"))
+    lines = seeds(gather(folder)).markdown.splitlines()
+    told = {
+        line.split(" | ")[0].removeprefix("| "): line.split(" | ")[1].split()[0] for line in lines if "minus" in line
+    }
+    assert told == {
+        "this policy minus seed1": "-8.3",
+        "this policy minus seed2": "+8.3",
+        "seed1 minus seed2": "+16.7",
+        "this policy minus reactive": "+16.7",
+        "seed1 minus reactive": "+25.0",
+        "seed2 minus reactive": "+8.3",
+    }
+
+
+@pytest.mark.parametrize(("kept", "word"), [(1.0, "after"), (0.0, "before")])
+def test_what_a_training_chose_between_is_told(folder, kept, word):
+    row = {"stage": "reinforce", "step": 80, "SR_before": 90.0, "SR_after": 91.67, "false_stops_before": 0.025,
+           "false_stops_after": 0.0083, "kept_after": kept}  # fmt: skip
+    journal = folder / "training" / "seed-1" / "journal.jsonl"
+    journal.parent.mkdir(parents=True)
+    journal.write_text(json.dumps({"stage": "reinforce", "step": 79}) + "\n" + json.dumps(row) + "\n")
+    assert f"| training/seed-1 | 90.0 | 91.7 | 0.025 | 0.008 | {word} |" in choice(gather(folder)).markdown

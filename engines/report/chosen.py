@@ -13,6 +13,12 @@ KEPT_NOTE = (
     "buildings; of equal ones that of fewer contacts, then that of the higher SPL. Without such drives it keeps the "
     "last."
 )
+KEPT_HEADINGS = (
+    "training", "SR before reinforcement %", "after %", "false stops a drive before", "after", "kept",
+)  # fmt: skip
+KEPT_END = """
+Of one training's drives alone: so few do not tell differences of a point or two from none.
+"""
 
 
 def choice(found: Gathered) -> Part:
@@ -24,9 +30,18 @@ def choice(found: Gathered) -> Part:
     ours, others = ([each for name, each in named if (name == OURS) is own] for own in (True, False))
     gained = [words for each in ours for words in gains(each, others, found)]
     text = table(("", "driven", "episodes", *FIGURE_HEADINGS), rows, words=2)
-    text += "\n" + "\n\n".join([*gained, KEPT_NOTE]) + "\n"
+    text += "\n" + "\n\n".join([*gained, KEPT_NOTE]) + "\n\n" + table(KEPT_HEADINGS, _kept(found)) + KEPT_END
     data = [{**plain(each), "name": name} for name, each in named]
     return Part("choice", "How the weights were chosen", text, data, lacks(rows, f"{VALIDATION}/*.json"))
+
+
+def _kept(found: Gathered) -> list[list[str]]:
+    """Return a row for every training whose journal tells between which weights it chose."""
+    told = [(place, one["chosen"]) for place, stages in found.trainings.items() for one in stages.values()
+            if one.get("chosen")]  # fmt: skip
+    return [[place, f"{row['SR_before']:.1f}", f"{row['SR_after']:.1f}", f"{row['false_stops_before']:.3f}",
+             f"{row['false_stops_after']:.3f}", "after" if row["kept_after"] else "before"]
+            for place, row in told]  # fmt: skip
 
 
 def _same_policy(one: Evaluated, other: Evaluated) -> bool:

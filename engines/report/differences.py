@@ -6,7 +6,7 @@ The mean difference of each episode says more than two intervals that overlap.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +38,11 @@ class Difference:
 def paired(one: Evaluated, other: Evaluated) -> dict[str, Difference]:
     """Return by how much the first does better in each figure; nothing where both were not driven alike."""
     return differences(pairs_of(one, other)) if one.is_driven_as(other) else {}
+
+
+def without_images(one: Evaluated) -> Evaluated:
+    """Return an evaluation as if it had been driven without colour images, so that it is compared with one that was."""
+    return replace(one, configuration={**one.configuration, "color": False})
 
 
 def pairs_of(one: Evaluated, other: Evaluated) -> list[tuple[Row, Row]]:

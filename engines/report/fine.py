@@ -1,11 +1,11 @@
-"""A policy before and after fine-tuning to one building and base: the figures, and the difference of each pair."""
+"""A policy before and after fine-tuning to one building and base: the figures, and the differences of what is alike."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from engines.report.bases import base_of
-from engines.report.differences import beside_words, paired
+from engines.report.differences import beside_words, paired, without_images
 from engines.report.gathered import FINE, Evaluated, Gathered
 from engines.report.markdown import FIGURE_HEADINGS, figures, table
 from engines.report.told import Part, count, driven, lacks, of_maps, plain
@@ -20,7 +20,8 @@ def fine_tuning(found: Gathered) -> Part:
     rows = [[one.name, f"`{one.condition}`, {driven(one)}", _where(one), count(one.summary), *figures(one.summary)]
             for one in told]  # fmt: skip
     text = table(("", "driven", "in", "episodes", *FIGURE_HEADINGS), rows, words=3)
-    text += "".join(f"\n{one}\n" for one in [*_differences(told), *_trainings(found), *_beside(told, found)])
+    notes = [*_differences(told), *_of_colour(told), *_trainings(found), *_beside(told, found)]
+    text += "".join(f"\n{one}\n" for one in notes)
     return Part("finetune", "Fine-tuning to one building", text, [plain(one) for one in told], lacks(rows, FINE))
 
 
@@ -49,6 +50,14 @@ def _difference(after: Evaluated, before: Evaluated) -> str:
     if not differences:
         return f"{after.name} and {before.name} were not driven alike: they are not compared episode by episode."
     return beside_words(after.name, before.name, len(after.rows), differences)
+
+
+def _of_colour(told: Sequence[Evaluated]) -> list[str]:
+    """Return a sentence for each policy that was driven without colour images and with them."""
+    pairs = [(one, other, paired(one, without_images(other))) for one in told for other in told
+             if other.color and one.configuration.get("model") == other.configuration.get("model")]  # fmt: skip
+    return [beside_words(one.name, other.name, len(one.rows), found)
+            for one, other, found in pairs if not one.color and found]  # fmt: skip
 
 
 def _trainings(found: Gathered) -> list[str]:

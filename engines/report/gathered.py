@@ -33,6 +33,7 @@ from engines.report.journals import ROWS, training_of
 from engines.report.made import MANIFESTS, Made, made_in
 from engines.report.markdown import summary_of_json
 from engines.report.shapes import shaped
+from engines.report.stated import require_of_episodes
 from hil.evaluate.metrics import Summary
 from hil.evaluate.result import Row, row_of_json
 from onboard.errors import InputError
@@ -228,7 +229,9 @@ def _evaluated(file: Path, name: str, table: Mapping[str, Any]) -> Evaluated:
             raise InputError(f"{file}: {name}: the evaluation was interrupted; let the same command finish it")
         per_map = {place: summary_of_json(one) for place, one in table["per_map"].items()}
         rows = tuple(row_of_json(row) for row in table["per_episode"])
-        return Evaluated(name, file, table["configuration"], summary_of_json(table), rows, per_map)
+        summary = summary_of_json(table)
+        require_of_episodes(file, name, summary, rows)
+        return Evaluated(name, file, table["configuration"], summary, rows, per_map)
 
 
 def _require_one_model(evaluations: tuple[Evaluated, ...]) -> None:

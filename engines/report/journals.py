@@ -14,6 +14,8 @@ from onboard.errors import InputError
 ROWS = "journal.jsonl"
 """Of `engines.train.journal`."""
 S_PER_H = 3600.0
+CHOSE = "kept_after"
+"""In the row that tells between which weights a training chose."""
 NEEDED = ("stage", "step")
 
 
@@ -24,6 +26,7 @@ def training_of(folder: Path) -> dict[str, dict[str, Any]]:
     hours:             wall time of all calls, those rounds included, furnishing and validation too
     decisions_per_s:   of the rounds, from one to the next in one call
     last:              the last row that tells how good the student was, with its step and its chapter
+    chosen:            the row that tells how good the weights were between which it chose, None where it did not
     A last line that was cut off as it was written is not a row. Raises InputError for a file that is no journal.
     """
     file = folder / ROWS
@@ -63,7 +66,7 @@ def _stages(rows: Sequence[dict[str, Any]]) -> list[str]:
 
 def _figures(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     rounds = {row["step"]: row for row in rows if "decisions" in row}
-    judged = [row for row in rows if "SR" in row]
+    judged, chose = ([row for row in rows if name in row] for name in ("SR", CHOSE))
     return {
         "rounds": len(rounds),
         "decisions": int(sum(row["decisions"] for row in rounds.values())),
@@ -71,6 +74,7 @@ def _figures(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "hours": _hours(rows),
         "decisions_per_s": _rate(rows),
         "last": judged[-1] if judged else None,
+        "chosen": chose[-1] if chose else None,
     }
 
 
