@@ -48,6 +48,15 @@ def test_it_makes_a_policy_that_the_export_reads_and_goes_on_without_work(out):
 WRONG = [
     (["--set", "imitation.ratee=1"], "imitation.ratee"),
     (["--set", "imitation.rate=-1"], "imitation.rate"),
+    (["--set", "imitation.rate=1.01"], "imitation.rate: Input should be less than or equal to 1 (is 1.01)"),
+    (["--set", "imitation.rate=NaN"], "imitation.rate: Input should be "),
+    (["--set", "reinforce.rate=1e38"], "reinforce.rate: Input should be less than or equal to 1 (is 1e+38)"),
+    (["--set", "reinforce.critic_rate=1e38"], "reinforce.critic_rate: Input should be less than or equal to 1"),
+    (["--set", "encoder.learning_rate=1e38"], "encoder.learning_rate: Input should be less than or equal to 1"),
+    (
+        ["--set", 'encoder.phases=[{"shrink": 1, "epochs": 1, "rate": 2}]'],
+        "encoder.phases.0.rate: Input should be less",
+    ),
     (["--set", "name.x=1"], "name.x: name is a value, not a table"),
     (["--set", "imitation"], "--set imitation: must be TABLE.KEY=VALUE"),
     (["--set", "network.goal_from=north"], "network.goal_from"),

@@ -30,7 +30,7 @@ from onboard import __version__
 from onboard.config import Config, RatesSection, load_config
 from onboard.errors import ConfigError, InputError
 from onboard.geometry import IDENTITY
-from onboard.toml_file import Fraction, Positive, Section, read_toml, validation_line
+from onboard.toml_file import Fraction, Positive, PositiveFraction, Section, read_toml, validation_line
 
 DEFAULT = Path(__file__).parent / "default.toml"
 SIZES: dict[str, Widths] = {"paper": PAPER, "small": replace(PAPER, memory_layers=1, memory=512), "tiny": TINY}
@@ -86,7 +86,7 @@ class ImitationSection(Section):
     batch: int = Field(256, ge=1)
     precision: Precision = "float32"
     fresh: Fraction = 0.5
-    rate: Positive = 6e-4
+    rate: PositiveFraction = 6e-4
     warm_up: int = Field(100, ge=0)
     clip: Positive = 1.0
     auxiliary: float = Field(0.5, ge=0.0)
