@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import re
 
 import pytest
 import torch
@@ -14,7 +16,7 @@ from engines.network import TINY, Variant, untrained
 from engines.policy_file import load_policy_file
 from engines.train import stages
 from engines.train.checkpoint import save_policy
-from engines.train.config import DEFAULT
+from engines.train.config import DEFAULT, TrainConfig
 from tests.train_rig import SMALL
 
 CHANGES = [part for key, value in SMALL.items() for part in ("--set", f"{key}={json.dumps(value)}")]
@@ -138,6 +140,10 @@ def test_cuda_where_there_is_none(tmp_path, monkeypatch):
         MemoryError(),
         torch.OutOfMemoryError("CUDA out of memory"),
         RuntimeError("[...] DefaultCPUAllocator: can't allocate memory"),
+        RuntimeError("CUDA error: out of memory\nCUDA kernel errors might be reported at some other call"),
+        RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+        RuntimeError("cuDNN error: CUDNN_STATUS_ALLOC_FAILED"),
+        OSError(errno.ENOMEM, "Cannot allocate memory"),
     ],
 )
 def test_out_of_memory_says_what_to_lower(tmp_path, monkeypatch, error):
@@ -147,7 +153,21 @@ def test_out_of_memory_says_what_to_lower(tmp_path, monkeypatch, error):
     monkeypatch.setattr(stages, "train", full)
     result = run("--out", str(tmp_path), *QUICK)
     assert result.exit_code == 2
-    assert "out of memory: lower driving.lanes, imitation.batch" in result.stderr
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("error: out of memory: lower driving.lanes or ")
+    for key in re.findall(r"[a-z]+\.[a-z]+", line):
+        table, name = key.split(".")
+        assert name in type(getattr(TrainConfig(), table)).model_fields
+    assert {"encoder.batch", "imitation.batch", "reinforce.batch"} <= {*re.findall(r"[a-z]+\.batch", line)}
+
+
+@pytest.mark.parametrize("error", [RuntimeError("mat1 and mat2 shapes cannot be multiplied"), OSError(errno.EIO, "")])
+def test_no_other_error_is_taken_for_want_of_memory(tmp_path, monkeypatch, error):
+    def wrong(*_, **__):
+        raise error
+
+    monkeypatch.setattr(stages, "train", wrong)
+    assert run("--out", str(tmp_path), *QUICK).exception is error
 
 
 def test_interrupted_it_says_where_to_go_on(tmp_path, monkeypatch):

@@ -14,6 +14,12 @@ from onboard.errors import InputError, MissingExtraError
 
 DEFAULT_CONFIG = Path(__file__).parent / "default.toml"
 FINE_CONFIG = Path(__file__).parent / "finetune.toml"
+LOWER = (
+    "driving.lanes or driving.decisions; in the encoder's stage encoder.batch; in the imitation imitation.batch, "
+    "imitation.rounds or imitation.collectors; in the reinforcement reinforce.batch, reinforce.decisions or "
+    "reinforce.collectors"
+)
+"""What takes less memory when it is lowered. The encoder's views are rendered by as many as collect later."""
 RECIPES = (DEFAULT_CONFIG, Path(__file__).parent / "onward.toml", FINE_CONFIG)
 """All that ship."""
 
@@ -55,7 +61,7 @@ def train(
     ] = None,
 ) -> None:
     """Train a policy in resumable stages; the result is OUT/policy.pt, for `onboard-engines export --checkpoint`."""
-    with in_one_line(out, "driving.lanes, imitation.batch or imitation.collectors"):
+    with in_one_line(out, LOWER):
         if more_maps and not maps:
             raise InputError(f"{more_maps[0]}: unexpected: a map comes after --maps")
         changes = {**_changes(change or []), **_given(seed, [*(maps or []), *(more_maps or [])], plant)}
