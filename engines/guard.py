@@ -34,20 +34,25 @@ def in_one_line(out: Path, lower: str) -> Iterator[None]:
     out: where the training lies; lower: what takes less memory when it is lowered
     """
     try:
-        with _ended_by_signals():
+        with ended_by_signals():
             yield
     except OnboardError as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(REFUSED) from error
     except (KeyboardInterrupt, SystemExit) as end:
-        code = INTERRUPTED if isinstance(end, KeyboardInterrupt) else end.code
         typer.echo(f"stopped; the same command goes on at the last checkpoint in {out}", err=True)
-        raise typer.Exit(code if isinstance(code, int) else REFUSED) from end
+        raise typer.Exit(code_of(end)) from end
     except (MemoryError, OSError, RuntimeError) as error:
         if not is_for_want_of_memory(error):
             raise
         typer.echo(f"error: out of memory: lower {lower}", err=True)
         raise typer.Exit(REFUSED) from error
+
+
+def code_of(end: KeyboardInterrupt | SystemExit) -> int:
+    """Return the exit code of a command that a signal ended (`ended_by_signals`)."""
+    code = INTERRUPTED if isinstance(end, KeyboardInterrupt) else end.code
+    return code if isinstance(code, int) else REFUSED
 
 
 def device_of(name: str) -> torch.device:
@@ -62,7 +67,7 @@ def device_of(name: str) -> torch.device:
 
 
 @contextmanager
-def _ended_by_signals() -> Iterator[None]:
+def ended_by_signals() -> Iterator[None]:
     """Raise SystemExit for a signal that asks to end, so that whoever was started is ended too; not under nohup."""
     unheard = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
     with Signals():
