@@ -12,6 +12,7 @@ from processes import done
 from typer.testing import CliRunner
 
 from engines.__main__ import main
+from engines.guard import MOST_SEED
 from engines.network import TINY, Variant, untrained
 from engines.policy_file import load_policy_file
 from engines.train import stages
@@ -84,7 +85,16 @@ WRONG = [
     (["--set", "places.furniture=1e9"], "places.furniture: Input should be less than or equal to 10 (is 1000000000.0)"),
     (["--set", "places.most_m=1e308"], "places.most_m: Input should be less than or equal to 10000"),
     (["--set", "places.sharing=1000000000"], "places.sharing: Input should be less than or equal to 10000"),
-    (["--seed", str(10**30)], "seed: Input should be less than or equal to 9223372036854775807"),
+    (["--seed", str(10**30)], "error: --seed: Input should be less than or equal to 9223372036854775807"),
+    (["--seed", "-1"], "error: --seed: Input should be greater than or equal to 0 (is -1)"),
+    (["--set", "seed=-1"], "error: --set seed: Input should be greater than or equal to 0 (is -1)"),
+    (["--set", "foo.bar=3"], "error: --set foo.bar: unknown key foo"),
+    (["--set", "imitation.chapters=0"], "error: --set imitation.chapters: Input should be greater than or equal to 1"),
+    (["--set", "encoder.batch=7000"], "error: --set encoder.batch: encoder: Value error, batch 7000 must not be above"),
+    (
+        ["--set", "driving.decisions=9", "--set", "driving.lanes=0"],
+        "error: --set driving.lanes: Input should be greater",
+    ),
 ]
 
 
@@ -96,6 +106,20 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path, arguments, line):
     assert told.startswith("error: ")
     assert line in told
     assert result.stdout == ""
+
+
+def test_what_is_wrong_in_the_recipe_is_said_of_the_recipe(tmp_path):
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text("[imitation]\nchapters = 0\n")
+    for options in ([], ["--set", "imitation.rounds=2", "--seed", "3"]):
+        result = run("--out", str(tmp_path / "run"), "--config", str(recipe), *options)
+        assert result.stderr.startswith(f"error: {recipe}: imitation.chapters: Input should be greater than or equal")
+
+
+def test_the_help_tells_the_largest_seed():
+    for command in ("train", "encoder", "export"):
+        told = CliRunner().invoke(main, [command, "--help"], env={"COLUMNS": "200"}).stdout
+        assert str(MOST_SEED) in told
 
 
 def test_a_policy_that_gives_no_numbers_is_said_in_one_line_by_its_collector(tmp_path):

@@ -152,12 +152,16 @@ DEPENDS: dict[str, tuple[str, ...]] = {
 """What a stage depends on, beside the files of the stages before it, which have digests of their own."""
 
 
-def load_train_config(path: Path, changes: dict[str, object] | None = None) -> TrainConfig:
+def load_train_config(
+    path: Path, changes: dict[str, object] | None = None, options: Mapping[str, str] | None = None
+) -> TrainConfig:
     """Return the configuration in a file, with some values of it changed, given as "table.key".
 
+    options: of the command, by which changes were given, by key
     Relative paths in the file are taken from its folder, those of changes from where the command was typed.
-    Raises ConfigError naming file, field and limit.
+    Raises ConfigError naming file or options, field and limit.
     """
+    options = options or {}
     table = read_toml(path)
     _from_folder(table, path.parent)
     for key, value in (changes or {}).items():
@@ -166,14 +170,28 @@ def load_train_config(path: Path, changes: dict[str, object] | None = None) -> T
         for name in tables:
             inner = inner.setdefault(name, {})
             if not isinstance(inner, dict):
-                raise ConfigError(f"{key}: {name} is a value, not a table")
+                raise ConfigError(f"{options.get(key, key)}: {name} is a value, not a table")
         inner[last] = value
     try:
         return TrainConfig.model_validate(table)
     except ValidationError as error:
-        raise ConfigError(validation_line(path, error)) from error
+        raise ConfigError(_complaint(path, options, error)) from error
     except InputError as error:
         raise ConfigError(f"{path}: {error}") from error
+
+
+def _complaint(path: Path, options: Mapping[str, str], error: ValidationError) -> str:
+    """Return pydantic's first complaint as one line: the options that gave its field, or else the file, and the limit.
+
+    A complaint about a table is about all that was given of it.
+    """
+    field = [str(part) for part in error.errors()[0]["loc"]]
+    given = [key for key in options if all(one == other for one, other in zip(key.split("."), field, strict=False))]
+    told = validation_line(path, error)
+    if not field or not given:
+        return told
+    told, source = told.removeprefix(f"{path}: "), ", ".join(options[key] for key in given)
+    return f"{source}: {told.removeprefix('.'.join(field) + ': ') if given == ['.'.join(field)] else told}"
 
 
 def _from_folder(table: dict[str, Any], folder: Path) -> None:
