@@ -10,6 +10,7 @@ import typer
 
 from engines.guard import MOST_SEED, device_of, in_one_line
 from engines.named_files import encoder_file
+from hil.evaluate.sets import given_maps
 from onboard.errors import InputError, MissingExtraError
 
 DEFAULT_CONFIG = Path(__file__).parent / "default.toml"
@@ -64,9 +65,7 @@ def train(
 ) -> None:
     """Train a policy in resumable stages; the result is OUT/policy.pt, for `onboard-engines export --checkpoint`."""
     with in_one_line(out, LOWER):
-        if more_maps and not maps:
-            raise InputError(f"{more_maps[0]}: unexpected: a map comes after --maps")
-        changes, given = _changes(change or []), _given(seed, [*(maps or []), *(more_maps or [])], plant)
+        changes, given = _changes(change or []), _given(seed, given_maps(maps, more_maps), plant)
         options = {key: f"--set {key}" for key in changes} | {key: OPTIONS[key] for key in given}
         recipe = config or (DEFAULT_CONFIG if init is None else FINE_CONFIG)
         file = _train(recipe, {**changes, **given}, options, out, init, encoder, until, device, threads)
