@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from enum import Enum
 from pathlib import Path
@@ -15,11 +18,12 @@ import typer
 import onboard
 from engines.ablations.command import ablations
 from engines.encoder.command import encoder
-from engines.guard import MOST_SEED
+from engines.guard import MOST_SEED, code_of, ended_by_signals
 from engines.report.command import report
 from engines.train.command import train
+from onboard.__main__ import check_json_target
 from onboard.errors import DisagreementError, InputError, MissingExtraError, OnboardError
-from onboard.manifest import Weights
+from onboard.manifest import Weights, manifest_path
 from onboard.pretrained import MODEL_SUFFIX, model_path
 
 if TYPE_CHECKING:
@@ -92,17 +96,15 @@ def export(
     json_target: JsonTarget = None,
 ) -> None:
     """Write the network as ONNX with its manifest. Exit 1, nothing written: ONNX Runtime decides otherwise with it."""
+    compared = (0 if checkpoint is None else TRAINED_DRIVES) if drives is None else drives
     try:
-        if not out.parent.is_dir():
-            raise InputError(f"{out}: cannot be written: there is no folder {out.parent}")
-        if out.suffix != MODEL_SUFFIX:
-            raise InputError(f"--out {out}: must end in {MODEL_SUFFIX}, by which --init and --policy know a model")
-        _require_training_libraries()
-        compared = (0 if checkpoint is None else TRAINED_DRIVES) if drives is None else drives
-        result = _export(out, _weights(seed, checkpoint, tiny), name, MANIFEST_NAMES[weights], compared)
+        _check_targets(out, json_target)
+        with _stopped_in_one_line(out):
+            _require_training_libraries()
+            result = _export(out, _weights(seed, checkpoint, tiny), name, MANIFEST_NAMES[weights], compared)
+            _report(result, json_target)
     except OnboardError as error:
         raise _refused(error) from error
-    _report(result, json_target)
 
 
 @main.command()
@@ -119,12 +121,45 @@ def build(
     from engines.build import build_and_check
 
     try:
+        check_json_target(json_target)
         result = build_and_check(model_path(model), cache, fp16=fp16, sequences=sequences)
     except OnboardError as error:
         raise _refused(error) from error
     _report(result, json_target)
     if not result["agrees"]:
         raise typer.Exit(DISAGREES)
+
+
+def _check_targets(out: Path, json_target: str | None) -> None:
+    """Raise OnboardError, before there is anything to write, where the model or the report could not be written."""
+    if not out.parent.is_dir():
+        raise InputError(f"{out}: cannot be written: there is no folder {out.parent}")
+    if out.suffix != MODEL_SUFFIX:
+        raise InputError(f"--out {out}: must end in {MODEL_SUFFIX}, by which --init and --policy know a model")
+    if not os.access(out.parent, os.W_OK | os.X_OK):
+        raise InputError(f"{out}: cannot be written: Permission denied")
+    check_json_target(json_target)
+
+
+@contextmanager
+def _stopped_in_one_line(out: Path) -> Iterator[None]:
+    """Say what a signal that ends the export leaves written, and leave with its exit code."""
+    before = _files(out)
+    try:
+        with ended_by_signals():
+            yield
+    except (KeyboardInterrupt, SystemExit) as end:
+        written = ", ".join(file.name for file, number in _files(out).items() if number != before[file])
+        typer.echo(f"stopped; {f'written: {written}' if written else 'nothing was written'}", err=True)
+        raise typer.Exit(code_of(end)) from end
+
+
+def _files(out: Path) -> dict[Path, int | None]:
+    """Return the number that the file system gives model and manifest, None for one that is not there.
+
+    Another number than before is a file that was put in its place (`staged`).
+    """
+    return {file: file.stat().st_ino if file.exists() else None for file in (out, manifest_path(out))}
 
 
 def _require_training_libraries() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,8 +18,11 @@ if TYPE_CHECKING:
     import torch
 
 REFUSED, INTERRUPTED = 2, KILLED_BY + signal.SIGINT
-CPU_REFUSES, CUDA_REFUSES = "DefaultCPUAllocator: ", "OutOfMemoryError"
-"""How PyTorch's RuntimeError tells that there is no memory left: in its text, and as the name of a kind of it."""
+CUDA_REFUSES = "OutOfMemoryError"
+TELLING = (
+    "DefaultCPUAllocator: ", "CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED"
+)  # fmt: skip
+"""How PyTorch's RuntimeError tells that there is no memory left: as the name of a kind of it, and in its text."""
 MOST_SEED = 2**63 - 1
 """Of a training, or of initial weights: PyTorch and the file of a recipe take it."""
 
@@ -30,20 +34,25 @@ def in_one_line(out: Path, lower: str) -> Iterator[None]:
     out: where the training lies; lower: what takes less memory when it is lowered
     """
     try:
-        with _ended_by_signals():
+        with ended_by_signals():
             yield
     except OnboardError as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(REFUSED) from error
     except (KeyboardInterrupt, SystemExit) as end:
-        code = INTERRUPTED if isinstance(end, KeyboardInterrupt) else end.code
         typer.echo(f"stopped; the same command goes on at the last checkpoint in {out}", err=True)
-        raise typer.Exit(code if isinstance(code, int) else REFUSED) from end
-    except (MemoryError, RuntimeError) as error:
+        raise typer.Exit(code_of(end)) from end
+    except (MemoryError, OSError, RuntimeError) as error:
         if not is_for_want_of_memory(error):
             raise
         typer.echo(f"error: out of memory: lower {lower}", err=True)
         raise typer.Exit(REFUSED) from error
+
+
+def code_of(end: KeyboardInterrupt | SystemExit) -> int:
+    """Return the exit code of a command that a signal ended (`ended_by_signals`)."""
+    code = INTERRUPTED if isinstance(end, KeyboardInterrupt) else end.code
+    return code if isinstance(code, int) else REFUSED
 
 
 def device_of(name: str) -> torch.device:
@@ -58,7 +67,7 @@ def device_of(name: str) -> torch.device:
 
 
 @contextmanager
-def _ended_by_signals() -> Iterator[None]:
+def ended_by_signals() -> Iterator[None]:
     """Raise SystemExit for a signal that asks to end, so that whoever was started is ended too; not under nohup."""
     unheard = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
     with Signals():
@@ -68,6 +77,8 @@ def _ended_by_signals() -> Iterator[None]:
 
 
 def is_for_want_of_memory(error: Exception) -> bool:
-    """Return whether Python, NumPy or PyTorch found no memory."""
-    named = type(error).__name__ == CUDA_REFUSES
-    return isinstance(error, MemoryError) or named or CPU_REFUSES in str(error)
+    """Return whether Python, NumPy, PyTorch or the system found no memory."""
+    if isinstance(error, OSError):
+        return error.errno == errno.ENOMEM
+    told = type(error).__name__ == CUDA_REFUSES or any(text in str(error) for text in TELLING)
+    return isinstance(error, MemoryError) or told

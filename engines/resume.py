@@ -1,4 +1,7 @@
-"""What a training takes up of its checkpoint: all that must be there, of the right sizes and finite, or nothing."""
+"""What a training takes up of its checkpoint: all that must be there, of the right sizes and finite, or nothing.
+
+So must all be finite before it takes the place of the checkpoint before it.
+"""
 
 from __future__ import annotations
 
@@ -53,6 +56,16 @@ def take_steps(file: Path, name: str, optimizer: torch.optim.Optimizer, found: o
             _require_size(file, f"{where}.{moment}", kept.get(moment), parameters[index])
         require_finite(f"{file}: {where}", kept, MEND)
     optimizer.load_state_dict(table)
+
+
+def require_finite_step(where: str, network: nn.Module, optimizer: torch.optim.Optimizer, kept: str) -> None:
+    """Raise InputError for weights, or what the optimizer keeps of them, that a step left without finite numbers.
+
+    Loss and gradient may be finite before it. where: the stage and the step; kept: where the training can go on from
+    """
+    require_finite(f"{where}: its weights", network.state_dict(), kept)
+    for index, state in enumerate(optimizer.state.values()):
+        require_finite(f"{where}: its optimizer, parameter {index}", state, kept)
 
 
 def taken_count(file: Path, name: str, found: object) -> int:

@@ -28,7 +28,7 @@ from hil.evaluate.command import (
 )
 from hil.evaluate.episode_driver import RobotFiles
 from hil.evaluate.metrics import Interval
-from hil.evaluate.sets import Source, find_sets, load_set
+from hil.evaluate.sets import Source, find_sets, given_maps, load_set
 from hil.outcome import REACHED_M
 from hil.setting import Setting
 from onboard import __version__
@@ -54,7 +54,7 @@ def ceiling(
     if draws < 1:
         raise InputError(f"--draws {draws}: must be at least 1")
     robot = load_robot(config)
-    sources = find_sets([*(maps or []), *(more_maps or [])], episodes, seed, robot.body, set_name)
+    sources = find_sets(given_maps(maps, more_maps), episodes, seed, robot.body, set_name)
     told = _told(sources, draws, seed)  # which code drives is settled before the first drive
     ends = _ends(robot, sources, draws, seed)
     ceilings = {name: ceiling_of(list(one.values())) for name, one in ends.items()}

@@ -160,7 +160,7 @@ def scan(
     far: Annotated[float | None, typer.Option(help="Farthest depth believed, in m.")] = None,
     z_min: Annotated[float | None, typer.Option(help="Lowest height of an obstacle, in m.")] = None,
     z_max: Annotated[float | None, typer.Option(help="Highest height of an obstacle, in m.")] = None,
-    config: Annotated[Path | None, typer.Option(help="Take the limits and body boxes of its [scan] table.")] = None,
+    config: Annotated[Path | None, typer.Option(help=r"Take the limits and body boxes of its \[scan] table.")] = None,
     json_file: JsonOption = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the scan into this PNG.")] = None,
 ) -> None:

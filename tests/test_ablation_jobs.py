@@ -33,6 +33,13 @@ def test_whatever_ends_the_command_ends_its_trainings(tmp_path, number, files, c
         assert "Traceback" not in command.err
 
 
+@pytest.mark.parametrize("jobs", ["0", "-3"])
+def test_nobody_at_work_is_one_line(tmp_path, jobs):
+    shown = CliRunner().invoke(main, ["ablations", "--out", str(tmp_path / "out"), "--jobs", jobs])
+    assert (shown.exit_code, shown.stderr) == (2, f"error: --jobs {jobs}: must be at least 1\n")
+    assert not (tmp_path / "out").exists()
+
+
 def test_no_memory_left_is_one_line(tmp_path, monkeypatch):
     def none_left(*_):
         raise MemoryError

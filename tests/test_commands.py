@@ -6,15 +6,21 @@ import importlib
 import json
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import click
 import pytest
+import typer
 from loopback import free_domain
 from processes import START_S, Command, done, running, toml
+from rich.text import Text
 from typer.testing import CliRunner
 from waiting import until
 
+from calib.__main__ import main as calib_main
+from engines.__main__ import main as engines_main
+from hil.__main__ import app as hil_app
 from onboard import __version__
 from onboard.__main__ import app
 from onboard.config import DEFAULT_ROBOT, Config, load_config
@@ -60,10 +66,26 @@ def test_help_and_version(module: str, commands: list[str], shown: Callable[...,
     assert shown(module, "--version").split()[-1] == __version__
 
 
-@pytest.mark.parametrize(("module", "command"), [("onboard", "scan"), ("hil", "sim"), ("hil", "demo")])
-def test_no_help_text_is_cut_by_its_markup(module: str, command: str, shown: Callable[..., str]) -> None:
-    """Square brackets are markup to rich: a unit in them would be missing from the screen."""
-    assert " . " not in shown(module, command, "--help")
+def helps(command: click.Command, name: str) -> Iterator[tuple[str, str]]:
+    """Yield every help text below a command, with the words that show it."""
+    yield name, command.help or ""
+    for parameter in command.params:
+        yield f"{name} {parameter.name}", getattr(parameter, "help", None) or ""
+    for one, inner in getattr(command, "commands", {}).items():
+        yield from helps(inner, f"{name} {one}")
+
+
+@pytest.mark.parametrize("commands", [app, hil_app, engines_main, calib_main])
+def test_no_help_text_is_cut_by_its_markup(commands: typer.Typer) -> None:
+    """Square brackets are markup to rich: a unit or a table's name in them would be missing from the screen."""
+    texts = dict(helps(typer.main.get_command(commands), "help"))
+    assert any(texts.values())
+    for where, text in texts.items():
+        assert Text.from_markup(text).plain == text.replace("\\[", "["), where
+
+
+def test_a_name_in_brackets_is_shown(shown: Callable[..., str]) -> None:
+    assert "A .toml with an [encoder] table." in shown("engines", "encoder", "--help")
 
 
 @pytest.mark.parametrize("value", ["nan", "inf"])

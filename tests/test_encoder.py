@@ -134,9 +134,29 @@ def test_a_loss_that_is_not_finite_names_the_batch_and_the_checkpoint(trained, t
 def test_a_gradient_that_is_not_finite_changes_no_checkpoint(trained, tmp_path, monkeypatch):
     folder = copied(trained[0], tmp_path, VIEWS_FOLDER)
     monkeypatch.setattr(training.nn.utils, "clip_grad_norm_", lambda *_: torch.tensor(float("inf")))
-    with pytest.raises(LossError, match=r"gradient inf in batch 0 .* last good checkpoint: none yet"):
+    with pytest.raises(LossError, match=r"gradient inf in batch 0 .* there is no checkpoint yet"):
         train(SMALL, 5, folder, TINY)
     assert not (folder / CHECKPOINT_FILE).exists()
+
+
+@pytest.mark.parametrize("moment", [False, True])
+def test_weights_or_moments_that_are_not_finite_change_no_checkpoint(trained, tmp_path, monkeypatch, moment):
+    folder = copied(trained[0], tmp_path, VIEWS_FOLDER)
+    interrupted(folder, 3)
+    checkpoint = (folder / CHECKPOINT_FILE).read_bytes()
+    step = torch.optim.AdamW.step
+
+    @torch.no_grad()
+    def overflowing(optimizer):
+        step(optimizer)
+        first = optimizer.param_groups[0]["params"][0]
+        (optimizer.state[first]["exp_avg"] if moment else first).view(-1)[0] = torch.inf
+
+    monkeypatch.setattr(torch.optim.AdamW, "step", overflowing)
+    said = "its optimizer, parameter 0: exp_avg" if moment else "its weights: rgb"
+    with pytest.raises(InputError, match=rf"^encoder: after batch \d+: {said}.*: 1 of .*checkpoint\.pt of step 2$"):
+        train(SMALL.model_copy(update={"checkpoint_every": 1}), 5, folder, TINY)
+    assert (folder / CHECKPOINT_FILE).read_bytes() == checkpoint
 
 
 def test_a_small_encoder_learns_its_views(trained, tmp_path):

@@ -138,6 +138,7 @@ BAD = [
     ("report", ["--policy", "reactive", "--report", "no/such/page.html"], "no/such/page.html: cannot be written"),
     ("episodes", ["--policy", "reactive", "--episodes", "0"], "--episodes 0"),
     ("maps", ["--policy", "reactive", "--maps", "depot", "nowhere"], "--maps nowhere"),
+    ("a map on its own", ["--policy", "reactive", "depot"], "depot: unexpected: a map comes after --maps"),
     ("config", ["--policy", "reactive", "--config", "none.toml"], "none.toml: cannot be read"),
     ("set", ["--policy", "reactive", "--set", "seen"], "--set seen: must be one of committed, unseen, validation"),
     ("condition", ["--policy", "reactive", "--condition", "fog"], "--condition fog: must be all, or one of"),

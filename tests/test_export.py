@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from dataclasses import asdict
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from typer.testing import CliRunner
 
 import onboard
 from calib.__main__ import main as calib_main
+from engines import __main__ as commands
 from engines import export as exporting
 from engines.__main__ import main as engines_main
 from engines.export import HALF_PRECISION_NODES, OPSET, TorchEngine
@@ -273,6 +275,44 @@ def test_an_interrupted_export_leaves_the_old_pair_and_nothing_else(
     assert files_in(tmp_path) == before
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(before)
     assert load_manifest(out).policy == "old"
+
+
+#    signal           sent when               exit code    what is said
+STOPS = [
+    (signal.SIGINT, (exporting, "compare"), 130, "stopped; nothing was written"),
+    (signal.SIGTERM, (exporting, "compare"), 143, "stopped; nothing was written"),
+    (signal.SIGHUP, (exporting, "onnx_model"), 129, "stopped; nothing was written"),
+    (signal.SIGINT, (commands, "_report"), 130, "stopped; written: a.onnx, a.onnx.manifest.json"),
+]
+
+
+@pytest.mark.parametrize(("number", "when", "code", "line"), STOPS, ids=[f"{row[0].name} {row[1][1]}" for row in STOPS])
+def test_a_stopped_export_says_what_is_written(tmp_path, monkeypatch, number, when, code, line):
+    exporting.export(tmp_path / "a.onnx", untrained(0, TINY, BARE), "old", {}, steps=1)
+    before = files_in(tmp_path)
+    monkeypatch.setattr(*when, lambda *_, **__: signal.raise_signal(number))
+    monkeypatch.setattr(commands, "_weights", lambda *_: (untrained(1, TINY, BARE), {"origin": "here"}))
+    result = run("export", "--tiny", "--out", tmp_path / "a.onnx")
+    assert (result.exit_code, result.stdout, result.stderr) == (code, "", f"{line}\n")
+    assert (files_in(tmp_path) == before) == ("nothing" in line)
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_report_that_cannot_be_written_is_said_before_there_is_a_model(tmp_path):
+    result = run("export", "--tiny", "--out", tmp_path / "a.onnx", "--json", tmp_path / "no" / "x.json")
+    folder = tmp_path / "no"
+    assert result.stderr == f"error: {folder / 'x.json'}: cannot be written: there is no folder {folder}\n"
+    assert result.exit_code == 2
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_without_the_right_to_write_is_said_before_there_is_a_model(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda *_: False)  # a test may run as root
+    result = run("export", "--tiny", "--out", tmp_path / "a.onnx")
+    assert (result.exit_code, result.stderr) == (
+        2,
+        f"error: {tmp_path / 'a.onnx'}: cannot be written: Permission denied\n",
+    )
 
 
 def test_what_a_killed_export_left_is_cleared_by_the_next(tmp_path):

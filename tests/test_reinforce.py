@@ -16,7 +16,7 @@ from engines.train.reinforce_learner import explained, learning_rate, lots, norm
 from engines.train.rollouts import ADVANTAGE, RETURN
 from engines.train.sequences import Run
 from onboard.errors import InputError, OnboardError
-from tests.train_rig import journal_rows, network_of, small
+from tests.train_rig import journal_rows, network_of, overflowing_step, small
 
 CPU = torch.device("cpu")
 SMALL = {
@@ -135,6 +135,17 @@ def test_a_policy_is_judged_with_as_many_images_as_it_learns_from(tmp_path, monk
     colours = {"imitation__colour": 0.2, "imitation__coloured": 0.5, "reinforce__colour": 0.3}
     trained(tiny(reinforce__chapters=1, **colours, **drives), tmp_path)
     assert judged == [(0.3, 3), (0.3, 4), (0.3, 4)]
+
+
+def test_weights_that_are_no_numbers_stop_at_the_last_good_checkpoint(tmp_path, monkeypatch):
+    config = tiny(reinforce__batch=1000, reinforce__epochs=1)  # one update in a round
+    trained(config, tmp_path, until=1)
+    before = (tmp_path / "reinforce.ckpt").read_bytes()
+    monkeypatch.setattr(reinforce_learner, "make_step", overflowing_step)
+    line = r"^reinforce: after update \d+ \(round 2\): its weights: .*: 1 of .*; the last good checkpoint is .*\.ckpt$"
+    with pytest.raises(OnboardError, match=line):
+        trained(config, tmp_path)
+    assert (tmp_path / "reinforce.ckpt").read_bytes() == before
 
 
 def test_a_loss_that_is_no_number_stops_at_the_last_good_checkpoint(tmp_path, monkeypatch):

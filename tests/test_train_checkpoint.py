@@ -113,3 +113,13 @@ def test_a_file_that_cannot_be_written_leaves_the_old_one(tmp_path, monkeypatch)
     with pytest.raises(InputError, match="cannot be written: No space left on device"):
         checkpoint.save_policy(file, untrained(1, TINY), {"seed": 1})
     assert file.read_bytes() == before
+
+
+def test_a_policy_that_is_not_finite_leaves_the_old_file(tmp_path):
+    file, network = tmp_path / "policy.pt", untrained(0, TINY)
+    checkpoint.save_policy(file, network, {})
+    before = file.read_bytes()
+    network.get_parameter("actor.bias").data[:2] = torch.inf
+    with pytest.raises(InputError, match=r"policy\.pt: not written: actor\.bias: 2 of 28 numbers are not finite; "):
+        checkpoint.save_policy(file, network, {})
+    assert file.read_bytes() == before

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import re
 
 import pytest
 import torch
@@ -10,11 +12,12 @@ from processes import done
 from typer.testing import CliRunner
 
 from engines.__main__ import main
+from engines.guard import MOST_SEED
 from engines.network import TINY, Variant, untrained
 from engines.policy_file import load_policy_file
 from engines.train import stages
 from engines.train.checkpoint import save_policy
-from engines.train.config import DEFAULT
+from engines.train.config import DEFAULT, TrainConfig
 from tests.train_rig import SMALL
 
 CHANGES = [part for key, value in SMALL.items() for part in ("--set", f"{key}={json.dumps(value)}")]
@@ -48,6 +51,15 @@ def test_it_makes_a_policy_that_the_export_reads_and_goes_on_without_work(out):
 WRONG = [
     (["--set", "imitation.ratee=1"], "imitation.ratee"),
     (["--set", "imitation.rate=-1"], "imitation.rate"),
+    (["--set", "imitation.rate=1.01"], "imitation.rate: Input should be less than or equal to 1 (is 1.01)"),
+    (["--set", "imitation.rate=NaN"], "imitation.rate: Input should be "),
+    (["--set", "reinforce.rate=1e38"], "reinforce.rate: Input should be less than or equal to 1 (is 1e+38)"),
+    (["--set", "reinforce.critic_rate=1e38"], "reinforce.critic_rate: Input should be less than or equal to 1"),
+    (["--set", "encoder.learning_rate=1e38"], "encoder.learning_rate: Input should be less than or equal to 1"),
+    (
+        ["--set", 'encoder.phases=[{"shrink": 1, "epochs": 1, "rate": 2}]'],
+        "encoder.phases.0.rate: Input should be less",
+    ),
     (["--set", "name.x=1"], "name.x: name is a value, not a table"),
     (["--set", "imitation"], "--set imitation: must be TABLE.KEY=VALUE"),
     (["--set", "network.goal_from=north"], "network.goal_from"),
@@ -73,7 +85,16 @@ WRONG = [
     (["--set", "places.furniture=1e9"], "places.furniture: Input should be less than or equal to 10 (is 1000000000.0)"),
     (["--set", "places.most_m=1e308"], "places.most_m: Input should be less than or equal to 10000"),
     (["--set", "places.sharing=1000000000"], "places.sharing: Input should be less than or equal to 10000"),
-    (["--seed", str(10**30)], "seed: Input should be less than or equal to 9223372036854775807"),
+    (["--seed", str(10**30)], "error: --seed: Input should be less than or equal to 9223372036854775807"),
+    (["--seed", "-1"], "error: --seed: Input should be greater than or equal to 0 (is -1)"),
+    (["--set", "seed=-1"], "error: --set seed: Input should be greater than or equal to 0 (is -1)"),
+    (["--set", "foo.bar=3"], "error: --set foo.bar: unknown key foo"),
+    (["--set", "imitation.chapters=0"], "error: --set imitation.chapters: Input should be greater than or equal to 1"),
+    (["--set", "encoder.batch=7000"], "error: --set encoder.batch: encoder: Value error, batch 7000 must not be above"),
+    (
+        ["--set", "driving.decisions=9", "--set", "driving.lanes=0"],
+        "error: --set driving.lanes: Input should be greater",
+    ),
 ]
 
 
@@ -85,6 +106,20 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path, arguments, line):
     assert told.startswith("error: ")
     assert line in told
     assert result.stdout == ""
+
+
+def test_what_is_wrong_in_the_recipe_is_said_of_the_recipe(tmp_path):
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text("[imitation]\nchapters = 0\n")
+    for options in ([], ["--set", "imitation.rounds=2", "--seed", "3"]):
+        result = run("--out", str(tmp_path / "run"), "--config", str(recipe), *options)
+        assert result.stderr.startswith(f"error: {recipe}: imitation.chapters: Input should be greater than or equal")
+
+
+def test_the_help_tells_the_largest_seed():
+    for command in ("train", "encoder", "export"):
+        told = CliRunner().invoke(main, [command, "--help"], env={"COLUMNS": "200"}).stdout
+        assert str(MOST_SEED) in told
 
 
 def test_a_policy_that_gives_no_numbers_is_said_in_one_line_by_its_collector(tmp_path):
@@ -129,6 +164,10 @@ def test_cuda_where_there_is_none(tmp_path, monkeypatch):
         MemoryError(),
         torch.OutOfMemoryError("CUDA out of memory"),
         RuntimeError("[...] DefaultCPUAllocator: can't allocate memory"),
+        RuntimeError("CUDA error: out of memory\nCUDA kernel errors might be reported at some other call"),
+        RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+        RuntimeError("cuDNN error: CUDNN_STATUS_ALLOC_FAILED"),
+        OSError(errno.ENOMEM, "Cannot allocate memory"),
     ],
 )
 def test_out_of_memory_says_what_to_lower(tmp_path, monkeypatch, error):
@@ -138,7 +177,21 @@ def test_out_of_memory_says_what_to_lower(tmp_path, monkeypatch, error):
     monkeypatch.setattr(stages, "train", full)
     result = run("--out", str(tmp_path), *QUICK)
     assert result.exit_code == 2
-    assert "out of memory: lower driving.lanes, imitation.batch" in result.stderr
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("error: out of memory: lower driving.lanes or ")
+    for key in re.findall(r"[a-z]+\.[a-z]+", line):
+        table, name = key.split(".")
+        assert name in type(getattr(TrainConfig(), table)).model_fields
+    assert {"encoder.batch", "imitation.batch", "reinforce.batch"} <= {*re.findall(r"[a-z]+\.batch", line)}
+
+
+@pytest.mark.parametrize("error", [RuntimeError("mat1 and mat2 shapes cannot be multiplied"), OSError(errno.EIO, "")])
+def test_no_other_error_is_taken_for_want_of_memory(tmp_path, monkeypatch, error):
+    def wrong(*_, **__):
+        raise error
+
+    monkeypatch.setattr(stages, "train", wrong)
+    assert run("--out", str(tmp_path), *QUICK).exception is error
 
 
 def test_interrupted_it_says_where_to_go_on(tmp_path, monkeypatch):

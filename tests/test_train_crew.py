@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -46,7 +47,11 @@ def no_room(*_):
     raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory")
 
 
-@pytest.mark.parametrize("make", [no_memory, no_room])
+def no_process(*_):
+    raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+
+@pytest.mark.parametrize("make", [no_memory, no_room, no_process])
 def test_who_finds_no_memory_says_what_to_lower_and_nothing_else(capfd, make):
     crew = ProcessCrew(make, rules_of(small()), untrained(0, TINY, Variant(rgb=False)), 1)
     try:

@@ -13,7 +13,7 @@ from engines.train.config import ImitationSection, rules_of
 from engines.train.crew import LocalCrew
 from engines.train.imitation import Imitation, compass_error, learning_rate
 from onboard.errors import InputError, OnboardError
-from tests.train_rig import journal_rows, network_of, small
+from tests.train_rig import journal_rows, network_of, overflowing_step, small
 
 CPU = torch.device("cpu")
 
@@ -53,6 +53,22 @@ def test_the_loss_falls(tmp_path):
     trained(config, tmp_path)
     losses = [row["loss"] for row in map(json.loads, journal_rows(tmp_path)) if "loss" in row]
     assert losses[-1] < losses[0] - 0.1
+
+
+def test_weights_that_are_no_numbers_stop_at_the_last_good_checkpoint(tmp_path, monkeypatch):
+    config = small()
+    monkeypatch.setattr(imitation, "make_step", overflowing_step)
+    with pytest.raises(OnboardError, match=r"1 of \d+ numbers are not finite; there is no checkpoint yet$"):
+        trained(config, tmp_path, until=1)
+    assert not (tmp_path / "imitation.ckpt").exists()
+    monkeypatch.undo()
+    trained(config, tmp_path, until=1)
+    before = (tmp_path / "imitation.ckpt").read_bytes()
+    monkeypatch.setattr(imitation, "make_step", overflowing_step)
+    line = r"^imitation: after update 2 \(round 3\): its weights: .*: 1 of .*; the last good checkpoint is .*\.ckpt$"
+    with pytest.raises(OnboardError, match=line):
+        trained(config, tmp_path)
+    assert (tmp_path / "imitation.ckpt").read_bytes() == before
 
 
 def test_a_loss_that_is_no_number_stops_at_the_last_good_checkpoint(tmp_path, monkeypatch):

@@ -40,7 +40,7 @@ def test_a_group_without_gradients_counts_as_none_on_another_device_too():
 def test_without_numbers_no_weight_is_changed(tmp_path, factor, told):
     weights = nn.Parameter(torch.ones(3))
     optimizer = torch.optim.AdamW([weights], lr=0.1)
-    line = f"^imitation: {told}, its gradient .* in update 7; the last good checkpoint is none yet$"
+    line = f"^imitation: {told}, its gradient .* in update 7; there is no checkpoint yet$"
     with pytest.raises(OnboardError, match=line):
         make_step((weights * factor).sum(), optimizer, 1.0, "update 7", tmp_path / "imitation.ckpt")
     assert weights.detach().tolist() == [1.0, 1.0, 1.0]

@@ -6,11 +6,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from engines.network import PolicyNetwork
 from engines.train.collector import Rules
 from engines.train.config import DEFAULT, TrainConfig, load_train_config, rules_of
 from engines.train.places import Building, make_building
 from engines.train.stages import beginning
+from engines.train.step import make_step
 
 SMALL: dict[str, Any] = {
     "network.size": "tiny",
@@ -43,6 +47,13 @@ def depot() -> tuple[Rules, Building]:
     """Return the small training's rules, and its building as it is."""
     rules = rules_of(small())
     return rules, make_building(rules.places, "depot", 1, rules.robot)
+
+
+def overflowing_step(loss: Tensor, optimizer: torch.optim.Optimizer, *rest: Any) -> None:
+    """Make a step whose loss and gradient are numbers, and one of whose weights is none after it."""
+    make_step(loss, optimizer, *rest)
+    with torch.no_grad():
+        optimizer.param_groups[0]["params"][0].view(-1)[0] = torch.inf
 
 
 def journal_rows(folder: Path) -> list[str]:

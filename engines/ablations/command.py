@@ -29,7 +29,7 @@ OF_AGENTS = ("training", "encoders")
 def ablations(
     out: Annotated[Path, typer.Option(help="Folder of all trainings and results; the same call goes on.")],
     only: Annotated[list[str] | None, typer.Option(help="Agent of the table; may be given several times.")] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Agents made side by side, each on one core.")] = 1,
+    jobs: Annotated[int, typer.Option(help="Agents made side by side, each on one core.")] = 1,
     encoder: Annotated[
         str | None,
         typer.Option(
@@ -48,6 +48,8 @@ def ablations(
     What is done is not done again; Ctrl-C keeps all of it (exit 130).
     """
     with in_one_line(out, "--jobs, or driving.lanes of the recipe"):
+        if jobs < 1:
+            raise InputError(f"--jobs {jobs}: must be at least 1")
         making = Making(agents, jobs, encoder_file(encoder), again)
         code = _ablations(out, only or [], making, show=show)
     if code:

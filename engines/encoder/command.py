@@ -16,7 +16,7 @@ def encoder(
         Path, typer.Option(help="Folder; the same call goes on where it ended. Of a training: its folder encoder.")
     ],
     seed: Annotated[int, typer.Option(min=0, max=MOST_SEED, help="Of views, weights and batches.")] = 0,
-    config: Annotated[Path | None, typer.Option(help="A .toml with an [encoder] table.")] = None,
+    config: Annotated[Path | None, typer.Option(help=r"A .toml with an \[encoder] table.")] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Processes that render.")] = 2,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     threads: Annotated[int, typer.Option(min=1, help="PyTorch's threads.")] = 1,

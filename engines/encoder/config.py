@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from engines.named_files import from_folder
 from hil.evaluate.sets import DENSEST
 from onboard.config import DEFAULT_ROBOT
-from onboard.toml_file import Fraction, NonNegative, Positive, Section
+from onboard.toml_file import Fraction, NonNegative, Positive, PositiveFraction, Section
 
 Count = Annotated[int, Field(ge=1)]
 Spread = Annotated[float, Field(ge=0.0, lt=1.0)]
@@ -86,7 +86,7 @@ class PhaseSection(Section):
 
     shrink: Literal[1, 2, 4]
     epochs: Positive
-    rate: Positive = 1.0
+    rate: PositiveFraction = 1.0
 
 
 class EncoderSection(Section):
@@ -107,7 +107,7 @@ class EncoderSection(Section):
         (PhaseSection(shrink=2, epochs=6.0), PhaseSection(shrink=1, epochs=2.0, rate=0.5)), min_length=1
     )
     batch: Count = 16
-    learning_rate: Positive = 1e-3
+    learning_rate: PositiveFraction = 1e-3
     warm_up: Fraction = 0.05
     final: Fraction = 0.01
     weight_decay: NonNegative = 1e-2

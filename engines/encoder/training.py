@@ -26,11 +26,13 @@ from engines.encoder.schedule import Batch, batch_of, images_of, learning_rate, 
 from engines.encoder.views import FORWARD_BINS, LABELS, Labels
 from engines.lock import alone_in
 from engines.network import PAPER, Widths, untrained
-from engines.resume import take_steps, take_weights, taken_count
+from engines.resume import require_finite_step, take_steps, take_weights, taken_count
 from engines.torch_file import write_torch
 from onboard.errors import OnboardError
 
 VIEWS_FOLDER, CHECKPOINT_FILE, ENCODER_FILE, HEAD_FILE = "views", "checkpoint.pt", "encoder.pt", "head.pt"
+
+NO_CHECKPOINT = "there is no checkpoint yet"
 
 Metrics = Mapping[str, float]
 Report = Callable[[int, int, Metrics], None]
@@ -168,18 +170,18 @@ class _Training:
         return {name: value.item() for name, value in losses.items()} | figures
 
     def save(self) -> None:
-        """Write a checkpoint."""
+        """Write a checkpoint. Raises InputError, and leaves the one before, where a number is not finite."""
+        require_finite_step(f"encoder: after batch {self.step - 1}", self.predictor, self.optimizer, self._kept())
         model, optimizer = self.predictor.state_dict(), self.optimizer.state_dict()
         save_checkpoint(self.file, Checkpoint(self.identity, self.step, model, optimizer))
         self.saved = self.step
 
     def _not_finite(self, batch: Batch, loss: float, norm: float) -> str:
         views = ", ".join(str(index) for index in batch.indices)
-        kept = f"{self.file} of step {self.saved}" if self.saved else "none yet"
-        return (
-            f"encoder: loss {loss:g}, gradient {norm:g} in batch {self.step} (views {views}); "
-            f"last good checkpoint: {kept}"
-        )
+        return f"encoder: loss {loss:g}, gradient {norm:g} in batch {self.step} (views {views}); {self._kept()}"
+
+    def _kept(self) -> str:
+        return f"the last good checkpoint is {self.file} of step {self.saved}" if self.saved else NO_CHECKPOINT
 
 
 def training_identity(section: EncoderSection, seed: int, widths: Widths) -> str:

@@ -64,7 +64,11 @@ def digest_of(network: nn.Module) -> str:
 
 
 def save_policy(file: Path, network: PolicyNetwork, meta: Mapping[str, Any]) -> None:
-    """Write a network with what it is, for `onboard-engines export`. Raises InputError."""
+    """Write a network with what it is, for `onboard-engines export`.
+
+    Raises InputError, also for weights that are not finite: the file before stays then.
+    """
+    require_finite(f"{file}: not written", network.state_dict(), "train with a lower rate")
     content = {
         "format": POLICY,
         "version": VERSION,

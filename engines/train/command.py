@@ -8,12 +8,21 @@ from typing import Annotated, Any
 
 import typer
 
-from engines.guard import device_of, in_one_line
+from engines.guard import MOST_SEED, device_of, in_one_line
 from engines.named_files import encoder_file
+from hil.evaluate.sets import given_maps
 from onboard.errors import InputError, MissingExtraError
 
 DEFAULT_CONFIG = Path(__file__).parent / "default.toml"
 FINE_CONFIG = Path(__file__).parent / "finetune.toml"
+LOWER = (
+    "driving.lanes or driving.decisions; in the encoder's stage encoder.batch; in the imitation imitation.batch, "
+    "imitation.rounds or imitation.collectors; in the reinforcement reinforce.batch, reinforce.decisions or "
+    "reinforce.collectors"
+)
+"""What takes less memory when it is lowered. The encoder's views are rendered by as many as collect later."""
+OPTIONS = {"seed": "--seed", "places.maps": "--maps", "robot.plant": "--plant"}
+"""Those that change a value of the recipe, beside --set."""
 RECIPES = (DEFAULT_CONFIG, Path(__file__).parent / "onward.toml", FINE_CONFIG)
 """All that ship."""
 
@@ -25,7 +34,7 @@ def train(
     out: Annotated[Path, typer.Option(help="Folder of this training; the same call goes on where it ended.")] = Path(
         "training"
     ),
-    seed: Annotated[int | None, typer.Option(min=0, help="In place of the recipe's.")] = None,
+    seed: Annotated[int | None, typer.Option(help=f"In place of the recipe's; 0 to {MOST_SEED}.")] = None,
     init: Annotated[
         str | None, typer.Option(help="Begin with a policy: a name that ships, a model, or a file of the trainer.")
     ] = None,
@@ -55,18 +64,18 @@ def train(
     ] = None,
 ) -> None:
     """Train a policy in resumable stages; the result is OUT/policy.pt, for `onboard-engines export --checkpoint`."""
-    with in_one_line(out, "driving.lanes, imitation.batch or imitation.collectors"):
-        if more_maps and not maps:
-            raise InputError(f"{more_maps[0]}: unexpected: a map comes after --maps")
-        changes = {**_changes(change or []), **_given(seed, [*(maps or []), *(more_maps or [])], plant)}
+    with in_one_line(out, LOWER):
+        changes, given = _changes(change or []), _given(seed, given_maps(maps, more_maps), plant)
+        options = {key: f"--set {key}" for key in changes} | {key: OPTIONS[key] for key in given}
         recipe = config or (DEFAULT_CONFIG if init is None else FINE_CONFIG)
-        file = _train(recipe, changes, out, init, encoder, until, device, threads)
+        file = _train(recipe, {**changes, **given}, options, out, init, encoder, until, device, threads)
     typer.echo(str(file))
 
 
 def _train(
     recipe: Path,
     changes: dict[str, Any],
+    options: dict[str, str],
     out: Path,
     init: str | None,
     encoder: str | None,
@@ -85,7 +94,7 @@ def _train(
             raise
         raise MissingExtraError(error.name, "train") from error
     torch.set_num_threads(threads)
-    loaded, chosen = load_train_config(recipe, changes), device_of(device)
+    loaded, chosen = load_train_config(recipe, changes, options), device_of(device)
     given = encoder_file(encoder)
     if init is None:
         return stages.train(loaded, out, chosen, until, encoder=given)

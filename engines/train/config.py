@@ -30,7 +30,7 @@ from onboard import __version__
 from onboard.config import Config, RatesSection, load_config
 from onboard.errors import ConfigError, InputError
 from onboard.geometry import IDENTITY
-from onboard.toml_file import Fraction, Positive, Section, read_toml, validation_line
+from onboard.toml_file import Fraction, Positive, PositiveFraction, Section, read_toml, validation_line
 
 DEFAULT = Path(__file__).parent / "default.toml"
 SIZES: dict[str, Widths] = {"paper": PAPER, "small": replace(PAPER, memory_layers=1, memory=512), "tiny": TINY}
@@ -86,7 +86,7 @@ class ImitationSection(Section):
     batch: int = Field(256, ge=1)
     precision: Precision = "float32"
     fresh: Fraction = 0.5
-    rate: Positive = 6e-4
+    rate: PositiveFraction = 6e-4
     warm_up: int = Field(100, ge=0)
     clip: Positive = 1.0
     auxiliary: float = Field(0.5, ge=0.0)
@@ -152,12 +152,16 @@ DEPENDS: dict[str, tuple[str, ...]] = {
 """What a stage depends on, beside the files of the stages before it, which have digests of their own."""
 
 
-def load_train_config(path: Path, changes: dict[str, object] | None = None) -> TrainConfig:
+def load_train_config(
+    path: Path, changes: dict[str, object] | None = None, options: Mapping[str, str] | None = None
+) -> TrainConfig:
     """Return the configuration in a file, with some values of it changed, given as "table.key".
 
+    options: of the command, by which changes were given, by key
     Relative paths in the file are taken from its folder, those of changes from where the command was typed.
-    Raises ConfigError naming file, field and limit.
+    Raises ConfigError naming file or options, field and limit.
     """
+    options = options or {}
     table = read_toml(path)
     _from_folder(table, path.parent)
     for key, value in (changes or {}).items():
@@ -166,14 +170,28 @@ def load_train_config(path: Path, changes: dict[str, object] | None = None) -> T
         for name in tables:
             inner = inner.setdefault(name, {})
             if not isinstance(inner, dict):
-                raise ConfigError(f"{key}: {name} is a value, not a table")
+                raise ConfigError(f"{options.get(key, key)}: {name} is a value, not a table")
         inner[last] = value
     try:
         return TrainConfig.model_validate(table)
     except ValidationError as error:
-        raise ConfigError(validation_line(path, error)) from error
+        raise ConfigError(_complaint(path, options, error)) from error
     except InputError as error:
         raise ConfigError(f"{path}: {error}") from error
+
+
+def _complaint(path: Path, options: Mapping[str, str], error: ValidationError) -> str:
+    """Return pydantic's first complaint as one line: the options that gave its field, or else the file, and the limit.
+
+    A complaint about a table is about all that was given of it.
+    """
+    field = [str(part) for part in error.errors()[0]["loc"]]
+    given = [key for key in options if all(one == other for one, other in zip(key.split("."), field, strict=False))]
+    told = validation_line(path, error)
+    if not field or not given:
+        return told
+    told, source = told.removeprefix(f"{path}: "), ", ".join(options[key] for key in given)
+    return f"{source}: {told.removeprefix('.'.join(field) + ': ') if given == ['.'.join(field)] else told}"
 
 
 def _from_folder(table: dict[str, Any], folder: Path) -> None:

@@ -204,7 +204,7 @@ def _work(
         return  # the trainer is gone
     except OnboardError as error:
         end.send(str(error))
-    except (MemoryError, RuntimeError) as error:
+    except (MemoryError, OSError, RuntimeError) as error:
         if not is_for_want_of_memory(error):
             raise
         end.send(LOWER)

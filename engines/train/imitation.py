@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from engines.network import PolicyNetwork
-from engines.resume import take_steps, take_weights, taken_count
+from engines.resume import require_finite_step, take_steps, take_weights, taken_count
 from engines.train import checkpoint
 from engines.train.collector import Collector, Round, plain_robot
 from engines.train.config import ImitationSection, TrainConfig, rules_of
@@ -25,7 +25,7 @@ from engines.train.crew import Crew, crew_of
 from engines.train.journal import Journal
 from engines.train.precision import products_in
 from engines.train.sequences import COMPASS, TARGETS, WEIGHT, Batch, Run, batch_of, unroll
-from engines.train.step import make_step
+from engines.train.step import last_good, make_step
 from engines.train.validation import validated
 from engines.train.weights import learned_weights, trainable, weights_of
 from onboard.scheduler import NS_PER_S
@@ -116,7 +116,7 @@ class Imitation:
     def _learn(
         self, rounds: Sequence[Round], known: list[Run], rng: np.random.Generator, journal: Journal, step: int
     ) -> None:
-        """Make the updates of a round, the `step`th of the stage."""
+        """Make the updates of a round, the `step`th of the stage. Raises InputError where weights are none after it."""
         section = self._section
         fresh = [run for one in rounds for run in one.runs]
         known += fresh
@@ -124,6 +124,8 @@ class Imitation:
         begun_ns = time.monotonic_ns()
         with products_in(section.precision):
             losses = [self._update(batch, f"round {step}") for batch in batches]
+        where = f"{STAGE}: after update {self._updates - 1} (round {step})"
+        require_finite_step(where, self._network, self._optimizer, last_good(self.checkpoint))
         numbers = {
             "learned": float(sum(len(batch) for batch in batches)),
             "learning_s": (time.monotonic_ns() - begun_ns) / NS_PER_S,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from engines.train.precision import Precision
-from onboard.toml_file import Fraction, NonNegative, Positive, Section
+from onboard.toml_file import Fraction, NonNegative, Positive, PositiveFraction, Section
 
 MOST_COLLECTORS = 256
 """Processes beyond any machine that a training has."""
@@ -60,8 +60,8 @@ class ReinforceSection(Section):
     critic_epochs: int = Field(8, ge=1)
     batch: int = Field(384, ge=1)
     precision: Precision = "float32"
-    rate: Positive = 5e-5
-    critic_rate: Positive = 3e-3
+    rate: PositiveFraction = 5e-5
+    critic_rate: PositiveFraction = 3e-3
     temperature: Positive = 0.5
     discount: Fraction = 0.99
     trace: Fraction = 0.95

@@ -11,14 +11,14 @@ import torch
 from torch import Tensor
 
 from engines.network import PolicyNetwork
-from engines.resume import table_in, take_steps, taken_count
+from engines.resume import require_finite_step, table_in, take_steps, taken_count
 from engines.train.imitation import compass_error
 from engines.train.precision import products_in
 from engines.train.reinforce_config import ReinforceSection
 from engines.train.reinforce_loss import leaned, policy_terms, value_loss
 from engines.train.rollouts import ADVANTAGE, RETURN, Rollout
 from engines.train.sequences import COMPASS, Batch, Run, batch_of, decisions_in, unroll
-from engines.train.step import make_step
+from engines.train.step import last_good, make_step
 from engines.train.weights import trainable
 
 LAST_RATE = 0.1
@@ -68,12 +68,16 @@ class Learner:
     def learn(self, rollouts: Sequence[Rollout], rng: np.random.Generator, step: int) -> dict[str, float]:
         """Make the updates of a round, the `step`th of the whole stage; return numbers for the journal.
 
-        Raises OnboardError for a loss or gradient that is no number; that update is not made.
+        Raises OnboardError for a loss or gradient that is no number; that update is not made. Raises InputError for
+        weights that are none after the round.
         """
         runs = normalised([run for one in rollouts for run in one.runs])
         learn = self._learn_critic if step < self._section.critic_rounds else self._learn_all
         with products_in(self._section.precision):
-            return _numbers(rollouts, learn(runs, rng, step))
+            updates = learn(runs, rng, step)
+        where = f"{self._checkpoint.stem}: after update {self._updates - 1} (round {step})"
+        require_finite_step(where, self._network, self._optimizer, last_good(self._checkpoint))
+        return _numbers(rollouts, updates)
 
     def _learn_all(self, runs: Sequence[Run], rng: np.random.Generator, step: int) -> list[Update]:
         """Make the updates of a round, as long as the policy has not moved too far."""

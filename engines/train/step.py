@@ -20,12 +20,16 @@ def make_step(loss: Tensor, optimizer: torch.optim.Optimizer, most: float, where
     loss.backward()  # type: ignore[no-untyped-call]
     norm = shortened(optimizer, most, loss.device)
     if not (torch.isfinite(loss) and torch.isfinite(norm)):
-        last = checkpoint if checkpoint.exists() else "none yet"
         raise OnboardError(
             f"{checkpoint.stem}: the loss is {float(loss.detach())}, its gradient {float(norm)} in {where}; "
-            f"the last good checkpoint is {last}"
+            f"{last_good(checkpoint)}"
         )
     optimizer.step()
+
+
+def last_good(checkpoint: Path) -> str:
+    """Return how a line about numbers that are not finite ends: with where the training can go on from."""
+    return f"the last good checkpoint is {checkpoint}" if checkpoint.exists() else "there is no checkpoint yet"
 
 
 def shortened(optimizer: torch.optim.Optimizer, most: float, device: torch.device) -> Tensor:

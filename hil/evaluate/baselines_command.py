@@ -22,6 +22,7 @@ from hil.evaluate.command import (
 )
 from hil.evaluate.episode_driver import Run, check_run
 from hil.evaluate.evaluation import Evaluation, evaluate, partial_path
+from hil.evaluate.sets import given_maps
 from hil.evaluate.tables import comparison, markdown
 from onboard.__main__ import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, write_json
 
@@ -57,7 +58,7 @@ def baselines_command(
     for run in BASELINES.values():
         check_run(run)
     plan = plan_of(
-        BASELINES["`reactive`: fused scan, no map"], robot, [*(maps or []), *(more_maps or [])], episodes, seed, hands
+        BASELINES["`reactive`: fused scan, no map"], robot, given_maps(maps, more_maps), episodes, seed, hands
     )
     done: dict[str, Evaluation] = {}
     for name, run in BASELINES.items():

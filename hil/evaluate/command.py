@@ -17,7 +17,7 @@ from hil.episode_sets import COMMITTED_SET, SETS
 from hil.evaluate.episode_driver import KnownMap, Loop, RobotFiles, Run, check_run, robot_files
 from hil.evaluate.evaluation import Evaluation, Plan
 from hil.evaluate.report import write_report
-from hil.evaluate.sets import find_sets
+from hil.evaluate.sets import find_sets, given_maps
 from hil.evaluate.several import as_json, evaluate_each
 from hil.evaluate.tables import comparison, rich_table
 from hil.setting import ScanKind
@@ -123,7 +123,7 @@ def evaluate_command(
     runs = {name: replace(run, condition=name) for name in conditions}
     for one in runs.values():
         check_run(one, robot)
-    places = [*(maps or []), *(more_maps or [])]
+    places = given_maps(maps, more_maps)
     plan = plan_of(run, robot, places, episodes, seed, hands, set_name, furniture)
     plans = {name: plan.of(one) for name, one in runs.items()}
     done = evaluate_each(plans, partial, None if json_file == STANDARD_OUTPUT else json_file)

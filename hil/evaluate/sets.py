@@ -64,6 +64,13 @@ class Source:
         return [number * (self.of or self.count) // self.count for number in range(self.count)]
 
 
+def given_maps(maps: list[str] | None, more_maps: list[str] | None) -> list[str]:
+    """Return all maps that were named. Raises InputError for one that no --maps stands before."""
+    if more_maps and not maps:
+        raise InputError(f"{more_maps[0]}: unexpected: a map comes after --maps")
+    return [*(maps or []), *(more_maps or [])]
+
+
 def find_sets(
     places: Sequence[str],
     episodes: int | None,
