@@ -15,7 +15,7 @@ from hil.faults.schedule import Schedule
 from hil.faults.verdict import Status
 from hil.inbox import SimulatedInbox
 from hil.routes import Episode
-from onboard import limits, localization, mission, odometry, pilot
+from onboard import fix_trust, limits, mission, odometry, pilot
 from onboard.drivers import dds_camera, sender_clock
 from onboard.lateness import Quickest
 from onboard.messages import Pose, Twist
@@ -103,7 +103,7 @@ def taking_any_odometry(patch: pytest.MonkeyPatch) -> None:
 
 
 def taking_any_fix(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(localization, "GATE", 1e12)
+    patch.setattr(fix_trust, "GATE", 1e12)
 
 
 def taking_any_decision(patch: pytest.MonkeyPatch) -> None:
