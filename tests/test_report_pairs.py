@@ -18,6 +18,7 @@ from engines.report.gathered import gather
 from engines.report.robust import in_conditions, robustness
 from engines.report.seeds import seeds
 from engines.report.told import LOOPS
+from engines.report.verdict import verdict
 from hil.evaluate.metrics import paired_rates, summarise
 from onboard.errors import InputError
 
@@ -74,6 +75,27 @@ def test_only_episodes_of_the_same_sets_are_paired(folder, sets, common):
 def test_with_another_robot_there_is_no_difference_to_the_papers(folder):
     put(folder / "evaluate" / "other.json", evaluated(4, condition="no_rear", robot="other"))
     assert rows_of(robustness(gather(folder)))["`no_rear`"][4] == "-"
+
+
+def test_a_difference_between_two_states_of_the_code_is_marked(folder):
+    assert "†" not in robustness(gather(folder)).markdown + seeds(gather(folder)).markdown
+    put(folder / "evaluate" / "other.json", evaluated(4, condition="no_rear", code="newer"))
+    put(folder / "seeds" / "other.json", evaluated(1, policy="other.onnx", code="newer"))
+    found = gather(folder)
+    assert rows_of(robustness(found))["`no_rear`"][4].endswith(") †")
+    assert not rows_of(robustness(found))["`no_front`"][4].endswith("†")
+    assert "this policy minus other †" in rows_of(seeds(found))
+    for part in (robustness(found), seeds(found)):
+        assert part.markdown.count("†: two states of the code") == 1
+
+
+def test_without_colour_images_is_told_minus_with_them(folder):
+    put(folder / "evaluate" / "bare.json", evaluated(1, color=False, code="newer"))
+    (words,) = [one for one in verdict(gather(folder), (97.4, 82.2, 51.0)) if "colour" in one]
+    assert words.startswith(
+        "On the same 12 episodes this policy without colour images minus itself with them, in points: SR +8.3 ("
+    )
+    assert words.endswith(". Two states of the code drove them.")
 
 
 def test_behind_doors_the_difference_is_of_the_episodes_behind_doors(folder):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engines.report.gathered import VALIDATION, Evaluated, Gathered
+from engines.report.gathered import REFERENCE, VALIDATION, Evaluated, Gathered
 from engines.report.markdown import FIGURE_HEADINGS, figures, table
 from engines.report.told import OURS, Part, count, lacks, plain, whole
 from engines.report.trained import MANIFEST, gains
@@ -25,7 +25,7 @@ def choice(found: Gathered) -> Part:
     """Return one row for every evaluation in `validation/`, and what the policy gained there on what it began with."""
     one = found.headline
     named = [(OURS if one is not None and _same_policy(each, one) else each.name, each) for each in found.validation]
-    named.sort(key=lambda pair: pair[0] != OURS)
+    named.sort(key=lambda pair: (pair[1].condition != REFERENCE, not pair[1].color, pair[0] != OURS))
     rows = [[name, whole(each), count(each.summary), *figures(each.summary)] for name, each in named]
     ours, others = ([each for name, each in named if (name == OURS) is own] for own in (True, False))
     gained = [words for each in ours for words in gains(each, others, found)]

@@ -19,6 +19,13 @@ FIGURE_NAMES = {"success": "SR", "spl": "SPL", "sct": "SCT"}
 """Of an episode, and as its mean over episodes is called."""
 SUCCESS = "success"
 
+OTHER_CODE = " †"
+"""Stands behind the difference of two evaluations that two states of the code drove."""
+OTHER_CODE_NOTE = (
+    "†: two states of the code drove what is compared (their digests stand at the head of this card): the difference "
+    "is of the code as well."
+)
+
 Array = npt.NDArray[np.float64]
 Pairs = Sequence[tuple[Row, Row]]
 
@@ -64,10 +71,16 @@ def difference_of_rates(pairs: Pairs) -> Difference | None:
     return _difference(SUCCESS, pairs)
 
 
-def beside_words(one: str, other: str, episodes: int, found: dict[str, Difference]) -> str:
-    """Return the sentence that tells differences."""
+def beside_words(one: tuple[str, Evaluated], other: tuple[str, Evaluated], found: dict[str, Difference]) -> str:
+    """Return the sentence that tells by how much the first, called so, does better than the other."""
     told = ", ".join(f"{figure} {difference}" for figure, difference in found.items())
-    return f"On the same {episodes} episodes {one} minus {other}, in points: {told}."
+    code = " Two states of the code drove them." if code_mark(one[1], other[1]) else ""
+    return f"On the same {len(one[1].rows)} episodes {one[0]} minus {other[0]}, in points: {told}.{code}"
+
+
+def code_mark(one: Evaluated, other: Evaluated) -> str:
+    """Return `OTHER_CODE` where two states of the code drove, else ""."""
+    return "" if one.configuration.get("code") == other.configuration.get("code") else OTHER_CODE
 
 
 def _difference(name: str, pairs: Pairs) -> Difference | None:

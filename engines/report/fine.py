@@ -49,14 +49,14 @@ def _difference(after: Evaluated, before: Evaluated) -> str:
     differences = paired(after, before)
     if not differences:
         return f"{after.name} and {before.name} were not driven alike: they are not compared episode by episode."
-    return beside_words(after.name, before.name, len(after.rows), differences)
+    return beside_words((after.name, after), (before.name, before), differences)
 
 
 def _of_colour(told: Sequence[Evaluated]) -> list[str]:
     """Return a sentence for each policy that was driven without colour images and with them."""
     pairs = [(one, other, paired(one, without_images(other))) for one in told for other in told
              if other.color and one.configuration.get("model") == other.configuration.get("model")]  # fmt: skip
-    return [beside_words(one.name, other.name, len(one.rows), found)
+    return [beside_words((one.name, one), (other.name, other), found)
             for one, other, found in pairs if not one.color and found]  # fmt: skip
 
 

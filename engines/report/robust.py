@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engines.report.differences import Difference, difference_of_rates, pairs_of
+from engines.report.differences import OTHER_CODE_NOTE, Difference, code_mark, difference_of_rates, pairs_of
 from engines.report.gathered import EVALUATE, FAST, REFERENCE, REFERENCE_SET, Evaluated, Gathered
 from engines.report.markdown import FIGURE_HEADINGS, figures, table
 from engines.report.told import (
@@ -44,6 +44,7 @@ class InCondition:
     less: difference of its success rate to that of the same driver in the paper's condition; None where that one
           did not drive these episodes, or is this one
     paired: how many episodes that difference is of
+    code: `OTHER_CODE` where another state of the code drove those
     """
 
     one: Evaluated
@@ -51,6 +52,7 @@ class InCondition:
     doors: BehindDoors | None
     less: Difference | None
     paired: int
+    code: str
 
     @property
     def summary(self) -> Summary:
@@ -83,6 +85,7 @@ def robustness(found: Gathered) -> Part:
                 "arrived without contact %", "SR % on detours")  # fmt: skip
     text = table(headings, [_row(one) for one in driven], words=2) + f"\n{PAIRED_NOTE}\n"
     text += f"\n{NOTE}\n" if any(one.doors is not None for one in driven) else ""
+    text += f"\n{OTHER_CODE_NOTE}\n" if any(one.code and one.less for one in driven) else ""
     text += f"\n{_low_words(driven)}\n"
     data = [{**plain(one.one), "doors": None if one.doors is None else one.doors.as_json(),
              "less_reference": None if one.less is None else [one.less.mean, *one.less.interval]}
@@ -114,7 +117,8 @@ def _in_condition(one: Evaluated, who: str, found: Gathered) -> InCondition:
     pairs = [] if reference is None else pairs_of(one, reference)
     if doors is not None:
         pairs = [pair for pair in pairs if _is_behind(pair[0])]
-    return InCondition(one, who, doors, difference_of_rates(pairs), len(pairs))
+    code = "" if reference is None else code_mark(one, reference)
+    return InCondition(one, who, doors, difference_of_rates(pairs), len(pairs), code)
 
 
 def _reference(one: Evaluated, who: str, found: Gathered) -> Evaluated | None:
@@ -140,7 +144,7 @@ def _row(of: InCondition) -> list[str]:
 def _less(of: InCondition) -> str:
     if of.less is None:
         return NOTHING
-    return str(of.less) + ("" if of.paired == of.summary.episodes else f", {of.paired} episodes")
+    return str(of.less) + of.code + ("" if of.paired == of.summary.episodes else f", {of.paired} episodes")
 
 
 def _count(of: InCondition, *, blocked: bool) -> str:

@@ -146,8 +146,9 @@ def gains(one: Evaluated, others: Sequence[Evaluated], found: Gathered) -> list[
     if began is None:
         return []
     told = [(began.words_for(other), other) for other in others]
-    pairs = [(words, paired(one, other)) for words, other in told if words is not None]
-    return [beside_words(OURS, words, len(one.rows), differences) for words, differences in pairs if differences]
+    pairs = [(words, other, paired(one, other)) for words, other in told if words is not None]
+    return [beside_words((OURS, one), (words, other), differences) for words, other, differences in pairs
+            if differences]  # fmt: skip
 
 
 def _before(one: Evaluated, found: Gathered) -> Training | None:
