@@ -18,6 +18,7 @@ MAX_POSITION_M = 1e7
 MOST_SD = (1e4, 1e4, 1e2)
 """Of x, y [m] and yaw [rad]: whoever states more knows nothing of it, which these say as well."""
 SMALLEST_EIGENVALUE = -1e-9
+"""Of the largest variance, or absolute where that is below 1: less is no covariance, more can be rounding."""
 
 
 def refusal(fix: Fix, wheels: OdometryState) -> str:
@@ -47,7 +48,9 @@ def sample_of(fix: Fix, wheels: OdometryState) -> odometry.Sample:
 def measurement_noise(fix: Fix, section: OdometrySection) -> Covariance:
     """Return the (3, 3) covariance of a fix: what the sender states, between `localization_sd` and `MOST_SD`.
 
-    A stated covariance that is not finite, not symmetric positive or has no variance is not believed at all.
+    No combination of x, y and yaw is known better than `localization_sd` has it either: variances that stand beside
+    each other in full correlation leave a direction without any. A stated covariance that is not finite, not symmetric
+    positive or has no variance is not believed at all.
     """
     floor = np.square(np.asarray(section.localization_sd, dtype=np.float64))
     stated = fix.covariance
@@ -59,7 +62,9 @@ def measurement_noise(fix: Fix, section: OdometrySection) -> Covariance:
     stated = stated * within[:, None] * within
     if not np.allclose(stated, stated.T, rtol=1e-6, atol=1e-9):
         return np.diag(floor)
-    if np.linalg.eigvalsh(stated).min() < SMALLEST_EIGENVALUE:
+    if np.linalg.eigvalsh(stated).min() < SMALLEST_EIGENVALUE * max(1.0, float(np.diag(stated).max())):
         return np.diag(floor)
     raised: Covariance = stated + np.diag(np.maximum(0.0, floor - np.diag(stated)))
-    return raised
+    sd = np.sqrt(floor)
+    least = float(np.linalg.eigvalsh(raised / np.outer(sd, sd)).min())
+    return raised + max(0.0, 1.0 - least) * np.diag(floor)

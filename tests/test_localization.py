@@ -326,6 +326,48 @@ def test_stated_covariance(what: str, stated: np.ndarray | None, used: np.ndarra
     np.testing.assert_allclose(measurement_noise(fix, SECTION), used)
 
 
+LINE = np.array([[0.25, 0.25, 0.0], [0.25, 0.25, 0.0], [0.0, 0.0, 0.01]])
+#   what                                   stated covariance
+WITHOUT_A_VARIANCE = [
+    ("sure across a corridor", LINE),
+    ("all alike, as of one number", np.full((3, 3), 0.1)),
+    ("x tells the yaw", np.array([[0.04, 0.0, 0.04], [0.0, 0.04, 0.0], [0.04, 0.0, 0.04]])),
+    ("by rounding below zero", LINE + np.diag([-2e-10, -2e-10, 0.0])),
+    ("nothing known, in one line", np.outer(MOST_SD, MOST_SD)),
+]
+
+
+@pytest.mark.parametrize(("what", "stated"), WITHOUT_A_VARIANCE, ids=[row[0] for row in WITHOUT_A_VARIANCE])
+def test_no_direction_is_known_better_than_the_configuration_has_it(what: str, stated: np.ndarray) -> None:
+    used = measurement_noise(Fix(0, 0, MAP_FROM_ODOM, stated), SECTION)
+    assert np.linalg.eigvalsh(used / np.sqrt(np.outer(SD, SD))).min() > 1.0 - 1e-3
+    np.testing.assert_allclose(used, stated, atol=1.001 * SD.max(), rtol=1e-9)
+
+
+@pytest.mark.parametrize(("what", "stated"), WITHOUT_A_VARIANCE, ids=[row[0] for row in WITHOUT_A_VARIANCE])
+def test_a_robot_at_rest_takes_fixes_that_are_sure_of_a_direction(what: str, stated: np.ndarray) -> None:
+    wheels, state = wheels_after(50, STOP), LocalizationState()
+    for _ in range(6):
+        wheels = wheels_after(5, STOP, wheels)
+        state = after(wheels, fix_at(wheels, 0, covariance=stated), state=state)
+    assert (state.fixes, state.rejected) == (6, 0)
+    assert near(state.map_from_base, compose(MAP_FROM_ODOM, wheels.pose), 1e-6)
+
+
+@pytest.mark.parametrize("below", [0.0, 0.9e-9], ids=["singular", "below zero"])
+def test_a_false_fix_is_refused_however_sure_it_is_of_a_direction(below: float) -> None:
+    stated = np.array([[0.01, 0.01 + below, 0.0], [0.01 + below, 0.01, 0.0], [0.0, 0.0, 0.01]])
+    wheels = wheels_after(50, STOP)
+    state = after(wheels, fix_at(wheels, 0, covariance=stated))
+    false = compose(MAP_FROM_ODOM, wheels.pose)
+    for _ in range(2):
+        wheels = wheels_after(5, STOP, wheels)
+        aside = Pose(false.x_m + 2.0, false.y_m - 2.0, false.yaw_rad)
+        state = after(wheels, fix_at(wheels, 0, pose=aside, covariance=stated), state=state)
+    assert (state.rejected, localised(state)) == (2, False)
+    assert near(state.map_from_base, false, 1e-9)
+
+
 def jumped(x_m: float) -> Pose:
     return Pose(MAP_FROM_ODOM.x_m + x_m, MAP_FROM_ODOM.y_m, MAP_FROM_ODOM.yaw_rad)
 
@@ -405,19 +447,23 @@ def test_after_a_restart_new_outliers_count_anew() -> None:
 
 
 pose_numbers = st.floats(-20, 20)
-fix_values = st.tuples(st.integers(0, 1900), pose_numbers, pose_numbers, st.floats(-pi, pi))
+factors = st.lists(st.floats(-2.0, 2.0), min_size=9, max_size=9).map(lambda values: np.reshape(values, (3, 3)))
+ranks = st.sampled_from([np.diag([1.0, 0.0, 0.0]), np.diag([1.0, 1.0, 0.0]), np.eye(3)])
+stated_covariances = st.none() | st.builds(lambda factor, rank: factor @ rank @ factor.T, factors, ranks)
+fix_values = st.tuples(st.integers(0, 1900), pose_numbers, pose_numbers, st.floats(-pi, pi), stated_covariances)
 
 
 @given(st.lists(fix_values, max_size=12), st.lists(st.tuples(st.floats(-1, 1), st.floats(-3, 3)), max_size=12))
 def test_whatever_comes_the_covariance_stays_symmetric_and_positive(
-    fixes: list[tuple[int, float, float, float]], twists: list[tuple[float, float]]
+    fixes: list[tuple[int, float, float, float, np.ndarray | None]], twists: list[tuple[float, float]]
 ) -> None:
     wheels, state = wheels_after(5), LocalizationState()
-    for ago_ms, x_m, y_m, yaw_rad in fixes:
+    for ago_ms, x_m, y_m, yaw_rad, stated in fixes:
         for v, w in twists[:3]:
             wheels = wheels_after(1, Twist(v, w), wheels)
         stamp_ns = (wheels.stamp_ns or 0) - ago_ms * MS
-        state = after(wheels, Fix(stamp_ns, wheels.arrival_ns or 0, Pose(x_m, y_m, yaw_rad)), state=state)
+        fix = Fix(stamp_ns, wheels.arrival_ns or 0, Pose(x_m, y_m, yaw_rad), stated)
+        state = after(wheels, fix, state=state)
         assert state.covariance is not None
         np.testing.assert_array_equal(state.covariance, state.covariance.T)
         assert np.linalg.eigvalsh(state.covariance).min() > 0.0
