@@ -109,8 +109,18 @@ def test_where_the_runtimes_filter_is_lost_is_said(folder):
 
 def test_the_code_that_made_a_ceiling_is_named_where_the_file_tells_it(folder):
     assert "\nCode that made the ceiling: not stated.\n" in ceilings(gather(folder)).markdown
+    put(folder / "ceiling.json", {**CEILING, "code": "c"})
+    assert "\nCode that made the ceiling: c.\n" in ceilings(gather(folder)).markdown
+
+
+def test_a_rate_that_another_state_of_the_code_drove_than_made_the_ceiling_is_marked(folder):
     put(folder / "ceiling.json", {**CEILING, "code": "c0de"})
-    assert "\nCode that made the ceiling: c0de.\n" in ceilings(gather(folder)).markdown
+    told = ceilings(gather(folder)).markdown
+    assert "\nCode that made the ceiling: c0de. †: another state of the code drove these episodes.\n" in told
+    (paper,) = [line for line in told.splitlines() if line.startswith("| `paper`")]
+    (undriven,) = [line for line in told.splitlines() if line.startswith("| `drift_3`")]
+    assert paper.endswith(") † |")
+    assert "†" not in undriven
 
 
 def test_intervals_of_an_older_ceiling_are_not_told(folder):

@@ -15,6 +15,7 @@ from engines.report.chosen import choice
 from engines.report.differences import paired, pairs_of
 from engines.report.fine import fine_tuning
 from engines.report.gathered import gather
+from engines.report.parts import headline
 from engines.report.robust import in_conditions, robustness
 from engines.report.seeds import seeds
 from engines.report.told import LOOPS
@@ -110,6 +111,47 @@ def test_behind_doors_the_difference_is_of_the_episodes_behind_doors(folder):
     put(folder / "evaluate" / "blocked.json", told)
     (one,) = [each for each in in_conditions(gather(folder)) if each.one.condition == "blocked"]
     assert (one.summary.success_rate, one.less.mean, one.paired) == (0.5, 0.0, 4)
+
+
+def with_values(lost: int, reset: float | str | None, **changes):
+    """Return a result that tells its condition's values, so far as they matter for the clock's reset."""
+    blocked_s = 20.0 if "blocked" in changes["condition"] else 0.0
+    return evaluated(lost, condition_values={"blocked_s": blocked_s, "memory_reset_s": reset}, **changes)
+
+
+def test_the_clocks_reset_is_told_beside_the_same_without_it(folder):
+    """Without doors on all episodes; the doors' conditions on those behind them, of which one more arrives."""
+    assert "What the memory's reset" not in robustness(gather(folder)).markdown
+    put(folder / "evaluate" / "paper.json", with_values(2, None, condition="paper"))
+    put(folder / "evaluate" / "no_reset.json", with_values(5, "never", condition="no_reset"))
+    for name, reset, lost in (("blocked", 10.0, (0, 5)), ("blocked_no_reset", "never", (0, 1, 6, 7))):
+        driven = [
+            row(n, map="ahg2" if n % 2 else "willow", door="shut" if n < 4 else "none", success=n not in lost)
+            for n in range(12)
+        ]
+        told = {"per_episode": [one.as_json() for one in driven], **summarise(driven).as_json()}
+        put(folder / "evaluate" / f"{name}.json", {**with_values(0, reset, condition=name), **told})
+    words = robustness(gather(folder)).markdown
+    assert words.count("What the memory's reset by the clock does") == 1
+    assert "On the same 12 episodes `paper` minus `no_reset`, in points: SR +25.0 (" in words
+    both = "`blocked` behind doors minus `blocked_no_reset` behind doors"
+    assert f"On the same 4 episodes {both}, in points: SR +25.0 (" in words
+
+
+@pytest.mark.parametrize(
+    "changes", [{"robot": "other"}, {"color": False}, {"loop": "runtime"}], ids=["robot", "colour", "loop"]
+)
+def test_the_clocks_reset_is_told_of_the_same_drives_alone(folder, changes):
+    put(folder / "evaluate" / "paper.json", with_values(2, None, condition="paper"))
+    put(folder / "evaluate" / "no_reset.json", with_values(5, "never", condition="no_reset", **changes))
+    assert "What the memory's reset" not in robustness(gather(folder)).markdown
+
+
+def test_the_quoted_figures_come_before_others_of_their_condition(folder):
+    put(folder / "evaluate" / "a.json", evaluated(1, color=False))
+    found = gather(folder)
+    assert headline(found).data["ours"][0]["color"]
+    assert in_conditions(found)[0].one is found.headline
 
 
 def test_others_are_told_minus_what_they_did_themselves(folder):

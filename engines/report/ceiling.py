@@ -6,6 +6,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from engines.report.differences import OTHER_CODE
 from engines.report.gathered import CEILING, Evaluated, Gathered, episodes_of, same_set
 from engines.report.told import NOT_STATED
 from hil.ceiling_result import Ends, ceiling_of, ends_of_json
@@ -36,6 +37,7 @@ class Joined:
     whole:             how many episodes the ceiling is of
     far:               share of all drives at whose end the runtime's filter was more than `FAR_M` off, and the same of
                        the ideal estimator; None of a file of before the ends were kept
+    code:              `OTHER_CODE` where another state of the code drove than made the ceiling
     of_driven:         whether `figures` are of the driven episodes; they are of all where none was driven, or where
                        the file is of before the ends of each episode were kept
     """
@@ -48,6 +50,7 @@ class Joined:
     whole: int
     of_driven: bool
     far: tuple[float, float] | None
+    code: str
 
     @property
     def rate(self) -> float | None:
@@ -62,13 +65,14 @@ def joined_ceilings(found: Gathered) -> list[Joined]:
     whole = sum(len(numbers) for numbers in told.values())
     rows = []
     for name, one in table["conditions"].items():
-        driven = driven_as(name, found, told)
+        driven, code = driven_as(name, found, told)
         ends = ends_of_json(table, name, found.folder / CEILING)
         of_all = asdict(ceiling_of(list(ends.values()))) if ends else _without_intervals(one)
         same = [ends[row.map, row.index] for row in driven if (row.map, row.index) in ends]
         figures = asdict(ceiling_of(same)) if same else of_all
         successes = sum(row.success for row in driven)
-        rows.append(Joined(name, figures, of_all, successes, len(driven), whole, bool(same), _far(ends)))
+        mark = OTHER_CODE if driven and code != table.get("code", code) else ""
+        rows.append(Joined(name, figures, of_all, successes, len(driven), whole, bool(same), _far(ends), mark))
     return rows
 
 
@@ -86,9 +90,14 @@ def far_note(rows: Sequence[Joined]) -> str:
     return f"{words}: {', '.join(told)}." if told else ""
 
 
-def made_note(found: Gathered) -> str:
-    """Return which code made the ceiling, of which older files tell nothing."""
-    return f"Code that made the ceiling: {(found.ceiling or {}).get('code', NOT_STATED)}."
+def made_note(found: Gathered, rows: Sequence[Joined]) -> str:
+    """Return which code made the ceiling, of which older files tell nothing, and what the mark in the rows says."""
+    marked = (
+        f"{OTHER_CODE.strip()}: another state of the code drove these episodes."
+        if any(one.code for one in rows)
+        else ""
+    )
+    return f"Code that made the ceiling: {(found.ceiling or {}).get('code', NOT_STATED)}. {marked}".rstrip()
 
 
 def _far(ends: Ends) -> tuple[float, float] | None:
@@ -117,14 +126,16 @@ def told_episodes(ceiling: Mapping[str, Any]) -> Indices:
     return {same_set(one): listed.get(one[0], range(one[1])) for one in episodes_of(ceiling)}
 
 
-def driven_as(condition: str, found: Gathered, told: Indices) -> tuple[Row, ...]:
+def driven_as(condition: str, found: Gathered, told: Indices) -> tuple[tuple[Row, ...], str | None]:
     """Return the rows of those episodes under a condition, of the evaluation that has most of them; maybe none.
+
+    With them the digest of the code that drove them.
 
     Counted are plain evaluations, for a ceiling is of these, and of them those of the headline's robot.
     """
     plain = [one for one in found.evaluations if one.condition == condition and one.is_plain]
-    rows = [_rows_of(one, told) for one in plain if one.is_of_robot(found.headline)]
-    return max(rows, key=len, default=())
+    rows = [(_rows_of(one, told), one.configuration.get("code")) for one in plain if one.is_of_robot(found.headline)]
+    return max(rows, key=lambda pair: len(pair[0]), default=((), None))
 
 
 def _rows_of(one: Evaluated, told: Indices) -> tuple[Row, ...]:

@@ -73,9 +73,14 @@ def difference_of_rates(pairs: Pairs) -> Difference | None:
 
 def beside_words(one: tuple[str, Evaluated], other: tuple[str, Evaluated], found: dict[str, Difference]) -> str:
     """Return the sentence that tells by how much the first, called so, does better than the other."""
+    return told_beside(one[0], other[0], len(one[1].rows), found, code_mark(one[1], other[1]))
+
+
+def told_beside(one: str, other: str, episodes: int, found: dict[str, Difference], code: str) -> str:
+    """Return the same by the names of both, for so many episodes. code: `code_mark` of both."""
     told = ", ".join(f"{figure} {difference}" for figure, difference in found.items())
-    code = " Two states of the code drove them." if code_mark(one[1], other[1]) else ""
-    return f"On the same {len(one[1].rows)} episodes {one[0]} minus {other[0]}, in points: {told}.{code}"
+    code = " Two states of the code drove them." if code else ""
+    return f"On the same {episodes} episodes {one} minus {other}, in points: {told}.{code}"
 
 
 def code_mark(one: Evaluated, other: Evaluated) -> str:

@@ -61,6 +61,7 @@ ABOVE_NONE = 1.0 + 1e-9
 def headline(found: Gathered) -> Part:
     """Return the figures that are quoted, through each loop that was driven, beside the paper's own."""
     chosen = [one for one in found.evaluations if one.condition == REFERENCE]
+    chosen.sort(key=lambda one: one is not found.headline)
     rows = [[whole(one), count(one.summary), *figures(one.summary)] for one in chosen]
     beside = others_beside(found)
     rows += [[f"for comparison: {one.name}, {whole(one)}", count(one.summary), *figures(one.summary)]
@@ -83,12 +84,12 @@ def ceilings(found: Gathered) -> Part:
     rows = [
         [f"`{one.condition}`", _share(one.of_all, "ideal"), f"{one.driven} of {one.whole}" if one.driven else NOTHING,
          _share(one.figures, "ideal"), number(one.figures["ideal_median_m"], 1, 100.0),
-         _share(one.figures, "waited"), _share(one.figures, "own"), rate(one.successes, one.driven)]
+         _share(one.figures, "waited"), _share(one.figures, "own"), rate(one.successes, one.driven) + one.code]
         for one in joined
     ]  # fmt: skip
     headings = ("condition", "ideal estimator within 0.2 m, all episodes %", "driven", "ideal %", "its median error cm",
                 "at the next fix %", "the runtime's filter %", "SR %")  # fmt: skip
-    notes = [joined_note(joined), far_note(joined), made_note(found)]
+    notes = [joined_note(joined), far_note(joined), made_note(found, joined)]
     text = table(headings, rows) + "".join(f"\n{note}\n" for note in notes if note)
     data = [{"condition": one.condition, **one.figures, "ideal_of_all": one.of_all["ideal"], "success_rate": one.rate,
              "episodes": one.driven, "of_driven": one.of_driven} for one in joined]  # fmt: skip

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from engines.report.differences import OTHER_CODE_NOTE, Difference, code_mark, difference_of_rates, pairs_of
 from engines.report.gathered import EVALUATE, FAST, REFERENCE, REFERENCE_SET, Evaluated, Gathered
 from engines.report.markdown import FIGURE_HEADINGS, figures, table
+from engines.report.resets import reset_words
 from engines.report.told import (
     LOOPS,
     NOT_STATED,
@@ -20,7 +21,7 @@ from engines.report.told import (
     rate,
 )
 from hil.conditions import load_conditions
-from hil.evaluate.doors import NOTE, BehindDoors, behind_doors
+from hil.evaluate.doors import NOTE, BehindDoors, behind_doors, is_behind
 from hil.evaluate.metrics import Summary
 from hil.evaluate.result import Row
 from hil.evaluate.tables import NOTHING, percent
@@ -35,6 +36,7 @@ PAIRED_NOTE = (
     "interval that holds 0 shows no difference. They are 95 % intervals: about one in twenty does not hold the true "
     f"difference, and here are many. All is driven with {LOOPS[FAST]}, unless a row says otherwise."
 )
+RESETS_NOTE = "What the memory's reset by the clock does, beside the same without it:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,7 @@ class InCondition:
     @property
     def rows(self) -> tuple[Row, ...]:
         """Return the episodes that its figures are of."""
-        return self.one.rows if self.doors is None else tuple(row for row in self.one.rows if _is_behind(row))
+        return self.one.rows if self.doors is None else tuple(row for row in self.one.rows if is_behind(row))
 
     @property
     def is_low(self) -> bool:
@@ -87,6 +89,8 @@ def robustness(found: Gathered) -> Part:
     text += f"\n{NOTE}\n" if any(one.doors is not None for one in driven) else ""
     text += f"\n{OTHER_CODE_NOTE}\n" if any(one.code and one.less for one in driven) else ""
     text += f"\n{_low_words(driven)}\n"
+    resets = reset_words(found.evaluations)
+    text += "".join(f"\n{words}\n" for words in (RESETS_NOTE, *resets) if resets)
     data = [{**plain(one.one), "doors": None if one.doors is None else one.doors.as_json(),
              "less_reference": None if one.less is None else [one.less.mean, *one.less.interval]}
             for one in driven]  # fmt: skip
@@ -94,9 +98,9 @@ def robustness(found: Gathered) -> Part:
 
 
 def in_conditions(found: Gathered) -> list[InCondition]:
-    """Return what was driven, the paper's condition first, by the policy and by others beside it."""
+    """Return what was driven, the quoted figures first, then what else was driven in that condition."""
     told = [(one, "") for one in found.evaluations] + [(one, one.driver) for one in others_beside(found)]
-    told.sort(key=lambda pair: (pair[0].condition != REFERENCE, pair[0].condition))
+    told.sort(key=lambda pair: (pair[0].condition != REFERENCE, pair[0].condition, pair[0] is not found.headline))
     return [_in_condition(one, who, found) for one, who in told]
 
 
@@ -116,7 +120,7 @@ def _in_condition(one: Evaluated, who: str, found: Gathered) -> InCondition:
     reference = _reference(one, who, found)
     pairs = [] if reference is None else pairs_of(one, reference)
     if doors is not None:
-        pairs = [pair for pair in pairs if _is_behind(pair[0])]
+        pairs = [pair for pair in pairs if is_behind(pair[0])]
     code = "" if reference is None else code_mark(one, reference)
     return InCondition(one, who, doors, difference_of_rates(pairs), len(pairs), code)
 
@@ -125,10 +129,6 @@ def _reference(one: Evaluated, who: str, found: Gathered) -> Evaluated | None:
     """Return what the same driver did with the same robot, as the headline was driven."""
     quoted = [found.headline] if not who else [each for each in found.others if each.driver == who and each.is_headline]
     return next((each for each in quoted if each and each is not one and one.is_of_robot(each)), None)
-
-
-def _is_behind(row: Row) -> bool:
-    return row.door in ("open", "shut")
 
 
 def _row(of: InCondition) -> list[str]:

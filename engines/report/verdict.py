@@ -21,7 +21,7 @@ def verdict(found: Gathered, paper: Sequence[float]) -> list[str]:
               *(((f"{OURS} without colour images", each), ("itself with them", without_images(one)))
                 for each in found.evaluations if not each.color)]  # fmt: skip
     compared = [(ours, theirs, paired(ours[1], theirs[1])) for ours, theirs in beside]
-    return [f"Beside the paper's own figures in its own simulator: {', '.join(told)}.",
+    return [f"The first row beside the paper's own figures in its own simulator: {', '.join(told)}.",
             *(beside_words(*three) for three in compared if three[2])]  # fmt: skip
 
 

@@ -43,8 +43,13 @@ def behind_doors(rows: Sequence[Row], seed: int) -> BehindDoors | None:
     """Return the episodes with a door; None where no row tells: in a condition without, or of an older version."""
     if all(row.door is None for row in rows):
         return None
-    behind = [row for row in rows if row.door in ("open", "shut")]
+    behind = [row for row in rows if is_behind(row)]
     return BehindDoors(len(rows), sum(row.door == "shut" for row in behind), summarise(behind, seed))
+
+
+def is_behind(row: Row) -> bool:
+    """Return whether an episode has a door on its way."""
+    return row.door in ("open", "shut")
 
 
 def door_of(door: Blocking | None, way: npt.NDArray[np.float64], radius_m: float) -> Door:
