@@ -443,7 +443,9 @@ def test_drives_are_drawn_over_their_map(tmp_path):
     drives = [
         {"index": i, "success": bool(n), "path": way} for n, (i, way) in enumerate(zip(indices, ways, strict=True))
     ]
-    pictures.save_trajectories({"map": "depot", "set": "validation", "drives": drives}, tmp_path / "a" / "t.png")
+    pictures.save_trajectories(
+        {"policy": "p", "map": "depot", "set": "validation", "drives": drives}, tmp_path / "a" / "t.png"
+    )
     image = np.asarray(Image.open(tmp_path / "a" / "t.png")).astype(int)
     goal, *lines = (
         np.argwhere(np.abs(image - color).max(axis=2) < 20)

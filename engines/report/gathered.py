@@ -15,7 +15,7 @@
     encoder.json          `report.json` of the colour encoder's training
     training/             the folder of the training: journal.jsonl, of this or of folders in it
     training.json         `throughput` of an earlier report's --json, for trainings whose journals are not kept
-    trajectories.json     `onboard-engines report --drive MODEL`
+    trajectories.json     `onboard-engines report --drive NAME|FILE`
     hardware.txt          one line: what the training ran on
 
 What is missing is left out of a report and said to be missing.
