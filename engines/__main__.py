@@ -18,7 +18,7 @@ import typer
 import onboard
 from engines.ablations.command import ablations
 from engines.encoder.command import encoder
-from engines.guard import MOST_SEED, code_of, ended_by_signals
+from engines.guard import MOST_SEED, code_of, ended_by_signals, require_range
 from engines.report.command import report
 from engines.train.command import train
 from onboard.__main__ import check_json_target
@@ -71,7 +71,7 @@ main.command()(report)
 def export(
     out: Annotated[Path, typer.Option(help="The .onnx file to write; its manifest goes beside it.")],
     seed: Annotated[
-        int, typer.Option(min=0, max=MOST_SEED, help="Seed of the initial weights of an untrained network.")
+        int, typer.Option(help=f"Seed of the initial weights of an untrained network; 0 to {MOST_SEED}.")
     ] = 0,
     checkpoint: Annotated[
         Path | None, typer.Option(help="Trained weights: a file of the trainer, or a state dict by torch.save.")
@@ -88,7 +88,6 @@ def export(
     drives: Annotated[
         int | None,
         typer.Option(
-            min=0,
             help="Compare fp16 on the decisions of so many committed drives, 0 on random sequences; when not given, a "
             "checkpoint on 20 drives, an untrained network on random sequences.",
         ),
@@ -98,6 +97,8 @@ def export(
     """Write the network as ONNX with its manifest. Exit 1, nothing written: ONNX Runtime decides otherwise with it."""
     compared = (0 if checkpoint is None else TRAINED_DRIVES) if drives is None else drives
     try:
+        require_range("--seed", seed, 0, MOST_SEED)
+        require_range("--drives", compared, 0)
         _check_targets(out, json_target)
         with _stopped_in_one_line(out):
             _require_training_libraries()
@@ -114,13 +115,14 @@ def build(
         "engine-cache"
     ),
     fp16: Annotated[bool, typer.Option(help="Half precision where the manifest allows it.")] = True,
-    sequences: Annotated[int, typer.Option(min=1, help="Random sequences of 30 decisions to compare.")] = 20,
+    sequences: Annotated[int, typer.Option(help="Random sequences of 30 decisions to compare.")] = 20,
     json_target: JsonTarget = None,
 ) -> None:
     """On the robot: build the TensorRT engine into the cache and compare its decisions with ONNX Runtime's."""
     from engines.build import build_and_check
 
     try:
+        require_range("--sequences", sequences, 1)
         check_json_target(json_target)
         result = build_and_check(model_path(model), cache, fp16=fp16, sequences=sequences)
     except OnboardError as error:

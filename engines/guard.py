@@ -1,4 +1,4 @@
-"""What the commands that train have in common: the device, and one line for what ends them."""
+"""What the commands have in common: the device, numbers in their ranges, and one line for what ends them."""
 
 from __future__ import annotations
 
@@ -53,6 +53,14 @@ def code_of(end: KeyboardInterrupt | SystemExit) -> int:
     """Return the exit code of a command that a signal ended (`ended_by_signals`)."""
     code = INTERRUPTED if isinstance(end, KeyboardInterrupt) else end.code
     return code if isinstance(code, int) else REFUSED
+
+
+def require_range(option: str, value: int, least: int, most: int | None = None) -> None:
+    """Raise InputError for the number of an option that is below or above what it may be."""
+    if value < least:
+        raise InputError(f"{option} {value}: must be at least {least}")
+    if most is not None and value > most:
+        raise InputError(f"{option} {value}: must be at most {most}")
 
 
 def device_of(name: str) -> torch.device:

@@ -5,6 +5,7 @@ So must all be finite before it takes the place of the checkpoint before it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,8 @@ from engines.torch_file import require_finite
 from onboard.errors import InputError
 
 MEND = "give another --out, or remove it"
-NUMBERS = ("lr", "betas", "eps", "weight_decay")
-"""What every group of AdamW's state has, beside its parameters."""
+NUMBERS, BETAS = ("lr", "eps", "weight_decay"), "betas"
+"""What every group of AdamW's state has, beside its parameters: numbers, and a pair of them."""
 STEP, MOMENTS = "step", ("exp_avg", "exp_avg_sq")
 """What AdamW keeps of a parameter that has been changed."""
 
@@ -41,7 +42,7 @@ def take_steps(file: Path, name: str, optimizer: torch.optim.Optimizer, found: o
     """Let an AdamW go on from what its `state_dict` was. name: that of the entry in the checkpoint.
 
     A parameter that has not been changed yet has no state. Raises InputError in one line, and nothing is changed, for
-    the state of another optimizer, and for one that is not finite.
+    the state of another optimizer, and for one whose numbers are not finite or that none can have.
     """
     table = table_in(file, name, found)
     _check_groups(file, name, optimizer, table.get("param_groups"))
@@ -55,6 +56,7 @@ def take_steps(file: Path, name: str, optimizer: torch.optim.Optimizer, found: o
         for moment in MOMENTS:
             _require_size(file, f"{where}.{moment}", kept.get(moment), parameters[index])
         require_finite(f"{file}: {where}", kept, MEND)
+        _require_number(file, f"{where}.{STEP}", kept[STEP].item())
     optimizer.load_state_dict(table)
 
 
@@ -76,17 +78,35 @@ def taken_count(file: Path, name: str, found: object) -> int:
 
 
 def _check_groups(file: Path, name: str, optimizer: torch.optim.Optimizer, found: object) -> None:
-    """Raise InputError unless these are groups of as many parameters as the optimizer's."""
+    """Raise InputError unless these are groups of as many parameters as the optimizer's, with numbers to step by."""
     groups = found if isinstance(found, list) else []
     sizes = [_size(group) for group in groups]
     wanted = [len(group["params"]) for group in optimizer.param_groups]
     if sizes != wanted:
         raise InputError(f"{file}: {name}.param_groups: expected groups of {wanted} parameters, found {sizes}; {MEND}")
+    for index, group in enumerate(groups):
+        _check_numbers(file, f"{name}.param_groups.{index}", group)
+
+
+def _check_numbers(file: Path, name: str, group: Mapping[str, Any]) -> None:
+    for one in NUMBERS:
+        _require_number(file, f"{name}.{one}", group[one])
+    betas = group[BETAS]
+    if not isinstance(betas, (list, tuple)) or len(betas) != 2:
+        raise InputError(f"{file}: {name}.{BETAS}: expected two numbers, found {_told(betas)}; {MEND}")
+    for index, beta in enumerate(betas):
+        _require_number(file, f"{name}.{BETAS}.{index}", beta, below=1.0)
+
+
+def _require_number(file: Path, name: str, found: object, below: float = math.inf) -> None:
+    if isinstance(found, bool) or not isinstance(found, (int, float)) or not 0.0 <= found < below:
+        most = "" if below == math.inf else f" and below {below:g}"
+        raise InputError(f"{file}: {name}: expected a finite number, 0 or more{most}, found {_told(found)}; {MEND}")
 
 
 def _size(group: object) -> int | None:
     """Return how many parameters a group has, None for what is none."""
-    if not isinstance(group, dict) or not isinstance(group.get("params"), list) or not {*NUMBERS} <= {*group}:
+    if not isinstance(group, dict) or not isinstance(group.get("params"), list) or not {*NUMBERS, BETAS} <= {*group}:
         return None
     return len(group["params"])
 

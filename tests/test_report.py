@@ -279,6 +279,8 @@ WRONG = [
     ("training/journal.jsonl", "{}\n", "journal.jsonl: line 1: not a row of a training's journal"),
     ("training.json", "{}", "training.json: has no throughput"),
     ("training.json", '{"throughput": [{"training": "a"}]}', "training.json: throughput: not what a report tells"),
+    ("training.json", '{"throughput": true}', "training.json: throughput: not what a report tells of trainings: True"),
+    ("training.json", '{"throughput": {}}', "training.json: throughput: not what a report tells of trainings: {}"),
     ("training/journal.jsonl", "x\n", "journal.jsonl: line 1: not valid JSON"),
     (
         "training/journal.jsonl",
@@ -297,6 +299,12 @@ WRONG = [
         json.dumps({**evaluated(), "per_map": []}),
         "a.json: a: not the result of onboard-hil evaluate",
     ),
+    (
+        "evaluate/a.json",
+        json.dumps({**evaluated(), "configuration": 5}),
+        "a.json: a: not the result of onboard-hil evaluate: TypeError",
+    ),
+    ("others/a.json", json.dumps({**evaluated(), "configuration": None}), "a.json: a: not the result of onboard-hil"),
     ("seeds/a.onnx.manifest.json", "{}", "a.onnx.manifest.json: contract_version: "),
     ("finetune/a.onnx.manifest.json", "[", "a.onnx.manifest.json: "),
     ("others/a.json", '{"baselines": []}', "a.json: not the result of onboard-hil evaluate"),
@@ -333,6 +341,11 @@ def test_values_of_another_shape_are_refused_in_one_line(folder, tmp_path, name,
     assert done.exit_code == 2
     assert done.stderr.startswith(f"error: {folder / said.split(':')[0]}: {said.split(': ')[1]}")
     assert done.stderr.count("\n") == 1
+
+
+def test_an_earlier_report_may_tell_of_no_training(tmp_path):
+    put(tmp_path / "training.json", json.loads(run(tmp_path, "--json", "-").stdout))
+    assert gather(tmp_path).trainings == {}
 
 
 def test_a_line_that_is_no_text_is_refused(folder):
@@ -440,7 +453,9 @@ def test_drives_are_drawn_over_their_map(tmp_path):
     drives = [
         {"index": i, "success": bool(n), "path": way} for n, (i, way) in enumerate(zip(indices, ways, strict=True))
     ]
-    pictures.save_trajectories({"map": "depot", "set": "validation", "drives": drives}, tmp_path / "a" / "t.png")
+    pictures.save_trajectories(
+        {"policy": "p", "map": "depot", "set": "validation", "drives": drives}, tmp_path / "a" / "t.png"
+    )
     image = np.asarray(Image.open(tmp_path / "a" / "t.png")).astype(int)
     goal, *lines = (
         np.argwhere(np.abs(image - color).max(axis=2) < 20)

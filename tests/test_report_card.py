@@ -216,6 +216,14 @@ def test_a_card_names_every_code_that_drove(folder, tmp_path):
     assert f"| code that drove the evaluations | {told} |" in card_of(folder, tmp_path, SEEN)
 
 
+def test_a_card_says_of_which_results_the_code_is_not_stated(folder, tmp_path):
+    told = evaluated()
+    del told["configuration"]["code"]
+    put(folder / "others" / "a.json", told)
+    card = card_of(folder, tmp_path, SEEN)
+    assert "| code that drove the evaluations | c (evaluate/, seeds/); not stated (others/) |" in card
+
+
 #    weights    what the manifest says of their agreement                   what the card says, and the export's options
 AGREEMENTS = [
     ("float16", {"decisions": 1204, "same_action": 1203, "drives": 20},

@@ -90,6 +90,15 @@ def test_a_difference_between_two_states_of_the_code_is_marked(folder):
         assert part.markdown.count("†: two states of the code") == 1
 
 
+def test_where_the_digests_of_the_code_stand_is_said_alike_with_and_without_a_card(folder):
+    """Of a report in the terminal there is no card: the results themselves have the digests."""
+    put(folder / "evaluate" / "other.json", evaluated(4, condition="no_rear", code="newer"))
+    (note,) = [line for line in report(folder).stdout.splitlines() if line.startswith("†")]
+    assert "the `code` in the `configuration` of each result, and stand at the head of a model card" in note
+    assert "this card" not in note
+    assert [one.configuration["code"] for one in gather(folder).evaluations if one.name == "other"] == ["newer"]
+
+
 def test_without_colour_images_is_told_minus_with_them(folder):
     put(folder / "evaluate" / "bare.json", evaluated(1, color=False, code="newer"))
     (words,) = [one for one in verdict(gather(folder), (97.4, 82.2, 51.0)) if "colour" in one]

@@ -64,6 +64,7 @@ def inner(content: Any, path: tuple[str | int, ...]) -> Any:
 
 
 ADAM = ("learner", "optimizer")
+GROUP = ("optimizer", "param_groups", 0)
 #    stage         what is done to its checkpoint                                    what is said
 DAMAGES = [
     ("imitation", with_value("network", value={}), r"network\.\S+: is missing"),
@@ -87,6 +88,21 @@ DAMAGES = [
         nan_in("optimizer", "state", 0, "exp_avg_sq"),
         r"optimizer\.state\.0: exp_avg_sq: 1 of .* not finite",
     ),
+    ("imitation", with_value(*GROUP, "eps", value="x"), r"groups\.0\.eps: expected a finite number, .*, found str"),
+    ("imitation", with_value(*GROUP, "weight_decay", value=None), r"groups\.0\.weight_decay: expected .*, found none"),
+    ("imitation", with_value(*GROUP, "lr", value=math.nan), r"groups\.0\.lr: expected a finite number, .*, found nan"),
+    ("imitation", with_value(*GROUP, "lr", value=-0.1), r"groups\.0\.lr: expected .* 0 or more, found -0\.1"),
+    ("imitation", with_value(*GROUP, "lr", value=True), r"groups\.0\.lr: expected a finite number, .*, found True"),
+    ("imitation", with_value(*GROUP, "eps", value=math.inf), r"groups\.0\.eps: expected a finite .*, found inf"),
+    ("imitation", with_value(*GROUP, "betas", value=0.9), r"groups\.0\.betas: expected two numbers, found 0\.9"),
+    ("imitation", with_value(*GROUP, "betas", value=(0.9,)), r"groups\.0\.betas: expected two numbers, found tuple"),
+    ("imitation", with_value(*GROUP, "betas", value=(math.nan, 0.9)), r"betas\.0: .* and below 1, found nan"),
+    ("imitation", with_value(*GROUP, "betas", value=(0.9, 1.0)), r"betas\.1: .* and below 1, found 1\.0"),
+    (
+        "imitation",
+        with_value("optimizer", "state", 0, "step", value=torch.tensor(-5.0)),
+        r"optimizer\.state\.0\.step: expected a finite number, 0 or more, found -5\.0",
+    ),
     ("imitation", without("chapter"), "chapter: expected a whole number, 0 or more, found none"),
     ("imitation", with_value("chapter", value=-1), "chapter: expected a whole number, 0 or more, found -1"),
     ("imitation", with_value("updates", value="many"), "updates: expected a whole number, 0 or more, found str"),
@@ -94,6 +110,7 @@ DAMAGES = [
     ("reinforce", without("learner"), "learner: expected a table, found none"),
     ("reinforce", without(*ADAM), r"learner\.optimizer: expected a table, found none"),
     ("reinforce", nan_in(*ADAM, "state", 0, "exp_avg"), r"learner\.optimizer\.state\.0: exp_avg: 1 of .* not finite"),
+    ("reinforce", with_value(*ADAM, "param_groups", 1, "lr", value=math.nan), r"groups\.1\.lr: .*, found nan"),
     ("reinforce", without("learner", "updates"), r"learner\.updates: expected a whole number"),
     ("reinforce", without("kept"), "kept: expected before, after or nothing, found None"),
     ("reinforce", without("chapter"), "chapter: expected a whole number"),

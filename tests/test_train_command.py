@@ -86,6 +86,8 @@ WRONG = [
     (["--set", "places.most_m=1e308"], "places.most_m: Input should be less than or equal to 10000"),
     (["--set", "places.sharing=1000000000"], "places.sharing: Input should be less than or equal to 10000"),
     (["--seed", str(10**30)], "error: --seed: Input should be less than or equal to 9223372036854775807"),
+    (["--threads", "0"], "error: --threads 0: must be at least 1"),
+    (["--threads", "-2"], "error: --threads -2: must be at least 1"),
     (["--seed", "-1"], "error: --seed: Input should be greater than or equal to 0 (is -1)"),
     (["--set", "seed=-1"], "error: --set seed: Input should be greater than or equal to 0 (is -1)"),
     (["--set", "foo.bar=3"], "error: --set foo.bar: unknown key foo"),

@@ -46,3 +46,14 @@ def test_without_numbers_no_weight_is_changed(tmp_path, factor, told):
     assert weights.detach().tolist() == [1.0, 1.0, 1.0]
     make_step(weights.sum(), optimizer, 1.0, "update 7", tmp_path / "imitation.ckpt")
     assert max(weights.detach().tolist()) < 1.0
+
+
+def test_a_gradient_that_is_no_number_changes_no_weight_though_the_loss_is_one(tmp_path):
+    """The square root of 0 is 0, and has no slope there."""
+    weights = nn.Parameter(torch.ones(3))
+    loss = torch.sqrt(weights - weights.detach()).sum()
+    assert float(loss.detach()) == 0.0
+    line = r"^imitation: the loss is 0\.0, its gradient inf in update 7; there is no checkpoint yet$"
+    with pytest.raises(OnboardError, match=line):
+        make_step(loss, torch.optim.AdamW([weights], lr=0.1), 1.0, "update 7", tmp_path / "imitation.ckpt")
+    assert weights.detach().tolist() == [1.0, 1.0, 1.0]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from engines.ablations.side_by_side import side_by_side
-from engines.guard import in_one_line
+from engines.guard import in_one_line, require_range
 from engines.lock import in_turn
 from engines.named_files import encoder_file
 from onboard.errors import InputError, MissingExtraError
@@ -48,8 +48,7 @@ def ablations(
     What is done is not done again; Ctrl-C keeps all of it (exit 130).
     """
     with in_one_line(out, "--jobs, or driving.lanes of the recipe"):
-        if jobs < 1:
-            raise InputError(f"--jobs {jobs}: must be at least 1")
+        require_range("--jobs", jobs, 1)
         making = Making(agents, jobs, encoder_file(encoder), again)
         code = _ablations(out, only or [], making, show=show)
     if code:

@@ -70,14 +70,15 @@ def _rendered(found: Gathered, parts: Sequence[Part], model: Path, manifest: Man
 
 
 def _codes(found: Gathered) -> list[str]:
-    """Return the digests of the code that drove; where there are several, with what each of them drove.
+    """Return the digests of the code that drove, as far as stated; where there are several, with what each drove.
 
     Of a folder that several codes drove, the one of most files drove "the rest of" it, and the others' files are named.
     """
     drove: dict[str, dict[str, set[str]]] = {}
     for one in itertools.chain(*found.folders.values()):
         by_code = drove.setdefault(one.file.parent.name, {})
-        by_code.setdefault(str(one.configuration["code"]), set()).add(f"{one.file.parent.name}/{one.file.name}")
+        code = str(one.configuration.get("code", NOT_STATED))
+        by_code.setdefault(code, set()).add(f"{one.file.parent.name}/{one.file.name}")
     told: dict[str, list[str]] = {}
     for folder, by_code in drove.items():
         most = max(by_code, key=lambda code: len(by_code[code]))

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 REFUSED = 2
 STANDARD_OUTPUT = "-"
 MAP = "ahg2"
+NO_DRIVES = "not what onboard-engines report --drive writes"
 
 
 def report(
@@ -29,7 +30,12 @@ def report(
     ] = None,
     pictures: Annotated[Path | None, typer.Option(help="Write the pictures into this folder.")] = None,
     drive: Annotated[
-        Path | None, typer.Option(help="Model to drive 20 episodes with, into FOLDER/trajectories.json, for a picture.")
+        str | None,
+        typer.Option(
+            metavar="NAME|FILE",
+            help="Let the policy of the results, one that ships or an .onnx, drive 20 episodes, into "
+            "FOLDER/trajectories.json, for a picture.",
+        ),
     ] = None,
     map_name: Annotated[str, typer.Option("--map", help="Unseen map of --drive.")] = MAP,
     card: Annotated[Path | None, typer.Option(help="Write the model card of --model there.")] = None,
@@ -50,7 +56,7 @@ def report(
 
 
 def _report(
-    folder: Path, pictures: Path | None, drive: Path | None, map_name: str, card: Path | None, model: str | None
+    folder: Path, pictures: Path | None, drive: str | None, map_name: str, card: Path | None, model: str | None
 ) -> tuple[str, dict[str, Any]]:
     from engines.report.card import make_card
     from engines.report.gathered import TRAJECTORIES, gather
@@ -58,7 +64,9 @@ def _report(
 
     if (card is None) != (model is None):
         raise InputError("--card and --model: give both or none")
-    _check(gather(folder), pictures, card, model)  # nothing is driven for what is refused afterwards
+    there = gather(folder)
+    _check(there, pictures, card, model)  # nothing is driven for what is refused afterwards
+    _check_driver(there, drive)
     if drive is not None:
         check_json_target(str(folder / TRAJECTORIES))
         from engines.report.trajectories import drive_trajectories
@@ -92,6 +100,20 @@ def _check(found: Gathered, pictures: Path | None, card: Path | None, model: str
             raise InputError(f"{pictures}: cannot be written: Permission denied")
 
 
+def _check_driver(found: Gathered, drive: str | None) -> None:
+    """Raise OnboardError where another policy than the one whose figures are quoted drove, or is to drive."""
+    from engines.report.gathered import TRAJECTORIES
+    from engines.report.shapes import shaped
+    from engines.report.trajectories import driver_of, require_drives_of
+
+    if drive is not None:
+        require_drives_of(found.headline, driver_of(drive), f"--drive {drive}")
+    elif found.trajectories is not None:
+        file = found.folder / TRAJECTORIES
+        with shaped(file, NO_DRIVES):
+            require_drives_of(found.headline, found.trajectories, str(file))
+
+
 def _draw(headline: Any, trajectories: Any, file: Path, pictures: Path) -> None:
     from engines.report.pictures import ACTIONS_FILE, TRAJECTORIES_FILE, save_actions, save_trajectories
     from engines.report.shapes import shaped
@@ -99,7 +121,7 @@ def _draw(headline: Any, trajectories: Any, file: Path, pictures: Path) -> None:
     if headline is not None:
         save_actions(headline.summary.actions, pictures / ACTIONS_FILE)
     if trajectories is not None:
-        with shaped(file, "not what onboard-engines report --drive writes"):
+        with shaped(file, NO_DRIVES):
             save_trajectories(trajectories, pictures / TRAJECTORIES_FILE)
 
 

@@ -22,8 +22,8 @@ SUCCESS = "success"
 OTHER_CODE = " †"
 """Stands behind the difference of two evaluations that two states of the code drove."""
 OTHER_CODE_NOTE = (
-    "†: two states of the code drove what is compared (their digests stand at the head of this card): the difference "
-    "is of the code as well."
+    "†: two states of the code drove what is compared (their digests are the `code` in the `configuration` of each "
+    "result, and stand at the head of a model card): the difference is of the code as well."
 )
 
 Array = npt.NDArray[np.float64]

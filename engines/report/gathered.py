@@ -15,7 +15,7 @@
     encoder.json          `report.json` of the colour encoder's training
     training/             the folder of the training: journal.jsonl, of this or of folders in it
     training.json         `throughput` of an earlier report's --json, for trainings whose journals are not kept
-    trajectories.json     `onboard-engines report --drive MODEL`
+    trajectories.json     `onboard-engines report --drive NAME|FILE`
     hardware.txt          one line: what the training ran on
 
 What is missing is left out of a report and said to be missing.
@@ -231,7 +231,7 @@ def _evaluated(file: Path, name: str, table: Mapping[str, Any]) -> Evaluated:
         rows = tuple(row_of_json(row) for row in table["per_episode"])
         summary = summary_of_json(table)
         require_of_episodes(file, name, summary, rows)
-        return Evaluated(name, file, table["configuration"], summary, rows, per_map)
+        return Evaluated(name, file, {**table["configuration"]}, summary, rows, per_map)
 
 
 def _require_one_model(evaluations: tuple[Evaluated, ...]) -> None:
@@ -273,9 +273,12 @@ def _line(file: Path) -> str:
 def _figures_before(file: Path) -> dict[str, dict[str, Any]]:
     """Return the figures of trainings that an earlier report told, by place and stage. Raises InputError."""
     trainings: dict[str, dict[str, Any]] = {}
-    for row in (_table(file, THROUGHPUT) or {}).get(THROUGHPUT, ()):
+    rows = (_table(file, THROUGHPUT) or {THROUGHPUT: []})[THROUGHPUT]
+    if rows is None:  # a report writes it so that had none
+        return {}
+    for row in rows if isinstance(rows, list) else [rows]:
         if not isinstance(row, dict) or not row.keys() >= TOLD:
-            raise InputError(f"{file}: {THROUGHPUT}: not what a report tells of trainings: {row}")
+            raise InputError(f"{file}: {THROUGHPUT}: not what a report tells of trainings: {row!r}")
         trainings.setdefault(str(row["training"]), {})[str(row["stage"])] = row
     return trainings
 

@@ -52,7 +52,7 @@ def save_actions(counts: Sequence[int], file: Path) -> None:
 
 
 def save_trajectories(table: Mapping[str, Any], file: Path) -> None:
-    """Write the drives of `engines.report.trajectories` over their map. Raises InputError."""
+    """Write the drives of `engines.report.trajectories` over their map, and whose they are. Raises InputError."""
     known = load_set(Source(table["map"], table["map"], len(table["drives"]), set=table["set"]))
     ways = [np.array(drive["path"], float) for drive in table["drives"]]
     ends = [np.array([known.episodes[drive["index"]].goal_xy_m]) for drive in table["drives"]]
@@ -66,11 +66,12 @@ def save_trajectories(table: Mapping[str, Any], file: Path) -> None:
         draw.circle(view.px(goal[0]), view.cells_px(DOT_M), GOAL)
     arrived = sum(bool(drive["success"]) for drive in table["drives"])
     small = image.resize((image.width // OVERSAMPLE, image.height // OVERSAMPLE), Image.Resampling.BOX)
-    picture = Image.new("RGB", (small.width, small.height + PAD_PX), "white")
-    picture.paste(small)
     ends_in = f"{arrived} arrived (blue), {len(ways) - arrived} did not (orange)"
-    words = f"{table['map']}: {len(ways)} drives from green to red, {ends_in}"
+    words = f"{table['policy']} in {table['map']}: {len(ways)} drives from green to red, {ends_in}"
     font = ImageFont.load_default(FONT_PX)
+    width = max(small.width, PAD_PX + round(font.getlength(words)))
+    picture = Image.new("RGB", (width, small.height + PAD_PX), "white")
+    picture.paste(small)
     ImageDraw.Draw(picture).text((PAD_PX / 2, small.height + PAD_PX / 2), words, INK, font, "lm")
     _save(picture, file)
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from engines.guard import MOST_SEED, device_of, in_one_line
+from engines.guard import MOST_SEED, device_of, in_one_line, require_range
 from engines.named_files import encoder_file
 from hil.evaluate.sets import given_maps
 from onboard.errors import InputError, MissingExtraError
@@ -58,13 +58,14 @@ def train(
             "drive on this too."
         ),
     ] = "cpu",
-    threads: Annotated[int, typer.Option(min=1, help="PyTorch's threads in the learning process.")] = 1,
+    threads: Annotated[int, typer.Option(help="PyTorch's threads in the learning process.")] = 1,
     change: Annotated[
         list[str] | None, typer.Option("--set", metavar="TABLE.KEY=VALUE", help="Change a value of the recipe.")
     ] = None,
 ) -> None:
     """Train a policy in resumable stages; the result is OUT/policy.pt, for `onboard-engines export --checkpoint`."""
     with in_one_line(out, LOWER):
+        require_range("--threads", threads, 1)
         changes, given = _changes(change or []), _given(seed, given_maps(maps, more_maps), plant)
         options = {key: f"--set {key}" for key in changes} | {key: OPTIONS[key] for key in given}
         recipe = config or (DEFAULT_CONFIG if init is None else FINE_CONFIG)
