@@ -52,7 +52,8 @@ def measurement_noise(fix: Fix, section: OdometrySection) -> Covariance:
     each other in full correlation leave a direction without any. A stated covariance that is not finite, not symmetric
     positive or has no variance is not believed at all.
     """
-    floor = np.square(np.asarray(section.localization_sd, dtype=np.float64))
+    sd = np.asarray(section.localization_sd, dtype=np.float64)
+    floor = np.square(sd)
     stated = fix.covariance
     if stated is None or stated.shape != (3, 3) or not np.isfinite(stated).all():
         return np.diag(floor)
@@ -65,6 +66,5 @@ def measurement_noise(fix: Fix, section: OdometrySection) -> Covariance:
     if np.linalg.eigvalsh(stated).min() < SMALLEST_EIGENVALUE * max(1.0, float(np.diag(stated).max())):
         return np.diag(floor)
     raised: Covariance = stated + np.diag(np.maximum(0.0, floor - np.diag(stated)))
-    sd = np.sqrt(floor)
     least = float(np.linalg.eigvalsh(raised / np.outer(sd, sd)).min())
     return raised + max(0.0, 1.0 - least) * np.diag(floor)
