@@ -326,6 +326,13 @@ def test_stated_covariance(what: str, stated: np.ndarray | None, used: np.ndarra
     np.testing.assert_allclose(measurement_noise(fix, SECTION), used)
 
 
+@given(st.lists(st.floats(1e-8, 1e4), min_size=3, max_size=3))
+def test_variances_without_correlations_are_used_to_the_last_bit(variances: list[float]) -> None:
+    floor = np.square(np.asarray(SECTION.localization_sd))
+    used = measurement_noise(Fix(0, 0, MAP_FROM_ODOM, np.diag(variances)), SECTION)
+    np.testing.assert_array_equal(used, np.diag(variances + np.maximum(0.0, floor - variances)))
+
+
 LINE = np.array([[0.25, 0.25, 0.0], [0.25, 0.25, 0.0], [0.0, 0.0, 0.01]])
 #   what                                   stated covariance
 WITHOUT_A_VARIANCE = [
