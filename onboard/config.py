@@ -6,7 +6,7 @@ Relative paths that the file states are taken from the folder of the file; defau
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -14,6 +14,8 @@ from onboard.errors import ConfigError
 from onboard.pretrained import is_name
 from onboard.toml_file import Fraction, NonNegative, Positive, Section, read_toml, validation_line
 
+Sd = Annotated[float, Field(ge=1e-4, allow_inf_nan=False)]
+"""Of a localisation [m, rad]: none is better, and a filter that believed one to be could not be computed."""
 DEFAULT_ROBOT = Path(__file__).parent / "robots" / "default"
 ENGINE_CACHE = Path(".cache") / "onboard" / "engines"
 """In the home of who runs the policy."""
@@ -125,7 +127,7 @@ class OdometrySection(Section):
     max_speed_mps: Positive = 3.0
     max_yaw_rate_radps: Positive = 10.0
     localization_max_age_s: Positive = 8.0
-    localization_sd: tuple[Positive, Positive, Positive] = (0.03, 0.03, 0.05)
+    localization_sd: tuple[Sd, Sd, Sd] = (0.03, 0.03, 0.05)
 
 
 class PolicySection(Section):

@@ -17,8 +17,10 @@ CLOCKS_DISAGREE_NS = 3 * NS_PER_S
 MAX_POSITION_M = 1e7
 MOST_SD = (1e4, 1e4, 1e2)
 """Of x, y [m] and yaw [rad]: whoever states more knows nothing of it, which these say as well."""
-SMALLEST_EIGENVALUE = -1e-9
-"""Of the largest variance, or absolute where that is below 1: less is no covariance, more can be rounding."""
+ROUNDING = 1e-6
+"""By so much the correlations of a stated covariance may miss what correlations can be: single precision rounds more
+finely. What misses it by more is no covariance.
+"""
 
 
 def refusal(fix: Fix, wheels: OdometryState) -> str:
@@ -61,9 +63,12 @@ def measurement_noise(fix: Fix, section: OdometrySection) -> Covariance:
         return np.diag(floor)
     within = np.minimum(1.0, np.asarray(MOST_SD) / np.sqrt(np.diag(stated)))
     stated = stated * within[:, None] * within
-    if not np.allclose(stated, stated.T, rtol=1e-6, atol=1e-9):
+    if not np.allclose(stated, stated.T, rtol=ROUNDING, atol=1e-9):
         return np.diag(floor)
-    if np.linalg.eigvalsh(stated).min() < SMALLEST_EIGENVALUE * max(1.0, float(np.diag(stated).max())):
+    stated = 0.5 * stated + 0.5 * stated.T
+    units = np.sqrt(np.maximum(floor, np.diag(stated)))
+    most = np.outer(units, units)
+    if (np.abs(stated) > (1.0 + ROUNDING) * most).any() or np.linalg.eigvalsh(stated / most).min() < -ROUNDING:
         return np.diag(floor)
     raised: Covariance = stated + np.diag(np.maximum(0.0, floor - np.diag(stated)))
     least = float(np.linalg.eigvalsh(raised / np.outer(sd, sd)).min())

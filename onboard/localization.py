@@ -11,7 +11,8 @@ corrects the state. (The noise since the stamp is thereby counted in both; the f
 
 A fix far outside what the filter can believe is an outlier: counted, and it changes nothing, but `OUTLIERS_TO_RESTART`
 in a row that agree with each other start the filter anew there. Wheels and fixes that contradict each other
-`OUTLIERS_TO_DOUBT` times in a row leave it open where the robot is: it is not localised until a fix is believed again.
+`OUTLIERS_TO_DOUBT` times in a row leave it open where the robot is: it is not localised until a fix is believed again
+that could not be theirs as well.
 Honest fixes are refused too, where the wheels are worse than the noise that is assumed of them (three times as bad, one
 fix in nine). So outliers agree as far apart as such wheels may have led from each to the next.
 
@@ -163,8 +164,7 @@ def tracked(state: LocalizationState) -> bool:
     """
     if state.map_from_base is None or state.covariance is None:
         return False
-    sd_x, sd_y, sd_yaw = np.sqrt(np.diag(state.covariance)[:3])
-    return bool(max(sd_x, sd_y) <= LOCALISED_SD_M and sd_yaw <= LOCALISED_SD_RAD)
+    return _known(state.covariance)
 
 
 def map_from_odom(state: LocalizationState) -> Pose | None:
@@ -172,6 +172,12 @@ def map_from_odom(state: LocalizationState) -> Pose | None:
     if state.map_from_base is None:
         return None
     return compose(state.map_from_base, inverse(state.odom_from_base))
+
+
+def _known(covariance: Covariance) -> bool:
+    """Return whether x, y and yaw are known well enough to tell the robot's place. covariance: (3, 3) or (5, 5)"""
+    sd_x, sd_y, sd_yaw = np.sqrt(np.diag(covariance)[:3])
+    return bool(max(sd_x, sd_y) <= LOCALISED_SD_M and sd_yaw <= LOCALISED_SD_RAD)
 
 
 def _vector(pose: Pose) -> Floats:
@@ -242,6 +248,7 @@ def _updated(
     innovation = model @ covariance @ model.T + noise
     if not believable(residual, innovation):
         return _outlier(state, measured, noise, wheels)
+    decides = _decides(state, measured, noise, wheels)
     gain = np.linalg.solve(innovation, model @ covariance).T
     x, y, yaw, scale, creep = (float(part) for part in gain @ residual)
     kept = np.eye(STATES) - gain @ model
@@ -251,9 +258,21 @@ def _updated(
         map_from_base=Pose(assumed.x_m + x, assumed.y_m + y, wrap(assumed.yaw_rad + yaw)),
         systematic=(state.systematic[0] + scale, state.systematic[1] + creep),
         covariance=0.5 * (joseph + joseph.T),
-        outliers=(),
-        rejected_in_row=0,
+        outliers=() if decides else state.outliers,
+        rejected_in_row=0 if decides else state.rejected_in_row,
     )
+
+
+def _decides(state: LocalizationState, measured: Pose, noise: Covariance, wheels: OdometryState) -> bool:
+    """Return whether a fix that is believed speaks against the outliers before it.
+
+    One that knows too little to tell the robot's place could as well be where they are.
+    """
+    if not state.outliers or _known(noise):
+        return True
+    residual = _vector(measured) - _vector(compose(state.outliers[-1], wheels.pose))
+    residual[2] = wrap(float(residual[2]))
+    return not believable(residual, noise)
 
 
 def _outlier(state: LocalizationState, measured: Pose, noise: Covariance, wheels: OdometryState) -> LocalizationState:

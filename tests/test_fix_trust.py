@@ -34,20 +34,34 @@ def farthest(off: Callable[[float], Pose], moving_s: float) -> float:
     return low
 
 
-def turned_alike(aside_m: float, moving_s: float) -> Pose:
-    """Return how far off a robot is whose wheels turned it a little all along: aside, and by its heading."""
-    way = SPEED_MPS * moving_s
-    return Pose(0.0, aside_m, wrap(1.5 * aside_m / way) if way else 0.0)
+def farthest_of_all(moving_s: float) -> float:
+    """Return the largest distance of any direction and heading that agrees [m], to the steps of the search."""
+    places = [(r, b) for r in np.arange(0.5, 60.0, 0.5) for b in np.arange(-np.pi, np.pi, np.pi / 12)]
+    headings = np.arange(-np.pi, np.pi, np.pi / 12)
+    return max(
+        float(r)
+        for r, b in places
+        if any(agrees(Pose(float(r * np.cos(b)), float(r * np.sin(b)), float(h)), moving_s) for h in headings)
+    )
 
 
-#    s between two fixes   ahead m   aside m
-APART = [(0.0, 0.5, 0.5), (4.0, 0.74, 1.46), (10.0, 1.00, 2.65), (20.0, 1.32, 4.27)]
+#    s between two fixes   ahead m   aside m, both of the right heading
+APART = [(0.0, 0.5, 0.5), (4.0, 0.74, 2.27), (10.0, 1.00, 8.5), (20.0, 1.32, 23.8)]
 
 
 @pytest.mark.parametrize(("moving_s", "ahead_m", "aside_m"), APART)
 def test_so_far_apart_two_refused_fixes_may_lie_and_agree(moving_s: float, ahead_m: float, aside_m: float) -> None:
     assert farthest(lambda off: Pose(off, 0.0, 0.0), moving_s) == pytest.approx(ahead_m, abs=0.01)
-    assert farthest(lambda off: turned_alike(off, moving_s), moving_s) == pytest.approx(aside_m, abs=0.01)
+    assert farthest(lambda off: Pose(0.0, off, 0.0), moving_s) == pytest.approx(aside_m, abs=0.05)
+
+
+#    s between two fixes   any direction and heading, m
+FARTHEST = [(0.0, 0.5), (4.0, 4.0), (10.0, 16.0), (20.0, 45.0)]
+
+
+@pytest.mark.parametrize(("moving_s", "most_m"), FARTHEST)
+def test_of_another_heading_they_may_lie_farther_apart(moving_s: float, most_m: float) -> None:
+    assert farthest_of_all(moving_s) == pytest.approx(most_m, rel=0.1)
 
 
 def test_at_rest_a_fix_of_another_heading_never_agrees() -> None:

@@ -123,6 +123,14 @@ def test_a_rate_that_another_state_of_the_code_drove_than_made_the_ceiling_is_ma
     assert "†" not in undriven
 
 
+def test_a_rate_of_which_nobody_knows_what_drove_is_not_marked(tmp_path):
+    put(tmp_path / "evaluate" / "paper.json", evaluated(code=None))
+    put(tmp_path / "ceiling.json", {**CEILING, "code": "c0de"})
+    told = ceilings(gather(tmp_path)).markdown
+    assert "| `paper` | 94.8 | 12 of 12 |" in told
+    assert "†" not in told
+
+
 def test_intervals_of_an_older_ceiling_are_not_told(folder):
     """They were sure of what never varied."""
     sure = {"ideal": 1.0, "ideal_ci95": [1.0, 1.0], "ideal_median_m": 0.01}

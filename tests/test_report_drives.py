@@ -55,6 +55,7 @@ def test_drives_of_another_policy_are_refused_and_nothing_is_drawn(tmp_path, quo
 SAME = [
     (NAMED, {"policy": "onboard-v1"}),
     (NAMED, {"policy": "copy.onnx", "model": "b4"}),
+    (NAMED, {"policy": "onboard-v1.onnx"}),
     (FILE, {"policy": "other.onnx"}),  # before its model was told: the name of a file is not that of a policy
     ({"model": "m"}, {"policy": "reactive"}),
     ({"policy": "blind", "model": None}, {"policy": "blind", "model": None}),

@@ -71,7 +71,7 @@ def joined_ceilings(found: Gathered) -> list[Joined]:
         same = [ends[row.map, row.index] for row in driven if (row.map, row.index) in ends]
         figures = asdict(ceiling_of(same)) if same else of_all
         successes = sum(row.success for row in driven)
-        mark = OTHER_CODE if driven and code != table.get("code", code) else ""
+        mark = OTHER_CODE if code and table.get("code", code) != code else ""
         rows.append(Joined(name, figures, of_all, successes, len(driven), whole, bool(same), _far(ends), mark))
     return rows
 

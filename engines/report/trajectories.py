@@ -46,7 +46,8 @@ def require_drives_of(headline: Evaluated | None, told: Mapping[str, Any], where
     if "model" in told and "model" in ours:
         alike = (told["model"] or told["policy"]) == (ours["model"] or name)
     else:  # the name of a file is not that of the policy in it
-        alike = name is None or not is_name(str(name)) or told["policy"] == name
+        named = [str(one) for one in (name, told["policy"]) if one is not None and is_name(str(one))]
+        alike = len({*named}) < 2
     if not alike:
         of_ours = _named(headline.driver, ours.get("model"))
         raise InputError(f"{where}: by {_named(told['policy'], told.get('model'))}, the report is about {of_ours}")
