@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import numpy.typing as npt
 
 from onboard import odometry
 from onboard.config import OdometrySection
 from onboard.messages import Fix
 from onboard.odometry import Covariance, OdometryState
 from onboard.scheduler import NS_PER_S
+
+Variances = npt.NDArray[np.float64]
 
 CLOCKS_DISAGREE_NS = 3 * NS_PER_S
 """Further apart, the stamps of fixes and odometry cannot be of one clock, and arrival times stand in."""
@@ -56,20 +59,25 @@ def measurement_noise(fix: Fix, section: OdometrySection) -> Covariance:
     """
     sd = np.asarray(section.localization_sd, dtype=np.float64)
     floor = np.square(sd)
-    stated = fix.covariance
-    if stated is None or stated.shape != (3, 3) or not np.isfinite(stated).all():
-        return np.diag(floor)
-    if (np.diag(stated) <= 0.0).any():
-        return np.diag(floor)
-    within = np.minimum(1.0, np.asarray(MOST_SD) / np.sqrt(np.diag(stated)))
-    stated = stated * within[:, None] * within
-    if not np.allclose(stated, stated.T, rtol=ROUNDING, atol=1e-9):
-        return np.diag(floor)
-    stated = 0.5 * stated + 0.5 * stated.T
-    units = np.sqrt(np.maximum(floor, np.diag(stated)))
-    most = np.outer(units, units)
-    if (np.abs(stated) > (1.0 + ROUNDING) * most).any() or np.linalg.eigvalsh(stated / most).min() < -ROUNDING:
+    stated = _believed(fix.covariance, floor)
+    if stated is None:
         return np.diag(floor)
     raised: Covariance = stated + np.diag(np.maximum(0.0, floor - np.diag(stated)))
     least = float(np.linalg.eigvalsh(raised / np.outer(sd, sd)).min())
     return raised + max(0.0, 1.0 - least) * np.diag(floor)
+
+
+def _believed(stated: Covariance | None, floor: Variances) -> Covariance | None:
+    """Return a stated covariance, symmetric and at most `MOST_SD`; None where it is none. floor: (3,) variances"""
+    if stated is None or stated.shape != (3, 3) or not np.isfinite(stated).all() or (np.diag(stated) <= 0.0).any():
+        return None
+    within = np.minimum(1.0, np.asarray(MOST_SD) / np.sqrt(np.diag(stated)))
+    stated = stated * within[:, None] * within
+    if not np.allclose(stated, stated.T, rtol=ROUNDING, atol=1e-9):
+        return None
+    stated = 0.5 * stated + 0.5 * stated.T
+    units = np.sqrt(np.maximum(floor, np.diag(stated)))
+    most = np.outer(units, units)
+    if (np.abs(stated) > (1.0 + ROUNDING) * most).any() or np.linalg.eigvalsh(stated / most).min() < -ROUNDING:
+        return None
+    return stated

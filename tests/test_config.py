@@ -53,6 +53,11 @@ MISTAKES = [
         "[limits]\nscan_stale_ms = 1e7\n",
         "limits.scan_stale_ms: Input should be less than or equal to 1000",
     ),
+    (
+        "perfect fixes",
+        "[odometry]\nlocalization_sd = [0.03, 1e-5, 0.05]\n",
+        "odometry.localization_sd.1: Input should be greater than or equal to 0.0001",
+    ),
     ("old wheels", "[odometry]\nstale_ms = 1e7\n", "odometry.stale_ms: Input should be less than or equal to 1000"),
     (
         "at once",

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from test_localization import after, fix_at, jumped, wheels_after
+from fixes import after, fix_at, jumped, wheels_after
 
 from onboard.fix_trust import AGREE_M, WheelsThen, led_here
 from onboard.geometry import compose, wrap

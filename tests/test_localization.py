@@ -8,58 +8,30 @@ from math import inf, nan, pi
 import numpy as np
 import pytest
 from filtered_drive import filtered_drive
+from fixes import (
+    CLOCK_NS,
+    LAG_NS,
+    MAP_FROM_ODOM,
+    MS,
+    PERIOD_NS,
+    SECTION,
+    TURNING,
+    after,
+    fix_at,
+    jumped,
+    near,
+    wheels_after,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
 from onboard import localization, odometry
-from onboard.config import OdometrySection
-from onboard.geometry import between, compose, distance, wrap
-from onboard.incoming_fix import MOST_SD, measurement_noise
+from onboard.geometry import between, compose, distance
+from onboard.incoming_fix import MOST_SD
 from onboard.localization import LocalizationState, localised, map_from_odom
 from onboard.messages import STOP, Fix, OdometryMessage, Pose, Twist
 from onboard.odometry import OdometryState
 from onboard.scheduler import NS_PER_S
-
-SECTION = OdometrySection()
-MS = 1_000_000
-PERIOD_NS = 20 * MS
-LAG_NS = 5 * MS
-CLOCK_NS = 1_700_000_000 * NS_PER_S
-MAP_FROM_ODOM = Pose(10.0, -4.0, 2.0)
-TURNING = Twist(1.0, 0.5)
-
-
-def near(got: Pose | None, expected: Pose, tolerance: float = 1e-9) -> bool:
-    assert got is not None
-    return distance(got, expected) <= tolerance and abs(wrap(got.yaw_rad - expected.yaw_rad)) <= tolerance
-
-
-def wheels_after(count: int, twist: Twist = TURNING, state: OdometryState | None = None) -> OdometryState:
-    """Return odometry after `count` more messages of one twist."""
-    state = state or odometry.advance(OdometryState(), OdometryMessage(CLOCK_NS, LAG_NS, None, STOP), SECTION)
-    assert state.stamp_ns is not None
-    for _ in range(count):
-        stamp_ns = (state.stamp_ns or 0) + PERIOD_NS
-        message = OdometryMessage(stamp_ns, stamp_ns - CLOCK_NS + LAG_NS, None, twist)
-        state = odometry.advance(state, message, SECTION)
-    return state
-
-
-def fix_at(wheels: OdometryState, ago_ns: int, map_from_odom_pose: Pose = MAP_FROM_ODOM, **other: object) -> Fix:
-    """Return a perfect fix of where the wheels were `ago_ns` before their newest message, arrived just now."""
-    stamp_ns = (wheels.stamp_ns or 0) - ago_ns
-    sample = odometry.at(wheels, stamp_ns)
-    assert sample is not None
-    values = {
-        "stamp_ns": stamp_ns,
-        "arrival_ns": wheels.arrival_ns or 0,
-        "pose": compose(map_from_odom_pose, sample.motion.pose),
-    } | other
-    return Fix(**values)  # type: ignore[arg-type]
-
-
-def after(wheels: OdometryState, *fixes: Fix, state: LocalizationState | None = None) -> LocalizationState:
-    return localization.advance(state or LocalizationState(), fixes, wheels, SECTION)
 
 
 def test_nothing_before_the_first_fix() -> None:
@@ -300,115 +272,6 @@ def test_old_fixes_are_ignored_but_a_new_clock_is_not(later_ms: int, taken: bool
     assert (state.fixes, state.ignored) == ((2, 0) if taken else (1, 1))
 
 
-SD = np.square([0.03, 0.03, 0.05])
-CORRELATED = np.array([[0.04, 0.01, 0.0], [0.01, 0.09, 0.0], [0.0, 0.0, 0.01]])
-#   what                  stated covariance                        used
-STATED = [
-    ("none", None, np.diag(SD)),
-    ("larger", CORRELATED, CORRELATED),
-    ("smaller", np.diag(SD) / 100, np.diag(SD)),
-    ("zero", np.zeros((3, 3)), np.diag(SD)),
-    ("not finite", np.diag([nan, 1.0, 1.0]), np.diag(SD)),
-    ("negative", -np.eye(3), np.diag(SD)),
-    ("not symmetric", CORRELATED + np.triu(np.full((3, 3), 0.01), 1), np.diag(SD)),
-    ("not positive", np.array([[1.0, 2.0, 0.0], [2.0, 1.0, 0.0], [0.0, 0.0, 1.0]]), np.diag(SD)),
-    ("wrong shape", np.eye(6), np.diag(SD)),
-    ("one smaller", np.diag([1e-6, 0.5, 0.5]), np.diag([SD[0], 0.5, 0.5])),
-    ("huge", np.diag([1e308, 1e308, 1e308]), np.diag(np.square(MOST_SD))),
-    ("no heading", np.diag([0.01, 0.01, 1e9]), np.diag([0.01, 0.01, MOST_SD[2] ** 2])),
-    ("huge and not symmetric", np.diag([1e300] * 3) + np.triu(np.full((3, 3), 1e299), 1), np.diag(SD)),
-]
-
-
-@pytest.mark.parametrize(("what", "stated", "used"), STATED, ids=[row[0] for row in STATED])
-def test_stated_covariance(what: str, stated: np.ndarray | None, used: np.ndarray) -> None:
-    fix = Fix(0, 0, MAP_FROM_ODOM, stated)
-    np.testing.assert_allclose(measurement_noise(fix, SECTION), used)
-
-
-@given(st.lists(st.floats(1e-8, 1e4), min_size=3, max_size=3))
-def test_variances_without_correlations_are_used_to_the_last_bit(variances: list[float]) -> None:
-    floor = np.square(np.asarray(SECTION.localization_sd))
-    used = measurement_noise(Fix(0, 0, MAP_FROM_ODOM, np.diag(variances)), SECTION)
-    np.testing.assert_array_equal(used, np.diag(variances + np.maximum(0.0, floor - variances)))
-
-
-LINE = np.array([[0.25, 0.25, 0.0], [0.25, 0.25, 0.0], [0.0, 0.0, 0.01]])
-#   what                                   stated covariance
-WITHOUT_A_VARIANCE = [
-    ("sure across a corridor", LINE),
-    ("all alike, as of one number", np.full((3, 3), 0.1)),
-    ("x tells the yaw", np.array([[0.04, 0.0, 0.04], [0.0, 0.04, 0.0], [0.04, 0.0, 0.04]])),
-    ("by rounding below zero", LINE + np.diag([-2e-10, -2e-10, 0.0])),
-    ("nothing known, in one line", np.outer(MOST_SD, MOST_SD)),
-    ("not quite symmetric", 4050.0 * (LINE > 0.1) + np.diag([0.0, 0.0, 0.01]) + np.diag([4050.0 * 9e-7, 0.0], 1)),
-    ("in single precision", 1e5 * (LINE > 0.1) + np.diag([0.0, 0.0, 0.01]) + np.diag([1e5 * 6e-8, 0.0], 1)),
-]
-
-
-@pytest.mark.parametrize(("what", "stated"), WITHOUT_A_VARIANCE, ids=[row[0] for row in WITHOUT_A_VARIANCE])
-def test_no_direction_is_known_better_than_the_configuration_has_it(what: str, stated: np.ndarray) -> None:
-    used = measurement_noise(Fix(0, 0, MAP_FROM_ODOM, stated), SECTION)
-    assert np.linalg.eigvalsh(used / np.sqrt(np.outer(SD, SD))).min() > 1.0 - 1e-3
-    np.testing.assert_array_equal(used, used.T)
-    np.testing.assert_allclose(used, stated, atol=4.0 * SD.max() + 1e-6 * stated.max(), rtol=1e-6)
-
-
-@pytest.mark.parametrize(("what", "stated"), WITHOUT_A_VARIANCE, ids=[row[0] for row in WITHOUT_A_VARIANCE])
-def test_a_robot_at_rest_takes_fixes_that_are_sure_of_a_direction(what: str, stated: np.ndarray) -> None:
-    wheels, state = wheels_after(50, STOP), LocalizationState()
-    for _ in range(6):
-        wheels = wheels_after(5, STOP, wheels)
-        state = after(wheels, fix_at(wheels, 0, covariance=stated), state=state)
-    assert (state.fixes, state.rejected) == (6, 0)
-    assert near(state.map_from_base, compose(MAP_FROM_ODOM, wheels.pose), 1e-6)
-
-
-#   what                       variance   upper     lower: fractions by which the covariances exceed the variance
-SURE = [
-    ("singular", 0.01, 0.0, 0.0),
-    ("below zero", 0.01, 0.9e-7, 0.9e-7),
-    ("not quite symmetric", 4050.0, 9e-7, 0.0),
-    ("in single precision", 1e5, 6e-8, 0.0),
-    ("not quite symmetric, huge", 1e8, 9e-7, 0.0),
-]
-
-
-@pytest.mark.parametrize(("what", "variance", "upper", "lower"), SURE, ids=[row[0] for row in SURE])
-def test_a_false_fix_is_refused_however_sure_it_is_of_a_direction(
-    what: str, variance: float, upper: float, lower: float
-) -> None:
-    stated = variance * np.array([[1.0, 1.0 + upper, 0.0], [1.0 + lower, 1.0, 0.0], [0.0, 0.0, 0.0]])
-    stated[2, 2] = 0.01
-    wheels = wheels_after(50, STOP)
-    state = after(wheels, fix_at(wheels, 0))
-    false = compose(MAP_FROM_ODOM, wheels.pose)
-    for _ in range(2):
-        wheels = wheels_after(5, STOP, wheels)
-        aside = Pose(false.x_m + 2.0, false.y_m - 2.0, false.yaw_rad)
-        state = after(wheels, fix_at(wheels, 0, pose=aside, covariance=stated), state=state)
-    assert (state.rejected, localised(state)) == (2, False)
-    assert near(state.map_from_base, false, 1e-9)
-
-
-def test_a_fix_that_knows_nothing_ends_no_doubt() -> None:
-    """Beside two outliers it could be theirs; one that lies where the filter has the robot, and not there, ends it."""
-    nothing = np.diag(np.square(MOST_SD))
-    doubtful = fed_outliers(20.0, 20.0)
-    wheels = wheels_after(80)
-    state = after(wheels, fix_at(wheels, 0, jumped(20.0), covariance=nothing), state=doubtful)
-    assert (state.rejected, state.rejected_in_row, localised(state)) == (2, 2, False)
-    wheels = wheels_after(5, TURNING, wheels)
-    there = after(wheels, fix_at(wheels, 0, jumped(20.0)), state=state)
-    assert (there.restarts, localised(there)) == (1, True)
-    coarse = after(wheels, fix_at(wheels, 0, covariance=np.diag(np.square([0.8, 0.8, 0.8]))), state=state)
-    assert (coarse.rejected_in_row, localised(coarse)) == (0, True)
-
-
-def jumped(x_m: float) -> Pose:
-    return Pose(MAP_FROM_ODOM.x_m + x_m, MAP_FROM_ODOM.y_m, MAP_FROM_ODOM.yaw_rad)
-
-
 def fed_outliers(*places: float) -> LocalizationState:
     wheels = wheels_after(50)
     state = after(wheels, fix_at(wheels, 0))
@@ -452,6 +315,20 @@ def test_wheels_and_fixes_that_contradict_each_other_leave_it_not_localised(
     what: str, places: list[float], expected: bool
 ) -> None:
     assert localised(fed_outliers(*places)) is expected
+
+
+def test_a_fix_that_knows_nothing_ends_no_doubt() -> None:
+    """Beside two outliers it could be theirs; one that lies where the filter has the robot, and not there, ends it."""
+    nothing = np.diag(np.square(MOST_SD))
+    doubtful = fed_outliers(20.0, 20.0)
+    wheels = wheels_after(80)
+    state = after(wheels, fix_at(wheels, 0, jumped(20.0), covariance=nothing), state=doubtful)
+    assert (state.rejected, state.rejected_in_row, localised(state)) == (2, 2, False)
+    wheels = wheels_after(5, TURNING, wheels)
+    there = after(wheels, fix_at(wheels, 0, jumped(20.0)), state=state)
+    assert (there.restarts, localised(there)) == (1, True)
+    coarse = after(wheels, fix_at(wheels, 0, covariance=np.diag(np.square([0.8, 0.8, 0.8]))), state=state)
+    assert (coarse.rejected_in_row, localised(coarse)) == (0, True)
 
 
 @pytest.mark.parametrize("variance", [1e20, 1e154, 1e308])
