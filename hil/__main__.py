@@ -21,7 +21,7 @@ from hil.evaluate.command import evaluate_command
 from hil.faults.command import faults_command
 from hil.importing.command import import_command
 from hil.kills.command import kills_command
-from hil.maps import map_names
+from hil.map_files import map_names
 from hil.replay.command import replay_command
 from hil.report.command import report_command
 from hil.robot import Senses, SimulatedRobot

@@ -22,14 +22,14 @@ import numpy.typing as npt
 from hil.baselines import make_policy
 from hil.ceiling_kernels import IDEAL_STATES, correct_ideal, replay_ticks
 from hil.conditions import load_conditions
-from hil.course import Course, course_of, goal_tick
+from hil.course import Course, course_of
 from hil.fast import drive_fast
 from hil.fast_robot import FastRobot
 from hil.noise import DRIFT_COVARIANCE, DRIFT_MEAN, TICKS_PER_ENVIRONMENT_STEP
 from hil.outcome import REACHED_M, Outcome
 from hil.plant import STEP_S
 from hil.routes import Episode
-from hil.setting import Setting
+from hil.setting import Setting, goal_tick
 from onboard.geometry import compose, wrap
 from onboard.messages import STOP, Fix, Pose, Twist
 from onboard.odometry import Sample

@@ -17,12 +17,9 @@ from hil.world import blocked_cells
 from onboard.errors import InputError
 from onboard.limits import Bounds, bounds_of
 from onboard.messages import Pose
-from onboard.scheduler import NS_PER_S
 
 EDGE_M = 1e-6
 """By so much the band of heights is widened in which a cell may be seen: more than rounding."""
-SETTLE_S = 2.5
-"""Time before the goal, in which the first fixes come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,15 +127,6 @@ def _check_zones(setting: Setting) -> None:
     zones = setting.config.zones
     if zones.keep_out is not None or zones.speed is not None:
         raise InputError("[zones]: a drive without the runtime knows no zones of the map: drive with the runtime")
-
-
-def goal_tick(ticks_per_decision: int) -> int:
-    """Return the tick in which a drive's goal comes: after `SETTLE_S`, just before the first decision.
-
-    Until then the robot stands, and the first fixes of its localisation come.
-    """
-    settled = -(-round(SETTLE_S * NS_PER_S) // round(NS_PER_S / TICK_HZ))
-    return settled + (-settled - 1) % ticks_per_decision
 
 
 def _check_rates(setting: Setting) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -10,11 +11,13 @@ import numpy.typing as npt
 from hil.bodies import NO_BODIES, Bodies
 from hil.maps import World
 from hil.sectors import ScanCaster, caster_of
-from hil.setting import ScanKind
 from onboard import scan
 from onboard.config import ScanSection
 from onboard.messages import BINS, Pose
 from onboard.mounts import Mounts
+
+ScanKind = Literal["fused", "lidar"]
+
 
 LIDAR_HEIGHT_M = 0.2
 """Height of the lidar's plane, about that of a mobile base's."""

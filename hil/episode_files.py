@@ -13,7 +13,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from hil.furniture import furnish
-from hil.maps import World, load_map
+from hil.map_files import load_map
+from hil.maps import World
 from hil.routes import Episode, FreeSpace, find_episode, free_space
 from hil.world import Body
 from onboard.errors import InputError

@@ -12,9 +12,8 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from hil.baselines import KnowsMap
 from hil.cell_watch import NONE
-from hil.course import Course, course_of, goal_tick
+from hil.course import Course, course_of
 from hil.fast_eyes import FastEyes, last_image
 from hil.fast_outcome import outcome_of
 from hil.fast_robot import FastRobot, time_ns
@@ -22,7 +21,7 @@ from hil.needs import goal_request, map_from_start
 from hil.outcome import MAX_S, Outcome, how_ended
 from hil.plant import NS, STEP_NS
 from hil.routes import Episode
-from hil.setting import Setting
+from hil.setting import KnowsMap, Setting, goal_tick
 from hil.ticks import NEVER
 from onboard import limits, mission, nearby, pilot, recovery, start, zones
 from onboard.contract import ACTIONS

@@ -13,8 +13,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hil.baselines import KnowsMap
-from hil.course import SETTLE_S, goal_tick
 from hil.direct_scan import direct_scan
 from hil.eyes import LIMITS_TOPIC, POLICY_TOPIC, Cameras, Caster, Eyes, without_cameras
 from hil.inbox import STEP_NS, SimulatedInbox
@@ -22,7 +20,7 @@ from hil.needs import goal_request, map_from_start, wants_color
 from hil.outcome import MAX_S, REACHED_M, Outcome, how_ended
 from hil.robot import SimulatedRobot
 from hil.routes import Episode
-from hil.setting import Setting
+from hil.setting import SETTLE_S, KnowsMap, Setting, goal_tick
 from hil.textures import PLAIN
 from hil.world import Simulation
 from onboard.config import Config

@@ -8,8 +8,48 @@ from typing import Any
 
 import yaml
 
-from hil.maps import ROS_SUFFIXES
+from hil.maps import World
 from hil.vector_map import MAX_BYTES
+from onboard.errors import InputError
+
+MAPS_FOLDER = Path(__file__).parent / "maps_data"
+VECTOR_SUFFIX = ".json"
+ROS_SUFFIXES = (".yaml", ".yml")
+MESH_SUFFIXES = (".glb", ".gltf", ".obj", ".dae")
+
+
+def map_names() -> list[str]:
+    """Return the names of the maps that ship with the package, sorted."""
+    return sorted(file.name.split(".")[0] for file in MAPS_FOLDER.iterdir() if file.suffix in (".yaml", VECTOR_SUFFIX))
+
+
+def load_map(name_or_path: str | Path) -> World:
+    """Return the world of a shipped map, by name, or of a file: .yaml of a pgm, .json of a vector map, or a mesh.
+
+    Raises InputError with one line: file, field, limit.
+    """
+    path = Path(name_or_path)
+    if path.suffix == "":
+        found = [file for suffix in (".yaml", VECTOR_SUFFIX) if (file := MAPS_FOLDER / f"{path.name}{suffix}").exists()]
+        if not found:
+            raise InputError(f"map {name_or_path}: no such map, there are {', '.join(map_names())}")
+        path = found[0]
+    if path.suffix in ROS_SUFFIXES:
+        from hil.ros_map import load_ros_map
+
+        return load_ros_map(path)
+    if path.suffix == VECTOR_SUFFIX:
+        from hil.vector_map import load_vector_map
+
+        return load_vector_map(path)
+    if path.suffix.lower() in MESH_SUFFIXES:
+        from hil.mesh import load_mesh
+
+        return load_mesh(path)
+    raise InputError(
+        f"{path}: a map is the .yaml of a pgm, the .json of a vector map, or a mesh ({', '.join(MESH_SUFFIXES)})"
+    )
+
 
 JSON_SUFFIX, BUFFERS_SUFFIX = ".json", ".gltf"
 

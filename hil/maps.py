@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -20,16 +19,12 @@ from onboard.map_image import MAX_CELLS, MAX_COORDINATE_M, check_size
 from onboard.messages import Pose
 
 __all__ = [
-    "CELL_M", "MAX_CELLS", "MAX_COORDINATE_M", "WALL_HEIGHT_M", "World", "check_coordinates", "check_size", "load_map",
-    "make_world", "map_names", "world_of_walls",
+    "CELL_M", "MAX_CELLS", "MAX_COORDINATE_M", "WALL_HEIGHT_M", "World", "check_coordinates", "check_size",
+    "make_world", "world_of_walls",
 ]  # fmt: skip
 CELL_M = 0.05
 """Cell of a vector map, and the coarsest cell of any world; a coarser pgm is divided."""
 WALL_HEIGHT_M = 2.5
-MAPS_FOLDER = Path(__file__).parent / "maps_data"
-VECTOR_SUFFIX = ".json"
-ROS_SUFFIXES = (".yaml", ".yml")
-MESH_SUFFIXES = (".glb", ".gltf", ".obj", ".dae")
 INTERVALS = 2
 """Vertical intervals per cell: what stands on the floor, and what hangs over it."""
 
@@ -107,40 +102,6 @@ def world_of_walls(
     high = np.full((*closed.shape, INTERVALS), -np.inf, np.float32)
     low[closed, 0], high[closed, 0] = 0.0, WALL_HEIGHT_M
     return make_world(name, cell_m, Pose(*corner, map_from_grid.yaw_rad), low, high, yard)
-
-
-def map_names() -> list[str]:
-    """Return the names of the maps that ship with the package, sorted."""
-    return sorted(file.name.split(".")[0] for file in MAPS_FOLDER.iterdir() if file.suffix in (".yaml", VECTOR_SUFFIX))
-
-
-def load_map(name_or_path: str | Path) -> World:
-    """Return the world of a shipped map, by name, or of a file: .yaml of a pgm, .json of a vector map, or a mesh.
-
-    Raises InputError with one line: file, field, limit.
-    """
-    path = Path(name_or_path)
-    if path.suffix == "":
-        found = [file for suffix in (".yaml", VECTOR_SUFFIX) if (file := MAPS_FOLDER / f"{path.name}{suffix}").exists()]
-        if not found:
-            raise InputError(f"map {name_or_path}: no such map, there are {', '.join(map_names())}")
-        path = found[0]
-    # The readers use this module's World.
-    if path.suffix in ROS_SUFFIXES:
-        from hil.ros_map import load_ros_map
-
-        return load_ros_map(path)
-    if path.suffix == VECTOR_SUFFIX:
-        from hil.vector_map import load_vector_map
-
-        return load_vector_map(path)
-    if path.suffix.lower() in MESH_SUFFIXES:
-        from hil.mesh import load_mesh
-
-        return load_mesh(path)
-    raise InputError(
-        f"{path}: a map is the .yaml of a pgm, the .json of a vector map, or a mesh ({', '.join(MESH_SUFFIXES)})"
-    )
 
 
 def check_coordinates(where: str, coordinates_m: npt.NDArray[np.float64]) -> None:

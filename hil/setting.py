@@ -3,20 +3,43 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from hil.direct_scan import ScanKind
 from hil.maps import World
-from hil.robot import Senses
+from hil.robot import TICK_HZ, Senses
 from hil.world import Body
 from onboard.config import Config
+from onboard.messages import Pose
 from onboard.motion import Plant
 from onboard.mounts import Mounts
+from onboard.scheduler import NS_PER_S
 
 if TYPE_CHECKING:
     from hil.textures import Look
     from hil.walkers import Crowd
 
-ScanKind = Literal["fused", "lidar"]
+SETTLE_S = 2.5
+"""Time before the goal, in which the first fixes come."""
+
+
+def goal_tick(ticks_per_decision: int) -> int:
+    """Return the tick in which a drive's goal comes: after `SETTLE_S`, just before the first decision.
+
+    Until then the robot stands, and the first fixes of its localisation come.
+    """
+    settled = -(-round(SETTLE_S * NS_PER_S) // round(NS_PER_S / TICK_HZ))
+    return settled + (-settled - 1) % ticks_per_decision
+
+
+@runtime_checkable
+class KnowsMap(Protocol):
+    """A policy that drives in a map: before each decision it is told where the robot believes its start frame to be."""
+
+    def locate(self, map_from_start: Pose) -> None:
+        """Take the pose of the start frame in the map, as the robot itself estimates it now."""
+
+
 ORDINARY_SENSES = Senses()
 
 

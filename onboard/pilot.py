@@ -16,9 +16,33 @@ import numpy as np
 from onboard.config import RatesSection
 from onboard.contract import ACTIONS, NO_ACTION, STOP_ACTION
 from onboard.inference import Inference, Result
-from onboard.messages import STOP, Memory, Observation, Twist
+from onboard.messages import STOP, Decision, Memory, Observation, Twist
 from onboard.scheduler import Slot
-from onboard.tick import Acted, Sensed
+
+
+@dataclass(frozen=True, slots=True)
+class Sensed:
+    """A decision that began in this tick. memory_reset says why the memory was reset before it, or ""."""
+
+    number: int
+    observation: Observation
+    memory_reset: str
+
+
+@dataclass(frozen=True, slots=True)
+class Acted:
+    """A decision at its due slot: None is a deadline miss, or a failed engine, told apart by `fault`.
+
+    elapsed_ns: what the policy took; sensed_ns: when the tick that sensed began, monotonic
+    """
+
+    number: int
+    sensed_ns: int
+    decision: Decision | None
+    elapsed_ns: int
+    finished_ns: int = 0
+    fault: str = ""
+
 
 SLOW_DOWN_AFTER_MISS = 0.5
 GAP_DECISIONS = 2.5

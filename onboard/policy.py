@@ -9,7 +9,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from onboard.contract import TensorType, memory_of, tensors
+from onboard.contract import TensorType
+from onboard.encode import memory_of, tensors
 from onboard.errors import EngineError, OnboardError
 from onboard.interfaces import Engine
 from onboard.manifest import Manifest, check_engine, load_manifest

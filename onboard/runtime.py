@@ -22,11 +22,11 @@ from onboard.limits import Limited
 from onboard.messages import STOP, Inputs, Observation, Scan, Twist
 from onboard.mission import State
 from onboard.nearby import Around
-from onboard.pilot import Recurrence
+from onboard.pilot import Acted, Recurrence, Sensed
 from onboard.robot import Robot, RobotState
 from onboard.scheduler import NS_PER_S, Clock, Slot, grid
 from onboard.start import Located
-from onboard.tick import Acted, Sensed, TickRecord
+from onboard.tick import TickRecord
 
 __all__ = ["Listener", "Robot", "RobotState", "Runtime"]
 

@@ -6,35 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from onboard.messages import Decision, Inputs, Motion, Observation, Pose, Scan, Twist
+from onboard.messages import Inputs, Motion, Pose, Scan, Twist
+from onboard.pilot import Acted, Sensed
 from onboard.scheduler import Slot
 
 if TYPE_CHECKING:
     from onboard.robot import RobotState
-
-
-@dataclass(frozen=True, slots=True)
-class Sensed:
-    """A decision that began in this tick. memory_reset says why the memory was reset before it, or ""."""
-
-    number: int
-    observation: Observation
-    memory_reset: str
-
-
-@dataclass(frozen=True, slots=True)
-class Acted:
-    """A decision at its due slot: None is a deadline miss, or a failed engine, told apart by `fault`.
-
-    elapsed_ns: what the policy took; sensed_ns: when the tick that sensed began, monotonic
-    """
-
-    number: int
-    sensed_ns: int
-    decision: Decision | None
-    elapsed_ns: int
-    finished_ns: int = 0
-    fault: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,8 @@ from body_rows import body_row
 
 from hil.bodies import NO_BODIES, Bodies
 from hil.furniture import furnish
-from hil.maps import World, load_map
+from hil.map_files import load_map
+from hil.maps import World
 from hil.render import cast_scan, rays_of, render_color, render_depth
 from hil.textures import draw_look
 from onboard.config import DEFAULT_ROBOT

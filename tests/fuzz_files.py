@@ -27,7 +27,7 @@ from hil.crowd_file import load_crowd
 from hil.depth_noise import NUMBERS_FILE, load_depth_noise
 from hil.episode_files import load_episodes
 from hil.evaluate.sets import find_sets
-from hil.maps import load_map
+from hil.map_files import load_map
 from hil.mesh import load_mesh
 from hil.ros_map import load_ros_map
 from hil.routes import FreeSpace

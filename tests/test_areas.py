@@ -11,7 +11,8 @@ from rooms import room
 
 from hil.areas import KIND_NAMES, Area, load_areas, respawn
 from hil.furniture import furnish
-from hil.maps import World, load_map
+from hil.map_files import load_map
+from hil.maps import World
 from onboard.errors import OnboardError
 from onboard.messages import Pose
 

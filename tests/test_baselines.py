@@ -10,12 +10,12 @@ import pytest
 from rooms import drawn, room
 from small_model import observation, small_policy_files
 
-from hil.baselines import POLICIES, KnowsMap, make_policy
+from hil.baselines import POLICIES, make_policy
 from hil.baselines.blind import straight
 from hil.fast import drive_fast
 from hil.robot import Senses
 from hil.routes import Episode
-from hil.setting import Setting
+from hil.setting import KnowsMap, Setting
 from hil.world import Body
 from onboard import pretrained
 from onboard.config import DEFAULT_ROBOT, Config

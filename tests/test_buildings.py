@@ -6,7 +6,7 @@ import pytest
 
 from hil.buildings import BUILDINGS, FLOORS, SPLITS, building_of, split_of
 from hil.episode_files import COMMITTED
-from hil.maps import MAPS_FOLDER, map_names
+from hil.map_files import MAPS_FOLDER, map_names
 
 
 def test_every_shipped_map_has_one_building():

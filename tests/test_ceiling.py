@@ -21,14 +21,14 @@ from hil.ceiling import CASES, EndErrors, Replay, drive_known, ends_of, known_dr
 from hil.ceiling_kernels import IDEAL_STATES, correct_ideal, draw_anew, predict_ideal
 from hil.ceiling_result import ceiling_of, ends_of_json
 from hil.conditions import load_conditions
-from hil.course import course_of, goal_tick
+from hil.course import course_of
 from hil.evaluate.code import code_digest
 from hil.evaluate.sets import find_sets, load_set
 from hil.fast import FastDrive
 from hil.plant import STEP_S
 from hil.robot import Senses
 from hil.routes import Episode
-from hil.setting import Setting
+from hil.setting import Setting, goal_tick
 from hil.world import Body
 from onboard.config import Config
 from onboard.contract import ACTIONS

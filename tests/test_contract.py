@@ -10,21 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onboard.contract import (
-    ACTIONS,
-    INPUTS,
-    MEMORY_SHAPE,
-    NO_ACTION,
-    OUTPUTS,
-    STOP_ACTION,
-    TensorType,
-    check_tensors,
-    goal_tensor,
-    memory_of,
-    rgb_tensor,
-    scan_tensor,
-    tensors,
-)
+from onboard.contract import ACTIONS, INPUTS, MEMORY_SHAPE, NO_ACTION, OUTPUTS, STOP_ACTION, TensorType, check_tensors
+from onboard.encode import goal_tensor, memory_of, rgb_tensor, scan_tensor, tensors
 from onboard.errors import EngineError, InputError
 from onboard.inference import blank_observation
 from onboard.manifest import Manifest, RgbScale, ScanScale, TensorEntry

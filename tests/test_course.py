@@ -9,10 +9,10 @@ import pytest
 from rooms import room
 from runtime_bench import MOUNTS, PLANT
 
-from hil.course import course_of, goal_tick, make_course
+from hil.course import course_of, make_course
 from hil.plant import STEP_NS
 from hil.robot import Senses
-from hil.setting import Setting
+from hil.setting import Setting, goal_tick
 from hil.world import Body, blocked_cells
 from onboard.config import Config
 from onboard.errors import InputError

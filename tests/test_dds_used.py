@@ -17,8 +17,9 @@ from onboard.drivers.ros_messages import ros_diagnostics, ros_twist
 from onboard.drivers.wire import Wire, wait_until
 from onboard.errors import InputError
 from onboard.messages import ColorFrame, Decision, DepthFrame, Twist
+from onboard.pilot import Acted
 from onboard.scheduler import SimulatedClock, Slot, wall_ns
-from onboard.tick import Acted, TickRecord
+from onboard.tick import TickRecord
 
 MS = 1_000_000
 START_NS = 5_000 * MS

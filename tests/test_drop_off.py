@@ -19,7 +19,8 @@ from test_scan_floor import CX_PX, CY_PX, F_PX, FRAMES, floor_plane, mount_over
 from hil.depth_noise import load_depth_noise
 from hil.furniture import furnish
 from hil.inprocess import InProcess
-from hil.maps import World, load_map
+from hil.map_files import load_map
+from hil.maps import World
 from hil.pits import stairs_down, to_drop_m
 from hil.render import rays_of, render_depth
 from hil.robot import Senses, SimulatedRobot

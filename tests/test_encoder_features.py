@@ -10,7 +10,7 @@ import torch
 
 from engines.encoder.features import encode_images, load_encoder, memory_format_of, save_encoder
 from engines.network import TINY, untrained
-from onboard.contract import rgb_tensor
+from onboard.encode import rgb_tensor
 from onboard.errors import InputError
 from onboard.manifest import RgbScale
 from onboard.messages import ColorFrame

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from engines.encoder.cache import Views
 from engines.encoder.config import EncoderSection, PhaseSection, ViewsSection
 from engines.encoder.schedule import Batch, batch_of, images_of, learning_rate, steps_of
-from onboard.contract import rgb_tensor
+from onboard.encode import rgb_tensor
 from onboard.manifest import RgbScale
 from onboard.messages import ColorFrame
 

@@ -22,7 +22,7 @@ from hil.evaluate.episode_driver import Run
 from hil.evaluate.evaluation import Plan, evaluate
 from hil.evaluate.partial import difference_of
 from hil.evaluate.sets import Source, find_sets, load_set, rearranged
-from hil.maps import load_map
+from hil.map_files import load_map
 from hil.routes import free_space
 from onboard.config import DEFAULT_ROBOT
 from onboard.errors import ConfigError, InputError

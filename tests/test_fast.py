@@ -17,14 +17,13 @@ import pytest
 from rooms import room, with_box
 from runtime_bench import MOUNTS, PLANT, Puppet
 
-from hil.course import goal_tick
 from hil.fast import drive_fast
 from hil.fast_robot import time_ns
 from hil.outcome import REACHED_M, Outcome
 from hil.plant import STEP_NS
 from hil.robot import Senses
 from hil.routes import Episode
-from hil.setting import Setting
+from hil.setting import Setting, goal_tick
 from hil.world import Body
 from onboard.config import Config
 from onboard.contract import ACTIONS, NO_ACTION, STOP_ACTION

@@ -18,7 +18,8 @@ from hil.furniture_floor import PASSAGE_M, TURNS
 from hil.furniture_kinds import BACK_M, KINDS, SEAT_M, Item, chair, desk, lamp, pole, shelf, sofa, table, trolley
 from hil.furniture_sizes import SIZES_FILE, derive, sizes
 from hil.intervals import put_parts
-from hil.maps import WALL_HEIGHT_M, World, load_map, make_world, world_of_walls
+from hil.map_files import load_map
+from hil.maps import WALL_HEIGHT_M, World, make_world, world_of_walls
 from hil.render import cast_scan
 from hil.routes import distance_field, free_space, indoor_cells
 from hil.textures import MATERIALS

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from rooms import drawn
 
 from hil.grids import chessboard_distance, line_is_free, mark_segments
-from hil.maps import WALL_HEIGHT_M, load_map, map_names
+from hil.map_files import load_map, map_names
+from hil.maps import WALL_HEIGHT_M
 from hil.routes import indoor_cells
 from onboard.errors import InputError
 from onboard.messages import Pose

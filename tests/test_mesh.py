@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import hil.mesh
-from hil.maps import WALL_HEIGHT_M, World, load_map
+from hil.map_files import load_map
+from hil.maps import WALL_HEIGHT_M, World
 from hil.mesh import FLOOR_M, load_mesh
 from hil.routes import indoor_cells
 from hil.textures import MATERIALS

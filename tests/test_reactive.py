@@ -13,7 +13,7 @@ from walls import NO_WALLS, Walls, box, distance_to, scan_from
 
 from hil.direct_scan import looked_at
 from hil.fast import drive_fast
-from hil.maps import load_map
+from hil.map_files import load_map
 from hil.robot import Senses
 from hil.routes import free_space, pick_episode
 from hil.setting import Setting

@@ -14,7 +14,8 @@ from rooms import drawn, room, with_box
 from hil.direct_scan import looked_at
 from hil.furniture import furnish
 from hil.grids import mark_segments
-from hil.maps import WALL_HEIGHT_M, World, load_map, world_of_walls
+from hil.map_files import load_map
+from hil.maps import WALL_HEIGHT_M, World, world_of_walls
 from hil.render import MAX_RANGE_M, cast_scan, rays_of, render_color, render_depth
 from onboard.config import DEFAULT_ROBOT, ScanSection
 from onboard.messages import BINS, Pose

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from hil.maps import MAX_CELLS, WALL_HEIGHT_M, load_map
+from hil.map_files import load_map
+from hil.maps import MAX_CELLS, WALL_HEIGHT_M
 from hil.ros_map import UNKNOWN, RosMapTable, free_cells, load_ros_map, occupancy
 from onboard.errors import InputError
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rooms import drawn, room
 
 from hil.grids import line_is_free
-from hil.maps import load_map
+from hil.map_files import load_map
 from hil.routes import (
     PASSAGE_MARGIN_M,
     STANDING_MARGIN_M,

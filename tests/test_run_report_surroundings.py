@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from report_rows import story
 
-from hil.maps import load_map
+from hil.map_files import load_map
 from hil.report.building import CELLS_AT_MOST, Building, building_around, share_within
 from hil.report.surroundings import SEEN_CELL_M, _counted, surroundings_of
 from onboard.config import Config

@@ -25,7 +25,8 @@ from body_rows import body_row
 from hil.bodies import Bodies
 from hil.direct_scan import looked_at
 from hil.furniture import furnish
-from hil.maps import World, load_map
+from hil.map_files import load_map
+from hil.maps import World
 from hil.render import cast_scan, rays_of, render_depth
 from hil.routes import free_space
 from hil.textures import MATERIALS

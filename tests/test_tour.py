@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from rooms import room
 
-from hil.maps import World, load_map
+from hil.map_files import load_map
+from hil.maps import World
 from hil.routes import Episode, free_space, path_length, pick_episode, shortest_path
 from hil.tour import Leg, judged, tour
 from hil.world import Body

@@ -14,7 +14,8 @@ from engines.train.lanes import Held, Lane
 from engines.train.places import PlacesSection, draw_drives
 from hil.baselines import make_policy
 from hil.fast import FastDrive
-from onboard.contract import ACTIONS, INPUTS, tensors
+from onboard.contract import ACTIONS, INPUTS
+from onboard.encode import tensors
 from onboard.errors import InputError, OnboardError
 from onboard.interfaces import Policy
 from onboard.messages import Decision, Memory, Observation, Twist

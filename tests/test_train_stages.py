@@ -15,7 +15,7 @@ from engines.policy_file import PolicyFile
 from engines.torch_file import write_torch
 from engines.train import reinforce, stages
 from engines.train.checkpoint import load_policy, save_policy
-from hil.maps import MAPS_FOLDER
+from hil.map_files import MAPS_FOLDER
 from onboard.errors import ConfigError, InputError
 from onboard.manifest import sha256_of
 from tests.train_rig import small

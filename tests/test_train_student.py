@@ -11,7 +11,8 @@ import torch
 from engines.network import TINY, Variant, untrained
 from engines.train.lanes import Glimpse
 from engines.train.student import Student
-from onboard.contract import INPUTS, rgb_tensor
+from onboard.contract import INPUTS
+from onboard.encode import rgb_tensor
 from onboard.errors import OnboardError
 from onboard.manifest import RgbScale
 from onboard.messages import ColorFrame

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hil.crowd_file import CrowdOptions
-from hil.maps import load_map
+from hil.map_files import load_map
 from hil.twin.physical import ROOM, ROOM_START
 from hil.twin.site import SPAWN_RADIUS_M, Site, SiteOptions
 from hil.world import Body, Simulation

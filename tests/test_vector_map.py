@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hil.maps import load_map
+from hil.map_files import load_map
 from hil.vector_map import MARGIN_M, MAX_BYTES, MAX_SEGMENTS, load_vector_map, shorten
 from onboard.errors import InputError
 

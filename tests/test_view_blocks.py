@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from hil.maps import World, load_map, make_world
+from hil.map_files import load_map
+from hil.maps import World, make_world
 from hil.view.blocks import CUT_M, blocks_of
 from onboard.messages import Pose
 

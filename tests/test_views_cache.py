@@ -13,7 +13,7 @@ from engines.encoder import cache
 from engines.encoder.cache import IDENTITY_FILE, identity_of, render_views
 from engines.encoder.config import ViewsSection
 from engines.train.config import DEFAULT, load_train_config
-from hil.maps import MAPS_FOLDER
+from hil.map_files import MAPS_FOLDER
 from onboard.errors import InputError
 
 SECTION = ViewsSection(maps=("depot",), count=5, per_building=2)

@@ -14,7 +14,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from hil.course import Course, goal_tick
+from hil.course import Course
 from hil.fast_eyes import FastEyes, last_image
 from hil.fast_robot import FastRobot, time_ns
 from hil.needs import goal_request
@@ -22,7 +22,7 @@ from hil.outcome import REACHED_M, Outcome
 from hil.plant import NS, STEP_NS, STEP_S
 from hil.robot import TICK_HZ
 from hil.routes import Episode
-from hil.setting import Setting
+from hil.setting import Setting, goal_tick
 from onboard import start
 from onboard.contract import ACTIONS, NO_ACTION
 from onboard.geometry import wrap

@@ -13,7 +13,7 @@ from engines.train.expert import goal_compass
 from engines.train.lanes import FRESH, MADE, Ended, Glimpse, LaneRules, Seat
 from engines.train.places import Building, Turns, geodesic_m
 from hil.course import varied
-from onboard.contract import tensors
+from onboard.encode import tensors
 
 
 class PositionLane:

@@ -25,7 +25,7 @@ on a CPU (oneDNN) writes beyond its arrays."""
 
 
 def planes_of(images: Tensor, scale: RgbScale) -> Tensor:
-    """Return (N, 3, H, W) float32 of (N, H, W, 3) uint8 RGB on the same device, as `contract.rgb_tensor` scales it.
+    """Return (N, 3, H, W) float32 of (N, H, W, 3) uint8 RGB on the same device, as `encode.rgb_tensor` scales it.
 
     In memory it stays channels last.
     """

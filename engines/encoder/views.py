@@ -18,7 +18,8 @@ from engines.encoder.config import ViewsSection
 from engines.encoder.way import free_way_m
 from hil.bodies import NO_BODIES, Bodies
 from hil.furniture import furnish
-from hil.maps import World, load_map
+from hil.map_files import load_map
+from hil.maps import World
 from hil.render import rays_of, render_color
 from hil.routes import FreeSpace, free_space, indoor_cells
 from hil.sectors import SCAN_RADIUS_M, ScanCaster

@@ -21,7 +21,8 @@ from hil.fast import FastDrive
 from hil.outcome import Outcome
 from hil.setting import Setting
 from onboard.config import RatesSection
-from onboard.contract import CONTRACT_VERSION, INPUTS, MEMORY_TENSORS, OUTPUTS, REQUIRED_OUTPUTS, Tensor, tensors
+from onboard.contract import CONTRACT_VERSION, INPUTS, MEMORY_TENSORS, OUTPUTS, REQUIRED_OUTPUTS, Tensor
+from onboard.encode import tensors
 from onboard.errors import InputError, OnboardError
 from onboard.inference import Result
 from onboard.manifest import Manifest, TensorEntry

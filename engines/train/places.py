@@ -20,7 +20,8 @@ from engines.train.goals import Goal, Reachable, any_goal, drawn_goal
 from hil.course import Course, make_course, varied
 from hil.evaluate.sets import DENSEST
 from hil.furniture import furnish
-from hil.maps import World, load_map
+from hil.map_files import load_map
+from hil.maps import World
 from hil.noise import FIX_SD
 from hil.routes import Episode, FreeSpace, free_space
 from hil.setting import Setting

@@ -4,28 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING
 
 from hil.maps import World
 from hil.routes import Episode
 from onboard.errors import InputError
 from onboard.interfaces import Policy
 from onboard.manifest import load_manifest
-from onboard.messages import Pose
 from onboard.pretrained import MODEL_SUFFIX, pretrained, pretrained_names
 
 if TYPE_CHECKING:
     from hil.setting import Setting
 
 MODEL_THREADS = 1
-
-
-@runtime_checkable
-class KnowsMap(Protocol):
-    """A policy that drives in a map: before each decision it is told where the robot believes its start frame to be."""
-
-    def locate(self, map_from_start: Pose) -> None:
-        """Take the pose of the start frame in the map, as the robot itself estimates it now."""
 
 
 Maker = Callable[["Setting", Episode, "World | None"], Policy]

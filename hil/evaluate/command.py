@@ -13,6 +13,7 @@ from rich.console import Console
 
 from hil.conditions import ALL, ORDINARY, chosen
 from hil.dashboard import preparing
+from hil.direct_scan import ScanKind
 from hil.episode_sets import COMMITTED_SET, SETS
 from hil.evaluate.episode_driver import KnownMap, Loop, RobotFiles, Run, check_run, robot_files
 from hil.evaluate.evaluation import Evaluation, Plan
@@ -20,7 +21,6 @@ from hil.evaluate.report import write_report
 from hil.evaluate.sets import find_sets, given_maps
 from hil.evaluate.several import as_json, evaluate_each
 from hil.evaluate.tables import comparison, rich_table
-from hil.setting import ScanKind
 from onboard.__main__ import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, write_json
 from onboard.config import DEFAULT_ROBOT, load_config
 from onboard.errors import InputError

@@ -9,6 +9,7 @@ from typing import Literal
 from hil.baselines import POLICIES, check_policy, make_policy, model_of
 from hil.conditions import ORDINARY, chosen, load_conditions
 from hil.crowd_file import MOST_CHARACTERS
+from hil.direct_scan import ScanKind
 from hil.episode_files import EpisodeSet, straight_m
 from hil.evaluate.campaign import Driven, Job
 from hil.evaluate.doors import door_of
@@ -21,7 +22,7 @@ from hil.maps import World
 from hil.outcome import Outcome
 from hil.quiet import unlogged
 from hil.routes import Episode
-from hil.setting import ScanKind, Setting
+from hil.setting import Setting
 from hil.textures import draw_look
 from hil.walkers import Crowd
 from hil.world import Body

@@ -12,8 +12,8 @@ from hil.episode_files import DENSITY, EpisodeSet, load_episodes, make_set
 from hil.episode_sets import COMMITTED_SET, SETS, NamedSet
 from hil.evaluate.code import file_digest
 from hil.furniture import furnish
-from hil.map_files import files_of
-from hil.maps import ROS_SUFFIXES, World, load_map, map_names
+from hil.map_files import ROS_SUFFIXES, files_of, load_map, map_names
+from hil.maps import World
 from hil.routes import Episode, free_space, shortest_path
 from hil.vector_map import MAX_BYTES
 from hil.world import Body

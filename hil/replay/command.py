@@ -12,7 +12,7 @@ from rich.console import Console
 
 from hil.evaluate.command import checked_hands
 from hil.evaluate.evaluation import executor
-from hil.maps import load_map
+from hil.map_files import load_map
 from hil.replay.compared import Compared, joined
 from hil.replay.cut import completed
 from hil.replay.lines import compared_line, opinion_lines

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from hil.maps import load_map
+from hil.map_files import load_map
 from hil.report.story import Floats
 from onboard.config import ScanSection
 from onboard.messages import Pose

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from hil.maps import load_map, map_names
+from hil.map_files import load_map, map_names
 from hil.recording import session_name
 from hil.replay.cut import completed
 from hil.replay.sources import Take, found_in, local, takes_of

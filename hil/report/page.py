@@ -45,7 +45,7 @@ def write_report(
 
     recordings: its files, in their order (`replay.sources.takes_of`)
     outcome:    of its replay, None for the page of a run
-    map_name:   a map that ships, or a file (`maps.load_map`), drawn under the path
+    map_name:   a map that ships, or a file (`map_files.load_map`), drawn under the path
     Raises InputError for what cannot be read, OnboardError where the page cannot be written; both name the file.
     """
     story = _differing(recordings, outcome) if isinstance(outcome, Compared) else read_story(recordings)

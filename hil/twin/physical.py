@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from hil.maps import load_map
+from hil.map_files import load_map
 from hil.robot import Senses, SimulatedRobot
 from hil.sim import run_sim
 from hil.twin.topics import robot_section

@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
-from hil.maps import World, load_map
+from hil.map_files import load_map
+from hil.maps import World
 from hil.twin.physical import ROOM
 from hil.twin.site import Site
 from onboard.geometry import apply

@@ -14,7 +14,8 @@ from hil.contact import nearest_body
 from hil.crowd_file import CrowdOptions, asked_crowd
 from hil.episode_files import MAX_M, MIN_M
 from hil.grids import line_is_free
-from hil.maps import World, load_map
+from hil.map_files import load_map
+from hil.maps import World
 from hil.routes import Episode, free_space, pick_episode
 from hil.scenario import choose
 from hil.walkers import Crowd, bodies_of

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 from hil.dashboard import preparing
 from hil.heard import Screen
-from hil.maps import World, load_map
+from hil.map_files import load_map
+from hil.maps import World
 from hil.recording import Recording, open_recording
 from hil.scenario import choose
 from hil.view.live import Ears, listen

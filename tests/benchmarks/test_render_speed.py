@@ -15,7 +15,8 @@ from numba import njit
 
 from hil.bodies import Bodies
 from hil.furniture import furnish
-from hil.maps import World, load_map, map_names
+from hil.map_files import load_map, map_names
+from hil.maps import World
 from hil.render import cast_scan, rays_of, render_color, render_depth
 from hil.sectors import SCAN_Z_MAX_M, SCAN_Z_MIN_M, ScanCaster
 from hil.textures import MATERIALS, draw_look
