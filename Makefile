@@ -17,8 +17,15 @@ export NUMBA_CACHE_DIR ?= $(CURDIR)/.numba-cache
 # Most of the tests' time is one core's; a file's tests stay together, since they share what is costly to make.
 SIDE_BY_SIDE := -n auto --maxprocesses 4 --dist loadfile
 # What is proved over hours and by real processes: invariants, kills, faults, the service. The others: make test-long.
-SOAK_TESTS := $(addprefix tests/test_,safety_machine.py base_timeout_kills.py faults_process.py faults_command.py soak_live.py \
-    service_systemd.py install_service.py install_killed.py config_reload.py)
+SOAK_TESTS := tests/onboard/safety/invariants/test_safety_machine.py \
+    tests/system/test_base_timeout_kills.py \
+    tests/hil/reliability/faults/test_faults_process.py \
+    tests/hil/reliability/faults/test_faults_command.py \
+    tests/hil/reliability/soak/test_soak_live.py \
+    tests/onboard/service/test_systemd_systemd.py \
+    tests/onboard/commands/install/test_install_service.py \
+    tests/onboard/commands/install/test_install_killed.py \
+    tests/system/test_config_reload.py
 
 .PHONY: help
 help:
@@ -44,7 +51,7 @@ soak: $(VENV)/.dev $(ROS_VENV)/.ready ## drive with faults for ten minutes at th
 
 .PHONY: fuzz
 fuzz: $(VENV)/.dev ## feed damaged bytes to every parser, FUZZ_SECONDS each (600); ARGS='"serial frames"' takes one
-	@PYTHONPATH=. $(BIN)/python tests/fuzz_run.py --seconds $${FUZZ_SECONDS:-600} $(ARGS)
+	@PYTHONPATH=. $(BIN)/python tests/fuzz/fuzz_run.py --seconds $${FUZZ_SECONDS:-600} $(ARGS)
 
 .PHONY: lock
 lock: $(AUDIT_VENV)/.ready ## write the versions and hashes of everything that the robot installs

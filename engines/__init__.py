@@ -1,1 +1,1 @@
-"""How the policy comes to be: network, export, engine building."""
+"""Making the policy: network, training, export, the model card."""

@@ -17,17 +17,17 @@ import typer
 
 import onboard
 from engines.ablations.command import ablations
+from engines.cli_options import MOST_SEED, code_of, ended_by_signals, require_range
 from engines.encoder.command import encoder
-from engines.guard import MOST_SEED, code_of, ended_by_signals, require_range
 from engines.report.command import report
 from engines.train.command import train
 from onboard.__main__ import check_json_target
-from onboard.errors import DisagreementError, InputError, MissingExtraError, OnboardError
-from onboard.manifest import Weights, manifest_path
-from onboard.pretrained import MODEL_SUFFIX, model_path
+from onboard.config.config import MODEL_SUFFIX, model_path
+from onboard.policy.manifest import Weights, manifest_path
+from onboard.values.errors import DisagreementError, InputError, MissingExtraError, OnboardError
 
 if TYPE_CHECKING:
-    from engines.network import PolicyNetwork
+    from engines.network.network import PolicyNetwork
 
 main = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
 
@@ -119,7 +119,7 @@ def build(
     json_target: JsonTarget = None,
 ) -> None:
     """On the robot: build the TensorRT engine into the cache and compare its decisions with ONNX Runtime's."""
-    from engines.build import build_and_check
+    from engines.export.tensorrt import build_and_check
 
     try:
         require_range("--sequences", sequences, 1)
@@ -173,9 +173,9 @@ def _require_training_libraries() -> None:
 
 def _weights(seed: int, checkpoint: Path | None, tiny: bool) -> tuple[PolicyNetwork, dict[str, Any]]:
     """Return the network to export and what its manifest says of it. Raises ConfigError, InputError."""
-    from engines import export as exporting
-    from engines.network import PAPER, TINY
-    from engines.policy_file import load_policy_file
+    from engines.export import export as exporting
+    from engines.network.network import PAPER, TINY
+    from engines.network.policy_checkpoint import load_policy_file
 
     widths = TINY if tiny else PAPER
     if checkpoint is None:
@@ -188,9 +188,9 @@ def _export(
     out: Path, told: tuple[PolicyNetwork, dict[str, Any]], name: str | None, weights: Weights, drives: int
 ) -> dict[str, Any]:
     """Export and return what is reported. Raises InputError, DisagreementError."""
-    from engines import export as exporting
-    from engines.drives import recorded_drives
-    from engines.network import parameter_count
+    from engines.export import export as exporting
+    from engines.export.agreement_drives import recorded_drives
+    from engines.network.network import parameter_count
 
     network, extra = told
     judged_by = drives if weights == "float16" else 0

@@ -1,1 +1,1 @@
-"""Driving without the robot: plant, world, simulation, demo."""
+"""Driving without the robot: worlds, simulation, evaluation, replay, the twin."""

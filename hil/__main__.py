@@ -9,31 +9,31 @@ from typing import Annotated
 
 import typer
 
-from hil.accept_command import accept_command
-from hil.ceiling_command import ceiling
-from hil.crowd_file import MOST_CHARACTERS, CrowdOptions, asked_crowd
-from hil.dashboard import preparing
-from hil.demo import DemoOptions, run_demo
-from hil.demo_result import summary
-from hil.depth_noise_command import measure_depth_noise
-from hil.evaluate.baselines_command import baselines_command
-from hil.evaluate.command import evaluate_command
-from hil.faults.command import faults_command
-from hil.importing.command import import_command
-from hil.kills.command import kills_command
-from hil.map_files import map_names
-from hil.replay.command import replay_command
-from hil.report.command import report_command
-from hil.robot import Senses, SimulatedRobot
-from hil.scenario import choose
-from hil.sim import run_sim
-from hil.soak.command import soak_command
-from hil.target.command import target
-from hil.textures import PLAIN, draw_look
-from hil.tour import MOST_GOALS
-from hil.twin.command import guard, twin, twin_demo, twin_latency, twin_robot
-from hil.view.command import view
-from hil.world import Body
+from hil.commands.accept import accept_command
+from hil.commands.baselines import baselines_command
+from hil.commands.depth_noise import measure_depth_noise
+from hil.commands.evaluate import evaluate_command
+from hil.commands.faults import faults_command
+from hil.commands.import_bag import import_command
+from hil.commands.kills import kills_command
+from hil.commands.replay import replay_command
+from hil.commands.report import report_command
+from hil.commands.soak import soak_command
+from hil.commands.target import target
+from hil.commands.twin import guard, twin, twin_demo, twin_latency, twin_robot
+from hil.commands.upper_bound import ceiling
+from hil.commands.view import view
+from hil.drive.episodes import choose
+from hil.drive.robot import Senses, SimulatedRobot
+from hil.live.dashboard import preparing
+from hil.live.demo import DemoOptions, run_demo
+from hil.live.demo_result import summary
+from hil.live.goal_tour import MOST_GOALS
+from hil.live.simulator import run_sim
+from hil.maps.load import map_names
+from hil.maps.materials import PLAIN, draw_look
+from hil.physics.collision_world import Body
+from hil.scene.crowd_file import MOST_CHARACTERS, CrowdOptions, asked_crowd
 from onboard import __version__
 from onboard.__main__ import (
     STANDARD_OUTPUT,
@@ -45,12 +45,12 @@ from onboard.__main__ import (
     run_app,
     write_json,
 )
-from onboard.config import DEFAULT_ROBOT, load_config
-from onboard.drivers.dds_topics import domain_id
-from onboard.errors import InputError
-from onboard.messages import Pose
-from onboard.motion import load_plant
-from onboard.mounts import load_mounts
+from onboard.config.config import DEFAULT_ROBOT, load_config
+from onboard.config.mounts import load_mounts
+from onboard.config.plant_model import load_plant
+from onboard.drivers.dds.topics import domain_id
+from onboard.values.errors import InputError
+from onboard.values.messages import Pose
 
 FARTHEST_M = 1e5
 """No map reaches farther."""

@@ -14,13 +14,13 @@ from typing import Annotated, Any
 import typer
 
 from onboard import __version__
-from onboard.config import DEFAULT_ROBOT, Config, ScanSection, load_config
-from onboard.errors import InputError, OnboardError
-from onboard.install.options import install_command, uninstall_command
-from onboard.mounts import load_mounts
-from onboard.record_budget import mark
-from onboard.repair import Repair
-from onboard.repair import repair as repair_file
+from onboard.commands.install.cli import install_command, uninstall_command
+from onboard.config.config import DEFAULT_ROBOT, Config, ScanSection, load_config
+from onboard.config.mounts import load_mounts
+from onboard.recording.repair import Repair
+from onboard.recording.repair import repair as repair_file
+from onboard.recording.retention import mark
+from onboard.values.errors import InputError, OnboardError
 
 EXIT_BAD_INPUT = 2
 STANDARD_OUTPUT = "-"
@@ -116,8 +116,8 @@ def run(
     log_json: Annotated[bool, typer.Option("--log-json", help="Log one JSON object a line.")] = False,
 ) -> None:
     """Drive the robot until a signal comes. The last command on the wire is always zero."""
-    from onboard.assembly import run_robot
-    from onboard.log import configure
+    from onboard.assembly.assembly import run_robot
+    from onboard.system.log import configure
 
     stream = configure(json_lines=log_json)
     check_json_target(json_file)
@@ -142,7 +142,7 @@ def check_config(
 
     That is the network's interface, keys, libraries, and that this user can record. Nothing is sent.
     """
-    from onboard.assembly import check_files, check_machine
+    from onboard.assembly.assembly import check_files, check_machine
 
     loaded = load_config(config or DEFAULT_ROBOT / "onboard.toml")
     check_files(loaded)
@@ -165,7 +165,7 @@ def scan(
     plot: Annotated[Path | None, typer.Option(help="Draw the scan into this PNG.")] = None,
 ) -> None:
     """Fuse depth images on disk into the 180-bin scan."""
-    from onboard.scan_file import limited, scan_command
+    from onboard.commands.scan import limited, scan_command
 
     section = limited(load_config(config).scan if config else ScanSection(), near, far, z_min, z_max)
     scan_command(mounts, camera, frame, section, json_file, plot)
@@ -206,7 +206,7 @@ def _repair_line(one: Repair) -> str:
 @app.command()
 def cameras(config: ConfigOption = None, json_file: JsonOption = None) -> None:
     """List the RealSense devices that are plugged in, beside the serial numbers that the mounts expect."""
-    from onboard.drivers.realsense import list_devices
+    from onboard.drivers.realsense.device import list_devices
 
     loaded = load_config(config or DEFAULT_ROBOT / "onboard.toml")
     mounts = load_mounts(loaded.robot.mounts)
@@ -239,9 +239,9 @@ def doctor(
     ] = 3.0,
 ) -> None:
     """Look at everything that a drive needs: green, amber or red, and what to do. Exit code 1 when anything is red."""
-    from onboard.doctor.examine import examine
-    from onboard.doctor.report import console_for, show
-    from onboard.log import configure
+    from onboard.commands.doctor.doctor import examine
+    from onboard.commands.doctor.report import console_for, show
+    from onboard.system.log import configure
 
     configure()
     check_json_target(json_file)
@@ -273,7 +273,7 @@ def secure_setup(
     config: ConfigOption = None,
 ) -> None:
     """Make keys, certificates and permissions for DDS Security: one folder a role. What is there is left alone."""
-    from onboard.secure_setup import secure_command
+    from onboard.commands.secure_setup import secure_command
 
     sys.stdout.writelines(f"{line}\n" for line in secure_command(folder, config or DEFAULT_ROBOT / "onboard.toml"))
 

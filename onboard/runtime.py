@@ -2,7 +2,7 @@
 
     take -> integrate -> fuse -> judge goals -> act -> judge the mission -> sense -> recover -> limit -> send -> tell
 
-Everything that lives between two ticks is one frozen value, `RobotState` (`robot.py`); devices, time and the policy are
+Everything that lives between two ticks is one frozen value, `RobotState` (`state.py`); devices, time and the policy are
 objects behind small protocols, so a simulated or recorded run goes through these same lines.
 """
 
@@ -12,21 +12,23 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from onboard import goals, keep_out, limits, localization, mission, nearby, odometry, pilot, recovery, start
-from onboard.counters import Counters
-from onboard.inference import Inference
-from onboard.interfaces import Drive, Inbox
-from onboard.journal import Journal
-from onboard.keep_out import Zone
-from onboard.limits import Limited
-from onboard.messages import STOP, Inputs, Observation, Scan, Twist
-from onboard.mission import State
-from onboard.nearby import Around
-from onboard.pilot import Acted, Recurrence, Sensed
-from onboard.robot import Robot, RobotState
-from onboard.scheduler import NS_PER_S, Clock, Slot, grid
-from onboard.start import Located
-from onboard.tick import TickRecord
+from onboard import episode as goals
+from onboard.counters import Counters, Journal
+from onboard.navigation import ekf, mission, odometry, start_frame
+from onboard.navigation.mission import State
+from onboard.navigation.start_frame import Located
+from onboard.perception import obstacle_memory
+from onboard.perception.obstacle_memory import Around
+from onboard.policy import decision
+from onboard.policy.decision import Acted, Recurrence, Sensed
+from onboard.policy.inference import Inference
+from onboard.safety import keepout_zones, limits, recovery
+from onboard.safety.keepout_zones import Zone
+from onboard.safety.limits import Limited
+from onboard.state import Robot, RobotState, TickRecord
+from onboard.values.clock import NS_PER_S, Clock, Slot, grid
+from onboard.values.interfaces import Drive, Inbox
+from onboard.values.messages import STOP, Inputs, Observation, Scan, Twist
 
 __all__ = ["Listener", "Robot", "RobotState", "Runtime"]
 
@@ -94,10 +96,10 @@ class Runtime:
             state, located = self._locate(state, inputs)
             state, acted = self._act(state, slot)
             state = self._judge_mission(state, inputs, located)
-            fenced = keep_out.fenced(nearby.filled(fused, around.out_of_view), zone)
+            fenced = keepout_zones.fenced(obstacle_memory.filled(fused, around.out_of_view), zone)
             state, sensed = self._sense(state, slot, inputs, located, fenced)
         with journal.timed("limits"):
-            rear_free_m = keep_out.free_behind_m(around, zone, self._bounds.swept_radius_m)
+            rear_free_m = keepout_zones.free_behind_m(around, zone, self._bounds.swept_radius_m)
             state, override = self._recover(state, inputs, rear_free_m)
             state, limited = self._limit(state, override, inputs, accepted, fused, around, zone)
         with journal.timed("send"):
@@ -110,7 +112,7 @@ class Runtime:
             slot=slot,
             inputs=inputs,
             odometry=state.wheels.motion,
-            map_from_odom=localization.map_from_odom(state.localization),
+            map_from_odom=ekf.map_from_odom(state.localization),
             filtered=located.filtered if located else None,
             scan=fused,
             limits_scan=around.scan,
@@ -141,7 +143,7 @@ class Runtime:
         section, wheels = self._config.odometry, state.wheels
         for message in inputs.odometry:
             wheels = odometry.advance(wheels, message, section)
-        filtered = localization.advance(state.localization, inputs.fixes, wheels, section)
+        filtered = ekf.advance(state.localization, inputs.fixes, wheels, section)
         judged = state.mission
         if wheels.refused > state.wheels.refused:
             self._journal.fault("odometry_refused", wheels.refusal)
@@ -160,13 +162,13 @@ class Runtime:
         if limits_scanner is not None:
             guarded, memory = limits_scanner.scan(inputs, pose, state.limits_scan_memory)
             state = replace(state, limits_scan_memory=memory)
-        near = nearby.advance(state.nearby, guarded, pose, inputs.now_ns, self._bounds.remember_ns)
-        return replace(state, nearby=near), fused, nearby.around(near, guarded, pose)
+        near = obstacle_memory.advance(state.nearby, guarded, pose, inputs.now_ns, self._bounds.remember_ns)
+        return replace(state, nearby=near), fused, obstacle_memory.around(near, guarded, pose)
 
     def _zone(self, before: RobotState, state: RobotState) -> Zone:
         """Return what the map says of this place, and tell when its zones come into force or go out of it."""
-        zone = keep_out.zone_of(self._robot.zones, state.localization)
-        if self._robot.zones is not None and zone.in_force != localization.tracked(before.localization):
+        zone = keepout_zones.zone_of(self._robot.zones, state.localization)
+        if self._robot.zones is not None and zone.in_force != ekf.tracked(before.localization):
             self._journal.note("map_zones", in_force=zone.in_force)
         return zone
 
@@ -189,20 +191,22 @@ class Runtime:
         """Return where the robot is in the start frame; None before the first goal."""
         if state.start is None:
             return state, None
-        anchored = start.anchor(state.start, state.wheels, state.localization)
+        anchored = start_frame.anchor(state.start, state.wheels, state.localization)
         section, now_ns = self._config.odometry, inputs.now_ns
-        return replace(state, start=anchored), start.locate(anchored, state.wheels, state.localization, section, now_ns)
+        return replace(state, start=anchored), start_frame.locate(
+            anchored, state.wheels, state.localization, section, now_ns
+        )
 
     def _act(self, state: RobotState, slot: Slot) -> tuple[RobotState, Acted | None]:
         """Put a decision in force that is due; a failed engine ends the drive."""
-        after, acted = pilot.act(
-            pilot.resumed(state.pilot, slot, self._config.rates), slot, self._inference, self._config.rates
+        after, acted = decision.act(
+            decision.resumed(state.pilot, slot, self._config.rates), slot, self._inference, self._config.rates
         )
         judged = state.mission
         if acted is not None and acted.fault:
             self._journal.fault("engine_failed", acted.fault)
             judged = mission.stop(judged, f"engine failed: {acted.fault}")
-        elif acted is not None and pilot.silent_s(after, self._config.rates) >= self._config.goal.lost_input_s:
+        elif acted is not None and decision.silent_s(after, self._config.rates) >= self._config.goal.lost_input_s:
             judged = mission.stop(judged, f"engine failed: no decision for {self._config.goal.lost_input_s:g} s")
         elif acted is not None and acted.decision is not None:
             judged = mission.note_action(judged, acted.decision.action)
@@ -228,10 +232,10 @@ class Runtime:
         """Begin a decision when its slot has come. Nothing is decided while policy or inputs are out of the loop."""
         goal, rates = state.mission.goal_xy_m, self._config.rates
         if state.mission.state is not State.NAVIGATING or self._operator_drives(inputs):
-            return replace(state, pilot=pilot.restart(state.pilot)), None
+            return replace(state, pilot=decision.restart(state.pilot)), None
         if state.lost_ns is not None:
-            return replace(state, pilot=pilot.hold(state.pilot)), None
-        if goal is None or located is None or not pilot.is_due(state.pilot, slot, rates):
+            return replace(state, pilot=decision.hold(state.pilot)), None
+        if goal is None or located is None or not decision.is_due(state.pilot, slot, rates):
             return state, None
         observation = Observation(
             stamp_ns=inputs.now_ns,
@@ -244,12 +248,12 @@ class Runtime:
             goal_xy_m=goal,
             previous_action=state.pilot.previous_action,
         )
-        after, sensed = pilot.sense(state.pilot, slot, observation, self._inference, rates, self._recurrence)
+        after, sensed = decision.sense(state.pilot, slot, observation, self._inference, rates, self._recurrence)
         return replace(state, pilot=after), sensed
 
     def _recover(self, state: RobotState, inputs: Inputs, rear_free_m: float) -> tuple[RobotState, Twist | None]:
         """Back off when blocked; return what replaces the policy's command, if anything."""
-        lost = state.lost_ns is not None or pilot.is_lost(state.pilot, self._config.rates)
+        lost = state.lost_ns is not None or decision.is_lost(state.pilot, self._config.rates)
         idle = not state.mission.driving or bool(inputs.e_stop) or lost
         situation = recovery.Situation(
             suspended=idle or self._operator_drives(inputs),
@@ -265,7 +269,7 @@ class Runtime:
             self._journal.note("recovery", what=event.value)
             self.counters.recoveries += event is recovery.Event.BEGAN
         if event in recovery.MEMORY_RESETS:
-            state = replace(state, pilot=pilot.restart(state.pilot))
+            state = replace(state, pilot=decision.restart(state.pilot))
         judged = mission.recovering(state.mission, after.backing is not None)
         if after.gave_up:
             judged = mission.stop(judged, after.gave_up)
@@ -275,7 +279,7 @@ class Runtime:
         self, state: RobotState, wanted: Twist | None, inputs: Inputs, new: bool, fused: Scan, near: Around, zone: Zone
     ) -> tuple[RobotState, Limited]:
         """Have the last word over what policy or recovery want, and note since when inputs have been lost."""
-        engine_lost = pilot.is_lost(state.pilot, self._config.rates)
+        engine_lost = decision.is_lost(state.pilot, self._config.rates)
         if wanted is None and not engine_lost:
             wanted = state.pilot.set_point
         situation = limits.Situation(

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
-from install_rig import Machine, machine
-from loopback import SECTION
 
-from onboard.drivers.wire import Wire
+from onboard.drivers.dds.participant import Wire
+from tests.rigs.machine.install_rig import Machine, machine
+from tests.rigs.network.loopback import SECTION
 
 # No deadline: kernels compile at their first call, and machines are shared. In CI the examples are the same every time.
 settings.register_profile("onboard", deadline=None, derandomize="CI" in os.environ)

@@ -1,1 +1,1 @@
-"""What each part of the recipe is good for: agents trained alike but for one thing, and driven alike."""
+"""Smaller trainings that differ in one part, driven alike."""

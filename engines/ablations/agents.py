@@ -11,19 +11,19 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field, ValidationError, field_validator
 
-from engines.ablations.position_drive import SLOWER
-from engines.train.collector import plain_robot
+from engines.ablations.position_actions.drive import SLOWER
 from engines.train.config import TrainConfig, load_train_config, rules_of
-from hil.conditions import load_conditions
-from hil.episode_sets import SETS
-from hil.evaluate.episode_driver import RobotFiles, robot_files
-from hil.evaluate.sets import find_sets
-from hil.outcome import MAX_S
-from hil.world import Body
-from onboard.config import DEFAULT_ROBOT, load_config
-from onboard.errors import ConfigError, InputError
-from onboard.motion import load_plant
-from onboard.toml_file import Section, read_toml, validation_line
+from engines.train.rollout.collector import plain_robot
+from hil.drive.conditions import load_conditions
+from hil.drive.episode_sets import SETS
+from hil.drive.setting import MAX_S
+from hil.evaluate.episode import RobotFiles, robot_files
+from hil.evaluate.episode_selection import find_sets
+from hil.physics.collision_world import Body
+from onboard.config.config import DEFAULT_ROBOT, load_config
+from onboard.config.plant_model import load_plant
+from onboard.config.toml_file import Section, read_toml, validation_line
+from onboard.values.errors import ConfigError, InputError
 
 AGENTS_FILE = Path(__file__).parent / "agents.toml"
 OWN = "own"
@@ -48,9 +48,9 @@ class AgentSection(Section):
     """One agent.
 
     what:       in words, for the table
-    kind:       "velocity" has the 28 actions, "position" the four of `position_drive.py`
+    kind:       "velocity" has the 28 actions, "position" the four of `engines/ablations/position_actions/drive.py`
     changes:    of the recipe, by "table.key"
-    conditions: rows of hil/conditions.toml to drive in, in place of the common ones; the first is the paper's
+    conditions: rows of hil/drive/conditions.toml to drive in, in place of the common ones; the first is the paper's
     paper, paper_own: SR, SPL, SCT [%] that the paper reports of its agent, with the motion model and in its own domain
     paper_office: SR [%] that it reports with the motion model in its building Office/20
     """
@@ -243,7 +243,7 @@ def _agent(path: Path, file: AgentsFile, name: str, section: AgentSection) -> Ag
     conditions = file.conditions if section.conditions is None else section.conditions
     for condition in conditions:
         if condition not in load_conditions():
-            raise ConfigError(f"{path}: {name}: conditions: there is no {condition} in hil/conditions.toml")
+            raise ConfigError(f"{path}: {name}: conditions: there is no {condition} in hil/drive/conditions.toml")
     changes = {key: _changed(path, key, value) for key, value in section.changes.items()}
     try:
         config = load_train_config(path.parent / file.recipe, {**changes, "name": f"ablation-{name}"})

@@ -3,20 +3,103 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from engines.ablations.side_by_side import side_by_side
-from engines.guard import in_one_line, require_range
-from engines.lock import in_turn
-from engines.named_files import encoder_file
-from onboard.errors import InputError, MissingExtraError
+from engines.ablations.agents import Agent, Agents, Place
+from engines.ablations.processes import side_by_side
+from engines.ablations.results import CODE, is_current
+from engines.ablations.trial import ENCODER, MODEL, TRAINING, is_made, trials
+from engines.cli_options import in_one_line, require_range
+from engines.report.results.training_history import training_of
+from engines.runs.input_files import encoder_file
+from engines.runs.processes import in_turn
+from engines.train.dagger import STAGE
+from hil.evaluate.metrics import Summary
+from hil.evaluate.result import code_digest
+from onboard.policy.manifest import load_manifest
+from onboard.values.errors import InputError, MissingExtraError
 
-if TYPE_CHECKING:
-    from engines.ablations.agents import Agent, Agents
+# ---- The one table of the ablations, as plain values: what the folder of `onboard-engines ablations` holds so far
+
+MADE_BY = "onboard-engines ablations"
+DOORS = "doors"
+"""In a result: its episodes behind doors, None in a condition without."""
+
+
+def board(agents: Agents, chosen: Sequence[Agent], folder: Path) -> dict[str, Any]:
+    """Return one row for each agent and place where it was driven, those not driven yet without figures.
+
+    Raises OnboardError for files that are not what they should be.
+    """
+    rows = [row for agent in chosen for row in _rows(agents, agent, folder / agent.name)]
+    return {
+        "made_by": MADE_BY,
+        "code": code_digest(),
+        "set": agents.set_name,
+        "maps": list(agents.maps),
+        "episodes_of_each_map": agents.episodes,
+        "seed": agents.seed,
+        "training": {agent.name: _training(agent, folder / agent.name) for agent in chosen},
+        "encoders": {agent.name: _encoder(agent, folder / agent.name) for agent in chosen},
+        "rows": rows,
+    }
+
+
+def _training(agent: Agent, folder: Path) -> dict[str, dict[str, Any]]:
+    """Return the figures of an agent's training as its journal tells them, and how many updates its rounds had."""
+    stages = training_of(folder / TRAINING)
+    if STAGE in stages:
+        stages[STAGE]["updates"] = stages[STAGE]["rounds"] * agent.config.imitation.updates
+    return stages
+
+
+def _rows(agents: Agents, agent: Agent, folder: Path) -> list[dict[str, Any]]:
+    if not is_made(agent, folder):
+        return [_row(agent, place, None, None) for place in agent.places()]
+    return [
+        _row(agent, trial.place, result, None if result is None else _code(result, trial.plan.configuration()))
+        for trial in trials(agents, agent, folder)
+        for result in [trial.done()]
+    ]
+
+
+def _encoder(agent: Agent, folder: Path) -> str | None:
+    """Return the digest of the file of an agent's colour encoder; None where it sees no colour or is not made."""
+    if not is_made(agent, folder):
+        return None
+    told = load_manifest(folder / MODEL).extra.get(ENCODER)
+    return None if told is None else str(told)
+
+
+def _code(result: Mapping[str, Any], configuration: Mapping[str, Any]) -> str:
+    """Return the digest that a board has where this state of the code drove a result, else what the result tells."""
+    if is_current(result, configuration):
+        return code_digest()
+    return " with ".join(str(result["configuration"].get(name, "older")) for name in CODE if name in configuration)
+
+
+def _row(agent: Agent, place: Place, result: dict[str, Any] | None, code: str | None) -> dict[str, Any]:
+    doors = None if result is None else result.get(DOORS)
+    told = result if doors is None else doors["summary"]
+    return {
+        "agent": agent.name,
+        "what": agent.section.what,
+        "where": place.where,
+        "within_s": place.within_s,
+        "delay": agent.delay_in(place),
+        "same_domain": place.where == agent.own_condition and agent.own_robot() is None,
+        "paper": agent.quoted_in(place),
+        "paper_office": agent.quoted_of_office(place),
+        "summary": None if told is None else {name: told[name] for name in Summary.__slots__},
+        "doors": None if result is None or doors is None else [result["episodes"], doors["episodes"], doors["shut"]],
+        "code": code,
+    }
+
 
 BOARD_FILE = "ablations.json"
 AGENTS_FILE = Path(__file__).parent / "agents.toml"
@@ -76,12 +159,11 @@ def _ablations(out: Path, only: list[str], making: Making, *, show: bool) -> int
         import torch
 
         from engines.ablations.agents import load_agents
-        from engines.ablations.board import board
     except ModuleNotFoundError as error:
         if error.name not in ("torch", "onnx", "tensorboard"):
             raise
         raise MissingExtraError(error.name, "train") from error
-    from engines.report.ablations import ablation_table
+    from engines.report.sections.ablations import ablation_table
 
     torch.set_num_threads(1)
     table = load_agents(making.file)
@@ -145,7 +227,7 @@ def _seeing(chosen: list[Agent], encoder: Path | None) -> list[Agent]:
 
 
 def _make(table: Agents, chosen: list[Agent], out: Path, making: Making) -> int:
-    from engines.ablations.trials import check_agents, is_made
+    from engines.ablations.trial import check_agents, is_made
 
     check_agents([agent for agent in chosen if not is_made(agent, out / agent.name, making.encoder)])
     if making.jobs == 1 or len(chosen) <= 1:
@@ -156,7 +238,7 @@ def _make(table: Agents, chosen: list[Agent], out: Path, making: Making) -> int:
 
 def _make_one(table: Agents, agent: Agent, folder: Path, making: Making) -> int:
     """Return 0, or the exit code of a signal that ended the driving."""
-    from engines.ablations.trials import make_agent, run_trial, trials
+    from engines.ablations.trial import make_agent, run_trial, trials
 
     make_agent(agent, folder, making.encoder)
     codes = (run_trial(trial, again=making.again) for trial in trials(table, agent, folder))

@@ -7,21 +7,19 @@ from dataclasses import replace
 
 import numpy as np
 
-from engines.train.domain import DomainSection, Flaws, draw_drill, flawed
-from engines.train.places import Building
-from hil.baselines import make_policy
-from hil.course import course_of, varied
+from engines.train.rollout.domain_randomization import DomainSection, Flaws, draw_drill, flawed
+from engines.train.rollout.places import Building
+from hil.drive.fast.course import course_of, varied
+from hil.drive.fast.drive import FastDrive
+from hil.drive.setting import MAX_S, Setting, wants_color
+from hil.evaluate.baselines.registry import make_policy
 from hil.evaluate.campaign import Driven, Job
-from hil.evaluate.episode_driver import EpisodeDriver, RobotFiles, Run
-from hil.evaluate.sets import Source
-from hil.fast import FastDrive
-from hil.needs import wants_color
-from hil.outcome import MAX_S
-from hil.quiet import unlogged
-from hil.routes import free_space
-from hil.setting import Setting
-from onboard.interfaces import Policy
-from onboard.messages import Decision, Memory, Observation
+from hil.evaluate.episode import EpisodeDriver, RobotFiles, Run
+from hil.evaluate.episode_selection import Source
+from hil.physics.free_space import free_space
+from onboard.system.log import unlogged
+from onboard.values.interfaces import Policy
+from onboard.values.messages import Decision, Memory, Observation
 
 
 class DrawnEpisodes(EpisodeDriver):
@@ -55,7 +53,7 @@ class DrawnEpisodes(EpisodeDriver):
 
 
 class Flawed:
-    """A policy whose scan has the flaws of one drive; implements `onboard.interfaces.Policy`."""
+    """A policy whose scan has the flaws of one drive; implements `onboard.values.interfaces.Policy`."""
 
     def __init__(self, policy: Policy, flaws: Flaws, rng: np.random.Generator) -> None:
         self.name, self.memory_reset_s = policy.name, policy.memory_reset_s

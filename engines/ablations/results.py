@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from onboard.errors import InputError
+from onboard.values.errors import InputError
 
 CODE = ("code", "engines")
 """Of an evaluation's configuration: the digests of the code that drove it; the second only where `engines` did."""

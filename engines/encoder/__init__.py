@@ -1,1 +1,1 @@
-"""How the colour encoder comes to see: rendered views, and what is how far ahead in them (paper 1, section 1.3)."""
+"""Training of the colour encoder on rendered views (paper 1, section 1.3)."""

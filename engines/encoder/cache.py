@@ -19,23 +19,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from engines.children import interrupts_unheard
-from engines.encoder.blur import Frame
+from engines.encoder.augmentation import Frame
 from engines.encoder.config import ViewsSection
-from engines.encoder.views import (
-    LABELS,
-    Labels,
-    Split,
-    building_count,
-    color_mount,
-    draw_view,
-    make_viewpoints,
-)
-from engines.named_files import map_content
-from hil.buildings import building_of, split_of
-from onboard.contract import RGB_HEIGHT, RGB_WIDTH
-from onboard.drivers.lifeline import die_with_parent
-from onboard.errors import InputError, OnboardError
+from engines.encoder.views import LABELS, Labels, Split, building_count, color_mount, draw_view, make_viewpoints
+from engines.runs.input_files import map_content
+from engines.runs.processes import interrupts_unheard
+from hil.drive.episode_sets import building_of, split_of
+from onboard.policy.contract import RGB_HEIGHT, RGB_WIDTH
+from onboard.system.threads import die_with_parent
+from onboard.values.errors import InputError, OnboardError
 
 IDENTITY_FILE = "views.json"
 LAYOUT = 1

@@ -2,13 +2,100 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+import numpy as np
 import typer
+from pydantic import ValidationError
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from engines.guard import MOST_SEED, device_of, in_one_line, require_range
-from onboard.errors import MissingExtraError
+from engines.cli_options import MOST_SEED, device_of, in_one_line, require_range
+from engines.encoder.config import EncoderSection, paths_from
+from engines.encoder.report import check_test_maps, evaluate_encoder, load_predictor, predict, report_views, save_sheet
+from engines.encoder.training import Report, train_encoder
+from engines.network.network import Widths
+from onboard.config.toml_file import read_toml, validation_line
+from onboard.values.errors import ConfigError, InputError, MissingExtraError
+
+# ---- The colour encoder trained by itself, with a report of how well it tells distances in buildings it never saw
+
+SHEET_SORT, SHEET_VIEWS = "unseen", 24
+LINE_EVERY = 25
+"""Steps between lines where there is no terminal."""
+SMOOTHING = 0.98
+"""Of the figures shown: the share of what they were before this step."""
+
+
+def train_and_report(
+    out: Path, seed: int, config: Path | None, jobs: int, device: str, widths: Widths
+) -> dict[str, Any]:
+    """Train the encoder in a folder, going on where it ended, and leave encoder.pt, report.json and sheet.png there.
+
+    Returns what `evaluate_encoder` does. Raises OnboardError, before anything is trained for maps of the report that
+    cannot be looked at.
+    """
+    section = EncoderSection() if config is None else _section(config)
+    check_test_maps(section)
+    with _shown() as report:
+        train_encoder(section, seed, out, widths, device=device, jobs=jobs, report=report)
+    result = evaluate_encoder(section, seed, out, widths, device=device, jobs=jobs)
+    views = report_views(section, seed, out)[SHEET_SORT]
+    chosen = np.linspace(0, len(views) - 1, min(SHEET_VIEWS, len(views))).astype(int)
+    predicted = predict(load_predictor(out, seed, widths)[0], views)
+    try:
+        save_sheet(views.images(chosen), views.labels[chosen], predicted[chosen], out / "sheet.png")
+        (out / "report.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{out}: cannot be written: {error.strerror}") from error
+    return result
+
+
+def summary(result: Mapping[str, Any]) -> list[str]:
+    """Return a table: views, predictor, median and mean relative error of ranges, mean error of the free way."""
+    lines = [f"{'views':14}{'predictor':16}{'median rel.':>12}{'mean rel.':>12}{'way rel.':>12}{'way [m]':>10}"]
+    for sort, table in result.items():
+        for name in ("encoder", "mean_of_bin", "median_of_bin"):
+            ranges, way = table[name]["ranges"], table[name]["free_way"]
+            figures = f"{ranges['median_relative']:12.3f}{ranges['mean_relative']:12.3f}"
+            lines.append(f"{sort:14}{name:16}{figures}{way['median_relative']:12.3f}{way['mean_m']:10.2f}")
+    return lines
+
+
+def _section(config: Path) -> EncoderSection:
+    table = read_toml(config).get("encoder", {})
+    if isinstance(table, dict):
+        paths_from(table, config.parent)
+    try:
+        return EncoderSection.model_validate(table)
+    except ValidationError as error:
+        raise ConfigError(validation_line(config, error)) from error
+
+
+@contextmanager
+def _shown() -> Iterator[Report]:
+    """Show a bar on a terminal, a line now and then elsewhere, on standard error."""
+    console = Console(stderr=True)
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[figures]}"), TimeElapsedColumn())
+    with Progress(TextColumn("encoder"), *columns, TimeRemainingColumn(), console=console,
+                  disable=not console.is_terminal) as progress:  # fmt: skip
+        task = progress.add_task("encoder", total=None, figures="")
+        smooth: dict[str, float] = {}
+
+        def report(step: int, total: int, metrics: Mapping[str, float]) -> None:
+            for name, value in metrics.items():
+                smooth[name] = SMOOTHING * smooth.get(name, value) + (1.0 - SMOOTHING) * value
+            shown = {name: smooth[name] if name.startswith("loss") else value for name, value in metrics.items()}
+            figures = ", ".join(f"{name} {value:.4g}" for name, value in shown.items())
+            progress.update(task, total=total, completed=step, figures=figures)
+            if not console.is_terminal and step % LINE_EVERY == 0:
+                console.print(f"encoder: step {step} of {total}, {figures}", highlight=False, soft_wrap=True)
+
+        yield report
 
 
 def encoder(
@@ -36,8 +123,7 @@ def _lines(out: Path, seed: int, config: Path | None, jobs: int, device: str, th
     try:
         import torch
 
-        from engines.encoder.alone import summary, train_and_report
-        from engines.network import PAPER, TINY
+        from engines.network.network import PAPER, TINY
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise

@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from engines.named_files import from_folder
-from hil.evaluate.sets import DENSEST
-from onboard.config import DEFAULT_ROBOT
-from onboard.toml_file import Fraction, NonNegative, Positive, PositiveFraction, Section
+from engines.runs.input_files import from_folder
+from hil.evaluate.episode_selection import DENSEST
+from onboard.config.config import DEFAULT_ROBOT
+from onboard.config.toml_file import Fraction, NonNegative, Positive, PositiveFraction, Section
 
 Count = Annotated[int, Field(ge=1)]
 Spread = Annotated[float, Field(ge=0.0, lt=1.0)]

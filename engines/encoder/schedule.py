@@ -13,9 +13,9 @@ from torch.nn import functional
 
 from engines.encoder.cache import Views
 from engines.encoder.config import EncoderSection, PhaseSection
-from engines.encoder.features import planes_of
 from engines.encoder.views import FORWARD_BINS
-from onboard.manifest import RgbScale
+from engines.network.encoder_features import planes_of
+from onboard.policy.manifest import RgbScale
 
 ORDER_STREAM, MIRROR_STREAM = 3, 4
 MIRRORED = 0.5

@@ -7,11 +7,13 @@ pixels is a quarter of the work.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,16 +21,58 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from engines.encoder.cache import Views, identity_of, render_views
-from engines.encoder.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from engines.encoder.config import EncoderSection
-from engines.encoder.features import memory_format_of, save_encoder
 from engines.encoder.schedule import Batch, batch_of, images_of, learning_rate, steps_of
 from engines.encoder.views import FORWARD_BINS, LABELS, Labels
-from engines.lock import alone_in
-from engines.network import PAPER, Widths, untrained
-from engines.resume import require_finite_step, take_steps, take_weights, taken_count
-from engines.torch_file import write_torch
-from onboard.errors import OnboardError
+from engines.network.encoder_features import memory_format_of, save_encoder
+from engines.network.network import PAPER, Widths, untrained
+from engines.runs.processes import alone_in
+from engines.runs.resume import require_finite_step, take_steps, take_weights, taken_count
+from engines.runs.torch_file import read_torch, write_torch
+from onboard.values.errors import InputError, OnboardError
+
+# ---- Where the encoder's training goes on from
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A training after `step` steps. Batches are functions of seed and step, so there is no generator to keep.
+
+    identity: a line that is the same for the same training
+    model, optimizer: their state dicts
+    """
+
+    identity: str
+    step: int
+    model: dict[str, Any]
+    optimizer: dict[str, Any]
+
+
+def save_checkpoint(file: Path, checkpoint: Checkpoint) -> None:
+    """Write a checkpoint in place of the one before. Raises InputError."""
+    table = {"identity": checkpoint.identity, "step": checkpoint.step}
+    write_torch(file, table | {"model": checkpoint.model, "optimizer": checkpoint.optimizer})
+
+
+def load_checkpoint(file: Path, identity: str) -> Checkpoint | None:
+    """Return the checkpoint of this training, None where there is none. Raises InputError for that of another one."""
+    if not file.exists():
+        return None
+    table = read_torch(file)
+    if set(table) != {"identity", "step", "model", "optimizer"}:
+        raise InputError(f"{file}: not a checkpoint of the encoder's training")
+    if table["identity"] != identity:
+        raise InputError(
+            f"{file}: a checkpoint of another configuration ({short(table['identity'])}, this one is "
+            f"{short(identity)}): name another folder, or delete it to begin again"
+        )
+    return Checkpoint(**table)
+
+
+def short(identity: str) -> str:
+    """Return a short name of a configuration."""
+    return hashlib.sha256(identity.encode()).hexdigest()[:12]
+
 
 VIEWS_FOLDER, CHECKPOINT_FILE, ENCODER_FILE, HEAD_FILE = "views", "checkpoint.pt", "encoder.pt", "head.pt"
 

@@ -13,23 +13,23 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from engines.encoder.blur import Frame, blurred
+from engines.encoder.augmentation import Frame, blurred
 from engines.encoder.config import ViewsSection
-from engines.encoder.way import free_way_m
-from hil.bodies import NO_BODIES, Bodies
-from hil.furniture import furnish
-from hil.map_files import load_map
-from hil.maps import World
-from hil.render import rays_of, render_color
-from hil.routes import FreeSpace, free_space, indoor_cells
-from hil.sectors import SCAN_RADIUS_M, ScanCaster
-from hil.textures import PLAIN, draw_look
-from hil.walkers import KINDS
-from hil.world import Body, blocked_cells
-from onboard.contract import RGB_HEIGHT, RGB_WIDTH
-from onboard.errors import ConfigError, InputError
-from onboard.messages import BINS, Pose
-from onboard.mounts import Mount, load_mounts
+from engines.encoder.free_distance import free_way_m
+from hil.maps.load import load_map
+from hil.maps.materials import PLAIN, draw_look
+from hil.maps.world_grid import World
+from hil.physics.collision_world import Body, blocked_cells
+from hil.physics.contact import NO_BODIES, Bodies
+from hil.physics.free_space import FreeSpace, free_space, indoor_cells
+from hil.scene.furniture import furnish
+from hil.scene.walkers import KINDS
+from hil.sensors.camera import rays_of, render_color
+from hil.sensors.direct_scan import SCAN_RADIUS_M, ScanCaster
+from onboard.config.mounts import Mount, load_mounts
+from onboard.policy.contract import RGB_HEIGHT, RGB_WIDTH
+from onboard.values.errors import ConfigError, InputError
+from onboard.values.messages import BINS, Pose
 
 BIN_RAD = 2.0 * math.pi / BINS
 FORWARD_BINS = 44

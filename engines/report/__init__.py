@@ -1,1 +1,1 @@
-"""What is known of a policy, from the files that measured it: tables, pictures, the model card."""
+"""The model card: tables and plots from result files."""

@@ -9,16 +9,16 @@ from typing import Any
 
 import jinja2
 
-from engines.lineage import steps_to_make
-from engines.report.commands import RECIPE, RESULTS, commands
-from engines.report.demos import require_demos_of
-from engines.report.gathered import Gathered
-from engines.report.places import places_of
-from engines.report.shapes import shaped
-from engines.report.told import NOT_STATED, Part
-from hil.evaluate.code import file_digest
-from onboard.errors import InputError
-from onboard.manifest import Manifest, load_manifest, manifest_path
+from engines.network.lineage import steps_to_make
+from engines.report.reproduce import RECIPE, RESULTS, commands
+from engines.report.results.checks import shaped
+from engines.report.results.result_files import Gathered
+from engines.report.results.section import NOT_STATED, Part
+from engines.report.sections.realtime import require_demos_of
+from engines.report.sections.splits import places_of
+from hil.evaluate.result import file_digest
+from onboard.policy.manifest import Manifest, load_manifest, manifest_path
+from onboard.values.errors import InputError
 
 TEMPLATE = "card.md.j2"
 MEGA = 1e6

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from onboard.__main__ import check_json_target
-from onboard.errors import InputError, OnboardError
-from onboard.pretrained import model_path
+from onboard.config.config import model_path
+from onboard.values.errors import InputError, OnboardError
 
 if TYPE_CHECKING:
-    from engines.report.gathered import Gathered
+    from engines.report.results.result_files import Gathered
 
 REFUSED = 2
 STANDARD_OUTPUT = "-"
@@ -24,7 +24,9 @@ NO_DRIVES = "not what onboard-engines report --drive writes"
 
 
 def report(
-    folder: Annotated[Path, typer.Argument(help="Folder of results, as engines/report/gathered.py describes it.")],
+    folder: Annotated[
+        Path, typer.Argument(help="Folder of results, as engines/report/results/result_files.py describes it.")
+    ],
     json_target: Annotated[
         str | None, typer.Option("--json", metavar="FILE|-", help="Write the same figures as JSON.")
     ] = None,
@@ -59,8 +61,8 @@ def _report(
     folder: Path, pictures: Path | None, drive: str | None, map_name: str, card: Path | None, model: str | None
 ) -> tuple[str, dict[str, Any]]:
     from engines.report.card import make_card
-    from engines.report.gathered import TRAJECTORIES, gather
-    from engines.report.parts import all_parts
+    from engines.report.card_sections import all_parts
+    from engines.report.results.result_files import TRAJECTORIES, gather
 
     if (card is None) != (model is None):
         raise InputError("--card and --model: give both or none")
@@ -69,7 +71,7 @@ def _report(
     _check_driver(there, drive)
     if drive is not None:
         check_json_target(str(folder / TRAJECTORIES))
-        from engines.report.trajectories import drive_trajectories
+        from engines.report.plots import drive_trajectories
 
         _write(folder / TRAJECTORIES, json.dumps(drive_trajectories(drive, map_name)) + "\n")
     found = gather(folder)
@@ -102,9 +104,9 @@ def _check(found: Gathered, pictures: Path | None, card: Path | None, model: str
 
 def _check_driver(found: Gathered, drive: str | None) -> None:
     """Raise OnboardError where another policy than the one whose figures are quoted drove, or is to drive."""
-    from engines.report.gathered import TRAJECTORIES
-    from engines.report.shapes import shaped
-    from engines.report.trajectories import driver_of, require_drives_of
+    from engines.report.plots import driver_of, require_drives_of
+    from engines.report.results.checks import shaped
+    from engines.report.results.result_files import TRAJECTORIES
 
     if drive is not None:
         require_drives_of(found.headline, driver_of(drive), f"--drive {drive}")
@@ -115,8 +117,8 @@ def _check_driver(found: Gathered, drive: str | None) -> None:
 
 
 def _draw(headline: Any, trajectories: Any, file: Path, pictures: Path) -> None:
-    from engines.report.pictures import ACTIONS_FILE, TRAJECTORIES_FILE, save_actions, save_trajectories
-    from engines.report.shapes import shaped
+    from engines.report.plots import ACTIONS_FILE, TRAJECTORIES_FILE, save_actions, save_trajectories
+    from engines.report.results.checks import shaped
 
     if headline is not None:
         save_actions(headline.summary.actions, pictures / ACTIONS_FILE)

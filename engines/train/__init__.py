@@ -1,1 +1,1 @@
-"""How the policy learns: stages that checkpoint and resume (paper 1, sections 1.6 to 1.9)."""
+"""Training of the policy: DAgger, then PPO, in stages that checkpoint and resume."""

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from engines.guard import MOST_SEED, device_of, in_one_line, require_range
-from engines.named_files import encoder_file
-from hil.evaluate.sets import given_maps
-from onboard.errors import InputError, MissingExtraError
+from engines.cli_options import MOST_SEED, device_of, in_one_line, require_range
+from engines.export.restore import initial_weights
+from engines.network.network import PolicyNetwork
+from engines.network.policy_checkpoint import PolicyFile
+from engines.runs.input_files import encoder_file
+from engines.train.config import TrainConfig
+from hil.evaluate.episode_selection import given_maps
+from onboard.values.errors import InputError, MissingExtraError
 
 DEFAULT_CONFIG = Path(__file__).parent / "default.toml"
 FINE_CONFIG = Path(__file__).parent / "finetune.toml"
@@ -89,7 +94,6 @@ def _train(
 
         from engines.train import stages
         from engines.train.config import load_train_config
-        from engines.train.init import initial_policy
     except ModuleNotFoundError as error:
         if error.name not in ("torch", "onnx", "tensorboard"):
             raise
@@ -125,3 +129,30 @@ def _given(seed: int | None, maps: list[str], plant: Path | None) -> dict[str, A
     if plant is not None:
         given["robot.plant"] = str(plant)
     return given
+
+
+# ---- The network that a training begins with when it does not begin anew: `onboard-engines train --init`
+
+
+def initial_policy(init: str | Path, config: TrainConfig) -> PolicyFile:
+    """Return a policy that ships, by name, an exported .onnx, or a file of the trainer, and how it was trained.
+
+    Whether an auxiliary head is learned is the recipe's matter: no exported model holds one.
+    Raises InputError in one line where it cannot be read or is not of the recipe's network, ConfigError for a manifest.
+    """
+    found = initial_weights(str(init))
+    _require_same(init, "sizes", asdict(config.network.widths), asdict(found.network.widths))
+    _require_same(init, "network", asdict(config.network.variant), asdict(found.network.variant))
+    if found.network.variant == config.network.variant:
+        return found
+    network = PolicyNetwork(config.network.widths, config.network.variant)
+    network.load_state_dict(found.network.state_dict())
+    return replace(found, network=network.eval())
+
+
+def _require_same(init: str | Path, table: str, wanted: dict[str, Any], found: dict[str, Any]) -> None:
+    for name, value in wanted.items():
+        if name != "auxiliary" and found[name] != value:
+            raise InputError(
+                f"--init {init}: {table}.{name}: the recipe has {value}, this policy was made with {found[name]}"
+            )

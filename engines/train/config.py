@@ -13,24 +13,24 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field, PrivateAttr, ValidationError
 
+from engines.cli_options import MOST_SEED
 from engines.encoder.config import EncoderSection, paths_from
-from engines.guard import MOST_SEED
-from engines.lineage import BEGAN
-from engines.named_files import file_content, from_folder, map_content, robot_content
-from engines.network import PAPER, TINY, GoalFrom, Variant, Widths
-from engines.train.collector import DrivingSection, Rules
-from engines.train.domain import DomainSection
-from engines.train.places import PlacesSection
-from engines.train.precision import Precision
-from engines.train.reinforce_config import MOST_COLLECTORS, ReinforceSection
-from hil.evaluate.episode_driver import robot_files
-from hil.maps import world_of_walls
-from hil.setting import Setting
+from engines.network.lineage import BEGAN
+from engines.network.network import PAPER, TINY, GoalFrom, Variant, Widths
+from engines.runs.input_files import file_content, from_folder, map_content, robot_content
+from engines.train.ppo_config import MOST_COLLECTORS, ReinforceSection
+from engines.train.rollout.collector import DrivingSection, Rules
+from engines.train.rollout.domain_randomization import DomainSection
+from engines.train.rollout.optimizer_step import Precision
+from engines.train.rollout.places import PlacesSection
+from hil.drive.setting import Setting
+from hil.evaluate.episode import robot_files
+from hil.maps.world_grid import world_of_walls
 from onboard import __version__
-from onboard.config import Config, RatesSection, load_config
-from onboard.errors import ConfigError, InputError
-from onboard.geometry import IDENTITY
-from onboard.toml_file import Fraction, Positive, PositiveFraction, Section, read_toml, validation_line
+from onboard.config.config import Config, RatesSection, load_config
+from onboard.config.toml_file import Fraction, Positive, PositiveFraction, Section, read_toml, validation_line
+from onboard.values.errors import ConfigError, InputError
+from onboard.values.geometry import IDENTITY
 
 DEFAULT = Path(__file__).parent / "default.toml"
 SIZES: dict[str, Widths] = {"paper": PAPER, "small": replace(PAPER, memory_layers=1, memory=512), "tiny": TINY}

@@ -18,8 +18,8 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from onboard.errors import InputError, MissingExtraError
-from onboard.scheduler import NS_PER_S
+from onboard.values.clock import NS_PER_S
+from onboard.values.errors import InputError, MissingExtraError
 
 ROWS, CURVES = "journal.jsonl", "tensorboard"
 

@@ -6,23 +6,47 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import torch
+from torch import nn
 
 from engines.encoder.training import train_encoder
-from engines.given_encoder import put_encoder
-from engines.lineage import POLICY
-from engines.lock import alone_in
-from engines.network import PolicyNetwork, untrained
-from engines.policy_file import PolicyFile
-from engines.train import checkpoint, imitation, reinforce
+from engines.export.restore import initial_weights
+from engines.network import policy_checkpoint
+from engines.network.encoder_features import load_encoder
+from engines.network.lineage import POLICY
+from engines.network.network import PolicyNetwork, untrained
+from engines.network.policy_checkpoint import PolicyFile
+from engines.runs.processes import alone_in
+from engines.train import dagger, ppo
 from engines.train.config import DEPENDS, TrainConfig, described, rules_of
-from engines.train.imitation import Imitation
+from engines.train.dagger import Imitation
 from engines.train.journal import Journal
-from engines.train.places import check_place
-from engines.train.reinforce import Reinforce
-from hil.buildings import building_of, split_of
-from onboard.errors import ConfigError, InputError
-from onboard.manifest import sha256_of
-from onboard.pretrained import model_path
+from engines.train.ppo import Reinforce
+from engines.train.rollout.places import check_place
+from hil.drive.episode_sets import building_of, split_of
+from onboard.config.config import MODEL_SUFFIX, model_path
+from onboard.policy.manifest import sha256_of
+from onboard.values.errors import ConfigError, InputError
+
+# ---- A colour encoder that is trained already (`--encoder`): the file of one, or that of a policy that ships
+
+
+def put_encoder(rgb: nn.Module, file: Path) -> None:
+    """Put the weights of a file by the encoder's training, or those in an exported policy, into a network's encoder.
+
+    Raises InputError for any other file, ConfigError or EngineError for a model that its manifest does not fit.
+    """
+    if file.suffix != MODEL_SUFFIX:
+        load_encoder(rgb, file)
+        return
+    network = initial_weights(str(file)).network
+    if not network.variant.rgb:
+        raise InputError(f"--encoder {file}: this policy sees no colour")
+    try:
+        rgb.load_state_dict(network.get_submodule("rgb").state_dict())
+    except RuntimeError as error:
+        reason = str(error).strip().splitlines()[-1].strip()
+        raise InputError(f"--encoder {file}: its encoder is of other sizes: {reason}") from error
+
 
 STAGES = ("encoder", "imitation", "reinforce")
 ENCODER_FOLDER = "encoder"
@@ -67,7 +91,7 @@ def train(
             made += ["encoder"] if encoder is None else []
         given = {"until": until, **_digests(init, encoder)}
         made += _learn(config, network, folder, device, until)
-        checkpoint.save_policy(file, network, {**described(config, made, init, began.meta), **given})
+        policy_checkpoint.save_policy(file, network, {**described(config, made, init, began.meta), **given})
     return file
 
 
@@ -83,11 +107,11 @@ def _digests(init: str | None, encoder: Path | None) -> dict[str, str]:
 def _learn(config: TrainConfig, network: PolicyNetwork, folder: Path, device: torch.device, until: str) -> list[str]:
     """Live the stages after the encoder; return those whose work is kept."""
     Imitation(config, network, folder, device).run()
-    if until != reinforce.STAGE or config.reinforce.chapters == 0:
-        return [imitation.STAGE]
+    if until != ppo.STAGE or config.reinforce.chapters == 0:
+        return [dagger.STAGE]
     reinforcing = Reinforce(config, network, folder, device)
     reinforcing.run()
-    return [imitation.STAGE, *([reinforce.STAGE] if reinforcing.kept != reinforce.BEFORE else [])]
+    return [dagger.STAGE, *([ppo.STAGE] if reinforcing.kept != ppo.BEFORE else [])]
 
 
 def _check_until(until: str, file: Path, begins: bool) -> None:
@@ -99,10 +123,10 @@ def _check_until(until: str, file: Path, begins: bool) -> None:
         raise InputError(f"--until {until}: must be one of {', '.join(STAGES)}")
     if until == "encoder" and not begins:
         raise InputError("--until encoder: this training has none: no drive renders colour, or it is given already")
-    if until == imitation.STAGE and file.exists():
-        stages = checkpoint.policy_meta(file).get("stages", [])
-        if isinstance(stages, list) and reinforce.STAGE in stages:
-            raise InputError(f"--until {until}: {file} holds the policy after {reinforce.STAGE}; give another --out")
+    if until == dagger.STAGE and file.exists():
+        stages = policy_checkpoint.policy_meta(file).get("stages", [])
+        if isinstance(stages, list) and ppo.STAGE in stages:
+            raise InputError(f"--until {until}: {file} holds the policy after {ppo.STAGE}; give another --out")
 
 
 def check(config: TrainConfig, *, known: bool = False) -> None:

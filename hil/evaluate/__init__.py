@@ -1,1 +1,1 @@
-"""How well a policy drives: episodes run, counted and shown (paper 1, section 1.9)."""
+"""Many drives: campaigns, metrics, results, comparison."""

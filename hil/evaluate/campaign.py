@@ -6,13 +6,18 @@ neither the order nor the number of workers changes a result.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
-from collections.abc import Callable, Generator, Iterable, Sequence
+import io
+import json
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
 from typing import Any, Protocol, TypeVar
 
-from hil.evaluate.result import Row
-from onboard.errors import OnboardError
+from hil.evaluate.result import Row, row_of_json
+from onboard.values.errors import InputError, OnboardError
 
 MAX_ATTEMPTS = 3
 """So often may a job take its worker with it."""
@@ -92,3 +97,117 @@ def failed(job: Work, reason: str) -> OnboardError:
 def lost_too_often(job: Work, reason: str) -> OnboardError:
     """Return the error of a job whose workers ended before it did, `MAX_ATTEMPTS` times."""
     return OnboardError(f"{job}: its worker ended {MAX_ATTEMPTS} times, at last with {reason}")
+
+
+# ---- The file of a campaign under way: JSON lines, one an episode, in the order in which they come
+
+MADE_BY = "onboard-hil evaluate"
+FORMAT = 1
+BEGINNING = json.dumps({"made_by": MADE_BY}, separators=(",", ":"))[:-1]
+"""Of every such file, however early its writer was killed."""
+
+Configuration = Mapping[str, Any]
+
+
+class Partial:
+    """Rows of one configuration. Nobody else writes the file while it is entered; use as a context.
+
+    driven: what the file holds already
+    """
+
+    def __init__(self, path: Path, configuration: Configuration) -> None:
+        """Open or begin a file. Raises InputError when it cannot be used, is in use, or is of another configuration."""
+        self.path = path
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = path.open("a+", encoding="utf-8", newline="\n")
+        except OSError as error:
+            raise InputError(f"{path}: cannot be written: {error.strerror}") from error
+        try:
+            _claim(self._file, path)
+            self.driven = self._read(configuration)
+        except InputError:
+            self._file.close()
+            raise
+
+    def __enter__(self) -> Partial:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._file.close()
+
+    def append(self, driven: Driven) -> None:
+        """Add a row; it is the system's when this returns."""
+        self._write({"row": driven.row.as_json(), "path": driven.path})
+
+    def _write(self, table: Mapping[str, Any]) -> None:
+        try:
+            self._file.write(json.dumps(table, allow_nan=False, separators=(",", ":")) + "\n")
+            self._file.flush()
+        except OSError as error:
+            raise InputError(f"{self.path}: cannot be written: {error.strerror}") from error
+
+    def _read(self, configuration: Configuration) -> list[Driven]:
+        """Return the rows there are, the torn end of a killed writer cut off; begin an empty file."""
+        self._file.seek(0)
+        try:
+            text = self._file.read()
+        except UnicodeDecodeError as error:
+            raise self._foreign() from error
+        whole = text[: text.rfind("\n") + 1]
+        lines = whole.splitlines()
+        if lines:
+            self._check_head(lines[0], configuration)
+        elif not (text.startswith(BEGINNING) or BEGINNING.startswith(text)):
+            raise self._foreign()
+        if len(whole) < len(text):
+            self._file.truncate(len(whole.encode()))
+        if not lines:
+            self._write({"made_by": MADE_BY, "format": FORMAT, "configuration": configuration})
+        return [self._driven(number, line) for number, line in enumerate(lines[1:], start=2)]
+
+    def _check_head(self, line: str, configuration: Configuration) -> None:
+        head = _table(line)
+        if (head.get("made_by"), head.get("format")) != (MADE_BY, FORMAT):
+            raise self._foreign()
+        difference = difference_of(head["configuration"], json.loads(json.dumps(configuration)))
+        if difference is not None:
+            raise InputError(
+                f"{self.path}: holds episodes of another configuration ({difference}); remove it or name another file"
+            )
+
+    def _foreign(self) -> InputError:
+        return InputError(f"{self.path}: not the partial result of an evaluation, left as it is")
+
+    def _driven(self, number: int, line: str) -> Driven:
+        table = _table(line)
+        try:
+            return Driven(row_of_json(table["row"]), tuple((x, y, yaw) for x, y, yaw in table["path"]))
+        except (InputError, KeyError, TypeError, ValueError) as error:
+            raise InputError(f"{self.path}: line {number}: not an episode: {error}") from error
+
+
+def difference_of(there: Configuration, here: Configuration) -> str | None:
+    """Return the first key in which two configurations differ with both values, None when they do not."""
+    for key in dict.fromkeys([*there, *here]):
+        before, now = there.get(key), here.get(key)
+        if before != now:
+            return f"{key}: {json.dumps(before)} there, {json.dumps(now)} here"
+    return None
+
+
+def _claim(file: io.TextIOWrapper, path: Path) -> None:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        raise InputError(f"{path}: another evaluation is writing it") from error
+
+
+def _table(line: str) -> dict[str, Any]:
+    try:
+        table = json.loads(line)
+    except ValueError:
+        return {}
+    return table if isinstance(table, dict) else {}

@@ -12,22 +12,19 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from hil.baselines import POLICIES, model_of
-from hil.conditions import load_conditions
-from hil.evaluate.campaign import DriveJob, Driven, Execute, Job, in_this_process, jobs_of
-from hil.evaluate.code import DIGEST_BYTES, code_digest, file_digest
-from hil.evaluate.doors import BehindDoors, behind_doors
-from hil.evaluate.episode_driver import EpisodeDriver, RobotFiles, Run
-from hil.evaluate.metrics import Summary, summarise, summarise_by
-from hil.evaluate.partial import Partial
+from hil.drive.conditions import load_conditions
+from hil.evaluate.baselines.registry import POLICIES, model_of
+from hil.evaluate.campaign import DriveJob, Driven, Execute, Job, Partial, in_this_process, jobs_of
+from hil.evaluate.episode import EpisodeDriver, RobotFiles, Run
+from hil.evaluate.episode_selection import Source
+from hil.evaluate.metrics import BehindDoors, Summary, behind_doors, summarise, summarise_by
+from hil.evaluate.process_pool import in_processes
 from hil.evaluate.progress import CampaignProgress
-from hil.evaluate.result import Row
-from hil.evaluate.sets import Source
-from hil.evaluate.workers import in_processes
+from hil.evaluate.result import DIGEST_BYTES, Row, code_digest, file_digest
 from onboard import __version__
-from onboard.manifest import manifest_path
-from onboard.scheduler import wall_ns
-from onboard.signals import KILLED_BY, Signals
+from onboard.policy.manifest import manifest_path
+from onboard.system.signals import KILLED_BY, Signals
+from onboard.values.clock import wall_ns
 
 INTERRUPTED = KILLED_BY + signal.SIGINT
 """How Ctrl-C ends a command."""
@@ -184,7 +181,7 @@ def executor(processes: int, ray: str | None) -> Execute:
     """Return what drives the jobs: this process, several, or the cluster at an address."""
     if ray is not None:
         # Only here, since Ray is an extra.
-        from hil.evaluate.ray_campaign import on_ray
+        from hil.evaluate.ray_pool import on_ray
 
         return lambda drive, jobs: on_ray(drive, jobs, ray)
     if processes > 1:

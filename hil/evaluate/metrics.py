@@ -19,9 +19,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hil.episode_files import DETOUR
-from hil.evaluate.result import Row
-from onboard.contract import ACTIONS
+from hil.drive.episodes import DETOUR
+from hil.evaluate.result import Door, Row
+from hil.scene.doors import Blocking, advance
+from onboard.policy.contract import ACTIONS
 
 CONFIDENCE = 0.95
 RESAMPLES = 10_000
@@ -243,3 +244,47 @@ def _clearance(rows: Sequence[Row]) -> dict[str, float] | None:
         "p5": float(np.percentile(near, LOW_PERCENT)),
         "median": float(np.median(near)),
     }
+
+
+# ---- Of drives in a condition with a door: on whose way one stands, and before whom it shut (`hil/scene/doors.py`)
+
+NOTE = (
+    "Behind doors: the figures of those episodes on whose way a shut door leaves no other way, or one that is longer "
+    "by 10 m; beside them how many drove near enough that it shut."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BehindDoors:
+    """The episodes that have a door. driven: how many there are with and without; shut: before how many it shut."""
+
+    driven: int
+    shut: int
+    summary: Summary
+
+    def __str__(self) -> str:
+        return f"{self.summary.episodes} of {self.driven} behind doors, {self.shut} shut"
+
+    def as_json(self) -> dict[str, Any]:
+        """Return plain values: how many have a door, before how many it shut, and their figures."""
+        return {"episodes": self.summary.episodes, "shut": self.shut, "summary": self.summary.as_json()}
+
+
+def behind_doors(rows: Sequence[Row], seed: int) -> BehindDoors | None:
+    """Return the episodes with a door; None where no row tells: in a condition without, or of an older version."""
+    if all(row.door is None for row in rows):
+        return None
+    behind = [row for row in rows if is_behind(row)]
+    return BehindDoors(len(rows), sum(row.door == "shut" for row in behind), summarise(behind, seed))
+
+
+def is_behind(row: Row) -> bool:
+    """Return whether an episode has a door on its way."""
+    return row.door in ("open", "shut")
+
+
+def door_of(door: Blocking | None, way: npt.NDArray[np.float64], radius_m: float) -> Door:
+    """Return what a robot that drove a way met. way: (n, 2) in the map frame [m], a row a tick; door: at its start."""
+    if door is None:
+        return "none"
+    return "shut" if any(advance(door, 0.0, (x, y), radius_m).left_s is not None for x, y in way) else "open"

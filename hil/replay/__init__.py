@@ -1,1 +1,1 @@
-"""Replay: a recording through the very same runtime, and where it first differs."""
+"""A recording goes through the same runtime again; replay names the first difference."""

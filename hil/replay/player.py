@@ -8,19 +8,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from hil.replay.ticks import RecordedTick
-from onboard.config import Config
-from onboard.description import build_rigs, robot_of
-from onboard.inference import InlineInference, Result
-from onboard.interfaces import Policy
-from onboard.keep_out import MapZones
-from onboard.messages import Decision, Inputs, Memory, Observation, Pose, Scan, Twist
-from onboard.motion import Plant
-from onboard.mounts import Mounts
-from onboard.robot import RobotState
+from hil.recordings.ticks import RecordedTick
+from onboard.assembly.robot import build_rigs, robot_of
+from onboard.config.config import Config
+from onboard.config.mounts import Mounts
+from onboard.config.plant_model import Plant
+from onboard.perception.scan_fusion import Rig, ScanMemory
+from onboard.policy.inference import InlineInference, Result
 from onboard.runtime import Runtime
-from onboard.scan import Rig, ScanMemory
-from onboard.tick import TickRecord
+from onboard.safety.keepout_zones import MapZones
+from onboard.state import RobotState, TickRecord
+from onboard.values.interfaces import Policy
+from onboard.values.messages import Decision, Inputs, Memory, Observation, Pose, Scan, Twist
 
 HISTORY, NO_IMAGES = "scan.history above 1", "images missing"
 """Why a scan that the policy was given cannot be fused again."""

@@ -8,18 +8,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hil.quiet import unlogged
-from hil.recording import Recording, open_recording
-from hil.replay.acts import Stage
-from hil.replay.compared import Compared, SessionCount
-from hil.replay.cut import completed
-from hil.replay.measure import Measure
-from hil.replay.opinion import Opinion
-from hil.replay.placing import WHOLE, Missing, Span
-from hil.replay.policies import Policies
-from hil.replay.sources import Take, local
-from onboard.errors import InputError, OnboardError
-from onboard.interfaces import Policy
+from hil.recordings.locate import Take, completed, local
+from hil.recordings.recording import Recording, open_recording
+from hil.replay.compare import Compared, SessionCount
+from hil.replay.other_policy import Opinion
+from hil.replay.recorded_policy import Policies
+from hil.replay.sessions import Stage
+from hil.replay.tick_selection import WHOLE, Missing, Span
+from hil.replay.tolerances import Measure
+from onboard.system.log import unlogged
+from onboard.values.errors import InputError, OnboardError
+from onboard.values.interfaces import Policy
 
 NOTHING = "no tick of it can be played, so nothing was compared"
 NOBODY = "no decision of it can be played, so nobody was asked"

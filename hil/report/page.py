@@ -13,21 +13,20 @@ import jinja2
 import numpy as np
 from markupsafe import Markup
 
-from hil.recording import session_name
-from hil.replay.compared import Compared
-from hil.replay.opinion import Opinion
-from hil.report.contents import contents_of
-from hil.report.drawings import histogram
-from hil.report.figures import QUANTILES, drives_of, endings, headline, times, times_of
-from hil.report.listed import happened
-from hil.report.moments import lanes_of, moments_of
-from hil.report.packed import millimetres, packed
-from hil.report.reading import read_stories, read_story
-from hil.report.story import Story
-from hil.report.surroundings import surroundings_of
+from hil.recordings.recording import session_name
+from hil.replay.compare import Compared
+from hil.replay.other_policy import Opinion
+from hil.report.charts import histogram
+from hil.report.event_list import happened
+from hil.report.events import lanes_of, moments_of
+from hil.report.load import read_stories, read_story
+from hil.report.map_view import surroundings_of
+from hil.report.page_data import contents_of, millimetres, packed
+from hil.report.replay_section import verdict_of
+from hil.report.session_metrics import QUANTILES, drives_of, endings, headline, times, times_of
 from hil.report.tables import began, changes_of, notes_of, record_of, tiles_of
-from hil.report.verdict import verdict_of
-from onboard.errors import OnboardError
+from hil.report.timeline import Story
+from onboard.values.errors import OnboardError
 
 PAGE = Path(__file__).parent / "page"
 STYLES = ("vendor/uPlot.min.css", "page.css")

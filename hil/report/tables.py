@@ -9,12 +9,11 @@ from datetime import datetime, timedelta, timezone
 
 import numpy as np
 
-from hil.recording import session_name
-from hil.report.figures import Drive, Times, plural
-from hil.report.moments import missed_decisions, never_seen, runs
-from hil.report.reasons import ZONE, Row, row_of
-from hil.report.story import Floats, Story, shown
-from onboard.scheduler import NS_PER_S
+from hil.recordings.recording import session_name
+from hil.report.events import ZONE, Row, missed_decisions, never_seen, row_of, runs
+from hil.report.session_metrics import Drive, Times, plural
+from hil.report.timeline import Floats, Story, shown
+from onboard.values.clock import NS_PER_S
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 LATEST = timedelta(days=400 * 365)

@@ -1,1 +1,1 @@
-"""Looking at a drive: the live view, the same from a recording, in Rerun."""
+"""A drive in Rerun: live, or from a recording."""

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import rerun.blueprint as rrb
 
-from hil.view.paint_figures import FIGURES, LANES, SPEEDS, SUMMARY, TURNS, WORDS
-from hil.view.paint_robot import PATHS
-from hil.view.paint_scene import BASE, HERE, MAP
-from onboard.mounts import Mounts
+from hil.view.draw_plots import FIGURES, LANES, SPEEDS, SUMMARY, TURNS, WORDS
+from hil.view.draw_robot import PATHS
+from hil.view.draw_scene import BASE, HERE, MAP
+from onboard.config.mounts import Mounts
 
 TIMELINE = "time"
 EYE_M, LOOK_AT_M = (-2.8, -2.8, 5.8), (0.2, 0.2, 0.0)

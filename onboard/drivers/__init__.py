@@ -1,1 +1,1 @@
-"""One file for each device library; see `onboard/interfaces.py` for what they offer."""
+"""Devices behind the protocols of `onboard/values/interfaces.py`: one vendor library a file."""

@@ -12,9 +12,9 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from onboard.drivers import kobuki
-from onboard.errors import DriverError, InputError, MissingExtraError
-from onboard.messages import STOP, OdometryMessage, Twist
+from onboard.drivers import kobuki_protocol
+from onboard.values.errors import DriverError, InputError, MissingExtraError
+from onboard.values.messages import STOP, OdometryMessage, Twist
 
 try:
     import serial
@@ -64,18 +64,18 @@ class SerialBase:
         self._poll.register(self._port.fileno(), select.POLLIN)
         self._name = port
         self._rest = b""
-        self._last: kobuki.Feedback | None = None
+        self._last: kobuki_protocol.Feedback | None = None
         self._last_arrival_ns = 0
         self._stamp_ns = 0
         self._button_stop = False
 
     def send(self, command: Twist) -> None:
         """Pass one command on without waiting. Raises DriverError when the link is gone, InputError when not finite."""
-        self._write(kobuki.encode_velocity(command))
+        self._write(kobuki_protocol.encode_velocity(command))
 
     def take(self, now_ns: int) -> BaseReport:
         """Return what arrived since the last call, without waiting. Raises DriverError when the link is gone."""
-        packets, self._rest = kobuki.parse(self._rest + self._read())
+        packets, self._rest = kobuki_protocol.parse(self._rest + self._read())
         odometry = [message for packet in packets if (message := self._moved(packet, now_ns)) is not None]
         for packet in packets:
             self._button_stop = _button_stop(self._button_stop, packet.button)
@@ -109,7 +109,7 @@ class SerialBase:
         finally:
             self._port.close()
 
-    def _moved(self, packet: kobuki.Feedback, now_ns: int) -> OdometryMessage | None:
+    def _moved(self, packet: kobuki_protocol.Feedback, now_ns: int) -> OdometryMessage | None:
         """Return the motion since the packet before, and advance the base's clock; None where not believed."""
         before, silence_ns = self._last, now_ns - self._last_arrival_ns
         if before is not None and before.timestamp_ms == packet.timestamp_ms:
@@ -117,7 +117,7 @@ class SerialBase:
         self._last, self._last_arrival_ns = packet, now_ns
         if before is None:
             return None
-        moved = kobuki.motion(before, packet) if silence_ns <= MAX_SILENCE_S * NS_PER_S else None
+        moved = kobuki_protocol.motion(before, packet) if silence_ns <= MAX_SILENCE_S * NS_PER_S else None
         if moved is None:
             self._stamp_ns += silence_ns
             return None

@@ -9,14 +9,14 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from hil.depth_noise import load_depth_noise
-from hil.episode_files import load_episodes
-from hil.render import cast_scan, rays_of, render_depth
-from hil.walkers import bodies_of, make_crowd, walk, walking_space
-from hil.world import Body, Simulation, blocked_cells
-from onboard.config import DEFAULT_ROBOT
-from onboard.motion import load_plant
-from onboard.mounts import load_mounts
+from hil.drive.episodes import load_episodes
+from hil.physics.collision_world import Body, Simulation, blocked_cells
+from hil.scene.walkers import bodies_of, make_crowd, walk, walking_space
+from hil.sensors.camera import cast_scan, rays_of, render_depth
+from hil.sensors.depth_noise import load_depth_noise
+from onboard.config.config import DEFAULT_ROBOT
+from onboard.config.mounts import load_mounts
+from onboard.config.plant_model import load_plant
 
 TICK_S = 1.0 / 30.0
 MOUNTS = load_mounts(DEFAULT_ROBOT / "mounts.toml")

@@ -9,12 +9,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from engines.export import export, untrained_network
-from engines.network import PAPER
-from onboard.drivers.onnx_engine import OnnxEngine
-from onboard.inference import blank_observation
-from onboard.messages import ColorFrame
-from onboard.policy import load_policy
+from engines.export.export import export, untrained_network
+from engines.network.network import PAPER
+from onboard.drivers.engines.onnx_engine import OnnxEngine
+from onboard.policy.inference import blank_observation
+from onboard.policy.network_policy import load_policy
+from onboard.values.messages import ColorFrame
 
 DECISIONS = 60
 ROUNDS = 2

@@ -10,19 +10,18 @@ import time
 import pytest
 from structlog.testing import capture_logs
 
-from hil.baselines import make_policy
-from hil.course import course_of
-from hil.episode_files import load_episodes
-from hil.fast import drive_fast
-from hil.inprocess import drive_runtime
-from hil.outcome import Outcome
-from hil.setting import Setting
-from hil.world import Body
-from onboard.config import Config
-from onboard.interfaces import Policy
-from onboard.messages import Decision, Memory, Observation
-from onboard.motion import load_plant
-from onboard.mounts import load_mounts
+from hil.drive.episodes import load_episodes
+from hil.drive.fast.course import course_of
+from hil.drive.fast.drive import drive_fast
+from hil.drive.full_runtime import drive_runtime
+from hil.drive.setting import Outcome, Setting
+from hil.evaluate.baselines.registry import make_policy
+from hil.physics.collision_world import Body
+from onboard.config.config import Config
+from onboard.config.mounts import load_mounts
+from onboard.config.plant_model import load_plant
+from onboard.values.interfaces import Policy
+from onboard.values.messages import Decision, Memory, Observation
 
 CONFIG = Config()
 MAPS = ("gdc1", "ghc7", "willow")

@@ -8,11 +8,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from onboard.config import DEFAULT_ROBOT, ScanSection
-from onboard.geometry import IDENTITY
-from onboard.kernels import fuse_plain, lower_ranges, planar
-from onboard.messages import BINS
-from onboard.mounts import load_mounts
+from onboard.config.config import DEFAULT_ROBOT, ScanSection
+from onboard.config.mounts import load_mounts
+from onboard.perception.kernels import fuse_plain, lower_ranges, planar
+from onboard.values.geometry import IDENTITY
+from onboard.values.messages import BINS
 
 SIZE = (480, 848)
 F_PX = 424.0

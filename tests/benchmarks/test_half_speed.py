@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engines.build import decision_ms
-from engines.export import export, untrained_network
-from engines.network import PAPER
-from onboard.drivers.onnx_engine import OnnxEngine
+from engines.export.export import export, untrained_network
+from engines.export.tensorrt import decision_ms
+from engines.network.network import PAPER
+from onboard.drivers.engines.onnx_engine import OnnxEngine
 
 ROUNDS = 4
 DECISIONS = 40

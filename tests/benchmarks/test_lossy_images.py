@@ -18,14 +18,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from onboard.config.config import DdsSection
+from onboard.drivers.dds.participant import Wire
+from onboard.drivers.dds.ros_convert import ns_from_time, ros_image
+from onboard.drivers.dds.topics import COMMAND, Topic, topic
+from tests.rigs.network.lossy_link import DESKTOP, DEVICE, TARGET, Link, NoNamespacesError, lossy_link
+
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from lossy_link import DESKTOP, DEVICE, TARGET, Link, NoNamespacesError, lossy_link
-
-from onboard.config import DdsSection
-from onboard.drivers.dds_topics import COMMAND, Topic, topic
-from onboard.drivers.ros_messages import ns_from_time, ros_image
-from onboard.drivers.wire import Wire
 
 DELAY_MS = 5.0
 SECONDS = 6

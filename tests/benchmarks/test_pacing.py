@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from onboard.scheduler import Histogram, MonotonicClock
+from onboard.values.clock import Histogram, MonotonicClock
 
 PERIOD_NS = 5_000_000
 TICKS = 300

@@ -24,17 +24,16 @@ import pytest
 import zstandard
 from mcap.writer import Writer
 from PIL import Image
-from runtime_bench import LEFT, MOUNTS, Bench, Puppet
-from waiting import until
 
-from onboard.assembly import SWITCH_INTERVAL_S
-from onboard.config import RecordSection
-from onboard.drivers.record_tick import TickRecorder
-from onboard.messages import ColorFrame
-from onboard.record import Recorder
-from onboard.record_queue import Message
-from onboard.scheduler import NS_PER_S, Histogram, MonotonicClock
-from onboard.tick import TickRecord
+from onboard.assembly.assembly import SWITCH_INTERVAL_S
+from onboard.config.config import RecordSection
+from onboard.recording.recorder import Message, Recorder
+from onboard.recording.tick_writer import TickRecorder
+from onboard.state import TickRecord
+from onboard.values.clock import NS_PER_S, Histogram, MonotonicClock
+from onboard.values.messages import ColorFrame
+from tests.rigs.machine.waiting import until
+from tests.rigs.runtime_bench import LEFT, MOUNTS, Bench, Puppet
 
 TICKS = 300
 TICK_NS = 33_333_333

@@ -9,8 +9,8 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import PackedSequence, pack_sequence
 
-from engines.train.precision import products_in
-from engines.train.recurrence import packed_gru
+from engines.train.rollout.gru import packed_gru
+from engines.train.rollout.optimizer_step import products_in
 
 LENGTHS = [30, 30, 30, 24, 24, 18, 18, 12, 12, 6, 6, 6]
 RUNS, LENGTH = 16, 48

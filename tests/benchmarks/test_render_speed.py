@@ -10,20 +10,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from body_rows import body_row
 from numba import njit
 
-from hil.bodies import Bodies
-from hil.furniture import furnish
-from hil.map_files import load_map, map_names
-from hil.maps import World
-from hil.render import cast_scan, rays_of, render_color, render_depth
-from hil.sectors import SCAN_Z_MAX_M, SCAN_Z_MIN_M, ScanCaster
-from hil.textures import MATERIALS, draw_look
-from hil.tracing import NOTHING, bodies_by_bearing, trace
-from onboard.config import DEFAULT_ROBOT
-from onboard.messages import BINS, Pose
-from onboard.mounts import load_mounts
+from hil.maps.load import load_map, map_names
+from hil.maps.materials import MATERIALS, draw_look
+from hil.maps.world_grid import World
+from hil.physics.contact import Bodies
+from hil.scene.furniture import furnish
+from hil.sensors.camera import cast_scan, rays_of, render_color, render_depth
+from hil.sensors.direct_scan import SCAN_Z_MAX_M, SCAN_Z_MIN_M, ScanCaster
+from hil.sensors.raycast import NOTHING, bodies_by_bearing, trace
+from onboard.config.config import DEFAULT_ROBOT
+from onboard.config.mounts import load_mounts
+from onboard.values.messages import BINS, Pose
+from tests.rigs.body_rows import body_row
 
 MOUNTS = load_mounts(DEFAULT_ROBOT / "mounts.toml")
 DEPTH = [rays_of(mount) for mount in MOUNTS.depth.values()]

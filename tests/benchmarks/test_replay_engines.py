@@ -18,20 +18,20 @@ import numpy.typing as npt
 import onnx
 import onnxruntime
 import pytest
-from replay_rig import simulated_drive
 
-from engines.export import export, untrained_network
-from engines.half import halve
-from engines.network import PAPER
-from hil.replay.compared import Compared
-from hil.replay.measure import SAME_ACTIONS, TOLERANCES, tolerant
+from engines.export.export import export, untrained_network
+from engines.export.fp16 import halve
+from engines.network.network import PAPER
+from hil.replay.compare import Compared
 from hil.replay.replay import replay
-from onboard.config import Config
-from onboard.drivers import onnx_engine
-from onboard.drivers.onnx_engine import OnnxEngine
-from onboard.interfaces import Policy
-from onboard.manifest import load_manifest, save_manifest, sha256_of
-from onboard.policy import load_policy
+from hil.replay.tolerances import SAME_ACTIONS, TOLERANCES, tolerant
+from onboard.config.config import Config
+from onboard.drivers.engines import onnx_engine
+from onboard.drivers.engines.onnx_engine import OnnxEngine
+from onboard.policy.manifest import load_manifest, save_manifest, sha256_of
+from onboard.policy.network_policy import load_policy
+from onboard.values.interfaces import Policy
+from tests.rigs.recordings.replay_rig import simulated_drive
 
 TRAINED = os.environ.get("ONBOARD_REPLAY_MODEL")
 DRIVE_S = 20.0

@@ -6,16 +6,16 @@ import time
 from collections.abc import Callable
 
 import numpy as np
-import plain_window
 import pytest
 
-from onboard.config import DEFAULT_ROBOT
-from onboard.contract import ACTIONS
-from onboard.cost_field import make_prices, solve
-from onboard.dynamic_window import Course, DynamicWindow
-from onboard.messages import Motion, Pose, Twist
-from onboard.motion import load_plant
-from onboard.rollout import STATE, roll_out, roll_out_definition
+from onboard.config.config import DEFAULT_ROBOT
+from onboard.config.plant_model import load_plant
+from onboard.policy.contract import ACTIONS
+from onboard.policy.dwa.cost_to_go import make_prices, solve
+from onboard.policy.dwa.dynamic_window import Course, DynamicWindow
+from onboard.policy.dwa.trajectories import STATE, roll_out, roll_out_definition
+from onboard.values.messages import Motion, Pose, Twist
+from tests.rigs import plain_window
 
 PLANT = load_plant(DEFAULT_ROBOT / "plant.toml")
 COMMANDS = np.array([[action.v_mps, action.w_radps] for action in ACTIONS])

@@ -11,23 +11,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hil.drive.episodes import load_episodes
+from hil.recordings.recording import TICK, open_recording
+from hil.view.dds_source import Ears, listen
+from hil.view.queue import Pump, Shown
+from hil.view.rerun import Scene, screen_at
+from hil.view.viewer_process import Outlet
+from onboard.config.config import Config, load_config
+from onboard.config.mounts import load_mounts
+from onboard.drivers.dds.participant import Wire
+from onboard.drivers.dds.ros_convert import ros_goal
+from onboard.values.clock import wall_ns
+from onboard.values.messages import Pose
+from tests.rigs.machine.processes import running, toml
+from tests.rigs.network.loopback import free_domain
+
 pytest.importorskip("rerun")
 
-from loopback import free_domain
-from processes import running, toml
-
-from hil.episode_files import load_episodes
-from hil.recording import TICK, open_recording
-from hil.view.live import Ears, listen
-from hil.view.outlet import Outlet
-from hil.view.pump import Pump, Shown
-from hil.view.rerun_screen import Scene, screen_at
-from onboard.config import Config, load_config
-from onboard.drivers.ros_messages import ros_goal
-from onboard.drivers.wire import Wire
-from onboard.messages import Pose
-from onboard.mounts import load_mounts
-from onboard.scheduler import wall_ns
 
 MAP, EPISODE = "gdc1", 5
 WINDOWS, WINDOW_S, LOOK_S = 16, 5.0, 0.1

@@ -2,7 +2,7 @@
 const KINDS = { f4: Float32Array, u1: Uint8Array, u2: Uint16Array, u4: Uint32Array, i4: Int32Array };
 const NOTHING_SEEN = 65535, BLIND = 65534;
 
-/** Return the typed array of `packed.py`: base64 of zlib of bytes that are sorted by their place in the number. */
+/** Return the typed array of `hil/report/page_data.py`: base64 of zlib of bytes that are sorted by their place in the number. */
 async function unpack({ kind, data }) {
   const bytes = Uint8Array.from(atob(data), (one) => one.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));

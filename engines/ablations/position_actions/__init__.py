@@ -1,0 +1,1 @@
+"""The ablation whose actions are positions: its drive, expert and training."""

@@ -1,0 +1,166 @@
+"""One agent of the ablations: trained, exported, and driven wherever it is to be. What is done is not done again."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from engines.ablations.agents import OWN, Agent, Agents, Place
+from engines.ablations.drawn_episodes import DrawnEpisodes
+from engines.ablations.position_actions.drive import PositionEpisodes
+from engines.ablations.position_actions.training import train_position
+from engines.ablations.results import is_current, is_of, read_result, write_whole
+from engines.export.export import export, told_by
+from engines.network.network import untrained
+from engines.network.policy_checkpoint import DELAY_TICKS, PolicyFile, load_policy_file
+from engines.train import stages
+from engines.train.config import TrainConfig
+from engines.train.dagger import STAGE
+from engines.train.rollout import domain_randomization
+from hil.evaluate.campaign import DriveJob
+from hil.evaluate.episode import Run, check_run
+from hil.evaluate.episode_selection import find_sets
+from hil.evaluate.evaluation import Plan, evaluate
+from hil.evaluate.result import DIGEST_BYTES
+from onboard.policy.manifest import load_manifest, manifest_path, sha256_of
+from onboard.values.errors import ConfigError, InputError
+
+# ---- Which code of `engines` drives what `hil.evaluate` cannot: rows of different code are different experiments
+
+
+@functools.cache
+def engines_digest() -> str:
+    """Return a digest of this package's code and of how robots are drawn, as on disk at the first call."""
+    digest = hashlib.blake2b(digest_size=DIGEST_BYTES)
+    for file in (*sorted(Path(__file__).parent.glob("*.py")), Path(domain_randomization.__file__)):
+        digest.update(file.name.encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()
+
+
+MODEL, TRAINING = "policy.onnx", "training"
+ENCODER = "encoder_sha256"
+"""In the manifest of an agent that sees colour."""
+DEVICE = torch.device("cpu")
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One evaluation of one agent.
+
+    file:  of the result
+    drive: how to drive what `hil.evaluate` cannot; None is its own way
+    """
+
+    place: Place
+    plan: Plan
+    file: Path
+    drive: DriveJob | None
+
+    def done(self) -> dict[str, Any] | None:
+        """Return the result, None where it is not there, or not of this model and these episodes."""
+        result = read_result(self.file)
+        return result if is_of(result, self.plan.configuration()) else None
+
+
+def make_agent(agent: Agent, folder: Path, encoder: Path | None) -> Path:
+    """Train and export an agent in its folder, as far as that is not done; return the model.
+
+    encoder: weights of the colour encoder, for an agent that sees colour
+    Raises OnboardError; the same call goes on at the last checkpoint.
+    """
+    model = folder / MODEL
+    if is_made(agent, folder, encoder):
+        return model
+    trained = load_policy_file(_train(agent, folder / TRAINING, encoder))
+    told = {**told_by(trained), DELAY_TICKS: agent.delay_ticks}
+    if agent.sees_colour and encoder is not None:
+        told[ENCODER] = sha256_of(encoder)
+    export(model, trained.network, agent.config.name, told)
+    return model
+
+
+def check_agents(agents: Sequence[Agent]) -> None:
+    """Raise InputError for the first of some agents whose training cannot work, before any is trained."""
+    for agent in agents:
+        try:
+            stages.check(agent.config)
+        except (ConfigError, InputError) as error:
+            raise InputError(f"agent {agent.name}: {error}") from error
+
+
+def is_made(agent: Agent, folder: Path, encoder: Path | None = None) -> bool:
+    """Return whether the model of this training, with this encoder where one is given and it sees, is there.
+
+    Raises ConfigError for one that its manifest does not fit.
+    """
+    model = folder / MODEL
+    if not (model.is_file() and manifest_path(model).is_file()):
+        return False
+    extra = load_manifest(model).extra
+    if agent.sees_colour and encoder is not None and extra.get(ENCODER) != sha256_of(encoder):
+        return False
+    told = extra.get("training", {})
+    return isinstance(told, Mapping) and told.get("digest") == agent.config.digest(STAGE)
+
+
+def trials(agents: Agents, agent: Agent, folder: Path) -> list[Trial]:
+    """Return where an agent is to be driven: its conditions, and its own domain where that is another.
+
+    Raises InputError or ConfigError, also for a model that is not there.
+    """
+    return [_trial(agents, agent, folder, place) for place in agent.places()]
+
+
+def run_trial(trial: Trial, *, again: bool = False) -> int:
+    """Drive what is left of a trial and write its result; return 0, or the exit code of a signal that ended it.
+
+    again: drive also what another state of the code has driven
+    Raises OnboardError; what was driven until then is kept.
+    """
+    before = trial.done()
+    if before is not None and not (again and not is_current(before, trial.plan.configuration())):
+        return 0
+    partial = trial.file.with_name(f"{trial.file.name}.partial.jsonl")
+    found = evaluate(trial.plan, partial, f"{trial.file.parent.name}, {trial.file.stem}", trial.drive)
+    if found.exit_code == 0:
+        write_whole(trial.file, json.dumps(found.as_json()) + "\n")
+        found.forget()
+    return found.exit_code
+
+
+def _trial(agents: Agents, agent: Agent, folder: Path, place: Place) -> Trial:
+    own = place.where == OWN
+    robot = (agent.own_robot() if own else None) or agent.robot()
+    sources = find_sets(list(agents.maps), agents.episodes, agents.seed, robot.body, agents.set_name)
+    run = Run(str(folder / MODEL), condition=agent.own_condition if own else place.where)
+    check_run(run, robot)
+    by_name = {source.name: source for source in sources}
+    drive: DriveJob | None = None
+    if agent.section.kind == "position":
+        drive = PositionEpisodes(run, robot, by_name, place.within_s, exact=own)
+    elif own and agent.is_randomised:
+        drive = DrawnEpisodes(run, robot, by_name, agent.config.domain)
+    also = {} if drive is None else {"within_s": place.within_s, "engines": engines_digest()}
+    return Trial(place, Plan(run, robot, sources, agents.seed, also=also), folder / place.file, drive)
+
+
+def _train(agent: Agent, folder: Path, encoder: Path | None) -> Path:
+    """Return the trainer's file of an agent."""
+    if agent.section.kind == "position":
+        return train_position(agent.config, folder, DEVICE)
+    if not agent.sees_colour:
+        return stages.train(agent.config, folder, DEVICE, STAGE)
+    if encoder is None:
+        raise InputError(f"agent {agent.name} sees colour: give --encoder FILE, the weights of a trained encoder")
+
+    def initial(config: TrainConfig) -> PolicyFile:
+        return PolicyFile(untrained(config.seed, config.network.widths, config.network.variant), "")
+
+    return stages.train(agent.config, folder, DEVICE, STAGE, initial, encoder=encoder)

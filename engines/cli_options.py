@@ -1,0 +1,92 @@
+"""What the commands have in common: the device, numbers in their ranges, and one line for what ends them."""
+
+from __future__ import annotations
+
+import errno
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from onboard.system.signals import KILLED_BY, Signals
+from onboard.values.errors import InputError, OnboardError
+
+if TYPE_CHECKING:
+    import torch
+
+REFUSED, INTERRUPTED = 2, KILLED_BY + signal.SIGINT
+CUDA_REFUSES = "OutOfMemoryError"
+TELLING = (
+    "DefaultCPUAllocator: ", "CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED"
+)  # fmt: skip
+"""How PyTorch's RuntimeError tells that there is no memory left: as the name of a kind of it, and in its text."""
+MOST_SEED = 2**63 - 1
+"""Of a training, or of initial weights: PyTorch and the file of a recipe take it."""
+
+
+@contextmanager
+def in_one_line(out: Path, lower: str) -> Iterator[None]:
+    """Say in one line what ends a training, a signal or an error, and leave with its exit code.
+
+    out: where the training lies; lower: what takes less memory when it is lowered
+    """
+    try:
+        with ended_by_signals():
+            yield
+    except OnboardError as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(REFUSED) from error
+    except (KeyboardInterrupt, SystemExit) as end:
+        typer.echo(f"stopped; the same command goes on at the last checkpoint in {out}", err=True)
+        raise typer.Exit(code_of(end)) from end
+    except (MemoryError, OSError, RuntimeError) as error:
+        if not is_for_want_of_memory(error):
+            raise
+        typer.echo(f"error: out of memory: lower {lower}", err=True)
+        raise typer.Exit(REFUSED) from error
+
+
+def code_of(end: KeyboardInterrupt | SystemExit) -> int:
+    """Return the exit code of a command that a signal ended (`ended_by_signals`)."""
+    code = INTERRUPTED if isinstance(end, KeyboardInterrupt) else end.code
+    return code if isinstance(code, int) else REFUSED
+
+
+def require_range(option: str, value: int, least: int, most: int | None = None) -> None:
+    """Raise InputError for the number of an option that is below or above what it may be."""
+    if value < least:
+        raise InputError(f"{option} {value}: must be at least {least}")
+    if most is not None and value > most:
+        raise InputError(f"{option} {value}: must be at most {most}")
+
+
+def device_of(name: str) -> torch.device:
+    """Return the device of `--device`. Raises InputError where there is none of that name."""
+    import torch
+
+    if name not in ("cpu", "cuda"):
+        raise InputError(f"--device {name}: must be cpu or cuda")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise InputError("--device cuda: PyTorch finds no CUDA device here")
+    return torch.device(name)
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """Raise SystemExit for a signal that asks to end, so that whoever was started is ended too; not under nohup."""
+    unheard = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    with Signals():
+        if unheard:
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        yield
+
+
+def is_for_want_of_memory(error: Exception) -> bool:
+    """Return whether Python, NumPy, PyTorch or the system found no memory."""
+    if isinstance(error, OSError):
+        return error.errno == errno.ENOMEM
+    told = type(error).__name__ == CUDA_REFUSES or any(text in str(error) for text in TELLING)
+    return isinstance(error, MemoryError) or told

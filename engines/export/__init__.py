@@ -1,0 +1,1 @@
+"""What ships: ONNX export, half precision, TensorRT build, restore."""

@@ -1,0 +1,120 @@
+"""What a network is asked on real drives: the committed test episodes, driven by it in the fast loop."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from engines.export.export import TorchEngine, manifest_of
+from engines.export.fp16 import Listener
+from engines.network.network import PolicyNetwork
+from hil.drive.episodes import COMMITTED, EpisodeSet, load_episodes
+from hil.drive.fast.drive import drive_fast
+from hil.drive.robot import TICK_HZ
+from hil.drive.setting import Setting
+from hil.maps.materials import draw_look
+from hil.physics.collision_world import Body
+from onboard.config.config import DEFAULT_ROBOT, Config, RatesSection, load_config
+from onboard.config.mounts import load_mounts
+from onboard.config.plant_model import load_plant
+from onboard.policy.manifest import Manifest
+from onboard.values.errors import ConfigError, InputError
+from onboard.values.messages import Observation
+
+TEST_MAPS = tuple(plan.map_name for plan in COMMITTED if plan.split == "test")
+LONGEST_S = 100.0
+NO_FILE = "0" * 64
+"""Stands for the hash of a network that is in no file."""
+FILES_IN, FILES = ("training", "config", "robot"), ("config", "plant")
+"""Where in a manifest's `extra` the files of the robot of a training stand, and which."""
+WITHOUT = "--drives 0 compares on random sequences"
+
+
+def recorded_drives(
+    network: PolicyNetwork,
+    drives: int,
+    extra: Mapping[str, Any],
+    max_s: float = LONGEST_S,
+    maps: tuple[str, ...] = TEST_MAPS,
+) -> list[list[Observation]]:
+    """Return the sequences of observations of so many drives, an equal number on each map in turn.
+
+    extra: what its manifest says of the weights (`manifest_of`)
+    They are of the robot that it was trained on, as far as `extra` tells, else of the default one.
+    Sequences end at goals and where the memory is reset. The same network gives the same ones. Raises InputError, also
+    where the simulated robot cannot be that one.
+    """
+    manifest = manifest_of(network, NO_FILE, "recorded", extra)
+    if drives == 0:
+        return []
+    robot = trained_robot(manifest)
+    listener = Listener(TorchEngine(network), manifest, robot.policy.memory_reset_s)
+    for index, name in enumerate(maps):
+        count = len(range(index, drives, len(maps)))
+        if count:
+            _drive(listener, load_episodes(name), robot, count, max_s)
+    return listener.sequences
+
+
+def trained_robot(manifest: Manifest) -> Config:
+    """Return the robot of a policy's training, its rates told in ticks of the simulated one.
+
+    Raises InputError for rates that the simulated robot cannot have, for files of the robot that are gone, and where
+    the manifest says something else in their place.
+    """
+    files = _told_files(manifest)
+    try:
+        robot = load_config(Path(files["config"] or DEFAULT_ROBOT / "onboard.toml"))
+        plant = Path(files["plant"] or robot.robot.plant)
+        load_plant(plant)
+    except ConfigError as error:
+        raise InputError(f"the robot of the training: {error}; {WITHOUT}") from error
+    body = robot.robot.model_copy(update={"plant": plant})
+    return robot.model_copy(update={"robot": body, "rates": _rates(manifest, robot.rates)})
+
+
+def _told_files(manifest: Manifest) -> dict[str, str | None]:
+    """Return the files of the robot of a training, None for what it does not tell. Raises InputError."""
+    table: Mapping[str, Any] = manifest.extra
+    path = []
+    for name in FILES_IN:
+        path.append(name)
+        table = table.get(name, {})
+        if not isinstance(table, Mapping):
+            raise InputError(
+                f"the robot of the training: {'.'.join(path)}: expected a table, found {table!r}; {WITHOUT}"
+            )
+    where = "the robot of the training: " + ".".join(FILES_IN)
+    for name in FILES:
+        if not isinstance(table.get(name), (str, type(None))):
+            raise InputError(f"{where}.{name}: expected a file, found {table[name]!r}; {WITHOUT}")
+    return {name: table.get(name) for name in FILES}
+
+
+def _rates(manifest: Manifest, others: RatesSection) -> RatesSection:
+    """Return the rates of the training in ticks of the simulated robot. Raises InputError."""
+    each = TICK_HZ / manifest.decision_hz, manifest.training_delay_ticks * TICK_HZ / manifest.control_hz
+    ticks, delay = (round(number) for number in each)
+    try:
+        if not np.allclose(each, (ticks, delay)):
+            raise ValueError("no whole number of ticks")
+        told = {"control_hz": TICK_HZ, "ticks_per_decision": ticks, "delay_ticks": delay}
+        return RatesSection.model_validate({**others.model_dump(), **told})
+    except ValueError as error:
+        raise InputError(
+            f"trained with {manifest.decision_hz:g} decisions a second, in force after "
+            f"{manifest.training_delay_ticks} ticks of 1/{manifest.control_hz:g} s, which the simulated robot of "
+            f"{TICK_HZ} ticks a second cannot drive by; {WITHOUT}"
+        ) from error
+
+
+def _drive(listener: Listener, known: EpisodeSet, robot: Config, count: int, max_s: float) -> None:
+    body = Body(robot.robot.footprint_radius_m, robot.robot.height_m)
+    setting = Setting(known.world, load_plant(robot.robot.plant), body, load_mounts(robot.robot.mounts), robot)
+    for number in range(count):
+        episode = known.episodes[number % len(known.episodes)]
+        drive_fast(replace(setting, look=draw_look(number)), episode, listener, number, max_s)

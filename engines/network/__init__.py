@@ -1,0 +1,1 @@
+"""The model: layers, checkpoints, encoder features."""

@@ -1,0 +1,42 @@
+"""Whether the figures that a result states are those of the episodes that it tells."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from hil.evaluate.metrics import Summary
+from hil.evaluate.result import Row
+from onboard.values.errors import InputError
+
+# ---- Files whose values have another shape than their place says: one line that names the file, wherever it shows
+
+WRONG_SHAPE = (AttributeError, IndexError, KeyError, TypeError, ValueError, OverflowError)
+"""What reading values of another shape ends with."""
+
+
+@contextmanager
+def shaped(file: Path, what: str) -> Iterator[None]:
+    """Raise InputError, `file: what: why`, where values of another shape are met inside."""
+    try:
+        yield
+    except WRONG_SHAPE as error:
+        raise InputError(f"{file}: {what}: {error!r}") from error
+
+
+MEANS = {"success_rate": "success", "spl": "spl", "sct": "sct", "contacts_per_episode": "contacts"}
+"""Figure -> what of each episode it is the mean of."""
+ROUNDING = 1e-9
+
+
+def require_of_episodes(file: Path, name: str, summary: Summary, rows: Sequence[Row]) -> None:
+    """Raise InputError for a file that states other figures than its episodes have."""
+    if summary.episodes != len(rows):
+        raise InputError(f"{file}: {name}: states {summary.episodes} episodes, tells {len(rows)}")
+    for figure, of_episode in MEANS.items() if rows else ():
+        stated = getattr(summary, figure)
+        told = math.fsum(float(getattr(row, of_episode)) for row in rows) / len(rows)
+        if stated is None or not math.isclose(stated, told, rel_tol=ROUNDING, abs_tol=ROUNDING):
+            raise InputError(f"{file}: {name}: states {figure} {stated}, its {len(rows)} episodes have {told:.6g}")

@@ -1,0 +1,287 @@
+"""The result files of one policy in a folder: which are there, and what they hold.
+
+    evaluate/*.json       `onboard-hil evaluate --policy MODEL --set unseen --condition ... --json`, of one model
+    seeds/NAME.json       the same of trainings by other seeds
+    validation/NAME.json  the same of both on the set `validation`
+    finetune/NAME.json    the same before and after fine-tuning, on its building: before*.json and after*.json whose
+                          names go on alike are a pair
+    seeds/, finetune/     NAME.onnx.manifest.json: of a policy that was driven there (of seeds/: or in validation/) and
+                          does not ship
+                          NAME.toml: the plant of a base that was driven there
+    others/NAME.json      the same of what it is compared with
+    demos/MAP-SEED.json   `onboard-hil demo --map MAP --seed SEED --json`
+    ceiling.json          `onboard-hil ceiling --set unseen --json`
+    ablations.json        `onboard-engines ablations`
+    encoder.json          `report.json` of the colour encoder's training
+    training/             the folder of the training: journal.jsonl, of this or of folders in it
+    training.json         `throughput` of an earlier report's --json, for trainings whose journals are not kept
+    trajectories.json     `onboard-engines report --drive NAME|FILE`
+    hardware.txt          one line: what the training ran on
+
+What is missing is left out of a report and said to be missing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from engines.report.results.checks import require_of_episodes, shaped
+from engines.report.results.markdown import summary_of_json
+from engines.report.results.training_history import MANIFESTS, ROWS, Made, made_in, training_of
+from hil.evaluate.metrics import Summary
+from hil.evaluate.result import Row, row_of_json
+from onboard.values.errors import InputError
+
+EVALUATE, SEEDS, VALIDATION, FINE, OTHERS = "evaluate", "seeds", "validation", "finetune", "others"
+DEMOS = "demos"
+CEILING, ABLATIONS, ENCODER, TRAJECTORIES = "ceiling.json", "ablations.json", "encoder.json", "trajectories.json"
+TRAINING, TRAINING_FIGURES, HARDWARE = "training", "training.json", "hardware.txt"
+THROUGHPUT = "throughput"
+TOLD = {"training", "stage", "rounds", "decisions", "drives", "decisions_per_s", "hours"}
+NO_RESULT = "not the result of onboard-hil evaluate"
+REFERENCE, REFERENCE_SET, FAST = "paper", "unseen", "fast"
+"""Condition, set and loop of what is quoted."""
+ORDINARY_RUN = {"scan": "fused", "known_map": "true", "pedestrians": 0}
+"""Options of an evaluation that are named where they differ, as they are usually."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """One evaluation. name: of the file, and of the condition where the file holds several."""
+
+    name: str
+    file: Path
+    configuration: Mapping[str, Any]
+    summary: Summary
+    rows: tuple[Row, ...]
+    per_map: Mapping[str, Summary]
+
+    @property
+    def condition(self) -> str:
+        """Return the row of hil/drive/conditions.toml."""
+        return str(self.configuration["condition"])
+
+    @property
+    def loop(self) -> str:
+        """Return "fast", "runtime" or "rendered"."""
+        return str(self.configuration["loop"])
+
+    @property
+    def color(self) -> bool:
+        """Return whether the policy was given colour images."""
+        return bool(self.configuration["color"])
+
+    @property
+    def sets(self) -> list[str]:
+        """Return the committed sets that were driven; "" is of one's own."""
+        return list(dict.fromkeys(str(one[4]) for one in self.configuration["sets"]))
+
+    @property
+    def unusual(self) -> dict[str, Any]:
+        """Return those options of `ORDINARY_RUN` that are not as usual."""
+        told = {name: self.configuration.get(name, usual) for name, usual in ORDINARY_RUN.items()}
+        return {name: value for name, value in told.items() if value != ORDINARY_RUN[name]}
+
+    @property
+    def episodes(self) -> list[list[Any]]:
+        """Return name, count, digest, seed and set of its sets, sorted."""
+        return episodes_of(self.configuration)
+
+    def is_driven_as(self, other: Evaluated) -> bool:
+        """Return whether both drove the same episodes with the same robot, senses, condition, noise and loop."""
+        told = ("condition", "condition_values", "loop", "robot", "seed", "color")
+        return (
+            self.episodes == other.episodes
+            and self.unusual == other.unusual
+            and all(self.configuration.get(name) == other.configuration.get(name) for name in told)
+        )
+
+    def is_of_robot(self, other: Evaluated | None) -> bool:
+        """Return whether nothing tells of two robots; older results tell of none."""
+        robots = [each.configuration["robot"] for each in (self, other) if each and "robot" in each.configuration]
+        return len(set(robots)) < 2
+
+    @property
+    def driver(self) -> str:
+        """Return the name of what drove, without its folder."""
+        return Path(str(self.configuration.get("policy", self.name))).name
+
+    @property
+    def is_plain(self) -> bool:
+        """Return whether it is in the fast loop, with all senses, and with nothing but what its condition says."""
+        return self.loop == FAST and self.color and not self.unusual
+
+    @property
+    def is_headline(self) -> bool:
+        """Return whether it is of the kind that is quoted: unseen set, the paper's noise, and plain."""
+        return self.condition == REFERENCE and self.sets == [REFERENCE_SET] and self.is_plain
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """All of a folder. What is not there is empty or None.
+
+    made: of the policies driven that do not ship; demos: what each file holds, by its name
+    """
+
+    folder: Path
+    evaluations: tuple[Evaluated, ...]
+    seeds: tuple[Evaluated, ...]
+    validation: tuple[Evaluated, ...]
+    fine: tuple[Evaluated, ...]
+    others: tuple[Evaluated, ...]
+    made: tuple[Made, ...]
+    demos: Mapping[str, dict[str, Any]]
+    ceiling: Mapping[str, Any] | None
+    ablations: Mapping[str, Any] | None
+    encoder: Mapping[str, Any] | None
+    trainings: Mapping[str, Mapping[str, Any]]
+    trajectories: Mapping[str, Any] | None
+    hardware: str
+
+    @property
+    def folders(self) -> dict[str, tuple[Evaluated, ...]]:
+        """Return all evaluations by the folder that they lie in."""
+        return {EVALUATE: self.evaluations, SEEDS: self.seeds, VALIDATION: self.validation, FINE: self.fine,
+                OTHERS: self.others}  # fmt: skip
+
+    @property
+    def headline(self) -> Evaluated | None:
+        """Return the evaluation whose figures are quoted: of the unseen set, as the paper trains, in the fast loop.
+
+        Of several the one of most episodes.
+        """
+        quoted = [one for one in self.evaluations if one.is_headline]
+        return max(quoted, key=lambda one: len(one.rows), default=None)
+
+
+def episodes_of(table: Mapping[str, Any]) -> list[list[Any]]:
+    """Return name, count, digest, seed and set of the sets in a result, sorted; nothing where it does not tell them."""
+    return sorted((list(one) for one in table.get("sets", ())), key=str)
+
+
+def same_set(place: Sequence[Any]) -> Hashable:
+    """Return what two rows of name, count, digest, seed, set (and furniture) of one set have in common."""
+    return (place[0], *place[2:])
+
+
+def gather(folder: Path) -> Gathered:
+    """Return what a folder holds. Raises InputError for a file that is not what its place says, or is incomplete."""
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such folder")
+    evaluations = _evaluations(folder / EVALUATE)
+    _require_one_model(evaluations)
+    seeds, validation, fine = (_evaluations(folder / name) for name in (SEEDS, VALIDATION, FINE))
+    return Gathered(
+        folder=folder,
+        evaluations=evaluations,
+        seeds=seeds,
+        validation=validation,
+        fine=fine,
+        others=_evaluations(folder / OTHERS),
+        made=(*_made(folder / SEEDS, [*seeds, *validation]), *_made(folder / FINE, fine)),
+        demos={file.name: read_table(file) for file in sorted((folder / DEMOS).glob("*.json"))},
+        ceiling=_table(folder / CEILING, "conditions"),
+        ablations=_table(folder / ABLATIONS, "rows"),
+        encoder=_table(folder / ENCODER, ""),
+        trainings=_figures_before(folder / TRAINING_FIGURES) | _trainings(folder / TRAINING),
+        trajectories=_table(folder / TRAJECTORIES, "drives"),
+        hardware=_line(folder / HARDWARE),
+    )
+
+
+def _evaluations(folder: Path) -> tuple[Evaluated, ...]:
+    files = sorted(set(folder.glob("*.json")) - set(folder.glob(MANIFESTS)))
+    return tuple(one for file in files for one in evaluations_of(file))
+
+
+def _made(folder: Path, evaluations: Sequence[Evaluated]) -> tuple[Made, ...]:
+    """Return the manifests in a folder. Raises InputError where what was driven had another one under that name."""
+    found = made_in(folder)
+    for made in found:
+        for one in evaluations:
+            if one.driver == made.model and not made.is_manifest_of(one.configuration):
+                told = one.configuration["manifest"]
+                raise InputError(f"{made.file}: is not that of {one.file} (digest {made.digest}, expected {told})")
+    return found
+
+
+def evaluations_of(file: Path) -> list[Evaluated]:
+    """Return the evaluations in a file of `onboard-hil evaluate --json`, one or several. Raises InputError."""
+    table = read_table(file)
+    with shaped(file, NO_RESULT):
+        if "baselines" in table:
+            return [_evaluated(file, name, one) for name, one in table["baselines"].items()]
+        if "conditions" not in table:
+            return [_evaluated(file, file.stem, table)]
+        return [_evaluated(file, f"{file.stem}, {name}", one) for name, one in table["conditions"].items()]
+
+
+def _evaluated(file: Path, name: str, table: Mapping[str, Any]) -> Evaluated:
+    with shaped(file, f"{name}: {NO_RESULT}"):
+        if not table["complete"]:
+            raise InputError(f"{file}: {name}: the evaluation was interrupted; let the same command finish it")
+        per_map = {place: summary_of_json(one) for place, one in table["per_map"].items()}
+        rows = tuple(row_of_json(row) for row in table["per_episode"])
+        summary = summary_of_json(table)
+        require_of_episodes(file, name, summary, rows)
+        return Evaluated(name, file, {**table["configuration"]}, summary, rows, per_map)
+
+
+def _require_one_model(evaluations: tuple[Evaluated, ...]) -> None:
+    for name in ("model", "manifest"):
+        told = [one for one in evaluations if name in one.configuration]  # older results tell of no manifest
+        for one in told[1:]:
+            if one.configuration[name] != told[0].configuration[name]:
+                raise InputError(f"{one.file}: is of another {name} than {told[0].file}: {EVALUATE}/ is of one policy")
+
+
+def _table(file: Path, key: str) -> dict[str, Any] | None:
+    """Return a file's table, None where there is no file. Raises InputError for one without a key."""
+    if not file.exists():
+        return None
+    table = read_table(file)
+    if key and key not in table:
+        raise InputError(f"{file}: has no {key}")
+    return table
+
+
+def read_table(file: Path) -> dict[str, Any]:
+    """Return the object in a JSON file. Raises InputError."""
+    try:
+        table = json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{file}: cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise InputError(f"{file}: not valid JSON: {error}") from error
+    if not isinstance(table, dict):
+        raise InputError(f"{file}: not a JSON object")
+    return table
+
+
+def _line(file: Path) -> str:
+    with shaped(file, "not a line of text"):
+        return " ".join(file.read_text(encoding="utf-8").split()) if file.is_file() else ""
+
+
+def _figures_before(file: Path) -> dict[str, dict[str, Any]]:
+    """Return the figures of trainings that an earlier report told, by place and stage. Raises InputError."""
+    trainings: dict[str, dict[str, Any]] = {}
+    rows = (_table(file, THROUGHPUT) or {THROUGHPUT: []})[THROUGHPUT]
+    if rows is None:  # a report writes it so that had none
+        return {}
+    for row in rows if isinstance(rows, list) else [rows]:
+        if not isinstance(row, dict) or not row.keys() >= TOLD:
+            raise InputError(f"{file}: {THROUGHPUT}: not what a report tells of trainings: {row!r}")
+        trainings.setdefault(str(row["training"]), {})[str(row["stage"])] = row
+    return trainings
+
+
+def _trainings(folder: Path) -> dict[str, dict[str, Any]]:
+    """Return the figures of every journal in a folder, by its place."""
+    files = sorted(folder.rglob(ROWS)) if folder.is_dir() else []
+    return {str(file.parent.relative_to(folder.parent)): training_of(file.parent) for file in files}

@@ -1,0 +1,1 @@
+"""Long runs: processes, locks, checkpoint files, resuming."""

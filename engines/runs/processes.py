@@ -1,0 +1,66 @@
+"""A training's folder belongs to one process at a time, and so does a file that several write in turn."""
+
+from __future__ import annotations
+
+import fcntl
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing import resource_tracker
+from pathlib import Path
+
+from onboard.values.errors import InputError
+
+# ---- Starting processes that leave Ctrl-C to the one that started them
+
+
+@contextmanager
+def interrupts_unheard() -> Iterator[None]:
+    """Let what is started meanwhile never hear Ctrl-C, which a terminal sends to every process."""
+    # What multiprocessing starts with the first process would unblock the signal in between.
+    resource_tracker.ensure_running()
+    heard = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, heard)
+
+
+LOCK_FILE = "lock"
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Keep a folder to this process for a while; the system frees it when the process ends, however it does.
+
+    Raises InputError where another one has it, or it cannot be written.
+    """
+    with _locked(folder, LOCK_FILE, fcntl.LOCK_EX | fcntl.LOCK_NB):
+        yield
+
+
+@contextmanager
+def in_turn(file: Path) -> Iterator[None]:
+    """Keep a file to this process for a moment, once no other has it, to read it and write it anew.
+
+    The lock lies beside it, for the file itself is replaced. Raises InputError where that cannot be written.
+    """
+    with _locked(file.parent, f"{file.name}.{LOCK_FILE}", fcntl.LOCK_EX):
+        yield
+
+
+@contextmanager
+def _locked(folder: Path, name: str, how: int) -> Iterator[None]:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = (folder / name).open("a", encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be written: {error.strerror}") from error
+    with file:
+        try:
+            fcntl.flock(file, how)
+        except BlockingIOError as error:
+            raise InputError(f"{folder}: another training is writing it: wait for it, or give another --out") from error
+        except OSError as error:
+            raise InputError(f"{folder}: cannot be locked: {error.strerror}") from error
+        yield

@@ -1,0 +1,227 @@
+"""How a policy learns from a round of drives: some steps of PPO, fewer when it moves too far from who drove them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import huber_loss
+
+from engines.network.network import PolicyNetwork
+from engines.runs.resume import require_finite_step, table_in, take_steps, taken_count
+from engines.train.dagger import compass_error
+from engines.train.ppo_config import ReinforceSection
+from engines.train.ppo_rollouts import ACTION, ADVANTAGE, LOG_PROBABILITY, REFERENCE, RETURN, Rollout
+from engines.train.rollout.optimizer_step import last_good, make_step, products_in, trainable
+from engines.train.rollout.sequences import COMPASS, Batch, Run, batch_of, decisions_in, unroll
+
+# ---- The loss of PPO with a tie to the policy that it began with (Schulman et al., 2017), as a function of tensors
+
+
+class PolicyTerms(NamedTuple):
+    """Means over a batch.
+
+    policy:    the clipped loss; entropy [nats] of the policy
+    imitation: divergence [nats] of the policy from the one that the stage began with
+    moved:     divergence [nats] from the policy that drove, by the estimate r - 1 - log r of the drawn actions
+    clipped:   share of decisions whose probability has changed by more than the clip
+    """
+
+    policy: Tensor
+    entropy: Tensor
+    imitation: Tensor
+    moved: Tensor
+    clipped: Tensor
+
+    def loss(self, section: ReinforceSection) -> Tensor:
+        """Return what is minimised."""
+        return self.policy - section.entropy * self.entropy + section.imitation * self.imitation
+
+
+def policy_terms(logits: Tensor, rows: Mapping[str, Tensor], clip: float) -> PolicyTerms:
+    """Return the terms of a batch: logits (N, 28) over the temperature, and what was recorded, by name, (N, ...)."""
+    now = torch.log_softmax(logits, dim=1)
+    chosen = now.gather(1, rows[ACTION][:, None])[:, 0]
+    change = chosen - rows[LOG_PROBABILITY]
+    ratio, gain = change.exp(), rows[ADVANTAGE]
+    least = torch.minimum(ratio * gain, ratio.clamp(1.0 - clip, 1.0 + clip) * gain)
+    began = torch.log_softmax(rows[REFERENCE], dim=1)
+    return PolicyTerms(
+        policy=-least.mean(),
+        entropy=-(now.exp() * now).sum(dim=1).mean(),
+        imitation=(began.exp() * (began - now)).sum(dim=1).mean(),
+        moved=(ratio - 1.0 - change).mean().detach(),
+        clipped=((ratio - 1.0).abs() > clip).float().mean(),
+    )
+
+
+def value_loss(values: Tensor, returns: Tensor, section: ReinforceSection) -> Tensor:
+    """Return the mean error of what was expected, (N,) each: square where small, then linear."""
+    return huber_loss(values, returns, delta=section.value_m)
+
+
+def leaned(states: Tensor, share: float) -> Tensor:
+    """Return the same states, through which only a share of a gradient passes."""
+    return states.detach() + share * (states - states.detach())
+
+
+LAST_RATE = 0.1
+"""The learning rate falls to so much of its first."""
+PATIENCE = 1.5
+"""A round is left when the estimated divergence exceeds its target by this factor, for the estimate is noisy."""
+LEAST_SPREAD = 1e-6
+"""Of the advantages of a round, by which they are divided."""
+
+
+class Update(NamedTuple):
+    """What one update found; of one that only the critic learned from, the policy's terms are 0."""
+
+    value: float
+    policy: float = 0.0
+    entropy: float = 0.0
+    imitation: float = 0.0
+    moved: float = 0.0
+    clipped: float = 0.0
+    compass: float = 0.0
+
+
+class Learner:
+    """A network, its optimizer, and the rules of learning. checkpoint: named where the loss is not a number."""
+
+    def __init__(
+        self, section: ReinforceSection, network: PolicyNetwork, device: torch.device, checkpoint: Path
+    ) -> None:
+        self._section, self._network, self._device, self._checkpoint = section, network, device, checkpoint
+        critic = list(network.critic.parameters())
+        heads = {id(parameter) for parameter in critic}
+        others = [parameter for parameter in trainable(network) if id(parameter) not in heads]
+        groups = [{"params": others, "lr": section.rate}, {"params": critic, "lr": section.critic_rate}]
+        self._optimizer = torch.optim.AdamW(groups, weight_decay=0.0)
+        self._updates = 0
+
+    def state(self) -> dict[str, Any]:
+        """Return what a checkpoint keeps beside the network."""
+        return {"updates": self._updates, "optimizer": self._optimizer.state_dict()}
+
+    def resume(self, found: object) -> None:
+        """Go on from what `state` returned. Raises InputError for anything else."""
+        file, state = self._checkpoint, table_in(self._checkpoint, "learner", found)
+        self._updates = taken_count(file, "learner.updates", state.get("updates"))
+        take_steps(file, "learner.optimizer", self._optimizer, state.get("optimizer"))
+
+    def learn(self, rollouts: Sequence[Rollout], rng: np.random.Generator, step: int) -> dict[str, float]:
+        """Make the updates of a round, the `step`th of the whole stage; return numbers for the journal.
+
+        Raises OnboardError for a loss or gradient that is no number; that update is not made. Raises InputError for
+        weights that are none after the round.
+        """
+        runs = normalised([run for one in rollouts for run in one.runs])
+        learn = self._learn_critic if step < self._section.critic_rounds else self._learn_all
+        with products_in(self._section.precision):
+            updates = learn(runs, rng, step)
+        where = f"{self._checkpoint.stem}: after update {self._updates - 1} (round {step})"
+        require_finite_step(where, self._network, self._optimizer, last_good(self._checkpoint))
+        return _numbers(rollouts, updates)
+
+    def _learn_all(self, runs: Sequence[Run], rng: np.random.Generator, step: int) -> list[Update]:
+        """Make the updates of a round, as long as the policy has not moved too far."""
+        updates: list[Update] = []
+        for lot in lots(runs, self._section.epochs, self._section.batch, rng):
+            updates.append(self._update(self._batch(lot), f"round {step}, batch {len(updates)}", step))
+            if self._too_far(updates[-1].moved):
+                break
+        return updates
+
+    def _learn_critic(self, runs: Sequence[Run], rng: np.random.Generator, step: int) -> list[Update]:
+        """Let the critic's head alone learn; what is below it stays, so that every run is gone through once."""
+        batches = [self._batch(lot) for lot in lots(runs, 1, self._section.batch, rng)]
+        with torch.no_grad():
+            states = [unroll(self._network, batch) for batch in batches]
+        updates: list[Update] = []
+        for _ in range(self._section.critic_epochs):
+            for number in rng.permutation(len(batches)):
+                batch, where = batches[number], f"round {step}, batch {len(updates)}"
+                value = value_loss(self._network.critic(states[number])[:, 0], batch.rows[RETURN], self._section)
+                self._step(value, batch, where)
+                updates.append(Update(float(value.detach())))
+        return updates
+
+    def _batch(self, lot: Sequence[Run]) -> Batch:
+        return batch_of(lot, self._network.memory_shape, self._device)
+
+    def _update(self, batch: Batch, where: str, step: int) -> Update:
+        """Make a step, or none where the policy has moved too far already."""
+        section, network = self._section, self._network
+        states = unroll(network, batch)
+        terms = policy_terms(network.actor(states) / section.temperature, batch.rows, section.clip)
+        value = value_loss(network.critic(leaned(states, section.value))[:, 0], batch.rows[RETURN], section)
+        compass = compass_error(network.auxiliary(states), batch.rows[COMPASS])
+        auxiliary = section.auxiliary if network.variant.auxiliary else 0.0
+        if not self._too_far(float(terms.moved)):
+            self._optimizer.param_groups[0]["lr"] = learning_rate(section, step)
+            self._step(terms.loss(section) + value + auxiliary * compass, batch, where)
+        told = (value, terms.policy, terms.entropy, terms.imitation, terms.moved, terms.clipped, compass)
+        return Update(*(float(one.detach()) for one in told))
+
+    def _too_far(self, moved: float) -> bool:
+        return moved > PATIENCE * self._section.target_kl
+
+    def _step(self, loss: Tensor, batch: Batch, where: str) -> None:
+        update = f"update {self._updates} ({where}, {len(batch)} decisions)"
+        make_step(loss, self._optimizer, self._section.gradient, update, self._checkpoint)
+        self._updates += 1
+
+
+def learning_rate(section: ReinforceSection, step: int) -> float:
+    """Return the rate of a round: it falls in a line."""
+    gone = min(1.0, step / (section.chapters * section.rounds))
+    return section.rate * (1.0 - (1.0 - LAST_RATE) * gone)
+
+
+def normalised(runs: Sequence[Run]) -> list[Run]:
+    """Return runs whose advantages have mean 0 and standard deviation 1 over all of them."""
+    gains = np.concatenate([run.rows[ADVANTAGE] for run in runs]).astype(np.float64)
+    mean, spread = gains.mean(), gains.std() + LEAST_SPREAD
+    return [
+        Run({**run.rows, ADVANTAGE: np.asarray((run.rows[ADVANTAGE] - mean) / spread, np.float32)}, run.memory)
+        for run in runs
+    ]
+
+
+def lots(runs: Sequence[Run], epochs: int, size: int, rng: np.random.Generator) -> Iterator[list[Run]]:
+    """Yield all runs, `epochs` times, each time in another order, in lots of much the same number of decisions.
+
+    A lot has at least `size` of them, to the length of a run, where there are as many.
+    """
+    count = max(1, decisions_in(runs) // size)
+    for _ in range(epochs):
+        order = rng.permutation(len(runs))
+        ends = np.cumsum([len(runs[index]) for index in order])
+        which = (ends - 1) * count // ends[-1]
+        for number in range(count):
+            lot = [runs[index] for index in order[which == number]]
+            if lot:
+                yield lot
+
+
+def _numbers(rollouts: Sequence[Rollout], updates: Sequence[Update]) -> dict[str, float]:
+    """Return what the journal keeps of a round."""
+    means = {name: float(np.mean([getattr(one, name) for one in updates])) for name in Update._fields}
+    counted = ("decisions", "drives", "reached", "false_stops", "contacts")
+    sums = {name: float(sum(getattr(one, name) for one in rollouts)) for name in counted}
+    earned = sum(one.reward * one.decisions for one in rollouts) / sums["decisions"]
+    runs = [run for one in rollouts for run in one.runs]
+    return {"reward": earned, "explained": explained(runs), **means, "updates": float(len(updates)), **sums}
+
+
+def explained(runs: Sequence[Run]) -> float:
+    """Return the share of the returns' variance that the critic foresaw; below 0 it was worse than their mean.
+
+    The advantages are those of the drives, not normalised ones.
+    """
+    gains, returns = (np.concatenate([run.rows[name] for run in runs]).astype(float) for name in (ADVANTAGE, RETURN))
+    return float(1.0 - gains.var() / max(returns.var(), LEAST_SPREAD))

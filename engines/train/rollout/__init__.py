@@ -1,0 +1,1 @@
+"""Parallel drives that training learns from."""

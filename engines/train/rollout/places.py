@@ -1,0 +1,191 @@
+"""Where the training drives: furnished buildings, and starts and goals in them, more of them behind corners.
+
+One field of distances serves several drives to the same goal, and is what the reward's geodesic distance is read from.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field, model_validator
+
+from engines.train.rollout.goals import Goal, Reachable, any_goal, drawn_goal
+from hil.drive.fast.course import Course, make_course, varied
+from hil.drive.setting import Setting
+from hil.evaluate.episode_selection import DENSEST
+from hil.maps.load import load_map
+from hil.maps.world_grid import World
+from hil.physics.collision_world import Body
+from hil.physics.free_space import Episode, FreeSpace, free_space
+from hil.physics.odometry_noise import FIX_SD
+from hil.scene.furniture import furnish
+from hil.scene.walkers import walking_space
+from onboard.config.config import GoalSection
+from onboard.config.toml_file import Fraction, Positive, Section
+from onboard.values.errors import ConfigError, InputError
+from onboard.values.geometry import wrap
+from onboard.values.messages import Pose
+
+LONGEST_M, MOST_SHARING = 10_000.0, 10_000
+START_M = 10.0 * FIX_SD[0]
+"""By so much at most a robot that has just been localised errs about where it starts."""
+DETOUR = 1.15
+"""A way longer than the straight line by this factor leads around something."""
+GOALS = 40
+"""Goals tried for one batch of drives."""
+CANDIDATES, STARTS = 4000, 50
+"""Places from which a batch of drives may start, and those of about the right length among which one is drawn."""
+
+
+class PlacesSection(Section):
+    """Where to drive.
+
+    maps:      names of shipped maps or files of one's own
+    least_m, most_m: geodesic length of a drive
+    detours:   share of drives whose way is longer than `DETOUR` times the straight line, where there are any
+    sharing:   drives to one goal
+    furniture: density of the furniture placed by seed; 0 leaves a map as it is
+    """
+
+    maps: tuple[str, ...] = Field(("gdc1", "gdc3", "ghc7", "ase4", "depot"), min_length=1)
+    least_m: Positive = 1.0
+    most_m: Annotated[float, Field(gt=0.0, le=LONGEST_M)] = 15.0
+    detours: Fraction = 0.5
+    sharing: int = Field(6, ge=1, le=MOST_SHARING)
+    furniture: float = Field(1.0, ge=0.0, le=DENSEST)
+
+    @model_validator(mode="after")
+    def _has_lengths(self) -> PlacesSection:
+        if self.least_m > self.most_m:
+            raise ValueError(f"least_m {self.least_m:g} must not be above most_m {self.most_m:g}")
+        return self
+
+    def check(self, goal: GoalSection) -> None:
+        """Raise ConfigError unless a robot with this section takes every goal that is drawn."""
+        most_m = goal.max_distance_m - START_M
+        if self.most_m > most_m:
+            raise ConfigError(
+                f"places.most_m: expected {most_m:g} or less, found {self.most_m:g}: the robot takes no goal that it "
+                f"thinks beyond {goal.max_distance_m:g} m (goal.max_distance_m), and errs by up to {START_M:g} m"
+            )
+
+
+@dataclass(frozen=True)  # without slots, for what is computed once
+class Building:
+    """One furnished building made ready for many drives. setting: the configured robot in it."""
+
+    setting: Setting
+    course: Course
+    space: FreeSpace
+
+    @cached_property
+    def walkable(self) -> FreeSpace:
+        """Return where people can walk; computed when the first one does."""
+        return walking_space(self.setting.world)
+
+
+def check_place(section: PlacesSection, place: str, robot: Setting) -> None:
+    """Raise InputError for a map that cannot be read, or that even unfurnished has no room to stand or no drive.
+
+    Also for a robot that cannot be simulated in it, as `hil.drive.fast.course.varied` says.
+    """
+    building = make_building(section.model_copy(update={"furniture": 0.0}), place, 0, robot)
+    varied(building.course, building.setting)
+    draw_drives(section, building, np.random.default_rng(0))
+
+
+def _bare(place: str) -> World:
+    return load_map(Path(place) if Path(place).suffix else place)
+
+
+def _require_room(place: str, space: FreeSpace, body: Body) -> None:
+    if not space.standing.any():
+        raise InputError(f"map {place}: no free space for a body of radius {body.radius_m} m")
+
+
+def make_building(section: PlacesSection, place: str, seed: int, robot: Setting) -> Building:
+    """Return a map furnished by seed. Raises InputError for one without room to stand."""
+    world = _bare(place)
+    if section.furniture > 0.0:
+        world = furnish(world, seed, section.furniture)
+    setting = replace(robot, world=world)
+    space = free_space(world, setting.body)
+    _require_room(place, space, setting.body)
+    return Building(setting, make_course(setting), space)
+
+
+def draw_drives(section: PlacesSection, building: Building, rng: np.random.Generator) -> list[tuple[Episode, Goal]]:
+    """Return `sharing` drives to one goal. Raises InputError where the map has no two places so far apart."""
+    space, lengths = building.space, (section.least_m, section.most_m)
+    found = drawn_goal(space, lengths, rng, GOALS) or any_goal(space, lengths, rng)
+    if found is None:
+        raise InputError(
+            f"map {space.world.name}: no goal indoors has a start from which the way is {section.least_m:g} to "
+            f"{section.most_m:g} m (places.least_m, places.most_m)"
+        )
+    starts = _starts_of(building, found, rng)
+    return [(_draw_start(section, found.goal, starts, rng), found.goal) for _ in range(section.sharing)]
+
+
+class Turns:
+    """Drives one after another, the buildings taking turns, all drawn by one generator."""
+
+    def __init__(self, section: PlacesSection, buildings: Sequence[Building], rng: np.random.Generator) -> None:
+        self._section, self._buildings, self._rng = section, buildings, rng
+        self._at = int(rng.integers(len(buildings)))
+        self._drawn: list[tuple[Episode, Goal]] = []
+
+    def next(self) -> tuple[Building, Episode, Goal]:
+        """Return where the next drive is. Raises InputError as `draw_drives` does."""
+        if not self._drawn:
+            self._at = (self._at + 1) % len(self._buildings)
+            self._drawn = draw_drives(self._section, self._buildings[self._at], self._rng)
+        return self._buildings[self._at], *self._drawn.pop()
+
+
+def geodesic_m(building: Building, goal: Goal, xy_m: Sequence[float]) -> float:
+    """Return the length of the way from a place in the map to the goal [m], inf where none is known."""
+    row, column = building.space.world.cell_of((xy_m[0], xy_m[1]))
+    i, j = row - goal.corner[0], column - goal.corner[1]
+    rows, columns = goal.field_m.shape
+    return float(goal.field_m[i, j]) if 0 <= i < rows and 0 <= j < columns else math.inf
+
+
+class Starts(NamedTuple):
+    """Where drives to a goal may begin: (n, 2) places in the map, (n,) lengths of the way and of the straight line."""
+
+    xy_m: npt.NDArray[np.float64]
+    length_m: npt.NDArray[np.float32]
+    straight_m: npt.NDArray[np.float64]
+
+
+def _draw_start(section: PlacesSection, goal: Goal, starts: Starts, rng: np.random.Generator) -> Episode:
+    """Return a drive to the goal of about a length drawn evenly, around something if that is wanted and can be had."""
+    detour, target_m = rng.random() < section.detours, rng.uniform(section.least_m, section.most_m)
+    yaw = wrap(float(rng.uniform(-math.pi, math.pi)))
+    those = np.flatnonzero(starts.length_m > DETOUR * starts.straight_m) if detour else np.arange(len(starts.length_m))
+    those = those if len(those) else np.arange(len(starts.length_m))
+    by_length = those[np.argsort(np.abs(starts.length_m[those] - target_m))[:STARTS]]
+    chosen = int(by_length[rng.integers(len(by_length))])
+    x_m, y_m = (float(value) for value in starts.xy_m[chosen])
+    return Episode(Pose(x_m, y_m, yaw), goal.xy_m, float(starts.length_m[chosen]))
+
+
+def _starts_of(building: Building, found: Reachable, rng: np.random.Generator) -> Starts:
+    """Return some of the cells of the goal's field where drives may start."""
+    goal, cells = found.goal, np.argwhere(found.near)
+    cells = cells[rng.permutation(len(cells))[:CANDIDATES]]
+    world = building.space.world
+    in_grid = (cells[:, ::-1] + np.array(goal.corner)[::-1] + 0.5) * world.cell_m
+    frame = world.map_from_grid
+    cos, sin = math.cos(frame.yaw_rad), math.sin(frame.yaw_rad)
+    xy = in_grid @ np.array([[cos, sin], [-sin, cos]]) + np.array([frame.x_m, frame.y_m])
+    straight = np.hypot(xy[:, 0] - goal.xy_m[0], xy[:, 1] - goal.xy_m[1])
+    return Starts(xy, goal.field_m[cells[:, 0], cells[:, 1]], straight)

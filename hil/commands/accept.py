@@ -1,0 +1,41 @@
+"""The command `onboard-hil accept`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hil.replay.compare import Compared
+from hil.replay.reference import accept
+from hil.replay.summary import first_line
+
+
+def accept_command(
+    references: Annotated[list[Path], typer.Argument(metavar="REFERENCE...", help="Reference recordings.")],
+    reason: Annotated[str, typer.Option("--reason", help="Why it changed: the line for the changelog.")],
+) -> None:
+    """Move references to what the runtime of today makes of their inputs; those that are identical stay as they are."""
+    moved = 0
+    for file in references:
+        found = accept(file, reason)
+        moved += not found.identical
+        sys.stdout.write("\n".join(_lines(file, found)) + "\n")
+    if moved:
+        sys.stdout.write(f"Commit with the change that moved it, and with this line in CHANGELOG.md:\n- {reason}\n")
+
+
+def _lines(file: Path, found: Compared) -> list[str]:
+    if found.first is None:
+        return [f"{file}: identical, left as it is"]
+    what = f"{found.ticks:,} ticks, {found.same:,} of {found.decisions:,} actions the same"
+    return [
+        f"{file}: moved, {what}, {first_line(found.first)}",
+        *(
+            f"  {name}: {one.values:,} values differ, the farthest by {one.worst:.6g}, "
+            f"{one.outside:,} by more than tolerated"
+            for name, one in found.fields.items()
+        ),
+    ]

@@ -1,0 +1,100 @@
+"""`onboard-hil depth-noise`: measure a folder of real depth frames, fit the model, and set both side by side."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from hil.sensors.depth_calibration.fit import as_toml, fit, read_frames, same_scenes, slanted_planes
+from hil.sensors.depth_calibration.plot import Measured, save_comparison
+from hil.sensors.depth_calibration.statistics import DEPTH_EDGES_M, measure_holes, measure_surfaces
+from hil.sensors.depth_noise import DepthNoise
+from onboard.__main__ import STANDARD_OUTPUT, JsonOption, check_json_target, write_json
+from onboard.values.errors import InputError
+
+SHOWN = 1
+"""Number of the frame in the picture."""
+MOST_PLANES = 20
+"""Frames of planes that are simulated, enough for every class of depth."""
+
+
+def measure_depth_noise(
+    frames: Annotated[Path, typer.Option("--frames", help="Folder of depth PNGs, 16 bit, in millimetres.")],
+    picture: Annotated[Path | None, typer.Option(help="Write a PNG of real and simulated histograms.")] = None,
+    write: Annotated[Path | None, typer.Option(help="Write the model's numbers as TOML.")] = None,
+    source: Annotated[str, typer.Option(help="Where the frames are from, for --write.")] = "not stated",
+    licence: Annotated[str, typer.Option(help="Their licence, for --write.")] = "not stated",
+    json_file: JsonOption = None,
+) -> None:
+    """Measure noise and holes of real depth frames, fit the simulated camera to them, and compare both."""
+    check_json_target(json_file)
+    result = compare(frames, picture, write, source, licence)
+    if json_file is not None:
+        write_json(json_file, result)
+    if json_file != STANDARD_OUTPUT:
+        sys.stdout.write(summary(result))
+
+
+def compare(
+    folder: Path, picture: Path | None = None, write: Path | None = None, source: str = "", licence: str = ""
+) -> dict[str, Any]:
+    """Return the statistics of real frames, of the same scenes simulated, and the numbers of the model.
+
+    Real frames give both kinds of statistics. Simulated holes are those of the real scenes with their holes filled;
+    simulated noise is that of slanted planes. Raises InputError.
+    """
+    names, frames = read_frames(folder)
+    real = measure_surfaces(frames), measure_holes(frames)
+    numbers = fit(*real, source, licence)
+    model = DepthNoise(numbers)
+    seen = same_scenes(model, frames)
+    simulated = measure_surfaces(slanted_planes(model, min(len(frames), MOST_PLANES))), measure_holes(seen)
+    shown = min(SHOWN, len(names) - 1)
+    try:
+        if write is not None:
+            write.write_text(as_toml(numbers), encoding="utf-8")
+        if picture is not None:
+            save_comparison(real, simulated, (frames[shown], seen[shown]), picture)
+    except OSError as error:
+        raise InputError(f"{error.filename}: cannot be written: {error.strerror}") from error
+    return {
+        "frames": len(names),
+        "real": _as_json(real),
+        "simulated": _as_json(simulated),
+        "numbers": numbers.model_dump(mode="json"),
+    }
+
+
+def summary(result: dict[str, Any]) -> str:
+    """Return the statistics as a table."""
+    lines = [f"{result['frames']} frames; depth classes {', '.join(f'{edge:g}' for edge in DEPTH_EDGES_M)} m"]
+    for name, real in result["real"].items():
+        lines += [f"{name}", f"    real       {_text(real)}", f"    simulated  {_text(result['simulated'][name])}"]
+    return "\n".join(lines) + "\n"
+
+
+def _as_json(measured: Measured) -> dict[str, Any]:
+    return dict(_values(measured))
+
+
+def _values(measured: Measured) -> Iterator[tuple[str, Any]]:
+    """Yield every statistic as JSON holds it: what is not known is None."""
+    for part in measured:
+        for field in dataclasses.fields(part):
+            value = getattr(part, field.name)
+            if isinstance(value, np.ndarray):
+                yield field.name, [float(one) if np.isfinite(one) else None for one in value]
+            else:
+                yield field.name, float(value) if np.isfinite(value) else None
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list):
+        return "  ".join(_text(one) for one in value)
+    return "-" if value is None else f"{value:.4g}"

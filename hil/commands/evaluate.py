@@ -1,0 +1,247 @@
+"""The command `onboard-hil evaluate`: from its options to exit code, table, JSON and report."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from hil.drive.conditions import ALL, ORDINARY, chosen
+from hil.drive.episode_sets import COMMITTED_SET, SETS
+from hil.evaluate.campaign import DriveJob
+from hil.evaluate.episode import KnownMap, Loop, RobotFiles, Run, check_run, robot_files
+from hil.evaluate.episode_selection import find_sets, given_maps
+from hil.evaluate.evaluation import Evaluation, Plan, evaluate, partial_path
+from hil.evaluate.html_report import write_report
+from hil.evaluate.tables import comparison, rich_table
+from hil.live.dashboard import preparing
+from hil.sensors.direct_scan import ScanKind
+from onboard.__main__ import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, write_json
+from onboard.config.config import DEFAULT_ROBOT, load_config
+from onboard.values.errors import InputError
+
+# ---- Several evaluations of one command, one after the other, each with a partial file of its own: one a condition
+
+
+def evaluate_each(
+    plans: Mapping[str, Plan], partial: Path | None, json_file: str | None, drive: DriveJob | None = None
+) -> dict[str, Evaluation]:
+    """Drive what is left of each plan and return what they came to, by name; after a signal the first ones.
+
+    partial:   where the rows are kept until all is done, with the name behind it where there are several
+    json_file: beside which they are kept when `partial` says nothing
+    drive:     another way to drive, for tests
+    Raises OnboardError; what was driven until then is kept.
+    """
+    done: dict[str, Evaluation] = {}
+    for name, plan in plans.items():
+        alone = len(plans) == 1
+        beside = None if json_file is None else json_file if alone else f"{json_file}.{name}"
+        own = None if partial is None else partial if alone else Path(f"{partial}.{name}")
+        title = plan.run.policy if alone else f"{plan.run.policy}, {name}"
+        done[name] = evaluate(plan, own or partial_path(plan, beside), title, drive)
+        if done[name].exit_code:
+            break
+    return done
+
+
+def as_json(done: Mapping[str, Evaluation]) -> dict[str, Any]:
+    """Return the result as plain values: of one evaluation its own, of several theirs by name under "conditions"."""
+    tables = {name: one.as_json() for name, one in done.items()}
+    return next(iter(tables.values())) if len(tables) == 1 else {"conditions": tables}
+
+
+WIDTH = 122
+"""Columns of the table where no terminal says how many there are."""
+WIDE = WIDTH + WIDTH // 4
+"""The same of a table whose rows have long names."""
+
+MapsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--maps",
+        metavar="NAME|FILE|DIR...",
+        help="Maps by name, episode files, map files, or folders of these. All of the set when not given.",
+    ),
+]
+MoreMapsArgument = Annotated[list[str] | None, typer.Argument(hidden=True, help="The second and further --maps.")]
+SetOption = Annotated[
+    str, typer.Option("--set", metavar="NAME", help=f"Whose episodes a map's name means: {', '.join(SETS)}.")
+]
+ConditionOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--condition",
+        metavar="NAME",
+        help=f"Row of hil/drive/conditions.toml, or {ALL}; may be given several times. {ORDINARY} when not given.",
+    ),
+]
+EpisodesOption = Annotated[
+    int | None, typer.Option("--episodes", help="So many of each map, spread over its set. All when not given.")
+]
+SeedOption = Annotated[
+    int, typer.Option("--seed", min=0, help="Noise, and starts and goals in maps that bring none, follow from it.")
+]
+JobsOption = Annotated[int, typer.Option("--jobs", help="Processes. The results do not depend on it.")]
+RayOption = Annotated[
+    str | None,
+    typer.Option("--ray", metavar="ADDRESS", help="Drive on a Ray cluster: HOST:PORT, or local to start one here."),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Hands:
+    """Who drives: so many processes, or a cluster at an address."""
+
+    jobs: int = 1
+    ray: str | None = None
+
+
+def evaluate_command(
+    policy: Annotated[
+        str, typer.Option("--policy", help="planner, reactive, blind, one that ships, or an .onnx with its manifest.")
+    ],
+    maps: MapsOption = None,
+    more_maps: MoreMapsArgument = None,
+    set_name: SetOption = COMMITTED_SET,
+    episodes: EpisodesOption = None,
+    seed: SeedOption = 1,
+    jobs: JobsOption = 1,
+    ray: RayOption = None,
+    runtime: Annotated[bool, typer.Option("--runtime", help="Run the whole runtime on the simulated clock.")] = False,
+    rendered: Annotated[bool, typer.Option("--rendered", help="With --runtime: render what the cameras see.")] = False,
+    scan: Annotated[str, typer.Option("--scan", help="fused: of the depth cameras; lidar: one plane.")] = "fused",
+    known_map: Annotated[
+        str, typer.Option("--known-map", help="The planner's map: true, or rearranged furniture.")
+    ] = "true",
+    pedestrians: Annotated[int, typer.Option("--pedestrians", help="People walking about in each episode.")] = 0,
+    color: Annotated[bool, typer.Option("--color/--no-color", help="Without: no colour camera.")] = True,
+    condition: ConditionOption = None,
+    furniture: Annotated[
+        float | None,
+        typer.Option("--furniture", metavar="DENSITY", help="In maps that bring no episodes: 0 none, 1 an office's."),
+    ] = None,
+    plant: Annotated[
+        Path | None, typer.Option("--plant", help="plant.toml of the base, in place of the robot's.")
+    ] = None,
+    config: ConfigOption = None,
+    partial: Annotated[
+        Path | None,
+        typer.Option("--partial", help="Keep unfinished results there; beside --json FILE when not given."),
+    ] = None,
+    json_file: JsonOption = None,
+    report: Annotated[Path | None, typer.Option("--report", help="Write a page for a browser there.")] = None,
+) -> None:
+    """Drive a policy through sets of episodes and count how often it arrives, how well, and what it hits.
+
+    Ctrl-C leaves a valid partial result (exit 130); the same command goes on where it stopped.
+    """
+    check_json_target(json_file)
+    for target in (report, partial):
+        check_json_target(None if target is None else str(target))
+    hands = checked_hands(jobs, ray)
+    run = Run(policy, _loop(runtime, rendered), _scan(scan), _known_map(known_map), pedestrians, color=color)
+    conditions = chosen(condition or [])
+    if report is not None and len(conditions) > 1:
+        raise InputError(f"--report {report}: a page is about one condition, not {len(conditions)}")
+    check_run(run)
+    robot = load_robot(config, plant)
+    runs = {name: replace(run, condition=name) for name in conditions}
+    for one in runs.values():
+        check_run(one, robot)
+    places = given_maps(maps, more_maps)
+    plan = plan_of(run, robot, places, episodes, seed, hands, set_name, furniture)
+    plans = {name: plan.of(one) for name, one in runs.items()}
+    done = evaluate_each(plans, partial, None if json_file == STANDARD_OUTPUT else json_file)
+    if json_file is not None:
+        write_json(json_file, as_json(done))
+    if report is not None:
+        with preparing(f"the report {report}"):
+            write_report(done[conditions[0]], report)
+    show(done, json_file == STANDARD_OUTPUT)
+    exit_code = max(one.exit_code for one in done.values())
+    if exit_code:
+        raise typer.Exit(exit_code)
+    for evaluation in done.values():
+        evaluation.forget()
+
+
+def checked_hands(jobs: int, ray: str | None) -> Hands:
+    """Return who drives. Raises InputError when that cannot be, within seconds also for a cluster."""
+    if jobs < 1:
+        raise InputError(f"--jobs {jobs}: must be at least 1")
+    if ray is None:
+        return Hands(jobs)
+    if jobs != 1:
+        raise InputError(f"--jobs {jobs} with --ray {ray}: give one of them, a cluster has its own number of workers")
+    # Only here, since Ray is an extra.
+    from hil.evaluate.ray_pool import check_ray
+
+    check_ray(ray)
+    return Hands(ray=ray)
+
+
+def load_robot(config: Path | None, plant: Path | None = None) -> RobotFiles:
+    """Return the robot of a configuration, or the default one, on the base of a plant.toml. Raises ConfigError.
+
+    plant: None is the one that the configuration names
+    """
+    loaded = load_config(config or DEFAULT_ROBOT / "onboard.toml")
+    if plant is not None:
+        loaded = loaded.model_copy(update={"robot": loaded.robot.model_copy(update={"plant": plant.resolve()})})
+    return robot_files(loaded)
+
+
+def plan_of(
+    run: Run,
+    robot: RobotFiles,
+    maps: list[str],
+    episodes: int | None,
+    seed: int,
+    hands: Hands,
+    set_name: str = COMMITTED_SET,
+    furniture: float | None = None,
+) -> Plan:
+    """Return what is to be evaluated, see `find_sets`. Raises InputError."""
+    with preparing("the episodes"):
+        sources = find_sets(maps, episodes, seed, robot.body, set_name, furniture)
+    return Plan(run, robot, sources, seed, hands.jobs, hands.ray)
+
+
+def show(done: Mapping[str, Evaluation], on_standard_error: bool) -> None:
+    """Print the table, of several conditions a row each, and after a signal how to go on."""
+    console = Console(stderr=on_standard_error)
+    if not console.is_terminal:
+        console = Console(stderr=on_standard_error, width=WIDTH if len(done) == 1 else WIDE)
+    last = list(done.values())[-1]
+    console.print(rich_table(last) if len(done) == 1 else comparison(last.plan.run.policy, "condition", done))
+    if last.exit_code:
+        count = f"{len(last.driven)} of {last.plan.episodes} episodes"
+        sys.stderr.write(f"interrupted after {count}; the same command goes on from {last.partial}\n")
+
+
+def _loop(runtime: bool, rendered: bool) -> Loop:
+    if rendered and not runtime:
+        raise InputError("--rendered: only with --runtime")
+    return "rendered" if rendered else "runtime" if runtime else "fast"
+
+
+def _scan(text: str) -> ScanKind:
+    if text == "fused":
+        return "fused"
+    if text == "lidar":
+        return "lidar"
+    raise InputError(f"--scan {text}: must be fused or lidar")
+
+
+def _known_map(text: str) -> KnownMap:
+    if text == "true":
+        return "true"
+    if text == "rearranged":
+        return "rearranged"
+    raise InputError(f"--known-map {text}: must be true or rearranged")

@@ -1,0 +1,188 @@
+"""The command `onboard-hil faults`."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from hil.commands.replay import ModelOption
+from hil.drive.episodes import choose
+from hil.live.demo import demo_config
+from hil.physics.collision_world import Body
+from hil.reliability.faults.fault import LASTS_S, Fault
+from hil.reliability.faults.report import as_json, list_faults, print_verdicts, write_markdown
+from hil.reliability.faults.run.excerpt import choose_excerpt
+from hil.reliability.faults.run.live import in_process
+from hil.reliability.faults.run.processes import Drive
+from hil.reliability.faults.run.recorded import in_recording
+from hil.reliability.faults.run.simulated import EPISODE, MAP, TAIL_S, Site, in_simulation
+from hil.reliability.faults.table import FAULTS
+from hil.reliability.faults.verdict import Status, Verdict
+from hil.replay.recorded_policy import Policies
+from onboard.__main__ import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, finite, write_json
+from onboard.assembly.assembly import check_files
+from onboard.assembly.policies import policy_maker, require_engine
+from onboard.config.config import DEFAULT_ROBOT, Config, load_config
+from onboard.config.mounts import load_mounts
+from onboard.config.plant_model import load_plant
+from onboard.values.errors import InputError
+from onboard.values.interfaces import Policy
+from onboard.values.messages import Pose
+
+FAILED = 1
+ROBOT = "faults"
+
+
+class Processes(str, Enum):
+    """Which faults run in the real process over DDS."""
+
+    NONE = "none"
+    NEEDED = "needed"
+    ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a simulated drive is."""
+
+    map_name: str
+    episode: int
+    seed: int
+
+    def arguments(self) -> list[str]:
+        """Return it as `onboard-hil sim` is told."""
+        return ["--map", self.map_name, "--episode", str(self.episode), "--seed", str(self.seed)]
+
+
+def faults_command(
+    recording: Annotated[Path | None, typer.Argument(help="Put the faults into this recording, open loop.")] = None,
+    sim: Annotated[bool, typer.Option("--sim", help="Put them into a simulated drive.")] = False,
+    only: Annotated[list[str] | None, typer.Option("--only", metavar="NAME", help="Only this fault; repeat.")] = None,
+    listed: Annotated[bool, typer.Option("--list", help="Show the table of faults and leave.")] = False,
+    processes: Annotated[
+        Processes,
+        typer.Option(help="With --sim: start the runtime as a process for the faults that need it, for all, for none."),
+    ] = Processes.NEEDED,
+    from_s: Annotated[
+        float, typer.Option("--from", min=0.0, help="Earliest second of the recording.", callback=finite)
+    ] = 0.0,
+    model: ModelOption = None,
+    force: Annotated[bool, typer.Option("--force", help="Go on with another model than the one that drove.")] = False,
+    map_name: Annotated[str, typer.Option("--map", help="With --sim: the building.")] = MAP,
+    episode: Annotated[int, typer.Option("--episode", min=0, help="With --sim: start and goal.")] = EPISODE,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Noise is drawn by this.")] = 1,
+    policy: Annotated[str | None, typer.Option(help="With --sim: who drives, else the configuration's.")] = None,
+    markdown_file: Annotated[
+        Path | None, typer.Option("--markdown", metavar="FILE", help="Write the table of a simulated drive to it.")
+    ] = None,
+    config: ConfigOption = None,
+    json_file: JsonOption = None,
+) -> None:
+    """Do named faults to the robot, one at a time, and judge what it does.
+
+    Whatever the fault: every command finite and within the limits, and zero within 2 ticks of what must stop the robot.
+    Nothing is shown of one when the robot stood as it began, or does the same without it.
+    Exit code 0: none failed; 1: one did; 2: it could not run, or none of those that ran showed anything.
+    """
+    check_json_target(json_file)
+    faults = _chosen(only)
+    console = Console(stderr=json_file == STANDARD_OUTPUT, highlight=False)
+    if listed:
+        list_faults(console, faults, load_config(config or DEFAULT_ROBOT / "onboard.toml"))
+        return
+    if sim == (recording is not None):
+        raise InputError("faults: name a recording, or --sim")
+    if recording is not None:
+        source = str(recording)
+        judged_by, verdicts = _over_recording(console, faults, recording, from_s, seed, model, force)
+    else:
+        source = f"simulation of {map_name}, episode {episode}, seed {seed}"
+        given = demo_config(_named(load_config(config or DEFAULT_ROBOT / "onboard.toml")), policy)
+        place = _Place(map_name, episode, seed)
+        judged_by, verdicts = given, _over_simulation(console, faults, given, processes, place)
+    print_verdicts(console, verdicts, judged_by)
+    if json_file is not None:
+        write_json(json_file, as_json(source, judged_by, verdicts))
+    if markdown_file is not None:
+        write_markdown(markdown_file, verdicts)
+    came = {one.status for one in verdicts}
+    if Status.FAILED in came:
+        raise typer.Exit(FAILED)
+    if Status.NOT_SHOWN in came and Status.PASSED not in came:
+        raise InputError(f"{source}: nothing was shown; choose a part in which the robot drives")
+
+
+def _chosen(only: Sequence[str] | None) -> list[Fault]:
+    """Return the faults that are asked for, in the table's order. Raises InputError for a name that is none."""
+    known = [fault.name for fault in FAULTS]
+    for name in only or ():
+        if name not in known:
+            raise InputError(f"--only {name}: no fault of that name; known are {', '.join(known)}")
+    return [fault for fault in FAULTS if not only or fault.name in only]
+
+
+def _named(given: Config) -> Config:
+    return given.model_copy(update={"robot": given.robot.model_copy(update={"name": ROBOT})})
+
+
+def _over_recording(
+    console: Console,
+    faults: Sequence[Fault],
+    path: Path,
+    from_s: float,
+    seed: int,
+    model: Path | None,
+    force: bool,
+) -> tuple[Config, list[Verdict]]:
+    lasts_s = max((fault.lasts_s for fault in faults if fault.in_recordings), default=LASTS_S) + TAIL_S
+    excerpt = choose_excerpt(path, lasts_s, from_s)
+    console.print(f"{path}: the faults begin at {excerpt.t_s:.1f} s", markup=False, soft_wrap=True)
+    with contextlib.closing(Policies(place=model)) as policies:
+        policy = policies.that_drove(str(path), excerpt.session, excerpt.plant, force)
+        verdicts = [in_recording(fault, excerpt, policy, seed) for fault in _shown(console, faults)]
+    return excerpt.session.config, verdicts
+
+
+def _over_simulation(
+    console: Console, faults: Sequence[Fault], given: Config, processes: Processes, place: _Place
+) -> list[Verdict]:
+    check_files(given)
+    require_engine(given)
+    body = Body(given.robot.footprint_radius_m, given.robot.height_m)
+    scenario = choose(place.map_name, place.seed, place.episode, body)
+    world, episode = scenario.world, scenario.episode
+    plant, mounts = load_plant(given.robot.plant), load_mounts(given.robot.mounts)
+
+    def make_policy(config: Config) -> Policy:
+        return policy_maker(config, plant)()
+
+    site = Site(world, episode, given, mounts, plant, make_policy, place.seed)
+    real = Drive(given, place.arguments(), Pose(*episode.goal_xy_m, 0.0))
+    verdicts: list[Verdict] = []
+    with tempfile.TemporaryDirectory(prefix="onboard-faults-") as folder:
+        for fault in _shown(console, faults):
+            here = fault.make is not None
+            if here or processes is Processes.NONE:
+                verdicts.append(in_simulation(fault, site))
+            if fault.process and (processes is Processes.ALL or (processes is Processes.NEEDED and not here)):
+                verdicts.append(in_process(fault, real, plant, Path(folder) / fault.name))
+    return verdicts
+
+
+def _shown(console: Console, faults: Sequence[Fault]) -> Iterator[Fault]:
+    """Yield the faults; on a terminal show which one is under way."""
+    if not console.is_terminal:
+        yield from faults
+        return
+    with console.status("") as status:
+        for number, fault in enumerate(faults, 1):
+            status.update(f"{number} of {len(faults)}: {fault.name}")
+            yield fault

@@ -1,0 +1,78 @@
+"""The command `onboard-hil import`."""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from hil.recordings.bags.drive import Imported, import_bag
+from hil.recordings.bags.plan import Asked
+from onboard.__main__ import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, write_json
+from onboard.values.errors import InputError
+
+
+def _topic(flag: str, what: str) -> Any:
+    return typer.Option(flag, metavar="TOPIC", help=f"{what}, in place of the one found by its type; '' for none.")
+
+
+def import_command(
+    bags: Annotated[
+        list[Path], typer.Argument(metavar="BAG...", help="A rosbag2 (folder, .db3, .mcap) or ROS 1 .bag.")
+    ],
+    out: Annotated[Path, typer.Option(help="The recording that is made (.mcap).")],
+    odometry: Annotated[str | None, _topic("--odometry", "nav_msgs/Odometry")] = None,
+    laser: Annotated[str | None, _topic("--laser", "sensor_msgs/LaserScan")] = None,
+    depth: Annotated[
+        list[str] | None, typer.Option(help="NAME=TOPIC of a camera's depth images; repeat.", metavar="NAME=TOPIC")
+    ] = None,
+    color: Annotated[str | None, _topic("--color", "Colour images, sensor_msgs/Image")] = None,
+    commands: Annotated[str | None, _topic("--commands", "geometry_msgs/Twist that was commanded")] = None,
+    localization: Annotated[str | None, _topic("--localization", "Poses in the map")] = None,
+    goals: Annotated[str | None, _topic("--goals", "Goals, geometry_msgs/PoseStamped")] = None,
+    goal: Annotated[str | None, typer.Option(help="x,y in the odometry's frame, in m, where the bag has none.")] = None,
+    policy: Annotated[str | None, typer.Option(help="reactive, a policy that ships, or an .onnx.")] = None,
+    config: ConfigOption = None,
+    json_file: JsonOption = None,
+) -> None:
+    """Drive the runtime through a bag of another robot, open loop, and record it as a drive of ours.
+
+    `onboard-hil replay` and `view` take the result. What the bag lacks is said, one line each.
+    """
+    check_json_target(json_file)
+    roles = {
+        "odometry": odometry, "laser": laser, "commands": commands, "localization": localization, "goals": goals,
+    }  # fmt: skip
+    asked = Asked(roles, depth or (), color, None if goal is None else place(goal), config, policy)
+    imported = import_bag(bags, out, asked)
+    if json_file is not None:
+        write_json(json_file, asdict(imported) | {"file": str(imported.file)})
+    if json_file != STANDARD_OUTPUT:
+        sys.stdout.write(summary(imported))
+
+
+def place(text: str) -> tuple[float, float]:
+    """Return the two numbers of "x,y". Raises InputError."""
+    try:
+        x_m, y_m = (float(part) for part in text.split(","))
+    except ValueError as error:
+        raise InputError(f"--goal {text}: must be x,y, two numbers") from error
+    if not (math.isfinite(x_m) and math.isfinite(y_m)):
+        raise InputError(f"--goal {text}: must be finite")
+    return x_m, y_m
+
+
+def summary(imported: Imported) -> str:
+    """Return what came of an import, for a person."""
+    lines = [f"{ours:<22} {topic}" for topic, ours in imported.topics.items()]
+    lines += [f"missing: {line}" for line in imported.missing]
+    came = f"{imported.ticks:,} ticks in {imported.seconds:.1f} s, {imported.scans:,} of them with a scan"
+    did = f"{imported.decisions:,} decisions, {imported.driven_m:.1f} m by the odometry"
+    lines.append(f"{imported.file}: {came}, {did}; at the end {imported.state}")
+    if imported.agreement is not None:
+        lines.append(imported.agreement.line())
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,150 @@
+"""The command `onboard-hil replay`."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from hil.commands.evaluate import checked_hands
+from hil.commands.report import MapUnderOption
+from hil.evaluate.evaluation import executor
+from hil.maps.load import load_map
+from hil.recordings.locate import Take, completed, found_in, local, takes_of
+from hil.replay.compare import Compared, joined
+from hil.replay.other_policy import Opinion
+from hil.replay.replay import Answer, Asked, Replayed, Replayer, Unread
+from hil.replay.summary import compared_line, opinion_lines
+from hil.replay.tick_selection import WHOLE, Span
+from hil.report.page import write_report
+from onboard.__main__ import STANDARD_OUTPUT, JsonOption, check_json_target, finite, write_json
+from onboard.values.errors import InputError
+
+DIFFERS, UNREADABLE = 1, 2
+
+ModelOption = Annotated[
+    Path | None,
+    typer.Option("--model", exists=True, help="The model that drove, or a folder with it, if it is not where it was."),
+]
+
+
+def replay_command(
+    recordings: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RECORDING...", help="Files, folders with all in them, patterns, URLs (extra `remote`)."
+        ),
+    ],
+    from_s: Annotated[
+        float, typer.Option("--from", min=0.0, help="Compare from so many seconds on.", callback=finite)
+    ] = 0.0,
+    to_s: Annotated[float | None, typer.Option("--to", min=0.0, help="As far as this.", callback=finite)] = None,
+    policy: Annotated[
+        str | None,
+        typer.Option("--policy", help="What another would have done: reactive, one that ships, a model."),
+    ] = None,
+    model: ModelOption = None,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Go on with another model than the one that drove, or mounts that do not fit."),
+    ] = False,
+    jobs: Annotated[int, typer.Option("--jobs", help="Processes.")] = 1,
+    ray: Annotated[
+        str | None,
+        typer.Option("--ray", metavar="ADDRESS", help="On a Ray cluster: HOST:PORT, or local to start one here."),
+    ] = None,
+    json_file: JsonOption = None,
+    report: Annotated[Path | None, typer.Option("--report", help="Write a page about the one session.")] = None,
+    map_name: MapUnderOption = None,
+) -> None:
+    """Play recordings through the same runtime and say where it first differs.
+
+    Where processor, engine and libraries are like those that recorded, every bit must be the same; elsewhere
+    tolerances apply.
+
+    With --policy only what was decided is compared with what that one would have decided.
+
+    Exit code 0: nothing differs, or within the tolerances; 1: it differs, or less than half of the ticks, or of the
+    scans whose images should be there, could be compared; 2: something could not be read.
+    """
+    check_json_target(json_file)
+    span = WHOLE if to_s is None and from_s == 0.0 else Span(from_s, to_s if to_s is not None else WHOLE.to_s)
+    if model is not None and policy is not None:
+        raise InputError(f"--model {model}: is the one that drove, and --policy asks another")
+    if span.to_s < span.from_s:
+        raise InputError(f"--to {span.to_s:g}: must not be before --from {span.from_s:g}")
+    hands = checked_hands(jobs, ray)
+    takes = takes_of(found_in(recordings))
+    _check_report(report, map_name, takes)
+    console = Console(stderr=json_file == STANDARD_OUTPUT, soft_wrap=True, highlight=False)
+    errors = Console(stderr=True, soft_wrap=True, highlight=False)
+    answers: list[Answer] = []
+    with contextlib.closing(Replayer(Asked(span, force, policy, model))) as replayer:
+        work = executor(min(hands.jobs, len(takes)), hands.ray)
+        with contextlib.closing(work(replayer, takes)) as coming:
+            for one in _in_order(takes, coming):
+                answers += one.answers
+                for answer in one.answers:
+                    if isinstance(answer, Unread):
+                        errors.print(f"error: {answer.reason}", markup=False)
+                    else:
+                        console.print("\n".join(_lines(answer)), markup=False)
+    if json_file is not None:
+        write_json(json_file, as_json(answers))
+    if report is not None:
+        _write_report(report, map_name, takes[0], answers)
+    if any(isinstance(one, Unread) for one in answers):
+        raise typer.Exit(UNREADABLE)
+    if any(isinstance(one, Compared) and (one.too_little or not one.within_tolerance) for one in answers):
+        raise typer.Exit(DIFFERS)
+
+
+def as_json(answers: Sequence[Answer]) -> dict[str, object]:
+    """Return what came of all files as plain values; what could not be replayed beside what was."""
+    return {
+        "recordings": [one.as_json() for one in answers if not isinstance(one, Unread)],
+        "unreadable": [{"file": one.source, "error": one.reason} for one in answers if isinstance(one, Unread)],
+    }
+
+
+def _in_order(takes: Sequence[Take], coming: Iterable[Replayed]) -> Iterator[Replayed]:
+    """Yield what comes in the order of the takes, each as soon as those before it have come."""
+    early: dict[Take, Replayed] = {}
+    waiting = iter(takes)
+    take = next(waiting, None)
+    for one in coming:
+        early[one.take] = one
+        while take in early:
+            yield early.pop(take)
+            take = next(waiting, None)
+
+
+def _check_report(report: Path | None, map_name: str | None, takes: Sequence[Take]) -> None:
+    """Raise InputError for a page that could not be written after the replay."""
+    if report is not None and len(takes) > 1:
+        raise InputError(f"--report {report}: a page is about one session, not {len(takes)}")
+    if map_name is not None:
+        if report is None:
+            raise InputError(f"--map {map_name}: is drawn on the page that --report writes, and there is none")
+        load_map(map_name)
+
+
+def _write_report(report: Path, map_name: str | None, take: Take, answers: Sequence[Answer]) -> None:
+    """Write the page of a session, where all of it could be read."""
+    opinions = [one for one in answers if isinstance(one, Opinion)]
+    compared = [one for one in answers if isinstance(one, Compared)]
+    if len(opinions) + len(compared) < len(answers):
+        return
+    if len(opinions) > 1:
+        raise InputError(f"--report {report} with --policy: a page is about one file then, not {len(opinions)}")
+    with contextlib.ExitStack() as held:
+        paths = [held.enter_context(completed(held.enter_context(local(one.source)))) for one in answers]
+        write_report(report, paths, outcome=opinions[0] if opinions else joined(compared), map_name=map_name)
+
+
+def _lines(found: Compared | Opinion) -> list[str]:
+    return list(opinion_lines(found)) if isinstance(found, Opinion) else [compared_line(found)]

@@ -1,0 +1,140 @@
+"""The command `onboard-hil report`."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from hil.maps.load import load_map, map_names
+from hil.recordings.locate import Take, completed, found_in, local, takes_of
+from hil.recordings.recording import session_name
+from hil.report.load import read_stories
+from hil.report.page import write_page
+from hil.report.timeline import Story
+from onboard.values.errors import InputError, OnboardError
+
+PAGE_SUFFIX = ".html"
+BYTES_PER_MB = 1e6
+NAME_AT_MOST = 80
+"""Characters of a session's name in that of its page."""
+CUT_OFF = ", of what is left of a recording that was cut off"
+MapUnderOption = Annotated[
+    str | None,
+    typer.Option("--map", help=f"Drawn under the path: {', '.join(map_names())}, or a .yaml, .json or mesh file."),
+]
+
+
+def report_command(
+    recordings: Annotated[
+        list[str], typer.Argument(metavar="RECORDING...", help="Files, folders, patterns or URLs (extra `remote`).")
+    ],
+    out: Annotated[Path, typer.Option("--out", help="The page (.html); else a folder, for a page of each session.")],
+    map_name: MapUnderOption = None,
+) -> None:
+    """Write one self-contained HTML page of a run: its path, scans, commands, times and what happened.
+
+    Of several recordings those that can be read have their pages, and what is wrong with the others is said.
+    """
+    takes = takes_of(found_in(recordings))
+    if map_name is not None:
+        load_map(map_name)  # a map that is none is said once, before anything is read
+    said, wrong = Console(soft_wrap=True, highlight=False), Console(stderr=True, soft_wrap=True, highlight=False)
+    with _pages(out, len(takes)) as pages:
+        failed: list[OnboardError] = []
+        for take in takes:
+            try:
+                stories, cut_off = stories_of(take)
+                for page, story in zip(pages.of(stories), stories, strict=True):
+                    write_page(page, story, map_name=map_name)
+                    size = f"{page.stat().st_size / BYTES_PER_MB:.1f} MB"
+                    said.print(f"{page}: {size}{CUT_OFF if cut_off else ''}", markup=False)
+            except InputError as error:
+                failed.append(error)
+    for one in failed[:-1]:
+        wrong.print(f"error: {one}", markup=False)
+    if failed:
+        raise failed[-1]
+
+
+def stories_of(take: Take) -> tuple[list[Story], bool]:
+    """Return the sessions of what belongs together, and whether a file was cut off: then what is left of it is read.
+
+    Raises InputError that names the file as it was asked for.
+    """
+    with contextlib.ExitStack() as held:
+        copies = [held.enter_context(local(source)) for source in take.sources]
+        whole = [held.enter_context(completed(copy)) for copy in copies]
+        try:
+            return read_stories(whole), whole != copies
+        except InputError as error:
+            said = str(error)
+            for source, path in zip(take.sources, whole, strict=True):
+                said = said.replace(str(path), source)
+            raise InputError(said) from error
+
+
+class Pages:
+    """Where pages go: one file, or a folder where each has a name of its own."""
+
+    def __init__(self, out: Path) -> None:
+        self._out = out
+        self._taken: set[str] = set()
+
+    def of(self, stories: Sequence[Story]) -> list[Path]:
+        """Return the page of each session: `out` itself, or in the folder `out` one named like its first file.
+
+        Where a file holds several sessions, their own names stand in those of their pages too.
+        Raises InputError where one page is asked for several sessions.
+        """
+        if self._out.suffix == PAGE_SUFFIX:
+            _check_one(self._out, len(stories))
+            return [self._out]
+        return [self._out / self._named(one, alone=len(one.sessions) == 1) for one in stories]
+
+    def _named(self, story: Story, *, alone: bool) -> str:
+        stem = story.files[0].stem
+        wanted = stem if alone else f"{stem}-{_plain(session_name(story.session))}"
+        name, copies = wanted, 1
+        while name in self._taken:
+            copies += 1
+            name = f"{wanted}-{copies}"
+        self._taken.add(name)
+        return f"{name}{PAGE_SUFFIX}"
+
+
+def _plain(name: str) -> str:
+    """Return as much of a name, which a recording gives itself, as a file may be called."""
+    return "".join(one if one.isascii() and (one.isalnum() or one in "-_") else "_" for one in name[:NAME_AT_MOST])
+
+
+def _check_one(out: Path, sessions: int) -> None:
+    if sessions > 1:
+        raise InputError(f"--out {out}: a page is about one session, not {sessions}: name a folder instead")
+
+
+@contextlib.contextmanager
+def _pages(out: Path, takes: int) -> Iterator[Pages]:
+    """Hold the place of the pages; folders that were made for them and stayed empty are removed again.
+
+    Raises InputError where one page is asked for several sessions, OnboardError where the folder cannot be made.
+    """
+    if out.suffix == PAGE_SUFFIX:
+        _check_one(out, takes)
+        yield Pages(out)
+        return
+    made = [folder for folder in (out, *out.parents) if not folder.exists()]
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OnboardError(f"{out}: cannot be made: {error.strerror or error}") from error
+    try:
+        yield Pages(out)
+    finally:
+        for folder in made:
+            with contextlib.suppress(OSError):
+                folder.rmdir()

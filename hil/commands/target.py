@@ -1,0 +1,128 @@
+"""The command `onboard-hil target`."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import Progress
+
+from hil.drive.robot import Senses, SimulatedRobot
+from hil.live.dashboard import preparing
+from hil.live.target.figures import table
+from hil.live.target.goals import Place, choose_place
+from hil.live.target.phases import COMPLETE, Stage
+from hil.live.target.run import Tell, run_target
+from hil.live.target.target_config import Network, desktop_section, run_line, target_config, write_target
+from hil.maps.materials import PLAIN, draw_look
+from hil.physics.collision_world import Body
+from hil.scene.crowd_file import MOST_CHARACTERS, CrowdOptions, asked_crowd
+from onboard.__main__ import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, write_json
+from onboard.assembly.assembly import check_files
+from onboard.config.config import DEFAULT_ROBOT, Config, load_config
+from onboard.config.mounts import Mounts, load_mounts
+from onboard.config.plant_model import load_plant
+from onboard.drivers.dds.participant import Wire
+
+
+def target(
+    count: Annotated[int, typer.Option(min=1, help="Round trips: sets of depth images that a command knew.")] = 10_000,
+    address: Annotated[
+        str | None, typer.Option("--target", help="Address of the target; this machine when not given.")
+    ] = None,
+    interface: Annotated[
+        str | None, typer.Option(help="Network interface here; else the configuration's dds.interface.")
+    ] = None,
+    target_interface: Annotated[str | None, typer.Option(help="That of the target, when it is another.")] = None,
+    resend: Annotated[
+        bool | None,
+        typer.Option("--resend/--no-resend", help="Send images again when lost; on every network but loopback."),
+    ] = None,
+    write_config: Annotated[
+        Path, typer.Option(help="Where the target's configuration is written, with the files that it names.")
+    ] = Path("out/target/target.toml"),
+    map_name: Annotated[str, typer.Option("--map", help="Map, by name or file.")] = "gdc1",
+    seed: Annotated[int, typer.Option(min=0, help="Furniture, goals, people and noise are drawn by this.")] = 1,
+    episode: Annotated[int | None, typer.Option(min=0, help="Committed episodes instead, from this one on.")] = None,
+    policy: Annotated[
+        str | None,
+        typer.Option(help="reactive, a policy that ships, or an .onnx with its manifest; else the configuration's."),
+    ] = None,
+    pedestrians: Annotated[int, typer.Option(min=0, max=MOST_CHARACTERS, help="People who walk about.")] = 0,
+    robots: Annotated[int, typer.Option(min=0, max=MOST_CHARACTERS, help="Other robots.")] = 0,
+    look_seed: Annotated[int | None, typer.Option(min=0, help="Draw colours and light by this; else plain.")] = None,
+    depth_noise: Annotated[bool, typer.Option("--depth-noise/--no-depth-noise", help="Noise of real images.")] = True,
+    config: ConfigOption = None,
+    json_file: JsonOption = None,
+) -> None:
+    """Be world and base for `onboard run` on another machine, and measure the round trips. Exit 0: all, and at rest."""
+    check_json_target(json_file)
+    given = load_config(config or DEFAULT_ROBOT / "onboard.toml")
+    network = Network(address, interface, target_interface, resend)
+    theirs = target_config(given, policy, network, depth_noise=depth_noise)
+    check_files(theirs)
+    crowd = CrowdOptions(pedestrians, robots)
+    with contextlib.closing(Wire(desktop_section(given.dds, network))) as wire:
+        file = write_target(theirs, write_config)
+        sys.stderr.write(
+            f"on the target, with {file.parent} copied to it:\n  {run_line(file)}\n"
+            f"domain {wire.domain}, interface {wire.section.interface}; Ctrl-C ends\n"
+        )
+        sys.stderr.flush()
+        mounts, place, robot = _world(given, map_name, seed, episode, crowd, look_seed, depth_noise)
+        with _showing(count) as tell:
+            result = run_target(wire, robot, mounts, place, count, given.rates, tell)
+    if json_file is not None:
+        write_json(json_file, result)
+    if json_file != STANDARD_OUTPUT:
+        sys.stdout.write(table(result))
+    if result["ended"] != COMPLETE or not result["base"]["at_rest"]:
+        raise typer.Exit(1)
+
+
+def _world(
+    given: Config,
+    map_name: str,
+    seed: int,
+    episode: int | None,
+    crowd: CrowdOptions,
+    look_seed: int | None,
+    depth_noise: bool,
+) -> tuple[Mounts, Place, SimulatedRobot]:
+    """Return the given robot's mounts, the place, and the robot put down in it. Raises InputError, ConfigError."""
+    mounts = load_mounts(given.robot.mounts)
+    body = Body(given.robot.footprint_radius_m, given.robot.height_m)
+    with preparing(f"map {map_name}"):
+        place = choose_place(map_name, seed, episode, body)
+        first, world = place.episodes[0], place.world
+        others = asked_crowd(crowd, world, first, seed)
+        look = PLAIN if look_seed is None else draw_look(look_seed)
+        senses = Senses(seed=seed, depth_noise=depth_noise)
+        plant = load_plant(given.robot.plant)
+        return mounts, place, SimulatedRobot(world, plant, body, mounts, first.start, senses, others, look)
+
+
+@contextlib.contextmanager
+def _showing(count: int) -> Iterator[Tell]:
+    """Yield what tells a person how far it is: a bar on a terminal, elsewhere a line a stage."""
+    console = Console(stderr=True)
+    with Progress(console=console, disable=not console.is_terminal) as bar:
+        task = bar.add_task("", total=count)
+        shown: list[Stage] = []
+
+        def tell(stage: Stage, done: int) -> None:
+            if shown[-1:] != [stage]:
+                shown.append(stage)
+                bar.update(task, description=stage.value)
+                if not console.is_terminal:
+                    sys.stderr.write(f"{stage.value}\n")
+                    sys.stderr.flush()
+            if stage is Stage.MEASURING:
+                bar.update(task, completed=done)
+
+        yield tell

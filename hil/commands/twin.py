@@ -1,0 +1,202 @@
+"""The commands `onboard-hil twin | guard | twin-robot | twin-demo | twin-latency`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hil.live.dashboard import preparing
+from hil.live.twin.demo import TwinDemoOptions, run_twin_demo
+from hil.live.twin.demo import summary as demo_summary
+from hil.live.twin.guard.process import rules_of, run_guard
+from hil.live.twin.latency import LatencyOptions, run_latency
+from hil.live.twin.latency import summary as latency_summary
+from hil.live.twin.process import TwinOptions, run_twin
+from hil.live.twin.scene import Site, SiteOptions
+from hil.live.twin.sensors import Views
+from hil.live.twin.stand_in_robot import ROOM, ROOM_START, run_physical
+from hil.maps.materials import PLAIN, draw_look
+from hil.physics.collision_world import Body
+from hil.scene.crowd_file import MOST_CHARACTERS, CrowdOptions
+from onboard.__main__ import (
+    STANDARD_OUTPUT,
+    ConfigOption,
+    JsonOption,
+    SecondsOption,
+    check_json_target,
+    finite,
+    write_json,
+)
+from onboard.assembly.assembly import check_files
+from onboard.config.config import Config, load_config
+from onboard.config.mounts import load_mounts
+from onboard.config.plant_model import load_plant
+
+TWIN = Path(__file__).parents[1] / "live" / "twin" / "data"
+ROBOT = TWIN / "robot.toml"
+"""The default robot, driving for its twin."""
+PAPER_MOUNTS = TWIN / "paper_mounts.toml"
+
+OdometryOption = Annotated[str, typer.Option("--odometry", help="Topic of the real base's odometry.")]
+SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Start, furniture, people and noise are drawn by this.")]
+MapOption = Annotated[str, typer.Option("--map", help="Map of the twin, by name or file.")]
+EpisodeOption = Annotated[int | None, typer.Option("--episode", min=0, help="Committed start of the map instead.")]
+PeopleOption = Annotated[int, typer.Option("--pedestrians", min=0, max=MOST_CHARACTERS, help="People who walk about.")]
+FreeOption = Annotated[
+    float,
+    typer.Option("--free", min=0.5, help="The recovery turn ends with so much room ahead, in m.", callback=finite),
+]
+
+
+def robot_config(path: Path | None) -> Config:
+    """Return a robot's configuration, checked with its files; that of the default robot with a twin when None."""
+    config = load_config(path or ROBOT)
+    check_files(config)
+    return config
+
+
+def site_of(config: Config, options: SiteOptions) -> Site:
+    """Return the place of a robot's twin, prepared before the eyes of who waits. Raises InputError."""
+    body = Body(config.robot.footprint_radius_m, config.robot.height_m)
+    with preparing(f"map {options.map_name}"):
+        return Site(options, body, load_plant(config.robot.plant))
+
+
+def saying(who: str) -> Callable[[object], None]:
+    """Return what tells a person on standard error that a process is ready."""
+
+    def say(what: object) -> None:
+        sys.stderr.write(f"{who}: {what}; end with Ctrl-C\n")
+        sys.stderr.flush()
+
+    return say
+
+
+def twin(
+    map_name: MapOption = "gdc1",
+    seed: SeedOption = 1,
+    episode: EpisodeOption = None,
+    pedestrians: PeopleOption = 0,
+    crowd: Annotated[Path | None, typer.Option("--crowd", help="A .toml of characters and their ways instead.")] = None,
+    areas: Annotated[Path | None, typer.Option("--areas", help="A .toml of areas that get things at a reset.")] = None,
+    look_seed: Annotated[int | None, typer.Option("--look-seed", min=0, help="Draw colours and light by this.")] = None,
+    mounts_file: Annotated[
+        Path | None, typer.Option("--mounts", help="Virtual cameras other than the robot's.")
+    ] = None,
+    image_every: Annotated[int, typer.Option(min=1, help="An image of every so many poses.")] = 1,
+    person_mps: Annotated[
+        float, typer.Option(min=0.05, help="Speed limit while somebody is in view, in m/s.", callback=finite)
+    ] = 0.5,
+    localization: Annotated[bool, typer.Option("--localization/--no-localization", help="Publish amcl_pose.")] = True,
+    odometry: OdometryOption = "odom",
+    config: ConfigOption = None,
+    seconds: SecondsOption = None,
+    json_file: JsonOption = None,
+) -> None:
+    """Be the twin of a real robot: follow its odometry through a virtual building, and publish what is sensed there."""
+    check_json_target(json_file)
+    loaded = robot_config(config)
+    mounts = load_mounts(mounts_file or loaded.robot.mounts)
+    site = site_of(loaded, SiteOptions(map_name, seed, episode, areas, CrowdOptions(pedestrians, 0, crowd)))
+    views = Views(mounts, loaded.scan, PLAIN if look_seed is None else draw_look(look_seed))
+    options = TwinOptions(odometry, image_every, person_mps, 1.0 if localization else None, seed)
+    result = run_twin(site, loaded, mounts, views, options, seconds, saying("twin"))
+    if json_file is not None:
+        write_json(json_file, result)
+
+
+def guard(
+    free_m: FreeOption = 2.5,
+    turn_radps: Annotated[
+        float, typer.Option("--turn", min=0.1, help="Recovery turn, in rad/s.", callback=finite)
+    ] = 0.5,
+    margin_m: Annotated[
+        float, typer.Option("--margin", min=0.05, help="Beyond the braking distance, in m.", callback=finite)
+    ] = 0.3,
+    deadline_s: Annotated[
+        float,
+        typer.Option("--deadline", min=0.05, help="A virtual frame later than this stops, in s.", callback=finite),
+    ] = 0.2,
+    odometry: OdometryOption = "odom",
+    config: ConfigOption = None,
+    seconds: SecondsOption = None,
+    json_file: JsonOption = None,
+) -> None:
+    """Guard the real robot of a twin: safety stop before real obstacles, turn to free room, resume."""
+    check_json_target(json_file)
+    loaded = robot_config(config)
+    numbers = {"free_m": free_m, "turn_radps": turn_radps, "margin_m": margin_m, "deadline_s": deadline_s}
+    rules = rules_of(loaded, load_plant(loaded.robot.plant), **numbers)
+    result = run_guard(loaded, rules, odometry, seconds, saying("guard"))
+    if json_file is not None:
+        write_json(json_file, result)
+
+
+def twin_robot(
+    room: Annotated[Path, typer.Option(help="Map of the real room; an empty one of 5 m x 3 m when not given.")] = ROOM,
+    drift: Annotated[float, typer.Option(min=0.0, help="Times the paper's odometry drift.", callback=finite)] = 0.0,
+    seed: SeedOption = 1,
+    config: ConfigOption = None,
+    seconds: SecondsOption = None,
+    json_file: JsonOption = None,
+) -> None:
+    """Be the real robot of a twin, where there is none: the plant in an empty room, on the real robot's topics."""
+    check_json_target(json_file)
+    loaded = robot_config(config)
+    say = saying("robot")
+    with preparing("the room"):
+        result = run_physical(loaded, room, ROOM_START, drift, seed, seconds, lambda domain: say(f"domain {domain}"))
+    if json_file is not None:
+        write_json(json_file, result)
+
+
+def twin_demo(
+    map_name: MapOption = "gdc1",
+    seed: SeedOption = 1,
+    episode: EpisodeOption = 3,
+    pedestrians: PeopleOption = 4,
+    policy: Annotated[
+        str | None, typer.Option(help="reactive, or an .onnx file with its manifest; else the configuration's.")
+    ] = None,
+    free_m: FreeOption = 2.0,
+    drift: Annotated[float, typer.Option(min=0.0, help="Times the paper's odometry drift.", callback=finite)] = 0.0,
+    limit: Annotated[float, typer.Option(min=1.0, help="Longest drive, in s.", callback=finite)] = 300.0,
+    out: Annotated[Path, typer.Option(help="Folder for picture and logs.")] = Path("out/twin"),
+    config: ConfigOption = None,
+    json_file: JsonOption = None,
+) -> None:
+    """Drive a robot in an empty room, and by it its twin to a goal in a building. Exit 0: reached without contact."""
+    check_json_target(json_file)
+    crowd = CrowdOptions(pedestrians=pedestrians)
+    options = TwinDemoOptions(map_name, seed, episode, crowd, policy, free_m, drift, limit, out)
+    result = run_twin_demo(robot_config(config), options)
+    if json_file is not None:
+        write_json(json_file, result)
+    if json_file != STANDARD_OUTPUT:
+        sys.stdout.write(demo_summary(result))
+    if not result["reached"] or result["virtual_contacts"] or result["real_contacts"]:
+        raise typer.Exit(1)
+
+
+def twin_latency(
+    count: Annotated[int, typer.Option(min=1, help="Round trips.")] = 10_000,
+    map_name: MapOption = "gdc1",
+    pedestrians: PeopleOption = 4,
+    paper: Annotated[bool, typer.Option("--paper", help="The camera of paper 4, 640x480, instead of ours.")] = False,
+    config: ConfigOption = None,
+    out: Annotated[Path, typer.Option(help="Folder for the twin's log.")] = Path("out/twin"),
+    json_file: JsonOption = None,
+) -> None:
+    """Measure from a robot's pose to the last message of its twin, over DDS between two processes."""
+    check_json_target(json_file)
+    mounts = PAPER_MOUNTS if paper else None
+    options = LatencyOptions(count, map_name, pedestrians, mounts, depth=not paper)
+    result = run_latency(robot_config(config), (config or ROBOT).resolve(), options, out)
+    if json_file is not None:
+        write_json(json_file, result)
+    if json_file != STANDARD_OUTPUT:
+        sys.stdout.write(latency_summary(result))

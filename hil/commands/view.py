@@ -1,0 +1,50 @@
+"""The command `onboard-hil view`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hil.view.queue import Shown
+from hil.view.viewer import ViewOptions, run_view
+from onboard.__main__ import ConfigOption, SecondsOption, check_json_target
+from onboard.values.errors import InputError
+
+NICENESS = 10
+"""Of the live view: where it shares the cores with a runtime, that goes first."""
+
+
+def view(
+    recording: Annotated[
+        Path | None, typer.Argument(help="A recording (.mcap); what is on the wire when not given.")
+    ] = None,
+    map_name: Annotated[str | None, typer.Option("--map", help="Building to draw, by name or file.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="The building's furniture, as for `sim`.")] = 1,
+    episode: Annotated[int | None, typer.Option(min=0, help="The same by a committed episode.")] = None,
+    bare: Annotated[bool, typer.Option("--bare", help="No furniture: a real building, as its map says.")] = False,
+    config: ConfigOption = None,
+    save: Annotated[Path | None, typer.Option(help="Write an .rrd file, for `rerun FILE.rrd`.")] = None,
+    serve: Annotated[bool, typer.Option("--serve", help="For a browser of this machine.")] = False,
+    images: Annotated[bool, typer.Option(help="Show what the cameras see.")] = True,
+    seconds: SecondsOption = None,
+) -> None:
+    """Look at a drive, live or recorded: building, robot, scan, cameras, way, commands. It never slows the runtime."""
+    if bare and episode is not None:
+        raise InputError("--bare draws no furniture, and --episode is of a furnished building: give one of them")
+    check_json_target(None if save is None else str(save))
+    options = ViewOptions(recording, map_name, seed, episode, bare, config, save, serve, images, seconds, NICENESS)
+    sys.stderr.write(summary(run_view(options)))
+
+
+def summary(shown: Shown) -> str:
+    """Return what became of the messages, as a person reads it."""
+    lost = ", ".join(f"{count} of {topic}" for topic, count in sorted(shown.dropped.items()))
+    lines = [f"{shown.shown} messages shown, {sum(shown.dropped.values())} dropped{f': {lost}' if lost else ''}"]
+    if shown.waiting:
+        lines.append(f"{shown.waiting} were waiting for the viewer at the end")
+    if shown.unshowable:
+        lines.append(f"{shown.unshowable} could not be shown, the last: {shown.problem}")
+    return "".join(f"{line}\n" for line in lines)

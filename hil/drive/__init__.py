@@ -1,0 +1,1 @@
+"""One drive of one episode: setting, sensing, the whole runtime in process."""

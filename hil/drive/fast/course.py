@@ -1,0 +1,140 @@
+"""A setting made ready for many drives: what is computed once and shared by all of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from hil.drive.fast.limits_kernel import FastLimits
+from hil.drive.robot import TICK_HZ
+from hil.drive.setting import Setting
+from hil.maps.cell_kernels import chessboard_distance
+from hil.physics.collision_world import blocked_cells
+from hil.physics.contact import solid_between
+from hil.sensors.direct_scan import DirectScan, direct_scan, looked_at
+from onboard.safety.limits import Bounds, bounds_of
+from onboard.values.errors import InputError
+from onboard.values.messages import Pose
+
+EDGE_M = 1e-6
+"""By so much the band of heights is widened in which a cell may be seen: more than rounding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """What the drives of one setting share, whatever its senses, crowd and look.
+
+    blocked, gap:     (rows, columns) where the body cannot be, and how far that is, as `world.Simulation` has them
+    linear, angular:  (7,) the plant's axes
+    scan, limits_scan: what the policy sees, and what the limits look at
+    limits:           compiled; None where they are not in force
+    solid, solid_gap: (rows, columns) where the limits' scan sees something, and a distance below which there is nothing
+    ramped:           whether the limits ramp, so that every tick's command depends on the last
+    """
+
+    blocked: npt.NDArray[np.bool_]
+    gap: npt.NDArray[np.uint8]
+    linear: npt.NDArray[np.float64]
+    angular: npt.NDArray[np.float64]
+    scan: DirectScan
+    limits_scan: DirectScan
+    bounds: Bounds
+    limits: FastLimits | None
+    solid: npt.NDArray[np.bool_]
+    solid_gap: npt.NDArray[np.uint8]
+    ramped: bool
+    grid_from_map: Pose
+
+
+def make_course(setting: Setting) -> Course:
+    """Return the setting made ready."""
+    config, plant, world = setting.config, setting.plant, setting.world
+    bounds = bounds_of(config.limits, plant, config.robot.footprint_radius_m, config.odometry.stale_ms)
+    seen = direct_scan(world, setting.mounts, config.scan, setting.scan)
+    guarded = seen
+    if config.limits_scan is not None:
+        guarded = direct_scan(world, setting.mounts, config.limits_scan, setting.scan)
+    blocked = blocked_cells(world, setting.body)
+    return Course(
+        blocked=blocked,
+        gap=chessboard_distance(blocked),
+        linear=setting.base_plant.linear.as_array(),
+        angular=setting.base_plant.angular.as_array(),
+        scan=seen,
+        limits_scan=guarded,
+        bounds=bounds,
+        limits=FastLimits(bounds, guarded.seen) if setting.limits else None,
+        solid=solid_between(world.low_m, world.high_m, guarded.z_min_m - EDGE_M, guarded.z_max_m + EDGE_M),
+        solid_gap=world.gap,
+        ramped=setting.limits and not (bounds.ramp_mps2 is None and bounds.ramp_radps2 is None),
+        grid_from_map=world.grid_from_map,
+    )
+
+
+def varied(course: Course, setting: Setting) -> Course:
+    """Return a course in the same building for another plant, configuration or mounts; the building is kept as it is.
+
+    For training, where every drive has another robot. Raises InputError for another footprint band of heights, or rates
+    that do not fit the simulated robot, and for a scan of the limits' own.
+    """
+    _check_rates(setting)
+    config, plant = setting.config, setting.plant
+    if config.limits_scan is not None or (config.scan.z_min_m, config.scan.z_max_m) != (
+        course.scan.z_min_m,
+        course.scan.z_max_m,
+    ):
+        raise InputError("scan: another robot in the same building must have one scan, of the same heights")
+    bounds = bounds_of(config.limits, plant, config.robot.footprint_radius_m, config.odometry.stale_ms)
+    seen = looked_at(setting.mounts, config.scan)
+    scan = replace(course.scan, far_m=config.scan.far_m, seen=seen, blind=~seen)
+    return replace(
+        course,
+        linear=setting.base_plant.linear.as_array(),
+        angular=setting.base_plant.angular.as_array(),
+        scan=scan,
+        limits_scan=scan,
+        bounds=bounds,
+        limits=FastLimits(bounds, seen) if setting.limits else None,
+        ramped=setting.limits and not (bounds.ramp_mps2 is None and bounds.ramp_radps2 is None),
+    )
+
+
+def course_of(setting: Setting) -> Course:
+    """Return the setting made ready: the last one again, where only senses, crowd or look differ from it.
+
+    One is kept, not more: each holds its building. Raises InputError where the rates do not fit the simulated robot.
+    """
+    _check_rates(setting)
+    _check_zones(setting)
+    if not _LAST or not _same_course(_LAST[0][0], setting):
+        _LAST.clear()
+        _LAST.append((setting, make_course(setting)))
+    return _LAST[0][1]
+
+
+_LAST: list[tuple[Setting, Course]] = []
+
+
+def _same_course(one: Setting, other: Setting) -> bool:
+    parts = ("world", "plant", "true_plant", "mounts", "config")
+    same = all(getattr(one, part) is getattr(other, part) for part in parts)
+    return same and (one.body, one.scan, one.limits) == (other.body, other.scan, other.limits)
+
+
+def _check_zones(setting: Setting) -> None:
+    zones = setting.config.zones
+    if zones.keep_out is not None or zones.speed is not None:
+        raise InputError("[zones]: a drive without the runtime knows no zones of the map: drive with the runtime")
+
+
+def _check_rates(setting: Setting) -> None:
+    rates, limits, senses = setting.config.rates, setting.config.limits, setting.senses
+    if rates.control_hz != TICK_HZ:
+        raise InputError(f"rates.control_hz is {rates.control_hz:g}, the simulated robot lives at {TICK_HZ}")
+    if senses.depth_every / TICK_HZ * 1e3 > limits.scan_stale_ms:
+        raise InputError(
+            f"a scan comes every {senses.depth_every} ticks of 1/{TICK_HZ} s, "
+            f"the limits take none older than {limits.scan_stale_ms:g} ms (limits.scan_stale_ms)"
+        )

@@ -1,0 +1,369 @@
+"""A drive without the runtime: policy and plant stepped directly, with the constant delay between them.
+
+What decides the outcome is the runtime's own: filter, start frame, pilot, mission, recovery and limits are called, but
+only in ticks where they can change anything. Between those ticks everything goes on in compiled code
+(`tick_kernels.py`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from hil.drive.fast.course import Course, course_of
+from hil.drive.fast.limits_kernel import NONE
+from hil.drive.fast.robot import FastRobot, time_ns
+from hil.drive.fast.sensing import FastEyes, last_image
+from hil.drive.fast.tick_kernels import NEVER
+from hil.drive.setting import (
+    MAX_S,
+    REACHED_M,
+    KnowsMap,
+    Outcome,
+    Setting,
+    goal_request,
+    goal_tick,
+    how_ended,
+    map_from_start,
+)
+from hil.physics.base import NS, STEP_NS
+from hil.physics.free_space import Episode
+from onboard.navigation import mission, start_frame
+from onboard.navigation.mission import Mission, Progress, State
+from onboard.perception import collision, obstacle_memory
+from onboard.perception.obstacle_memory import Around, Nearby
+from onboard.policy import decision
+from onboard.policy.contract import ACTIONS
+from onboard.policy.decision import Pilot, Recurrence
+from onboard.policy.inference import Inference, InlineInference
+from onboard.safety import limits, recovery
+from onboard.safety.limits import LimitsState
+from onboard.safety.recovery import RecoveryState
+from onboard.values.clock import Slot
+from onboard.values.errors import InputError
+from onboard.values.interfaces import Policy
+from onboard.values.messages import STOP, Observation, Pose, Scan, Twist
+
+# ---- How a drive without the runtime went, as far as it has come
+
+
+def outcome_of(
+    robot: FastRobot, goal_xy_m: tuple[float, float], ended: str, ticks: int, actions: npt.NDArray[np.int64]
+) -> Outcome:
+    """Return the outcome of a drive.
+
+    goal_xy_m: in the map frame
+    ended:     how it has ended, "" while it goes on
+    ticks:     since the goal came
+    actions:   (28,) how often each was chosen; kept as it is, not copied
+    """
+    s = robot.state
+    distance_m = math.hypot(s.x_m - goal_xy_m[0], s.y_m - goal_xy_m[1])
+    return Outcome(
+        reached=ended == "stop" and distance_m <= REACHED_M,
+        ended=ended,
+        contacts=int(s.contacts),
+        time_s=ticks * STEP_NS / NS,
+        path_m=s.path_m,
+        distance_m=distance_m,
+        min_clearance_m=s.clear_m,
+        actions=actions,
+        trace=robot.trace(ticks),
+        bumps=int(s.bumps),
+    )
+
+
+def drive_fast(setting: Setting, episode: Episode, policy: Policy, seed: int, max_s: float = MAX_S) -> Outcome:
+    """Return how a drive went, without the runtime. The same seed gives the same outcome, to the last bit.
+
+    Raises InputError where the start is not free or the configuration's rates do not fit the simulated robot.
+    """
+    return FastDrive(setting, course_of(setting), episode, policy, seed, max_s).run()
+
+
+class FastDrive:
+    """One drive. Its stages are those of `onboard.runtime.Runtime`, by name and order."""
+
+    def __init__(
+        self,
+        setting: Setting,
+        course: Course,
+        episode: Episode,
+        policy: Policy,
+        seed: int,
+        max_s: float,
+        inference: Inference | None = None,
+    ) -> None:
+        """Take what is driven and how. inference: where the policy decides; None is in place.
+
+        Raises InputError where the start is not free.
+        """
+        self._setting, self._config, self._course, self._episode = setting, setting.config, course, episode
+        self._with_map = policy if isinstance(policy, KnowsMap) else None
+        self._inference = inference or InlineInference(policy, lambda: 0)
+        self._recurrence = Recurrence(policy.initial_memory(), policy.memory_reset_s)
+        self._most = math.floor(max_s * NS / STEP_NS)
+        self._began = goal_tick(self._config.rates.ticks_per_decision)
+        goal, recovering = self._config.goal, self._config.recovery
+        self._timeout, self._progress_timeout = _ticks(goal.timeout_s), _ticks(goal.progress_timeout_s)
+        self._blocked_ticks = _ticks(recovering.blocked_s)
+        self._robot = FastRobot(setting, course, episode.start, seed, self._most)
+        self._eyes = FastEyes(setting, course, policy, self._robot)
+        self._start = start_frame.Start(Pose(0.0, 0.0, 0.0), None)
+        self._mission, self._pilot = Mission(), Pilot()
+        self._recovery, self._limits = RecoveryState(), LimitsState()
+        self._nearby = Nearby()
+        self._limited: dict[Twist, Twist] = {}
+        self._command = STOP
+        self._actions = np.zeros(len(ACTIONS), np.int64)
+
+    @property
+    def robot(self) -> FastRobot:
+        """What is driven."""
+        return self._robot
+
+    def run(self) -> Outcome:
+        """Stand until the first fixes have come, take the goal, and drive until it has ended."""
+        self.begin()
+        while not self.ended():
+            self.advance()
+        return self.outcome()
+
+    def begin(self) -> None:
+        """Stand until the first fixes have come, and take the goal."""
+        robot = self._robot
+        color_tick = last_image(self._began, self._setting.senses.color_every)
+        for tick in (color_tick, self._began):
+            robot.run_to(tick, STOP)
+            self._eyes.look()
+        self._take_goal()
+
+    def advance(self) -> None:
+        """Go on to the next tick in which something beside the robot's own motion can change, and through it."""
+        self._robot.run_to(self._next_tick(), self._command, self._ways())
+        self._tick()
+
+    def _take_goal(self) -> None:
+        """Fix the start frame and the goal in it, as the runtime does."""
+        wheels, filtered, config = self._robot.wheels(), self._robot.localization(), self._config
+        self._start = start_frame.begin(wheels, filtered)
+        request = goal_request(self._setting, self._episode, time_ns(self._began))
+        try:
+            goal_xy_m = start_frame.goal_in_start(request, self._start, wheels, filtered, config.goal, config.dds)
+        except InputError as error:
+            self._mission = mission.refuse(self._mission, str(error), time_ns(self._began))
+            goal_xy_m = (0.0, 0.0)
+        else:
+            self._mission = mission.accept(self._mission, goal_xy_m, time_ns(self._began))
+        self._robot.begin(self._start, goal_xy_m)
+
+    def _next_tick(self) -> int:
+        """Return the next tick in which something beside the robot's own motion can change."""
+        robot, rates, goal = self._robot, self._config.rates, self._config.goal
+        tick = robot.tick
+        backing = self._recovery.backing is not None
+        if backing or self._mission.stops >= goal.rest_decisions or self._course.ramped or self._told():
+            return tick + 1
+        sense = tick + rates.ticks_per_decision - tick % rates.ticks_per_decision
+        until = sense if self._pilot.pending is None else min(sense, self._pilot.pending.due_slot)
+        due = [
+            until,
+            self._eyes.next_tick(tick, until, self._watched()),
+            self._began + self._most,
+            self._began + self._timeout,
+            int(robot.state.best) + self._progress_timeout,
+        ]
+        if self._course.limits is not None:
+            blocked = tick if robot.state.blocked == NEVER else int(robot.state.blocked)
+            due.append(blocked + self._blocked_ticks)
+        return max(tick + 1, min(due))
+
+    def _told(self) -> bool:
+        """Return whether an obstacle is told to limits that are in force: they look at it in every tick."""
+        return self._course.limits is not None and bool(self._robot.state.touching)
+
+    def _ways(self) -> npt.NDArray[np.float64]:
+        """Return what must stay free for the command in force."""
+        in_force = self._course.limits
+        return NONE if in_force is None else in_force.ways(self._command)
+
+    def _free(self) -> bool:
+        """Return whether the compiled ticks found that by the newest scan the limits let the command in force pass."""
+        return len(self._ways()) > 0 and self._setting.crowd is None and not self._robot.state.halt
+
+    def _watched(self) -> bool:
+        """Return whether every scan must be looked at: a command in force is bound, or none may be free.
+
+        Where it is free, and nobody moves in the building, the compiled ticks halt where that may end.
+        """
+        in_force, set_point = self._course.limits, self._pilot.set_point
+        if in_force is None:
+            return False
+        reach_m = in_force.reach_m(set_point)
+        return reach_m is None or self._command != set_point or (reach_m > 0.0 and self._setting.crowd is not None)
+
+    def _tick(self) -> None:
+        """Live the runtime's stages in this tick, those that can change anything."""
+        robot, slot = self._robot, _slot(self._robot.tick)
+        if robot.state.refused:
+            self._mission = mission.stop(self._mission, robot.refusal())
+            return
+        if self._eyes.look():
+            self._remember()
+            self._limited = {self._command: self._command} if self._free() else {}
+        self._act(slot)
+        self._judge_mission()
+        if not self._mission.driving or self.ended():
+            return
+        self._sense(slot)
+        override = self._recover() if self._course.limits is not None else None
+        if not self._mission.driving:
+            return
+        wanted = self._pilot.set_point if override is None else override
+        self._command = wanted if self._course.limits is None else self._limit(wanted)
+        robot.want(self._pilot.set_point)
+
+    def _act(self, slot: Slot) -> None:
+        """Put a decision in force that is due; a failed engine ends the drive."""
+        self._pilot, acted = decision.act(self._pilot, slot, self._inference, self._config.rates)
+        if acted is None:
+            return
+        if acted.fault:
+            self._mission = mission.stop(self._mission, f"engine failed: {acted.fault}")
+        elif acted.decision is not None:
+            self._mission = mission.note_action(self._mission, acted.decision.action)
+            self._actions[acted.decision.action] += 1
+
+    def _judge_mission(self) -> None:
+        """End the drive where it has ended; asked only where it can have."""
+        robot, goal, tick = self._robot, self._config.goal, self._robot.tick
+        in_time = tick < self._began + self._timeout
+        nearing = tick < robot.state.best + self._progress_timeout
+        if not self._mission.driving or (in_time and nearing and self._mission.stops < goal.rest_decisions):
+            return
+        located = self._robot.located(self._start)
+        situation = mission.Situation(time_ns(tick), located.filtered.pose, located.filtered.twist)
+        progress = Progress(robot.state.best_m, time_ns(int(robot.state.best)))
+        self._mission = mission.judge(replace(self._mission, progress=progress), situation, goal)
+
+    def _sense(self, slot: Slot) -> None:
+        """Begin a decision when its slot has come."""
+        if self._mission.state is not State.NAVIGATING:
+            self._pilot = decision.restart(self._pilot)
+            return
+        rates, goal_xy_m = self._config.rates, self._mission.goal_xy_m
+        if goal_xy_m is None or not decision.is_due(self._pilot, slot, rates):
+            return
+        located = self._robot.located(self._start)
+        observation = Observation(
+            stamp_ns=slot.start_ns,
+            color=self._eyes.color(),
+            scan=self._scan(),
+            odometry=located.raw,
+            localization=located.fix,
+            localization_age_ns=located.fix_age_ns,
+            filtered=located.filtered,
+            goal_xy_m=goal_xy_m,
+            previous_action=self._pilot.previous_action,
+        )
+        if self._with_map is not None:
+            self._with_map.locate(map_from_start(self._start, self._episode))
+        self._pilot, _ = decision.sense(self._pilot, slot, observation, self._inference, rates, self._recurrence)
+
+    def _recover(self) -> Twist | None:
+        """Back off when blocked for long; asked only then, and where a notice comes or goes.
+
+        Return what replaces the policy's command, if anything.
+        """
+        robot, section = self._robot, self._config.recovery
+        s, tick = robot.state, robot.tick
+        long = s.blocked != NEVER and tick - s.blocked >= self._blocked_ticks
+        heard = bool(s.touching) == self._recovery.noticed
+        if heard and not long and self._recovery.backing is None:
+            return None
+        blocked_ns = None if s.blocked == NEVER else time_ns(int(s.blocked))
+        around = self._around()
+        situation = recovery.Situation(
+            suspended=False,
+            obstacle=bool(s.touching),
+            wanted=self._pilot.set_point,
+            measured=Twist(s.wheel_v, s.wheel_w),
+            travelled_m=s.travelled_m,
+            rear_free_m=collision.free_behind_m(around.scan, around.out_of_view, self._course.bounds.swept_radius_m),
+        )
+        before = replace(self._recovery, now_ns=time_ns(tick - 1), blocked_ns=blocked_ns)
+        self._recovery, override, event = recovery.advance(before, situation, section, time_ns(tick))
+        after_ns = self._recovery.blocked_ns
+        robot.judge_blocked(None if after_ns is None else (after_ns - time_ns(0)) // STEP_NS)
+        if event in recovery.MEMORY_RESETS:
+            self._pilot = decision.restart(self._pilot)
+        self._mission = mission.recovering(self._mission, self._recovery.backing is not None)
+        if self._recovery.gave_up:
+            self._mission = mission.stop(self._mission, self._recovery.gave_up)
+        return override
+
+    def _limit(self, wanted: Twist) -> Twist:
+        """Return what the limits make of a command; they are asked only where they may change it."""
+        in_force, eyes = self._course.limits, self._eyes
+        if self._told():
+            return self._asked(wanted)
+        if in_force is None or wanted in self._limited:
+            return self._limited.get(wanted, wanted)
+        reach_m = in_force.reach_m(wanted)
+        if reach_m is None:
+            twist = self._asked(wanted)
+        elif reach_m > 0.0 and eyes.may_bind(in_force.ways(wanted)):
+            twist = in_force.limited(eyes.limits_scan(reach_m).ranges_m, wanted)
+        else:
+            twist = wanted
+        if not self._course.ramped:
+            self._limited[wanted] = twist
+        return twist
+
+    def _asked(self, wanted: Twist) -> Twist:
+        """Return what the limits themselves make of a command."""
+        now_ns = time_ns(self._robot.tick)
+        around = self._around()
+        told = bool(self._robot.state.touching)
+        situation = limits.Situation(
+            now_ns, None, False, None, now_ns, around.scan, out_of_view=around.out_of_view, obstacle=told
+        )
+        self._limits, limited = limits.limit(self._limits, wanted, situation, self._course.bounds)
+        return limited.twist
+
+    def _remember(self) -> None:
+        """Remember what the newest scan sees near by, where that can matter: it is then looked at in every tick."""
+        in_force, eyes = self._course.limits, self._eyes
+        if in_force is not None and in_force.remembers:
+            scan, remember_ns = eyes.limits_scan(), self._course.bounds.remember_ns
+            self._nearby = obstacle_memory.advance(self._nearby, scan, eyes.pose, scan.stamp_ns, remember_ns)
+
+    def _scan(self) -> Scan:
+        """Return what the policy sees."""
+        scan = self._eyes.policy_scan()
+        return obstacle_memory.filled(scan, self._around().out_of_view) if len(self._nearby.places_m) else scan
+
+    def _around(self) -> Around:
+        """Return what limits and recovery look at."""
+        return obstacle_memory.around(self._nearby, self._eyes.limits_scan(), self._robot.pose)
+
+    def ended(self) -> str:
+        """Return how the drive has ended, "" while it goes on."""
+        return how_ended(self._mission) or ("time" if self._robot.tick >= self._began + self._most else "")
+
+    def outcome(self) -> Outcome:
+        """Return how the drive has gone so far."""
+        ticks = self._robot.tick - self._began
+        return outcome_of(self._robot, self._episode.goal_xy_m, self.ended(), ticks, self._actions)
+
+
+def _ticks(seconds: float) -> int:
+    """Return the ticks after which so much time may be over, at most one too early."""
+    return int(seconds * NS // STEP_NS)
+
+
+def _slot(tick: int) -> Slot:
+    return Slot(tick, time_ns(tick), time_ns(tick), 0)

@@ -1,0 +1,253 @@
+"""What the limits make of a command in a drive without operator, e-stop or lost inputs, compiled.
+
+Only zones are left then, unless the limits ramp, the command is too fast, or it leads where nobody looks: for those
+`reach_m` is None, and `onboard.safety.limits.limit` has to be asked. tests/hil/drive/fast/test_fast_limits.py holds
+both against each other.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from onboard.perception import collision
+from onboard.perception.collision import REST_MPS, SMALLEST_M, STRAIGHT_PER_M, UNIT, Look
+from onboard.perception.obstacle_memory import AHEAD
+from onboard.safety.limits import Bounds
+from onboard.values.messages import BINS, Scan, Twist
+
+# ---- Whether cells near the robot may bind a command, before any scan is cast: a compiled test for
+
+TURN = 2.0 * math.pi
+HALF_SECTOR = 2.0 * math.sin(0.5 * math.pi / BINS)
+"""Chord of half a sector at a range of 1."""
+CELL_MARGIN_M = 1e-5
+
+
+class Ways(NamedTuple):
+    """A command that moves, and what must be free for it not to be bound: for each zone, circle and way [m].
+
+    A radius of 0 is a zone that does not matter. reach_m: what is farther away does not matter either
+    """
+
+    v: float
+    w: float
+    reach_m: float
+    swept_m: float
+    swept_way_m: float
+    slow_m: float
+    slow_way_m: float
+    contact_m: float
+    contact_way_m: float
+
+
+REACH, ZONES = 2, 3
+"""Where in `Ways` the reach is, and where its zones begin: a radius and a way each."""
+NONE = np.empty(0)
+"""In place of `Ways`: no command that anything could bind."""
+
+
+@njit(cache=True, nogil=True)
+def cells_may_bind(
+    x_m: float, y_m: float, yaw: float, ways: npt.NDArray[np.float64], cell_m: float,
+    solid: npt.NDArray[np.bool_], gap: npt.NDArray[np.uint8],
+) -> bool:  # fmt: skip
+    """Return whether a solid cell may make the limits change the command of `ways` at a place in the grid frame.
+
+    solid: (rows, columns) True where the scan sees something
+    gap:   chessboard distance to the nearest cell that may be solid
+    """
+    rows, columns = solid.shape
+    column, row = math.floor(x_m / cell_m), math.floor(y_m / cell_m)
+    if not (0 <= row < rows and 0 <= column < columns):
+        return True
+    half_m = math.sqrt(0.5) * cell_m + CELL_MARGIN_M
+    far_m = (ways[REACH] + half_m) * (1.0 + HALF_SECTOR) + half_m
+    if (int(gap[row, column]) - 1) * cell_m > far_m:
+        return False
+    reach = math.ceil(far_m / cell_m)
+    c, s = math.cos(yaw), math.sin(yaw)
+    for r in range(max(row - reach, 0), min(row + reach + 1, rows)):
+        k, last = max(column - reach, 0), min(column + reach + 1, columns)
+        while k < last:
+            free = int(gap[r, k])
+            if free > 0:
+                k += free  # so far there is nothing
+                continue
+            if solid[r, k]:
+                dx, dy = (k + 0.5) * cell_m - x_m, (r + 0.5) * cell_m - y_m
+                distance_m = math.sqrt(dx * dx + dy * dy)
+                if distance_m <= far_m and _may_bind(c * dx + s * dy, c * dy - s * dx, distance_m, half_m, ways):
+                    return True
+            k += 1
+    return False
+
+
+@njit(cache=True, nogil=True)
+def _may_bind(ahead: float, aside: float, distance_m: float, half_m: float, ways: npt.NDArray[np.float64]) -> bool:
+    """Return whether the cell with this centre, in the base frame, may bind."""
+    off_m = half_m + (distance_m + half_m) * HALF_SECTOR
+    for zone in range(ZONES, len(ways), 2):
+        if ways[zone] > 0.0:
+            meets_m = soonest_m(ahead, aside, ways[0], ways[1], ways[zone] + off_m, off_m)
+            if meets_m <= ways[zone + 1] + CELL_MARGIN_M:
+                return True
+    return False
+
+
+@njit(cache=True, nogil=True)
+def soonest_m(ahead: float, aside: float, v: float, w: float, radius_m: float, off_m: float) -> float:
+    """Return a way after which, at the earliest, a circle of `radius_m` - `off_m` meets a point within `off_m` of this.
+
+    That is `zones.travel_m` of the wider circle, but what is less than `off_m` behind may be ahead.
+    """
+    if v < 0.0:
+        ahead = -ahead
+    curvature = w / v
+    if abs(curvature) < STRAIGHT_PER_M:
+        inside = radius_m * radius_m - aside * aside
+        return max(0.0, ahead - math.sqrt(inside)) if inside > 0.0 and ahead > -off_m else math.inf
+    if curvature < 0.0:
+        aside = -aside
+    turn_m = 1.0 / abs(curvature)
+    from_center = max(math.hypot(ahead, aside - turn_m), SMALLEST_M)
+    square = (radius_m * radius_m - (from_center - turn_m) ** 2) / (4.0 * from_center * turn_m)
+    if not square > 0.0:
+        return math.inf
+    if square >= 1.0:
+        return 0.0
+    half = 2.0 * math.asin(math.sqrt(square))
+    phi = math.atan2(ahead, turn_m - aside)
+    if abs(phi) < half and ahead > -off_m:
+        return 0.0
+    return turn_m * ((phi - half) % TURN)
+
+
+Floats = npt.NDArray[np.float64]
+
+MARGIN_M = 1e-6
+"""What is farther than the reach by so much cannot bind: far more than rounding."""
+
+
+@dataclass(frozen=True, slots=True)
+class FastLimits:
+    """The limits of one robot. seen: (180,) bool, the bins that its scan looks at, the same in every scan."""
+
+    bounds: Bounds
+    seen: npt.NDArray[np.bool_]
+    _judged: dict[Twist, tuple[float | None, Floats]] = field(default_factory=dict)
+
+    @property
+    def remembers(self) -> bool:
+        """Return whether what was seen a moment ago may stand where a motion ahead leads and no camera looks."""
+        return self.bounds.remember_ns > 0 and bool((~self.seen & AHEAD).any())
+
+    def reach_m(self, wanted: Twist) -> float | None:
+        """Return within which range an obstacle can bind a command [m], 0 where none can; None: ask the limits always.
+
+        What is seen farther away does not matter to the limits.
+        """
+        return self._judge(wanted)[0]
+
+    def ways(self, wanted: Twist) -> Floats:
+        """Return `cell_watch.Ways` as an array; empty where `reach_m` is 0 or None."""
+        return self._judge(wanted)[1]
+
+    def limited(self, ranges_m: npt.NDArray[np.float32], wanted: Twist) -> Twist:
+        """Return what `limit` returns, to rounding, for a command for which `reach_m` is a number."""
+        ways, bounds = self.ways(wanted), self.bounds
+        if len(ways) == 0:
+            return wanted
+        brake = bounds.braking_mps2, bounds.reaction_s
+        allowed_mps = _allowed_mps(ranges_m, ways, bounds.slow_mps, *brake, bounds.time_to_contact_s)
+        if abs(wanted.v_mps) <= allowed_mps:
+            return wanted
+        part = allowed_mps / abs(wanted.v_mps)
+        return Twist(wanted.v_mps * part, wanted.w_radps * part)
+
+    def _judge(self, wanted: Twist) -> tuple[float | None, Floats]:
+        """Return `reach_m` and `ways`, kept for the next time."""
+        if wanted not in self._judged:
+            ways = self._ways(wanted)
+            if ways is None:
+                self._judged[wanted] = None, NONE
+            else:
+                self._judged[wanted] = float(ways[REACH]) if len(ways) else 0.0, ways
+        return self._judged[wanted]
+
+    def _ways(self, wanted: Twist) -> Floats | None:
+        """Return `ways`; None where the limits must be asked whatever is seen."""
+        bounds, speed_mps = self.bounds, abs(wanted.v_mps)
+        if bounds.ramp_mps2 is not None or bounds.ramp_radps2 is not None:
+            return None
+        if not bounds.v_min_mps <= wanted.v_mps <= bounds.v_max_mps or abs(wanted.w_radps) > bounds.w_max_radps:
+            return None
+        if speed_mps < REST_MPS:
+            return NONE
+        if self.remembers:
+            return None
+        slows = speed_mps > bounds.slow_mps
+        look = collision.look(_empty_scan(self.seen), wanted, bounds.swept_radius_m)
+        if look is Look.AHEAD_BLIND or (look is Look.FLANK_BLIND and slows):
+            return None
+        brake_m = collision.braking_m(speed_mps, bounds.braking_mps2, bounds.reaction_s)
+        paced_m = speed_mps * bounds.time_to_contact_s
+        slow_m = bounds.slow_radius_m if slows else 0.0
+        contact_m = bounds.footprint_radius_m if paced_m > 0.0 else 0.0
+        reach_m = max(max(bounds.swept_radius_m, slow_m) + brake_m, contact_m + paced_m) + MARGIN_M
+        zone_ways = (bounds.swept_radius_m, brake_m, slow_m, brake_m, contact_m, paced_m)
+        return np.array(Ways(wanted.v_mps, wanted.w_radps, reach_m, *zone_ways))
+
+
+def _empty_scan(seen: npt.NDArray[np.bool_]) -> Scan:
+    return Scan(0, np.full(len(seen), np.inf, np.float32), seen)
+
+
+@njit(cache=True, nogil=True)
+def _allowed_mps(
+    ranges_m: npt.NDArray[np.float32], ways: Floats, slow_mps: float, braking_mps2: float, reaction_s: float,
+    contact_s: float,
+) -> float:  # fmt: skip
+    """Return the greatest speed that `limits` allows along the command of `ways`, inf where nothing binds it."""
+    v, w = ways[0], ways[1]
+    stop_m = slow_m = contact_m = math.inf
+    for i in range(len(ranges_m)):
+        far_m = np.float64(ranges_m[i])
+        if 0.0 <= far_m <= ways[REACH]:
+            ahead, aside = UNIT[i, 0] * far_m, UNIT[i, 1] * far_m
+            stop_m = min(stop_m, _travel_m(ahead, aside, v, w, ways[ZONES]))
+            slow_m = min(slow_m, _travel_m(ahead, aside, v, w, ways[ZONES + 2]))
+            contact_m = min(contact_m, _travel_m(ahead, aside, v, w, ways[ZONES + 4]))
+    lost = braking_mps2 * reaction_s
+    allowed = math.sqrt(lost * lost + 2.0 * braking_mps2 * stop_m) - lost
+    if ways[ZONES + 2] > 0.0 and slow_m <= ways[ZONES + 3]:
+        allowed = min(allowed, slow_mps)
+    return min(allowed, contact_m / contact_s) if ways[ZONES + 4] > 0.0 else allowed
+
+
+@njit(cache=True, nogil=True)
+def _travel_m(ahead: float, aside: float, v: float, w: float, radius_m: float) -> float:
+    """Return `zones.travel_m` of one point, for a twist that moves."""
+    if v < 0.0:
+        ahead = -ahead
+    curvature = w / v
+    if abs(curvature) < STRAIGHT_PER_M:
+        inside = radius_m * radius_m - aside * aside
+        return max(0.0, ahead - math.sqrt(inside)) if inside > 0.0 and ahead > 0.0 else math.inf
+    if curvature < 0.0:
+        aside = -aside
+    turn_m = 1.0 / abs(curvature)
+    from_center = max(math.hypot(ahead, aside - turn_m), SMALLEST_M)
+    square = (radius_m * radius_m - (from_center - turn_m) ** 2) / (4.0 * from_center * turn_m)
+    if not square > 0.0:
+        return math.inf
+    half = 2.0 * math.asin(math.sqrt(min(square, 1.0)))
+    phi = math.atan2(ahead, turn_m - aside)
+    if 0.0 < phi < half:
+        return 0.0
+    return turn_m * ((phi - half) % TURN)

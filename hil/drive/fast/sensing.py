@@ -1,0 +1,121 @@
+"""What a fast drive sees: taken in the ticks in which the cameras take images, looked at only where it matters."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from hil.drive.fast.course import Course
+from hil.drive.fast.limits_kernel import cells_may_bind
+from hil.drive.fast.robot import FastRobot, time_ns
+from hil.drive.fast.tick_kernels import FIRST_TICK
+from hil.drive.setting import Setting, wants_color
+from hil.maps.materials import PLAIN
+from hil.sensors.camera import Rays, rays_of, render_color
+from hil.sensors.depth_noise import noisy_scan
+from onboard.values.geometry import compose
+from onboard.values.interfaces import Policy
+from onboard.values.messages import ColorFrame, Pose, Scan
+
+Ranges = npt.NDArray[np.float32]
+
+
+class FastEyes:
+    """The scans, and the colour image where the policy looks at it, of one drive.
+
+    Images are taken in every `depth_every`-th and `color_every`-th tick, as `robot.SimulatedRobot` takes them: in tick
+    1 and so on. A scan is cast only when it is asked for, and no farther than that.
+    """
+
+    def __init__(self, setting: Setting, course: Course, policy: Policy, robot: FastRobot) -> None:
+        self._setting, self._course, self._robot = setting, course, robot
+        self._noisy = setting.senses.depth_noise
+        self._ticks_per_decision = setting.config.rates.ticks_per_decision
+        self._color_rays: Rays | None = None
+        if wants_color(policy) and setting.mounts.color:
+            self._color_rays = rays_of(next(iter(setting.mounts.color.values())))
+        self._color: ColorFrame | None = None
+        self._tick, self._pose, self._bodies = 0, robot.pose, robot.bodies
+        self._policy_ranges: Ranges | None = None
+        self._near: tuple[float, Ranges] | None = None
+
+    def next_tick(self, tick: int, until: int, every_scan: bool) -> int:
+        """Return the next tick in which something must be taken: every scan, or what is in colour in tick `until`."""
+        senses = self._setting.senses
+        due = tick + senses.depth_every - (tick - FIRST_TICK) % senses.depth_every if every_scan else until
+        if self._color_rays is not None and tick < last_image(until, senses.color_every):
+            due = min(due, last_image(until, senses.color_every))
+        return due
+
+    def look(self) -> bool:
+        """Take what is due in this tick; return whether there is a new scan since the last look."""
+        robot, senses = self._robot, self._setting.senses
+        if self._color_rays is not None and robot.tick == last_image(robot.tick, senses.color_every):
+            look = PLAIN if self._setting.look is None else self._setting.look
+            image = render_color(self._setting.world, self._color_rays, robot.pose, look, robot.bodies)
+            self._color = ColorFrame(robot.tick, time_ns(robot.tick), image)
+        s = robot.state
+        if s.seen_tick == self._tick:
+            return False
+        self._tick, self._pose = int(s.seen_tick), Pose(s.seen_x_m, s.seen_y_m, s.seen_yaw)
+        self._bodies = robot.seen_bodies
+        self._policy_ranges = self._near = None
+        return True
+
+    @property
+    def pose(self) -> Pose:
+        """True pose in the map frame from which the newest scan was taken."""
+        return self._pose
+
+    def color(self) -> ColorFrame | None:
+        """Return the newest colour image."""
+        return self._color
+
+    def policy_scan(self) -> Scan:
+        """Return what the policy sees."""
+        if self._policy_ranges is None:
+            self._policy_ranges = self._spoilt(self._course.scan.ranges(self._pose, self._bodies))
+        return Scan(time_ns(self._tick), self._policy_ranges, self._course.scan.seen)
+
+    def limits_scan(self, within_m: float = math.inf) -> Scan:
+        """Return what the limits look at; what is farther away may be missing."""
+        shared = self._course.limits_scan is self._course.scan
+        if shared and self._policy_ranges is None and self._serves_decision():
+            self.policy_scan()
+        if shared and self._policy_ranges is not None:
+            return self.policy_scan()
+        if self._noisy:
+            within_m = math.inf  # noise brings nearer what is farther away
+        if self._near is None or self._near[0] < within_m:
+            ranges_m = self._course.limits_scan.ranges(self._pose, self._bodies, within_m)
+            self._near = within_m, self._spoilt(ranges_m)
+        return Scan(time_ns(self._tick), self._near[1], self._course.limits_scan.seen)
+
+    def may_bind(self, ways: npt.NDArray[np.float64]) -> bool:
+        """Return whether by the newest scan, not yet cast, the limits may bind the command of `cell_watch.Ways`."""
+        course, world, placed = self._course, self._setting.world, compose(self._course.grid_from_map, self._pose)
+        return (
+            self._noisy
+            or len(self._bodies) > 0
+            or bool(
+                cells_may_bind(
+                    placed.x_m, placed.y_m, placed.yaw_rad, ways, world.cell_m, course.solid, course.solid_gap
+                )
+            )
+        )
+
+    def _spoilt(self, ranges_m: Ranges) -> Ranges:
+        """Return the newest scan as it is seen."""
+        return noisy_scan(ranges_m, self._robot.seed, self._tick) if self._noisy else ranges_m
+
+    def _serves_decision(self) -> bool:
+        """Return whether the newest scan is what the next decision will see."""
+        tick, every = self._tick, self._setting.senses.depth_every
+        return (tick + every - 1) // self._ticks_per_decision > (tick - 1) // self._ticks_per_decision
+
+
+def last_image(tick: int, every: int) -> int:
+    """Return the last tick up to this one in which images are taken."""
+    return tick - (tick - FIRST_TICK) % every

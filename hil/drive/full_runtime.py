@@ -1,0 +1,240 @@
+"""The whole runtime and a simulated robot in one process on the simulated clock: no wire, no waiting, always the same.
+
+`drive_runtime` drives an episode and judges it by the truth, as `fast.drive_fast` does without the runtime; `InProcess`
+drives to a goal and keeps every tick.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from hil.drive.robot import SimulatedRobot
+from hil.drive.sensing import (
+    LIMITS_TOPIC,
+    POLICY_TOPIC,
+    STEP_NS,
+    Cameras,
+    Caster,
+    Eyes,
+    SimulatedInbox,
+    without_cameras,
+)
+from hil.drive.setting import (
+    MAX_S,
+    REACHED_M,
+    SETTLE_S,
+    KnowsMap,
+    Outcome,
+    Setting,
+    goal_request,
+    goal_tick,
+    how_ended,
+    map_from_start,
+    wants_color,
+)
+from hil.maps.materials import PLAIN
+from hil.physics.collision_world import Simulation
+from hil.physics.free_space import Episode
+from hil.sensors.direct_scan import direct_scan
+from onboard.assembly.robot import build_rigs, robot_of, zones_of
+from onboard.config.config import Config
+from onboard.config.mounts import Mounts
+from onboard.config.plant_model import Plant
+from onboard.navigation.mission import DRIVING
+from onboard.policy.contract import ACTIONS
+from onboard.policy.inference import InlineInference, Result
+from onboard.runtime import Listener, Runtime
+from onboard.state import TickRecord
+from onboard.values.clock import NS_PER_S, SimulatedClock
+from onboard.values.errors import InputError
+from onboard.values.interfaces import Policy
+from onboard.values.messages import GoalRequest, Memory, Observation, Pose
+
+
+def drive_runtime(
+    setting: Setting, episode: Episode, policy: Policy, seed: int, rendered: bool = False, max_s: float = MAX_S
+) -> Outcome:
+    """Return how a drive of the whole runtime went. The same seed gives the same outcome, to the last bit.
+
+    rendered: whether the runtime fuses its scan from rendered depth images; otherwise it gets the direct scan, as
+              `drive_fast` does, in the same ticks
+    Raises InputError where the start is not free, and for what only `drive_fast` can: leaving the limits out.
+    """
+    if not setting.limits:
+        raise InputError("the whole runtime cannot leave the limits out")
+    if rendered and setting.scan == "lidar":
+        raise InputError("a lidar's scan is cast, not rendered: it takes no rendered cameras")
+    config = setting.config if rendered else without_cameras(setting.config)
+    look = PLAIN if setting.look is None else setting.look
+    robot = SimulatedRobot(
+        setting.world, setting.base_plant, setting.body, setting.mounts, episode.start,
+        replace(setting.senses, seed=seed), setting.crowd, look,
+    )  # fmt: skip
+    clock = SimulatedClock()
+    inbox = SimulatedInbox(robot, clock.now_ns(), _eyes(setting, robot, policy, rendered, seed))
+    described = robot_of(config, build_rigs(config, setting.mounts), setting.plant, policy, zones_of(config))
+    teller = _Teller(InlineInference(policy, clock.now_ns), policy, episode)
+    judge = _Judge(setting, episode, inbox, robot, math.floor(max_s * NS_PER_S / STEP_NS))
+    runtime = Runtime(described, clock, inbox, teller, inbox, (judge,))
+    teller.runtime = judge.runtime = runtime
+    asyncio.run(runtime.run())
+    return judge.outcome()
+
+
+def _eyes(setting: Setting, robot: SimulatedRobot, policy: Policy, rendered: bool, seed: int) -> Eyes:
+    """Return what sees for the runtime."""
+    cameras = Cameras(robot, wants_color(policy))
+    if rendered:
+        return cameras
+    config = setting.config
+    scans = {POLICY_TOPIC: direct_scan(setting.world, setting.mounts, config.scan, setting.scan)}
+    if config.limits_scan is not None:
+        scans[LIMITS_TOPIC] = direct_scan(setting.world, setting.mounts, config.limits_scan, setting.scan)
+    return Caster(scans, cameras, seed if setting.senses.depth_noise else None)
+
+
+class _Teller:
+    """An inference that tells a policy with a map where it is, just before it decides."""
+
+    runtime: Runtime
+
+    def __init__(self, inner: InlineInference, policy: Policy, episode: Episode) -> None:
+        self._inner, self._policy, self._episode = inner, policy, episode
+
+    def submit(self, number: int, observation: Observation, memory: Memory) -> bool:
+        """Tell, and decide. The start frame is that of the tick before: the goal came before this decision's tick."""
+        start = self.runtime.state.start
+        if isinstance(self._policy, KnowsMap) and start is not None:
+            self._policy.locate(map_from_start(start, self._episode))
+        return self._inner.submit(number, observation, memory)
+
+    def poll(self) -> Result | None:
+        """Return what was decided."""
+        return self._inner.poll()
+
+    def close(self) -> None:
+        """Leave the policy open: it is the caller's."""
+
+
+class _Judge:
+    """A listener that asks for the goal when its tick has come, keeps the truth, and stops the runtime at the end."""
+
+    runtime: Runtime
+
+    def __init__(
+        self, setting: Setting, episode: Episode, inbox: SimulatedInbox, robot: SimulatedRobot, most_ticks: int
+    ) -> None:
+        self._setting, self._episode, self._inbox, self._robot = setting, episode, inbox, robot
+        self._simulation = Simulation(setting.world, setting.base_plant, setting.body)
+        self._began = goal_tick(setting.config.rates.ticks_per_decision)
+        self._most = most_ticks
+        self._rows: list[tuple[float, ...]] = []
+        self._actions = np.zeros(len(ACTIONS), np.int64)
+        self._clear_m = math.inf
+        self._ended = ""
+
+    def tick(self, record: TickRecord, counters: object) -> None:
+        """Keep the tick and do what its time asks for."""
+        ticks = record.slot.number - self._began
+        if ticks == -1:
+            self._inbox.asked.append(goal_request(self._setting, self._episode, record.slot.start_ns))
+        if ticks < 0 or self._ended:
+            return
+        self._keep(record, ticks)
+        self._ended = how_ended(self.runtime.state.mission) or ("time" if ticks >= self._most else "")
+        if self._ended:
+            self.runtime.stop()
+
+    def outcome(self) -> Outcome:
+        """Return how it went."""
+        state, goal = self._robot.state, self._episode.goal_xy_m
+        distance_m = math.hypot(state.pose.x_m - goal[0], state.pose.y_m - goal[1])
+        return Outcome(
+            reached=self._ended == "stop" and distance_m <= REACHED_M,
+            ended=self._ended,
+            contacts=state.contacts,
+            time_s=self._rows[-1][0],
+            path_m=state.path_m,
+            distance_m=distance_m,
+            min_clearance_m=self._clear_m,
+            actions=self._actions,
+            trace=np.array(self._rows),
+            bumps=state.bumps,
+        )
+
+    def _keep(self, record: TickRecord, ticks: int) -> None:
+        state = self._robot.state
+        pose, twist = state.pose, state.twist
+        bodies = self._robot.glance().bodies
+        self._clear_m = self._simulation.clearance_m(state, bodies, self._clear_m)
+        self._rows.append((ticks * STEP_NS / NS_PER_S, pose.x_m, pose.y_m, pose.yaw_rad, twist.v_mps, twist.w_radps))
+        if record.acted is not None and record.acted.decision is not None:
+            self._actions[record.acted.decision.action] += 1
+
+
+@dataclass(frozen=True, slots=True)
+class Drive:
+    """How a drive ended: the runtime's state text, seconds from the goal to the end, and every tick."""
+
+    state: str
+    time_s: float
+    ticks: Sequence[TickRecord]
+
+
+class InProcess:
+    """A whole runtime on the simulated clock, driving a simulated robot. For one drive."""
+
+    def __init__(
+        self,
+        config: Config,
+        mounts: Mounts,
+        plant: Plant,
+        robot: SimulatedRobot,
+        policy: Policy,
+        listeners: Sequence[Listener] = (),
+    ) -> None:
+        self._clock = SimulatedClock()
+        self.inbox = SimulatedInbox(robot, self._clock.now_ns())
+        self._script = _Script(self.inbox)
+        inference = InlineInference(policy, self._clock.now_ns)
+        described = robot_of(config, build_rigs(config, mounts), plant, policy, zones_of(config))
+        self.runtime = Runtime(described, self._clock, self.inbox, inference, self.inbox, (*listeners, self._script))
+
+    def drive_to(self, goal: Pose, frame_id: str = "map", limit_s: float = 100.0) -> Drive:
+        """Stand for `SETTLE_S`, ask for a goal, and tick until the drive has ended or time is over."""
+        self._script.begin(self.runtime, goal, frame_id, limit_s)
+        asyncio.run(self.runtime.run())
+        ticks = tuple(self._script.ticks)
+        return Drive(self.runtime.state.mission.text(), self._script.driven_s, ticks)
+
+
+class _Script:
+    """A listener that keeps every tick, asks for the goal when its time has come, and stops the runtime at the end."""
+
+    def __init__(self, inbox: SimulatedInbox) -> None:
+        self._inbox = inbox
+        self.ticks: list[TickRecord] = []
+        self.driven_s = 0.0
+
+    def begin(self, runtime: Runtime, goal: Pose, frame_id: str, limit_s: float) -> None:
+        self._runtime, self._goal, self._frame_id, self._limit_s = runtime, goal, frame_id, limit_s
+        self._asked_ns: int | None = None
+
+    def tick(self, record: TickRecord, counters: object) -> None:
+        """Keep the tick and do what its time asks for."""
+        self.ticks.append(record)
+        now_ns = record.slot.start_ns
+        if self._asked_ns is None:
+            if now_ns - self.ticks[0].slot.start_ns >= SETTLE_S * NS_PER_S:
+                self._asked_ns = now_ns
+                self._inbox.asked.append(GoalRequest(now_ns, now_ns, self._frame_id, self._goal))
+            return
+        self.driven_s = (now_ns - self._asked_ns) / NS_PER_S
+        ended = not record.state.startswith(tuple(state.value for state in DRIVING))
+        if (ended and now_ns - self._asked_ns > STEP_NS) or self.driven_s > self._limit_s:
+            self._runtime.stop()

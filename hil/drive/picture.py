@@ -1,0 +1,167 @@
+"""A picture of a drive on its map: walls, furniture, the way driven, the shortest way, start, goal and footprint."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image, ImageDraw, ImageFont
+
+from hil.maps.world_grid import WALL_HEIGHT_M, World
+from hil.physics.collision_world import Body
+from hil.physics.free_space import Episode
+from onboard.values.geometry import apply
+from onboard.values.messages import Pose
+
+MARGIN_M = 2.5
+"""Map shown around what was driven."""
+LARGEST_PX = 1200
+"""Longer side of the map's part of the picture, before it is rounded to whole pixels a cell."""
+OVERSAMPLE = 3
+"""Lines are drawn this much larger and averaged down."""
+TOLERANCE_M = 0.2
+FOOTER_PX = 64
+LINE_PX, FONT_PX, PAD_PX = 3, 16, 14
+SAMPLE_PX = 26
+"""Length of a colour's sample in the legend."""
+SCALE_BARS_M = (1.0, 2.0, 5.0, 10.0)
+SCALE_BAR_FRACTION = 0.25
+"""The longest scale bar that takes no more of the width."""
+
+Color = tuple[int, int, int]
+Points = npt.NDArray[np.float64]
+FREE, WALL, LOW, HANGING = (250, 250, 248), (60, 64, 72), (176, 137, 92), (222, 200, 168)
+DRIVEN, SHORTEST, START, GOAL, CONTACT = (20, 90, 200), (120, 170, 120), (20, 130, 70), (200, 40, 40), (230, 120, 0)
+BODY, INK = (20, 90, 200), (30, 30, 30)
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """What a picture shows, in the map frame.
+
+    path:     (n, 2 or more) positions driven, first two columns x, y [m]
+    shortest: (m, 2) corners of the shortest way, or None
+    end:      pose at the end
+    contacts: positions of contacts
+    goals:    points to reach one after another; none are the episode's own
+    """
+
+    episode: Episode
+    path: Points
+    end: Pose
+    shortest: Points | None = None
+    contacts: Sequence[tuple[float, float]] = ()
+    body: Body = field(default_factory=Body)
+    goals: Sequence[tuple[float, float]] = ()
+
+    @property
+    def targets(self) -> Sequence[tuple[float, float]]:
+        """Return the points to reach."""
+        return self.goals or [self.episode.goal_xy_m]
+
+
+def save_picture(world: World, drawing: Drawing, file: Path) -> None:
+    """Write a PNG, cropped to the drive with `MARGIN_M` around. Raises OSError."""
+    view = _view(world, drawing)
+    image = _cells(world, view)
+    large = image.resize((image.width * OVERSAMPLE, image.height * OVERSAMPLE), Image.Resampling.NEAREST)
+    _draw_routes(ImageDraw.Draw(large), view, drawing)
+    picture = Image.new("RGB", (image.width, image.height + FOOTER_PX), "white")
+    picture.paste(large.resize(image.size, Image.Resampling.BOX))
+    _draw_footer(ImageDraw.Draw(picture), view, image.size, bool(drawing.contacts))
+    picture.save(file, "PNG")
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """The part of the grid that is shown: rows and columns [first, last), and pixels a cell."""
+
+    world: World
+    rows: tuple[int, int]
+    columns: tuple[int, int]
+    cell_px: int
+
+    def px(self, xy_map_m: Sequence[float]) -> tuple[float, float]:
+        """Return oversampled pixel coordinates of a point in the map frame; the picture's top is the last row."""
+        x, y = apply(self.world.grid_from_map, (float(xy_map_m[0]), float(xy_map_m[1])))
+        scale = self.cell_px * OVERSAMPLE
+        return (x / self.world.cell_m - self.columns[0]) * scale, (self.rows[1] - y / self.world.cell_m) * scale
+
+    def length_px(self, length_m: float) -> float:
+        """Return a length in pixels of the finished picture."""
+        return length_m / self.world.cell_m * self.cell_px
+
+
+def _view(world: World, drawing: Drawing) -> _View:
+    shown = [drawing.path[:, :2], np.array(drawing.targets)]
+    if drawing.shortest is not None:
+        shown.append(drawing.shortest)
+    cells = np.array([world.cell_of((float(x), float(y))) for x, y in np.concatenate(shown)])
+    margin = round(MARGIN_M / world.cell_m)
+    first = np.maximum(cells.min(axis=0) - margin, 0)
+    last = np.minimum(cells.max(axis=0) + margin + 1, world.gap.shape)
+    cell_px = max(1, LARGEST_PX // int((last - first).max()))
+    return _View(world, (int(first[0]), int(last[0])), (int(first[1]), int(last[1])), cell_px)
+
+
+def _cells(world: World, view: _View) -> Image.Image:
+    """Return the cells in whole pixels: walls dark, what else stands on the floor brown, what only hangs light."""
+    part = np.s_[slice(*view.rows), slice(*view.columns)]
+    low, high = world.low_m[part], world.high_m[part]
+    used = high >= low
+    colors = np.full((*used.shape[:2], 3), FREE, np.uint8)
+    colors[used.any(axis=2)] = HANGING
+    colors[(used & (low <= 0.0)).any(axis=2)] = LOW
+    colors[(used & (low <= 0.0) & (high >= WALL_HEIGHT_M)).any(axis=2)] = WALL
+    return Image.fromarray(colors[::-1].repeat(view.cell_px, axis=0).repeat(view.cell_px, axis=1))
+
+
+def _draw_routes(draw: ImageDraw.ImageDraw, view: _View, drawing: Drawing) -> None:
+    width = LINE_PX * OVERSAMPLE
+    if drawing.shortest is not None:
+        draw.line([view.px(point) for point in drawing.shortest], SHORTEST, width, "curve")
+    draw.line([view.px(point) for point in drawing.path], DRIVEN, width, "curve")
+    start = drawing.episode.start
+    for goal in drawing.targets:
+        _circle(draw, view, goal, TOLERANCE_M, GOAL, filled=True)
+    _pose(draw, view, start, drawing.body.radius_m, START)
+    _pose(draw, view, drawing.end, drawing.body.radius_m, BODY)
+    for point in drawing.contacts:
+        _circle(draw, view, point, drawing.body.radius_m, CONTACT)
+
+
+def _circle(
+    draw: ImageDraw.ImageDraw, view: _View, at_m: Sequence[float], radius_m: float, color: Color, filled: bool = False
+) -> None:
+    radius = view.length_px(radius_m) * OVERSAMPLE
+    draw.circle(view.px(at_m), radius, color if filled else None, color, LINE_PX * OVERSAMPLE)
+
+
+def _pose(draw: ImageDraw.ImageDraw, view: _View, pose: Pose, radius_m: float, color: Color) -> None:
+    """Draw a footprint with a line from its middle to its front."""
+    _circle(draw, view, (pose.x_m, pose.y_m), radius_m, color)
+    front = pose.x_m + radius_m * math.cos(pose.yaw_rad), pose.y_m + radius_m * math.sin(pose.yaw_rad)
+    draw.line([view.px((pose.x_m, pose.y_m)), view.px(front)], color, LINE_PX * OVERSAMPLE)
+
+
+def _draw_footer(draw: ImageDraw.ImageDraw, view: _View, map_size: tuple[int, int], contacts: bool) -> None:
+    """Write the legend and the scale bar below the map."""
+    font = ImageFont.load_default(FONT_PX)
+    rows = [("driven", DRIVEN), ("shortest", SHORTEST), ("start", START), ("goal", GOAL)]
+    x, y = PAD_PX, map_size[1] + FOOTER_PX // 4
+    for label, color in rows + ([("contact", CONTACT)] if contacts else []):
+        draw.line([(x, y), (x + SAMPLE_PX, y)], color, 2 * LINE_PX)
+        draw.text((x + SAMPLE_PX + PAD_PX // 2, y), label, INK, font, "lm")
+        x += SAMPLE_PX + 2 * PAD_PX + round(draw.textlength(label, font))
+    fitting = [bar for bar in SCALE_BARS_M if view.length_px(bar) <= SCALE_BAR_FRACTION * map_size[0]]
+    bar_m = fitting[-1] if fitting else SCALE_BARS_M[0]
+    y = map_size[1] + 3 * FOOTER_PX // 4
+    right = PAD_PX + view.length_px(bar_m)
+    draw.line([(PAD_PX, y), (right, y)], INK, LINE_PX)
+    for end in (PAD_PX, right):
+        draw.line([(end, y - PAD_PX // 2), (end, y + PAD_PX // 2)], INK, LINE_PX)
+    draw.text((right + PAD_PX, y), f"{bar_m:g} m   {view.world.name}", INK, font, "lm")

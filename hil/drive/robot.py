@@ -1,0 +1,230 @@
+"""The simulated robot: truth, and what its wheels, localisation, cameras and bumper make of it, tick by tick.
+
+`hil/live/simulator.py` puts it on the wire as a process of its own; `hil/drive/full_runtime.py` feeds a runtime on
+the simulated clock.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from hil.maps.materials import PLAIN, Look
+from hil.maps.world_grid import World
+from hil.physics.base import STEP_NS, STEP_S
+from hil.physics.collision_world import Body, SimState, Simulation
+from hil.physics.contact import NO_BODIES, Bodies
+from hil.physics.odometry_noise import FIX_PERIOD_S, FIX_SD, Drift, drift_step, next_fix_ns, noisy_fix
+from hil.scene.walkers import Crowd, bodies_of, walk
+from hil.sensors.camera import rays_of, render_color, render_depth
+from hil.sensors.depth_noise import DepthNoise, load_depth_noise
+from onboard.config.mounts import Mounts
+from onboard.config.plant_model import Plant
+from onboard.values.errors import ConfigError
+from onboard.values.geometry import IDENTITY
+from onboard.values.images import POLICY_HEIGHT, POLICY_WIDTH
+from onboard.values.messages import Motion, Pose, Twist
+
+TICK_HZ = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Senses:
+    """What the simulated robot has, and how well it works.
+
+    drift_scale:        times the paper's odometry drift; 0 is perfect wheels
+    localization:       whether `/amcl_pose` comes
+    localization_scale: times the noise of a fix
+    fix_sd:             standard deviations of a fix, x, y [m], yaw [rad]; `FIX_SD` or `PRINTED_FIX_SD`
+    fix_period_s:       least and largest time between fixes; the robot's, or `TRAINING_FIX_PERIOD_S`
+    fix_delay_s:        by so much a fix comes after it was taken, which its stamp says
+    depth_noise:        whether depth images have the noise and holes of real ones, and scans that are cast as well
+    depth_every, color_every: ticks between two images (15 Hz and 6 Hz)
+    """
+
+    seed: int = 0
+    drift_scale: float = 1.0
+    localization: bool = True
+    localization_scale: float = 1.0
+    fix_sd: tuple[float, float, float] = FIX_SD
+    fix_period_s: tuple[float, float] = FIX_PERIOD_S
+    fix_delay_s: float = 0.0
+    depth_noise: bool = False
+    depth_every: int = 2
+    color_every: int = 5
+
+    @property
+    def fix_delay_ticks(self) -> int:
+        """Return the ticks between a fix and its coming."""
+        return round(self.fix_delay_s * TICK_HZ)
+
+
+@dataclass(frozen=True, slots=True)
+class Sensed:
+    """What came of one tick.
+
+    odometry: pose and twist in the odom frame, which begins at the start
+    fix:      external localisation in the map frame, mostly None
+    depth:    camera -> (height, width) uint16; empty in ticks without images
+    color:    (144, 256, 3) uint8 RGB or None
+    touching: whether the body is in contact
+    fix_age_ns: how long ago the fix was taken
+    """
+
+    odometry: Motion
+    fix: Pose | None
+    depth: Mapping[str, npt.NDArray[np.uint16]]
+    color: npt.NDArray[np.uint8] | None
+    touching: bool
+    fix_age_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """What the cameras look from, and at, in one tick: a value to hand to another thread.
+
+    pose: of the base in the map frame; bodies: everything that moves; tick: number of the tick
+    """
+
+    pose: Pose
+    bodies: Bodies
+    tick: int
+
+
+@dataclass(slots=True)
+class Trace:
+    """The true drive so far: rows (time [s], x, y [m], yaw [rad], v, w) ten times a second, and where it touched."""
+
+    rows: list[tuple[float, float, float, float, float, float]] = field(default_factory=list)
+    contacts: list[tuple[float, float]] = field(default_factory=list)
+
+
+class SimulatedRobot:
+    """A robot in a building that takes commands and senses."""
+
+    def __init__(
+        self,
+        world: World,
+        plant: Plant,
+        body: Body,
+        mounts: Mounts,
+        start: Pose,
+        senses: Senses | None = None,
+        crowd: Crowd | None = None,
+        look: Look = PLAIN,
+    ) -> None:
+        """Put the robot down. Raises InputError where it does not fit, ConfigError for another colour size.
+
+        crowd: who else moves there; look: what the colour camera makes of the materials
+        """
+        for mount in mounts.color.values():
+            if (mount.width, mount.height) != (POLICY_WIDTH, POLICY_HEIGHT):
+                raise ConfigError(
+                    f"{mounts.path}: color camera {mount.name} is {mount.width}x{mount.height}, "
+                    f"the simulated one is {POLICY_WIDTH}x{POLICY_HEIGHT}"
+                )
+        self._senses = senses or Senses()
+        self._simulation = Simulation(world, plant, body)
+        self._depth_mounts = mounts.depth
+        self._depth_rays = {name: rays_of(mount) for name, mount in mounts.depth.items()}
+        self._depth_noise = load_depth_noise() if self._senses.depth_noise else None
+        self._color_rays = [rays_of(mount) for mount in mounts.color.values()]
+        self._rng = np.random.default_rng(self._senses.seed)
+        self._drift = Drift(IDENTITY)
+        self._fix_due_ns = 0
+        self._coming: deque[tuple[int, Pose]] = deque()
+        self._ticks = 0
+        self._crowd = crowd
+        self._look = look
+        self._bodies = NO_BODIES if crowd is None else bodies_of(crowd)
+        self.state: SimState = self._simulation.start(start)
+        self.trace = Trace()
+
+    def command(self, twist: Twist) -> None:
+        """Send a velocity command to the base."""
+        self.state = self._simulation.command(self.state, twist)
+
+    def step(self, images: bool = True) -> Sensed:
+        """Live one tick and return what was sensed at its end; without `images` the cameras see nothing."""
+        before = self.state
+        if self._crowd is not None:
+            self._crowd = walk(self._crowd, STEP_S, (before.pose.x_m, before.pose.y_m), self._simulation.body.radius_m)
+            self._bodies = bodies_of(self._crowd)
+        self.state = self._simulation.step(before, bodies=self._bodies)
+        moved = self.state.twist if self.state.path_m > before.path_m else Twist(0.0, self.state.twist.w_radps)
+        self._drift, reported = drift_step(self._drift, moved, self._senses.drift_scale, self._rng)
+        self._note(before)
+        sensed = Sensed(
+            odometry=Motion(self._drift.pose, reported),
+            fix=self._fix(),
+            depth=self.depth(self.glance()) if images and self.depth_due else {},
+            color=self.color(self.glance()) if images and self.color_due else None,
+            touching=self.state.touched_at is not None,
+            fix_age_ns=self._senses.fix_delay_ticks * STEP_NS,
+        )
+        self._ticks += 1
+        return sensed
+
+    @property
+    def depth_due(self) -> bool:
+        """Whether the depth cameras take an image in this tick."""
+        return self._ticks % self._senses.depth_every == 0
+
+    @property
+    def color_due(self) -> bool:
+        """Whether the colour camera takes an image in this tick."""
+        return self._ticks % self._senses.color_every == 0
+
+    def glance(self) -> Glance:
+        """Return what the cameras would look from and at now."""
+        return Glance(self.state.pose, self._bodies, self._ticks)
+
+    def depth(self, glance: Glance) -> dict[str, npt.NDArray[np.uint16]]:
+        """Return what the depth cameras see. Safe in another thread than `step`."""
+        images = {
+            name: render_depth(self._simulation.world, rays, glance.pose, bodies=glance.bodies)
+            for name, rays in self._depth_rays.items()
+        }
+        return images if self._depth_noise is None else self._spoilt(images, self._depth_noise, glance.tick)
+
+    def color(self, glance: Glance) -> npt.NDArray[np.uint8] | None:
+        """Return what the colour camera sees, None without one. Safe in another thread than `step`."""
+        if not self._color_rays:
+            return None
+        return render_color(self._simulation.world, self._color_rays[0], glance.pose, self._look, glance.bodies)
+
+    def _spoilt(
+        self, images: dict[str, npt.NDArray[np.uint16]], noise: DepthNoise, tick: int
+    ) -> dict[str, npt.NDArray[np.uint16]]:
+        """Return true depth images as real cameras would deliver them; the same for the same seed and tick."""
+        spoilt = {}
+        for number, (name, image) in enumerate(images.items()):
+            mount = self._depth_mounts[name]
+            spoilt[name] = noise.apply(image, mount.fx, mount.depth_scale_m, (self._senses.seed, number, tick))
+        return spoilt
+
+    def _fix(self) -> Pose | None:
+        """Return the fix that comes in this tick, which may have been taken before."""
+        taken = self._take_fix()
+        if taken is not None:
+            self._coming.append((self._ticks + self._senses.fix_delay_ticks, taken))
+        return self._coming.popleft()[1] if self._coming and self._coming[0][0] <= self._ticks else None
+
+    def _take_fix(self) -> Pose | None:
+        if not self._senses.localization or self.state.time_ns < self._fix_due_ns:
+            return None
+        senses = self._senses
+        self._fix_due_ns = next_fix_ns(self.state.time_ns, self._rng, senses.fix_period_s)
+        return noisy_fix(self.state.pose, senses.localization_scale, self._rng, senses.fix_sd)
+
+    def _note(self, before: SimState) -> None:
+        state = self.state
+        if state.contacts > before.contacts:
+            self.trace.contacts.append((state.pose.x_m, state.pose.y_m))
+        if self._ticks % (TICK_HZ // 10) == 0:
+            pose, twist = state.pose, state.twist
+            self.trace.rows.append((state.time_ns / 1e9, pose.x_m, pose.y_m, pose.yaw_rad, twist.v_mps, twist.w_radps))

@@ -1,0 +1,120 @@
+"""What a runtime on the simulated clock gets of what its robot could see: rendered images, or scans cast directly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Protocol
+
+from hil.drive.robot import TICK_HZ, Glance, SimulatedRobot
+from hil.sensors.depth_noise import Ranges, noisy_scan
+from hil.sensors.direct_scan import DirectScan
+from onboard.config.config import Config
+from onboard.values.clock import NS_PER_S
+from onboard.values.messages import STOP, ColorFrame, DepthFrame, Fix, GoalRequest, Inputs, OdometryMessage, Scan, Twist
+
+POLICY_TOPIC, LIMITS_TOPIC = "direct/scan", "direct/limits_scan"
+
+
+class Eyes(Protocol):
+    """Takes what is due in one tick."""
+
+    def look(self, newest: Inputs, glance: Glance, stamp_ns: int, depth_due: bool, color_due: bool) -> Inputs:
+        """Return the newest images and scans, with those that are due taken now."""
+
+
+class Cameras:
+    """All cameras of the robot, rendered. color: whether anybody looks at the colour image."""
+
+    def __init__(self, robot: SimulatedRobot, color: bool = True) -> None:
+        self._robot = robot
+        self._color = color
+
+    def look(self, newest: Inputs, glance: Glance, stamp_ns: int, depth_due: bool, color_due: bool) -> Inputs:
+        """Return the newest images."""
+        if depth_due:
+            images = self._robot.depth(glance)
+            frames = {name: DepthFrame(name, glance.tick, stamp_ns, image) for name, image in images.items()}
+            newest = replace(newest, depth=frames)
+        return self.look_for_color(newest, glance, stamp_ns) if color_due else newest
+
+    def look_for_color(self, newest: Inputs, glance: Glance, stamp_ns: int) -> Inputs:
+        """Return the newest images with a new colour image, where there is such a camera and anybody looks."""
+        image = self._robot.color(glance) if self._color else None
+        return newest if image is None else replace(newest, color=ColorFrame(glance.tick, stamp_ns, image))
+
+
+class Caster:
+    """Scans cast directly, by topic, at the rate of the depth cameras; colour is rendered where anybody looks at it."""
+
+    def __init__(self, scans: Mapping[str, DirectScan], cameras: Cameras, noise_seed: int | None = None) -> None:
+        """Take the scans. noise_seed: of the noise of real depth images in them; None is without."""
+        self._scans = scans
+        self._cameras = cameras
+        self._noise_seed = noise_seed
+
+    def look(self, newest: Inputs, glance: Glance, stamp_ns: int, depth_due: bool, color_due: bool) -> Inputs:
+        """Return the newest scans."""
+        if depth_due:
+            scans = {topic: Scan(stamp_ns, self._seen(scan, glance), scan.seen) for topic, scan in self._scans.items()}
+            newest = replace(newest, scans=scans)
+        return self._cameras.look_for_color(newest, glance, stamp_ns) if color_due else newest
+
+    def _seen(self, scan: DirectScan, glance: Glance) -> Ranges:
+        ranges_m = scan.ranges(glance.pose, glance.bodies)
+        return ranges_m if self._noise_seed is None else noisy_scan(ranges_m, self._noise_seed, glance.tick)
+
+
+def without_cameras(config: Config) -> Config:
+    """Return the configuration of a robot whose scans come ready-made, on the topics of a `Caster`."""
+    update = {"scan": config.scan.model_copy(update={"topic": POLICY_TOPIC})}
+    if config.limits_scan is not None:
+        update["limits_scan"] = config.limits_scan.model_copy(update={"topic": LIMITS_TOPIC})
+    return config.model_copy(update=update)
+
+
+# ---- The inbox of a runtime on the simulated clock, over a simulated robot in the same process
+
+STEP_NS = round(NS_PER_S / TICK_HZ)
+
+
+class SimulatedInbox:
+    """`interfaces.Inbox` over a simulated robot, which lives on as time is asked for. Also its `Drive`."""
+
+    def __init__(self, robot: SimulatedRobot, start_ns: int, eyes: Eyes | None = None) -> None:
+        self._robot = robot
+        self._eyes = eyes or Cameras(robot)
+        self._time_ns = start_ns
+        self._newest = Inputs(start_ns)
+        self.asked: list[GoalRequest] = []
+        self.sent: list[Twist] = []
+
+    def take(self, now_ns: int) -> Inputs:
+        """Let the robot live until `now_ns` and return what it sensed."""
+        odometry: list[OdometryMessage] = []
+        fixes: list[Fix] = []
+        while self._time_ns + STEP_NS <= now_ns:
+            self._time_ns += STEP_NS
+            self._step(odometry, fixes)
+        goals, self.asked = tuple(self.asked), []
+        return replace(self._newest, now_ns=now_ns, odometry=tuple(odometry), fixes=tuple(fixes), goals=goals)
+
+    def send(self, command: Twist) -> None:
+        """Pass a command to the base."""
+        self.sent.append(command)
+        self._robot.command(command)
+
+    def close(self) -> None:
+        """Stop the base."""
+        if not self.sent or self.sent[-1] != STOP:
+            self.send(STOP)
+
+    def _step(self, odometry: list[OdometryMessage], fixes: list[Fix]) -> None:
+        robot, stamp_ns = self._robot, self._time_ns
+        due = robot.depth_due, robot.color_due
+        sensed = robot.step(images=False)
+        odometry.append(OdometryMessage(stamp_ns, stamp_ns, sensed.odometry.pose, sensed.odometry.twist))
+        if sensed.fix is not None:
+            fixes.append(Fix(stamp_ns - sensed.fix_age_ns, stamp_ns, sensed.fix))
+        seen = self._eyes.look(self._newest, robot.glance(), stamp_ns, *due)
+        self._newest = replace(seen, obstacle=sensed.touching)

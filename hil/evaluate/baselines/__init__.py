@@ -1,0 +1,1 @@
+"""Policies to compare with: the planner with the true map, the blind policy."""

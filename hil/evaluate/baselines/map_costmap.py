@@ -1,0 +1,250 @@
+"""What a planner knows of a building: the part of a map about an episode, on the cells on which the way is sought."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from hil.maps.world_grid import World
+from onboard.policy.dwa.cost_to_go import BORDER, Nearness, Prices
+from onboard.policy.dwa.costmap import CELL_M
+from onboard.policy.dwa.inflation import COARSE, coarse, empty_grid, enter
+from onboard.policy.dwa.obstacle_points import HIDDEN_M
+from onboard.values.geometry import apply
+from onboard.values.messages import BINS, Pose, Scan
+
+Floats32 = npt.NDArray[np.float32]
+Flags = npt.NDArray[np.bool_]
+
+MARGIN_M = 12.0
+"""The map is known so far around start and goal."""
+ABOUT = round(2.0 / CELL_M)
+"""Fine cells are told so far about the robot: farther than it gets in a decision and its sequel."""
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """What stands on a floor, in the frame of its map's grid, on cells of CELL_M; nearness also on coarse ones.
+
+    occupied:   (n, m) bool; fine, coarse: nearness as of `cost_field.Prices`
+    first:      the first cell (a, b), multiples of COARSE; cell (a, b) covers [a, a + 1) x [b, b + 1) times CELL_M
+    first_fine: likewise of `fine`, which may be a part
+    """
+
+    occupied: Flags
+    fine: Nearness
+    coarse: Nearness
+    first: tuple[int, int]
+    first_fine: tuple[int, int]
+
+    @property
+    def corner_xy_m(self) -> tuple[float, float]:
+        """Return the corner of the first cell [m]."""
+        return self.first[0] * CELL_M, self.first[1] * CELL_M
+
+    @property
+    def fine_corner_xy_m(self) -> tuple[float, float]:
+        """Return the corner of the first fine cell [m]."""
+        return self.first_fine[0] * CELL_M, self.first_fine[1] * CELL_M
+
+    def changed(self, gone: Floats32, new: Floats32, about_xy_m: tuple[float, float], prices: Prices) -> Floor:
+        """Return the floor without the obstacles in some cells and with others in further ones, both (k, 2 or more).
+
+        Its fine cells are only those about a place and about what has changed.
+        """
+        a, b = (math.floor(place / CELL_M) - first for place, first in zip(about_xy_m, self.first, strict=True))
+        fine, coarse_, first_a, first_b = _changed(
+            self.occupied, self.fine, self.coarse, gone, new, self.first, (a, b), prices.far
+        )
+        return Floor(self.occupied, fine, coarse_, self.first, (first_a + self.first[0], first_b + self.first[1]))
+
+    def unknown(self, cells: Floats32, gone: Floats32, beyond: int) -> Floats32:
+        """Return those of some obstacles' cells (k, 2 or more) that the floor does not explain.
+
+        The nearest one on it is at a nearness of more than `beyond`, or one so near is gone.
+        """
+        new: Floats32 = _unknown(self.fine, self.first, cells, gone, beyond)
+        return new
+
+
+@njit(cache=True, nogil=True)
+def _unknown(fine: Nearness, first: tuple[int, int], cells: Floats32, gone: Floats32, beyond: int) -> Floats32:
+    reach, (rows, columns) = math.ceil(0.5 * math.sqrt(beyond)), fine.shape
+    doubtful = np.zeros(fine.shape, np.bool_)
+    for k in range(len(gone)):
+        a, b = int(gone[k, 0]) - first[0], int(gone[k, 1]) - first[1]
+        doubtful[max(a - reach, 0) : a + reach + 1, max(b - reach, 0) : b + reach + 1] = True
+    new, count = np.empty(cells.shape, np.float32), 0
+    for k in range(len(cells)):
+        a, b = int(cells[k, 0]) - first[0], int(cells[k, 1]) - first[1]
+        if 0 <= a < rows and 0 <= b < columns and (fine[a, b] > beyond or doubtful[a, b]):
+            new[count] = cells[k]
+            count += 1
+    return new[:count]
+
+
+@njit(cache=True, nogil=True)
+def _box_of(
+    cells: Floats32, first: tuple[int, int], reach: int, box: tuple[int, int, int, int]
+) -> tuple[int, int, int, int]:
+    """Return a box (low a, high a, low b, high b) grown to hold cells and what is in their reach."""
+    low_a, high_a, low_b, high_b = box
+    for k in range(len(cells)):
+        a, b = int(cells[k, 0]) - first[0], int(cells[k, 1]) - first[1]
+        low_a, high_a = min(low_a, a - reach), max(high_a, a + reach)
+        low_b, high_b = min(low_b, b - reach), max(high_b, b + reach)
+    return low_a, high_a, low_b, high_b
+
+
+@njit(cache=True, nogil=True)
+def _changed(
+    occupied: Flags, fine: Nearness, coarse_: Nearness, gone: Floats32, new: Floats32, first: tuple[int, int],
+    about: tuple[int, int], far: int,
+) -> tuple[Nearness, Nearness, int, int]:  # fmt: skip
+    """Return the fine cells about a place and what has changed, all coarse ones, and which is the first fine one."""
+    reach = math.ceil(0.5 * math.sqrt(far))
+    box = about[0] - ABOUT, about[0] + ABOUT, about[1] - ABOUT, about[1] + ABOUT
+    low_a, high_a, low_b, high_b = _box_of(new, first, reach, _box_of(gone, first, reach, box))
+    low_a, low_b = max(low_a, 0) // COARSE * COARSE, max(low_b, 0) // COARSE * COARSE
+    high_a = min(high_a // COARSE * COARSE + COARSE, fine.shape[0])
+    high_b = min(high_b // COARSE * COARSE + COARSE, fine.shape[1])
+    part = fine[low_a:high_a, low_b:high_b].copy()
+    if len(gone):
+        part[:] = far
+        still = occupied.copy()
+        for k in range(len(gone)):
+            still[int(gone[k, 0]) - first[0], int(gone[k, 1]) - first[1]] = False
+        begin_a, begin_b = max(low_a - reach, 0), max(low_b - reach, 0)
+        around = still[begin_a : high_a + reach, begin_b : high_b + reach]
+        cells, count = np.empty((around.size, 2), np.float32), 0
+        for i in range(around.shape[0]):
+            for j in range(around.shape[1]):
+                if around[i, j]:
+                    cells[count, 0], cells[count, 1] = begin_a + i, begin_b + j
+                    count += 1
+        enter(part, cells[:count], low_a, low_b, far)
+    enter(part, new, low_a + first[0], low_b + first[1], far)
+    changed = coarse_.copy()
+    for i in range(max(low_a // COARSE, BORDER), min(high_a // COARSE, coarse_.shape[0] - BORDER)):
+        for j in range(max(low_b // COARSE, BORDER), min(high_b // COARSE, coarse_.shape[1] - BORDER)):
+            most = 0
+            for a in range(COARSE * i - low_a, COARSE * i - low_a + COARSE):
+                for b in range(COARSE * j - low_b, COARSE * j - low_b + COARSE):
+                    most = max(most, part[a, b])
+            changed[i, j] = most
+    return part, changed, low_a, low_b
+
+
+def floor_about(
+    world: World,
+    z_m: tuple[float, float],
+    prices: Prices,
+    places_xy_map_m: list[tuple[float, float]],
+    margin_m: float = MARGIN_M,
+) -> Floor:
+    """Return what is known of a map about some places: everything that is solid at a height in z [m].
+
+    The frame is that of the map's grid, x along its columns. Beyond the part nothing is known, and there is no way.
+    """
+    points = np.array([apply(world.grid_from_map, place) for place in places_xy_map_m])
+    low, high = points.min(axis=0) - margin_m, points.max(axis=0) + margin_m
+    rows, columns = world.gap.shape
+    first_column, first_row = np.maximum(np.floor(low / world.cell_m), 0).astype(int)
+    last_column, last_row = np.minimum(np.ceil(high / world.cell_m), (columns, rows)).astype(int)
+    part = np.s_[first_row:last_row, first_column:last_column]
+    solid = ((world.low_m[part] <= z_m[1]) & (world.high_m[part] >= z_m[0])).any(axis=2)
+    return _floor_of(solid.T, (int(first_column), int(first_row)), world.cell_m, prices)
+
+
+def _floor_of(solid: Flags, first: tuple[int, int], cell_m: float, prices: Prices) -> Floor:
+    """Return the floor of solid cells (columns, rows) of another width, which count for the cell of their centre."""
+    span = COARSE * CELL_M
+    corner = [COARSE * math.floor(start * cell_m / span) for start in first]
+    ends = [(start + count) * cell_m for start, count in zip(first, solid.shape, strict=True)]
+    shape = [COARSE * math.ceil(end / span) - start for end, start in zip(ends, corner, strict=True)]
+    columns, rows = (
+        np.floor((start + np.arange(count) + 0.5) * cell_m / CELL_M).astype(int) - begin
+        for start, count, begin in zip(first, solid.shape, corner, strict=True)
+    )
+    occupied = np.zeros(shape, np.bool_)
+    at = np.nonzero(solid)
+    occupied[columns[at[0]], rows[at[1]]] = True
+    fine = empty_grid((shape[0], shape[1]), prices)
+    fine[occupied] = 0
+    enter(fine, (np.argwhere(_edge(occupied)) + corner).astype(np.float32), corner[0], corner[1], prices.far)
+    first_cell = corner[0], corner[1]
+    return Floor(occupied, fine, coarse(fine, prices.closed), first_cell, first_cell)
+
+
+def _edge(occupied: Flags) -> Flags:
+    """Return the occupied cells beside a free one: only these are nearest to anything else."""
+    padded = np.pad(occupied, 1, constant_values=True)
+    inner = padded[:-2, 1:-1] & padded[2:, 1:-1] & padded[1:-1, :-2] & padded[1:-1, 2:]
+    return np.asarray(occupied & ~inner)
+
+
+# ---- What a map holds and the scan sees through: obstacles that are no longer there
+
+SURE_M = 4.0
+"""Farther away the error of the heading moves a ray by more than an obstacle's width."""
+BEFORE_M, BESIDE = 0.35, 2
+"""A cell is seen through when it lies so much before the nearest return of its bin and of so many on both sides."""
+CAPACITY = 4000
+"""Cells that are held to be gone at most."""
+
+
+def refuted(floor: Floor, gone: Floats32, pose: Pose, scan: Scan) -> Floats32:
+    """Return (k, 2) the cells of a floor's obstacles that a scan has seen through, now or before.
+
+    One where a ray ends is there again. Too near, a low camera looks under things: that refutes nothing.
+
+    gone: (k, 2) the same before this scan; pose: in the floor's frame
+    """
+    place = pose.x_m / CELL_M - floor.first[0], pose.y_m / CELL_M - floor.first[1], pose.yaw_rad
+    at = (gone - np.array(floor.first, np.float32)).astype(np.int32)
+    cells = _seen_through(floor.occupied, at, place, scan.ranges_m, scan.seen)
+    return np.asarray(cells + np.array(floor.first), np.float32)
+
+
+@njit(cache=True, nogil=True)
+def _seen_through(
+    occupied: Flags, gone: npt.NDArray[np.int32], place: tuple[float, float, float], ranges_m: Floats32, looked: Flags
+) -> npt.NDArray[np.int32]:  # pragma: no cover - compiled
+    """Return (k, 2) indices of cells; the place is in cells from the corner of the first one."""
+    x, y, yaw_rad = place
+    rows, columns = occupied.shape
+    ranges = np.where(looked, ranges_m, np.float32(0.0))  # of blind bins nothing is known
+    reach, bin_rad = math.ceil(SURE_M / CELL_M), 2.0 * math.pi / BINS
+    free, count = np.zeros((rows, columns), np.bool_), len(gone)
+    cells = np.empty((len(gone) + (2 * reach + 1) ** 2, 2), np.int32)
+    for k in range(len(gone)):
+        free[gone[k, 0], gone[k, 1]] = True
+        cells[k] = gone[k]
+    for i in range(max(0, int(x) - reach), min(rows, int(x) + reach + 1)):
+        for j in range(max(0, int(y) - reach), min(columns, int(y) + reach + 1)):
+            if not occupied[i, j] or free[i, j]:
+                continue
+            dx, dy = i + 0.5 - x, j + 0.5 - y
+            away_m = CELL_M * math.sqrt(dx * dx + dy * dy)
+            k = math.floor((math.atan2(dy, dx) - yaw_rad + math.pi) / bin_rad) % BINS
+            seen_m = ranges[k] - BEFORE_M
+            for beside in range(1, BESIDE + 1):
+                seen_m = min(seen_m, ranges[k - beside] - BEFORE_M, ranges[(k + beside) % BINS] - BEFORE_M)
+            if HIDDEN_M < away_m < min(seen_m, SURE_M):
+                free[i, j], cells[count, 0], cells[count, 1] = True, i, j
+                count += 1
+    for k in range(BINS):
+        azimuth = yaw_rad - math.pi + (k + 0.5) * bin_rad
+        i, j = x + ranges[k] / CELL_M * math.cos(azimuth), y + ranges[k] / CELL_M * math.sin(azimuth)
+        if 0.0 < ranges[k] < SURE_M and 0 <= i < rows and 0 <= j < columns:
+            free[int(i), int(j)] = False
+    kept = 0
+    for k in range(count):
+        if free[cells[k, 0], cells[k, 1]]:
+            cells[kept] = cells[k]
+            kept += 1
+    return cells[: min(kept, CAPACITY)]

@@ -1,0 +1,98 @@
+"""Policies to compare with, by name: what fills the rows of the evaluation's table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hil.maps.world_grid import World
+from hil.physics.free_space import Episode
+from onboard.config.config import MODEL_SUFFIX, pretrained, pretrained_names
+from onboard.policy.manifest import load_manifest
+from onboard.values.errors import InputError
+from onboard.values.interfaces import Policy
+
+if TYPE_CHECKING:
+    from hil.drive.setting import Setting
+
+MODEL_THREADS = 1
+
+
+Maker = Callable[["Setting", Episode, "World | None"], Policy]
+
+
+def make_policy(name: str, setting: Setting, episode: Episode, known_map: World | None = None) -> Policy:
+    """Return the policy of one drive: one of `POLICIES`, one that ships, by name, or an .onnx with its manifest.
+
+    known_map: what the `planner` believes the building to be; None is the setting's true, furnished world
+    Raises InputError for an unknown name, and what `onboard.policy.network_policy.load_policy` raises for a model.
+    """
+    if name in POLICIES:
+        return POLICIES[name](setting, episode, known_map)
+    return _network(model_of(name), setting)
+
+
+def check_policy(name: str) -> None:
+    """Raise InputError, ConfigError or MissingExtraError in one line when `make_policy` could not make a policy."""
+    from onboard.drivers.engines.onnx_engine import require_onnxruntime
+
+    if name in POLICIES:
+        return
+    model = model_of(name)
+    if not model.is_file():
+        raise InputError(f"policy {name}: no such file")
+    load_manifest(model)
+    require_onnxruntime()
+
+
+def model_of(name: str) -> Path:
+    """Return the model of a policy that is none of `POLICIES`: of one that ships, or the path of an .onnx file itself.
+
+    Raises InputError for neither, with one line that lists all names.
+    """
+    if name in pretrained_names():
+        return pretrained(name)
+    if Path(name).suffix == MODEL_SUFFIX:
+        return Path(name)
+    known = ", ".join([*POLICIES, *pretrained_names()])
+    raise InputError(f"policy {name}: must be one of {known}, or the path of an {MODEL_SUFFIX} file")
+
+
+def _planner(setting: Setting, episode: Episode, known_map: World | None) -> Policy:
+    from hil.evaluate.baselines.planner import MapPlanner
+    from hil.physics.collision_world import GROUND_CLEARANCE_M
+    from hil.sensors.direct_scan import LIDAR_HEIGHT_M
+
+    config, body = setting.config, setting.body
+    world = setting.world if known_map is None else known_map
+    # A map is made with the sensor that it is used with.
+    heights_m = (GROUND_CLEARANCE_M, body.height_m) if setting.scan == "fused" else (LIDAR_HEIGHT_M, LIDAR_HEIGHT_M)
+    return MapPlanner(
+        setting.plant, world, heights_m, episode.start, episode.goal_xy_m, config.robot, config.rates, config.goal
+    )
+
+
+def _reactive(setting: Setting, episode: Episode, known_map: World | None) -> Policy:
+    from onboard.policy.dwa.policy import ReactivePolicy
+
+    config = setting.config
+    return ReactivePolicy(setting.plant, config.robot, config.rates, config.goal)
+
+
+def _blind(setting: Setting, episode: Episode, known_map: World | None) -> Policy:
+    from hil.evaluate.baselines.blind import BlindPolicy
+
+    config = setting.config
+    return BlindPolicy(setting.plant, config.robot, config.rates, config.goal)
+
+
+def _network(model: Path, setting: Setting) -> Policy:
+    from onboard.drivers.engines.onnx_engine import OnnxEngine
+    from onboard.policy.network_policy import load_policy
+
+    reset_s = setting.config.policy.memory_reset_s
+    return load_policy(model, lambda path, manifest: OnnxEngine(path, MODEL_THREADS), reset_s)
+
+
+POLICIES: dict[str, Maker] = {"planner": _planner, "reactive": _reactive, "blind": _blind}

@@ -1,0 +1,216 @@
+"""Which episodes `--maps` means: committed sets by name, episode files, maps of one's own, folders of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from hil.drive.episode_sets import COMMITTED_SET, SETS, NamedSet
+from hil.drive.episodes import DENSITY, EpisodeSet, load_episodes, make_set
+from hil.evaluate.result import file_digest
+from hil.maps.load import ROS_SUFFIXES, files_of, load_map, map_names
+from hil.maps.vector_map import MAX_BYTES
+from hil.maps.world_grid import World
+from hil.physics.collision_world import Body
+from hil.physics.free_space import Episode, free_space, shortest_path
+from hil.scene.furniture import furnish
+from onboard.values.errors import InputError
+
+OWN_SPLIT = "own"
+"""The split of a set that does not say."""
+DRAWN = 25
+"""Episodes drawn in a map that brings none, unless `--episodes` says."""
+DENSEST = 10.0
+"""Ten times an office's furniture; no more of it finds room."""
+EPISODES_SUFFIX = ".json"
+MAP_SUFFIXES = (*ROS_SUFFIXES, EPISODES_SUFFIX, ".glb", ".gltf", ".obj", ".dae")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where the episodes of one set come from: what a worker needs to load them.
+
+    place:  name of a map of a committed set, or path of an episode file; with a seed, name or path of a map
+    count:  episodes to drive; of: how many there are, over which these are spread, 0 for no more
+    digest: of the files of one's own, "" for what ships with the package
+    seed:   of furniture, starts and goals in a map that brings no episodes; None for a set
+    drawn:  the episodes drawn by that seed
+    set:    name of the committed set in `episode_sets.SETS`; "" for episodes of one's own
+    furniture: density of what is placed by that seed; 0 leaves a map as it is
+    """
+
+    name: str
+    place: str
+    count: int
+    digest: str = ""
+    seed: int | None = None
+    drawn: tuple[Episode, ...] = ()
+    set: str = ""
+    of: int = 0
+    furniture: float = DENSITY
+
+    @property
+    def told(self) -> list[Any]:
+        """Return which set this is as plain values: name, count, digest, seed, set, and a density that is not usual."""
+        usual = [self.name, self.count, self.digest, self.seed, self.set]
+        return usual if self.furniture == DENSITY else [*usual, self.furniture]
+
+    @property
+    def indices(self) -> list[int]:
+        """Return which of the episodes are driven."""
+        return [number * (self.of or self.count) // self.count for number in range(self.count)]
+
+
+def given_maps(maps: list[str] | None, more_maps: list[str] | None) -> list[str]:
+    """Return all maps that were named. Raises InputError for one that no --maps stands before."""
+    if more_maps and not maps:
+        raise InputError(f"{more_maps[0]}: unexpected: a map comes after --maps")
+    return [*(maps or []), *(more_maps or [])]
+
+
+def find_sets(
+    places: Sequence[str],
+    episodes: int | None,
+    seed: int,
+    body: Body,
+    set_name: str = COMMITTED_SET,
+    furniture: float | None = None,
+) -> list[Source]:
+    """Return the sets of names, files and folders, without their worlds; all maps of a committed set of nothing.
+
+    furniture: density of it in maps that bring no episodes, and thus no furniture; as committed sets have it when None
+    Files of one's own are loaded once, so that a start or goal that cannot be reached is said before anything drives.
+    Raises InputError, also for a map that another set than the ordinary one does not hold.
+    """
+    if set_name not in SETS:
+        raise InputError(f"--set {set_name}: must be one of {', '.join(SETS)}")
+    if episodes is not None and episodes < 1:
+        raise InputError(f"--episodes {episodes}: must be at least 1")
+    if furniture is not None and not 0.0 <= furniture <= DENSEST:
+        raise InputError(f"--furniture {furniture:g}: must be 0 to {DENSEST:g}")
+    named = list(places) or SETS[set_name].maps
+    sources: dict[str, Source] = {}
+    for place in [one for name in named for one in _files_in(name)]:
+        source = _source(place, episodes, seed, body, set_name, DENSITY if furniture is None else furniture)
+        if furniture is not None and source.seed is None:
+            raise InputError(f"--furniture {furniture:g}: {place} brings episodes, and its furniture with them")
+        if source.name in sources:
+            raise InputError(
+                f"--maps {place}: a set named {source.name} is there already, {sources[source.name].place}"
+            )
+        sources[source.name] = source
+    return list(sources.values())
+
+
+def load_set(source: Source) -> EpisodeSet:
+    """Return the episodes with their world. Raises InputError, also for a file that is not what it was."""
+    if source.digest and source.digest != _digest(Path(source.place)):
+        raise InputError(f"{source.place}: has changed since the evaluation began")
+    if source.seed is None:
+        return load_episodes(source.place, SETS[source.set or COMMITTED_SET].folder)
+    world = furnish(load_map(source.place), source.seed, source.furniture)
+    return EpisodeSet(source.name, source.place, world.name, None, source.seed, world, source.drawn)
+
+
+def rearranged(source: Source, known: EpisodeSet) -> World:
+    """Return the building of a set with its furniture placed by another seed (the paper's Office/20-alt)."""
+    return furnish(load_map(_map_of(Path(source.place), known.map_name)), known.seed + 1, source.furniture)
+
+
+def _files_in(place: str) -> list[str]:
+    folder = Path(place)
+    if not folder.is_dir():
+        return [place]
+    files = [file for file in sorted(folder.iterdir()) if file.suffix in MAP_SUFFIXES]
+    if not files:
+        raise InputError(f"--maps {place}: the folder holds no map and no episode file ({', '.join(MAP_SUFFIXES)})")
+    return [str(file) for file in files]
+
+
+def _source(place: str, episodes: int | None, seed: int, body: Body, set_name: str, density: float) -> Source:
+    path, chosen = Path(place), SETS[set_name]
+    if path.suffix == "" and path.name in chosen.maps:
+        return _some(_committed(path.name, set_name, chosen), episodes)
+    if path.suffix == "":
+        if set_name != COMMITTED_SET:
+            raise InputError(f"--maps {place}: not in the set {set_name}, which has {', '.join(chosen.maps)}")
+        if path.name not in map_names():
+            raise InputError(f"--maps {place}: no such file or folder, and no map, which are {', '.join(map_names())}")
+        return _drawn(Source(path.name, path.name, episodes or DRAWN, seed=seed, furniture=density), body)
+    path = path.resolve()
+    digest, listed = _digest(path), _episodes_in(path)
+    if not listed:
+        return _drawn(Source(path.stem, str(path), episodes or DRAWN, digest, seed, furniture=density), body)
+    source = _some(Source(path.stem, str(path), len(listed), digest), episodes)
+    _check_reachable(load_set(source), source, body)
+    return source
+
+
+def _committed(map_name: str, set_name: str, chosen: NamedSet) -> Source:
+    rows = _episodes_in(chosen.folder / f"{map_name}{EPISODES_SUFFIX}")
+    return Source(map_name, map_name, len(rows), set=set_name)
+
+
+def _some(source: Source, episodes: int | None) -> Source:
+    if episodes is None:
+        return source
+    if episodes > source.count:
+        raise InputError(f"--episodes {episodes}: the set {source.name} has {source.count}")
+    return replace(source, count=episodes, of=source.count)
+
+
+def _drawn(source: Source, body: Body) -> Source:
+    made = make_set(source.place, source.seed or 0, source.count, body, density=source.furniture)
+    return replace(source, drawn=made.episodes)
+
+
+def _episodes_in(file: Path) -> list[Any]:
+    """Return the rows of a file of episodes; none of a map, which in JSON is a list. Raises InputError."""
+    if file.suffix != EPISODES_SUFFIX:
+        return []
+    try:
+        table = json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{file}: cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{file}: not valid JSON: {error}") from error
+    if not isinstance(table, dict):
+        return []
+    rows = table.get("episodes")
+    if not isinstance(rows, list) or not rows:
+        raise InputError(f"{file}: holds no episodes")
+    return rows
+
+
+def _digest(file: Path) -> str:
+    """Return a digest of a file and of those that it names and that are there. Raises InputError."""
+    try:
+        if file.suffix == EPISODES_SUFFIX and file.stat().st_size > MAX_BYTES:
+            raise InputError(f"{file}: {file.stat().st_size} bytes, the limit is {MAX_BYTES}")
+        first, *named = files_of(file)
+        return "-".join([file_digest(first), *(file_digest(one) for one in named if one.is_file())])
+    except OSError as error:
+        raise InputError(f"{file}: cannot be read: {error.strerror}") from error
+
+
+def _map_of(place: Path, map_name: str) -> str | Path:
+    beside = place.parent / map_name
+    return beside if beside.suffix and beside.exists() else map_name
+
+
+def _check_reachable(known: EpisodeSet, source: Source, body: Body) -> None:
+    """Raise InputError for the first episode without a way from its start to its goal for the body."""
+    space = free_space(known.world, body)
+    for index in source.indices:
+        episode = known.episodes[index]
+        try:
+            way = shortest_path(space, (episode.start.x_m, episode.start.y_m), episode.goal_xy_m)
+        except InputError as error:
+            raise InputError(f"{source.place}: episode {index}: {error}") from error
+        if way is None:
+            raise InputError(f"{source.place}: episode {index}: there is no way from its start to its goal")
+        if episode.geodesic_m <= 0.0:
+            raise InputError(f"{source.place}: episode {index}: geodesic_m {episode.geodesic_m} must be positive")

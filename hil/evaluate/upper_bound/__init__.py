@@ -1,0 +1,1 @@
+"""What the best estimate of the pose allows any policy."""

@@ -1,0 +1,94 @@
+"""Compiled ticks of a drive that is already known, and the ideal estimator that goes along; see `upper_bound.py`."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from hil.drive.fast.tick_kernels import Records, report, roll_on, wrapped
+from hil.physics.base import STEP_S
+from hil.physics.odometry_noise import REST_MPS, REST_RADPS, TICKS_PER_ENVIRONMENT_STEP
+
+Floats = npt.NDArray[np.float64]
+
+IDEAL_STATES = 5
+"""x, y, yaw in the map, and the drift in force: forward [m], turn [rad] a tick."""
+X, Y, YAW, V, W = range(5)
+"""Columns of a known drive."""
+
+
+@njit(cache=True, nogil=True)
+def replay_ticks(
+    states: Records, covariance: Floats, tables: Records, known: Floats, ticks: int, mean: Floats, spread: Floats,
+    drift_mean: Floats, drift_covariance: Floats,
+) -> int:  # fmt: skip
+    """Live so many ticks of a known drive as `ticks.run_ticks` does; return how many were lived to their end.
+
+    known: (n, 5) x, y, yaw [m, m, rad], v, w [m/s, rad/s] of every tick from tick 0 on, v that of the way really made
+    mean, spread: (5,), (5, 5) of the ideal estimator, changed in place like `states` and the filter's `covariance`
+    drift_*: (2,), (2, 2) of the drift in one tick
+
+    Fewer where a sample of the drift is needed (`TickState.owing`): put it in, and call again for the rest.
+    """
+    s, k = states[0], tables[0]
+    for i in range(ticks):
+        if s.owing == 0.0:
+            s.tick += 1.0
+        row = known[int(s.tick)]
+        s.x_m, s.y_m, s.yaw, s.v, s.w = row[X], row[Y], row[YAW], row[V], row[W]
+        s.wheel_v, s.wheel_w = row[V], row[W]
+        base_x, base_y, base_yaw = s.drift_x_m, s.drift_y_m, s.drift_yaw
+        fresh = s.drift_left == TICKS_PER_ENVIRONMENT_STEP
+        s.owing = 0.0 if report(s, k) else 1.0
+        if s.owing != 0.0:
+            return i
+        roll_on(s, k, base_x, base_y, base_yaw, covariance)
+        drifts = not (abs(row[V]) < REST_MPS and abs(row[W]) < REST_RADPS)
+        if drifts and fresh:
+            draw_anew(mean, spread, drift_mean, drift_covariance)
+        predict_ideal(mean, spread, s.wheel_v, s.wheel_w, drifts)
+    return ticks
+
+
+@njit(cache=True, nogil=True)
+def draw_anew(mean: Floats, spread: Floats, drift_mean: Floats, drift_covariance: Floats) -> None:
+    """Forget the drift that was in force: a new sample is, and nothing of it is known but its distribution."""
+    mean[3:] = drift_mean
+    spread[3:, :] = 0.0
+    spread[:, 3:] = 0.0
+    spread[3:, 3:] = drift_covariance
+
+
+@njit(cache=True, nogil=True)
+def predict_ideal(mean: Floats, spread: Floats, v: float, w: float, drifts: bool) -> None:
+    """Carry the estimate on by the reported twist of one tick, less the drift, as the motion model moves the robot."""
+    drift_m, drift_rad = (mean[3], mean[4]) if drifts else (0.0, 0.0)
+    way_m = STEP_S * v - drift_m
+    yaw = wrapped(mean[2] + wrapped(STEP_S * w - drift_rad))
+    c, n = math.cos(yaw), math.sin(yaw)
+    mean[0] += way_m * c
+    mean[1] += way_m * n
+    mean[2] = yaw
+    carried = np.eye(IDEAL_STATES)
+    carried[0, 2], carried[1, 2] = -way_m * n, way_m * c
+    if drifts:
+        carried[0, 3], carried[1, 3] = -c, -n
+        carried[0, 4], carried[1, 4], carried[2, 4] = way_m * n, -way_m * c, -1.0
+    spread[:] = carried @ spread @ carried.T
+
+
+@njit(cache=True, nogil=True)
+def correct_ideal(mean: Floats, spread: Floats, x: float, y: float, yaw: float, variance: Floats) -> None:
+    """Take in a fix whose errors have the variances (3,) [m^2, m^2, rad^2]."""
+    residual = np.array([x - mean[0], y - mean[1], wrapped(wrapped(yaw - mean[2]))])
+    innovation = spread[:3, :3].copy() + np.diag(variance)
+    gain = np.linalg.solve(innovation, spread[:3, :].copy()).T
+    mean += gain @ residual
+    mean[2] = wrapped(mean[2])
+    kept = np.eye(IDEAL_STATES)
+    kept[:, :3] -= gain
+    joseph = kept @ spread @ kept.T + (gain * variance) @ gain.T
+    spread[:] = 0.5 * (joseph + joseph.T)

@@ -1,1 +1,0 @@
-"""Bags of other robots through the runtime, open loop: what it would have seen and decided on their inputs."""

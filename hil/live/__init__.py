@@ -1,0 +1,1 @@
+"""Real processes over DDS: simulator, demo, tour of goals."""

@@ -1,0 +1,181 @@
+"""The simulated robot as a process of its own, which speaks only DDS: commands in, odometry, fixes and images out."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+from hil.drive.robot import TICK_HZ, Glance, Sensed, SimulatedRobot
+from hil.physics.odometry_noise import FIX_SD
+from onboard.config.config import DdsSection
+from onboard.config.mounts import Mounts
+from onboard.drivers.dds.participant import Wire
+from onboard.drivers.dds.robot_link import CLAIM_WAIT_S
+from onboard.drivers.dds.ros_convert import optical_frame, ros_fix, ros_image, ros_odometry, twist_from_ros
+from onboard.drivers.dds.ros_types import Bool
+from onboard.drivers.dds.topics import ros_topic
+from onboard.system.signals import Signals
+from onboard.values.clock import NS_PER_S, MonotonicClock, grid, wall_ns
+from onboard.values.errors import DriverError
+from onboard.values.messages import STOP
+
+NOTICE_TICKS = 15
+"""`/obstacle` is told when it changes, and this often besides, for those who come late."""
+
+
+class Link:
+    """The simulated robot's end of the wire."""
+
+    def __init__(self, wire: Wire, mounts: Mounts, heeds_liveliness: bool = False) -> None:
+        """Open readers and writers. Raises ConfigError, DriverError.
+
+        heeds_liveliness: stop as soon as DDS says that no writer of commands is alive; else by the plant's time-out
+                          alone, which every base has (docs/base.md)
+        """
+        self._section: DdsSection = wire.section
+        self._heeds_liveliness = heeds_liveliness
+        self._commands = wire.reader("cmd_vel")
+        self._odometry = wire.writer("odom")
+        self._fixes = wire.writer("amcl_pose")
+        self._obstacle = wire.writer("obstacle")
+        self._depth = {name: wire.writer(f"{name}/depth/image") for name in mounts.depth}
+        self._color = wire.writer("color/image") if mounts.color else None
+        self._told: bool | None = None
+
+    def hear(self, robot: SimulatedRobot) -> None:
+        """Pass the newest command on, if there is one, or a stop where nobody is left who could send one."""
+        commands = self._commands.take()
+        if commands:
+            newest = commands[-1].sample
+            robot.command(twist_from_ros(newest.twist if self._section.stamped_cmd_vel else newest))
+        elif self._heeds_liveliness and not self._commands.alive():
+            robot.command(STOP)
+
+    def tell(self, sensed: Sensed, number: int) -> None:
+        """Publish what was sensed."""
+        stamp_ns, frames = wall_ns(), self._section
+        motion = sensed.odometry
+        self._odometry.write(ros_odometry(stamp_ns, frames.odom_frame, frames.base_frame, motion.pose, motion.twist))
+        if sensed.fix is not None:
+            self._fixes.write(ros_fix(stamp_ns - sensed.fix_age_ns, frames.map_frame, sensed.fix, FIX_SD))
+        if sensed.touching != self._told or number % NOTICE_TICKS == 0:
+            self._told = sensed.touching
+            self._obstacle.write(Bool(sensed.touching))
+
+    def show(self, robot: SimulatedRobot, glance: Glance, depth: bool, color: bool) -> None:
+        """Render and publish what the cameras see."""
+        stamp_ns = wall_ns()
+        if depth:
+            for name, image in robot.depth(glance).items():
+                self._depth[name].write(ros_image(stamp_ns, optical_frame(name), "16UC1", image))
+        if color and self._color is not None:
+            image = robot.color(glance)
+            if image is not None:
+                self._color.write(ros_image(stamp_ns, optical_frame("color"), "rgb8", image))
+
+
+class Eyes:
+    """Takes the images in a thread of its own: large cameras lower their own rate, never that of the wheels."""
+
+    def __init__(self, robot: SimulatedRobot, link: Link) -> None:
+        self._robot = robot
+        self._link = link
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="eyes")
+        self._busy: Future[None] | None = None
+        self._depth_due = self._color_due = False
+
+    def look(self) -> None:
+        """Take the images that are due, once the last ones are done. Raises what went wrong with those."""
+        self._depth_due |= self._robot.depth_due
+        self._color_due |= self._robot.color_due
+        if self._busy is not None and not self._busy.done():
+            return
+        if self._busy is not None:
+            self._busy.result()
+        due = self._depth_due, self._color_due
+        self._busy = self._thread.submit(self._link.show, self._robot, self._robot.glance(), *due)
+        self._depth_due = self._color_due = False
+
+    def close(self) -> None:
+        """Wait for the images under way."""
+        self._thread.shutdown()
+
+
+class Life:
+    """How long the simulation goes on: until `stop`, which a signal may call.
+
+    lived_ns: CLOCK_MONOTONIC when the newest tick was lived
+    """
+
+    def __init__(self) -> None:
+        self.over = False
+        self.lived_ns = 0
+
+    def stop(self) -> None:
+        """End it after the tick under way."""
+        self.over = True
+
+
+async def simulate(robot: SimulatedRobot, link: Link, life: Life, seconds: float | None) -> None:
+    """Live at 30 Hz until `life` is over, or for so long; ticks that were missed are lived at once."""
+    if seconds is not None:
+        asyncio.get_running_loop().call_later(seconds, life.stop)
+    with contextlib.closing(Eyes(robot, link)) as eyes, contextlib.closing(MonotonicClock()) as clock:
+        async for slot in grid(clock, round(NS_PER_S / TICK_HZ)):
+            if life.over:
+                return
+            link.hear(robot)
+            for _ in range(slot.missed):
+                robot.step(images=False)
+            eyes.look()
+            link.tell(robot.step(images=False), slot.number)
+            life.lived_ns = slot.start_ns
+
+
+def run_sim(
+    robot: SimulatedRobot,
+    mounts: Mounts,
+    section: DdsSection,
+    seconds: float | None,
+    ready: Callable[[int], None],
+    heeds_liveliness: bool = False,
+) -> dict[str, Any]:
+    """Simulate on the configured domain until a signal and return the truth about the drive.
+
+    `ready` is told the domain; `heeds_liveliness` as for `Link`. Raises DriverError when another base publishes
+    odometry there already.
+    """
+    life = Life()
+    with Signals() as signals, contextlib.closing(Wire(section)) as wire:
+        if wire.foreign_writer("odom", CLAIM_WAIT_S):
+            raise DriverError(
+                f"another base is on domain {wire.domain} already: somebody publishes {ros_topic(section, 'odom')}"
+            )
+        link = Link(wire, mounts, heeds_liveliness)
+        signals.stop_with(life.stop)
+        ready(wire.domain)
+        asyncio.run(simulate(robot, link, life, seconds))
+    return truth(robot, life)
+
+
+def truth(robot: SimulatedRobot, life: Life) -> dict[str, Any]:
+    """Return how the robot really moved: end pose and twist, contacts, path and trace, in the map frame.
+
+    bumps:    how often somebody walked into it
+    lived_ns: CLOCK_MONOTONIC of the last row of the trace
+    """
+    state = robot.state
+    return {
+        "time_s": state.time_ns / NS_PER_S,
+        "pose": [state.pose.x_m, state.pose.y_m, state.pose.yaw_rad],
+        "twist": [state.twist.v_mps, state.twist.w_radps],
+        "contacts": state.contacts,
+        "bumps": state.bumps,
+        "contact_points": robot.trace.contacts,
+        "path_m": state.path_m,
+        "trace": robot.trace.rows,
+        "lived_ns": life.lived_ns,
+    }

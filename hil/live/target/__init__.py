@@ -1,0 +1,1 @@
+"""The runtime on another machine: round trips measured on the wire."""

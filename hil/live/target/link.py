@@ -1,0 +1,101 @@
+"""The desktop's ends of the wire: the robot's, which notes when images go out, and ears that note when things come."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from queue import SimpleQueue
+from threading import Event, Thread
+
+from hil.drive.robot import Glance, Sensed, SimulatedRobot
+from hil.live.simulator import Link
+from hil.live.target.round_trips import Command, Sent
+from onboard.config.mounts import Mounts
+from onboard.drivers.dds.camera_input import COLOR
+from onboard.drivers.dds.participant import Reader, Received, Wire
+from onboard.drivers.dds.ros_convert import optical_frame, ros_image
+from onboard.drivers.dds.topics import LOG, Topic, topic
+from onboard.service.image_acks import Used, used_from_ros
+from onboard.values.clock import wall_ns
+from onboard.values.errors import InputError
+
+LISTEN_S = 0.1
+"""How long an ear waits at a time, and so how long closing it takes at most."""
+
+Happening = Sent | Command | tuple[Used, int]
+"""What happened on the wire: images about to be sent, a command that came, word of a tick with its arrival [ns]."""
+
+
+class TargetLink(Link):
+    """The simulated robot's end of the wire, which notes in `events` when images go out."""
+
+    def __init__(self, wire: Wire, mounts: Mounts, events: SimpleQueue[Happening]) -> None:
+        """Open readers and writers. Raises ConfigError, DriverError."""
+        super().__init__(wire, mounts)
+        self._events = events
+        self._posed_ns: dict[int, int] = {}
+        self._stamp_ns = 0
+
+    def tell_pose(self, sensed: Sensed, number: int, tick: int) -> None:
+        """Publish what was sensed, the pose of `tick`."""
+        self._posed_ns = {tick: time.monotonic_ns(), **dict(list(self._posed_ns.items())[:SHOWN_AT_ONCE])}
+        self.tell(sensed, number)
+
+    def show(self, robot: SimulatedRobot, glance: Glance, depth: bool, color: bool) -> None:
+        """Render everything that the cameras see, then publish it under one stamp."""
+        images = {name: ("16UC1", image) for name, image in robot.depth(glance).items()} if depth else {}
+        seen = robot.color(glance) if color and self._color is not None else None
+        writers = {**self._depth, COLOR: self._color}
+        if seen is not None:
+            images[COLOR] = ("rgb8", seen)
+        if not images:
+            return
+        self._stamp_ns = stamp_ns = max(wall_ns(), self._stamp_ns + 1)
+        messages = {name: ros_image(stamp_ns, optical_frame(name), *image) for name, image in images.items()}
+        began_ns = time.monotonic_ns()
+        self._events.put(Sent(stamp_ns, tuple(images), began_ns, self._posed_ns.get(glance.tick, began_ns)))
+        for name, message in messages.items():
+            writers[name].write(message)
+
+
+SHOWN_AT_ONCE = 30
+"""Poses whose images may still be under way in the thread that renders."""
+
+
+class Ears:
+    """Hears commands and words about ticks, each in a thread that does nothing else, and notes them in `events`."""
+
+    def __init__(self, wire: Wire, events: SimpleQueue[Happening]) -> None:
+        """Begin to listen. Raises ConfigError, DriverError."""
+        self._events, self._over = events, Event()
+        command = topic("cmd_vel")
+        every_one = Topic(command.name, command.wire, command.kind, LOG, command.stamped_kind)
+        heard: dict[Callable[[Received, int], None], Reader] = {
+            self._command: wire.reader(every_one),
+            self._used: wire.reader("used"),
+        }
+        self._threads = [Thread(target=self._listen, args=one, daemon=True) for one in heard.items()]
+        for thread in self._threads:
+            thread.start()
+
+    def close(self) -> None:
+        """Stop listening. Safe to call twice; before the wire is closed."""
+        self._over.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _listen(self, note: Callable[[Received, int], None], reader: Reader) -> None:
+        while not self._over.is_set():
+            if reader.wait(LISTEN_S):
+                now_ns = time.monotonic_ns()
+                for message in reader.take():
+                    note(message, now_ns)
+
+    def _command(self, message: Received, now_ns: int) -> None:
+        self._events.put(Command(message.written_ns, now_ns))
+
+    def _used(self, message: Received, now_ns: int) -> None:
+        try:
+            self._events.put((used_from_ros(message.sample), now_ns))
+        except InputError:  # a stranger's message on our topic; the target's own are well-formed
+            return

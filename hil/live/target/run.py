@@ -1,0 +1,195 @@
+"""`onboard-hil target`: the world and the base here, the runtime on the target, and the round trips between them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections import Counter
+from collections.abc import Callable
+from queue import Empty as NothingLeft
+from queue import SimpleQueue
+from typing import Any
+
+from hil.drive.robot import TICK_HZ, SimulatedRobot
+from hil.live.simulator import Eyes
+from hil.live.target.figures import PAPER, figures
+from hil.live.target.goals import Errands, Place, driving
+from hil.live.target.link import Ears, Happening, TargetLink
+from hil.live.target.phases import NEVER, SILENT, Session, Stage
+from hil.live.target.round_trips import Command, Matcher, Sent, Trips
+from onboard.config.config import RatesSection
+from onboard.config.mounts import Mounts
+from onboard.drivers.dds.camera_input import COLOR
+from onboard.drivers.dds.participant import Wire
+from onboard.drivers.dds.robot_link import CLAIM_WAIT_S
+from onboard.drivers.dds.ros_convert import ros_goal
+from onboard.drivers.dds.ros_types import Empty
+from onboard.drivers.dds.topics import ros_topic
+from onboard.system.signals import Signals
+from onboard.values.clock import NS_PER_S, MonotonicClock, grid, wall_ns
+from onboard.values.errors import DriverError, OnboardError
+from onboard.values.messages import Pose
+
+CANCEL_TICKS = 15
+"""A cancel is said this often, until the robot stands: one that is lost must not keep it driving."""
+REST_MPS, REST_RADPS = 0.02, 0.05
+
+Tell = Callable[[Stage, int], None]
+"""Who is told, every tick, of the stage and of the round trips so far."""
+
+
+class Desktop:
+    """Everything on this side of the wire, tick by tick."""
+
+    def __init__(self, wire: Wire, robot: SimulatedRobot, mounts: Mounts, place: Place, count: int) -> None:
+        """Open readers and writers, and begin to listen. Raises ConfigError, DriverError."""
+        self._robot = robot
+        self._clock = MonotonicClock()
+        self._happened: SimpleQueue[Happening] = SimpleQueue()
+        self._link = TargetLink(wire, mounts, self._happened)
+        self._states, self._goal, self._cancel = wire.reader("state"), wire.writer("goal_pose"), wire.writer("cancel")
+        self._map_frame = wire.section.map_frame
+        self._errands, self._state = Errands(place), ""
+        self._matcher = Matcher(list(mounts.depth))
+        self._counts, self._reasons = Counter[str](), Counter[str]()
+        self._command_ns, self._silence_ns = 0, 0
+        self._measured = Trips()
+        self.session = Session(count, self._clock.now_ns())
+        self._ears = Ears(wire, self._happened)
+
+    async def run(self, tell: Tell) -> None:
+        """Live at the base's rate until the session is over. Raises DriverError."""
+        with contextlib.closing(Eyes(self._robot, self._link)) as eyes:
+            async for slot in grid(self._clock, round(NS_PER_S / TICK_HZ)):
+                self._listen()
+                stage = self._advance()
+                if stage is Stage.OVER:
+                    return
+                tell(stage, len(self._matcher.trips.command))
+                self._ask(stage, slot.number)
+                self._link.hear(self._robot)
+                for _ in range(slot.missed):
+                    self._robot.step(images=False)
+                sensed = self._robot.step(images=False)
+                self._link.tell_pose(sensed, slot.number, self._robot.glance().tick)
+                eyes.look()
+                self._count(ticks_here=1, missed_here=slot.missed)
+
+    def close(self) -> None:
+        """Stop listening; before the wire is closed."""
+        self._ears.close()
+        self._clock.close()
+
+    def result(self, rates: RatesSection) -> dict[str, Any]:
+        """Return what was measured, as plain values."""
+        trips, counts, state = self._measured, self._counts, self._robot.state
+        fixed_ms = 1e3 * rates.delay_ticks / rates.control_hz
+        return {
+            "ended": self.session.ended,
+            "depth_to_command": figures(trips.command, trips.unanswered),
+            "depth_to_decision": figures(trips.decision, fixed_ms=fixed_ms),
+            "color_to_decision": figures(trips.color, fixed_ms=fixed_ms),
+            "pose_to_sensors": figures(trips.sensors),
+            "paper_4": PAPER,
+            "images": {
+                "sets": counts["sets"],
+                "superseded": trips.superseded,
+                "unanswered": trips.unanswered,
+            },
+            "commands": {
+                "received": counts["commands"],
+                "lost": trips.lost_commands,
+                "longest_silence_ms": round(self._silence_ns / 1e6, 1),
+                "by_reason": dict(self._reasons.most_common()),
+            },
+            "load": {
+                **{name: counts[name] for name in ("ticks_here", "missed_here", "ticks_target", "missed_target")},
+                "load_average": round(os.getloadavg()[0], 2),
+                "cores": os.cpu_count(),
+            },
+            "base": {
+                "at_rest": self._at_rest(),
+                "contacts": state.contacts,
+                "bumps": state.bumps,
+                "path_m": round(state.path_m, 3),
+                "goals": self._errands.sent,
+                "reached": self._errands.reached,
+            },
+        }
+
+    def _advance(self) -> Stage:
+        """Return the stage of this tick; what was measured is kept when measuring ends."""
+        before, now_ns = self.session.stage, self._clock.now_ns()
+        stage = self.session.advance(self._matcher, self._stands(), now_ns)
+        if before is Stage.MEASURING and stage is not before:
+            self._measured = self._matcher.end(now_ns)
+        return stage
+
+    def _listen(self) -> None:
+        """Take what has happened since the last tick."""
+        for message in self._states.take():
+            self._state = message.sample.data
+        with contextlib.suppress(NothingLeft):
+            while True:
+                self._note(self._happened.get_nowait())
+
+    def _note(self, happened: Happening) -> None:
+        if isinstance(happened, Sent):
+            self._matcher.send(happened)
+            self._count(sets=happened.cameras != (COLOR,))
+        elif isinstance(happened, Command):
+            if self._command_ns and self.session.stage is Stage.MEASURING:
+                self._silence_ns = max(self._silence_ns, happened.received_ns - self._command_ns)
+            self._command_ns = happened.received_ns
+            self._matcher.receive(happened)
+            self._count(commands=1)
+        else:
+            used, received_ns = happened
+            self.session.heard(received_ns)
+            self._matcher.hear(used, received_ns)
+            self._count(ticks_target=1, missed_target=used.missed)
+            if self.session.stage is Stage.MEASURING:
+                self._reasons[used.reason] += 1
+
+    def _count(self, **more: int) -> None:
+        if self.session.stage is Stage.MEASURING:
+            self._counts.update(more)
+
+    def _ask(self, stage: Stage, number: int) -> None:
+        """Send the robot where it is to drive, or tell it to stop."""
+        if stage is Stage.ENDING:
+            if number % CANCEL_TICKS == 0:
+                self._cancel.write(Empty())
+        elif stage is not Stage.WAITING:
+            goal = self._errands.next_goal(self._state, self._clock.now_ns())
+            if goal is not None:
+                self._goal.write(ros_goal(wall_ns(), self._map_frame, Pose(*goal, 0.0)))
+
+    def _stands(self) -> bool:
+        """Return whether the base stands and will: nobody drives it who is still there."""
+        return self._at_rest() and (self.session.ended == SILENT or not driving(self._state))
+
+    def _at_rest(self) -> bool:
+        twist = self._robot.state.twist
+        return abs(twist.v_mps) <= REST_MPS and abs(twist.w_radps) <= REST_RADPS
+
+
+def run_target(
+    wire: Wire, robot: SimulatedRobot, mounts: Mounts, place: Place, count: int, rates: RatesSection, tell: Tell
+) -> dict[str, Any]:
+    """Measure `count` round trips, or until a signal, and leave the base at rest; return the figures.
+
+    Raises DriverError when another base is on the domain, OnboardError when the target never came.
+    """
+    with Signals() as signals:
+        if wire.foreign_writer("odom", CLAIM_WAIT_S):
+            raise DriverError(
+                f"another base is on domain {wire.domain} already: somebody publishes {ros_topic(wire.section, 'odom')}"
+            )
+        with contextlib.closing(Desktop(wire, robot, mounts, place, count)) as desktop:
+            signals.stop_with(desktop.session.interrupt)
+            asyncio.run(desktop.run(tell))
+            if desktop.session.ended == NEVER:
+                raise OnboardError(f"{NEVER}: does it run, and do both say the same domain, interface and peers?")
+            return desktop.result(rates)

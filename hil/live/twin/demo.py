@@ -1,0 +1,232 @@
+"""`onboard-hil twin-demo`: a robot in an empty room drives its twin through a building; what came of it.
+
+Four processes over DDS: the stand-in for the real robot, the twin, the guard, and the real runtime. The runtime
+believes itself where the twin is: it hears the twin's odometry and localisation (`robot.toml`), which stand still while
+the twin is paused. So a goal is in the twin's map, and the runtime's position never jumps. Only its commands go to the
+robot.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hil.live.child import Child
+from hil.live.dashboard import Dashboard, View, preparing
+from hil.live.demo import as_toml, demo_config
+from hil.live.twin.plot import TwinDrawing, save_twin_picture
+from hil.live.twin.scene import Site, SiteOptions
+from hil.physics.collision_world import Body
+from hil.scene.crowd_file import CrowdOptions
+from onboard.assembly.assembly import check_files
+from onboard.config.config import Config
+from onboard.config.plant_model import load_plant
+from onboard.drivers.dds.participant import Wire
+from onboard.drivers.dds.ros_convert import ros_goal
+from onboard.navigation.mission import DRIVING, State
+from onboard.system.signals import Signals
+from onboard.values.clock import wall_ns
+from onboard.values.errors import OnboardError
+from onboard.values.messages import Pose
+
+TOLERANCE_M = 0.2
+REST_MPS, REST_RADPS = 0.02, 0.05
+START_S = 900.0
+"""Starting takes seconds; the first time on a machine, compiling the kernels takes minutes."""
+LOCALIZE_S = 4.0
+"""For the filter to have a few fixes, once it has the first."""
+LAST_LOOK_S = 1.2
+POLL_S = 0.1
+IMAGE_EVERY = 5
+"""Colour at 6 Hz; the policy decides at 3 Hz."""
+
+
+@dataclass(frozen=True, slots=True)
+class TwinDemoOptions:
+    """What to drive, and where the results go. free_m: of the guard; the room has no more."""
+
+    map_name: str = "gdc1"
+    seed: int = 1
+    episode: int | None = 3
+    crowd: CrowdOptions = field(default_factory=lambda: CrowdOptions(pedestrians=4))
+    policy: str | None = None
+    free_m: float = 2.0
+    drift: float = 0.0
+    limit_s: float = 300.0
+    out: Path = Path("out/twin")
+
+
+def run_twin_demo(given: Config, options: TwinDemoOptions) -> dict[str, Any]:
+    """Drive once and return the result. Raises OnboardError when one of the processes cannot start or dies."""
+    config = demo_config(given, options.policy, depth_noise=False)
+    check_files(config)
+    body = Body(config.robot.footprint_radius_m, config.robot.height_m)
+    with preparing(f"map {options.map_name}"):
+        wanted = SiteOptions(options.map_name, options.seed, options.episode, None, options.crowd)
+        site = Site(wanted, body, load_plant(config.robot.plant))
+    folder = options.out.resolve()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        files = Files(folder, site.label)
+        files.config.write_text(as_toml(config), encoding="utf-8")
+    except OSError as error:
+        raise OnboardError(f"{folder}: cannot be written: {error.strerror}") from error
+    with Signals(), contextlib.closing(Wire(config.dds)) as wire, _processes(files, options) as children:
+        state, time_s = _Watcher(wire, config, site, options, children).run()
+    return _result(site, files, state, time_s)
+
+
+class Files:
+    """Where one demo keeps what it makes: a log and a result of each process, the configuration, the picture."""
+
+    def __init__(self, folder: Path, label: str) -> None:
+        self._folder, self._label = folder, label
+        self.config = folder / f"{label}.toml"
+        self.picture = folder / f"{label}.png"
+        for old in (self.picture, *map(self.result, ("robot", "twin", "guard", "run"))):
+            old.unlink(missing_ok=True)
+
+    def log(self, who: str) -> Path:
+        """Return where a process's words go."""
+        return self._folder / f"{self._label}.{who}.log"
+
+    def result(self, who: str) -> Path:
+        """Return where a process's result goes."""
+        return self._folder / f"{self._label}.{who}.json"
+
+
+@contextlib.contextmanager
+def _processes(files: Files, options: TwinDemoOptions) -> Iterator[list[Child]]:
+    """Start robot, twin, guard and runtime; end them the other way round, so that the base hears the last stop."""
+    place = ["--map", options.map_name, "--seed", str(options.seed), *options.crowd.arguments()]
+    place += [] if options.episode is None else ["--episode", str(options.episode)]
+    place = _without_robots(place)
+    commands = {
+        "robot": ["hil", "twin-robot", "--drift", str(options.drift), "--seed", str(options.seed)],
+        "twin": ["hil", "twin", *place, "--image-every", str(IMAGE_EVERY)],
+        "guard": ["hil", "guard", "--free", str(options.free_m)],
+        "run": ["onboard", "run", "--no-status"],
+    }
+    children: list[Child] = []
+    try:
+        for who, command in commands.items():
+            arguments = [*command, "--config", str(files.config), "--json", str(files.result(who))]
+            children.append(Child(who, arguments, files.log(who)))
+        yield children
+    finally:
+        for child in reversed(children):
+            child.end()
+
+
+def _without_robots(arguments: list[str]) -> list[str]:
+    """Return the options without those of other robots, which a twin does not have."""
+    at = arguments.index("--robots")
+    return arguments[:at] + arguments[at + 2 :]
+
+
+class _Watcher:
+    """The demo's own end of the wire: it sends the goal and watches."""
+
+    def __init__(self, wire: Wire, config: Config, site: Site, options: TwinDemoOptions, children: list[Child]) -> None:
+        self._config, self._options, self._children = config, options, children
+        self._goal_xy_m = site.episode.goal_xy_m
+        self._states, self._diagnostics = wire.reader("state"), wire.reader("diagnostics")
+        self._goal = wire.writer("goal_pose")
+        self._view = View(f"twin in {site.label}: {site.episode.geodesic_m:.1f} m to go")
+
+    def run(self) -> tuple[str, float]:
+        """Return the runtime's last state and the seconds that the drive took."""
+        with Dashboard(self._view) as dashboard:
+            self._wait_until_ready(dashboard)
+            self._goal.write(ros_goal(wall_ns(), self._config.dds.map_frame, Pose(*self._goal_xy_m, 0.0)))
+            began_s, began = time.monotonic(), False
+            while (elapsed_s := time.monotonic() - began_s) < self._options.limit_s:
+                self._look(dashboard, elapsed_s)
+                driving = self._view.state.startswith(tuple(state.value for state in DRIVING))
+                if (began and not driving) or (not began and "goal refused" in self._view.state):
+                    break
+                began = began or driving
+            self._look_on(dashboard, LAST_LOOK_S, elapsed_s)
+            return self._view.state, elapsed_s
+
+    def _wait_until_ready(self, dashboard: Dashboard) -> None:
+        """Wait until the runtime knows where the twin is."""
+        deadline_s = time.monotonic() + START_S
+        while self._view.values.get("localized") != "True":
+            self._look(dashboard, 0.0)
+            if time.monotonic() > deadline_s:
+                raise OnboardError(f"the runtime was not localised within {START_S:g} s")
+        self._look_on(dashboard, LOCALIZE_S, 0.0)
+
+    def _look_on(self, dashboard: Dashboard, seconds: float, elapsed_s: float) -> None:
+        deadline_s = time.monotonic() + seconds
+        while time.monotonic() < deadline_s:
+            self._look(dashboard, elapsed_s)
+
+    def _look(self, dashboard: Dashboard, elapsed_s: float) -> None:
+        """Wait a moment, take what came, and show it. Raises OnboardError when a process has ended."""
+        self._states.wait(POLL_S)
+        for child in self._children:
+            child.check()
+        for message in self._states.take():
+            self._view.state = message.sample.data
+        for message in self._diagnostics.take():
+            for status in (row for row in message.sample.status if row.hardware_id == self._config.robot.name):
+                self._view.values.update({pair.key: pair.value for pair in status.values})
+                if status.name.endswith("command"):
+                    self._view.reason = status.message
+        self._view.elapsed_s = elapsed_s
+        dashboard.show()
+
+
+def _result(site: Site, files: Files, state: str, time_s: float) -> dict[str, Any]:
+    """Return the demo's result from what the processes wrote, and draw the picture."""
+    robot, twin, guard, run = (json.loads(files.result(who).read_text()) for who in ("robot", "twin", "guard", "run"))
+    drawing = TwinDrawing(site, np.array(twin["trace"]), np.array(robot["trace"]), robot["began_ns"])
+    save_twin_picture(drawing, files.picture)
+    goal = site.episode.goal_xy_m
+    away_m = math.hypot(twin["pose"][0] - goal[0], twin["pose"][1] - goal[1])
+    resting = abs(robot["twist"][0]) <= REST_MPS and abs(robot["twist"][1]) <= REST_RADPS
+    return {
+        "reached": state == State.REACHED.value and resting and away_m <= TOLERANCE_M and twin["lives"] == 1,
+        "state": state,
+        "distance_to_goal_m": round(away_m, 3),
+        "time_s": round(time_s, 2),
+        "twin_path_m": round(drawing.twin_path_m, 3),
+        "shortest_path_m": round(site.episode.geodesic_m, 3),
+        "robot_path_m": round(robot["path_m"], 3),
+        "virtual_contacts": twin["contacts"],
+        "real_contacts": robot["contacts"],
+        "safety_stops": guard["stops"],
+        "legs": drawing.legs,
+        "frames": twin["frames"],
+        "frames_with_a_person_in_view": twin["frames_with_a_person_in_view"],
+        "twin_busy_ms": twin["busy_ms"],
+        "decisions": run["decisions"],
+        "deadline_misses": run["deadline_misses"],
+        "commands_by_reason": run["commands_by_reason"],
+        "policy": run["policy"],
+        "picture": str(files.picture),
+        "recording": run["recording"],
+    }
+
+
+def summary(result: dict[str, Any]) -> str:
+    """Return the result as a person reads it."""
+    outcome = "reached" if result["reached"] else f"NOT reached ({result['state']})"
+    stops = ", ".join(f"{count} {cause}" for cause, count in result["safety_stops"].items() if count) or "none"
+    return (
+        f"{outcome}: the twin {result['distance_to_goal_m']:.2f} m from its goal after {result['time_s']:.1f} s and "
+        f"{result['twin_path_m']:.1f} m (shortest {result['shortest_path_m']:.1f} m), in {result['legs']} legs of the "
+        f"robot\n{result['virtual_contacts']} virtual and {result['real_contacts']} real contacts; safety stops: "
+        f"{stops}\n{result['frames']} virtual frames, {result['frames_with_a_person_in_view']} with a person in view\n"
+        f"picture    {result['picture']}\nrecording  {result['recording'] or 'none'}\n"
+    )

@@ -1,0 +1,1 @@
+"""The guard that stops the real robot of the twin."""

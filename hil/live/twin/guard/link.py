@@ -1,0 +1,128 @@
+"""The guard's ends of the wire: what it hears of robot and twin, which of that it believes, and what it says."""
+
+from __future__ import annotations
+
+import structlog
+
+from hil.live.twin.guard.danger import Seen
+from hil.live.twin.guard.rules import Order
+from hil.live.twin.topics import COLLISION, PAUSE, RESET, RESUME, RUNNING, STATE
+from onboard.config.config import Config
+from onboard.drivers.dds.participant import Wire
+from onboard.drivers.dds.ros_convert import ns_from_time, odometry_from_ros, rays_from_ros, ros_twist, twist_from_ros
+from onboard.drivers.dds.ros_types import Empty, LaserScan
+from onboard.navigation.mission import DRIVING
+from onboard.perception.laser_scan import scan_of_rays
+from onboard.values.clock import NS_PER_S
+from onboard.values.errors import InputError
+from onboard.values.messages import STOP, OdometryMessage, Scan, Twist
+
+log = structlog.get_logger()
+
+SILENT_NS = NS_PER_S // 2
+"""A command or odometry older than this is none."""
+TWIN_SILENT_NS = NS_PER_S
+"""The same of the twin's state, which it repeats every half second (`process.AGAIN_NS`)."""
+
+
+class GuardLink:
+    """The guard's ends of the wire: the robot's as its runtime has them but for odometry, and the twin's."""
+
+    def __init__(self, robot: Wire, twin: Wire, config: Config) -> None:
+        """Open readers and writers. Raises ConfigError, DriverError."""
+        self._stamped = config.dds.stamped_cmd_vel
+        self._scans = ScanEar(robot, "scan" if config.limits_scan is None else "limits_scan")
+        self._commands, self._odometry = robot.reader("cmd_vel"), robot.reader("odom")
+        self._missions = robot.reader("state")
+        self._frames, self._states, self._collisions = twin.reader("scan"), twin.reader(STATE), twin.reader(COLLISION)
+        self._resets = twin.reader(RESET)
+        self._teleop, self._cancel = robot.writer("cmd_vel_teleop"), robot.writer("cancel")
+        self._pause, self._resume = twin.writer(PAUSE), twin.writer(RESUME)
+        self._command: tuple[int, Twist] = (0, STOP)
+        self._newest: OdometryMessage | None = None
+        self._state: tuple[int, bool] | None = None
+        self._frame: tuple[int, int] | None = None
+        self._driving: bool | None = None
+
+    def look(self, now_ns: int) -> Seen:
+        """Return everything as it is now, without waiting. Raises DriverError when the link is gone."""
+        self._hear_robot(now_ns)
+        self._hear_twin(now_ns)
+        odometry, frame = self._newest, self._frame
+        heard = odometry is not None and now_ns - odometry.arrival_ns <= SILENT_NS
+        known = self._state is not None and now_ns - self._state[0] <= TWIN_SILENT_NS
+        return Seen(
+            now_ns=now_ns,
+            scan=self._scans.newest(now_ns),
+            command=self._command[1] if now_ns - self._command[0] <= SILENT_NS else STOP,
+            measured=odometry.twist if odometry is not None and heard else None,
+            yaw_rad=odometry.pose.yaw_rad if odometry is not None and odometry.pose is not None else 0.0,
+            twin_running=self._state[1] if self._state is not None and known else None,
+            frame_ns=None if frame is None else frame[0],
+            contact=any(message.sample.data for message in self._collisions.take()),
+            frame_lag_ns=0 if frame is None or odometry is None else odometry.stamp_ns - frame[1],
+            elsewhere=bool(self._resets.take()),
+            driving=self._driving,
+        )
+
+    def _hear_robot(self, now_ns: int) -> None:
+        for message in self._commands.take()[-1:]:
+            self._command = now_ns, twist_from_ros(message.sample.twist if self._stamped else message.sample)
+        for message in self._odometry.take()[-1:]:
+            self._newest = odometry_from_ros(message.sample, now_ns)
+        for message in self._missions.take()[-1:]:
+            self._driving = message.sample.data.startswith(tuple(state.value for state in DRIVING))
+
+    def _hear_twin(self, now_ns: int) -> None:
+        for message in self._states.take()[-1:]:
+            self._state = now_ns, message.sample.data == RUNNING
+        for message in self._frames.take()[-1:]:
+            self._frame = now_ns, ns_from_time(message.sample.header.stamp)
+
+    def obey(self, order: Order) -> None:
+        """Send what is ordered. Raises DriverError."""
+        if order.teleop is not None:
+            self._teleop.write(ros_twist(order.teleop))
+        if order.pause:
+            self._pause.write(Empty())
+        if order.resume:
+            self._resume.write(Empty())
+        if order.cancel:
+            self._cancel.write(Empty())
+
+
+class ScanEar:
+    """Hears the real scan, and keeps the newest that can be believed (G3)."""
+
+    def __init__(self, robot: Wire, name: str) -> None:
+        """Open the reader. Raises ConfigError, DriverError."""
+        self.reader = robot.reader(name)
+        self.refused = 0
+        self._base = robot.section.base_frame
+        self._scan: Scan | None = None
+        self._stamp_ns: int | None = None
+        self._reason = ""
+
+    def newest(self, now_ns: int) -> Scan | None:
+        """Return the newest good scan so far, its stamp that of its arrival. One that is refused leaves it to age."""
+        for message in self.reader.take()[-1:]:
+            try:
+                self._scan = self._judged(message.sample, now_ns)
+                self._reason = ""
+            except InputError as error:
+                self.refused += 1
+                if not self._reason:
+                    log.warning("scan_refused", reason=str(error))
+                self._reason = str(error)
+        return self._scan
+
+    def _judged(self, sample: LaserScan, now_ns: int) -> Scan:
+        """Return a scan. Raises InputError for another frame, and a stamp that is not after that of the one before."""
+        stamp_ns, before_ns = ns_from_time(sample.header.stamp), self._stamp_ns
+        self._stamp_ns = stamp_ns  # of a refused one too: a clock that was set back costs one scan, not all
+        frame = sample.header.frame_id.lstrip("/")
+        if frame != self._base:
+            raise InputError(f"it is in frame {frame!r}, scans are taken in {self._base!r}")
+        if before_ns is not None and stamp_ns <= before_ns:
+            raise InputError(f"its stamp is {(before_ns - stamp_ns) / NS_PER_S:g} s before that of the last")
+        return scan_of_rays(rays_from_ros(sample), now_ns)

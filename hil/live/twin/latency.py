@@ -1,0 +1,183 @@
+"""`onboard-hil twin-latency`: from just before a pose is published to the last message that follows from it.
+
+As paper 4 measures it: pose, then the sensors and the collision message received, all over DDS between processes. The
+robot here turns slowly on the spot; the next pose is sent when everything of the last has come.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from rich.console import Console
+from rich.progress import Progress
+
+from hil.live.child import Child
+from hil.live.twin.topics import COLLISION, RESUME, robot_section, twin_section
+from onboard.config.config import Config
+from onboard.config.mounts import load_mounts
+from onboard.drivers.dds.participant import Reader, Wire
+from onboard.drivers.dds.ros_convert import ns_from_time, ros_odometry
+from onboard.drivers.dds.ros_types import Empty
+from onboard.drivers.dds.topics import LOG, Topic, topic
+from onboard.system.signals import Signals
+from onboard.values.clock import NS_PER_S, wall_ns
+from onboard.values.errors import OnboardError
+from onboard.values.geometry import wrap
+from onboard.values.messages import Pose, Twist
+
+START_S = 900.0
+LOST_S = 0.4
+"""A round trip of which something has not come by then is counted as lost, and as late. Before the twin would take the
+robot for silent."""
+WARM_UP = 30
+STEP_RAD = 0.01
+"""Turn from pose to pose."""
+LATE_MS, VERY_LATE_MS = 100.0, 200.0
+PAPER = {"mean_ms": 71.75, "sd_ms": 6.72, "share_below_100_ms": 0.9982, "above_200_ms": 15, "count": 10000}
+"""Paper 4: RGB 640x480 and a 3-D lidar."""
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyOptions:
+    """What to measure. mounts: the twin's cameras; None is the robot's."""
+
+    count: int = 10_000
+    map_name: str = "gdc1"
+    pedestrians: int = 4
+    mounts: Path | None = None
+    depth: bool = True
+
+
+def run_latency(config: Config, config_file: Path, options: LatencyOptions, out: Path) -> dict[str, Any]:
+    """Measure with a bar on a terminal; the twin's words go to a log in `out`. Raises OnboardError."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OnboardError(f"{out}: cannot be written: {error.strerror}") from error
+    console = Console(stderr=True)
+    with Signals(), Progress(console=console, disable=not console.is_terminal) as bar:
+        task = bar.add_task("round trips", total=options.count)
+        return measure(config, config_file, options, out / "twin-latency.log", lambda n: bar.update(task, completed=n))
+
+
+def measure(
+    config: Config, config_file: Path, options: LatencyOptions, log: Path, tell: Callable[[int], None]
+) -> dict[str, Any]:
+    """Return the figures of so many round trips; `tell` is told how many are done. Raises OnboardError."""
+    arguments = ["hil", "twin", "--map", options.map_name, "--pedestrians", str(options.pedestrians)]
+    arguments += ["--config", str(config_file), "--no-localization"]
+    arguments += [] if options.mounts is None else ["--mounts", str(options.mounts)]
+    mounts = load_mounts(options.mounts or config.robot.mounts)
+    names = ["scan", *(["color/image"] if mounts.color else [])]
+    names += [f"{name}/depth/image" for name in mounts.depth] if options.depth else []
+    with contextlib.ExitStack() as held:
+        robot = held.enter_context(contextlib.closing(Wire(robot_section(config.dds, "odom"))))
+        twin = held.enter_context(contextlib.closing(Wire(twin_section(config.dds))))
+        child = held.enter_context(_child(arguments, log))
+        trips = RoundTrips(robot, twin, names)
+        trips.wait_until_heard(child)
+        took_ms = []
+        for number in range(options.count):
+            took_ms.append(trips.one())
+            child.check()
+            tell(number + 1)
+    return figures(np.array(took_ms)) | {"messages": [*names, "collision"], "paper_4": PAPER}
+
+
+@contextlib.contextmanager
+def _child(arguments: list[str], log: Path) -> Iterator[Child]:
+    child = Child("the twin", arguments, log)
+    try:
+        yield child
+    finally:
+        child.end()
+
+
+class RoundTrips:
+    """The robot's end: a pose out, everything that follows back."""
+
+    def __init__(self, robot: Wire, twin: Wire, names: list[str]) -> None:
+        """Open reliable readers, as a ROS node's are by default. Raises ConfigError, DriverError."""
+        frames = robot.section
+        self._frames = frames.odom_frame, frames.base_frame
+        self._pose = robot.writer("odom")
+        rows = [topic(name) for name in names]
+        self._sensors = [twin.reader(Topic(row.name, row.wire, row.kind, LOG)) for row in rows]
+        self._collision = twin.reader(COLLISION)
+        self._resume = twin.writer(RESUME)
+        self._yaw_rad = 0.0
+
+    def wait_until_heard(self, child: Child) -> None:
+        """Send poses until everything comes back, and then some, so that all is warm. Raises OnboardError."""
+        deadline_s = time.monotonic() + START_S
+        heard = 0
+        while heard < WARM_UP:
+            heard = heard + 1 if np.isfinite(self.one()) else 0
+            child.check()
+            if time.monotonic() > deadline_s:
+                raise OnboardError(f"the twin was not heard within {START_S:g} s")
+
+    def one(self) -> float:
+        """Return the time of one round trip [ms], inf when something has not come."""
+        self._yaw_rad = wrap(self._yaw_rad + STEP_RAD)
+        for reader in (*self._sensors, self._collision):
+            reader.take()
+        stamp_ns = wall_ns()
+        message = ros_odometry(stamp_ns, *self._frames, Pose(0.0, 0.0, self._yaw_rad), Twist(0.0, 0.0))
+        began_ns = time.monotonic_ns()
+        self._pose.write(message)
+        deadline_ns = began_ns + round(LOST_S * NS_PER_S)
+        came = all(_came(reader, stamp_ns, deadline_ns) for reader in self._sensors)
+        came = came and _came(self._collision, None, deadline_ns)
+        if not came:
+            self._resume.write(Empty())  # a pause of ours may have been too long for the twin
+        return (time.monotonic_ns() - began_ns) / 1e6 if came else np.inf
+
+
+def _came(reader: Reader, stamp_ns: int | None, deadline_ns: int) -> bool:
+    """Return whether a message came in time, of that stamp where it has one."""
+    while True:
+        for message in reader.take():
+            if stamp_ns is None or ns_from_time(message.sample.header.stamp) == stamp_ns:
+                return True
+        left_s = (deadline_ns - time.monotonic_ns()) / NS_PER_S
+        if left_s <= 0.0:
+            return False
+        reader.wait(left_s)
+
+
+def figures(took_ms: npt.NDArray[np.float64]) -> dict[str, Any]:
+    """Return mean, spread and tail of round trips [ms]; one that was lost is inf, and only in the shares."""
+    came = took_ms[np.isfinite(took_ms)]
+    if len(came) == 0:
+        raise OnboardError("nothing of any round trip has come")
+    return {
+        "count": len(took_ms),
+        "lost": int(len(took_ms) - len(came)),
+        "mean_ms": round(float(came.mean()), 3),
+        "sd_ms": round(float(came.std()), 3),
+        "p50_ms": round(float(np.quantile(came, 0.5)), 3),
+        "p99_ms": round(float(np.quantile(came, 0.99)), 3),
+        "worst_ms": round(float(came.max()), 3),
+        "share_below_100_ms": round(float((took_ms < LATE_MS).mean()), 5),
+        "above_200_ms": int((took_ms > VERY_LATE_MS).sum()),
+    }
+
+
+def summary(result: dict[str, Any]) -> str:
+    """Return the figures as a person reads them, beside the paper's."""
+    paper = result["paper_4"]
+    return (
+        f"{result['count']} round trips, {result['lost']} lost: mean {result['mean_ms']:.2f} ms, "
+        f"sd {result['sd_ms']:.2f}, p99 {result['p99_ms']:.2f}, worst {result['worst_ms']:.1f}; "
+        f"{100 * result['share_below_100_ms']:.2f} % below 100 ms, {result['above_200_ms']} above 200 ms\n"
+        f"paper 4: {paper['count']}: mean {paper['mean_ms']} ms, sd {paper['sd_ms']}; "
+        f"{100 * paper['share_below_100_ms']:.2f} % below 100 ms, {paper['above_200_ms']} above 200 ms\n"
+    )

@@ -1,0 +1,92 @@
+"""The twin's two ends of the wire: the robot's odometry and speed limit, and everything that is the twin's own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hil.live.twin.scene import Life
+from hil.live.twin.sensors import Views
+from hil.live.twin.topics import COLLISION, PAUSE, PAUSED, POSE, RESET, RESUME, RUNNING, STATE
+from hil.live.twin.twin import Twin
+from hil.physics.odometry_noise import FIX_SD
+from hil.sensors.camera import MAX_RANGE_M
+from onboard.config.mounts import Mounts
+from onboard.drivers.dds.participant import Wire
+from onboard.drivers.dds.ros_convert import (
+    odometry_from_ros,
+    optical_frame,
+    ros_fix,
+    ros_goal,
+    ros_image,
+    ros_odometry,
+    ros_scan,
+    ros_speed_limit,
+)
+from onboard.drivers.dds.ros_types import Bool, String
+from onboard.values.clock import Clock, wall_ns
+from onboard.values.messages import OdometryMessage, Pose
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What came since the last time: the robot's odometry, oldest first, and who asked for what."""
+
+    odometry: tuple[OdometryMessage, ...] = ()
+    reset: bool = False
+    pause: bool = False
+    resume: bool = False
+
+
+class TwinLink:
+    """Reads what a robot says and what is asked of the twin; writes what the twin senses."""
+
+    def __init__(self, robot: Wire, twin: Wire, mounts: Mounts) -> None:
+        """Open readers and writers. Raises ConfigError, DriverError."""
+        self._section = twin.section
+        self._robot_odometry = robot.reader("odom")
+        self._speed_limit = robot.writer("speed_limit")
+        self._words = {topic.name: twin.reader(topic) for topic in (RESET, PAUSE, RESUME)}
+        self._odometry, self._fixes = twin.writer("odom"), twin.writer("amcl_pose")
+        self._scan, self._pose = twin.writer("scan"), twin.writer(POSE)
+        self._collision, self._state = twin.writer(COLLISION), twin.writer(STATE)
+        self._depth = {name: twin.writer(f"{name}/depth/image") for name in mounts.depth}
+        self._color = {name: twin.writer("color/image") for name in list(mounts.color)[:1]}
+
+    def take(self, clock: Clock, wait_s: float) -> Heard:
+        """Return what came, waiting for the robot's odometry at most so long. Raises DriverError."""
+        self._robot_odometry.wait(wait_s)
+        now_ns = clock.now_ns()
+        odometry = tuple(odometry_from_ros(message.sample, now_ns) for message in self._robot_odometry.take())
+        asked = {name: bool(reader.take()) for name, reader in self._words.items()}
+        return Heard(odometry, asked[RESET.name], asked[PAUSE.name], asked[RESUME.name])
+
+    def tell_motion(self, twin: Twin, stamp_ns: int) -> None:
+        """Publish the twin's own odometry and its pose in the map."""
+        frames = self._section
+        self._odometry.write(
+            ros_odometry(stamp_ns, frames.odom_frame, frames.base_frame, twin.odom_from_base, twin.twist)
+        )
+        self._pose.write(ros_goal(stamp_ns, frames.map_frame, twin.pose))
+
+    def tell_fix(self, pose: Pose, stamp_ns: int) -> None:
+        """Publish a localisation of the twin in its map."""
+        self._fixes.write(ros_fix(stamp_ns, self._section.map_frame, pose, FIX_SD))
+
+    def tell_frame(self, twin: Twin, life: Life, views: Views, stamp_ns: int, images: bool) -> None:
+        """Publish what the sensors see, then whether the twin touches anything. Images only where anybody listens."""
+        self._scan.write(ros_scan(stamp_ns, self._section.base_frame, views.scan(life, twin), MAX_RANGE_M))
+        for name, writer in self._color.items():
+            if images and writer.readers():
+                writer.write(ros_image(stamp_ns, optical_frame(name), "rgb8", views.color(name, life, twin)))
+        for name, writer in self._depth.items():
+            if images and writer.readers():
+                writer.write(ros_image(stamp_ns, optical_frame(name), "16UC1", views.depth(name, life, twin)))
+        self._collision.write(Bool(twin.contact))
+
+    def tell_state(self, twin: Twin) -> None:
+        """Publish whether the twin follows, and why not."""
+        self._state.write(String(f"{PAUSED}: {twin.why}" if twin.why else RUNNING))
+
+    def tell_speed_limit(self, limit_mps: float) -> None:
+        """Publish the limit on the robot's speed, 0 for none."""
+        self._speed_limit.write(ros_speed_limit(wall_ns(), limit_mps))

@@ -1,0 +1,267 @@
+"""The twin as a process: hear the robot, move, look, tell; and do what is asked of it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import structlog
+
+from hil.live.twin.link import Heard, TwinLink
+from hil.live.twin.scene import Life, Site, person_in_view, touches
+from hil.live.twin.sensors import Views
+from hil.live.twin.topics import NAMESPACE, robot_section, twin_section
+from hil.live.twin.twin import WAITING, Twin, hear, pause, reset, resume, stick, watch
+from hil.physics.odometry_noise import next_fix_ns, noisy_fix
+from hil.scene.walkers import walk
+from onboard.config.config import Config
+from onboard.config.mounts import Mounts
+from onboard.drivers.dds.participant import Wire
+from onboard.drivers.dds.robot_link import CLAIM_WAIT_S
+from onboard.drivers.dds.topics import ros_topic
+from onboard.system.signals import Signals
+from onboard.values.clock import NS_PER_S, Clock, Histogram, MonotonicClock
+from onboard.values.errors import DriverError, InputError
+from onboard.values.messages import OdometryMessage
+
+log = structlog.get_logger()
+
+WAIT_S = 0.05
+AGAIN_NS = NS_PER_S // 2
+"""The state is told when it changes, and this often besides; so is a speed limit, its end only once."""
+TRACE_NS = NS_PER_S // 10
+
+
+@dataclass(frozen=True, slots=True)
+class TwinOptions:
+    """How the twin lives.
+
+    odometry:         topic of the real base's odometry
+    image_every:      of the robot's poses, every how many the cameras take an image
+    person_mps:       speed limit while somebody is in view [m/s]
+    localization_scale: times the paper's noise of the twin's localisation; None publishes none
+    """
+
+    odometry: str = "odom"
+    image_every: int = 1
+    person_mps: float = 0.5
+    localization_scale: float | None = 1.0
+    seed: int = 1
+
+
+@dataclass(slots=True)
+class Log:
+    """What happened: for the result and the picture.
+
+    rows:   life, the robot's stamp [ns], x, y, yaw of the twin, 1 while it follows, x, y, yaw of the robot; 10 Hz
+    events: (stamp [ns], what)
+    busy:   time from hearing a pose to the last message that follows from it
+    """
+
+    rows: list[tuple[float, ...]] = field(default_factory=list)
+    events: list[tuple[int, str]] = field(default_factory=list)
+    contacts: list[tuple[int, float, float]] = field(default_factory=list)
+    busy: Histogram = field(default_factory=Histogram)
+    frames: int = 0
+    limited_frames: int = 0
+
+
+class TwinProcess:
+    """A twin at a site, and its end of the wire."""
+
+    def __init__(
+        self, site: Site, views: Views, link: TwinLink, clock: Clock, config: Config, options: TwinOptions
+    ) -> None:
+        self._site, self._views, self._link, self._clock = site, views, link, clock
+        self._section, self._options = config.odometry, options
+        self._rng = np.random.default_rng(options.seed)
+        self._life: Life = site.life(0)
+        self._stopping = False
+        self._fix_due_ns = self._row_due_ns = self._told_ns = 0
+        self._limit_mps = 0.0
+        self._state = ""
+        self._poses = self._number = self._lives = 0
+        self.twin = Twin()
+        self.log = Log()
+
+    def warm(self) -> None:
+        """Compile what the first pose would otherwise compile."""
+        life = self._life
+        probe = Twin(pose=life.start, crowd=life.crowd)
+        self._views.warm(life, probe)
+        touches(life, life.start, life.crowd)
+        person_in_view(life, life.start, life.crowd)
+        if life.crowd is not None:
+            walk(life.crowd, WAIT_S, (life.start.x_m, life.start.y_m))
+
+    def stop(self) -> None:
+        """End after what is under way."""
+        self._stopping = True
+
+    def run(self, seconds: float | None) -> None:
+        """Live until `stop`, or for so long; then take the speed limit back. Raises DriverError."""
+        end_ns = None if seconds is None else self._clock.now_ns() + round(seconds * NS_PER_S)
+        while not self._stopping and (end_ns is None or self._clock.now_ns() < end_ns):
+            self.turn(self._link.take(self._clock, WAIT_S))
+        if self._limit_mps:
+            self._link.tell_speed_limit(0.0)
+
+    def turn(self, heard: Heard) -> None:
+        """Do what came of one wait: move, do what is asked, tell. A contact is told before anything ends it."""
+        began_ns = self._clock.now_ns()
+        newest: OdometryMessage | None = None
+        for message in heard.odometry:
+            newest = message
+            self.twin = hear(self.twin, message, self._life, self._section)
+            if self.twin.contact:
+                break
+        touched = self.twin.contact
+        if not touched:
+            self.twin = watch(self.twin, began_ns)
+            if self.twin.coupling is None and self.twin.robot is not None and not self.twin.fault:
+                self._reset("the robot was heard", first=True)
+            self._ask(heard)
+        if newest is not None and self.twin.robot is not None:
+            self._tell(newest)
+            self.log.busy.add(self._clock.now_ns() - began_ns)
+        if touched:
+            self._touched()
+            self._ask(replace(heard, reset=False))
+        self._tell_state()
+
+    def _touched(self) -> None:
+        """Begin anew elsewhere. Where that cannot be, stand: the twin never goes on through something solid."""
+        self.log.contacts.append((self._life.number, self.twin.pose.x_m, self.twin.pose.y_m))
+        refused = self._reset("contact")
+        if refused:
+            self.twin = stick(self.twin, refused)
+
+    def _ask(self, heard: Heard) -> None:
+        """Do what is asked; of words that came together, pause has the last."""
+        if heard.reset:
+            self._reset("asked to")
+        if heard.resume:
+            try:
+                self.twin = resume(self.twin, self._clock.now_ns())
+            except InputError as error:
+                log.warning("not_resumed", reason=str(error))
+        if heard.pause:
+            self.twin = pause(self.twin)
+
+    def _reset(self, why: str, first: bool = False) -> str:
+        """Set the place up anew, put the twin at its start; return why not, "" when it is done.
+
+        Not while the robot's pose is not known. Where there is no room for a life, the next reset tries the one after.
+        """
+        try:
+            reset(self.twin, self._life)  # raises before a place is set up for nothing
+            life = self._life if first else self._next_life()
+            self.twin, self._life = reset(self.twin, life), life
+        except InputError as error:
+            log.warning("not_reset", reason=str(error))
+            return str(error)
+        self._lives += 1
+        log.info("reset", why=why, life=life.number, x_m=round(life.start.x_m, 2), y_m=round(life.start.y_m, 2))
+        self._note(f"reset: {why}")
+        return ""
+
+    def _next_life(self) -> Life:
+        self._number += 1
+        return self._site.life(self._number)
+
+    def _tell(self, message: OdometryMessage) -> None:
+        twin, stamp_ns = self.twin, message.stamp_ns
+        if twin.coupling is None or twin.fault:
+            return
+        self._link.tell_motion(twin, stamp_ns)
+        if not twin.why:
+            self._link.tell_frame(twin, self._life, self._views, stamp_ns, self._poses % self._options.image_every == 0)
+            self._poses += 1
+            self.log.frames += 1
+            self.log.limited_frames += twin.person
+            self._tell_fix(stamp_ns)
+        self._trace(stamp_ns)
+
+    def _tell_fix(self, stamp_ns: int) -> None:
+        scale = self._options.localization_scale
+        if scale is not None and stamp_ns >= self._fix_due_ns:
+            self._fix_due_ns = next_fix_ns(stamp_ns, self._rng)
+            self._link.tell_fix(noisy_fix(self.twin.pose, scale, self._rng), stamp_ns)
+
+    def _tell_state(self) -> None:
+        """Tell state and speed limit, when they change and now and then."""
+        now_ns, twin = self._clock.now_ns(), self.twin
+        limit_mps = self._options.person_mps if twin.person and not twin.why else 0.0
+        due = now_ns - self._told_ns > AGAIN_NS
+        if twin.why != self._state or due:
+            self._link.tell_state(twin)
+        if limit_mps != self._limit_mps or (due and limit_mps):  # an end said again would end another sender's limit
+            self._link.tell_speed_limit(limit_mps)
+        if twin.why != self._state:
+            (log.warning if twin.why.startswith("odometry") else log.info)("twin", state=twin.why or "follows")
+            self._note(f"paused: {twin.why}" if twin.why else "follows")
+        if due:
+            self._told_ns = now_ns
+        self._state, self._limit_mps = twin.why, limit_mps
+
+    def _note(self, what: str) -> None:
+        stamp_ns = self.twin.robot.stamp_ns if self.twin.robot else 0
+        self.log.events.append((stamp_ns, what))
+
+    def _trace(self, stamp_ns: int) -> None:
+        robot = self.twin.robot
+        if robot is None or robot.pose is None or 0 <= stamp_ns - self._row_due_ns + TRACE_NS < TRACE_NS:
+            return
+        self._row_due_ns = stamp_ns + TRACE_NS
+        twin, at = self.twin.pose, robot.pose
+        row = (self._life.number, stamp_ns, twin.x_m, twin.y_m, twin.yaw_rad, float(not self.twin.why))
+        self.log.rows.append((*row, at.x_m, at.y_m, at.yaw_rad))
+
+    def result(self) -> dict[str, Any]:
+        """Return what happened, as plain values."""
+        pose = self.twin.pose
+        return {
+            "map": self._site.label,
+            "state": self.twin.why or "follows",
+            "lives": max(1, self._lives),
+            "contacts": len(self.log.contacts),
+            "contact_points": self.log.contacts,
+            "pose": [pose.x_m, pose.y_m, pose.yaw_rad],
+            "frames": self.log.frames,
+            "frames_with_a_person_in_view": self.log.limited_frames,
+            "busy_ms": self.log.busy.summary_ms(),
+            "events": self.log.events,
+            "trace": self.log.rows,
+        }
+
+
+def run_twin(
+    site: Site,
+    config: Config,
+    mounts: Mounts,
+    views: Views,
+    options: TwinOptions,
+    seconds: float | None,
+    ready: Callable[[str], None],
+) -> dict[str, Any]:
+    """Be the twin until a signal, or for so long, and return what happened. `ready` is told what it listens to.
+
+    Raises DriverError when somebody else is a twin there already.
+    """
+    with contextlib.ExitStack() as held:
+        signals = held.enter_context(Signals())
+        ours = robot_section(config.dds, options.odometry)
+        robot = held.enter_context(contextlib.closing(Wire(ours)))
+        wire = held.enter_context(contextlib.closing(Wire(twin_section(config.dds))))
+        if wire.foreign_writer("odom", CLAIM_WAIT_S):
+            raise DriverError(f"another {NAMESPACE} is on domain {wire.domain} already")
+        clock = held.enter_context(contextlib.closing(MonotonicClock()))
+        process = TwinProcess(site, views, TwinLink(robot, wire, mounts), clock, config, options)
+        process.warm()
+        signals.stop_with(process.stop)
+        ready(f"{WAITING} on {ros_topic(ours, 'odom')}, domain {wire.domain}")
+        process.run(seconds)
+    return process.result()

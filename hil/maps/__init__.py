@@ -1,0 +1,1 @@
+"""A building as a grid: ROS maps, vector maps, meshes, materials."""

@@ -1,0 +1,124 @@
+"""Which files a map or an episode file consists of, so that whoever drives there can tell when one has changed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import yaml
+
+from hil.maps.vector_map import MAX_BYTES
+from hil.maps.world_grid import CELL_M, World, world_of_walls
+from onboard.safety.map_image import FREE, OCCUPIED, UNKNOWN, RosMapTable, check_size, occupancy, read_map_image
+from onboard.values.errors import InputError
+from onboard.values.messages import Pose
+
+__all__ = ["UNKNOWN", "RosMapTable", "free_cells", "load_ros_map", "occupancy"]
+
+MAPS_FOLDER = Path(__file__).parent / "data"
+VECTOR_SUFFIX = ".json"
+ROS_SUFFIXES = (".yaml", ".yml")
+MESH_SUFFIXES = (".glb", ".gltf", ".obj", ".dae")
+
+
+def map_names() -> list[str]:
+    """Return the names of the maps that ship with the package, sorted."""
+    return sorted(file.name.split(".")[0] for file in MAPS_FOLDER.iterdir() if file.suffix in (".yaml", VECTOR_SUFFIX))
+
+
+def load_map(name_or_path: str | Path) -> World:
+    """Return the world of a shipped map, by name, or of a file: .yaml of a pgm, .json of a vector map, or a mesh.
+
+    Raises InputError with one line: file, field, limit.
+    """
+    path = Path(name_or_path)
+    if path.suffix == "":
+        found = [file for suffix in (".yaml", VECTOR_SUFFIX) if (file := MAPS_FOLDER / f"{path.name}{suffix}").exists()]
+        if not found:
+            raise InputError(f"map {name_or_path}: no such map, there are {', '.join(map_names())}")
+        path = found[0]
+    if path.suffix in ROS_SUFFIXES:
+        return load_ros_map(path)
+    if path.suffix == VECTOR_SUFFIX:
+        from hil.maps.vector_map import load_vector_map
+
+        return load_vector_map(path)
+    if path.suffix.lower() in MESH_SUFFIXES:
+        from hil.maps.mesh import load_mesh
+
+        return load_mesh(path)
+    raise InputError(
+        f"{path}: a map is the .yaml of a pgm, the .json of a vector map, or a mesh ({', '.join(MESH_SUFFIXES)})"
+    )
+
+
+JSON_SUFFIX, BUFFERS_SUFFIX = ".json", ".gltf"
+
+
+def files_of(file: Path) -> list[Path]:
+    """Return a file and those that it names: an episode file's map, a map's image, a mesh's buffers.
+
+    They need not be there. Of a file that is damaged no others: whoever reads it says what is wrong.
+    """
+    named = _named_in(file)
+    further = [one for map_file in named for one in _named_in(map_file)] if _suffix(file) == JSON_SUFFIX else []
+    return [file, *named, *further]
+
+
+def _named_in(file: Path) -> list[Path]:
+    table = _table_in(file)
+    if _suffix(file) == BUFFERS_SUFFIX:
+        buffers = table.get("buffers")
+        uris = [one.get("uri") for one in buffers if isinstance(one, dict)] if isinstance(buffers, list) else []
+        return [file.parent / uri for uri in uris if isinstance(uri, str) and not uri.startswith("data:")]
+    if _suffix(file) in ROS_SUFFIXES:
+        return [file.parent / Path(str(table["image"])).expanduser()] if "image" in table else []
+    named = Path(str(table.get("map", "")))
+    return [file.parent / named] if named.suffix else []  # without one it is a map that ships
+
+
+def _table_in(file: Path) -> dict[str, Any]:
+    """Return the table in a file of a kind that names others; nothing of others, or where it cannot be read."""
+    suffix = _suffix(file)
+    if suffix not in (*ROS_SUFFIXES, JSON_SUFFIX, BUFFERS_SUFFIX):
+        return {}
+    try:
+        if suffix == JSON_SUFFIX and file.stat().st_size > MAX_BYTES:
+            return {}
+        text = file.read_text(encoding="utf-8")
+        table: Any = yaml.safe_load(text) if suffix in ROS_SUFFIXES else json.loads(text)
+    except (OSError, ValueError, yaml.YAMLError, RecursionError):
+        return {}
+    return table if isinstance(table, dict) else {}
+
+
+def _suffix(file: Path) -> str:
+    return file.suffix.lower()
+
+
+# ---- The world of an occupancy map as ROS map_server and nav2 read it (`onboard/safety/map_image.py`)
+
+
+def load_ros_map(path: Path) -> World:
+    """Return the world of a map_server yaml; only cells that it calls free are free. Raises InputError.
+
+    Cells keep the map's resolution, divided by a whole number where it is coarser than `CELL_M`.
+    """
+    table, value = read_map_image(path)
+    free = free_cells(value, table)
+    if not free.any():
+        raise InputError(
+            f"{path}: {table.image}: no cell is free in mode {table.mode}, free_thresh {table.free_thresh}"
+        )
+    divide = max(1, round(table.resolution / CELL_M))
+    check_size(path.parent / table.image.expanduser(), free.shape[0] * divide, free.shape[1] * divide)
+    wall = ~free[::-1].repeat(divide, axis=0).repeat(divide, axis=1)
+    return world_of_walls(path.stem, table.resolution / divide, Pose(*table.origin), wall)
+
+
+def free_cells(value: npt.NDArray[np.int8], table: RosMapTable) -> npt.NDArray[np.bool_]:
+    """Return where occupancy is 0, in mode raw at most `free_thresh`, which ROS leaves to the reader there."""
+    return np.asarray((value >= FREE) & (value <= (OCCUPIED * table.free_thresh if table.mode == "raw" else FREE)))

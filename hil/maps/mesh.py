@@ -1,0 +1,222 @@
+"""Buildings as meshes: glTF, OBJ and COLLADA, read by trimesh (extra `mesh`), as vertical intervals per cell.
+
+Every cell that a triangle passes over is solid at the triangle's heights there, exactly: the surfaces are kept, what
+they enclose is not filled. Where a cell has more surfaces than intervals, the nearest are joined, so nothing is lost.
+
+The floor lies at z = 0. What is below `FLOOR_M` is floor and what is above `WALL_HEIGHT_M` is not looked at, so floors
+and ceilings may be part of the mesh. x and y are the map frame. Up and unit are the format's: glTF is y up, in metres
+(its specification); COLLADA says both in its head, else y up, in metres; OBJ says neither and is taken as z up, in
+metres, as ROS tools do. From y up, (x, y, z) becomes (x, -z, y).
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from hil.maps.cell_kernels import add_interval
+from hil.maps.materials import MATERIALS
+from hil.maps.world_grid import CELL_M, WALL_HEIGHT_M, World, check_coordinates, check_size, make_world
+from onboard.values.errors import InputError, MissingExtraError
+from onboard.values.messages import Pose
+
+FLOOR_M = 0.03
+"""Lower than what a scan calls an obstacle, higher than the floors of most meshes are uneven."""
+MARGIN_M = 2.0
+"""Open ground around a mesh."""
+INTERVALS = 4
+MAX_BYTES = 512_000_000
+MAX_FACES = 8_000_000
+TALL_M = 2.0
+"""What reaches this high looks like a wall, the rest like furniture."""
+WALL, FURNITURE = "wall", "wood"
+MOST_CORNERS = 8
+"""Of a triangle that is cut at the four sides of a cell."""
+COLLADA_SUFFIX, OBJ_SUFFIX = ".dae", ".obj"
+READ_ERRORS = (
+    ArithmeticError, AssertionError, AttributeError, LookupError, OSError, RuntimeError, SyntaxError, TypeError,
+    ValueError, struct.error,
+    UnboundLocalError,  # trimesh, of a GLB with an accessor of a kind that it does not know
+)  # fmt: skip
+"""What trimesh and pycollada raise for files that are damaged."""
+
+Z_UP = np.eye(3)
+Y_UP = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, -1.0], [0.0, 1.0, 0.0]])
+X_UP = np.array([[0.0, -1.0, 0.0], [0.0, 0.0, -1.0], [1.0, 0.0, 0.0]])
+UPS = {"X_UP": X_UP, "Y_UP": Y_UP, "Z_UP": Z_UP}
+"""Rotations to z up, by COLLADA's names."""
+
+
+def load_mesh(path: Path, cell_m: float = CELL_M) -> World:
+    """Return the world of a mesh. Raises InputError with one line, MissingExtraError without trimesh or pycollada."""
+    triangles = _triangles(path)
+    lowest, highest = triangles.reshape(-1, 3).min(axis=0), triangles.reshape(-1, 3).max(axis=0)
+    if lowest[2] > WALL_HEIGHT_M or highest[2] < FLOOR_M:
+        raise InputError(
+            f"{path}: lies between z = {lowest[2]:.2f} and {highest[2]:.2f} m; the floor must be at z = 0, "
+            f"and something from {FLOOR_M} to {WALL_HEIGHT_M} m over it"
+        )
+    # Half a cell more, since coordinates are often whole numbers of cells, and would lie on their edges.
+    corner = lowest[:2] - MARGIN_M - cell_m / 2
+    extent = (highest[:2] + MARGIN_M - corner) / cell_m
+    check_size(path, float(extent[1]), float(extent[0]))
+    columns, rows = np.ceil(extent).astype(int)
+    low = np.full((rows, columns, INTERVALS), np.inf, np.float32)
+    high = np.full((rows, columns, INTERVALS), -np.inf, np.float32)
+    triangles[..., :2] = (triangles[..., :2] - corner) / cell_m
+    # From the lowest upwards, so that what belongs together meets before intervals run out.
+    _voxelise(triangles[np.argsort(triangles[..., 2].min(axis=1), kind="stable")], FLOOR_M, WALL_HEIGHT_M, low, high)
+    _close(low, high)
+    looks = np.where(high.max(axis=2) < TALL_M, MATERIALS.index(FURNITURE), MATERIALS.index(WALL))
+    looks[~(high >= low).any(axis=2)] = MATERIALS.index(WALL)
+    pose = Pose(float(corner[0]), float(corner[1]), 0.0)
+    return make_world(path.stem, cell_m, pose, low, high, True, looks.astype(np.uint8))
+
+
+def _close(low_m: npt.NDArray[np.float32], high_m: npt.NDArray[np.float32]) -> None:
+    """Make the border a wall."""
+    for edge in (np.s_[0, :], np.s_[-1, :], np.s_[:, 0], np.s_[:, -1]):
+        low_m[edge], high_m[edge] = np.inf, -np.inf
+        low_m[edge][..., 0], high_m[edge][..., 0] = 0.0, WALL_HEIGHT_M
+
+
+def _triangles(path: Path) -> npt.NDArray[np.float64]:
+    """Return (n, 3 corners, 3) all triangles of a file, z up [m]. Raises InputError, MissingExtraError."""
+    rotation, unit_m = _up_and_unit(path)
+    scene = _scene(path)
+    try:
+        parts = _parts(scene)
+    except READ_ERRORS as error:
+        raise _unreadable(path, error) from error
+    count = sum(len(part) for part in parts)
+    if count == 0:
+        raise InputError(f"{path}: a mesh without faces")
+    if count > MAX_FACES:
+        raise InputError(f"{path}: {count} faces, the limit is {MAX_FACES}")
+    triangles = np.concatenate(parts) @ rotation.T * unit_m
+    check_coordinates(str(path), triangles)
+    return np.asarray(triangles)
+
+
+def _parts(scene: Any) -> list[npt.NDArray[np.float64]]:
+    """Return (n, 3 corners, 3) triangles of each part of a scene, as the file has them. Raises READ_ERRORS."""
+    parts = [np.empty((0, 3, 3))]
+    for node in scene.graph.nodes_geometry:
+        transform, name = scene.graph[node]
+        geometry = scene.geometry[name]
+        faces = getattr(geometry, "faces", None)  # points and lines have none
+        if faces is not None and len(faces):
+            vertices = geometry.vertices @ transform[:3, :3].T + transform[:3, 3]
+            parts.append(np.asarray(vertices, np.float64)[faces])
+    return parts
+
+
+def _unreadable(path: Path, error: BaseException) -> InputError:
+    reason = getattr(error, "strerror", None) or " ".join(f"{type(error).__name__}: {error}".split())
+    return InputError(f"{path}: cannot be read as a mesh: {reason}")
+
+
+def _scene(path: Path) -> Any:
+    """Return the file as trimesh reads it, without textures. Raises InputError, MissingExtraError."""
+    try:
+        import trimesh
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("trimesh", "mesh") from error
+    try:
+        size = path.stat().st_size
+        if size > MAX_BYTES:
+            raise InputError(f"{path}: {size} bytes, the limit is {MAX_BYTES}")
+        return trimesh.load(path, force="scene", process=False, skip_materials=True)
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("pycollada", "mesh") from error
+    except (*READ_ERRORS, *_collada_errors()) as error:
+        raise _unreadable(path, error) from error
+
+
+def _collada_errors() -> tuple[type[Exception], ...]:
+    """Return pycollada's own errors."""
+    try:
+        from collada.common import DaeError
+    except ModuleNotFoundError:
+        return ()
+    return (DaeError,)
+
+
+def _up_and_unit(path: Path) -> tuple[npt.NDArray[np.float64], float]:
+    """Return the rotation to z up and the metres of a unit. Raises InputError."""
+    if path.suffix.lower() == OBJ_SUFFIX:
+        return Z_UP, 1.0
+    if path.suffix.lower() != COLLADA_SUFFIX:
+        return Y_UP, 1.0
+    up, unit_m = "Y_UP", 1.0
+    try:
+        for _, element in ElementTree.iterparse(path):
+            tag = element.tag.rsplit("}", maxsplit=1)[-1]
+            if tag == "up_axis":
+                up = (element.text or "").strip()
+            elif tag == "unit":
+                unit_m = float(element.get("meter", "1"))
+            elif tag == "asset":
+                break
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    except (ElementTree.ParseError, ValueError) as error:
+        raise InputError(f"{path}: not COLLADA: {error}") from error
+    if up not in UPS or not (math.isfinite(unit_m) and unit_m > 0.0):
+        raise InputError(f"{path}: asset: up_axis {up!r} must be one of {', '.join(UPS)}, unit {unit_m} above 0")
+    return UPS[up], unit_m
+
+
+@njit(cache=True, nogil=True)
+def _voxelise(
+    triangles: npt.NDArray[np.float64],
+    floor_m: float,
+    top_m: float,
+    low_m: npt.NDArray[np.float32],
+    high_m: npt.NDArray[np.float32],
+) -> None:
+    """Write what (n, 3, 3) triangles, x and y in cells, have from floor to top into the cells that they pass over."""
+    strip, piece = np.empty((MOST_CORNERS, 3)), np.empty((MOST_CORNERS, 3))
+    spare = np.empty((MOST_CORNERS, 3))
+    for triangle in triangles:
+        if triangle[:, 2].max() < floor_m or triangle[:, 2].min() > top_m:
+            continue
+        for row in range(math.floor(triangle[:, 1].min()), math.floor(triangle[:, 1].max()) + 1):
+            above = _cut(triangle, 3, 1, float(row), 1.0, spare)
+            corners = _cut(spare, above, 1, row + 1.0, -1.0, strip)
+            if corners == 0:
+                continue
+            first, last = strip[:corners, 0].min(), strip[:corners, 0].max()
+            for column in range(math.floor(first), math.floor(last) + 1):
+                right = _cut(strip, corners, 0, float(column), 1.0, spare)
+                count = _cut(spare, right, 0, column + 1.0, -1.0, piece)
+                if count:
+                    low = max(piece[:count, 2].min(), floor_m)
+                    high = min(piece[:count, 2].max(), top_m)
+                    if low <= high:
+                        add_interval(low_m[row, column], high_m[row, column], low, high)
+
+
+@njit(cache=True, nogil=True)
+def _cut(
+    polygon: npt.NDArray[np.float64], count: int, axis: int, at: float, side: float, kept: npt.NDArray[np.float64]
+) -> int:
+    """Keep the part of a convex polygon with side * (coordinate - at) >= 0; return how many corners that has."""
+    corners = 0
+    for i in range(count):
+        a, b = polygon[i], polygon[(i + 1) % count]
+        from_a, from_b = side * (a[axis] - at), side * (b[axis] - at)
+        if from_a >= 0.0:
+            kept[corners] = a
+            corners += 1
+        if (from_a > 0.0 and from_b < 0.0) or (from_a < 0.0 and from_b > 0.0):
+            kept[corners] = a + (b - a) * (from_a / (from_a - from_b))
+            corners += 1
+    return corners

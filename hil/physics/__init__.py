@@ -1,0 +1,1 @@
+"""Motion and contact: the base, collision, free space, odometry noise."""

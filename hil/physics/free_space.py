@@ -1,0 +1,321 @@
+"""Where a body can go: free cells, shortest ways for its footprint, and starts and goals drawn by seed."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from hil.maps.cell_kernels import line_is_free, room_for_circle
+from hil.maps.world_grid import World
+from hil.physics.collision_world import Body, blocked_cells
+from onboard.values.errors import InputError
+from onboard.values.geometry import wrap
+from onboard.values.messages import Pose
+
+PASSAGE_MARGIN_M = 0.05
+"""Room beside the footprint on a shortest way."""
+STANDING_MARGIN_M = 0.15
+"""Room beside the footprint at a start and a goal."""
+INDOORS_RAYS = 32
+INDOORS_FRACTION = 0.8
+"""A place is indoors when at least this part of the rays around it meets something before the edge of the map."""
+EXACT_CELLS = 8
+"""Around its source, a field of distances is the length of straight lines."""
+SHORTER_CELLS = 1e-9
+"""A way with one more corner must be shorter by more than rounding."""
+INDOORS_STEP_M = 0.5
+"""`indoor_cells` looks around once in squares of this side."""
+TRIES = 1000
+"""Starts drawn for one episode."""
+
+
+@dataclass(frozen=True, slots=True)
+class FreeSpace:
+    """Cells of one world for one body; both (rows, columns) bool, of the body standing at the cell's centre.
+
+    passable: with `PASSAGE_MARGIN_M` of room; standing: with `STANDING_MARGIN_M`
+    """
+
+    world: World
+    passable: npt.NDArray[np.bool_]
+    standing: npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """A start at rest and a point to reach, both in the map frame.
+
+    geodesic_m: length of the shortest way for the footprint with `PASSAGE_MARGIN_M` of room, to about one per cent
+    """
+
+    start: Pose
+    goal_xy_m: tuple[float, float]
+    geodesic_m: float
+
+
+def free_space(world: World, body: Body) -> FreeSpace:
+    """Return where a body can pass and stand."""
+    blocked = blocked_cells(world, body)
+
+    def room(margin_m: float) -> npt.NDArray[np.bool_]:
+        return np.asarray(room_for_circle((body.radius_m + margin_m) / world.cell_m, blocked, world.gap))
+
+    return FreeSpace(world, room(PASSAGE_MARGIN_M), room(STANDING_MARGIN_M))
+
+
+def distance_field(
+    space: FreeSpace, goal_xy_m: tuple[float, float], limit_m: float = math.inf
+) -> npt.NDArray[np.float64]:
+    """Return (rows, columns) geodesic distance to a point [m], inf where there is no way or it is beyond the limit.
+
+    Fast marching, first order: up to 3 % too long, since it grows round in squares. Raises InputError for a goal
+    where the body cannot pass.
+    """
+    cell = _passable_cell(space, goal_xy_m)
+    cells = _march(space.passable, cell[0], cell[1], limit_m / space.world.cell_m, -1, -1)
+    return np.asarray(cells * space.world.cell_m)
+
+
+def is_within(
+    space: FreeSpace, start_xy_m: tuple[float, float], goal_xy_m: tuple[float, float], limit_m: float
+) -> bool:
+    """Return whether the `distance_field` of a goal is finite at a start, without more of it than that takes.
+
+    Raises InputError for an end where the body cannot pass.
+    """
+    start, goal = _passable_cell(space, start_xy_m), _passable_cell(space, goal_xy_m)
+    field = _march(space.passable, goal[0], goal[1], limit_m / space.world.cell_m, start[0], start[1])
+    return math.isfinite(field[start])
+
+
+def shortest_path(
+    space: FreeSpace, start_xy_m: tuple[float, float], goal_xy_m: tuple[float, float]
+) -> npt.NDArray[np.float64] | None:
+    """Return (n, 2) corners of a shortest way in the map frame [m], or None where there is none.
+
+    The way follows the field of distances downhill and is then pulled taut, so its length is not that of a staircase.
+    Raises InputError for an end where the body cannot pass.
+    """
+    start, goal = _passable_cell(space, start_xy_m), _passable_cell(space, goal_xy_m)
+    field = _march(space.passable, goal[0], goal[1], math.inf, start[0], start[1])
+    return _path_down(space, field, start, goal)
+
+
+def path_length(path: npt.NDArray[np.float64]) -> float:
+    """Return the length of a polyline (n, 2) [m]."""
+    return float(np.hypot(*np.diff(path, axis=0).T).sum())
+
+
+def is_indoors(world: World, cell: tuple[int, int]) -> bool:
+    """Return whether walls stand around a cell in most directions; in a world without a yard every cell is indoors."""
+    return not world.yard or bool(_rays_met(world.gap, cell[0], cell[1]) >= INDOORS_FRACTION * INDOORS_RAYS)
+
+
+def indoor_cells(world: World) -> npt.NDArray[np.bool_]:
+    """Return (rows, columns) bool: free cells indoors, judged once for each square of `INDOORS_STEP_M`."""
+    free = world.gap > 0
+    if not world.yard:
+        return np.asarray(free)
+    step = round(INDOORS_STEP_M / world.cell_m)
+    indoors = _indoor_squares(world.gap, step, INDOORS_FRACTION * INDOORS_RAYS)
+    rows, columns = free.shape
+    return np.asarray(free & indoors.repeat(step, axis=0).repeat(step, axis=1)[:rows, :columns])
+
+
+def pick_episode(space: FreeSpace, rng: np.random.Generator, min_m: float, max_m: float) -> Episode:
+    """Return a random episode whose geodesic length lies in [min_m, max_m], as `find_episode` draws it.
+
+    Raises InputError when `TRIES` starts give none.
+    """
+    episode = find_episode(space, rng, min_m, max_m, TRIES)
+    if episode is None:
+        raise InputError(f"map {space.world.name}: found no start and goal {min_m} to {max_m} m apart")
+    return episode
+
+
+def find_episode(space: FreeSpace, rng: np.random.Generator, min_m: float, max_m: float, tries: int) -> Episode | None:
+    """Return a random episode whose geodesic length lies in [min_m, max_m], or None when `tries` starts give none.
+
+    The start is uniform over indoor cells to stand on, its heading uniform, the goal uniform over those that are that
+    far from the start.
+    """
+    candidates = np.argwhere(space.standing)
+    for _ in range(tries if len(candidates) else 0):
+        start = _as_cell(candidates[rng.integers(len(candidates))])
+        yaw = wrap(rng.uniform(-math.pi, math.pi))
+        if not is_indoors(space.world, start):
+            continue
+        found = find_goal(space, rng, start, min_m, max_m)
+        if found is not None:
+            return Episode(Pose(*space.world.centre_of(start), yaw), *found)
+    return None
+
+
+def find_goal(
+    space: FreeSpace, rng: np.random.Generator, start: tuple[int, int], min_m: float, max_m: float
+) -> tuple[tuple[float, float], float] | None:
+    """Return a random goal indoors and the length of the shortest way to it, in [min_m, max_m], from a cell; or None.
+
+    It is uniform over the cells to stand on that are that far away; None when there is none, or the one drawn does not
+    do after all.
+    """
+    start_xy = space.world.centre_of(start)
+    field = distance_field(space, start_xy, max_m)
+    goals = np.argwhere(space.standing & (field >= min_m) & (field <= max_m))
+    if len(goals) == 0:
+        return None
+    goal = _as_cell(goals[rng.integers(len(goals))])
+    goal_xy = space.world.centre_of(goal)
+    # Found from either end, ways differ by up to a hundredth.
+    ways = (_path_down(space, field, goal, start), shortest_path(space, start_xy, goal_xy))
+    length_m = min((path_length(way) for way in ways if way is not None), default=math.inf)
+    if is_indoors(space.world, goal) and min_m <= length_m <= max_m:
+        return goal_xy, length_m
+    return None
+
+
+def _as_cell(row: npt.NDArray[np.int64]) -> tuple[int, int]:
+    return int(row[0]), int(row[1])
+
+
+def _passable_cell(space: FreeSpace, xy_m: tuple[float, float]) -> tuple[int, int]:
+    row, column = space.world.cell_of(xy_m)
+    rows, columns = space.passable.shape
+    if not (0 <= row < rows and 0 <= column < columns and space.passable[row, column]):
+        raise InputError(f"map {space.world.name}: the body does not fit at ({xy_m[0]:.2f}, {xy_m[1]:.2f})")
+    return row, column
+
+
+def _path_down(
+    space: FreeSpace, field: npt.NDArray[np.float64], start: tuple[int, int], goal: tuple[int, int]
+) -> npt.NDArray[np.float64] | None:
+    """Return the taut way from start down to the source of the field, in the map frame; None when there is none."""
+    if not math.isfinite(field[start]):
+        return None
+    corners = _pull_taut(space.passable, _descend(field, start[0], start[1], goal[0], goal[1]))
+    return np.array([space.world.centre_of(_as_cell(corner)) for corner in corners])
+
+
+@njit(cache=True, nogil=True)
+def _march(
+    free: npt.NDArray[np.bool_], row: int, column: int, limit: float, last_row: int, last_column: int
+) -> npt.NDArray[np.float64]:
+    """Return distances to a cell in cells: fast marching of |grad T| = 1 over True cells.
+
+    inf beyond the limit, and beyond the distance of the last cell when that is one of the grid.
+    """
+    rows, columns = free.shape
+    field = np.full((rows, columns), np.inf)
+    done = np.zeros((rows, columns), np.bool_)
+    heap = [(0.0, row, column)]
+    for r in range(max(row - EXACT_CELLS, 0), min(row + EXACT_CELLS + 1, rows)):
+        for c in range(max(column - EXACT_CELLS, 0), min(column + EXACT_CELLS + 1, columns)):
+            if free[r, c] and line_is_free(free, (row, column), (r, c)):
+                field[r, c] = math.hypot(r - row, c - column)
+                heapq.heappush(heap, (field[r, c], r, c))
+    while heap:
+        value, row, column = heapq.heappop(heap)
+        if done[row, column] or value > limit:
+            continue
+        done[row, column] = True
+        if row == last_row and column == last_column:
+            break
+        for down, right in ((1, 0), (-1, 0), (0, 1), (0, -1)):
+            r, c = row + down, column + right
+            if 0 <= r < rows and 0 <= c < columns and free[r, c] and not done[r, c]:
+                a = min(field[max(r - 1, 0), c], field[min(r + 1, rows - 1), c])
+                b = min(field[r, max(c - 1, 0)], field[r, min(c + 1, columns - 1)])
+                new = min(a, b) + 1.0
+                if abs(a - b) < 1.0:
+                    new = 0.5 * (a + b + math.sqrt(2.0 - (a - b) * (a - b)))
+                if new < field[r, c]:
+                    field[r, c] = new
+                    heapq.heappush(heap, (new, r, c))
+    for r in range(rows):
+        for c in range(columns):
+            if not done[r, c]:
+                field[r, c] = np.inf
+    return field
+
+
+@njit(cache=True, nogil=True)
+def _descend(
+    field: npt.NDArray[np.float64], row: int, column: int, goal_row: int, goal_column: int
+) -> npt.NDArray[np.int64]:
+    """Return (n, 2) cells from a start to the field's source, always to the neighbour with the steepest way down."""
+    path = [(row, column)]
+    while row != goal_row or column != goal_column:
+        best, best_row, best_column = 0.0, row, column
+        for down in range(-1, 2):
+            for right in range(-1, 2):
+                if down == 0 and right == 0:
+                    continue
+                slope = (field[row, column] - field[row + down, column + right]) / math.hypot(down, right)
+                # A diagonal step needs both cells beside it, or it would cut a corner.
+                open_way = math.isfinite(field[row + down, column]) and math.isfinite(field[row, column + right])
+                if open_way and slope > best:
+                    best, best_row, best_column = slope, row + down, column + right
+        row, column = best_row, best_column
+        path.append((row, column))
+    return np.array(path)
+
+
+@njit(cache=True, nogil=True)
+def _pull_taut(free: npt.NDArray[np.bool_], path: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return (m, 2) the shortest polyline through some of the path's cells whose lines stay on True cells."""
+    n = len(path)
+    length = np.full(n, np.inf)
+    before = np.zeros(n, np.int64)
+    length[0] = 0.0
+    for i in range(1, n):
+        for j in range(i):
+            way = length[j] + math.hypot(path[i, 0] - path[j, 0], path[i, 1] - path[j, 1])
+            if way < length[i] - SHORTER_CELLS and line_is_free(
+                free, (path[j, 0], path[j, 1]), (path[i, 0], path[i, 1])
+            ):
+                length[i], before[i] = way, j
+    corners = [n - 1]
+    while corners[-1] != 0:
+        corners.append(before[corners[-1]])
+    taut: npt.NDArray[np.int64] = path[np.array(corners[::-1])]
+    return taut
+
+
+@njit(cache=True, nogil=True)
+def _rays_met(gap: npt.NDArray[np.uint8], row: int, column: int) -> int:
+    """Return how many of `INDOORS_RAYS` rays from a cell meet an occupied cell before the border."""
+    rows, columns = gap.shape
+    met = 0
+    for ray in range(INDOORS_RAYS):
+        angle = 2.0 * math.pi * ray / INDOORS_RAYS
+        r, c = float(row), float(column)
+        while 1 <= round(r) < rows - 1 and 1 <= round(c) < columns - 1:
+            if gap[round(r), round(c)] == 0:
+                met += 1
+                break
+            # Nothing stands closer than the gap, give or take the rounding to cells.
+            stride = max(0.5, gap[round(r), round(c)] - 1.0)
+            r, c = r + stride * math.sin(angle), c + stride * math.cos(angle)
+    return met
+
+
+@njit(cache=True, nogil=True)
+def _indoor_squares(gap: npt.NDArray[np.uint8], step: int, enough: float) -> npt.NDArray[np.bool_]:
+    """Return for each square of `step` cells whether its free cell nearest to the middle has walls around."""
+    rows, columns = gap.shape
+    indoors = np.zeros((-(-rows // step), -(-columns // step)), np.bool_)
+    for i in range(indoors.shape[0]):
+        for j in range(indoors.shape[1]):
+            best, at_row, at_column = 2 * step, -1, -1
+            for row in range(i * step, min((i + 1) * step, rows)):
+                for column in range(j * step, min((j + 1) * step, columns)):
+                    away = abs(row - i * step - step // 2) + abs(column - j * step - step // 2)
+                    if gap[row, column] > 0 and away < best:
+                        best, at_row, at_column = away, row, column
+            indoors[i, j] = at_row >= 0 and _rays_met(gap, at_row, at_column) >= enough
+    return indoors

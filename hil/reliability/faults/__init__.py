@@ -1,0 +1,1 @@
+"""Named faults, what each must lead to, and what it did."""

@@ -1,0 +1,334 @@
+"""What must happen under a fault, within how long, and how it is seen in the ticks of a run."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+from hil.reliability.faults.invariants import GRACE_TICKS, ROUNDING
+from hil.reliability.faults.observed_tick import Step
+from onboard.config.config import Config
+from onboard.values.clock import NS_PER_S
+from onboard.values.geometry import distance
+from onboard.values.messages import STOP
+
+AGAIN_S = 2.0
+"""A robot that may go on does so within this after the end of a fault."""
+
+
+SHORT, HELD, DRIVES_ON, GOES_ON, ENDS = "short", "held", "drives on", "goes on", "ends"
+"""Kinds of problems; a check's are of its own name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that is not as it must be. kind: of what it is one; what: in one line."""
+
+    kind: str
+    what: str
+
+
+class During(Enum):
+    """What the robot does while the fault is there."""
+
+    STANDS = "stands"
+    NOT_FORWARD = "does not go forward"
+    SLOWS = "goes no faster than in a slow zone"
+    DRIVES = "drives on"
+    HOLDS = "keeps its limits"
+
+
+class Then(Enum):
+    """What it does once the fault is over."""
+
+    GOES_ON = "goes on by itself"
+    STAYS = "stays until there is a new goal"
+    LEAVES = "the run has ended, with a stop"
+    HOLDS = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """What the simulated base did by a time: the length of its way so far, and its speed along x."""
+
+    now_ns: int
+    path_m: float
+    v_mps: float
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What happened in one run with one fault.
+
+    ended:    the error that ended the run early, "" for none; stopped_last: whether the last command was a stop
+    contacts: with anything solid, None where that is not known
+    truth:    of the base, when each tick took its inputs, and after the end of a run that ended; empty where unknown
+    """
+
+    steps: Sequence[Step]
+    onset_ns: int
+    end_ns: int
+    ended: str = ""
+    stopped_last: bool = True
+    contacts: int | None = None
+    truth: Sequence[Truth] = ()
+
+    @property
+    def during(self) -> list[Step]:
+        """The ticks under the fault."""
+        return [step for step in self.steps if self.onset_ns <= step.now_ns < self.end_ns]
+
+    @property
+    def after(self) -> list[Step]:
+        """The ticks after it."""
+        return [step for step in self.steps if step.now_ns >= self.end_ns]
+
+
+class Check(Protocol):
+    """Returns what is wrong with a run, or "". A function with a name."""
+
+    __name__: str
+
+    def __call__(self, run: Run, config: Config, /) -> str:
+        """Return it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Must:
+    """What a fault must come to.
+
+    timeouts: keys of the configuration [ms, or s] whose sum may pass first; `ticks` are given besides
+    decisions: so many decisions may be due before, a number or the key of one; 0 where they play no part
+    reasons:  of the limits (`limits.Reason`) or "none" that may shape the commands from then on; empty is any
+    state:    how the state begins once it stands for good
+    checks:   what else must hold
+    ahead:    the policy is made to want straight ahead meanwhile: else one that turns away shows nothing of the limits
+    """
+
+    during: During
+    then: Then = Then.GOES_ON
+    timeouts: tuple[str, ...] = ()
+    decisions: int | str = 0
+    ticks: int = GRACE_TICKS
+    reasons: tuple[str, ...] = ()
+    state: str = ""
+    checks: tuple[Check, ...] = ()
+    ahead: bool = False
+
+    def within_ticks(self, config: Config) -> int:
+        """Return the tick after the onset, from 0, in which it must be so at the latest."""
+        rates = config.rates
+        waited = math.ceil(round(sum(seconds_of(config, key) for key in self.timeouts) * rates.control_hz, 6))
+        due = self.decisions if isinstance(self.decisions, int) else int(number_of(config, self.decisions))
+        return waited + (due * rates.ticks_per_decision + rates.delay_ticks if due else 0) + self.ticks
+
+    def reasons_from(self, config: Config) -> int:
+        """Return the tick after the onset, from 0, from which on `reasons` are what shapes the commands."""
+        rates = config.rates
+        return self.within_ticks(config) + (rates.ticks_per_decision + rates.delay_ticks if self.ahead else 0)
+
+    def text(self, within: int | None = None) -> str:
+        """Return it as a person reads it. within: the tick by which it must be so, where that is to be told."""
+        by = "" if within is None else f" by tick {within}"
+        parts = [self.during.value + by + (", told to go straight ahead" if self.ahead else "")]
+        if self.state:
+            parts.append(f'ends the drive: "{self.state}"')
+        return "; ".join([*parts, *filter(None, [self.then.value])])
+
+
+def number_of(config: Config, key: str) -> float:
+    """Return a number of the configuration, "odometry.stale_ms" say."""
+    table, name = key.split(".")
+    return float(getattr(getattr(config, table), name))
+
+
+def seconds_of(config: Config, key: str) -> float:
+    """Return a time of the configuration in seconds."""
+    value = number_of(config, key)
+    return value / 1e3 if key.endswith("_ms") else value
+
+
+def holds(must: Must, step: Step, config: Config) -> bool:
+    """Return whether a tick is as it must be under the fault."""
+    if must.during is During.STANDS:
+        return step.stands
+    if must.during is During.NOT_FORWARD:
+        return step.command.v_mps <= 0.0
+    if must.during is During.SLOWS:
+        return step.command.v_mps <= config.limits.slow_fraction * config.limits.v_max_mps
+    return True
+
+
+def settled(must: Must, run: Run, config: Config) -> int | None:
+    """Return the tick after the onset, from 0, from which on it is as it must be; None when it never is."""
+    first: int | None = None
+    for number, step in enumerate(run.during):
+        if not holds(must, step, config):
+            first = None
+        elif first is None:
+            first = number
+    return first
+
+
+def stood(run: Run) -> str:
+    """Return that the robot stood when the fault began, so that nothing is shown, or ""."""
+    began = [step for step in run.steps if step.now_ns < run.onset_ns][-GRACE_TICKS:]
+    return "" if any(not step.stands for step in began) else "the robot stood when the fault began"
+
+
+def problems(must: Must, run: Run, config: Config) -> list[Problem]:
+    """Return what is not as it must be."""
+    found = [*_during(must, run, config), *_then(must, run, config)]
+    checked = [Problem(check.__name__, wrong) for check in must.checks if (wrong := check(run, config))]
+    return found + checked
+
+
+def _during(must: Must, run: Run, config: Config) -> list[Problem]:
+    during, within = run.during, must.within_ticks(config)
+    if must.during is During.DRIVES:
+        return _drives(during)
+    if must.then is Then.LEAVES or must.during is During.HOLDS:
+        return []
+    if len(during) <= within:
+        return [Problem(SHORT, f"only {len(during)} ticks of the fault were lived, it may take {within}")]
+    first = settled(must, run, config)
+    if first is None:
+        return [Problem(HELD, f"never so: {must.during.value}")]
+    late = f"it {must.during.value} from tick {first} on, must by tick {within}"
+    found = [] if first <= within else [Problem(HELD, late)]
+    shaped = during[max(first, must.reasons_from(config)) :]
+    other = sorted({step.reason for step in shaped} - set(must.reasons))
+    if must.reasons and other:
+        found.append(Problem(HELD, f"it {must.during.value} for another reason: {', '.join(other)}"))
+    return found
+
+
+def _drives(during: Sequence[Step]) -> list[Problem]:
+    stopped = next((step for step in during if not step.driving and not step.state.startswith("reached")), None)
+    if stopped is not None:
+        return [Problem(DRIVES_ON, f'it does not drive on: "{stopped.state}"')]
+    half = during[len(during) // 2 :]
+    if half and not half[-1].state.startswith("reached") and all(step.stands for step in half):
+        return [Problem(DRIVES_ON, f"it does not drive on: it stands ({half[-1].reason})")]
+    return []
+
+
+def _then(must: Must, run: Run, config: Config) -> list[Problem]:
+    if must.then is Then.LEAVES:
+        return _left(run)
+    if run.ended:
+        return [Problem(ENDS, f"the run ended: {run.ended}")]
+    after = run.after
+    if must.then is Then.STAYS:
+        moved = next((step for step in after if not step.stands), None)
+        last = (after or run.during)[-1]
+        again = [] if moved is None else [f"it moves again in slot {moved.slot}, nobody asked for it"]
+        wrong = must.state and not last.state.startswith(must.state)
+        return [Problem(ENDS, what) for what in ([*again, f'its state is "{last.state}"'] if wrong else again)]
+    soon = after[: round(AGAIN_S * config.rates.control_hz)]
+    idle = [step for step in soon if step.stands and not step.state.startswith("reached")]
+    if must.then is Then.GOES_ON and soon and len(idle) == len(soon):
+        return [Problem(GOES_ON, f'it does not go on: it stands ({soon[-1].reason}, "{soon[-1].state}")')]
+    return []
+
+
+def _left(run: Run) -> list[Problem]:
+    if not run.ended:
+        return [Problem(ENDS, "the run goes on")]
+    return [] if run.stopped_last else [Problem(ENDS, "the run ended without a stop")]
+
+
+# ---- What else must hold under some faults, as checks of a whole run
+
+STEP_SLACK_M = 0.6
+"""An honest fix, after some seconds without one, corrects the place by less; what leaps here leaps by metres."""
+LATE_S = 0.3
+SETTLED_S = 0.5
+
+
+def place_stays(run: Run, config: Config) -> str:
+    """Check that where the robot believes to be does not leap from one tick to the next."""
+    most_mps = config.odometry.max_speed_mps
+    lived = [step for step in run.steps if step.now_ns >= run.onset_ns and step.filtered is not None]
+    for before, now in itertools.pairwise(lived):
+        if before.filtered is None or now.filtered is None:
+            continue
+        leapt_m = distance(before.filtered, now.filtered)
+        if leapt_m > STEP_SLACK_M + most_mps * (now.now_ns - before.now_ns) / NS_PER_S:
+            return f"where it believes to be leaps by {leapt_m:.2f} m in slot {now.slot}"
+    return ""
+
+
+def backs_off_bounded(run: Run, config: Config) -> str:
+    """Check that it backed off no more often than it may, and never faster."""
+    section = config.recovery
+    tries, backing = 0, False
+    for step in run.steps:
+        tries += step.backing and not backing
+        backing = step.backing
+        if step.command.v_mps < -section.backward_mps and step.backing:
+            return f"it backs off at {-step.command.v_mps:.2f} m/s, must at {section.backward_mps:g}"
+    return f"it backed off {tries} times, must at most {section.tries}" if tries > section.tries else ""
+
+
+def misses_counted(run: Run, config: Config) -> str:
+    """Check that slots were missed, counted, and not caught up in a burst."""
+    during = run.during
+    missed = sum(step.missed for step in during)
+    wanted = int(LATE_S * config.rates.control_hz) - GRACE_TICKS
+    if missed < wanted:
+        return f"{missed} slots were counted as missed, must be {wanted} at least"
+    slots = [step.slot for step in during]
+    return "" if len(set(slots)) == len(slots) else "a slot was lived twice"
+
+
+def no_contact(run: Run, config: Config) -> str:
+    """Check that nothing was touched, where that is known."""
+    return f"{run.contacts} contacts" if run.contacts else ""
+
+
+def mostly_stands(run: Run, config: Config) -> str:
+    """Check that from half a second on it stands in half of the ticks at least."""
+    during = run.during[round(SETTLED_S * config.rates.control_hz) :]
+    standing = sum(step.stands for step in during)
+    return "" if 2 * standing >= len(during) else f"it stands in {standing} of {len(during)} ticks, must in half"
+
+
+def slows_after_a_miss(run: Run, config: Config) -> str:
+    """Check that a decision after a first miss half as much is wanted. Limits may have held the robot back before."""
+    during, rates = run.during, config.rates
+    due = rates.ticks_per_decision + rates.delay_ticks + GRACE_TICKS
+    most = max((abs(step.wanted.v_mps) for step in during[:due]), default=0.0) / 2
+    worst = max((abs(step.wanted.v_mps) for step in during[due + rates.ticks_per_decision :]), default=0.0)
+    return f"{worst:.2f} m/s are wanted after a miss, must be {most:.2f} at most" if worst > most + ROUNDING else ""
+
+
+def stands_in_between(run: Run, config: Config) -> str:
+    """Check that from half a second on it stands, for want of a scan, in a fifth of the ticks at least."""
+    during = run.during[round(SETTLED_S * config.rates.control_hz) :]
+    standing = sum(step.stands and step.reason == "stale_scan" for step in during)
+    return "" if 5 * standing >= len(during) else f"it stands in {standing} of {len(during)} ticks, must in a fifth"
+
+
+def late_operator_holds(run: Run, config: Config) -> str:
+    """Check that late commands of an operator, who never says stop, come and are taken for a stop, none for itself."""
+    dead_man_ns = round(config.limits.teleop_dead_man_s * NS_PER_S)
+    known = [(step.now_ns, step.teleop) for step in run.during if step.teleop is not None]
+    in_force = [teleop for now_ns, teleop in known if now_ns - teleop.arrival_ns <= dead_man_ns]
+    if not in_force:
+        return "no late command of an operator holds the robot"
+    obeyed = sum(teleop.twist != STOP for teleop in in_force)
+    return (
+        f"a late command of an operator is obeyed in {obeyed} of {len(in_force)} ticks, must in none" if obeyed else ""
+    )
+
+
+def goal_refused(run: Run, config: Config) -> str:
+    """Check that a goal was refused for its age."""
+    return (
+        "" if any("goal refused: it came" in step.state for step in run.during) else "no goal was refused for its age"
+    )

@@ -1,0 +1,1 @@
+"""Faults put into images, scans, inputs and engines."""

@@ -1,0 +1,254 @@
+"""What goes wrong with wheels, localisation, goals, notices and the operator, as a tick gets it."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from hil.reliability.faults.inject.schedule import Injection
+from hil.reliability.faults.inject.sensors import LATE_NS
+from onboard.drivers.dds.ros_convert import header, ns_from_time
+from onboard.drivers.dds.ros_types import Header, Image, LaserScan
+from onboard.values.clock import NS_PER_S
+from onboard.values.geometry import compose
+from onboard.values.messages import STOP, Fix, GoalRequest, Inputs, OdometryMessage, Pose, Teleop, Twist
+
+HOUR_NS = 3600 * NS_PER_S
+OFF_M = 2.0
+"""How far something jumps."""
+MAD_TWISTS = (1e9, -1e9, math.nan, math.inf, -math.inf)
+
+
+class Silent(Injection):
+    """Nothing arrives, of nobody: the other side of the wire is gone. What was there ages."""
+
+    def image(self, camera: str, sample: Image, now_ns: int) -> None:
+        """Return nothing."""
+        return
+
+    def scan(self, topic: str, sample: LaserScan, now_ns: int) -> None:
+        """Return nothing."""
+        return
+
+    def inputs(self, inputs: Inputs) -> Inputs:
+        """Return inputs without a message."""
+        return replace(inputs, odometry=(), fixes=(), goals=(), cancel=False)
+
+
+class NoOdometry(Injection):
+    """The wheels say nothing any more."""
+
+    def inputs(self, inputs: Inputs) -> Inputs:
+        """Return inputs without odometry."""
+        return replace(inputs, odometry=())
+
+
+class Wheels(Injection):
+    """Every message of the wheels is another. change: of one message, told how many came before in this fault."""
+
+    def __init__(self, change: Callable[[OdometryMessage, int], OdometryMessage]) -> None:
+        self._change = change
+        self._count = 0
+
+    def inputs(self, inputs: Inputs) -> Inputs:
+        """Return inputs with other odometry."""
+        changed = []
+        for message in inputs.odometry:
+            changed.append(self._change(message, self._count))
+            self._count += 1
+        return replace(inputs, odometry=tuple(changed))
+
+
+def wheels_jump() -> Injection:
+    """Return a base whose own pose stands 2 m further on from the onset, as after a hand that carried it."""
+    return Wheels(lambda one, count: replace(one, pose=_moved(one.pose)))
+
+
+def wheels_nan() -> Injection:
+    """Return a base that measures no numbers."""
+    return Wheels(lambda one, count: replace(one, twist=Twist(math.nan, math.nan)))
+
+
+def wheels_too_fast(speed_mps: float) -> Injection:
+    """Return a base that measures a speed that it cannot have."""
+    return Wheels(lambda one, count: replace(one, twist=Twist(speed_mps, 0.0)))
+
+
+def wheels_repeat() -> Injection:
+    """Return a base that says its first message of the fault again and again."""
+    held: list[OdometryMessage] = []
+
+    def again(message: OdometryMessage, count: int) -> OdometryMessage:
+        held[:] = held or [message]
+        return replace(held[0], arrival_ns=message.arrival_ns)
+
+    return Wheels(again)
+
+
+def wheels_zero() -> Injection:
+    """Return a base whose encoders stand: each message is a new one, and says that nothing moves."""
+    held: list[Pose | None] = []
+
+    def still(message: OdometryMessage, count: int) -> OdometryMessage:
+        held[:] = held or [message.pose]
+        return replace(message, pose=held[0], twist=STOP)
+
+    return Wheels(still)
+
+
+class LateWheels(Injection):
+    """What the wheels say arrives `LATE_NS` later, each message as it was sent."""
+
+    def __init__(self) -> None:
+        self._under_way: deque[OdometryMessage] = deque()
+
+    def inputs(self, inputs: Inputs) -> Inputs:
+        """Return inputs with the odometry that has been under way for long enough."""
+        self._under_way.extend(inputs.odometry)
+        arrived = []
+        while self._under_way and self._under_way[0].arrival_ns + LATE_NS <= inputs.now_ns:
+            arrived.append(replace(self._under_way.popleft(), arrival_ns=inputs.now_ns))
+        return replace(inputs, odometry=tuple(arrived))
+
+
+class ClockStep(Injection):
+    """The clock of those who send is set by `step_ns`: of cameras, odometry and localisation alike."""
+
+    def __init__(self, step_ns: int) -> None:
+        self._step_ns = step_ns
+
+    def image(self, camera: str, sample: Image, now_ns: int) -> Image:
+        """Return the image with another stamp."""
+        return replace(sample, header=self._stepped(sample.header))
+
+    def scan(self, topic: str, sample: LaserScan, now_ns: int) -> LaserScan:
+        """Return the scan with another stamp."""
+        return replace(sample, header=self._stepped(sample.header))
+
+    def inputs(self, inputs: Inputs) -> Inputs:
+        """Return inputs with other stamps."""
+        return replace(
+            inputs,
+            odometry=tuple(replace(one, stamp_ns=one.stamp_ns + self._step_ns) for one in inputs.odometry),
+            fixes=tuple(replace(one, stamp_ns=one.stamp_ns + self._step_ns) for one in inputs.fixes),
+        )
+
+    def _stepped(self, given: Header) -> Header:
+        return header(ns_from_time(given.stamp) + self._step_ns, given.frame_id)
+
+
+class ClockBackward(Injection):
+    """The clock of the wheels runs backward from the onset."""
+
+    def __init__(self) -> None:
+        self._from_ns: int | None = None
+
+    def inputs(self, inputs: Inputs) -> Inputs:
+        """Return inputs whose odometry is stamped earlier, message by message."""
+        return replace(inputs, odometry=tuple(self._mirrored(one) for one in inputs.odometry))
+
+    def _mirrored(self, message: OdometryMessage) -> OdometryMessage:
+        self._from_ns = message.stamp_ns if self._from_ns is None else self._from_ns
+        return replace(message, stamp_ns=2 * self._from_ns - message.stamp_ns)
+
+
+class Fixes(Injection):
+    """Localisation comes to something else. change: of one fix, told how many came before in this fault."""
+
+    def __init__(self, change: Callable[[Fix, int], Fix | None]) -> None:
+        self._change = change
+        self._count = 0
+
+    def inputs(self, inputs: Inputs) -> Inputs:
+        """Return inputs with other fixes."""
+        changed = []
+        for fix in inputs.fixes:
+            changed.append(self._change(fix, self._count))
+            self._count += 1
+        return replace(inputs, fixes=tuple(fix for fix in changed if fix is not None))
+
+
+def localization_jumps(times: float = math.inf) -> Injection:
+    """Return a localisation that is 2 m off so many times, then right again."""
+    return Fixes(lambda fix, count: replace(fix, pose=_moved(fix.pose)) if count < times else fix)
+
+
+def localization_nan() -> Injection:
+    """Return a localisation that is no numbers."""
+    return Fixes(lambda fix, count: replace(fix, pose=Pose(math.nan, math.nan, math.nan)))
+
+
+def localization_gone() -> Injection:
+    """Return a localisation that says nothing."""
+    return Fixes(lambda fix, count: None)
+
+
+class Cancelled(Injection):
+    """The goal is withdrawn, once."""
+
+    def __init__(self) -> None:
+        self._done = False
+
+    def inputs(self, inputs: Inputs) -> Inputs:
+        """Return inputs with a cancel, the first time."""
+        first, self._done = not self._done, True
+        return replace(inputs, cancel=inputs.cancel or first)
+
+
+class MadGoal(Injection):
+    """Somebody asks for a goal that is no place, again and again."""
+
+    def __init__(self, frame_id: str) -> None:
+        self._frame_id = frame_id
+
+    def inputs(self, inputs: Inputs) -> Inputs:
+        """Return inputs with one more goal."""
+        goal = GoalRequest(inputs.now_ns, inputs.now_ns, self._frame_id, Pose(math.nan, math.inf, 0.0))
+        return replace(inputs, goals=(*inputs.goals, goal))
+
+
+class Notice(Injection):
+    """`/obstacle` says true and nothing else."""
+
+    def inputs(self, inputs: Inputs) -> Inputs:
+        """Return inputs with the notice."""
+        return replace(inputs, obstacle=True)
+
+
+class EStop(Injection):
+    """The e-stop is pressed."""
+
+    def inputs(self, inputs: Inputs) -> Inputs:
+        """Return inputs with the e-stop."""
+        return replace(inputs, e_stop=True)
+
+
+class Flood(Injection):
+    """An operator's commands in every tick: any, too fast, and no numbers."""
+
+    def __init__(self, seed: int) -> None:
+        self._rng = np.random.default_rng(seed)
+
+    def inputs(self, inputs: Inputs) -> Inputs:
+        """Return inputs with another command."""
+        return replace(inputs, teleop=Teleop(inputs.now_ns, Twist(self._number(), self._number())))
+
+    def _number(self) -> float:
+        mad = self._rng.random() < 0.3
+        return float(self._rng.choice(MAD_TWISTS)) if mad else float(self._rng.normal(0.0, 2.0))
+
+
+class MadSpeedLimit(Injection):
+    """`/speed_limit` says NaN."""
+
+    def inputs(self, inputs: Inputs) -> Inputs:
+        """Return inputs with the word."""
+        return replace(inputs, speed_limit_mps=math.nan)
+
+
+def _moved(pose: Pose | None) -> Pose | None:
+    return None if pose is None else compose(Pose(OFF_M, 0.0, 0.0), pose)

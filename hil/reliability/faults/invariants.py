@@ -1,0 +1,185 @@
+"""What must hold in every tick, whatever is wrong: finite, within the limits, and zero soon after what must stop it.
+While an obstacle is told: nothing forward, and no backing where it began to be told while backing or just after it.
+
+It is told what came in and what went out and knows nothing of how the runtime decides: rules stated once more, not
+called. Zero is due within `GRACE_TICKS` of what must stop the robot; where that is the age of something, of the moment
+at which it is too old.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from hil.reliability.faults.observed_tick import Due, Step
+from onboard.config.config import Config, ScanSection
+from onboard.config.plant_model import Plant
+from onboard.values.clock import NS_PER_S
+from onboard.values.messages import STOP, OdometryMessage, Twist
+
+NS_PER_MS = 1_000_000
+GRACE_TICKS = 2
+ROUNDING = 1e-9
+MOST_RAMP_S = 0.1
+"""After a pause a ramp goes on, it does not leap (`limits.RAMP_S`)."""
+ROLLS_ON_NS = NS_PER_S // 2
+"""What begins to be told so soon after backing is behind (`recovery.ROLLS_ON_S`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A rule that was broken, in which slot, and how."""
+
+    slot: int
+    rule: str
+    what: str
+
+
+class Monitor:
+    """Watches one run, tick by tick. Memory does not grow."""
+
+    def __init__(self, config: Config, plant: Plant) -> None:
+        self._config = config
+        section = config.limits
+        self._ramp_mps2 = _ramp(section.acceleration_mps2, plant.linear.acceleration_max)
+        self._ramp_radps2 = _ramp(section.angular_acceleration_radps2, plant.angular.acceleration_max)
+        self._sent = STOP
+        self._sent_ns: int | None = None
+        self._wheels_ns: int | None = None
+        self._wheels_stamp_ns: int | None = None
+        self._oldest_ns: dict[str, int] = {}
+        self._e_stopped = self._pressed = self._engine_lost = self._wheels_mad = False
+        self._misses = 0
+        self._told = self._backed = self._backed_into = False
+        self._backed_ns: int | None = None
+        self._overdue: dict[str, int] = {}
+
+    def watch(self, step: Step) -> list[Violation]:
+        """Return what this tick breaks."""
+        broken = [*self._numbers(step), *((*self._stands(step), *self._touches(step)) if step.heard else ())]
+        self._sent, self._sent_ns = step.command, step.now_ns
+        return [Violation(step.slot, rule, what) for rule, what in broken]
+
+    # ---- numbers
+
+    def _numbers(self, step: Step) -> Iterable[tuple[str, str]]:
+        v, w, section = step.command.v_mps, step.command.w_radps, self._config.limits
+        if not (math.isfinite(v) and math.isfinite(w)):
+            yield "finite", f"the command is ({v}, {w})"
+            return
+        if not (section.v_min_mps <= v <= section.v_max_mps and abs(w) <= section.w_max_radps):
+            yield "speed", f"({v:.3f} m/s, {w:.3f} rad/s) is beyond the limits"
+        if self._sent_ns is None:
+            return
+        elapsed_s = min(max((step.now_ns - self._sent_ns) / NS_PER_S, 0.0), MOST_RAMP_S)
+        pairs = ((self._sent.v_mps, v, self._ramp_mps2), (self._sent.w_radps, w, self._ramp_radps2))
+        for name, (last, now, ramp) in zip(("v", "w"), pairs, strict=True):
+            if ramp is not None and not _ramped(last, now, ramp * elapsed_s):
+                yield "acceleration", f"{name} went from {last:.3f} to {now:.3f} in {elapsed_s * 1e3:.0f} ms"
+
+    # ---- what must stop it
+
+    def _stands(self, step: Step) -> Iterable[tuple[str, str]]:
+        causes = self._causes(step)
+        self._overdue = {cause: self._overdue.get(cause, -1) + 1 for cause, there in causes.items() if there}
+        for cause, ticks in self._overdue.items():
+            if ticks >= GRACE_TICKS and not step.stands:
+                shown = f"({step.command.v_mps:.3f} m/s, {step.command.w_radps:.3f} rad/s)"
+                yield cause, f"{shown} in tick {ticks} after what must stop it"
+
+    def _touches(self, step: Step) -> Iterable[tuple[str, str]]:
+        """Judge the way while an obstacle is told: at once, for what is told is told in the tick."""
+        told, v = step.obstacle is True, step.command.v_mps
+        allowed_mps = self._config.limits.creep_mps if self._operated(step) else 0.0
+        if told and v > allowed_mps + ROUNDING:
+            yield "obstacle", f"forward at {v:.3f} m/s while one is told"
+        begins = told and not self._told
+        self._backed_into = told and (self._backed_into or (begins and self._rolls_back(step)))
+        if self._backed_into and step.backing and v < 0.0:
+            yield "backed into", "it backs off although it has backed into something"
+        self._told, self._backed = told, step.backing
+        self._backed_ns = step.now_ns if step.backing else self._backed_ns
+
+    def _rolls_back(self, step: Step) -> bool:
+        """Return whether it backed off in the last tick, or did so a moment ago."""
+        if self._backed or self._backed_ns is None:
+            return self._backed
+        return 0 <= step.now_ns - self._backed_ns < ROLLS_ON_NS
+
+    def _operated(self, step: Step) -> bool:
+        """Return whether an operator drives."""
+        dead_man_ns = self._config.limits.teleop_dead_man_s * NS_PER_S
+        return step.teleop is not None and abs(step.now_ns - step.teleop.arrival_ns) <= dead_man_ns
+
+    def _causes(self, step: Step) -> Mapping[str, bool]:
+        """Return what must stop the robot now."""
+        now_ns, config, operator = step.now_ns, self._config, self._operated(step)
+        asked = step.goals > 0 and not step.e_stop and not self._pressed
+        self._pressed = bool(step.e_stop)
+        self._e_stopped = self._pressed or (self._e_stopped and not asked)
+        self._hear_wheels(step, asked)
+        self._hear_engine(step, asked)
+        guard = config.scan if config.limits_scan is None else config.limits_scan
+        scan_ns = config.limits.scan_stale_ms * NS_PER_MS
+        guard_late = now_ns - self._taken_ns(step, guard, "limits") > scan_ns
+        seen_late = now_ns - self._taken_ns(step, config.scan, "policy") > scan_ns
+        wheels_ns = config.odometry.stale_ms * NS_PER_MS
+        missed = self._misses >= config.rates.deadline_misses_to_stop
+        return {
+            "e-stop": self._e_stopped,
+            "stale odometry": self._wheels_ns is None or now_ns - self._wheels_ns > wheels_ns,
+            "stale scan": guard_late or (seen_late and not operator),
+            "odometry that cannot be": self._wheels_mad and not operator,
+            "lost engine": (self._engine_lost or missed) and not operator,
+            "no goal": not step.driving and not operator,
+        }
+
+    def _hear_wheels(self, step: Step, asked: bool) -> None:
+        """Note when the wheels last said something new that can be, and whether they said something that cannot."""
+        self._wheels_mad = self._wheels_mad and not asked
+        for message in step.odometry:
+            if not _possible(message, self._config):
+                self._wheels_mad = True
+            elif message.stamp_ns != self._wheels_stamp_ns:
+                self._wheels_stamp_ns, self._wheels_ns = message.stamp_ns, message.arrival_ns
+
+    def _hear_engine(self, step: Step, asked: bool) -> None:
+        self._engine_lost = (self._engine_lost and not asked) or step.due is Due.FAILED
+        if step.due is Due.MISSED:
+            self._misses += 1
+        elif step.due is Due.MADE or asked:
+            self._misses = 0
+
+    def _taken_ns(self, step: Step, section: ScanSection, use: str) -> int:
+        """Return when the oldest of the newest images of a scan was taken; the last known, while none is there."""
+        wanted = {section.topic} if section.topic else set(section.cameras)
+        stamps = [stamp_ns for name, stamp_ns in step.stamps_ns.items() if not wanted or name in wanted]
+        self._oldest_ns[use] = min(stamps, default=self._oldest_ns.get(use, 0))
+        return self._oldest_ns[use]
+
+
+def _possible(message: OdometryMessage, config: Config) -> bool:
+    """Return whether a base can have said so."""
+    section, twist = config.odometry, message.twist
+    numbers = [twist.v_mps, twist.w_radps]
+    if message.pose is not None:
+        numbers += [message.pose.x_m, message.pose.y_m, message.pose.yaw_rad]
+    finite = all(map(math.isfinite, numbers))
+    return finite and _within(twist, section.max_speed_mps, section.max_yaw_rate_radps)
+
+
+def _within(twist: Twist, speed_mps: float, rate_radps: float) -> bool:
+    return abs(twist.v_mps) <= speed_mps and abs(twist.w_radps) <= rate_radps
+
+
+def _ramp(asked: float, base: float) -> float | None:
+    """Return the ramp that the limits hold; None where the base's own is the slower one."""
+    return asked if asked < base else None
+
+
+def _ramped(last: float, now: float, most: float) -> bool:
+    """Return whether a number went away from zero, or across it, by no more than it may; towards zero it may leap."""
+    if now == 0.0 or (now * last > 0.0 and abs(now) <= abs(last)):
+        return True
+    return abs(now - last) <= most + ROUNDING

@@ -1,0 +1,132 @@
+"""Faults and verdicts as a person reads them, and as JSON."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from hil.reliability.faults.expectations import During
+from hil.reliability.faults.fault import Fault
+from hil.reliability.faults.verdict import Mode, Status, Verdict
+from onboard.config.config import Config
+from onboard.values.errors import InputError
+
+# ---- Verdicts as a table in Markdown, for `docs/reliability.md`
+
+HEAD = (
+    "| fault | what is done | what must happen | what stopped it | zero from tick | at the latest | from m/s | "
+    "stood at tick | rolled m |"
+)
+RULE = "| --- | --- | --- | --- | ---: | ---: | ---: | ---: | ---: |"
+
+
+def write_markdown(path: Path, verdicts: Sequence[Verdict]) -> None:
+    """Write the table. Raises InputError where the file cannot be written."""
+    try:
+        path.write_text("\n".join(markdown(verdicts)) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"--markdown {path}: cannot be written: {error.strerror}") from error
+
+
+def markdown(verdicts: Sequence[Verdict]) -> Iterator[str]:
+    """Yield the lines of the table. A cell is empty where there is nothing to say."""
+    yield HEAD
+    yield RULE
+    yield from map(_row, verdicts)
+
+
+def _row(one: Verdict) -> str:
+    must, way = one.fault.must, one.rolled
+    timed = must.during in (During.STANDS, During.NOT_FORWARD, During.SLOWS)
+    cells = [f"`{one.fault.name}`", one.fault.what, must.text(), *_stopped(one)]
+    cells.append("" if one.within is None or not timed else f"{one.within}")
+    cells += ["", "", ""] if way is None else [f"{way.from_mps:.2f}", f"{way.ticks}", f"{way.way_m:.2f}"]
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _stopped(one: Verdict) -> list[str]:
+    """Return what stopped it, with the time-outs that had to pass, and from which tick on."""
+    if one.status is not Status.PASSED:
+        return [f"**{one.status.value}**: {'; '.join(one.problems) or one.happened}", ""]
+    why = f"`{one.reason}`: {one.fault.why}" if one.reason else one.fault.why
+    waits = [f"`{key}`" for key in one.fault.must.timeouts]
+    return [", ".join([why, *waits]), "" if one.settled is None else f"{one.settled}"]
+
+
+STYLES = {Status.PASSED: "green", Status.FAILED: "bold red", Status.NOT_SHOWN: "yellow", Status.NOT_RUN: "yellow"}
+
+
+def list_faults(console: Console, faults: Sequence[Fault], config: Config) -> None:
+    """Print the table of faults."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in ("fault", "what is done", "what must happen, and why", "where"):
+        table.add_column(name, no_wrap=name == "fault", overflow="fold")
+    for fault in faults:
+        must = Text("; ".join(filter(None, [fault.must.text(), _within(fault, config)])))
+        must.append(f"\n{fault.why}", "dim")
+        table.add_row(fault.name, fault.what, must, _where(fault))
+    console.print(table)
+
+
+def print_verdicts(console: Console, verdicts: Sequence[Verdict], config: Config) -> None:
+    """Print what came of each fault, and how many passed. Where each ran is told where they did not all run alike."""
+    modes = {one.mode for one in verdicts if one.status is not Status.NOT_RUN}
+    apart = len(modes) > 1
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=None if apart else _title(modes), title_justify="left")
+    for name in ("fault", *(["ran on"] if apart else []), "must", "what happened", ""):
+        table.add_column(name, no_wrap=name in ("fault", ""), overflow="fold")
+    for one in verdicts:
+        must = Text(one.fault.must.text(one.within))
+        where = "" if one.status is Status.NOT_RUN else one.mode.value
+        told = Text("\n".join([one.happened, *one.problems]))
+        status = Text(one.status.value, STYLES[one.status])
+        table.add_row(one.fault.name, *([where] if apart else []), must, told, status)
+    console.print(table)
+    counts = Counter(one.status for one in verdicts)
+    console.print(", ".join(f"{counts[status]} {status.value}" for status in Status), markup=False)
+
+
+def _title(modes: Collection[Mode]) -> str | None:
+    return next((f"ran on: {mode.value}" for mode in modes), None)
+
+
+def as_json(source: str, config: Config, verdicts: Sequence[Verdict]) -> dict[str, Any]:
+    """Return the verdicts as plain values, with the times that they were judged by."""
+    counts = Counter(one.status for one in verdicts)
+    return {
+        "source": source,
+        "control_hz": config.rates.control_hz,
+        "timeouts_ms": {
+            "cameras.stale_ms": config.cameras.stale_ms,
+            "limits.scan_stale_ms": config.limits.scan_stale_ms,
+            "odometry.stale_ms": config.odometry.stale_ms,
+        },
+        "passed": counts[Status.PASSED],
+        "failed": counts[Status.FAILED],
+        "nothing_shown": counts[Status.NOT_SHOWN],
+        "not_run": counts[Status.NOT_RUN],
+        "faults": [one.as_json() for one in verdicts],
+    }
+
+
+def _within(fault: Fault, config: Config) -> str:
+    """Return the tick by which it must be so, and what that is made of."""
+    must = fault.must
+    if must.during not in (During.STANDS, During.NOT_FORWARD, During.SLOWS):
+        return ""
+    waits = [*must.timeouts, *(["decisions"] if must.decisions else [])]
+    why = f": {', '.join(waits)} + {must.ticks} ticks" if waits else ""
+    return f"by tick {must.within_ticks(config)}{why}"
+
+
+def _where(fault: Fault) -> str:
+    """Return in which modes a fault can run."""
+    where = {"simulation": fault.make is not None, "recording": fault.in_recordings, "process": bool(fault.process)}
+    return ", ".join(name for name, there in where.items() if there)

@@ -1,0 +1,1 @@
+"""Faults over a simulated run, a recording, or the real process."""

@@ -1,0 +1,234 @@
+"""Faults of the real process: done to `onboard run` and its peers from outside, judged by what it recorded.
+
+Where the recording ends before the run does, what was heard on the wire goes on from there.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import resource
+import signal
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from hil.live.demo import START_S
+from hil.reliability.faults.expectations import Run
+from hil.reliability.faults.fault import Fault
+from hil.reliability.faults.inject.engine import BLOCK_NS
+from hil.reliability.faults.inject.inputs import MAD_TWISTS
+from hil.reliability.faults.observed_tick import Step
+from hil.reliability.faults.run.processes import Drive, Stand, TooLateError, recorded_steps
+from hil.reliability.faults.verdict import Mode, Status, Verdict, judge, not_run
+from onboard.config.plant_model import Plant
+from onboard.drivers.dds.participant import Wire
+from onboard.drivers.dds.ros_convert import ros_twist
+from onboard.drivers.dds.ros_types import Bool
+from onboard.values.clock import NS_PER_S, wall_ns
+from onboard.values.errors import OnboardError
+from onboard.values.messages import Pose, Twist
+
+TAIL_S = 2.0
+FLOOD_HZ = 1000
+BURST_S = 0.02
+READER_S = 5.0
+RELEASED_S = 1.0
+PRESSED_S = 0.5
+LEASE_S = 12.0
+"""After this the others know that a peer is gone which did not say so (Cyclone DDS takes 10 s)."""
+AHEAD = Pose(3.0, 0.0, 0.0)
+"""Where the robot is sent when it has lost its goal."""
+BEHIND = Pose(-3.0, 0.0, 0.0)
+"""Where a goal is that was written long ago."""
+BACKWARD = Twist(-0.1, 0.0)
+"""What an operator asks for."""
+TOUCH_S = 0.5
+QUEUED_S = 1.0
+"""So late are an operator's commands: longer than the dead man's time."""
+NOT_IN_PROCESS = "it is done to what a process cannot be given from outside"
+
+Meddle = Callable[[Stand, float], tuple[int, int]]
+"""Does a fault to running processes for so many seconds; returns when it began and ended, monotonic [ns]."""
+
+
+def in_process(fault: Fault, drive: Drive, plant: Plant, folder: Path) -> Verdict:
+    """Drive as processes over DDS with a fault and judge it. Raises OnboardError where they cannot start."""
+    if not fault.process:
+        return not_run(fault, Mode.PROCESS, NOT_IN_PROCESS)
+    try:
+        run, told = _driven(MEDDLES[fault.process], fault.lasts_s, drive, folder)
+    except TooLateError as late:
+        return not_run(fault, Mode.PROCESS, str(late))
+
+    def without() -> Run | None:
+        """Return another drive, in which nothing was done, with its times as in this one."""
+        try:
+            plain, _ = _driven(_nothing, (run.end_ns - run.onset_ns) / NS_PER_S, drive, folder / "without")
+        except TooLateError:
+            return None
+        later_ns = run.onset_ns - plain.onset_ns
+        return replace(plain, steps=[replace(step, now_ns=step.now_ns + later_ns) for step in plain.steps])
+
+    verdict = judge(fault, Mode.PROCESS, run, drive.config, plant, without)
+    missing = _unshown(fault, told)
+    if missing:
+        return replace(verdict, status=Status.FAILED, problems=(*verdict.problems, missing))
+    return verdict
+
+
+def _driven(meddle: Meddle, lasts_s: float, drive: Drive, folder: Path) -> tuple[Run, dict[str, Any]]:
+    """Return a drive that is meddled with, and what the runtime told at its end. Raises OnboardError."""
+    recordings = folder / "recordings"
+    record = drive.config.record.model_copy(update={"directory": recordings, "enabled": True})
+    config = drive.config.model_copy(update={"record": record})
+    stand = Stand(replace(drive, config=config), folder)
+    try:
+        stand.set_off()
+        onset_ns, end_ns = meddle(stand, lasts_s)
+        stand.watch(TAIL_S)
+    finally:
+        told = stand.end()
+    until_ns = end_ns + round(TAIL_S * NS_PER_S)
+    recorded = recorded_steps(told, recordings)
+    steps = [step for step in _joined(recorded, stand.steps) if step.now_ns < until_ns]
+    return Run(steps, onset_ns, end_ns), told
+
+
+def _joined(recorded: Sequence[Step], heard: Sequence[Step]) -> list[Step]:
+    """Return the recorded ticks, and what was heard after the last of them."""
+    last = recorded[-1]
+    beyond = [step for step in heard if step.now_ns > last.now_ns]
+    return [*recorded, *(replace(step, slot=last.slot + 1 + number) for number, step in enumerate(beyond))]
+
+
+def _unshown(fault: Fault, told: dict[str, Any]) -> str:
+    """Return why a run did not show its fault, or ""."""
+    full = told.get("recording_dropped", 0) > 0
+    return "the recorder lost nothing, so the disk was not full" if fault.process == "disk" and not full else ""
+
+
+def _nothing(stand: Stand, lasts_s: float) -> tuple[int, int]:
+    """Look on."""
+    onset_ns = time.monotonic_ns()
+    stand.watch(lasts_s)
+    return onset_ns, time.monotonic_ns()
+
+
+def _pause(stand: Stand, lasts_s: float) -> tuple[int, int]:
+    """Stop the runtime's process for 300 ms: its loop, and all else in it."""
+    onset_ns = time.monotonic_ns()
+    os.kill(stand.runtime.pid, signal.SIGSTOP)
+    try:
+        threading.Event().wait(BLOCK_NS / NS_PER_S)
+    finally:
+        os.kill(stand.runtime.pid, signal.SIGCONT)
+    stand.watch(lasts_s)
+    return onset_ns, time.monotonic_ns()
+
+
+def _peer(stand: Stand, lasts_s: float) -> tuple[int, int]:
+    """Kill the robot's process, start it again, and ask for a goal when it is heard."""
+    base = stand.base
+    if base is None:
+        raise OnboardError("there is no simulated robot")
+    onset_ns = time.monotonic_ns()
+    os.kill(base.pid, signal.SIGKILL)
+    stand.base = None
+    base.end()
+    stand.watch(LEASE_S)
+    stand.base_heard()
+    stand.start_base()
+    stand.wait(stand.base_heard, START_S, "the base was not heard again")
+    end_ns = time.monotonic_ns()
+    stand.ask(AHEAD, stand.config.dds.base_frame)
+    return onset_ns, end_ns
+
+
+def _disk(stand: Stand, lasts_s: float) -> tuple[int, int]:
+    """Let no file of the runtime grow beyond its recording's size of now: its next write fails, as on a full disk."""
+    files = sorted(stand.config.record.directory.glob("*.mcap"))
+    if not files:
+        raise OnboardError(f"{stand.config.record.directory}: nothing is being recorded")
+    pid, kind = stand.runtime.pid, resource.RLIMIT_FSIZE
+    before = resource.prlimit(pid, kind)
+    onset_ns = time.monotonic_ns()
+    resource.prlimit(pid, kind, (files[-1].stat().st_size, before[1]))
+    stand.watch(lasts_s)
+    resource.prlimit(pid, kind, before)
+    return onset_ns, time.monotonic_ns()
+
+
+def _flood(stand: Stand, lasts_s: float) -> tuple[int, int]:
+    """Send an operator's commands a thousand times a second."""
+    writer, rng = stand.wire.writer("cmd_vel_teleop"), random.Random(0)
+    if not writer.wait_for_reader(READER_S):
+        raise OnboardError("nobody listens to an operator")
+
+    def number() -> float:
+        return rng.choice(MAD_TWISTS) if rng.random() < 0.3 else rng.gauss(0.0, 2.0)
+
+    onset_ns = time.monotonic_ns()
+    while time.monotonic_ns() - onset_ns < lasts_s * NS_PER_S:
+        for _ in range(round(FLOOD_HZ * BURST_S)):
+            writer.write(ros_twist(Twist(number(), number())))
+        stand.watch(BURST_S)
+    return onset_ns, time.monotonic_ns()
+
+
+def _e_stop(stand: Stand, lasts_s: float) -> tuple[int, int]:
+    """Press the e-stop as somebody who then leaves without a word."""
+    somebody = Wire(stand.config.dds)
+    try:
+        writer = somebody.writer("e_stop")
+        if not writer.wait_for_reader(READER_S):
+            raise OnboardError("nobody listens to the e-stop")
+        writer.write(Bool(False))
+        stand.watch(RELEASED_S)  # the reader learns of a new writer a little later than the writer of it
+        onset_ns = time.monotonic_ns()
+        writer.write(Bool(True))
+        stand.watch(PRESSED_S)
+    finally:
+        somebody.close()
+    stand.watch(lasts_s)
+    return onset_ns, time.monotonic_ns()
+
+
+def _late_operator(stand: Stand, lasts_s: float) -> tuple[int, int]:
+    """Let an operator's commands come at once, and when they have run out others, as from a queue: written before."""
+    writer = stand.wire.writer("cmd_vel_teleop")
+    if not writer.wait_for_reader(READER_S):
+        raise OnboardError("nobody listens to an operator")
+    for _ in range(round(TOUCH_S / BURST_S)):  # the reader learns of a new writer a little later than the writer of it
+        writer.write(ros_twist(BACKWARD))
+        stand.watch(BURST_S)
+    stand.watch(QUEUED_S)
+    onset_ns = time.monotonic_ns()
+    while time.monotonic_ns() - onset_ns < lasts_s * NS_PER_S:
+        writer.write(ros_twist(BACKWARD), wall_ns() - round((QUEUED_S - BURST_S) * NS_PER_S))
+        stand.watch(BURST_S)
+    return onset_ns, time.monotonic_ns()
+
+
+def _late_goal(stand: Stand, lasts_s: float) -> tuple[int, int]:
+    """Let a goal come that was written when the one that is driven to was."""
+    onset_ns = time.monotonic_ns()
+    asked_ns = stand.asked_ns
+    stand.watch(lasts_s - TAIL_S / 2)
+    stand.ask(BEHIND, stand.config.dds.base_frame, asked_ns + 1)
+    stand.watch(TAIL_S / 2)
+    return onset_ns, time.monotonic_ns()
+
+
+MEDDLES: dict[str, Meddle] = {
+    "pause": _pause,
+    "peer": _peer,
+    "disk": _disk,
+    "flood": _flood,
+    "e_stop": _e_stop,
+    "late operator": _late_operator,
+    "late goal": _late_goal,
+}

@@ -1,0 +1,156 @@
+"""The real runtime and the simulated robot as processes over DDS, driven to a goal, and what is seen on the wire."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hil.live.child import Child
+from hil.live.demo import LOCALIZE_S, START_S, as_toml
+from hil.recordings.recording import open_recording
+from hil.recordings.ticks import ticks_of
+from hil.reliability.faults.observed_tick import Step, step_of_recorded
+from onboard.config.config import Config
+from onboard.drivers.dds.participant import Wire
+from onboard.drivers.dds.ros_convert import ros_goal, twist_from_ros
+from onboard.recording.repair import repair
+from onboard.values.clock import wall_ns
+from onboard.values.errors import InputError, OnboardError
+from onboard.values.messages import Pose
+
+POLL_S = 0.02
+MOVES_S = 1.0
+"""The robot drives once it was told to move for so long."""
+SETS_OFF_S = 60.0
+"""Patience for that on a busy machine."""
+
+
+class TooLateError(OnboardError):
+    """What was waited for did not come: the machine is too busy, or nothing drives here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drive:
+    """Where the processes drive. arguments: of `onboard-hil sim` for the building and the start; goal: in the map."""
+
+    config: Config
+    arguments: Sequence[str]
+    goal: Pose
+
+
+class Stand:
+    """Two processes, and this one's end of their wire. Times are CLOCK_MONOTONIC, as the runtime's own."""
+
+    def __init__(self, drive: Drive, folder: Path) -> None:
+        """Start both. Raises OnboardError where the folder cannot be written or the domain is taken."""
+        self._drive, self._folder = drive, folder
+        self.config = drive.config
+        self._told = folder / "run.json"
+        self._config = folder / "robot.toml"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._config.write_text(as_toml(drive.config), encoding="utf-8")
+        except OSError as error:
+            raise OnboardError(f"{folder}: cannot be written: {error.strerror}") from error
+        self.wire = Wire(drive.config.dds)
+        self._states, self._commands = self.wire.reader("state"), self.wire.reader("cmd_vel")
+        self._odometry, self._goal = self.wire.reader("odom"), self.wire.writer("goal_pose")
+        self.steps: list[Step] = []
+        self.state = ""
+        self.asked_ns = 0
+        self._sims = 0
+        self.base: Child | None = None
+        run = ["onboard", "run", "--config", str(self._config), "--json", str(self._told), "--no-status"]
+        self.runtime = Child("the runtime", run, folder / "run.log")
+        self.start_base()
+
+    def start_base(self) -> None:
+        """Start the simulated robot, anew where there was one."""
+        self._sims += 1
+        arguments = ["hil", "sim", *self._drive.arguments, "--config", str(self._config)]
+        self.base = Child("the simulated robot", arguments, self._folder / f"sim{self._sims}.log")
+
+    def wait(self, condition: Callable[[], bool], limit_s: float, what: str) -> None:
+        """Watch until something is so. Raises TooLateError when it does not come, OnboardError when a process ended."""
+        deadline_s = time.monotonic() + limit_s
+        while not condition():
+            self.look()
+            for child in filter(None, (self.base, self.runtime)):
+                child.check()
+            if time.monotonic() > deadline_s:
+                raise TooLateError(f"{what} within {limit_s:g} s")
+
+    def watch(self, seconds: float) -> None:
+        """Watch for so long."""
+        deadline_s = time.monotonic() + seconds
+        while time.monotonic() < deadline_s:
+            self.look()
+
+    def base_heard(self) -> bool:
+        """Return whether odometry came since the last call."""
+        return bool(self._odometry.take())
+
+    def set_off(self) -> None:
+        """Wait for both, ask for the goal, and wait until the robot drives. Raises OnboardError."""
+        self.wait(lambda: bool(self.state), START_S, "the runtime was not heard")
+        self.wait(self.base_heard, START_S, "the base was not heard")
+        self.watch(LOCALIZE_S)
+        self.ask(self._drive.goal, self._drive.config.dds.map_frame)
+        self.wait_moving()
+
+    def ask(self, goal: Pose, frame_id: str, written_ns: int | None = None) -> None:
+        """Ask for a goal. written_ns: when that is said to have been written, wall time [ns]; None is now."""
+        self.asked_ns = wall_ns() if written_ns is None else written_ns
+        self._goal.write(ros_goal(self.asked_ns, frame_id, goal), self.asked_ns)
+
+    def wait_moving(self) -> None:
+        """Wait until the robot has been told to move for a while."""
+        ticks = round(MOVES_S * self._drive.config.rates.control_hz)
+        last = len(self.steps)
+
+        def moves() -> bool:
+            newest = self.steps[max(last, len(self.steps) - ticks) :]
+            return len(newest) == ticks and not any(step.stands for step in newest)
+
+        self.wait(moves, SETS_OFF_S, "the robot did not set off")
+
+    def look(self) -> None:
+        """Take what came, and wait a moment for more."""
+        self._commands.wait(POLL_S)
+        now_ns = time.monotonic_ns()
+        states = [message.sample.data for message in self._states.take()]
+        self.state = states[-1] if states else self.state
+        for message in self._commands.take():
+            sample = message.sample.twist if self._drive.config.dds.stamped_cmd_vel else message.sample
+            number = len(self.steps)
+            self.steps.append(Step(number, now_ns, 0, twist_from_ros(sample), "", self.state, heard=False))
+
+    def end(self) -> dict[str, Any]:
+        """End both, the runtime first, so that the base hears its stop; return what the runtime told at its end."""
+        self.runtime.end()
+        self.look()
+        if self.base is not None:
+            self.base.end()
+        self.wire.close()
+        try:
+            told: dict[str, Any] = json.loads(self._told.read_text())
+        except (OSError, ValueError):
+            return {}
+        return told
+
+
+def recorded_steps(told: dict[str, Any], folder: Path) -> list[Step]:
+    """Return the ticks that the runtime recorded, its file completed where it could not. Raises InputError for none."""
+    steps: list[Step] = []
+    files = sorted(folder.glob("*.mcap"))
+    if not told or not files:
+        raise InputError(f"{folder}: the runtime left no recording")
+    for file in files:
+        repair(file)
+        with open_recording(file) as recording:
+            steps += [step_of_recorded(tick) for tick in ticks_of(recording)]
+    return steps

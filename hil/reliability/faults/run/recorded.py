@@ -1,0 +1,114 @@
+"""A fault in a recording: the recorded inputs, altered, through the runtime's own ticks. Open loop.
+
+What the base did, when ticks were and what came over the wire is as recorded; what is decided and commanded is new.
+Images are recorded where decisions began: in between, the newest one stands for what a camera sent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hil.recordings.ticks import RecordedTick
+from hil.reliability.faults.expectations import Run
+from hil.reliability.faults.fault import Fault, Need
+from hil.reliability.faults.fault_proxies import FaultyInbox, FaultyInference
+from hil.reliability.faults.inject.schedule import Scene, Schedule
+from hil.reliability.faults.observed_tick import Step, step_of
+from hil.reliability.faults.run.excerpt import Excerpt
+from hil.reliability.faults.run.simulated import ONLY_PROCESS, changed
+from hil.reliability.faults.verdict import Mode, Verdict, judge, not_run
+from onboard.assembly.robot import build_rigs, robot_of, scan_topics
+from onboard.config.config import Config
+from onboard.policy.inference import InlineInference
+from onboard.runtime import Runtime
+from onboard.system.log import unlogged
+from onboard.values.clock import NS_PER_S
+from onboard.values.errors import OnboardError
+from onboard.values.interfaces import Policy
+from onboard.values.messages import ColorFrame, DepthFrame, Inputs, Twist
+
+ANY_IMAGE = {"cameras": {"unchanged_m": 0.0}}
+"""The newest image stands for those that were not recorded, and is the same again."""
+
+
+def in_recording(fault: Fault, excerpt: Excerpt, policy: Policy, seed: int = 0) -> Verdict:
+    """Play an excerpt with a fault and judge it."""
+    missing = _missing(fault, excerpt)
+    if fault.make is None or missing:
+        return not_run(fault, Mode.RECORDING, missing or ONLY_PROCESS)
+    config = changed(excerpt.session.config, fault.sections)
+    onset_ns = excerpt.ticks[excerpt.onset].slot.start_ns
+    planned = fault.planned(Scene(config, excerpt.session.mounts, seed), onset_ns)
+    run = play(excerpt, config, policy, Schedule(planned))
+    run = replace(run, onset_ns=onset_ns, end_ns=planned[0].end_ns)
+    return judge(fault, Mode.RECORDING, run, config, excerpt.plant, lambda: play(excerpt, config, policy, Schedule()))
+
+
+def play(excerpt: Excerpt, config: Config, policy: Policy, schedule: Schedule) -> Run:
+    """Play an excerpt with faults, to its end or until an error. Onset and end of the run are left to the caller."""
+    tape, mounts = _Tape(excerpt), excerpt.session.mounts
+    config = changed(config, ANY_IMAGE)
+    robot = robot_of(config, build_rigs(config, mounts), excerpt.plant, policy, excerpt.zones)
+    inbox = FaultyInbox(tape, mounts, config, schedule)
+    inference = FaultyInference(InlineInference(policy, tape.now_ns), tape, schedule)
+    runtime = Runtime(robot, tape, inbox, inference, tape)
+    runtime.state = excerpt.state
+    steps: list[Step] = []
+    try:
+        with unlogged():
+            for tick in excerpt.ticks:
+                tape.now = tick
+                steps.append(step_of(runtime.tick(tick.slot)))
+    except OnboardError as error:
+        return Run(steps, 0, 0, f"{type(error).__name__}: {error}")
+    return Run(steps, 0, 0)
+
+
+def _missing(fault: Fault, excerpt: Excerpt) -> str:
+    """Return why a recording cannot have a fault, or ""."""
+    lived = excerpt.ticks[excerpt.onset :]
+    end_ns = lived[0].slot.start_ns + round(fault.lasts_s * NS_PER_S)
+    there = [tick for tick in lived if tick.slot.start_ns < end_ns]
+    has = {
+        Need.IMAGES: not scan_topics(excerpt.session.config),
+        Need.SCANS: bool(scan_topics(excerpt.session.config)),
+        Need.FIXES: any(tick.inputs.fixes for tick in there),
+        Need.COLOR: any(tick.inputs.color is not None for tick in there),
+    }
+    return next((need.value for need in fault.needs if not has.get(need, False)), "")
+
+
+class _Tape:
+    """Clock, inbox and drive of an excerpt that is played."""
+
+    now: RecordedTick
+
+    def __init__(self, excerpt: Excerpt) -> None:
+        self._depth: dict[str, DepthFrame] = dict(excerpt.depth)
+        self._color: ColorFrame | None = excerpt.color
+
+    def now_ns(self) -> int:
+        """Return the time of the tick."""
+        return self.now.slot.start_ns
+
+    async def sleep_until(self, deadline_ns: int) -> None:
+        """Return at once: the recording says when ticks were."""
+
+    def take(self, now_ns: int) -> Inputs:
+        """Return what the tick consumed, with an image for every frame that it names."""
+        told, inputs = self.now.told, self.now.inputs
+        self._depth |= inputs.depth
+        self._color = inputs.color or self._color
+        depth, color = {}, None
+        for name, number, stamp_ns in zip(told.cameras, told.camera_frames, told.camera_stamps_ns, strict=True):
+            if name in self._depth:
+                depth[name] = replace(self._depth[name], number=number, stamp_ns=stamp_ns)
+            elif self._color is not None:
+                color = replace(self._color, number=number, stamp_ns=stamp_ns)
+        return replace(inputs, depth=depth, color=color)
+
+    def send(self, command: Twist) -> None:
+        """Send nothing."""
+
+    def close(self) -> None:
+        """Do nothing."""

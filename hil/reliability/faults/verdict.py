@@ -1,0 +1,236 @@
+"""Whether a fault came to what it must, and what happened, as values for a table and for JSON.
+
+A run in which nothing could be seen of a fault has neither passed nor failed: the robot stood when the fault began, or
+it stands, leaps or touches something in the same run without the fault just the same.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any
+
+from hil.reliability.faults import expectations
+from hil.reliability.faults.expectations import (
+    DRIVES_ON,
+    GOES_ON,
+    SHORT,
+    During,
+    Must,
+    Problem,
+    Run,
+    Then,
+    problems,
+    settled,
+    stood,
+)
+from hil.reliability.faults.fault import Fault
+from hil.reliability.faults.invariants import Monitor, Violation
+from onboard.config.config import Config
+from onboard.config.plant_model import Plant
+from onboard.values.clock import NS_PER_S
+
+# ---- How far the simulated base truly goes from the onset of a fault until it stands
+
+STANDS_M = 0.001
+"""A base that goes no farther than this until the end of its fault stands."""
+REST_S = 0.25
+"""It must have stood for so long by then; else it was not come to rest, but slowly under way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rolled:
+    """What the base did.
+
+    from_mps: its true speed along x when the first tick of the fault took its inputs
+    way_m:    the length of its true way from then on until it stood
+    ticks:    so many ticks later it stood
+    """
+
+    from_mps: float
+    way_m: float
+    ticks: int
+
+
+def rolled(run: Run) -> Rolled | None:
+    """Return how far it rolled; None where it did not come to stand under the fault, or where that is not known.
+
+    Of a run that ended, what the base did afterwards counts.
+    """
+    numbers = [number for number, truth in enumerate(run.truth) if truth.now_ns >= run.onset_ns]
+    there = [run.truth[number] for number in numbers if run.ended or run.truth[number].now_ns < run.end_ns]
+    if len(there) < 2:
+        return None
+    first, last = there[0], there[-1]
+    ways = ((number, last.path_m - truth.path_m) for number, truth in enumerate(there))
+    stood = next((number for number, left_m in ways if left_m <= STANDS_M), None)
+    if stood is None or (last.now_ns - there[stood].now_ns) / NS_PER_S < REST_S:
+        return None
+    return Rolled(first.v_mps, there[stood].path_m - first.path_m, stood)
+
+
+MOST_SHOWN = 3
+"""Broken rules that are told; all are counted."""
+ALIKE = frozenset({DRIVES_ON, GOES_ON, expectations.place_stays.__name__, expectations.no_contact.__name__})
+"""Kinds of problems that a run without the fault may have too: then they are not of the fault."""
+
+
+class Mode(Enum):
+    """Where a fault ran."""
+
+    CLOCK = "simulated clock"
+    RECORDING = "recording, open loop"
+    PROCESS = "process, DDS"
+
+
+class Status(Enum):
+    """How it went."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    NOT_SHOWN = "nothing shown"
+    NOT_RUN = "not run"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What came of one fault in one mode.
+
+    happened: in one line; or why it did not run, or why nothing was shown
+    problems: what was not as it must be
+    within:   the tick after the onset in which it had to be so, `settled` the one from which it was
+    reason:   what shaped the command of that tick (`limits.Reason`), "" where it did not have to stand or slow down
+    rolled:   how far the base truly went until it stood; None where it did not, or where that is not known
+    """
+
+    fault: Fault
+    mode: Mode
+    status: Status
+    happened: str
+    problems: tuple[str, ...] = ()
+    within: int | None = None
+    settled: int | None = None
+    ticks: int = 0
+    contacts: int | None = None
+    reason: str = ""
+    rolled: Rolled | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        fault, must = self.fault, self.fault.must
+        return {
+            "name": fault.name,
+            "what": fault.what,
+            "must": must.text(),
+            "why": fault.why,
+            "mode": self.mode.value,
+            "status": self.status.value,
+            "happened": self.happened,
+            "problems": list(self.problems),
+            "within_ticks": self.within,
+            "timeouts": list(must.timeouts),
+            "settled_tick": self.settled,
+            "ticks": self.ticks,
+            "contacts": self.contacts,
+            "reason": self.reason,
+            "from_mps": None if self.rolled is None else round(self.rolled.from_mps, 3),
+            "rolled_m": None if self.rolled is None else round(self.rolled.way_m, 3),
+            "stood_tick": None if self.rolled is None else self.rolled.ticks,
+        }
+
+
+def judge(
+    fault: Fault, mode: Mode, run: Run, config: Config, plant: Plant, without: Callable[[], Run | None] | None = None
+) -> Verdict:
+    """Return the verdict on a run with a fault from its onset to its end.
+
+    without: drives the same without the fault, asked only where it matters; it returns None where nothing drives then
+    """
+    must, monitor = fault.must, Monitor(config, plant)
+    broken = [violation for step in run.steps for violation in monitor.watch(step)]
+    found, nothing = _weighed(must, run, config, without)
+    wrong = (*(problem.what for problem in found), *_told(broken))
+    if nothing and not wrong:
+        return Verdict(fault, mode, Status.NOT_SHOWN, nothing, ticks=len(run.during), contacts=run.contacts)
+    timed = must.during in (During.STANDS, During.NOT_FORWARD, During.SLOWS)
+    first = settled(must, run, config) if timed else None
+    return Verdict(
+        fault=fault,
+        mode=mode,
+        status=Status.FAILED if wrong else Status.PASSED,
+        happened=_happened(fault, run, config),
+        problems=wrong,
+        within=must.within_ticks(config) if timed else None,
+        settled=first,
+        ticks=len(run.during),
+        contacts=run.contacts,
+        reason="" if first is None else run.during[first].reason,
+        rolled=rolled(run),
+    )
+
+
+def _weighed(
+    must: Must, run: Run, config: Config, without: Callable[[], Run | None] | None
+) -> tuple[list[Problem], str]:
+    """Return what is the fault's doing of what is not as it must be, and why nothing was shown, or ""."""
+    if why := stood(run):
+        return [], why
+    found = problems(must, run, config)
+    if short := next((problem.what for problem in found if problem.kind == SHORT), ""):
+        return [problem for problem in found if problem.kind != SHORT], short
+    if without is None or not found:
+        return found, ""
+    plain = without()
+    if plain is None:
+        return [], "without the fault it does not drive either"
+    plain = replace(plain, onset_ns=run.onset_ns, end_ns=run.end_ns)
+    if any(step.state.startswith("reached") for step in plain.during):
+        return [], "without the fault it reaches its goal meanwhile"
+    same = {problem.kind: problem.what for problem in problems(must, plain, config) if problem.kind in ALIKE}
+    left = [problem for problem in found if problem.kind not in same]
+    told = [same[problem.kind] for problem in found if problem.kind in same]
+    return left, f"without the fault it is the same: {told[0]}" if told else ""
+
+
+def not_run(fault: Fault, mode: Mode, why: str) -> Verdict:
+    """Return that a fault was not tried, and why."""
+    return Verdict(fault, mode, Status.NOT_RUN, why)
+
+
+def _told(broken: list[Violation]) -> list[str]:
+    told = [f"{one.rule}: {one.what} (slot {one.slot})" for one in broken[:MOST_SHOWN]]
+    return told + ([f"and {len(broken) - MOST_SHOWN} more broken rules"] if len(broken) > MOST_SHOWN else [])
+
+
+def _happened(fault: Fault, run: Run, config: Config) -> str:
+    """Return in one line what the robot did."""
+    during, after, must = run.during, run.after, fault.must
+    if run.ended:
+        return f"the run ended, {'with' if run.stopped_last else 'without'} a stop: {run.ended}"
+    parts = []
+    first = settled(must, run, config)
+    if must.during in (During.STANDS, During.NOT_FORWARD, During.SLOWS):
+        reasons = [step.reason for step in during[first:]] if first is not None else []
+        why = f" ({_mostly(reasons)})" if reasons else ""
+        parts.append(f"from tick {first} on{why}" if first is not None else "never")
+    elif during:
+        speeds = [abs(step.command.v_mps) for step in during]
+        most = _mostly([step.reason for step in during])
+        parts.append(f"{min(speeds):.2f} to {max(speeds):.2f} m/s, mostly {most}")
+    again = next((number for number, step in enumerate(after) if not step.stands), None)
+    if must.then is Then.GOES_ON and must.during is not During.DRIVES and again is not None:
+        parts.append(f"drives {again} ticks after the end")
+    if (way := rolled(run)) is not None:
+        parts.append(f"stood {way.ticks} ticks after the onset, {way.way_m:.2f} m on, from {way.from_mps:.2f} m/s")
+    if run.contacts:
+        parts.append(f"{run.contacts} contacts")
+    last = (after or during)[-1:]
+    return "; ".join([*parts, *(step.state for step in last)])
+
+
+def _mostly(reasons: Sequence[str]) -> str:
+    """Return the commonest reason that shaped commands, as a person reads it."""
+    most = Counter(reasons).most_common(1)[0][0]
+    return {"none": "as the policy wants", "": "not told"}.get(most, most)

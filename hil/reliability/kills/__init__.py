@@ -1,0 +1,1 @@
+"""The runtime killed at random instants, and how far the base rolled."""

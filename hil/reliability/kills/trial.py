@@ -1,0 +1,286 @@
+"""The trial: a simulated base in a process of its own, and one runtime after another that is killed as it drives."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import math
+import multiprocessing
+import os
+import random
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+
+from hil.drive.episodes import choose
+from hil.live.child import Child
+from hil.live.demo import START_S, as_toml, demo_config
+from hil.physics.collision_world import Body
+from hil.reliability.faults.run.processes import TooLateError
+from onboard.assembly.assembly import run_robot
+from onboard.config.config import Config, load_config
+from onboard.drivers.dds.participant import Wire
+from onboard.drivers.dds.ros_convert import odometry_from_ros, ros_goal
+from onboard.system.log import configure
+from onboard.system.threads import die_with_parent
+from onboard.values.clock import wall_ns
+from onboard.values.errors import OnboardError
+from onboard.values.geometry import between, distance
+from onboard.values.messages import Pose, Twist
+
+# ---- Runtimes as processes that start within a second or two: forked by a server that has imported everything
+
+PRELOADED = ["hil.reliability.kills.trial", "onboard.assembly.assembly", "onboard.policy.dwa.policy"]
+
+
+class Runtimes:
+    """Starts runtimes of one configuration; all that they say is appended to `log`."""
+
+    def __init__(self, config: Path, log: Path) -> None:
+        self._config, self._log = config, log
+        self._context = multiprocessing.get_context("forkserver")
+        self._context.set_forkserver_preload(PRELOADED)
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[ForkServerProcess]:
+        """Start a runtime, and leave none behind."""
+        process = self._context.Process(target=_run, args=(self._config, self._log), daemon=True)
+        process.start()
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.join()
+
+
+def _run(config: Path, log: Path) -> None:
+    """Be a runtime until a signal, and no longer than the server."""
+    die_with_parent(os.getppid())
+    with log.open("ab", buffering=0) as file:
+        os.dup2(file.fileno(), sys.stdout.fileno())
+        os.dup2(file.fileno(), sys.stderr.fileno())
+    configure()
+    run_robot(load_config(config), None, None)
+
+
+# ---- What the wheels say of a drive: the way between two instants, by the base's own stamps
+
+REST_MPS = 0.005
+REST_RADPS = 0.01
+"""Slower than this in both is rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Odometry: stamp [ns] in the base's clock, pose in its odometry frame, twist."""
+
+    stamp_ns: int
+    pose: Pose
+    twist: Twist
+
+    @property
+    def rests(self) -> bool:
+        """Whether the base stands."""
+        return abs(self.twist.v_mps) < REST_MPS and abs(self.twist.w_radps) < REST_RADPS
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """One end of a runtime, from the last odometry before it to rest.
+
+    v_mps, w_radps: the base's twist as it happened
+    way_m:          along the path; at 30 Hz the first step of it lies partly before the kill
+    turned_rad:     the sum of turns to either side
+    time_s:         until rest, by the base's stamps
+    """
+
+    v_mps: float
+    w_radps: float
+    way_m: float
+    turned_rad: float
+    time_s: float
+
+
+def judge(rows: Sequence[Row], killed_ns: int) -> Kill:
+    """Return what the base did after an instant. Raises ValueError when nothing was heard before it."""
+    before = [number for number, row in enumerate(rows) if row.stamp_ns <= killed_ns]
+    if not before:
+        raise ValueError("no odometry before the kill")
+    rolling = rows[before[-1] :]
+    pairs = list(itertools.pairwise(rolling))
+    way_m = sum(distance(one.pose, two.pose) for one, two in pairs)
+    turned = sum(abs(math.remainder(two.pose.yaw_rad - one.pose.yaw_rad, math.tau)) for one, two in pairs)
+    moving = [row.stamp_ns for row in rolling if not row.rests]
+    time_s = (max(moving) - rolling[0].stamp_ns) / 1e9 if moving else 0.0
+    return Kill(rolling[0].twist.v_mps, rolling[0].twist.w_radps, way_m, turned, time_s)
+
+
+MAP, EPISODE = "gdc1", 3
+"""A hall: 13.6 m, nearly straight."""
+POLICY = "reactive"
+NEAR_GOAL_M = 4.0
+"""Nearer than this to one end of the hall, the next goal is the other."""
+SETS_OFF_MPS, SETS_OFF_RADPS = 0.05, 0.2
+LATEST_S = 4.0
+"""The kill comes so long after the robot set off at the latest."""
+ASK_AGAIN_S = 1.0
+SETS_OFF_S = 30.0
+TRIES = 4
+"""Patience for a robot to set off. One that does not (in a corner, or on a busy machine) begins anew, uncounted."""
+STOPS_S = 20.0
+"""Patience for a base to come to rest."""
+REST_ROWS = 10
+"""It stands once so many messages say so."""
+POLL_S = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """times: how often it is killed; heeds_liveliness: whether the base does more than its time-out asks of it"""
+
+    config: Config
+    folder: Path
+    times: int
+    seed: int = 1
+    heeds_liveliness: bool = False
+
+
+def run_trial(trial: Trial, tell: Callable[[int, Kill], None]) -> list[Kill]:
+    """Kill a runtime so many times and return what the base did after each. `tell` hears of each at once.
+
+    Raises OnboardError where a process cannot start, or the robot does not drive or does not stop.
+    """
+    config = _config(trial)
+    started = trial.folder / "robot.toml"
+    try:
+        trial.folder.mkdir(parents=True, exist_ok=True)
+        started.write_text(as_toml(config), encoding="utf-8")
+    except OSError as error:
+        raise OnboardError(f"{trial.folder}: cannot be written: {error.strerror}") from error
+    runtimes = Runtimes(started, trial.folder / "run.log")
+    rng = random.Random(trial.seed)
+    kills = []
+    with contextlib.closing(Wire(config.dds)) as wire, contextlib.closing(_Hall(wire, trial, config, started)) as hall:
+        for number in range(trial.times):
+            kills.append(_killed(hall, runtimes, rng.uniform(0.0, LATEST_S)))
+            tell(number, kills[-1])
+    return kills
+
+
+def _killed(hall: _Hall, runtimes: Runtimes, after_s: float) -> Kill:
+    """Return what the base did after one runtime was killed, so long after the robot set off."""
+    for _ in range(TRIES):
+        with runtimes.running() as process:
+            try:
+                hall.set_off(process)
+            except TooLateError:
+                hall.start_base()
+                continue
+            killed_ns = hall.watch_then_kill(process, after_s)
+            return judge(hall.until_rest(), killed_ns)
+    raise OnboardError(f"the robot did not set off in {TRIES} tries of {SETS_OFF_S:g} s each")
+
+
+def _config(trial: Trial) -> Config:
+    """Return the configuration that is driven: on the simulated base, without a recording."""
+    driven = demo_config(trial.config, POLICY, depth_noise=False)
+    return driven.model_copy(update={"record": driven.record.model_copy(update={"enabled": False})})
+
+
+class _Hall:
+    """Our end of the wire: goals from one end of the hall to the other, and what the wheels say."""
+
+    def __init__(self, wire: Wire, trial: Trial, config: Config, file: Path) -> None:
+        """Start the base. Raises OnboardError."""
+        self._trial, self._file = trial, file
+        self._odom_frame = config.dds.odom_frame
+        self._odometry, self._states = wire.reader("odom"), wire.reader("state")
+        self._goal = wire.writer("goal_pose")
+        episode = choose(MAP, 0, EPISODE, Body(config.robot.footprint_radius_m, config.robot.height_m)).episode
+        self._ends = (between(episode.start, Pose(*episode.goal_xy_m, 0.0)), Pose(0.0, 0.0, 0.0))
+        self._base: Child | None = None
+        self.start_base()
+
+    def start_base(self) -> None:
+        """Start the simulated robot, anew where there is one: where the last one stands may be a corner.
+
+        Its wheels do not slip, so that they tell the true way.
+        """
+        self.close()
+        arguments = ["hil", "sim", "--map", MAP, "--episode", str(EPISODE), "--config", str(self._file)]
+        arguments += ["--drift", "0", "--no-localization", "--no-depth-noise"]
+        arguments += ["--heed-liveliness"] if self._trial.heeds_liveliness else []
+        self._base = Child("the simulated robot", arguments, self._trial.folder / "sim.log")
+        self._odometry.take()
+        self._rows: list[Row] = []
+        self._end = self._ends[0]
+
+    def close(self) -> None:
+        """End the simulated robot. Safe to call twice."""
+        if self._base is not None:
+            self._base.end()
+        self._base = None
+
+    def set_off(self, runtime: ForkServerProcess) -> None:
+        """Ask for a goal, again and again, until the robot moves. Raises TooLateError when it does not."""
+        self._states.take()
+        self._wait(lambda: bool(self._states.take()), START_S, "the runtime was not heard", runtime)
+        self._wait(lambda: bool(self._rows), START_S, "the base was not heard", runtime)
+        if distance(self._rows[-1].pose, self._end) < NEAR_GOAL_M:
+            self._end = self._ends[self._ends.index(self._end) - 1]
+        self._rows = self._rows[-1:]
+        asked_s = 0.0
+
+        def moves() -> bool:
+            nonlocal asked_s
+            if time.monotonic() - asked_s > ASK_AGAIN_S:
+                asked_s = time.monotonic()
+                self._goal.write(ros_goal(wall_ns(), self._odom_frame, self._end))
+            twist = self._rows[-1].twist
+            return abs(twist.v_mps) > SETS_OFF_MPS or abs(twist.w_radps) > SETS_OFF_RADPS
+
+        self._wait(moves, SETS_OFF_S, "the robot did not set off", runtime)
+
+    def watch_then_kill(self, runtime: ForkServerProcess, after_s: float) -> int:
+        """Let it drive for so long, kill it, and return when, wall time [ns]: just before."""
+        end_s = time.monotonic() + after_s
+        while time.monotonic() < end_s:
+            self._look(runtime)
+        killed_ns = wall_ns()
+        runtime.kill()
+        return killed_ns
+
+    def until_rest(self) -> list[Row]:
+        """Return all odometry of this drive, until the base stood."""
+        killed = len(self._rows)
+
+        def stood() -> bool:
+            newest = self._rows[max(killed, len(self._rows) - REST_ROWS) :]
+            return len(newest) == REST_ROWS and all(row.rests for row in newest)
+
+        self._wait(stood, STOPS_S, "the base did not stop")
+        return self._rows
+
+    def _wait(
+        self, condition: Callable[[], bool], limit_s: float, what: str, runtime: ForkServerProcess | None = None
+    ) -> None:
+        deadline_s = time.monotonic() + limit_s
+        while not condition():
+            self._look(runtime)
+            if time.monotonic() > deadline_s:
+                raise TooLateError(f"{what} within {limit_s:g} s")
+
+    def _look(self, runtime: ForkServerProcess | None) -> None:
+        """Take the odometry that came, or wait a moment for it. Raises OnboardError when a process has ended."""
+        self._odometry.wait(POLL_S)
+        for message in self._odometry.take():
+            told = odometry_from_ros(message.sample, 0)
+            if told.pose is not None:
+                self._rows.append(Row(told.stamp_ns, told.pose, told.twist))
+        if self._base is not None:
+            self._base.check()
+        if runtime is not None and runtime.exitcode is not None:
+            raise OnboardError(f"the runtime ended by itself, with code {runtime.exitcode}")

@@ -1,0 +1,1 @@
+"""Hours of simulated driving with one fault after another."""

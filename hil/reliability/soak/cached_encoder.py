@@ -1,0 +1,65 @@
+"""The network that drives, for a robot without a colour camera: what it makes of pictures is computed once.
+
+The contract allows that no image is there; the network is then shown `rgb.absent` in every decision, and its part for
+pictures, nine tenths of the time of a decision, always answers the same. With that input as a constant of the model
+ONNX Runtime computes it when it loads.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from onboard.assembly.policies import REACTIVE, check_timing, policy_maker
+from onboard.config.config import Config, model_path
+from onboard.config.plant_model import Plant
+from onboard.drivers.engines.onnx_engine import OnnxEngine
+from onboard.policy.contract import INPUTS
+from onboard.policy.manifest import Manifest, load_manifest
+from onboard.policy.network_policy import NetworkPolicy
+from onboard.values.errors import MissingExtraError
+from onboard.values.interfaces import Policy
+
+try:
+    import onnx
+    from onnx import numpy_helper
+except ImportError:
+    onnx = None
+
+RGB = "rgb"
+
+
+def policy_without_color(config: Config, plant: Plant) -> Policy:
+    """Return the configured policy for inputs without an image: it decides as the whole one does without one.
+
+    Raises ConfigError, EngineError, and MissingExtraError without `onnx`.
+    """
+    if config.policy.model == REACTIVE:
+        return policy_maker(config, plant)()
+    model = model_path(config.policy.model)
+    manifest = load_manifest(model)
+    if not any(entry.name == RGB for entry in manifest.inputs):
+        return policy_maker(config, plant)()
+    check_timing(config, manifest)
+    with tempfile.TemporaryDirectory(prefix="onboard-soak-") as folder:
+        shortened = Path(folder) / model.name
+        shortened.write_bytes(_without_rgb(model, manifest))
+        engine = OnnxEngine(shortened, threads=1)
+    engine.warm_up()
+    rest = [entry for entry in manifest.inputs if entry.name != RGB]
+    return NetworkPolicy(engine, manifest.model_copy(update={"inputs": rest}), config.policy.memory_reset_s)
+
+
+def _without_rgb(model: Path, manifest: Manifest) -> bytes:
+    """Return a model with no image as a constant in place of the input."""
+    if onnx is None:
+        raise MissingExtraError("onnx", "train")
+    proto = onnx.load(model)
+    graph = proto.graph
+    graph.input.remove(next(entry for entry in graph.input if entry.name == RGB))
+    absent = np.full(INPUTS[RGB].type.shape, manifest.rgb.absent, np.float32)
+    graph.initializer.append(numpy_helper.from_array(absent, RGB))
+    content: bytes = proto.SerializeToString()
+    return content

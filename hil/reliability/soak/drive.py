@@ -1,0 +1,224 @@
+"""One process of a soak: a runtime that lives as long as it can, fault after fault, judged in every tick."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hil.live.target.goals import driving
+from hil.reliability.faults.fault import Fault
+from hil.reliability.faults.fault_proxies import FaultyClock, FaultyDrive, FaultyInbox, FaultyInference
+from hil.reliability.faults.inject.schedule import Injection, Planned, Scene, Schedule
+from hil.reliability.faults.invariants import Violation
+from hil.reliability.soak.episodes import Building, Ground
+from hil.reliability.soak.fault_schedule import DISK, ENDS_RUNTIME, Draw
+from hil.reliability.soak.judge import Judge
+from hil.reliability.soak.recording_check import Records
+from hil.reliability.soak.resources import Sample, take_sample
+from onboard.assembly.robot import build_rigs, robot_of, zones_of
+from onboard.config.config import Config
+from onboard.config.mounts import Mounts
+from onboard.config.plant_model import Plant
+from onboard.counters import Counters
+from onboard.policy.inference import InlineInference
+from onboard.runtime import Listener, Runtime
+from onboard.state import TickRecord
+from onboard.system.log import unlogged
+from onboard.values.clock import NS_PER_S, SimulatedClock
+from onboard.values.errors import DriverError, OnboardError
+from onboard.values.interfaces import Policy
+from onboard.values.messages import STOP, GoalRequest, Pose
+
+BUILDING_S = 900.0
+"""After so long the robot is carried into the next building, once it stands."""
+CARRIED_S = 10.0
+"""It is asked for nothing meanwhile: its localisation finds out where it is."""
+RESTART_S = 5.0
+"""So much later the service manager has begun a runtime anew; the fault that ended the last one is over by then."""
+STUCK_S = 240.0
+"""A robot that has come no farther than `STUCK_M` in so long, goal after goal, is carried on, and counted."""
+STUCK_M = 1.0
+SAMPLE_S = 120.0
+TELL_S = 30.0
+ENDED = "ended"
+
+
+@dataclass(frozen=True, slots=True)
+class Robot:
+    """Who drives. config: with the topics of scans that come ready-made (`eyes.without_cameras`)."""
+
+    config: Config
+    mounts: Mounts
+    plant: Plant
+    policy: Policy
+
+
+@dataclass(frozen=True, slots=True)
+class Until:
+    """When it is over: after so much of the robot's time, or of the wall's; None is no bound."""
+
+    robot_s: float | None = None
+    wall_s: float | None = None
+
+
+class Soak:
+    """One process's drive, and all that is known of it."""
+
+    def __init__(self, robot: Robot, buildings: Sequence[Building], folder: Path, seed: int) -> None:
+        """Take who drives, where, and where recordings go."""
+        self.who, self.seed = robot, seed
+        self._clock, self.schedule = SimulatedClock(), Schedule()
+        self._began_ns = self._clock.now_ns()
+        self._ground = Ground(buildings, robot.config, robot.mounts, robot.plant, seed)
+        self.draw = Draw(robot.config, seed)
+        self.stopping = False
+        self.judge = Judge(robot.config, robot.plant, self._ground)
+        self.records = Records(robot.config, robot.mounts, folder)
+        self.faults: Counter[str] = Counter()
+        self.samples: list[Sample] = []
+        self.goals = self.reached = self.stuck = 0
+        self.wall_s = self.processor_s = 0.0
+
+    @property
+    def ground(self) -> Ground:
+        """The world."""
+        return self._ground
+
+    @property
+    def robot_s(self) -> float:
+        """Time that the robot has lived [s]."""
+        return (self._clock.now_ns() - self._began_ns) / NS_PER_S
+
+    def stop(self) -> None:
+        """End after the tick under way. Safe from a signal handler."""
+        self.stopping = True
+
+    def run(self, until: Until, tell: Callable[[Soak], None], listeners: Sequence[Listener] = ()) -> None:
+        """Drive until it is over, telling now and then. listeners: of every tick, besides."""
+        began_s, used_s = time.monotonic(), time.process_time()
+        gc.collect()
+        gc.freeze()
+        try:
+            with unlogged():
+                while not self.stopping:
+                    self._live(_Life(self, until, tell, began_s), listeners)
+        finally:
+            gc.unfreeze()
+            self.records.close()
+            self.wall_s, self.processor_s = time.monotonic() - began_s, time.process_time() - used_s
+
+    def _live(self, life: _Life, listeners: Sequence[Listener]) -> None:
+        """Let one runtime live to its end."""
+        config, who, schedule = self.who.config, self.who, self.schedule
+        self._ground.put_down(self._clock.now_ns())
+        self.judge.begin()
+        clock = FaultyClock(self._clock, schedule)
+        inbox = FaultyInbox(self._ground, who.mounts, config, schedule)
+        inference = FaultyInference(InlineInference(who.policy, self._clock.now_ns), self._clock, schedule)
+        robot = robot_of(config, build_rigs(config, who.mounts), who.plant, who.policy, zones_of(config))
+        drive = FaultyDrive(self._ground, self._clock, schedule)
+        life.runtime = Runtime(robot, clock, inbox, inference, drive, (*listeners, self.records, life))
+        try:
+            asyncio.run(life.runtime.run())
+        except DriverError as error:
+            self._left(life, error)
+        except OnboardError as error:
+            self._broke(f"the runtime ended: {error}")
+
+    def _left(self, life: _Life, error: DriverError) -> None:
+        """Judge a runtime that ended as the link to its base was lost: that must be the fault's doing, with a stop."""
+        fault = self.judge.fault_at(self._clock.now_ns())
+        if fault is None or fault.name != ENDS_RUNTIME:
+            self._broke(f"the runtime ended: {error}")
+        elif self._ground.last_sent != STOP:
+            self._broke(f"the runtime ended without a stop: {error}")
+        self.records.close()
+        self._clock.advance(round(RESTART_S * NS_PER_S))
+
+    def _broke(self, what: str) -> None:
+        now_ns = self._clock.now_ns()
+        self.records.broke(now_ns)
+        self.judge.add(Violation(0, ENDED, what), now_ns, self.robot_s, self.judge.fault_at(now_ns))
+
+
+class _Life:
+    """A listener that asks for goals, plans faults, judges and measures, for one runtime."""
+
+    runtime: Runtime
+
+    def __init__(self, soak: Soak, until: Until, tell: Callable[[Soak], None], began_s: float) -> None:
+        self._soak, self._until, self._tell, self._began_s = soak, until, tell, began_s
+        self._born_s = self._here_s = soak.robot_s
+        self._far = soak.robot_s, 0.0
+        self._told_s = time.monotonic()
+
+    def tick(self, record: TickRecord, counters: Counters) -> None:
+        """Do what the tick asks for."""
+        soak, robot_s = self._soak, self._soak.robot_s
+        if soak.judge.watch(record, robot_s):
+            soak.records.broke(record.slot.start_ns)
+        self._plan(record.slot.start_ns, robot_s)
+        self._move_on(record, robot_s)
+        if not soak.samples or robot_s - soak.samples[-1].robot_s >= SAMPLE_S:
+            soak.records.settle()
+            soak.samples.append(take_sample(robot_s))
+        self._end_or_tell(robot_s)
+
+    def _plan(self, now_ns: int, robot_s: float) -> None:
+        """Plan the next fault when it is due; a full disk is not at a seam of the runtime."""
+        soak = self._soak
+        soak.records.disk_was_full()
+        drawn = soak.draw.due(now_ns, robot_s - self._born_s)
+        if drawn is None:
+            return
+        fault, onset_ns = drawn
+        soak.faults[fault.name] += 1
+        for planned in self._made(fault, onset_ns):
+            soak.schedule.add(planned)
+            soak.judge.planned(fault, planned)
+
+    def _made(self, fault: Fault, onset_ns: int) -> Sequence[Planned]:
+        soak = self._soak
+        if fault.process == DISK:
+            soak.records.fill_disk()
+            return [Planned(Injection(), onset_ns, onset_ns + round(fault.lasts_s * NS_PER_S))]
+        number = sum(soak.faults.values())
+        return fault.planned(Scene(soak.who.config, soak.who.mounts, soak.seed + number), onset_ns)
+
+    def _move_on(self, record: TickRecord, robot_s: float) -> None:
+        """Ask for the next goal, or carry the robot into the next building."""
+        soak, ground, now_ns = self._soak, self._soak.ground, record.slot.start_ns
+        if ground.path_m - self._far[1] > STUCK_M:
+            self._far = robot_s, ground.path_m
+        stuck = robot_s - self._far[0] > STUCK_S
+        idle = not driving(record.state)
+        if (idle and robot_s - self._here_s > BUILDING_S) or stuck:
+            soak.stuck += stuck
+            ground.put_down(now_ns)
+            self._here_s, self._far = robot_s, (robot_s, ground.path_m)
+            return
+        if robot_s - self._here_s < CARRIED_S:
+            return
+        before = ground.errands.reached
+        goal = ground.errands.next_goal(record.state, now_ns)
+        soak.reached += ground.errands.reached - before
+        if goal is not None:
+            soak.goals += 1
+            ground.ask(GoalRequest(now_ns, now_ns, soak.who.config.dds.map_frame, Pose(*goal, 0.0)))
+
+    def _end_or_tell(self, robot_s: float) -> None:
+        soak, now_s = self._soak, time.monotonic()
+        soak.wall_s = now_s - self._began_s
+        over = self._until.robot_s is not None and robot_s >= self._until.robot_s
+        if over or (self._until.wall_s is not None and soak.wall_s >= self._until.wall_s):
+            soak.stop()
+        if soak.stopping:
+            self.runtime.stop()
+        elif now_s - self._told_s >= TELL_S:
+            self._told_s = now_s
+            self._tell(soak)

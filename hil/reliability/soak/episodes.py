@@ -1,0 +1,130 @@
+"""The simulated robot in one building after another, as the devices of one runtime that lives on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hil.drive.robot import Senses, SimulatedRobot
+from hil.drive.sensing import LIMITS_TOPIC, POLICY_TOPIC, Cameras, Caster, SimulatedInbox
+from hil.live.target.goals import Errands, Place, choose_place
+from hil.maps.world_grid import World
+from hil.physics.collision_world import Body
+from hil.scene.walkers import Crowd, make_crowd, walking_space
+from hil.sensors.direct_scan import DirectScan, direct_scan
+from onboard.config.config import Config
+from onboard.config.mounts import Mounts
+from onboard.config.plant_model import Plant
+from onboard.values.messages import GoalRequest, Inputs, Twist
+
+MAPS = ("gdc1", "ahg2", "willow", "ghc7", "ase4", "lgrc1")
+"""Floor plans of real buildings; their furniture, goals and people are drawn by seed."""
+TRACE_ROWS = 3000
+"""The true drive is kept for so long (ten rows a second) and then forgotten: a drive of hours must not grow by it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Building:
+    """A furnished building with goals and people in it."""
+
+    name: str
+    place: Place
+    crowd: Crowd | None
+
+
+def load_buildings(maps: Sequence[str], seed: int, pedestrians: int, body: Body) -> list[Building]:
+    """Return buildings, drawn by seed. Takes some seconds each. Raises InputError."""
+    buildings = []
+    for name in maps:
+        place = choose_place(name, seed, None, body)
+        crowd = None
+        if pedestrians:
+            start = place.episodes[0].start
+            keep_clear = [(start.x_m, start.y_m), *(one.goal_xy_m for one in place.episodes)]
+            crowd = make_crowd(walking_space(place.world), seed, pedestrians, keep_clear=keep_clear, near=keep_clear)
+        buildings.append(Building(name, place, crowd))
+    return buildings
+
+
+class Ground:
+    """`interfaces.Inbox` and `Drive` over the simulated robot, which is carried from building to building.
+
+    Its clock goes on, its wheels' own pose begins anew, and its localisation is that of the new building.
+    """
+
+    def __init__(self, buildings: Sequence[Building], config: Config, mounts: Mounts, plant: Plant, seed: int) -> None:
+        """Take where it may be; `put_down` it first."""
+        self._buildings, self._config, self._mounts, self._plant, self._seed = buildings, config, mounts, plant, seed
+        self._body = Body(config.robot.footprint_radius_m, config.robot.height_m)
+        self._scans = [self._cast(one.place.world) for one in buildings]
+        self._times = 0
+        self._before_m, self._before_contacts, self._before_bumps = 0.0, 0, 0
+        self.robot: SimulatedRobot | None = None
+
+    def put_down(self, now_ns: int) -> None:
+        """Carry the robot to the start of the next building."""
+        if self.robot is not None:
+            state = self.robot.state
+            self._before_m += state.path_m
+            self._before_contacts += state.contacts
+            self._before_bumps += state.bumps
+        number = self._times % len(self._buildings)
+        self.building, scans = self._buildings[number], self._scans[number]
+        self._times += 1
+        place, seed = self.building.place, self._seed + 1000 * self._times
+        senses = Senses(seed=seed, depth_noise=True)
+        self.robot = SimulatedRobot(
+            place.world, self._plant, self._body, self._mounts, place.episodes[0].start, senses, self.building.crowd
+        )
+        self._inbox = SimulatedInbox(self.robot, now_ns, Caster(scans, Cameras(self.robot, color=False), seed))
+        self.errands = Errands(place)
+
+    @property
+    def buildings(self) -> int:
+        """How often it was put down."""
+        return self._times
+
+    @property
+    def path_m(self) -> float:
+        """The true way so far, in all buildings."""
+        return self._before_m + self.robot.state.path_m
+
+    @property
+    def contacts(self) -> int:
+        """Contacts so far, in all buildings."""
+        return self._before_contacts + self.robot.state.contacts
+
+    @property
+    def bumps(self) -> int:
+        """How often somebody has walked into it, in all buildings."""
+        return self._before_bumps + self.robot.state.bumps
+
+    def ask(self, request: GoalRequest) -> None:
+        """Ask for a goal, which comes with the next tick."""
+        self._inbox.asked.append(request)
+
+    def take(self, now_ns: int) -> Inputs:
+        """Let the robot live until now and return what it sensed."""
+        if len(self.robot.trace.rows) > TRACE_ROWS:
+            self.robot.trace.rows.clear()
+        return self._inbox.take(now_ns)
+
+    def send(self, command: Twist) -> None:
+        """Pass a command to the base."""
+        self._inbox.send(command)
+        del self._inbox.sent[:-1]
+
+    def close(self) -> None:
+        """Stop the base."""
+        self._inbox.close()
+
+    def _cast(self, world: World) -> dict[str, DirectScan]:
+        """Return what the robot sees of a building, by topic."""
+        sections = {POLICY_TOPIC: self._config.scan, LIMITS_TOPIC: self._config.limits_scan}
+        given = {topic: section for topic, section in sections.items() if section is not None}
+        return {topic: direct_scan(world, self._mounts, section, "fused") for topic, section in given.items()}
+
+    @property
+    def last_sent(self) -> Twist | None:
+        """The last command that reached the base."""
+        return self._inbox.sent[-1] if self._inbox.sent else None

@@ -1,0 +1,243 @@
+"""Judges every tick of a long drive, and keeps what was broken, with the fault that was there."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from hil.drive.robot import SimulatedRobot
+from hil.reliability.faults.fault import Fault
+from hil.reliability.faults.inject.schedule import Planned
+from hil.reliability.faults.invariants import GRACE_TICKS, Monitor, Violation
+from hil.reliability.faults.observed_tick import Step, step_of
+from hil.reliability.soak.episodes import Ground
+from onboard.config.config import Config
+from onboard.config.plant_model import Plant
+from onboard.perception import collision
+from onboard.state import TickRecord
+from onboard.values.clock import NS_PER_S
+from onboard.values.messages import Scan, Twist
+
+# ---- What must hold of recoveries, and that the robot is never wedged, judged by what it truly does
+
+RECOVERY, WEDGED = "recovery", "wedged"
+SLACK_M = 0.1
+"""From the command that ends a try the base rolls on."""
+WEDGED_SLACK_S = 15.0
+"""Beyond the time after which a drive without progress must have ended."""
+MOVED_M = 0.05
+
+
+class Bounded:
+    """Watches one runtime: tries, time, way and speed of its recoveries, and how long it stands while it drives."""
+
+    def __init__(self, config: Config) -> None:
+        self._section, self._goal = config.recovery, config.goal
+        self._grace_ns = round(GRACE_TICKS * NS_PER_S / config.rates.control_hz)
+        self._tries_ns: list[int] = []
+        self._began: tuple[int, float] | None = None
+        self._moved: tuple[int, float] | None = None
+
+    def watch(self, step: Step, path_m: float, operator: bool) -> list[Violation]:
+        """Return what this tick breaks. path_m: the true way so far; operator: whether one drives.
+
+        Tries count whatever goals are given meanwhile: who gives them does not move what stands in the way.
+        """
+        wrong = [*self._backing(step, path_m), *self._wedged(step, path_m, operator)]
+        return [Violation(step.slot, rule, what) for rule, what in wrong]
+
+    def _backing(self, step: Step, path_m: float) -> Iterator[tuple[str, str]]:
+        section, now_ns = self._section, step.now_ns
+        if not step.backing:
+            self._began = None
+            return
+        if step.command.v_mps < -section.backward_mps and step.wanted == _back(section.backward_mps):
+            yield RECOVERY, f"it backs off at {-step.command.v_mps:.2f} m/s"
+        if self._began is None:
+            self._began = now_ns, path_m
+            window_ns = round(section.window_s * NS_PER_S)
+            self._tries_ns = [at_ns for at_ns in (*self._tries_ns, now_ns) if now_ns - at_ns < window_ns]
+            if len(self._tries_ns) > section.tries:
+                yield RECOVERY, f"try {len(self._tries_ns)} within {section.window_s:g} s"
+            return
+        began_ns, began_m = self._began
+        if now_ns - began_ns > section.backward_s * NS_PER_S + self._grace_ns:
+            yield RECOVERY, f"it has backed off for {(now_ns - began_ns) / NS_PER_S:.2f} s"
+        if path_m - began_m > section.backward_mps * section.backward_s + SLACK_M:
+            yield RECOVERY, f"it has backed off by {path_m - began_m:.2f} m"
+
+    def _wedged(self, step: Step, path_m: float, operator: bool) -> Iterator[tuple[str, str]]:
+        """Find a drive that goes on without a way, longer than the mission lets one without progress."""
+        if not step.driving or operator or self._moved is None or path_m - self._moved[1] > MOVED_M:
+            self._moved = step.now_ns, path_m
+            return
+        stood_s = (step.now_ns - self._moved[0]) / NS_PER_S
+        if stood_s > self._goal.progress_timeout_s + WEDGED_SLACK_S:
+            yield WEDGED, f"it drives, and has stood for {stood_s:.0f} s"
+            self._moved = step.now_ns, path_m
+
+
+def _back(speed_mps: float) -> Twist:
+    return Twist(-speed_mps, 0.0)
+
+
+# ---- Every contact of the true robot, with what was known when it happened. Each is a broken rule
+
+NEAR_M = 0.12
+"""What is seen so near before the body, and then touched, is what was seen: a tick's way and the noise of a scan."""
+TOWARDS = 0.3
+"""Cosine of the angle between the way and what lies before it."""
+WALKER_M = 0.06
+"""Somebody who moves is touched when he is so near."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contact:
+    """One contact.
+
+    v_mps, w_radps: the true motion just before
+    seen:    whether the scan of the limits had something just there
+    mover:   whether somebody who moves was beside it
+    fault:   that was there just then, or just before, "" for none
+    """
+
+    at_s: float
+    building: str
+    v_mps: float
+    w_radps: float
+    seen: bool
+    mover: bool
+    fault: str
+
+    @property
+    def what(self) -> str:
+        """Return what it was, in words."""
+        known = "something seen" if self.seen else "something that the scan did not show"
+        return f"with {known}{', beside somebody' if self.mover else ''}"
+
+
+class Contacts:
+    """Looks for contacts, tick by tick."""
+
+    def __init__(self, ground: Ground, radius_m: float) -> None:
+        self._ground, self._radius_m = ground, radius_m
+        self._count = ground.contacts
+        self._scan: Scan | None = None
+        self._twist = Twist(0.0, 0.0)
+
+    def look(self, record: TickRecord, fault: Fault | None, at_s: float) -> Contact | None:
+        """Return the contact of the last tick, if there was one. fault: that was there then or just before."""
+        robot, count = self._ground.robot, self._ground.contacts
+        found = None
+        if count > self._count:
+            found = Contact(
+                at_s=at_s,
+                building=self._ground.building.name,
+                v_mps=self._twist.v_mps,
+                w_radps=self._twist.w_radps,
+                seen=self._scan is not None and seen_before(self._scan, self._twist.v_mps, self._radius_m),
+                mover=_beside_mover(robot, self._radius_m),
+                fault=fault.name if fault is not None else "",
+            )
+        self._count, self._scan, self._twist = count, record.limits_scan, robot.state.twist
+        return found
+
+
+def seen_before(scan: Scan, v_mps: float, radius_m: float) -> bool:
+    """Return whether a scan has something just before the body, on the side to which it drives."""
+    points = collision.obstacles(scan)
+    away_m = np.hypot(points[:, 0], points[:, 1])
+    ahead = points[:, 0] * math.copysign(1.0, v_mps) >= TOWARDS * away_m
+    return bool((ahead & (away_m <= radius_m + NEAR_M)).any())
+
+
+def _beside_mover(robot: SimulatedRobot, radius_m: float) -> bool:
+    """Return whether somebody who moves stands at the body."""
+    pose, bodies = robot.state.pose, robot.glance().bodies
+    return any(
+        math.hypot(x_m - pose.x_m, y_m - pose.y_m) - radius <= radius_m + WALKER_M for x_m, y_m, radius in bodies[:, :3]
+    )
+
+
+AFTER_NS = 2 * NS_PER_S
+"""A fault is named for so long after its end: its last scan is believed until the next, and a base rolls on."""
+MOST_KEPT = 200
+"""Broken rules that are kept each with what happened; all are counted."""
+CONTACT = "contact"
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A rule that was broken: when [s since the start], in which slot of which runtime, where, under which fault."""
+
+    at_s: float
+    now_ns: int
+    runtime: int
+    slot: int
+    building: str
+    fault: str
+    rule: str
+    what: str
+
+
+class Judge:
+    """What was broken so far. A runtime that is begun anew is watched anew (`begin`)."""
+
+    def __init__(self, config: Config, plant: Plant, ground: Ground) -> None:
+        self._config, self._plant, self._ground = config, plant, ground
+        self._fault: tuple[Fault, Planned] | None = None
+        self.runtimes = 0
+        self.broken: list[Broken] = []
+        self.rules: Counter[str] = Counter()
+        self.contacts: list[Contact] = []
+        self.ticks = self.moving = self.recoveries = 0
+        self._backing = False
+
+    def begin(self) -> None:
+        """Watch a new runtime."""
+        self.runtimes += 1
+        self._monitor, self._bounded = Monitor(self._config, self._plant), Bounded(self._config)
+        self._contacts = Contacts(self._ground, self._config.robot.footprint_radius_m)
+
+    def planned(self, fault: Fault, planned: Planned) -> None:
+        """Take note of the fault that comes."""
+        self._fault = fault, planned
+
+    def fault_at(self, now_ns: int) -> Fault | None:
+        """Return the fault that is there, or was just before."""
+        if self._fault is None:
+            return None
+        fault, planned = self._fault
+        return fault if planned.onset_ns <= now_ns < planned.end_ns + AFTER_NS else None
+
+    def watch(self, record: TickRecord, at_s: float) -> bool:
+        """Judge a tick; return whether something was broken in it."""
+        step, fault = step_of(record), self.fault_at(record.slot.start_ns)
+        operator = record.inputs.teleop is not None
+        violations = self._monitor.watch(step)
+        violations += self._bounded.watch(step, self._ground.path_m, operator)
+        contact = self._contacts.look(record, fault, at_s)
+        if contact is not None:
+            self.contacts.append(contact)
+            what = f"{contact.what}, at {contact.v_mps:.2f} m/s, {contact.w_radps:.2f} rad/s"
+            violations.append(Violation(step.slot, CONTACT, what))
+        self.ticks += 1
+        self.moving += abs(self._ground.robot.state.twist.v_mps) > self._config.recovery.moving_mps
+        self.recoveries += step.backing and not self._backing
+        self._backing = step.backing
+        for violation in violations:
+            self.add(violation, record.slot.start_ns, at_s, fault)
+        return bool(violations)
+
+    def add(self, violation: Violation, now_ns: int, at_s: float, fault: Fault | None) -> None:
+        """Count what was broken, and keep it with where it was."""
+        self.rules[violation.rule] += 1
+        if len(self.broken) < MOST_KEPT:
+            name = fault.name if fault is not None else ""
+            building = self._ground.building.name
+            where = at_s, now_ns, self.runtimes, violation.slot, building, name
+            self.broken.append(Broken(*where, violation.rule, violation.what))

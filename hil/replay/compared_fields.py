@@ -1,0 +1,139 @@
+"""What is compared of a tick, stage by stage in the order in which they happen. How far it may differ: `measure`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from hil.replay.player import Played
+from onboard.drivers.dds.tick_types import Tick
+from onboard.recording.state_snapshot import decode, encode
+from onboard.recording.tick_writer import tick_message
+from onboard.state import RobotState
+from onboard.values.messages import Scan
+
+MEMORY, KEYFRAME, ACTION = "pilot.memory", "keyframe", "action"
+STAGES: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("odometry", ("odometry",)),
+    ("localization", ("map_from_odom", "filtered")),
+    ("mission", ("state", "episode", "goal_distance_m")),
+    ("policy", ("sensed", "memory_reset", "goal", "previous_action", "observation_odometry", "localization",
+                "localization_age_ns", "acted", "action", "logits", "fault")),
+    ("recovery", ("recovery",)),
+    ("limits", ("wanted", "command", "reason")),
+    ("events", ("events",)),
+)  # fmt: skip
+"""Fields of `onboard_types.Tick` that are produced. The others are inputs or times, which a replay is given."""
+
+Value = float | int | str | bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One value that came out otherwise.
+
+    field, place: `ranges_m` and `[37]`; place is empty of a single value
+    by:           how far numbers are apart; inf for words, and for what only one side has
+    """
+
+    stage: str
+    field: str
+    place: str
+    recorded: Value
+    replayed: Value
+    by: float
+
+
+def differences(played: Played) -> Iterator[Difference]:
+    """Yield all that differs in a tick, in the order of its stages."""
+    recorded, again = played.recorded, _told_again(played)
+    yield from _of_tick(STAGES[:2], recorded.told, again)
+    yield from _of_scan("scan", recorded.scan, played.replayed.scan)
+    if recorded.limits_scan is not recorded.scan:
+        yield from _of_scan("limits_scan", recorded.limits_scan, played.replayed.limits_scan)
+    yield from _of_tick(STAGES[2:], recorded.told, again)
+    if recorded.keyframe and encode(played.replayed.after) != recorded.keyframe:
+        yield from _of_state(decode(recorded.keyframe), decode(encode(played.replayed.after)))
+
+
+def _told_again(played: Played) -> Tick:
+    """Return what the runtime would have written of the replayed tick, with the action that was decided here."""
+    again = tick_message(played.replayed)
+    if played.decided is not None:
+        again.action = played.decided.action
+    return again
+
+
+def _of_tick(stages: Sequence[tuple[str, tuple[str, ...]]], recorded: Tick, again: Tick) -> Iterator[Difference]:
+    for stage, names in stages:
+        for name in names:
+            before, after = getattr(recorded, name), getattr(again, name)
+            if before != after:  # quickly; NaN, and logits before they are rounded, are looked at again
+                for place, a, b in _unequal("", _rounded(name, before), _rounded(name, after)):
+                    yield Difference(stage, name, place, a, b, _apart(a, b))
+
+
+def _rounded(name: str, value: Any) -> Any:
+    """Return a value as it stands in the file: logits are written with single precision."""
+    return [float(np.float32(one)) for one in value] if name == "logits" else value
+
+
+def _of_scan(stage: str, recorded: Scan, again: Scan) -> Iterator[Difference]:
+    for name in ("stamp_ns", "seen", "ranges_m"):
+        before, after = getattr(recorded, name), getattr(again, name)
+        if not np.array_equal(before, after):
+            for place, a, b in _unequal("", before, after):
+                yield Difference(stage, name, place, a, b, _apart(a, b))
+
+
+def _of_state(recorded: RobotState, again: RobotState) -> Iterator[Difference]:
+    """Yield what differs in a keyframe. What is a difference of an earlier stage too is told by that one first."""
+    for path, a, b in _unequal("", recorded, again):
+        memory = path.startswith(".pilot.memory")
+        field = MEMORY if memory else KEYFRAME
+        yield Difference(KEYFRAME, field, path.removeprefix(f".{MEMORY}") if memory else path, a, b, _apart(a, b))
+
+
+def _unequal(path: str, a: Any, b: Any) -> Iterator[tuple[str, Value, Value]]:
+    """Yield place and both values of every leaf of two values that is not the same; NaN is the same as NaN."""
+    if is_dataclass(a) and type(a) is type(b):
+        for one in fields(a):
+            yield from _unequal(f"{path}.{one.name}", getattr(a, one.name), getattr(b, one.name))
+    elif isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and a.shape == b.shape:
+        same = (a == b) | ((a != a) & (b != b))
+        for place in zip(*np.nonzero(~same), strict=True):
+            at = "".join(f"[{int(one)}]" for one in place)
+            yield f"{path}{at}", a[place].item(), b[place].item()
+    elif isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)) and len(a) == len(b):
+        for number, (left, right) in enumerate(zip(a, b, strict=True)):
+            yield from _unequal(f"{path}[{number}]", left, right)
+    elif not _alike(a, b):
+        yield path, _leaf(a), _leaf(b)
+
+
+def _alike(a: Any, b: Any) -> bool:
+    """Return whether two leaves are the same. An array is one where the other is none, or of another shape."""
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return False
+    return bool(a == b) or (isinstance(a, float) and isinstance(b, float) and math.isnan(a) and math.isnan(b))
+
+
+def _leaf(value: Any) -> Value:
+    """Return a value as it is shown."""
+    if isinstance(value, Enum):
+        return str(value.value)
+    if isinstance(value, np.ndarray):
+        return f"array of shape {value.shape}"
+    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
+
+
+def _apart(a: Value, b: Value) -> float:
+    numbers = all(isinstance(one, (int, float)) and not isinstance(one, bool) for one in (a, b))
+    if not numbers or a is None or b is None or not (math.isfinite(a) and math.isfinite(b)):  # type: ignore[arg-type]
+        return math.inf
+    return float(abs(a - b))  # type: ignore[operator]

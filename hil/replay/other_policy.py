@@ -1,0 +1,85 @@
+"""What another policy would have done in the situations of a recording: how often the same, and where not at all.
+
+It sees what the robot saw and remembers by itself; what was done stays what was done.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from hil.replay.player import Played
+from onboard.policy.contract import ACTIONS
+
+MOMENTS = 10
+"""So many of the greatest disagreements are kept."""
+
+
+class Moment(NamedTuple):
+    """A decision that it would have taken otherwise. margin: by how much its logit is above that of what was done."""
+
+    margin: float
+    tick: int
+    t_s: float
+    recorded: int
+    decided: int
+
+
+@dataclass(slots=True)
+class Opinion:
+    """Decisions compared, how often which action stood for which, and the clearest disagreements.
+
+    source: path or URL of the file; sessions: the names of those in it
+    cut_off: a repaired copy of the file was asked about
+    """
+
+    source: str
+    policy: str
+    sessions: tuple[str, ...] = ()
+    decisions: int = 0
+    same: int = 0
+    pairs: Counter[tuple[int, int]] = field(default_factory=Counter)
+    moments: list[Moment] = field(default_factory=list)
+    cut_off: bool = False
+
+    def add(self, played: Played, t_s: float) -> None:
+        """Count a tick, if a decision was due in it."""
+        decided, told = played.decided, played.recorded.told
+        if decided is None:
+            return
+        self.decisions += 1
+        self.pairs[told.action, decided.action] += 1
+        if decided.action == told.action:
+            self.same += 1
+            return
+        margin = float(decided.logits[decided.action] - decided.logits[told.action])
+        moment = Moment(margin, told.slot, t_s, told.action, decided.action)
+        keep = heapq.heappush if len(self.moments) < MOMENTS else heapq.heappushpop
+        keep(self.moments, moment)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as plain values, the greatest disagreement first."""
+        return {
+            "file": self.source,
+            "sessions": list(self.sessions),
+            "policy": self.policy,
+            "decisions": self.decisions,
+            "same_actions": self.same,
+            "agreement": self.same / self.decisions if self.decisions else None,
+            "confusion": [
+                {"recorded": _named(recorded), "now": _named(decided), "decisions": count}
+                for (recorded, decided), count in self.pairs.most_common()
+            ],
+            "moments": [
+                {"tick": one.tick, "t_s": round(one.t_s, 3), "recorded": _named(one.recorded),
+                 "now": _named(one.decided), "margin": one.margin}
+                for one in sorted(self.moments, reverse=True)
+            ],
+        }  # fmt: skip
+
+
+def _named(action: int) -> dict[str, float]:
+    twist = ACTIONS[action]
+    return {"action": action, "v_mps": twist.v_mps, "w_radps": twist.w_radps}

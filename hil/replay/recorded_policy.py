@@ -1,0 +1,138 @@
+"""Who decides in a replay: the policy that drove, from what the recording says of it, or another one that is asked."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from pathlib import Path
+
+from hil.recordings.recording import Session
+from hil.replay.tolerances import ENGINE
+from onboard.assembly.policies import REACTIVE, policy_maker
+from onboard.config.config import MODEL_SUFFIX, Config, model_path
+from onboard.config.plant_model import Plant, load_plant
+from onboard.policy.manifest import load_manifest
+from onboard.safety.keepout_zones import MapZones, decode
+from onboard.values.errors import ConfigError, InputError
+from onboard.values.interfaces import Policy
+
+Key = tuple[str, str, str]
+
+
+class Policies:
+    """Loads a policy once for all the recordings that it drove, one after the other.
+
+    given: decides in every session instead; closed with the others
+    place: of the models on this machine, a file or a folder; None where they are as on the robot
+    """
+
+    def __init__(self, given: Policy | None = None, place: Path | None = None) -> None:
+        self._given, self._place = given, place
+        self._held: dict[Key, Policy] = {}
+
+    def that_drove(self, source: str, session: Session, plant: Plant, force: bool) -> Policy:
+        """Return the policy that the configuration names. Raises InputError where it is not here, or another."""
+        if self._given is not None:
+            return self._given
+        model = session.config.policy.model
+        key = self._key(session, model)
+        if key not in self._held:
+            if model != REACTIVE:
+                model = str(_model_here(source, session, self._place, force))
+            self._held[key] = _made(session.config, model, plant)
+        return self._held[key]
+
+    def is_that_drove(self, session: Session) -> bool:
+        """Return whether the policy that decides is the one that the recording names."""
+        if self._given is not None or session.config.policy.model == REACTIVE:
+            return True
+        place = model_path(session.config.policy.model) if self._place is None else self._place
+        return place.is_dir() or load_manifest(place).sha256 == _recorded_sha256(session)
+
+    def another(self, session: Session, model: str, plant: Plant) -> Policy:
+        """Return the policy of a model's path or name, as the session's configuration has it. Raises OnboardError."""
+        if self._given is not None:
+            return self._given
+        key = self._key(session, model)
+        if key not in self._held:
+            self._held[key] = _made(session.config, model, plant)
+        return self._held[key]
+
+    def tidy(self) -> None:
+        """Let go of all but the one that was loaded last."""
+        for key in list(self._held)[:-1]:
+            self._held.pop(key).close()
+
+    def close(self) -> None:
+        """Let go of all of them."""
+        with contextlib.ExitStack() as stack:
+            for policy in (*self._held.values(), *filter(None, [self._given])):
+                stack.callback(policy.close)
+            self._held.clear()
+
+    def _key(self, session: Session, model: str) -> Key:
+        return session.config.model_dump_json(), session.record.get("plant", "") + _recorded_sha256(session), model
+
+
+def recorded_plant(source: str | Path, session: Session) -> Plant:
+    """Return the base as it was configured. Raises InputError."""
+    if "plant" not in session.record:
+        raise InputError(f"{source}: not a recording of onboard: its session has no plant")
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "plant.toml"
+        file.write_text(session.record["plant"], encoding="utf-8")
+        try:
+            return load_plant(file)
+        except ConfigError as error:
+            raise InputError(f"{source}: recorded plant: {str(error).replace(str(file), 'plant')}") from error
+
+
+def recorded_zones(source: str | Path, session: Session) -> MapZones | None:
+    """Return the zones of the map as they were configured, None without any. Raises InputError."""
+    if "zones" not in session.record:
+        return None
+    config = session.config
+    try:
+        return decode(session.record["zones"], config.zones, config.limits.v_max_mps, config.robot.footprint_radius_m)
+    except InputError as error:
+        raise InputError(f"{source}: recorded zones: {error}") from error
+
+
+def _model_here(source: str, session: Session, place: Path | None, force: bool) -> Path:
+    """Return the file of the model that drove; with `force` another one will do, if it is named."""
+    if place is not None and place.is_dir():
+        return _found_in(source, session, place)
+    recorded = _recorded_sha256(session)
+    model = model_path(session.config.policy.model) if place is None else place.absolute()
+    try:
+        here = load_manifest(model).sha256
+    except ConfigError as error:
+        hint = "; --model says where it is" if place is None else ""
+        raise InputError(f"{source}: was driven by a model that is not here: {error}{hint}") from error
+    if here != recorded and not force:
+        raise InputError(
+            f"{source}: {model} is another model than the one that drove (sha256 {here[:12]}, recorded "
+            f"{recorded[:12]}); --force goes on"
+        )
+    return model
+
+
+def _found_in(source: str, session: Session, folder: Path) -> Path:
+    recorded = _recorded_sha256(session)
+    models = sorted(folder.absolute().rglob(f"*{MODEL_SUFFIX}"))
+    for model in models:
+        with contextlib.suppress(ConfigError):
+            if load_manifest(model).sha256 == recorded:
+                return model
+    drove = f"was driven by {Path(session.config.policy.model).name} (sha256 {recorded[:12]})"
+    raise InputError(f"{source}: {drove}, which is none of the {len(models)} models in {folder}")
+
+
+def _recorded_sha256(session: Session) -> str:
+    return session.record.get("model_sha256", "")
+
+
+def _made(config: Config, model: str, plant: Plant) -> Policy:
+    """Return a policy as the configuration has it, on a desktop's engine."""
+    section = config.policy.model_copy(update={"engine": ENGINE, "model": model})
+    return policy_maker(config.model_copy(update={"policy": section}), plant)()

@@ -1,0 +1,86 @@
+"""The list of what happened: misses in a row as one, and what may be looked at by itself."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hil.report.events import BAD, MISS, RESET, STATE, STOPPED, Moment, missed_decisions
+from hil.report.session_metrics import plural
+from hil.report.timeline import Flags, Ints, Story
+
+ALL, STOPS = "all", "stops"
+"""Everything; and what ended a drive: states of which the robot does not come by itself, and the e-stop."""
+ROWS_AT_MOST = 2_000
+"""Of more, resets of the memory and then deadlines are left out first, and of these the last ones."""
+LEFT_OUT_FIRST = (RESET, MISS)
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One row of the list. stop: whether it is among `STOPS`."""
+
+    t_s: float
+    kind: str
+    weight: str
+    text: str
+    stop: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Happened:
+    """The list, what it can be narrowed to with the number of rows of each, and how many rows are not in it."""
+
+    rows: tuple[Listed, ...]
+    choices: tuple[tuple[str, int], ...]
+    left: int
+
+
+def happened(story: Story, moments: Sequence[Moment], at_most: int = ROWS_AT_MOST) -> Happened:
+    """Return the list of what happened, in the order of time."""
+    together = _misses_together(story, moments)
+    ranks = [LEFT_OUT_FIRST[::-1].index(one.kind) + 1 if one.kind in LEFT_OUT_FIRST else 0 for one in together]
+    kept = sorted(np.argsort(ranks, kind="stable")[:at_most].tolist())
+    rows = tuple(
+        Listed(
+            float(story.t_s[one.row]),
+            one.kind,
+            one.weight,
+            one.text,
+            one.weight == BAD and one.kind in (STATE, STOPPED),
+        )
+        for one in (together[place] for place in kept)
+    )
+    counts = Counter(one.kind for one in rows)
+    stops = [(STOPS, count)] if (count := sum(one.stop for one in rows)) else []
+    choices = [(ALL, len(rows)), *stops, *counts.items()] if len(counts) > 1 else []
+    return Happened(rows, tuple(choices), len(together) - len(rows))
+
+
+def _misses_together(story: Story, moments: Sequence[Moment]) -> list[Moment]:
+    """Return the moments, of the misses of decisions in a row only the first, which says how many they were."""
+    due = np.flatnonzero(story.acted > 0)
+    missed = missed_decisions(story)[due]
+    begins = missed & ~np.concatenate([[False], missed[:-1]])
+    first = {int(due[place]): place for place in np.flatnonzero(begins).tolist()}
+    found = []
+    for one in moments:
+        if (one.kind, one.weight) != (MISS, BAD):
+            found.append(one)
+        elif one.row in first:
+            found.append(_run_of_misses(story, one, due, missed, first[one.row]))
+    return found
+
+
+def _run_of_misses(story: Story, moment: Moment, due: Ints, missed: Flags, begin: int) -> Moment:
+    end = begin + int(np.argmin(np.concatenate([missed[begin:], [False]])))
+    if end - begin == 1:
+        return moment
+    until_s = float(story.t_s[due[end]]) if end < len(due) else story.end_s(story.ticks - 1)
+    lasted = f"none came for {until_s - float(story.t_s[moment.row]):.1f} s"
+    numbers = f"{story.acted[due[begin]]} to {story.acted[due[end - 1]]}"
+    text = f"deadlines missed: {plural(end - begin, 'decision')} in a row, {numbers}; {lasted}"
+    return Moment(moment.row, moment.kind, moment.weight, text)

@@ -1,0 +1,237 @@
+"""What happened in a session: moments to go to, and what held for a while, derived from its ticks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from hil.report.timeline import Flags, Story
+
+# ---- The reasons of commands (`onboard.safety.limits.Reason`) as a person reads them
+
+FREE, IDLE, ZONE, STOP, LOST, BOUND, OPERATOR, OTHER = (
+    "free", "idle", "zone", "stop", "lost", "bound", "operator", "other"
+)  # fmt: skip
+"""Kinds of reasons; the page has a colour for each."""
+
+
+class Row(NamedTuple):
+    """How a reason is called, of which kind it is, and what it means."""
+
+    label: str
+    kind: str
+    meaning: str
+
+
+REASONS: Mapping[str, Row] = {
+    "none": Row("as wanted", FREE, "sent as it was wanted"),
+    "idle": Row("idle", IDLE, "nothing is wanted: zero"),
+    "engine_lost": Row("engine lost", LOST, "decisions have been missing for too long: zero"),
+    "e_stop": Row("e-stop", STOP, "the e-stop holds: zero"),
+    "teleop": Row("operator", OPERATOR, "an operator drives"),
+    "stale_odometry": Row("odometry lost", LOST, "no odometry, or an old one: zero"),
+    "stale_scan": Row("scan lost", LOST, "no scan for the limits, or an old one: zero"),
+    "stale_policy_scan": Row("policy scan lost", LOST, "no scan for the policy, or an old one: zero"),
+    "not_finite": Row("not finite", STOP, "what was wanted is no number: zero"),
+    "speed": Row("top speed", BOUND, "held to the base's own top speed"),
+    "acceleration": Row("acceleration", BOUND, "held to the bound on acceleration"),
+    "speed_limit": Row("speed limit", BOUND, "held to the speed limit from outside"),
+    "zone_stop": Row("stop zone", ZONE, "held to what comes to rest before an obstacle"),
+    "zone_slow": Row("slow zone", ZONE, "slowed near an obstacle"),
+    "time_to_contact": Row("time to contact", ZONE, "slowed for the time to the next contact"),
+    "blind_ahead": Row("blind ahead", ZONE, "not driven to where no camera looks"),
+    "remembered": Row("remembered", ZONE, "held by what was seen before where no camera looks now"),
+    "obstacle": Row("obstacle told", ZONE, "not driven forward while an obstacle is told"),
+    "keep_out": Row("keep-out zone", ZONE, "held to what comes to rest before a keep-out zone of the map"),
+    "speed_zone": Row("speed zone", BOUND, "held to the speed zone of the map"),
+    "blind_flank": Row("blind flank", ZONE, "slowed where no camera looks beside the way"),
+}
+
+
+def row_of(reason: str) -> Row:
+    """Return what is known of a reason; one of another version stands for itself."""
+    return REASONS.get(reason) or Row(reason, OTHER, "a reason that this version does not know")
+
+
+PLAIN, WARNING, BAD = "plain", "warning", "bad"
+GOAL, STATE, RESET, RECOVERY, STOPPED, SENSOR, MISS, FAULT, GAP, NOTE = (
+    "goal", "state", "memory", "recovery", "e-stop", "sensor", "deadline", "fault", "gap", "note"
+)  # fmt: skip
+RESET_WORDS = {
+    "sequence_start": "a sequence of decisions begins",
+    "decision_gap": "no decision for too long",
+    "period": "its period has passed",
+}
+NUMBER = r"(-?\d+(?:\.\d+)?(?:e[-+]?\d+)?)"
+GOAL_NOTE = re.compile(rf"goal_(accepted|refused) x_m={NUMBER} y_m={NUMBER} frame=(.*?) reason=(.*)", re.DOTALL)
+STATE_KINDS = {"idle": IDLE, "navigating": FREE, "recovering": ZONE, "reached": OPERATOR, "stopped": STOP}
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Something that happened at a tick. kind: as above; weight: how much it matters."""
+
+    row: int
+    kind: str
+    weight: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Something that held from one tick to another, the last one included."""
+
+    first: int
+    last: int
+    label: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """Spans of one matter; they do not overlap."""
+
+    name: str
+    spans: tuple[Span, ...]
+
+
+def runs(values: Sequence[object]) -> Iterator[tuple[int, int, object]]:
+    """Yield (first, last, value) of each run of equal values."""
+    first = 0
+    for row in range(1, len(values) + 1):
+        if row == len(values) or values[row] != values[first]:
+            yield first, row - 1, values[first]
+            first = row
+
+
+def state_word(state: str) -> str:
+    """Return the state without its reason."""
+    return state.partition(":")[0]
+
+
+def lanes_of(story: Story) -> list[Lane]:
+    """Return what held for a while: state and reason always, the rest where there was any of it."""
+    states = [
+        Span(first, last, str(value), STATE_KINDS.get(state_word(str(value)), OTHER))
+        for first, last, value in runs(story.state)
+    ]
+    rows = [(first, last, row_of(str(value))) for first, last, value in runs(story.reason)]
+    reasons = [Span(first, last, row.label, row.kind) for first, last, row in rows]
+    others = [
+        ("recovery", _spans(np.array([word != "" for word in story.recovery]), "backing off", ZONE)),
+        ("e-stop", _spans(story.e_stop == 1, "pressed", STOP)),
+        ("obstacle", _spans(story.obstacle == 1, "told", ZONE)),
+    ]
+    lost = [(f"no {name}", lost_spans(story, name)) for name in story.cameras]
+    return [
+        Lane("state", tuple(states)),
+        Lane("command", tuple(reasons)),
+        *(Lane(name, tuple(spans)) for name, spans in [*others, *lost] if spans),
+    ]
+
+
+def lost_spans(story: Story, camera: str) -> list[Span]:
+    """Return when a camera was not there, since it first was."""
+    there = story.cameras[camera]
+    gone = ~there
+    gone[: int(np.argmax(there))] = False
+    return _spans(gone, "lost", LOST)
+
+
+def never_seen(story: Story) -> list[str]:
+    """Return the depth cameras that a scan should have been fused from, and that gave no frame at all."""
+    config = story.config
+    if config.scan.topic:
+        return []
+    wanted = config.scan.cameras or list(story.mounts.depth)
+    return [name for name in wanted if name not in story.cameras and config.cameras.source_of(name) != "none"]
+
+
+def _spans(flags: Flags, label: str, kind: str) -> list[Span]:
+    return [Span(first, last, label, kind) for first, last, value in runs(flags.tolist()) if value]
+
+
+def moments_of(story: Story) -> list[Moment]:
+    """Return what happened, in the order of time."""
+    found = [
+        *_of_events(story),
+        *(Moment(row, RESET, PLAIN, f"memory reset: {RESET_WORDS.get(why, why)}") for row, why in story.resets.items()),
+        *_of_flags(story),
+        *_of_decisions(story),
+        *(Moment(row, FAULT, BAD, f"engine failed: {fault}") for row, fault in story.faults.items()),
+        *(Moment(row, GAP, BAD, _gap_words(story, row)) for row in np.flatnonzero(story.gap).tolist()),
+    ]
+    return sorted(found, key=lambda one: one.row)
+
+
+def _of_events(story: Story) -> Iterator[Moment]:
+    """Yield what the runtime itself noted."""
+    for row, events in story.events.items():
+        for event in events:
+            word = event.split(" ", 1)[0]
+            if word == "mission":
+                ended = state_word(story.state[row])
+                yield Moment(row, STATE, BAD if ended == "stopped" else PLAIN, f"state: {story.state[row]}")
+            elif word.startswith("goal_"):
+                yield Moment(row, GOAL, WARNING if word == "goal_refused" else PLAIN, _goal_words(event))
+            elif word == "recovery":
+                yield Moment(row, RECOVERY, WARNING, f"recovery {event.partition('what=')[2].replace('_', ' ')}")
+            elif word != "engine_failed:":  # the fault itself stands in the tick
+                yield Moment(row, NOTE, WARNING, event)
+
+
+def _goal_words(event: str) -> str:
+    """Return the runtime's note of a goal as a sentence; a note of another form stands as it is."""
+    found = GOAL_NOTE.fullmatch(event)
+    if found is None:
+        return event
+    word, x, y, frame, reason = found.groups()
+    place = f"x {float(x):.2f} m, y {float(y):.2f} m in frame {frame}"
+    return f"goal accepted: {place}" if word == "accepted" else f"goal refused: {reason} ({place})"
+
+
+def _of_flags(story: Story) -> Iterator[Moment]:
+    for span in _spans(story.e_stop == 1, "", STOP):
+        yield Moment(span.first, STOPPED, BAD, "e-stop pressed")
+        if span.last + 1 < story.ticks:
+            yield Moment(span.last + 1, STOPPED, WARNING, "e-stop released")
+    for span in _spans(story.obstacle == 1, "", ZONE):
+        yield Moment(span.first, SENSOR, WARNING, f"obstacle told for {_lasted(story, span.first, span.last)}")
+    for name in story.cameras:
+        for span in lost_spans(story, name):
+            back = f"for {_lasted(story, span.first, span.last)}" if span.last + 1 < story.ticks else "to the end"
+            yield Moment(span.first, SENSOR, BAD, f"camera {name} lost {back}")
+    for first, last, reason in runs(story.reason):
+        row = row_of(str(reason))
+        if row.kind == LOST:
+            yield Moment(first, SENSOR, BAD, f"{row.label} for {_lasted(story, first, last)}")
+        if row.kind == OPERATOR:
+            yield Moment(first, NOTE, PLAIN, f"an operator drives for {_lasted(story, first, last)}")
+
+
+def missed_decisions(story: Story) -> Flags:
+    """(n,) whether a decision was due and not there, without a fault of the engine."""
+    missed = (story.acted > 0) & (story.action < 0)
+    missed[list(story.faults)] = False
+    return missed
+
+
+def _of_decisions(story: Story) -> Iterator[Moment]:
+    for row in np.flatnonzero(missed_decisions(story)).tolist():
+        yield Moment(row, MISS, BAD, f"deadline missed: decision {story.acted[row]} was not there when it was due")
+    for row in np.flatnonzero(story.missed > 0).tolist():
+        slots = int(story.missed[row])
+        yield Moment(row, MISS, WARNING, f"{slots} tick{'s' if slots > 1 else ''} of the control rate skipped")
+
+
+def _gap_words(story: Story, row: int) -> str:
+    lost = int(story.slot[row] - story.slot[row - 1] - 1 - story.missed[row])
+    return f"{lost} tick{'s' if lost > 1 else ''} missing in the recording"
+
+
+def _lasted(story: Story, first: int, last: int) -> str:
+    return f"{story.end_s(last) - story.t_s[first]:.1f} s"

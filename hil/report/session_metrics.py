@@ -1,0 +1,161 @@
+"""What a session comes to: its drives, counts and times, all from every tick of it, and the sentence that says it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hil.report.events import OPERATOR, ZONE, lost_spans, missed_decisions, never_seen, row_of, runs, state_word
+from hil.report.timeline import Floats, Story
+from onboard.navigation.mission import DRIVING, State
+
+QUANTILES = (50.0, 90.0, 99.0, 99.9)
+REACHED = State.REACHED.value
+MOVING = tuple(state.value for state in DRIVING)
+
+
+@dataclass(frozen=True, slots=True)
+class Drive:
+    """One goal: rows of its first and last tick under way, how it ended, and the way driven [m]."""
+
+    episode: int
+    first: int
+    last: int
+    ended: str
+    took_s: float
+    path_m: float
+    left_m: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """A distribution of durations [ms]. limit_ms: what they should stay below, None without one."""
+
+    name: str
+    what: str
+    values: Floats
+    limit_ms: float | None
+    quantiles: tuple[float, ...]
+    largest: float
+    over: int
+
+
+def drives_of(story: Story) -> list[Drive]:
+    """Return the drives, one for each goal that was accepted, or was under way when the recording began."""
+    found = []
+    steps = np.nan_to_num(np.hypot(*np.diff(story.odometry[:, :2], axis=0).T))
+    for first, last, episode in runs(story.episode.tolist()):
+        under_way = [row for row in range(first, last + 1) if state_word(story.state[row]) in MOVING]
+        if not isinstance(episode, int) or episode == 0 or not under_way:
+            continue
+        begin, end = under_way[0], under_way[-1]
+        after = min(end + 1, story.ticks - 1)
+        ended = story.state[after]
+        if after > last:
+            ended = "another goal"
+        elif state_word(ended) in MOVING:
+            ended = "the recording ends"
+        elif state_word(ended) == State.IDLE.value:
+            ended = "cancelled"
+        left = story.goal_m[end]
+        found.append(
+            Drive(
+                episode,
+                begin,
+                end,
+                ended,
+                story.end_s(end) - float(story.t_s[begin]),
+                float(steps[begin:after].sum()),
+                float(left) if np.isfinite(left) else None,
+            )
+        )
+    return found
+
+
+def times_of(story: Story) -> list[Times]:
+    """Return the distributions of times; none that is all zero, for a simulated clock tells no times."""
+    rates = story.config.rates
+    period_ms = 1e3 / rates.control_hz
+    policy = f"the policy, from its observation to its action{_without(story)}"
+    found = [
+        ("a tick began late by", "after its slot in the grid of ticks", story.late_ms, None),
+        ("a tick took", "all stages up to the command", story.took_ms, period_ms),
+        ("a decision took", policy, story.decision_ms, rates.budget_ms),
+        ("from sensing to acting", f"by design constant: {rates.delay_ticks * period_ms:.0f} ms", story.delay_ms, None),
+    ]  # fmt: skip
+    return [times(*one) for one in found if np.nan_to_num(one[2]).any()]
+
+
+def _without(story: Story) -> str:
+    """Return what the times of decisions do not tell: those that came too late have none."""
+    missed = int(missed_decisions(story).sum())
+    return f"; without the {missed:,} that came too late or not at all" if missed else ""
+
+
+def times(name: str, what: str, values: Floats, limit_ms: float | None) -> Times:
+    """Return the figures of a distribution; NaN counts as not there."""
+    kept = values[np.isfinite(values)]
+    quantiles = tuple(float(one) for one in np.percentile(kept, QUANTILES)) if len(kept) else ()
+    largest = float(kept.max()) if len(kept) else 0.0
+    return Times(name, what, kept, limit_ms, quantiles, largest, int((kept > limit_ms).sum()) if limit_ms else 0)
+
+
+def headline(story: Story, drives: Sequence[Drive]) -> str:
+    """Return in one sentence what came of it."""
+    return f"{_outcome(story, drives)}: {', '.join(_counts(story))}"
+
+
+def _outcome(story: Story, drives: Sequence[Drive]) -> str:
+    if not drives:
+        return f"Stood without a goal for {story.end_s(story.ticks - 1):.1f} s"
+    if len(drives) > 1:
+        reached = sum(one.ended == REACHED for one in drives)
+        return f"Reached {reached} of {len(drives)} goals in {sum(one.took_s for one in drives):.1f} s of driving"
+    drive = drives[0]
+    took = f"{drive.took_s:.1f} s"
+    if drive.ended == REACHED:
+        return f"Reached the goal in {took}"
+    short = "" if drive.left_m is None else f", {drive.left_m:.2f} m from the goal"
+    if drive.ended == "cancelled":
+        return f"Cancelled after {took}{short}"
+    if state_word(drive.ended) == State.STOPPED.value:
+        return f"Stopped after {took}{short}, because of {drive.ended.partition(': ')[2].replace('_', '-')}"
+    return f"Under way for {took}{short} when the recording ends"
+
+
+def endings(drives: Sequence[Drive]) -> str:
+    """Return in words how the drives ended that did not reach their goal, the commonest first; "" where none did."""
+    others = Counter(one.ended.removeprefix(f"{State.STOPPED.value}: ") for one in drives if one.ended != REACHED)
+    return ", ".join(f"{'once' if count == 1 else f'{count:,} times'} {ended}" for ended, count in others.most_common())
+
+
+def _counts(story: Story) -> list[str]:
+    kinds = np.array([row_of(reason).kind for reason in story.reason])
+    missed = int(missed_decisions(story).sum())
+    said = [f"{plural(int((kinds == ZONE).sum()), 'command')} cut by collision zones", plural(missed, "deadline miss")]
+    if story.faults:
+        said.append(plural(len(story.faults), "engine fault"))
+    if presses := sum(bool(value) for _, _, value in runs((story.e_stop == 1).tolist())):
+        said.append(plural(presses, "e-stop"))
+    if tries := sum(bool(value) for _, _, value in runs(story.recovery)):
+        said.append(plural(tries, "recovery"))
+    if (kinds == OPERATOR).any():
+        said.append(f"an operator drove for {(kinds == OPERATOR).sum() * story.period_s:.1f} s")
+    lost = [name for name in story.cameras if lost_spans(story, name)] + never_seen(story)
+    if lost:
+        said.append(f"lost: {', '.join(lost)}")
+    if skipped := int(story.missed.sum()):
+        said.append(f"{plural(skipped, 'tick')} skipped")
+    if gaps := int(story.gap.sum()):
+        said.append(f"{plural(gaps, 'gap')} in the recording")
+    return said
+
+
+def plural(count: int, word: str) -> str:
+    """Return a count with its word, as in "1,203 ticks"."""
+    if count != 1:
+        word = f"{word[:-1]}ies" if word.endswith("y") else f"{word}es" if word.endswith("ss") else f"{word}s"
+    return f"{count:,} {word}"

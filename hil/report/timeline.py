@@ -1,0 +1,113 @@
+"""One session of recordings as arrays: what the robot saw, wanted and did, tick by tick."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from onboard.config.config import Config
+from onboard.config.mounts import Mounts
+from onboard.drivers.dds.tick_types import GoalInput
+
+MOST_CHARACTERS = 300
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+Ranges = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """A session. Arrays have a row for each of its n ticks; what is absent is NaN.
+
+    files, session, config, mounts: what was read, and what it says of the robot
+    sessions:     names of all that stand in these files, this one among them
+    began_ns:     begin of the first tick, monotonic [ns]
+    t_s:          begin of a tick since that of the first [s]; late_ms: after its deadline [ms]
+    missed:       slots skipped before it; slot: its number in the grid of ticks
+    odometry:     (n, 5) x, y, yaw, v, w in the odom frame [m, rad, m/s, rad/s]
+    correction:   (n, 3) of the odom frame in the map frame
+    wanted, command: (n, 2) v, w [m/s, rad/s]
+    reason, state, recovery: text of each tick
+    e_stop, obstacle: -1 not heard yet, 0, 1
+    goal_m:       distance to the goal [m]
+    sensed, acted, action: as in `onboard_types.Tick`
+    decision_ms:  what the policy took, where a decision was due; delay_ms: from sensing to its command on the wire
+    stages, stage_ms: names, (n, stages) [ms]
+    cameras:      whether a frame of each camera was there
+    scans:        (n, 180) range [m], inf where nothing was seen, NaN where no camera looks; as the policy saw it
+    limits_scans: as the limits saw it, None where that is the same
+    resets, faults, events, goals: of the ticks that have any, by row
+    """
+
+    files: tuple[Path, ...]
+    session: Mapping[str, str]
+    config: Config
+    mounts: Mounts
+    sessions: tuple[str, ...]
+    began_ns: int
+    t_s: Floats
+    late_ms: Floats
+    slot: Ints
+    missed: Ints
+    odometry: Floats
+    correction: Floats
+    wanted: Floats
+    command: Floats
+    reason: Sequence[str]
+    state: Sequence[str]
+    recovery: Sequence[str]
+    e_stop: Ints
+    obstacle: Ints
+    episode: Ints
+    goal_m: Floats
+    sensed: Ints
+    acted: Ints
+    action: Ints
+    decision_ms: Floats
+    delay_ms: Floats
+    stages: tuple[str, ...]
+    stage_ms: Floats
+    cameras: Mapping[str, Flags]
+    scans: Ranges
+    limits_scans: Ranges | None
+    resets: Mapping[int, str]
+    faults: Mapping[int, str]
+    events: Mapping[int, Sequence[str]]
+    goals: Mapping[int, Sequence[GoalInput]]
+
+    @property
+    def ticks(self) -> int:
+        """How many there are."""
+        return len(self.t_s)
+
+    @property
+    def period_s(self) -> float:
+        """The time from one tick to the next, as configured [s]."""
+        return 1.0 / self.config.rates.control_hz
+
+    @property
+    def took_ms(self) -> Floats:
+        """What the stages of each tick took together [ms]."""
+        return np.asarray(np.nansum(self.stage_ms, axis=1))
+
+    @property
+    def gap(self) -> Flags:
+        """(n,) whether ticks are missing in the file before this one."""
+        gap = np.zeros(self.ticks, bool)
+        gap[1:] = np.diff(self.slot) > 1 + self.missed[1:]
+        return gap
+
+    def end_s(self, row: int) -> float:
+        """Return when what holds in a tick ends: at the next, or a period after the last."""
+        return float(self.t_s[row + 1] if row + 1 < self.ticks else self.t_s[row] + self.period_s)
+
+
+def shown(text: str) -> str:
+    """Return a text of a recording on one line, cut to what a page shows; a recording says what it likes."""
+    line = "".join(one if one.isprintable() else " " for one in text[: MOST_CHARACTERS + 1])
+    return line if len(line) <= MOST_CHARACTERS else f"{line[: MOST_CHARACTERS - 1]}…"

@@ -1,0 +1,1 @@
+"""What stands and walks in a building: furniture, doors, walkers."""

@@ -1,0 +1,213 @@
+"""People and other robots that walk among the furniture: each along a way of its own, to and fro, at its own speed.
+
+A character slows down when something is in front of it, waits, and turns round when it has waited too long. It never
+steps into another character or the robot. Everything follows from (map, seed) and from where the robot was.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from hil.maps.materials import MATERIALS
+from hil.maps.world_grid import World
+from hil.physics.collision_world import Body
+from hil.physics.contact import Bodies
+from hil.physics.free_space import FreeSpace, distance_field, free_space, is_indoors, shortest_path
+from hil.scene.doors import Blocking, advance, bodies_of_door
+from hil.scene.walker_kernels import ALONG, DIRECTION, SHAPE_SPEED, STATE_COLUMNS, stride
+from onboard.values.errors import InputError
+from onboard.values.geometry import apply
+
+Point = tuple[float, float]
+
+
+class Kind(NamedTuple):
+    """A sort of character: an upright cylinder and the speeds [m/s] that are drawn for it."""
+
+    radius_m: float
+    height_m: float
+    slowest_mps: float
+    fastest_mps: float
+    material: int
+
+
+KINDS = {
+    "pedestrian": Kind(0.25, 1.7, 0.6, 1.5, MATERIALS.index("person")),
+    "robot": Kind(0.25, 0.5, 0.3, 1.0, MATERIALS.index("robot")),
+}
+CLEAR_M = 2.0
+"""No character starts with its middle nearer than this to a point that is to be kept clear."""
+NEAR_M = 10.0
+"""With points to be near, a character starts within this of one of them."""
+APART_M = 0.8
+"""Least distance between the middles of two characters at the start."""
+LEGS = 2
+LEG_M = (3.0, 12.0)
+"""Least and largest length of the way between two waypoints that are drawn."""
+TRIES = 20_000
+"""Places drawn for one character."""
+
+
+@dataclass(frozen=True, slots=True)
+class Crowd:
+    """Characters on their ways, all in the map frame.
+
+    corners_m: (p, 2) corners of all ways, one after the other
+    along_m:   (p,) length of the way up to each corner
+    first:     (n + 1,) int64; the corners of character i are first[i] to first[i + 1]
+    shape:     (n, 4) radius, height, material, speed [m/s]
+    state:     (n, 5) x, y, length of the way behind it, direction on it (1 or -1), time that it has waited [s]
+    blocking:  a door that closes before the robot; the characters do not see it
+    """
+
+    corners_m: npt.NDArray[np.float64]
+    along_m: npt.NDArray[np.float64]
+    first: npt.NDArray[np.int64]
+    shape: npt.NDArray[np.float64]
+    state: npt.NDArray[np.float64]
+    blocking: Blocking | None = None
+
+
+def walking_space(world: World) -> FreeSpace:
+    """Return where characters can walk: room for the largest of them."""
+    radius_m = max(kind.radius_m for kind in KINDS.values())
+    return free_space(world, Body(radius_m, max(kind.height_m for kind in KINDS.values())))
+
+
+def make_crowd(
+    space: FreeSpace,
+    seed: int,
+    pedestrians: int,
+    robots: int = 0,
+    keep_clear: Sequence[Point] = (),
+    near: Sequence[Point] = (),
+) -> Crowd:
+    """Return a crowd with ways drawn by seed, indoors.
+
+    space:      of `walking_space`, or of a body at least as large
+    keep_clear: points, such as the robot's start, that nobody starts within `CLEAR_M` of
+    near:       points; everybody starts within `NEAR_M` of one of them. Without any, anywhere on the map
+
+    Raises InputError when there is no room for so many.
+    """
+    rng = np.random.default_rng(seed)
+    kinds = [KINDS["pedestrian"]] * pedestrians + [KINDS["robot"]] * robots
+    ways: list[npt.NDArray[np.float64]] = []
+    for _ in kinds:
+        others = [(float(way[0, 0]), float(way[0, 1])) for way in ways]
+        ways.append(_draw_way(space, rng, keep_clear, near, others))
+    speeds = [float(rng.uniform(kind.slowest_mps, kind.fastest_mps)) for kind in kinds]
+    return crowd_of(kinds, speeds, ways)
+
+
+def crowd_of(kinds: Sequence[Kind], speeds_mps: Sequence[float], ways: Sequence[npt.NDArray[np.float64]]) -> Crowd:
+    """Return characters that stand at the first corners of their ways, each an (m, 2) polyline of the map frame."""
+    first = np.cumsum([0, *(len(way) for way in ways)])
+    corners_m = np.concatenate([np.empty((0, 2)), *ways])
+    lengths = [np.concatenate([[0.0], np.hypot(*np.diff(way, axis=0).T).cumsum()]) for way in ways]
+    shape = [
+        (kind.radius_m, kind.height_m, float(kind.material), speed)
+        for kind, speed in zip(kinds, speeds_mps, strict=True)
+    ]
+    state = np.zeros((len(kinds), STATE_COLUMNS))
+    state[:, :ALONG] = corners_m[first[:-1]]
+    state[:, DIRECTION] = 1.0
+    along_m = np.concatenate([np.empty(0), *lengths])
+    return Crowd(corners_m, along_m, first, np.array(shape).reshape(-1, SHAPE_SPEED + 1), state)
+
+
+def walk(crowd: Crowd, dt_s: float, robot_xy_m: Point | None = None, robot_radius_m: float = 0.25) -> Crowd:
+    """Return the crowd after a time in which the robot stood where it is."""
+    state = crowd.state.copy()
+    x, y = (math.inf, math.inf) if robot_xy_m is None else robot_xy_m
+    stride(state, crowd.corners_m, crowd.along_m, crowd.first, crowd.shape, dt_s, x, y, robot_radius_m)
+    door = crowd.blocking
+    return replace(crowd, state=state, blocking=door and advance(door, dt_s, robot_xy_m, robot_radius_m))
+
+
+def bodies_of(crowd: Crowd) -> Bodies:
+    """Return (n, 6) the cylinders of a crowd, standing on the floor, and of the door while that is closed."""
+    bodies = np.zeros((len(crowd.state), 6))
+    bodies[:, :2] = crowd.state[:, :ALONG]
+    bodies[:, 2], bodies[:, 4], bodies[:, 5] = crowd.shape[:, 0], crowd.shape[:, 1], crowd.shape[:, 2]
+    return bodies if crowd.blocking is None else np.concatenate([bodies, bodies_of_door(crowd.blocking)])
+
+
+def _draw_way(
+    space: FreeSpace,
+    rng: np.random.Generator,
+    keep_clear: Sequence[Point],
+    near: Sequence[Point],
+    others: Sequence[Point],
+) -> npt.NDArray[np.float64]:
+    """Return (m, 2) a way of `LEGS` legs whose start is clear of points and others. Raises InputError."""
+    for _ in range(TRIES):
+        start = _draw_point(space, rng, near)
+        if start is None or _nearest(start, keep_clear) < CLEAR_M or _nearest(start, others) < APART_M:
+            continue
+        legs = [np.array([start])]
+        while len(legs) <= LEGS and (leg := _draw_leg(space, rng, (legs[-1][-1][0], legs[-1][-1][1]))) is not None:
+            legs.append(leg[1:])
+        if len(legs) > LEGS:
+            return np.concatenate(legs)
+    raise InputError(f"map {space.world.name}: no room for {len(others) + 1} characters")
+
+
+def _draw_point(space: FreeSpace, rng: np.random.Generator, near: Sequence[Point]) -> Point | None:
+    """Return the centre of an indoor cell to walk on; None when the draw met no such cell."""
+    rows, columns = space.passable.shape
+    if near:
+        x, y = near[int(rng.integers(len(near)))]
+        radius, bearing = NEAR_M * math.sqrt(rng.uniform()), rng.uniform(-math.pi, math.pi)
+        row, column = space.world.cell_of((x + radius * math.cos(bearing), y + radius * math.sin(bearing)))
+    else:
+        row, column = int(rng.integers(rows)), int(rng.integers(columns))
+    on_map = 0 <= row < rows and 0 <= column < columns
+    if not on_map or not space.passable[row, column] or not is_indoors(space.world, (row, column)):
+        return None
+    return space.world.centre_of((row, column))
+
+
+def _draw_leg(space: FreeSpace, rng: np.random.Generator, start: Point) -> npt.NDArray[np.float64] | None:
+    """Return (m, 2) a shortest way from a point to a place drawn within `LEG_M` of it; None where there is none."""
+    around = _window(space, start, LEG_M[1])
+    field = distance_field(around, start, LEG_M[1])
+    ends = np.argwhere((field >= LEG_M[0]) & np.isfinite(field))
+    if len(ends) == 0:
+        return None
+    row, column = ends[rng.integers(len(ends))]
+    end = around.world.centre_of((int(row), int(column)))
+    if not is_indoors(space.world, space.world.cell_of(end)):
+        return None
+    return shortest_path(around, start, end)
+
+
+def _window(space: FreeSpace, centre: Point, half_m: float) -> FreeSpace:
+    """Return the part of a space within a distance of a point along both axes, closed: its border is not passable."""
+    world = space.world
+    row, column = world.cell_of(centre)
+    reach = math.ceil(half_m / world.cell_m) + 1
+    rows, columns = slice(max(row - reach, 0), row + reach + 1), slice(max(column - reach, 0), column + reach + 1)
+    corner = apply(world.map_from_grid, (columns.start * world.cell_m, rows.start * world.cell_m))
+    part = replace(
+        world,
+        map_from_grid=replace(world.map_from_grid, x_m=corner[0], y_m=corner[1]),
+        low_m=world.low_m[rows, columns],
+        high_m=world.high_m[rows, columns],
+        gap=world.gap[rows, columns],
+        material=world.material[rows, columns],
+    )
+    passable, standing = space.passable[rows, columns].copy(), space.standing[rows, columns].copy()
+    for edge in (np.s_[0], np.s_[-1], np.s_[:, 0], np.s_[:, -1]):
+        passable[edge] = standing[edge] = False
+    return FreeSpace(part, passable, standing)
+
+
+def _nearest(point: Point, others: Sequence[Point]) -> float:
+    return min((math.dist(point, other) for other in others), default=math.inf)

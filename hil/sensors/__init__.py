@@ -1,0 +1,1 @@
+"""What cameras see in a building: ray casting, depth noise, the direct scan."""

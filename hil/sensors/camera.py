@@ -1,0 +1,201 @@
+"""What cameras see of a world: depth and colour images. The scan without images is `hil/sensors/direct_scan.py`'s."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from hil.maps.materials import CEILING_SURFACE, FLOOR_SURFACE, PLAIN, Light, Look
+from hil.maps.world_grid import World
+from hil.physics.contact import NO_BODIES, Bodies
+from hil.sensors.direct_scan import SCAN_RADIUS_M, SCAN_Z_MAX_M, SCAN_Z_MIN_M, cast_scan
+from hil.sensors.raycast import (
+    BODY_LEVEL,
+    BODY_SIDE,
+    CEILING,
+    FLOOR,
+    NOTHING,
+    SIDE_X,
+    SIDE_Y,
+    Grid,
+    bodies_by_bearing,
+    descend,
+    floor_of,
+    grid_of,
+    trace,
+)
+from hil.sensors.shading import paint
+from onboard.config.mounts import Mount
+from onboard.values.geometry import apply, compose
+from onboard.values.messages import Pose
+
+__all__ = [
+    "MAX_RANGE_M",
+    "SCAN_Z_MAX_M",
+    "SCAN_Z_MIN_M",
+    "Rays",
+    "cast_scan",
+    "rays_of",
+    "render_color",
+    "render_depth",
+]
+
+MAX_RANGE_M = SCAN_RADIUS_M
+"""Depth beyond this is no return (0), and scan ranges beyond it are inf."""
+LARGEST_UNITS = 65535
+COLOR_RANGE_M = 60.0
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Rays:
+    """The rays of one camera, computed once.
+
+    directions: (height * width, 3) in the base frame, scaled so that their length along the optical axis is 1
+    origin_m:   (3,) the camera in the base frame
+    unit_m:     metres a unit of depth
+    """
+
+    height: int
+    width: int
+    directions: npt.NDArray[np.float64]
+    origin_m: npt.NDArray[np.float64]
+    unit_m: float
+
+
+def rays_of(mount: Mount) -> Rays:
+    """Return the rays through the pixel centres of a camera."""
+    v, u = np.mgrid[0 : mount.height, 0 : mount.width]
+    optical = np.stack([(u - mount.cx) / mount.fx, (v - mount.cy) / mount.fy, np.ones(u.shape)], axis=-1)
+    directions = optical.reshape(-1, 3) @ mount.base_from_camera[:3, :3].T
+    return Rays(
+        mount.height,
+        mount.width,
+        np.ascontiguousarray(directions),
+        np.ascontiguousarray(mount.base_from_camera[:3, 3]),
+        mount.depth_scale_m,
+    )
+
+
+def render_depth(
+    world: World, rays: Rays, pose: Pose, max_range_m: float = MAX_RANGE_M, bodies: Bodies = NO_BODIES
+) -> npt.NDArray[np.uint16]:
+    """Return (height, width) uint16: depth along the optical axis in the mount's units, 0 beyond the range.
+
+    What uint16 cannot hold in these units is no return either.
+
+    pose:   of the base in the map frame
+    bodies: what moves, in the map frame
+    """
+    depth = np.empty(rays.height * rays.width, np.uint16)
+    x, y, yaw = _in_grid(world, pose)
+    _depth_kernel(
+        x, y, yaw, rays.directions, rays.origin_m, max_range_m, 1.0 / rays.unit_m,
+        grid_of(world), floor_of(world), _bodies_in_grid(world, bodies), depth,
+    )  # fmt: skip
+    return depth.reshape(rays.height, rays.width)
+
+
+def render_color(
+    world: World, rays: Rays, pose: Pose, look: Look = PLAIN, bodies: Bodies = NO_BODIES
+) -> npt.NDArray[np.uint8]:
+    """Return (height, width, 3) uint8 RGB under a look; black where there is nothing within 60 m.
+
+    A floor that is missing (`raycast.py`) is painted as if it were there: no policy is helped by its colours.
+    """
+    image = np.empty((rays.height * rays.width, 3), np.uint8)
+    x, y, yaw = _in_grid(world, pose)
+    _color_kernel(
+        x, y, yaw, rays.directions, rays.origin_m, grid_of(world), _bodies_in_grid(world, bodies),
+        look.colours, look.pattern, look.size_m, look.light, image,
+    )  # fmt: skip
+    return image.reshape(rays.height, rays.width, 3)
+
+
+def _in_grid(world: World, pose: Pose) -> tuple[float, float, float]:
+    placed = compose(world.grid_from_map, pose)
+    return placed.x_m, placed.y_m, placed.yaw_rad
+
+
+def _bodies_in_grid(world: World, bodies: Bodies) -> Bodies:
+    """Return a copy of the bodies with their places in the grid frame."""
+    placed = np.array(bodies, dtype=np.float64, order="C")
+    grid_from_map = world.grid_from_map
+    for body in placed:
+        body[:2] = apply(grid_from_map, (body[0], body[1]))
+    return placed
+
+
+@njit(cache=True, nogil=True)
+def _depth_kernel(
+    x: float, y: float, yaw: float, directions: Floats, origin: Floats, max_range: float, units_per_m: float,
+    grid: Grid, floor_m: npt.NDArray[np.float32], bodies: Floats, depth: npt.NDArray[np.uint16],
+) -> None:  # fmt: skip
+    cell_m, gap, low_m, high_m, _ = grid
+    c, s = math.cos(yaw), math.sin(yaw)
+    px, py = x + c * origin[0] - s * origin[1], y + s * origin[0] + c * origin[1]
+    first, members = bodies_by_bearing(px, py, bodies)
+    for i in range(len(depth)):
+        dx, dy = c * directions[i, 0] - s * directions[i, 1], s * directions[i, 0] + c * directions[i, 1]
+        t, what, _ = trace(
+            px, py, origin[2], dx, dy, directions[i, 2], max_range, cell_m, gap, low_m, high_m, bodies, first, members
+        )
+        if what == FLOOR and len(floor_m):
+            t = descend(px, py, origin[2], dx, dy, directions[i, 2], t, max_range, cell_m, floor_m)
+        units = t * units_per_m + 0.5
+        seen = what != NOTHING and what != CEILING and units <= LARGEST_UNITS
+        depth[i] = np.uint16(units) if seen else 0
+
+
+@njit(cache=True, nogil=True)
+def _color_kernel(
+    x: float, y: float, yaw: float, directions: Floats, origin: Floats, grid: Grid, bodies: Floats,
+    colours: Floats, pattern: npt.NDArray[np.int64], size_m: Floats, light: Light, image: npt.NDArray[np.uint8],
+) -> None:  # fmt: skip
+    cell_m, gap, low_m, high_m, material = grid
+    c, s = math.cos(yaw), math.sin(yaw)
+    px, py, pz = x + c * origin[0] - s * origin[1], y + s * origin[0] + c * origin[1], origin[2]
+    first, members = bodies_by_bearing(px, py, bodies)
+    for i in range(len(image)):
+        dx, dy = c * directions[i, 0] - s * directions[i, 1], s * directions[i, 0] + c * directions[i, 1]
+        dz = directions[i, 2]
+        t, what, which = trace(
+            px, py, pz, dx, dy, dz, COLOR_RANGE_M, cell_m, gap, low_m, high_m, bodies, first, members
+        )
+        if what == NOTHING:
+            image[i, 0] = image[i, 1] = image[i, 2] = 0
+            continue
+        place = (px + t * dx, py + t * dy)
+        surface, u, v, facing = _surface(what, which, place, pz + t * dz, dx, dy, dz, material, bodies, light)
+        paint(image, i, surface, u, v, place, facing, t, colours, pattern, size_m, light)
+
+
+@njit(cache=True, nogil=True)
+def _surface(
+    what: int, which: int, place: tuple[float, float], z: float, dx: float, dy: float, dz: float,
+    material: npt.NDArray[np.uint8], bodies: Floats, light: Light,
+) -> tuple[int, float, float, float]:  # fmt: skip
+    """Return (surface, place on it u, v [m], cosine between its normal and the light) of what a ray met."""
+    x, y = place
+    if what == FLOOR:
+        return FLOOR_SURFACE, x, y, light.z
+    if what == CEILING:
+        return CEILING_SURFACE, x, y, -light.z
+    upward = -light.z if dz > 0.0 else light.z
+    if what in (BODY_SIDE, BODY_LEVEL):
+        from_x, from_y, r, of = x - bodies[which, 0], y - bodies[which, 1], bodies[which, 2], int(bodies[which, 5])
+        if what == BODY_LEVEL:
+            return of, from_x, from_y, upward
+        return of, math.atan2(from_y, from_x) * r, z, (from_x * light.x + from_y * light.y) / r
+    columns = material.shape[1]
+    of = np.int64(material[which // columns, which % columns])
+    if what == SIDE_X:
+        return of, y, z, -light.x if dx > 0.0 else light.x
+    if what == SIDE_Y:
+        return of, x, z, -light.y if dy > 0.0 else light.y
+    return of, x, y, upward

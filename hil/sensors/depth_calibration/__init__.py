@@ -1,0 +1,1 @@
+"""Depth noise fitted to real frames."""

@@ -1,0 +1,197 @@
+"""The scan of a robot without the detour through images: what its cameras would see, or a single-plane lidar."""
+
+from __future__ import annotations
+
+import math
+import weakref
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from hil.maps.world_grid import World
+from hil.physics.contact import NO_BODIES, Bodies
+from hil.sensors.direct_scan_kernels import Floats, Ranges, bits_of, cast_sectors, lower_to_bodies
+from onboard.config.config import ScanSection
+from onboard.config.mounts import Mounts
+from onboard.perception import scan_fusion
+from onboard.perception.kernels import EDGES
+from onboard.values.geometry import apply, compose
+from onboard.values.messages import BINS, Pose
+
+# ---- The direct scan: the nearest solid thing in each 2 deg sector about the base, without the detour through
+
+SCAN_RADIUS_M = 10.0
+SCAN_Z_MIN_M = 0.05
+SCAN_Z_MAX_M = 1.2
+MOST_CASTERS = 8
+"""Worlds and height bands that `caster_of` remembers."""
+
+
+class ScanCaster:
+    """What casting needs of one world and one height band: a quarter of a byte for each cell beside the world's gap."""
+
+    def __init__(self, world: World, z_min_m: float = SCAN_Z_MIN_M, z_max_m: float = SCAN_Z_MAX_M) -> None:
+        self._cell_m = world.cell_m
+        self._grid_from_map = world.grid_from_map
+        self._band_m = (z_min_m, z_max_m)
+        self._gap = world.gap
+        self._by_column, self._by_row = bits_of(world.low_m, world.high_m, z_min_m, z_max_m)
+
+    def cast(self, pose: Pose, radius_m: float = SCAN_RADIUS_M, bodies: Bodies = NO_BODIES) -> Ranges:
+        """Return (180,) ranges [m] about the base at a pose of the map frame, inf where nothing is within the radius.
+
+        From outside the grid nothing but bodies is in sight.
+        """
+        placed = compose(self._grid_from_map, pose)
+        cell, c, s = self._cell_m, math.cos(placed.yaw_rad), math.sin(placed.yaw_rad)
+        ranges = np.empty(BINS, np.float32)
+        cast_sectors(
+            placed.x_m / cell, placed.y_m / cell, c, s, radius_m / cell, cell,
+            self._gap, self._by_column, self._by_row, ranges,
+        )  # fmt: skip
+        if len(bodies):
+            lower_to_bodies(pose.x_m, pose.y_m, pose.yaw_rad, radius_m, *self._band_m, np.array(bodies), ranges)
+        return ranges
+
+    @property
+    def nbytes(self) -> int:
+        """Memory beside the world's own."""
+        return self._by_column.nbytes + self._by_row.nbytes
+
+
+def cast_scan(
+    world: World,
+    pose: Pose,
+    radius_m: float = SCAN_RADIUS_M,
+    z_min_m: float = SCAN_Z_MIN_M,
+    z_max_m: float = SCAN_Z_MAX_M,
+    bodies: Bodies = NO_BODIES,
+) -> Ranges:
+    """Return (180,) ranges [m]: the nearest point of each 2 deg sector that is solid in the height band.
+
+    inf beyond `radius_m`. It looks all around and from the base's centre: what only cameras elsewhere would see, or
+    would miss behind something low, differs. Against the scan fused from the default robot's rendered cameras see
+    tests/hil/physics/test_scans_agree.py.
+    """
+    return caster_of(world, z_min_m, z_max_m).cast(pose, radius_m, bodies)
+
+
+_casters: dict[tuple[int, int, float, float], tuple[weakref.ref[Any], ScanCaster]] = {}
+"""By the identity of a world's heights and gap, for as long as the heights live."""
+
+
+def caster_of(world: World, z_min_m: float = SCAN_Z_MIN_M, z_max_m: float = SCAN_Z_MAX_M) -> ScanCaster:
+    """Return the caster of a world and a height band, made at the first call; it does not keep the world alive."""
+    key = (id(world.low_m), id(world.gap), z_min_m, z_max_m)
+    known = _casters.get(key)
+    if known is not None and known[0]() is world.low_m:
+        return known[1]
+    caster = ScanCaster(world, z_min_m, z_max_m)
+    while len(_casters) >= MOST_CASTERS:
+        _casters.pop(next(iter(_casters)), None)
+    _casters[key] = (weakref.ref(world.low_m, lambda _: _casters.pop(key, None)), caster)
+    return caster
+
+
+def scan_plain(
+    world: World,
+    pose: Pose,
+    radius_m: float = SCAN_RADIUS_M,
+    z_min_m: float = SCAN_Z_MIN_M,
+    z_max_m: float = SCAN_Z_MAX_M,
+    bodies: Bodies = NO_BODIES,
+) -> Ranges:
+    """Return what `cast_scan` returns, from every solid cell and every body in turn: the definition, slow.
+
+    A range is the least distance to a cell's square, or a body's disc, cut by the sector with its edges.
+    """
+    x, y = apply(world.grid_from_map, (pose.x_m, pose.y_m))
+    yaw_rad = pose.yaw_rad + world.grid_from_map.yaw_rad
+    cells = np.argwhere(world.overlapping(z_min_m, z_max_m))[:, ::-1] * world.cell_m - (x, y)
+    turn = np.array([[math.cos(yaw_rad), math.sin(yaw_rad)], [-math.sin(yaw_rad), math.cos(yaw_rad)]])
+    solid = bodies[(bodies[:, 3] <= z_max_m) & (bodies[:, 4] >= z_min_m)]
+    in_grid = np.array([apply(world.grid_from_map, (row[0], row[1])) for row in solid]).reshape(-1, 2) - (x, y)
+    ranges = np.full(BINS, np.inf)
+    for i in range(BINS):
+        right, left = EDGES[i] @ turn, EDGES[i + 1] @ turn
+        to_cells = _to_squares(cells, world.cell_m, right, left).min(initial=math.inf)
+        to_bodies = _to_discs(in_grid, solid[:, 2], right, left).min(initial=math.inf)
+        ranges[i] = min(to_cells, to_bodies)
+    return np.where(ranges <= radius_m, ranges, np.inf).astype(np.float32)
+
+
+def _to_squares(corners: Floats, side: float, right: Floats, left: Floats) -> Floats:
+    """Return (n,) distance from the origin to squares (by their least corner), each cut by a sector."""
+    nearest = np.clip(0.0, corners, corners + side)
+    distance = np.where(_between(nearest, right, left), np.hypot(nearest[:, 0], nearest[:, 1]), np.inf)
+    for edge in (right, left):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            crossings = np.sort(np.stack([corners / edge, (corners + side) / edge]), axis=0)
+        enters, leaves = np.maximum(crossings[0].max(axis=1), 0.0), crossings[1].min(axis=1)
+        distance = np.minimum(distance, np.where(enters <= leaves, enters, np.inf))
+    return np.asarray(distance)
+
+
+def _to_discs(centres: Floats, radius: Floats, right: Floats, left: Floats) -> Floats:
+    """Return (n,) distance from the origin to discs, each cut by a sector."""
+    away = np.hypot(centres[:, 0], centres[:, 1])
+    distance = np.where(_between(centres, right, left) | (away <= radius), np.maximum(away - radius, 0.0), np.inf)
+    for edge in (right, left):
+        along, beside = centres @ edge, centres @ np.array([-edge[1], edge[0]])
+        half = np.sqrt(np.maximum(radius**2 - beside**2, 0.0))
+        distance = np.minimum(distance, np.where((abs(beside) <= radius) & (along > 0), along - half, np.inf))
+    return np.asarray(np.maximum(distance, 0.0))
+
+
+def _between(points: Floats, right: Floats, left: Floats) -> npt.NDArray[np.bool_]:
+    """Return (n,) bool: points in the sector from right to left, its edges and the origin included."""
+    return np.asarray(
+        (right[0] * points[:, 1] - right[1] * points[:, 0] >= 0.0)
+        & (left[0] * points[:, 1] - left[1] * points[:, 0] <= 0.0)
+    )
+
+
+ScanKind = Literal["fused", "lidar"]
+
+
+LIDAR_HEIGHT_M = 0.2
+"""Height of the lidar's plane, about that of a mobile base's."""
+
+
+@dataclass(frozen=True, slots=True)
+class DirectScan:
+    """What is cast: from the base's centre, all that is solid in a height band, up to a range, where `seen`."""
+
+    z_min_m: float
+    z_max_m: float
+    far_m: float
+    seen: npt.NDArray[np.bool_]
+    blind: npt.NDArray[np.bool_]
+    caster: ScanCaster
+
+    def ranges(self, pose: Pose, bodies: Bodies = NO_BODIES, within_m: float | None = None) -> npt.NDArray[np.float32]:
+        """Return (180,) ranges from a pose of the map frame [m]; inf where nobody looks.
+
+        What is farther than `within_m` may be left out, which takes less time.
+        """
+        radius_m = self.far_m if within_m is None else min(within_m, self.far_m)
+        ranges_m = self.caster.cast(pose, radius_m, bodies)
+        np.copyto(ranges_m, np.inf, where=self.blind)
+        return ranges_m
+
+
+def direct_scan(world: World, mounts: Mounts, section: ScanSection, kind: ScanKind) -> DirectScan:
+    """Return what a configured scan becomes when it is cast: "fused" as its cameras look, "lidar" in one plane."""
+    if kind == "lidar":
+        band, seen = (LIDAR_HEIGHT_M, LIDAR_HEIGHT_M), np.ones(BINS, np.bool_)
+    else:
+        band, seen = (section.z_min_m, section.z_max_m), looked_at(mounts, section)
+    return DirectScan(*band, section.far_m, seen, ~seen, caster_of(world, *band))
+
+
+def looked_at(mounts: Mounts, section: ScanSection) -> npt.NDArray[np.bool_]:
+    """Return (180,) bool: bins in which some camera of a scan looks, as the fusion judges it."""
+    names = section.cameras or list(mounts.depth)
+    return np.asarray(np.logical_or.reduce([scan_fusion.looked_at(mounts.depth[name], section) for name in names]))

@@ -1,0 +1,270 @@
+"""The ray caster: what a ray meets first in a world of vertical intervals, and among the bodies that move in it.
+
+A ray walks the grid from cell to cell, over empty squares in one stride, and its height is tested against the intervals
+of every cell that is not empty. Floor is z = 0; there is no ceiling but its colour. Bodies are sorted by bearing, so
+that a ray looks only at those on its way.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from hil.maps.world_grid import WALL_HEIGHT_M, World
+from onboard.values.geometry import apply, inverse
+from onboard.values.messages import Pose
+
+NOTHING, SIDE_X, SIDE_Y, LEVEL, FLOOR, CEILING, BODY_SIDE, BODY_LEVEL = range(8)
+"""What a ray met: nothing, a face across x or y, a top or bottom, the floor, the ceiling, a body's round or level."""
+BEARINGS = 64
+"""Parts of the full circle by which bodies are sorted."""
+
+NEVER = 1e30
+"""When a ray along one axis crosses the other."""
+
+Floats = npt.NDArray[np.float64]
+Heights = npt.NDArray[np.float32]
+Indices = npt.NDArray[np.int64]
+
+
+class Grid(NamedTuple):
+    """The arrays of a `World` as the kernels take them."""
+
+    cell_m: float
+    gap: npt.NDArray[np.uint8]
+    low_m: npt.NDArray[np.float32]
+    high_m: npt.NDArray[np.float32]
+    material: npt.NDArray[np.uint8]
+
+
+def grid_of(world: World) -> Grid:
+    """Return the grid of a world, without a copy."""
+    return Grid(world.cell_m, world.gap, world.low_m, world.high_m, world.material)
+
+
+@njit(cache=True, nogil=True)
+def bearing(dx: float, dy: float) -> int:
+    """Return the part of the circle of a direction, in [0, BEARINGS), ascending to the left; no angle is computed.
+
+    0 for what is no direction: zero, infinite or not a number.
+    """
+    length = abs(dx) + abs(dy)
+    if not 0.0 < length < math.inf:
+        return 0
+    quarter = dy / length
+    if dx < 0.0:
+        quarter = 2.0 - quarter
+    elif dy < 0.0:
+        quarter = 4.0 + quarter
+    return min(int(quarter * (BEARINGS / 4)), BEARINGS - 1)
+
+
+@njit(cache=True, nogil=True)
+def bodies_by_bearing(x: float, y: float, bodies: Floats) -> tuple[Indices, Indices]:
+    """Return (first, members): members[first[k]:first[k + 1]] are the bodies that reach into bearing k from (x, y)."""
+    span = np.empty((len(bodies), 2), np.int64)
+    first = np.zeros(BEARINGS + 1, np.int64)
+    for j in range(len(bodies)):
+        cx, cy, r = bodies[j, 0] - x, bodies[j, 1] - y, bodies[j, 2]
+        away2 = cx * cx + cy * cy
+        if away2 <= r * r:
+            span[j, 0], span[j, 1] = 0, BEARINGS
+        else:
+            s = r / math.sqrt(away2)
+            c = math.sqrt(1.0 - s * s)
+            span[j, 0] = bearing(cx * c + cy * s, cy * c - cx * s)
+            span[j, 1] = (bearing(cx * c - cy * s, cy * c + cx * s) - span[j, 0]) % BEARINGS + 1
+        for k in range(span[j, 1]):
+            first[(span[j, 0] + k) % BEARINGS + 1] += 1
+    for k in range(BEARINGS):
+        first[k + 1] += first[k]
+    members, filled = np.empty(first[BEARINGS], np.int64), first.copy()
+    for j in range(len(bodies)):
+        for k in range(span[j, 1]):
+            part = (span[j, 0] + k) % BEARINGS
+            members[filled[part]] = j
+            filled[part] += 1
+    return first, members
+
+
+@njit(cache=True, nogil=True)
+def trace(
+    x: float, y: float, z: float, dx: float, dy: float, dz: float, t_max: float, cell_m: float,
+    gap: npt.NDArray[np.uint8], low_m: Heights, high_m: Heights, bodies: Floats, first: Indices, members: Indices,
+) -> tuple[float, int, int]:  # fmt: skip
+    """Return (t, what, which) of the first thing along (x, y, z) + t (dx, dy, dz), t up to `t_max`.
+
+    bodies, first, members: in the grid's frame, and of `bodies_by_bearing` for (x, y)
+    which: the cell as row * columns + column, or the body; 0 otherwise. (inf, NOTHING, 0) beyond.
+    """
+    end, at_end, which = t_max, NOTHING, 0
+    if dz < 0.0 and -z / dz <= end:
+        end, at_end = -z / dz, FLOOR
+    elif dz > 0.0 and (WALL_HEIGHT_M - z) / dz <= end:
+        end, at_end = (WALL_HEIGHT_M - z) / dz, CEILING
+    if len(members):
+        part = bearing(dx, dy)
+        for index in range(first[part], first[part + 1]):
+            hit, side = _hit_body(x, y, z, dx, dy, dz, end, bodies, members[index])
+            if hit <= end:
+                end, at_end, which = hit, BODY_SIDE if side else BODY_LEVEL, members[index]
+    rows, columns = gap.shape
+    # From here on in cells; t stays as it is.
+    x, y, dx, dy = x / cell_m, y / cell_m, dx / cell_m, dy / cell_m
+    slow_x = 1.0 / dx if dx != 0.0 else NEVER
+    slow_y = 1.0 / dy if dy != 0.0 else NEVER
+    column, row = math.floor(x), math.floor(y)
+    t, across_x = 0.0, True
+    while t < end and 0 <= column < columns and 0 <= row < rows:
+        reach = np.int64(gap[row, column])
+        t_out, next_column, next_row, next_across = stride(x, y, dx, dy, slow_x, slow_y, column, row, max(reach, 1))
+        if reach == 0:
+            hit, side = _hit_interval(z + dz * t, dz, t, min(t_out, end), low_m, high_m, row, column)
+            if hit <= end:
+                return hit, (SIDE_X if across_x else SIDE_Y) if side else LEVEL, row * columns + column
+        t, column, row, across_x = t_out, next_column, next_row, next_across
+    if at_end == NOTHING or t < end:
+        return math.inf, NOTHING, 0
+    return end, at_end, which
+
+
+@njit(cache=True, nogil=True)
+def stride(
+    x: float, y: float, dx: float, dy: float, slow_x: float, slow_y: float, column: int, row: int, reach: int
+) -> tuple[float, int, int, bool]:
+    """Leave the square of `reach` cells around (row, column): (t at its edge, column, row behind it, across x).
+
+    slow_x, slow_y: 1 / dx and 1 / dy. Rounding never moves a cell index against the ray, so a walk of strides ends.
+    """
+    t_x = ((column + reach if dx > 0.0 else column - reach + 1) - x) * slow_x if dx != 0.0 else NEVER
+    t_y = ((row + reach if dy > 0.0 else row - reach + 1) - y) * slow_y if dy != 0.0 else NEVER
+    if t_x <= t_y:
+        beside = math.floor(y + dy * t_x)
+        beside = min(max(beside, row), row + reach - 1) if dy > 0.0 else max(min(beside, row), row - reach + 1)
+        return t_x, column + (reach if dx > 0.0 else -reach), beside, True
+    beside = math.floor(x + dx * t_y)
+    beside = min(max(beside, column), column + reach - 1) if dx > 0.0 else max(min(beside, column), column - reach + 1)
+    return t_y, beside, row + (reach if dy > 0.0 else -reach), False
+
+
+@njit(cache=True, nogil=True)
+def _hit_interval(
+    z_in: float, dz: float, t_in: float, t_out: float, low_m: Heights, high_m: Heights, row: int, column: int
+) -> tuple[float, bool]:
+    """Return (t, from the side) of the first interval that a ray meets within a cell; t is inf where it passes."""
+    best, side = math.inf, False
+    z_out = z_in + dz * (t_out - t_in)
+    for k in range(low_m.shape[2]):
+        low, high = low_m[row, column, k], high_m[row, column, k]
+        if low <= z_in <= high:
+            return t_in, True
+        if z_in < low <= z_out:
+            best = min(best, t_in + (low - z_in) / dz)
+        elif z_in > high >= z_out:
+            best = min(best, t_in + (high - z_in) / dz)
+    return best, side
+
+
+@njit(cache=True, nogil=True)
+def _hit_body(
+    x: float, y: float, z: float, dx: float, dy: float, dz: float, t_max: float, bodies: Floats, j: int
+) -> tuple[float, bool]:
+    """Return (t, from the side) where a ray meets an upright cylinder; t is inf where it passes or comes too late."""
+    a = dx * dx + dy * dy
+    cx, cy, r = bodies[j, 0] - x, bodies[j, 1] - y, bodies[j, 2]
+    b = dx * cx + dy * cy
+    within = b * b - a * (cx * cx + cy * cy - r * r)
+    if within < 0.0 or a == 0.0:
+        return math.inf, False
+    root = math.sqrt(within)
+    t_in, t_out = max((b - root) / a, 0.0), min((b + root) / a, t_max)
+    if t_in > t_out:
+        return math.inf, False
+    z_in, z_out, low, high = z + dz * t_in, z + dz * t_out, bodies[j, 3], bodies[j, 4]
+    if low <= z_in <= high:
+        return t_in, True
+    if z_in < low <= z_out:
+        return t_in + (low - z_in) / dz, False
+    if z_in > high >= z_out:
+        return t_in + (high - z_in) / dz, False
+    return math.inf, False
+
+
+# ---- Floors that are missing: stairs down, for depth cameras to see and robots to stay away from
+
+RISE_M, RUN_M = 0.17, 0.29
+"""Of an ordinary step."""
+AT_M = 1e-6
+"""A ray this little above a floor is on it."""
+
+
+def stairs_down(
+    world: World, edge: Pose, width_m: float = 1.2, steps: int = 10, rise_m: float = RISE_M, run_m: float = RUN_M
+) -> World:
+    """Return the world with stairs that lead down; every cell whose centre they cover is a whole step of them.
+
+    edge: the middle of the upper edge in the map frame; its yaw is the way down. What stood there stands on.
+    """
+    rows, columns = world.gap.shape
+    row, column = np.indices((rows, columns))
+    x_m, y_m = apply_all(world.map_from_grid, (column + 0.5) * world.cell_m, (row + 0.5) * world.cell_m)
+    down_m, aside_m = apply_all(inverse(edge), x_m, y_m)
+    covered = (down_m >= 0.0) & (down_m < steps * run_m) & (np.abs(aside_m) < 0.5 * width_m)
+    floor_m = np.zeros((rows, columns), np.float32) if world.floor_m is None else world.floor_m.copy()
+    floor_m[covered] = -rise_m * (np.floor(down_m[covered] / run_m) + 1.0)
+    return replace(world, floor_m=floor_m)
+
+
+def to_drop_m(world: World, pose: Pose) -> float:
+    """Return how far a point of the map frame is from the nearest missing floor [m]: 0 over it, inf without any."""
+    if world.floor_m is None or not (world.floor_m < 0.0).any():
+        return math.inf
+    x_m, y_m = apply(world.grid_from_map, (pose.x_m, pose.y_m))
+    row, column = np.nonzero(world.floor_m < 0.0)
+    beside_m = np.maximum(np.abs(x_m - (column + 0.5) * world.cell_m) - 0.5 * world.cell_m, 0.0)
+    before_m = np.maximum(np.abs(y_m - (row + 0.5) * world.cell_m) - 0.5 * world.cell_m, 0.0)
+    return float(np.hypot(beside_m, before_m).min())
+
+
+def apply_all(
+    target_from_source: Pose, x_m: npt.NDArray[np.float64], y_m: npt.NDArray[np.float64]
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Return the points of two arrays in another frame, as `geometry.apply` does with one."""
+    c, s = math.cos(target_from_source.yaw_rad), math.sin(target_from_source.yaw_rad)
+    return target_from_source.x_m + c * x_m - s * y_m, target_from_source.y_m + s * x_m + c * y_m
+
+
+def floor_of(world: World) -> Heights:
+    """Return the heights of a world's floor for the kernels, (0, 0) where it is 0 everywhere."""
+    return np.empty((0, 0), np.float32) if world.floor_m is None else world.floor_m
+
+
+@njit(cache=True, nogil=True)
+def descend(
+    x: float, y: float, z: float, dx: float, dy: float, dz: float, t: float, t_max: float, cell_m: float,
+    floor_m: Heights,
+) -> float:  # fmt: skip
+    """Return where a ray that is at the height 0 at `t` ends: on the floor there, or deeper; inf beyond `t_max`.
+
+    A floor higher than the ray where it comes in is met from the side.
+    """
+    rows, columns = floor_m.shape
+    x, y, dx, dy = x / cell_m, y / cell_m, dx / cell_m, dy / cell_m
+    slow_x = 1.0 / dx if dx != 0.0 else math.inf
+    slow_y = 1.0 / dy if dy != 0.0 else math.inf
+    column, row = math.floor(x + t * dx), math.floor(y + t * dy)
+    while 0 <= row < rows and 0 <= column < columns and t <= t_max:
+        floor = floor_m[row, column]
+        if z + t * dz <= floor + AT_M:
+            return t
+        t_out, column, row, _ = stride(x, y, dx, dy, slow_x, slow_y, column, row, 1)
+        t_floor = (floor - z) / dz
+        if t_floor <= t_out:
+            return t_floor if t_floor <= t_max else math.inf
+        t = t_out
+    return math.inf

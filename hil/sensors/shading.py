@@ -1,0 +1,108 @@
+"""The colour of a place on a surface under a look: patterns and light, as functions of the place alone."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from hil.maps.materials import BARS, BRICKS, CEILING_SURFACE, CHECKS, FLAT, NOISE, STRIPES, Light
+
+BLUR = 0.01
+"""Angle [rad] below which a pattern's cell runs into its neighbours: two pixels of the colour camera."""
+BRICK_LENGTH = 3.0
+"""Length of a brick as a multiple of its height."""
+JOINT = 0.08
+"""Width of a joint as a part of a brick's height or a panel's side."""
+FADES = 0.25
+"""Bricks and panels differ from each other by this much of the way to the second colour."""
+COARSE, FINE = 0.6, 0.4
+"""Shares of noise of the pattern's size, and of half of it."""
+LAMP_ON = 0.75
+"""Share of ceiling lamps that are on."""
+LAMP_RADIUS = 0.12
+"""Radius of a lamp as seen on the ceiling, as a part of its distance to the next."""
+LAMP_BRIGHTNESS = 1.6
+WHOLE_32 = 4294967296.0
+LAMP_SALT = 17
+
+Floats = npt.NDArray[np.float64]
+
+
+@njit(cache=True, nogil=True)
+def scatter(i: int, j: int, salt: int) -> float:
+    """Return a number in [0, 1) that depends on three integers and looks random (integer mixing, no state)."""
+    mask = np.uint64(0xFFFFFFFF)
+    h = np.uint64(i) * np.uint64(374761393) + np.uint64(j) * np.uint64(668265263) + np.uint64(salt) * np.uint64(69069)
+    h &= mask
+    h = ((h ^ (h >> np.uint64(13))) * np.uint64(1274126177)) & mask
+    h = ((h ^ (h >> np.uint64(16))) * np.uint64(2246822519)) & mask
+    return np.float64(h ^ (h >> np.uint64(15))) / WHOLE_32
+
+
+@njit(cache=True, nogil=True)
+def second_share(pattern: int, size: float, u: float, v: float, salt: int) -> float:
+    """Return how much of its second colour a surface has at (u, v) [m], in [0, 1]."""
+    if pattern == FLAT:
+        return 0.0
+    u, v = u / size, v / size
+    i, j = math.floor(u), math.floor(v)
+    if pattern == STRIPES:
+        return float(i & 1)
+    if pattern == BARS:
+        return float(j & 1)
+    if pattern == CHECKS:
+        return float((i + j) & 1)
+    if pattern == NOISE:
+        return COARSE * scatter(i, j, salt) + FINE * scatter(math.floor(2.0 * u), math.floor(2.0 * v), salt + 1)
+    length = 1.0
+    if pattern == BRICKS:
+        length = BRICK_LENGTH
+        u = u / BRICK_LENGTH + 0.5 * (j & 1)
+        i = math.floor(u)
+    if (u - i) * length < JOINT or v - j < JOINT:
+        return 1.0
+    return FADES * scatter(i, j, salt)
+
+
+@njit(cache=True, nogil=True)
+def lamp_light(x: float, y: float, light: Light) -> tuple[float, float]:
+    """Return (share of a lamp's light at a place in the grid frame, distance to it in lamp distances), 0 if it is off.
+
+    A lamp's light ends half way to the next one, so there is no edge between them.
+    """
+    u, v = x / light.lamp_every_m, y / light.lamp_every_m
+    i, j = math.floor(u), math.floor(v)
+    if scatter(i, j, LAMP_SALT) >= LAMP_ON:
+        return 0.0, 1.0
+    u, v = u - i - 0.5, v - j - 0.5
+    return (1.0 - 4.0 * u * u) * (1.0 - 4.0 * v * v), math.sqrt(u * u + v * v)
+
+
+@njit(cache=True, nogil=True)
+def paint(
+    image: npt.NDArray[np.uint8], i: int, surface: int, u: float, v: float, place: tuple[float, float],
+    facing: float, t: float, colours: Floats, pattern: npt.NDArray[np.int64], size_m: Floats, light: Light,
+) -> None:  # fmt: skip
+    """Set pixel i to the colour of a surface at (u, v) on it and a place in the grid, seen from a distance t.
+
+    facing: cosine between the surface's normal and the light
+    """
+    size = size_m[surface]
+    share = second_share(pattern[surface], size, u, v, surface)
+    contrast = min(1.0, size / (BLUR * t + 1e-9))
+    if pattern[surface] != FLAT:
+        share = 0.5 + (share - 0.5) * contrast
+    brightness = light.ambient + light.direct * (0.5 + 0.5 * facing)
+    if light.lamp > 0.0:
+        near, away = lamp_light(place[0], place[1], light)
+        brightness += light.lamp * near
+        if surface == CEILING_SURFACE and away < LAMP_RADIUS:
+            brightness, share = LAMP_BRIGHTNESS, 0.0
+    brightness *= light.fade_m / (light.fade_m + t)
+    tint = (light.red, light.green, light.blue)
+    for channel in range(3):
+        first, second = colours[surface, 0, channel], colours[surface, 1, channel]
+        image[i, channel] = np.uint8(min((first + (second - first) * share) * brightness * tint[channel], 255.0))

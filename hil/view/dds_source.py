@@ -1,0 +1,93 @@
+"""Messages to show, as they come over DDS. The view only listens, and never asks a sender to wait or to repeat."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from hil.live.twin.topics import COLLISION, NAMESPACE, POSE, STATE
+from hil.recordings.recording import TWIN_PREFIX, Heard
+from hil.view.queue import Pump
+from onboard.config.config import DdsSection
+from onboard.config.mounts import Mounts
+from onboard.drivers.dds.participant import Reader, Wire
+from onboard.drivers.dds.topics import Quality, Topic, ros_topic, topic
+from onboard.values.clock import wall_ns
+
+PLAIN = (
+    "tf", "odom", "scan", "limits_scan", "cmd_vel", "cmd_vel_teleop", "state", "diagnostics", "goal_pose", "amcl_pose",
+    "obstacle", "e_stop",
+)  # fmt: skip
+STREAM = Quality(depth=20, read_best_effort=True)
+"""What the view asks for: what arrives. No acknowledgement of ours is ever waited for, not even by a runtime that ends;
+what was said before we came (a goal) is not heard."""
+IMAGES = Quality(depth=1, read_best_effort=True)
+IMAGE_PERIOD_S = 0.2
+"""No camera is shown more often; images between are overwritten in the middleware, and cost nothing here."""
+POLL_S = 0.05
+
+
+def shown_topics(section: DdsSection, mounts: Mounts, images: bool) -> dict[str, Topic]:
+    """Return what is listened to by the name that it is shown under: the robot's topics, then those of a twin.
+
+    Topics of the twin that the robot's own are remapped to are there once, as the robot's.
+    """
+    names = dict.fromkeys(PLAIN, STREAM) | _sensed(mounts, images)
+    robot = {name: replace(topic(name), quality=quality) for name, quality in names.items()}
+    own = {"pose": POSE, "state": STATE, "collision": COLLISION}
+    twin = {name: replace(row, quality=STREAM) for name, row in own.items()}
+    twin |= {name: replace(topic(name), quality=quality) for name, quality in _sensed(mounts, images).items()}
+    taken = {ros_topic(section, row) for row in robot.values()}
+    for name, row in twin.items():
+        shown = f"{TWIN_PREFIX}{name}"
+        moved = replace(row, name=shown, wire=f"{NAMESPACE}/{row.wire}")
+        if ros_topic(section, moved) not in taken:
+            robot[shown] = moved
+    return robot
+
+
+def _sensed(mounts: Mounts, images: bool) -> dict[str, Quality]:
+    sensed = {"scan": STREAM}
+    if images:
+        sensed |= {f"{camera}/depth/image": IMAGES for camera in mounts.depth}
+        sensed |= {"color/image": IMAGES} if mounts.color else {}
+    return sensed
+
+
+class Ears:
+    """Readers of all that is shown."""
+
+    def __init__(self, wire: Wire, mounts: Mounts, images: bool) -> None:
+        """Open the readers; without `images` no camera is asked to send any. Raises ConfigError, DriverError."""
+        topics = shown_topics(wire.section, mounts, images)
+        self._readers: dict[str, Reader] = {name: wire.reader(row) for name, row in topics.items()}
+        self._images = [name for name, row in topics.items() if row.quality == IMAGES]
+        self._images_due_s = 0.0
+
+    def wait(self) -> None:
+        """Return when there may be something new."""
+        self._readers["tf"].wait(POLL_S)
+
+    def take(self) -> list[Heard]:
+        """Return what came since the last call. Raises DriverError when the link is gone."""
+        now_ns, now_s = wall_ns(), time.monotonic()
+        wanted = dict(self._readers)
+        if now_s >= self._images_due_s:
+            self._images_due_s = now_s + IMAGE_PERIOD_S
+        else:
+            for name in self._images:
+                del wanted[name]
+        return [Heard(name, now_ns, one.sample) for name, reader in wanted.items() for one in reader.take()]
+
+
+def listen(ears: Ears, pump: Pump, over: threading.Event, seconds: float | None, watched: Callable[[], bool]) -> None:
+    """Pass on what is heard until `over` is set, for so long, or until nobody looks any more (`watched`)."""
+    deadline_s = None if seconds is None else time.monotonic() + seconds
+    while not over.is_set() and watched():
+        ears.wait()
+        for heard in ears.take():
+            pump.put(heard)
+        if deadline_s is not None and time.monotonic() >= deadline_s:
+            return

@@ -1,0 +1,150 @@
+"""What is shown beside the world: commands, states and reasons over time, figures of the diagnostics, words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import rerun as rr
+
+from onboard.drivers.dds import ros_types as ros
+from onboard.drivers.dds.tick_types import Tick
+from onboard.values.messages import Twist
+
+NS_PER_MS = 1e6
+SPEEDS, TURNS = "commands/v", "commands/w"
+LANES = "states"
+WORDS = "words"
+SUMMARY = "summary"
+FIGURES = "figures"
+#   series        colour, width, how values are joined; drawn in this order: what was wanted is seen on what was sent
+SERIES = {
+    "measured": ((140, 200, 130), 1.5, "Linear"),
+    "operator": ((200, 120, 255), 1.5, "StepAfter"),
+    "sent": ((70, 150, 255), 4.0, "StepAfter"),
+    "wanted": ((255, 170, 50), 1.5, "StepAfter"),
+}
+#   first word of the state   colour
+STATE_COLORS = {
+    "idle": (110, 110, 120),
+    "navigating": (60, 150, 230),
+    "recovering": (230, 170, 50),
+    "reached": (70, 190, 100),
+    "stopped": (220, 70, 60),
+}
+LEVELS = {0: "INFO", 1: "WARN", 2: "ERROR"}
+
+
+class FigurePainter:
+    """Draws one robot's numbers and words."""
+
+    def __init__(self, recording: rr.RecordingStream) -> None:
+        self._recording = recording
+        self._lanes: dict[str, str] = {}
+        self._levels: dict[str, tuple[int, str]] = {}
+        self._summary: dict[str, str] = {}
+        recording.log([LANES, "state"], _configured(STATE_COLORS), static=True)
+        for name, (color, width, joined) in SERIES.items():
+            for axis, unit in ((SPEEDS, "v"), (TURNS, "w")):
+                line = rr.SeriesLines(
+                    names=[f"{unit} {name}"], colors=[color], widths=[width], interpolation_mode=joined
+                )
+                recording.log(f"{axis}/{name}", line, static=True)
+
+    def twist(self, name: str, twist: Twist) -> None:
+        """Add to the series of a kind of command: sent, wanted, measured, operator."""
+        self._recording.log(f"{SPEEDS}/{name}", rr.Scalars(twist.v_mps))
+        self._recording.log(f"{TURNS}/{name}", rr.Scalars(twist.w_radps))
+
+    def state(self, text: str) -> None:
+        """Show the state as the robot tells it, "stopped: e_stop"; the lane has its first word."""
+        if self._lanes.get("told") != text:
+            self._lanes["told"] = text
+            self._word(f"state: {text}")
+            self._summarise("state", text)
+        self._lane("state", text.partition(":")[0])
+
+    def word(self, name: str, value: bool) -> None:
+        """Show a bumper or an e-stop."""
+        self.words(name, "true" if value else "false")
+
+    def diagnostics(self, sample: ros.DiagnosticArray) -> None:
+        """Plot the numbers, tell changes of level or message as words, and take what the summary needs."""
+        for row in sample.status:
+            numbers = {pair.key: _number(pair.value) for pair in row.values}
+            for key, number in numbers.items():
+                if number is not None:
+                    self._recording.log([FIGURES, row.hardware_id, row.name, key], rr.Scalars(number))
+            self._level(row)
+            if row.name.endswith("command"):
+                self._command_row(row.message, numbers)
+            if row.name.endswith("pose"):
+                away = numbers.get("goal_distance_m")
+                self._summarise("goal", "-" if away is None else f"{away:.2f} m away")
+
+    def tick(self, tick: Tick) -> None:
+        """Show what only the recording knows of a tick."""
+        self.twist("wanted", Twist(*tick.wanted))
+        self.words("reason", tick.reason)
+        for name, stage_ns in zip(tick.stages, tick.stage_ns, strict=True):
+            self._recording.log([FIGURES, "tick", f"{name}_ms"], rr.Scalars(stage_ns / NS_PER_MS))
+        late_ms = (tick.start_ns - tick.deadline_ns) / NS_PER_MS
+        self._recording.log([FIGURES, "tick", "late_ms"], rr.Scalars(late_ms))
+        if tick.missed:
+            self._recording.log([FIGURES, "tick", "missed"], rr.Scalars(tick.missed))
+        if tick.acted:
+            took = rr.Scalars(tick.decision_elapsed_ns / NS_PER_MS)
+            self._recording.log([FIGURES, "tick", "decision_ms"], took)
+        for event in tick.events:
+            self._word(event)
+
+    def _command_row(self, message: str, numbers: Mapping[str, float | None]) -> None:
+        wanted = numbers.get("wanted_v_mps"), numbers.get("wanted_w_radps")
+        if wanted[0] is not None and wanted[1] is not None:
+            self.twist("wanted", Twist(*wanted))
+        self.words("reason", message)
+
+    def _lane(self, name: str, value: str) -> None:
+        """Show a value that holds until the next one."""
+        if self._lanes.get(name) != value:
+            self._lanes[name] = value
+            self._recording.log([LANES, name], rr.StateChange(state=value))
+
+    def words(self, name: str, value: str) -> None:
+        """Show a value that holds until the next one, and tell the change in words."""
+        if self._lanes.get(name) != value:
+            self._word(f"{name}: {value}")
+            self._summarise(name, value)
+        self._lane(name, value)
+
+    def _word(self, text: str, level: str = "INFO") -> None:
+        self._recording.log(WORDS, rr.TextLog(text, level=level))
+
+    def _level(self, row: ros.DiagnosticStatus) -> None:
+        if self._levels.get(row.name, (0, "")) == (row.level, row.message):
+            return
+        changed = self._levels.get(row.name, (0, ""))[0] != row.level
+        self._levels[row.name] = row.level, row.message
+        if changed:
+            self._word(f"{row.hardware_id} {row.name}: {row.message}", LEVELS.get(row.level, "INFO"))
+
+    def _summarise(self, name: str, value: str) -> None:
+        if self._summary.get(name) == value:
+            return
+        self._summary[name] = value
+        rows = "".join(f"| **{key}** | {text} |\n" for key, text in self._summary.items())
+        text = f"| | |\n|:--|:--|\n{rows}"
+        self._recording.log(SUMMARY, rr.TextDocument(text, media_type=rr.MediaType.MARKDOWN))
+
+
+def _configured(colors: Mapping[str, tuple[int, int, int]]) -> rr.StateConfiguration:
+    return rr.StateConfiguration(values=list(colors), labels=list(colors), colors=list(colors.values()))
+
+
+def _number(text: str) -> float | None:
+    """Return the finite number in a diagnostic value, None when it is none."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None

@@ -1,0 +1,173 @@
+"""The screen that is Rerun: one recording stream, and where it goes: a file, the viewer, a browser."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import rerun as rr
+
+from hil.maps.world_grid import World
+from hil.recordings.recording import TWIN_PREFIX, Heard
+from hil.view.draw_plots import FigurePainter
+from hil.view.draw_robot import RobotPainter, TwinPainter
+from hil.view.draw_scene import BASE, MAP, ROBOT, TWIN, TWIN_ROBOT, blocks_of, paint_body, paint_building, paint_cameras
+from hil.view.draw_sensors import SCANS, SensesPainter
+from hil.view.layout import TIMELINE, first_look
+from hil.view.viewer_process import Outlet, Viewer
+from onboard.config.config import Config
+from onboard.config.mounts import Mounts
+from onboard.drivers.dds.ros_convert import twist_from_ros
+from onboard.drivers.dds.ros_types import TwistStamped
+from onboard.values.errors import DriverError, InputError
+from onboard.values.geometry import IDENTITY
+from onboard.values.messages import Pose
+
+APPLICATION = "onboard"
+FLUSH_S = 10.0
+"""How long the end waits for a file or a viewer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What is there before the first message.
+
+    world:         the building, None when it is not known
+    map_from_odom: where the odometry frame lies until the robot is localised
+    """
+
+    config: Config
+    mounts: Mounts
+    world: World | None = None
+    map_from_odom: Pose = IDENTITY
+
+
+class RerunScreen:
+    """Draws messages into a recording stream. Safe to use from one thread at a time."""
+
+    def __init__(self, recording: rr.RecordingStream, scene: Scene) -> None:
+        """Draw what does not move."""
+        self._recording, self._scene = recording, scene
+        robot = scene.config.robot
+        recording.log(MAP, rr.ViewCoordinates.RIGHT_HAND_Z_UP, static=True)
+        if scene.world is not None:
+            paint_building(recording, scene.world, blocks_of(scene.world))
+        paint_body(recording, BASE, robot.footprint_radius_m, robot.height_m, ROBOT)
+        paint_cameras(recording, BASE, scene.mounts)
+        goal = scene.config.goal
+        self._robot = RobotPainter(recording, scene.config.dds, goal.tolerance_m, scene.map_from_odom)
+        self._senses = SensesPainter(recording, BASE, scene.mounts)
+        self._figures = FigurePainter(recording)
+        self._twin: TwinScreen | None = None
+
+    def show(self, heard: Heard) -> None:
+        """Draw one message at its time; topics of no picture are left out. Raises InputError for a bad image."""
+        self._recording.set_time(TIMELINE, timestamp=np.datetime64(heard.time_ns, "ns"))
+        if heard.topic.startswith(TWIN_PREFIX):
+            self._twin = self._twin or TwinScreen(self._recording, self._scene, self._figures)
+            self._twin.show(heard.topic.removeprefix(TWIN_PREFIX), heard.sample)
+        elif not show_sensed(self._senses, heard.topic, heard.sample):
+            self._show_told(heard.topic, heard.sample)
+
+    def close(self) -> None:
+        """Hand over what is left. Raises DriverError when it is not taken. Safe to call twice."""
+        try:
+            self._recording.flush(timeout_sec=FLUSH_S)
+        except RuntimeError as error:
+            raise DriverError(f"the view could not be handed over: {error}") from error
+
+    def _show_told(self, topic: str, sample: Any) -> None:
+        match topic:
+            case "tf":
+                self._robot.transforms(sample)
+            case "odom":
+                self._robot.odometry(sample)
+                self._figures.twist("measured", twist_from_ros(sample.twist.twist))
+            case "cmd_vel":
+                twist = sample.twist if isinstance(sample, TwistStamped) else sample
+                self._figures.twist("sent", twist_from_ros(twist))
+            case "cmd_vel_teleop":
+                self._figures.twist("operator", twist_from_ros(sample))
+            case "goal_pose":
+                self._robot.goal(sample)
+            case "amcl_pose":
+                self._robot.fix(sample)
+            case "state":
+                self._figures.state(sample.data)
+            case "obstacle" | "e_stop":
+                self._figures.word(topic, sample.data)
+            case "diagnostics":
+                self._figures.diagnostics(sample)
+            case "tick":
+                self._figures.tick(sample)
+
+
+class TwinScreen:
+    """The part of the picture that is there once a twin is heard."""
+
+    def __init__(self, recording: rr.RecordingStream, scene: Scene, figures: FigurePainter) -> None:
+        robot = scene.config.robot
+        paint_body(recording, TWIN, robot.footprint_radius_m, robot.height_m, TWIN_ROBOT)
+        paint_cameras(recording, TWIN, scene.mounts)
+        self._painter = TwinPainter(recording)
+        self._senses = SensesPainter(recording, TWIN, scene.mounts)
+        self._figures = figures
+
+    def show(self, topic: str, sample: Any) -> None:
+        """Draw one message of the twin's."""
+        if show_sensed(self._senses, topic, sample):
+            return
+        match topic:
+            case "pose":
+                self._painter.pose(sample)
+            case "state":
+                self._figures.words("twin", sample.data)
+            case "collision":
+                self._figures.word("twin_collision", sample.data)
+
+
+def show_sensed(senses: SensesPainter, topic: str, sample: Any) -> bool:
+    """Draw a scan or an image; return False for any other topic. Raises InputError for a bad image."""
+    camera, _, kind = topic.partition("/")
+    if topic in SCANS:
+        senses.scan(sample, topic)
+    elif kind == "depth/image":
+        senses.depth(sample, camera)
+    elif kind == "image":
+        senses.color(sample)
+    else:
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def screen_at(outlet: Outlet, scene: Scene) -> Iterator[tuple[RerunScreen, Viewer | None]]:
+    """Open a screen at the outlet, with the layout that it begins with; at the end all is handed over.
+
+    Raises InputError for a file that cannot be written, DriverError when the viewer does not start.
+    """
+    recording = rr.RecordingStream(APPLICATION)
+    recording.set_log_time_enabled(False)  # the only time line is that of the messages
+    recording.set_log_tick_enabled(False)
+    viewer = Viewer(outlet.browser) if outlet.browser or outlet.window else None
+    try:
+        sinks: list[rr.FileSink | rr.GrpcSink] = [] if outlet.file is None else [rr.FileSink(outlet.file)]
+        sinks += [] if viewer is None else [rr.GrpcSink(viewer.url)]
+        try:
+            recording.set_sinks(*sinks, default_blueprint=first_look(scene.mounts))
+        except RuntimeError as error:
+            raise InputError(f"{outlet.file}: cannot be written: {error}") from error
+        screen = RerunScreen(recording, scene)
+        yield screen, viewer
+        try:
+            screen.close()
+        except DriverError:
+            if viewer is None or viewer.is_there():
+                raise  # else it was closed by who looked: nothing is wrong
+    finally:
+        recording.disconnect()
+        if viewer is not None:
+            viewer.end()

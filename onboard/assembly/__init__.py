@@ -1,0 +1,1 @@
+"""Builds a robot from its configuration: devices, scanners, policy, runtime."""

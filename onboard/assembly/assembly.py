@@ -1,0 +1,270 @@
+"""Builds the robot from its configuration: the only file that knows which drivers are real."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import structlog
+
+from onboard.assembly.inbox import DeviceInbox
+from onboard.assembly.policies import REACTIVE, check_timing, policy_maker, require_engine
+from onboard.assembly.robot import build_rigs, check_reach, robot_of, scan_topics, session_of, zones_of
+from onboard.config.config import CamerasSection, Config, model_path
+from onboard.config.mounts import Mounts, load_mounts
+from onboard.config.plant_model import load_plant
+from onboard.counters import Counters
+from onboard.drivers.dds.camera_input import DdsColorCamera, DdsDepthCamera
+from onboard.drivers.dds.discovery import GuardedInbox, Peers
+from onboard.drivers.dds.domain import hold_domain
+from onboard.drivers.dds.participant import Wire
+from onboard.drivers.dds.robot_link import Claim, DdsDrive, DdsInputs, DdsOutputs
+from onboard.drivers.dds.security import check_enclave
+from onboard.drivers.dds.topics import check_names, check_scan_source, domain_id
+from onboard.drivers.realsense.cameras import camera_sources, open_cameras
+from onboard.drivers.realsense.device import read_intrinsics, require_library
+from onboard.drivers.serial_base import SerialBase
+from onboard.perception import scan_fusion
+from onboard.perception.scan_fusion import Rig, reach_m
+from onboard.policy.inference import InferenceThread
+from onboard.policy.manifest import load_manifest
+from onboard.recording.recorder import Recorder
+from onboard.recording.retention import check_usable
+from onboard.recording.tick_writer import TickRecorder
+from onboard.runtime import Listener, Runtime
+from onboard.service.image_acks import UsedImages
+from onboard.service.publisher import Publisher
+from onboard.service.readiness import await_machine, base_to_come
+from onboard.service.systemd import Notifier, Service, StandingInbox, lock_memory, note_driven
+from onboard.service.terminal_status import StatusLine, Terminal
+from onboard.state import TickRecord
+from onboard.system.signals import Signals, TaskOwner
+from onboard.values.clock import Clock, MonotonicClock, wall_ns
+from onboard.values.errors import ConfigError, DriverError, MissingExtraError
+from onboard.values.geometry import IDENTITY
+from onboard.values.interfaces import ColorCamera, DepthCamera, Drive
+from onboard.values.messages import DepthFrame
+
+log = structlog.get_logger()
+
+SWITCH_INTERVAL_S = 0.0005
+"""Another thread gives the interpreter back to the tick after this; Python's own 5 ms would show in every lateness."""
+POLICY_START_S = 600.0
+"""Patience for the policy: compiled for the first time on a slow and busy machine, `reactive` takes minutes."""
+
+
+def check_files(config: Config) -> None:
+    """Load everything that the configuration names, without a device. Raises OnboardError with one line."""
+    check_names(config.dds)
+    domain_id(config.dds)
+    for table, topic in scan_topics(config).items():
+        check_scan_source(config.dds, table, topic)
+    mounts = load_mounts(config.robot.mounts)
+    check_reach(config, load_plant(config.robot.plant))
+    build_rigs(config, mounts)
+    zones_of(config)
+    _check_sources(mounts, config.cameras)
+    for source in camera_sources(mounts, config.cameras):
+        if source.recording:
+            read_intrinsics(source)
+    if config.policy.model != REACTIVE:
+        check_timing(config, load_manifest(model_path(config.policy.model)))
+
+
+def check_machine(config: Config) -> list[str]:
+    """Ask this machine for what a run needs beside files; return what is missing and may still be plugged in.
+
+    Opens the domain for this process, as the run does, and says nothing on it. Raises OnboardError with one line.
+    """
+    _check_equipment(config)
+    hold_domain(domain_id(config.dds), config.dds)
+    return base_to_come(config.odometry)
+
+
+def _check_equipment(config: Config) -> None:
+    """Raise OnboardError for what this machine lacks and does not get by waiting: keys, libraries, room to record."""
+    check_enclave(config.dds.security)
+    require_engine(config)
+    if camera_sources(load_mounts(config.robot.mounts), config.cameras):
+        require_library()
+    if config.odometry.input == "serial" and find_spec("serial") is None:
+        raise MissingExtraError("pyserial", "serial")
+    if config.record.enabled:
+        check_usable(config.record.directory)
+
+
+def run_robot(config: Config, seconds: float | None, terminal: Terminal | None) -> dict[str, Any]:
+    """Drive until a signal, or for so long; return the counts of the run. Raises OnboardError where it cannot start.
+
+    As a service it waits for a network and a base that are not there yet; on a terminal it ends at once.
+    """
+    check_files(config)
+    mounts, plant = load_mounts(config.robot.mounts), load_plant(config.robot.plant)
+    rigs = build_rigs(config, mounts)
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    with contextlib.ExitStack() as held:
+        signals = held.enter_context(Signals())
+        notifier = held.enter_context(Notifier())
+        _check_equipment(config)
+        if notifier.managed:
+            await_machine(config, notifier)
+        hold_domain(domain_id(config.dds), config.dds)
+        notifier.say(f"STATUS=preparing {config.policy.model}")
+        note_driven(config)
+        wire = held.enter_context(contextlib.closing(Wire(config.dds)))
+        held.enter_context(contextlib.closing(Claim(wire, _robot_name(config))))
+        inference = held.enter_context(contextlib.closing(InferenceThread(policy_maker(config, plant))))
+        log.info("preparing", policy=config.policy.model, note="the first time on a machine, kernels are compiled")
+        policy = inference.start(POLICY_START_S)
+        for one in filter(None, rigs):
+            warm_kernels(one)
+        clock = held.enter_context(contextlib.closing(MonotonicClock()))
+        base, drive = _open_base(config, wire)
+        held.callback(drive.close)
+        depth, color = _open_cameras(config, mounts, wire)
+        heard = DdsInputs(wire, set(scan_topics(config).values()), config.limits)
+        guard = GuardedInbox(heard, Peers(wire), refuse=config.dds.other_drivers == "refuse")
+        inbox = held.enter_context(
+            contextlib.closing(DeviceInbox(guard, depth, color, base, config.cameras.unchanged_m))
+        )
+        # Last, so that a start that fails again and again leaves no files that push older ones out.
+        recorder = _open_recorder(config, clock.now_ns())
+        if recorder is not None:
+            held.enter_context(contextlib.closing(recorder))
+        outputs = DdsOutputs(wire, mounts, config.robot.name, reach_m(rigs[0]))
+        held.callback(_say_goodbye, outputs)
+        ticks = _tick_recorder(recorder, config, mounts, reach_m(rigs[0]))
+        teller = Teller(Publisher(outputs), inbox, guard, recorder, ticks)
+        line = StatusLine()
+        robot = robot_of(config, rigs, plant, policy, zones_of(config))
+        used = _used_images(config, wire, clock, (*depth, color))
+        service = held.enter_context(Service(notifier, inbox.cameras))
+        listeners = (*used, teller, line, service)
+        runtime = Runtime(robot, clock, StandingInbox(inbox, service), inference, drive, listeners)
+        if notifier.managed:
+            lock_memory()
+        log.info("ready", robot=config.robot.name, domain=wire.domain, policy=policy.name)
+        gc.collect()
+        gc.freeze()
+        heard.hear_words()
+        signals.stop_with(runtime.stop)
+        asyncio.run(_until_stopped(runtime, seconds, line, terminal))
+    return {
+        "robot": config.robot.name,
+        "policy": policy.name,
+        "state": runtime.state.mission.text(),
+        **runtime.counters.summary(),
+        "recording": None if recorder is None else str(recorder.stats().file),
+        "recording_dropped": 0 if recorder is None else recorder.stats().dropped,
+    }
+
+
+async def _until_stopped(runtime: Runtime, seconds: float | None, line: StatusLine, terminal: Terminal | None) -> None:
+    if seconds is not None:
+        asyncio.get_running_loop().call_later(seconds, runtime.stop)
+    owner = TaskOwner()
+    if terminal is not None:
+        owner.beside(line.show(terminal), "status")
+    await owner.run(runtime.run())
+
+
+def _say_goodbye(outputs: DdsOutputs) -> None:
+    """Leave a last state behind that does not claim to be driving."""
+    try:
+        outputs.state("stopped: the runtime has ended")
+    except DriverError as error:
+        log.warning("last_state_not_sent", error=str(error))
+
+
+class Teller:
+    """Tells the world and the recording of every tick."""
+
+    def __init__(
+        self,
+        publisher: Publisher,
+        inbox: DeviceInbox,
+        guard: GuardedInbox,
+        recorder: Recorder | None,
+        ticks: TickRecorder | None,
+    ) -> None:
+        self._publisher = publisher
+        self._inbox = inbox
+        self._guard = guard
+        self._recorder = recorder
+        self._ticks = ticks
+
+    def tick(self, record: TickRecord, counters: Counters) -> None:
+        """Publish what is due, then queue the tick for the recording."""
+        stats = self._recorder.stats() if self._recorder else None
+        self._publisher.publish(record, counters, self._inbox.cameras, stats, lambda: [self._guard.diagnostic()])
+        if self._ticks is not None:
+            self._ticks.record(record)
+
+
+def _check_sources(mounts: Mounts, section: CamerasSection) -> None:
+    unknown = [name for name in section.sources if name not in mounts.depth]
+    if unknown:
+        raise ConfigError(f"cameras.sources: unknown camera {unknown[0]}, {mounts.path} has {', '.join(mounts.depth)}")
+
+
+def warm_kernels(rig: Rig) -> None:
+    """Compile what the first tick would otherwise compile."""
+    frames = {
+        name: DepthFrame(name, 0, 1, np.zeros((view.mount.height, view.mount.width), np.uint16))
+        for name, view in rig.views.items()
+    }
+    scan_fusion.fuse(frames, 1, IDENTITY, scan_fusion.ScanMemory(), rig)
+
+
+def _open_base(config: Config, wire: Wire) -> tuple[SerialBase | None, Drive]:
+    if config.odometry.input == "serial":
+        base = SerialBase(config.odometry.serial_port)
+        return base, base
+    return None, DdsDrive(wire, config.rates.control_hz)
+
+
+def _open_cameras(config: Config, mounts: Mounts, wire: Wire) -> tuple[Sequence[DepthCamera], ColorCamera | None]:
+    section: CamerasSection = config.cameras
+    depth: list[DepthCamera] = [
+        DdsDepthCamera(wire, mount, section) for name, mount in mounts.depth.items() if section.source_of(name) == "dds"
+    ]
+    devices, color = open_cameras(mounts, section)
+    if section.color == "dds":
+        return [*depth, *devices], DdsColorCamera(wire, section)
+    return [*depth, *devices], color
+
+
+def _used_images(
+    config: Config, wire: Wire, clock: Clock, cameras: Sequence[DepthCamera | ColorCamera | None]
+) -> Sequence[Listener]:
+    """Return who tells which images a tick used, of those cameras whose images have a sender; nobody if not asked."""
+    if not config.dds.publish_used:
+        return ()
+    sent = {camera.name: camera for camera in cameras if isinstance(camera, (DdsDepthCamera, DdsColorCamera))}
+    return (UsedImages(wire, config.robot.name, clock, sent),)
+
+
+def _open_recorder(config: Config, now_ns: int) -> Recorder | None:
+    if not config.record.enabled:
+        return None
+    recorder = Recorder(config.record, config.robot.name, session_of(config), wall_ns=wall_ns(), now_ns=now_ns)
+    for repaired in recorder.stats().repaired:
+        log.warning("recording_repaired", file=str(repaired.path), problem=repaired.problem)
+    return recorder
+
+
+def _tick_recorder(
+    recorder: Recorder | None, config: Config, mounts: Mounts, range_max_m: float
+) -> TickRecorder | None:
+    return None if recorder is None else TickRecorder(recorder, config.dds, mounts, range_max_m)
+
+
+def _robot_name(config: Config) -> str:
+    namespace = config.dds.namespace.strip("/")
+    return f"{namespace}/{config.robot.name}" if namespace else config.robot.name

@@ -1,0 +1,105 @@
+"""The inbox of a robot: what came over the wire, together with the newest frames of its cameras."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from onboard.perception.frozen_sensor import UnchangedScans, UnchangedWatch
+from onboard.values.interfaces import ColorCamera, DepthCamera, Inbox
+from onboard.values.messages import CameraHealth, Inputs, OdometryMessage
+
+
+class WheelReport(Protocol):
+    """What a base said since the last call; None while it has said nothing of that kind."""
+
+    @property
+    def odometry(self) -> tuple[OdometryMessage, ...]:
+        """Wheel motion, oldest first."""
+
+    @property
+    def obstacle(self) -> bool | None:
+        """Whether its bumper was touched."""
+
+    @property
+    def stop(self) -> bool | None:
+        """Whether it asks for a stop: a button, a cliff, lifted off its wheels."""
+
+
+class WheelBase(Protocol):
+    """A base on a cable of its own (`onboard/drivers/serial_base.py`)."""
+
+    def take(self, now_ns: int) -> WheelReport:
+        """Return what arrived since the last call. Raises DriverError if the link is gone."""
+
+
+class DeviceInbox:
+    """`interfaces.Inbox` over a wire, cameras and, where there is one, a base on its own cable.
+
+    Such a base is then the only source of odometry: what the wire says of wheels is left out. A camera whose picture
+    stays the same over a way of `unchanged_m` is blind, and a scan that does is held back; 0 believes it.
+    """
+
+    def __init__(
+        self,
+        wire: Inbox,
+        depth: Sequence[DepthCamera],
+        color: ColorCamera | None,
+        base: WheelBase | None = None,
+        unchanged_m: float = 0.0,
+    ) -> None:
+        self._wire = wire
+        self._depth = tuple(depth)
+        self._color = color
+        self._base = base
+        self._unchanged = UnchangedWatch(unchanged_m)
+        self._unchanged_scans = UnchangedScans(unchanged_m)
+
+    def take(self, now_ns: int) -> Inputs:
+        """Return what arrived since the last call; a camera that is blind is missing."""
+        inputs = self._with_base(self._wire.take(now_ns), now_ns)
+        newest = {camera.name: camera.latest(now_ns) for camera in self._depth}
+        frames = {name: frame for name, frame in newest.items() if frame is not None}
+        return replace(
+            inputs,
+            depth=self._unchanged.believed(frames, inputs.odometry),
+            color=self._color.latest(now_ns) if self._color else None,
+            scans=self._unchanged_scans.believed(inputs.scans, inputs.odometry),
+        )
+
+    def cameras(self) -> list[CameraHealth]:
+        """Return the state of every camera."""
+        color = [self._color.health()] if self._color else []
+        return [self._judged(camera.health()) for camera in self._depth] + color
+
+    def close(self) -> None:
+        """Close the cameras, then the wire, each even when another cannot be closed. Safe to call twice."""
+        with contextlib.ExitStack() as parts:
+            parts.callback(self._wire.close)
+            if self._color is not None:
+                parts.callback(self._color.close)
+            for camera in self._depth:
+                parts.callback(camera.close)
+
+    def _with_base(self, inputs: Inputs, now_ns: int) -> Inputs:
+        if self._base is None:
+            return inputs
+        report = self._base.take(now_ns)
+        return replace(
+            inputs,
+            odometry=report.odometry,
+            obstacle=_either(inputs.obstacle, report.obstacle),
+            e_stop=_either(inputs.e_stop, report.stop),
+        )
+
+    def _judged(self, health: CameraHealth) -> CameraHealth:
+        """Return a camera's health with what its pictures say; what the camera itself complains of comes first."""
+        reason = health.reason or self._unchanged.reason(health.camera)
+        return replace(health, working=not reason, reason=reason)
+
+
+def _either(a: bool | None, b: bool | None) -> bool | None:
+    """Return True when one of them says so; None while neither has said anything."""
+    return None if a is None and b is None else bool(a) or bool(b)

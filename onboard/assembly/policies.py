@@ -1,0 +1,59 @@
+"""Which policy is configured, and what it needs to run here."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+
+from onboard.config.config import Config, model_path
+from onboard.config.plant_model import Plant
+from onboard.policy.dwa.policy import ReactivePolicy
+from onboard.policy.manifest import Manifest, delay_complaint, load_manifest
+from onboard.policy.network_policy import ModelEngine, load_policy
+from onboard.values.errors import ConfigError
+from onboard.values.interfaces import Policy
+
+REACTIVE = "reactive"
+
+
+def policy_maker(config: Config, plant: Plant) -> Callable[[], Policy]:
+    """Return what makes the configured policy, to be called in the inference thread. Raises ConfigError at once."""
+    if config.policy.model == REACTIVE:
+        return functools.partial(ReactivePolicy, plant, config.robot, config.rates, config.goal)
+    model = model_path(config.policy.model)
+    check_timing(config, load_manifest(model))
+    engine = functools.partial(_make_engine, config)
+    return functools.partial(load_policy, model, engine, config.policy.memory_reset_s)
+
+
+def require_engine(config: Config) -> None:
+    """Raise MissingExtraError when the configured policy needs a library that is not installed here."""
+    if config.policy.model == REACTIVE:
+        return
+    if config.policy.engine == "tensorrt":
+        from onboard.drivers.engines.tensorrt_engine import require_libraries
+
+        require_libraries()
+        return
+    from onboard.drivers.engines.onnx_engine import require_onnxruntime
+
+    require_onnxruntime()
+
+
+def check_timing(config: Config, manifest: Manifest) -> None:
+    """Raise ConfigError where the model was trained for other rates or another delay than the configuration has."""
+    rates = config.rates
+    complaint = delay_complaint(manifest, rates.delay_ticks, rates.control_hz, rates.ticks_per_decision)
+    if complaint:
+        raise ConfigError(f"{config.policy.model}: {complaint}")
+
+
+def _make_engine(config: Config, model: Path, manifest: Manifest) -> ModelEngine:
+    if config.policy.engine == "tensorrt":
+        from onboard.drivers.engines.tensorrt_engine import TensorRtEngine
+
+        return TensorRtEngine(model, manifest, config.policy.engine_cache)
+    from onboard.drivers.engines.onnx_engine import OnnxEngine
+
+    return OnnxEngine(model, config.policy.threads)

@@ -1,0 +1,99 @@
+"""What a configuration describes, without a device: cameras of the scans, zones of the map, the robot, its session."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from onboard.assembly.policies import REACTIVE
+from onboard.config.config import Config, ScanSection, model_path
+from onboard.config.mounts import Mounts
+from onboard.config.plant_model import Plant
+from onboard.perception import cliff, obstacle_memory
+from onboard.perception.collision import braking_m, stoppable_mps
+from onboard.perception.min_range import with_least
+from onboard.perception.scan_fusion import Rig, Scanner, build_rig
+from onboard.policy.manifest import load_manifest
+from onboard.recording import provenance
+from onboard.safety import keepout_zones
+from onboard.safety.keepout_zones import MapZones
+from onboard.state import Robot
+from onboard.values.errors import ConfigError
+from onboard.values.interfaces import Policy
+
+Scanners = tuple[Scanner, Scanner | None]
+"""Of the policy's scan, and of the limits' where that is another one."""
+
+
+def robot_of(config: Config, scanners: Scanners, plant: Plant, policy: Policy, zones: MapZones | None) -> Robot:
+    """Return the robot of a configuration. scanners: as `build_rigs` gives them; zones: as `zones_of` does."""
+    return Robot(config, *scanners, plant, policy.initial_memory(), policy.memory_reset_s, zones)
+
+
+def build_rigs(config: Config, mounts: Mounts) -> tuple[Rig, Rig | None]:
+    """Return the cameras for the policy's scan and those for the limits', None when they are the same."""
+    own, mounts = config.limits_scan, with_least(mounts, config.cameras)
+    rig = build_rig(_chosen(mounts, config.scan, "scan"), config.scan)
+    return rig, None if own is None else build_rig(_chosen(mounts, own, "limits_scan"), own)
+
+
+def scan_topics(config: Config) -> dict[str, str]:
+    """Return the topics that scans come ready-made from, by their table of the configuration."""
+    tables = {"scan": config.scan, "limits_scan": config.limits_scan}
+    return {name: section.topic for name, section in tables.items() if section is not None and section.topic}
+
+
+def zones_of(config: Config) -> MapZones | None:
+    """Return the map's zones that are configured, None without any. Raises InputError."""
+    return keepout_zones.load_zones(config.zones, config.limits.v_max_mps, config.robot.footprint_radius_m)
+
+
+def check_reach(config: Config, plant: Plant) -> None:
+    """Raise ConfigError for a robot that cannot stop within what is remembered around it, or known of floor and map."""
+    limits = config.limits
+    braking_mps2 = min(limits.acceleration_mps2, plant.linear.acceleration_max)
+    swept_m = config.robot.footprint_radius_m + limits.stop_margin_m
+    way_m = braking_m(limits.v_max_mps, braking_mps2, limits.reaction_s) + swept_m
+    masks = config.zones.keep_out or config.zones.speed
+    #         what                                        how far it is known    whether it is asked for
+    reaches = [
+        ("what was seen near by is remembered (nearby.py)", obstacle_memory.REACH_M, limits.remember_s > 0.0),
+        ("missing floor is looked for (drop_off.py)", cliff.REACH_M, config.scan.drop_m > 0.0),
+        ("masks of the map are looked at (keep_out.py)", keepout_zones.REACH_M, masks is not None),
+    ]
+    for what, reach_m, asked in reaches:
+        if asked and way_m > reach_m:
+            most_mps = stoppable_mps(max(reach_m - swept_m, 0.0), braking_mps2, limits.reaction_s)
+            raise ConfigError(
+                f"limits.v_max_mps {limits.v_max_mps:g}: stopping takes {way_m:.2f} m, footprint and margin included; "
+                f"{what} within {reach_m:g} m, which is enough up to {most_mps:.2f} m/s"
+            )
+
+
+def session_of(config: Config) -> dict[str, str]:
+    """Return what a recording says of the robot, whole, so that a replay needs none of its files but the model."""
+    driven_by_model = config.policy.model != REACTIVE
+    return {
+        "robot": config.robot.name,
+        "configuration": json.dumps(config.model_dump(mode="json")),
+        "mounts": config.robot.mounts.read_text(),
+        "plant": config.robot.plant.read_text(),
+        "model_sha256": load_manifest(model_path(config.policy.model)).sha256 if driven_by_model else "",
+        "engine": provenance.engine(config.policy, REACTIVE),
+        "code_sha256": provenance.code_sha256(),
+        "libraries": provenance.libraries(),
+        "machine": provenance.machine(),
+        "processor": provenance.processor(),
+        **({} if (masks := zones_of(config)) is None else {"zones": keepout_zones.encode(masks)}),
+    }
+
+
+def _chosen(mounts: Mounts, section: ScanSection, table: str) -> Mounts:
+    """Return the mounts of a scan's cameras, none of one that comes ready-made. Raises ConfigError."""
+    if section.topic:
+        return replace(mounts, depth={})
+    unknown = [name for name in section.cameras if name not in mounts.depth]
+    if unknown:
+        raise ConfigError(f"{table}.cameras: unknown camera {unknown[0]}, {mounts.path} has {', '.join(mounts.depth)}")
+    names = section.cameras or list(mounts.depth)
+    return replace(mounts, depth={name: mounts.depth[name] for name in names})

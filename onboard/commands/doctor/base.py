@@ -1,0 +1,76 @@
+"""The base: does odometry come, how often, from whom; and the cable of a serial base."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+from onboard.commands.doctor.finding import Complaint, Finding, Level, green, judged, red
+from onboard.config.config import Config
+from onboard.drivers.dds.participant import wait_until
+from onboard.drivers.serial_base import SerialBase
+from onboard.values.errors import OnboardError
+
+ENOUGH = 0.9
+"""Share of the ticks that should find a new message; a few fewer are a matter of measuring."""
+PLUG_IN = "plug the base in and switch it on; `ls -l /dev/serial/by-id` shows what is there"
+
+
+def over_dds(config: Config, rate_hz: float, publishers: Sequence[str]) -> Finding:
+    """Return whether odometry comes often enough, and from one place."""
+    needed_hz = 1e3 / config.odometry.stale_ms
+    complaints = []
+    if not publishers:
+        complaints.append(Complaint(Level.RED, "nobody publishes odometry", "start the base's driver; see [dds] remap"))
+    elif rate_hz == 0.0:
+        complaints.append(Complaint(Level.RED, "odometry is announced and none comes", "restart the base's driver"))
+    elif rate_hz < needed_hz:
+        said = f"slower than odometry.stale_ms = {config.odometry.stale_ms:g} allows"
+        complaints.append(Complaint(Level.RED, said, f"have it sent more than {needed_hz:g} times a second"))
+    elif rate_hz < ENOUGH * config.rates.control_hz:
+        said = f"fewer than one a tick ({config.rates.control_hz:g} Hz)"
+        complaints.append(Complaint(Level.AMBER, said, "raise the rate of the base's driver"))
+    if len(publishers) > 1:
+        complaints.append(Complaint(Level.RED, "several publish odometry", "end all but one"))
+    summary = f"{rate_hz:.1f} odometry messages/s from {', '.join(publishers)}" if publishers else ""
+    return judged("base", summary, complaints, odometry_hz=round(rate_hz, 1), publishers=list(publishers))
+
+
+def absent(port: str) -> Finding | None:
+    """Return that there is no base at the port, None when there is something; nothing is opened."""
+    return None if Path(port).exists() else red("base", f"{port} is not there", PLUG_IN, port=port)
+
+
+def over_serial(port: str, seconds: float, *, taken: bool) -> Finding:
+    """Return whether the base at the port talks. Opening it sends a stop; one that a runtime has `taken` is let be."""
+    missing = absent(port)
+    if missing is not None:
+        return missing
+    if not os.access(port, os.R_OK | os.W_OK):
+        remedy = "put this user into the port's group (`ls -l` names it, dialout most often), or install the udev rules"
+        return red("base", f"{port} may not be opened by this user", remedy, port=port)
+    if taken:
+        return green("base", f"{port}, in use by the runtime", port=port)
+    try:
+        with closing(SerialBase(port)) as base:
+            return _talk(base, port, seconds)
+    except OnboardError as error:
+        return red("base", str(error), PLUG_IN, port=port)
+
+
+def _talk(base: SerialBase, port: str, seconds: float) -> Finding:
+    heard = 0
+
+    def take() -> bool:
+        nonlocal heard
+        heard += len(base.take(time.monotonic_ns()).odometry)
+        return False
+
+    wait_until(take, seconds)
+    rate_hz = heard / seconds
+    if not heard:
+        return red("base", f"{port} opens and says nothing", "switch the base on; is it a Kobuki?", port=port)
+    return green("base", f"{rate_hz:.1f} packets/s on {port}", port=port, odometry_hz=round(rate_hz, 1))

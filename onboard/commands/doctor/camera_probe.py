@@ -1,0 +1,137 @@
+"""Takes the cameras' measure: by opening them as the runtime does, or, while one drives, by what it says of them."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Sequence
+
+from onboard.commands.doctor.cameras import Measured, lens, told_device, wanted_hz
+from onboard.commands.doctor.wire_probe import CAMERA, Said, count, rate_hz
+from onboard.config.config import Config
+from onboard.config.mounts import Mounts
+from onboard.drivers.dds.camera_input import DdsColorCamera, DdsDepthCamera
+from onboard.drivers.dds.participant import Wire, wait_until
+from onboard.drivers.realsense.cameras import open_cameras
+from onboard.drivers.realsense.device import Device
+from onboard.drivers.realsense.supervisor import START_LIMIT_S
+from onboard.values.interfaces import ColorCamera, DepthCamera
+
+FIRST_IMAGE_S = 5.0
+"""For images of another process; a device of our own has START_LIMIT_S."""
+DDS, REALSENSE = "dds", "realsense"
+OK = 0
+Camera = DepthCamera | ColorCamera
+
+
+def by_opening(config: Config, mounts: Mounts, seconds: float) -> list[Measured]:
+    """Return what came of every camera within so many seconds after the first image of each.
+
+    Raises ConfigError, InputError (a recording), DriverError (the wire), MissingExtraError.
+    """
+    with contextlib.ExitStack() as held:
+        heard = _over_dds(config, mounts, held)
+        depth, color = open_cameras(mounts, config.cameras)
+        cameras: list[tuple[Camera, str]] = [(one, REALSENSE) for one in depth]
+        if color is not None:
+            cameras.append((color, REALSENSE))
+        for one, _ in cameras:
+            held.callback(one.close)
+        cameras += [(one, DDS) for one in heard]
+        _wait_for_all(cameras)
+        watched = [_Watched(one, kind) for one, kind in cameras]
+        began_s = time.monotonic()
+        wait_until(lambda: any(one.look() for one in watched), seconds)
+        took_s = time.monotonic() - began_s
+        return [_measured(config, mounts, one, took_s) for one in watched]
+
+
+def by_asking(config: Config, mounts: Mounts, said: Sequence[Said]) -> list[Measured]:
+    """Return what a running runtime says of its cameras."""
+    found = []
+    for row in (name for name in said[-1].rows if name.startswith(CAMERA)):
+        newest, name = said[-1].rows[row], row.removeprefix(CAMERA)
+        kind = config.cameras.source_of(name) if name in mounts.depth else config.cameras.color
+        frames, restarts = (count(said[-1], row, key) or 0 for key in ("frames", "restarts"))
+        found.append(
+            Measured(
+                name,
+                kind,
+                rate_hz(said, row, "frames"),
+                wanted_hz(config, kind),
+                blind=0.0 if newest.level == OK else 1.0,
+                reason=newest.message,
+                frames=frames,
+                restarts=restarts,
+                device=told_device(newest.values),
+            )
+        )
+    return found
+
+
+def _over_dds(config: Config, mounts: Mounts, held: contextlib.ExitStack) -> list[Camera]:
+    """Return the cameras whose images somebody sends; where there are none, the domain is not joined."""
+    section = config.cameras
+    sent = [mount for name, mount in mounts.depth.items() if section.source_of(name) == DDS]
+    if not sent and section.color != DDS:
+        return []
+    wire = held.enter_context(contextlib.closing(Wire(config.dds)))
+    found: list[Camera] = [DdsDepthCamera(wire, mount, section) for mount in sent]
+    if section.color == DDS:
+        found.append(DdsColorCamera(wire, section))
+    for one in found:
+        held.callback(one.close)
+    return found
+
+
+def _wait_for_all(cameras: Sequence[tuple[Camera, str]]) -> None:
+    """Return when every camera gave an image, or had the time for it."""
+    limit_s = START_LIMIT_S if any(kind == REALSENSE for _, kind in cameras) else FIRST_IMAGE_S
+
+    def there() -> bool:
+        for one, _ in cameras:
+            one.latest(time.monotonic_ns())
+        return all(one.health().frames for one, _ in cameras)
+
+    wait_until(there, limit_s)
+
+
+class _Watched:
+    """One camera while it is measured: how many looks found it blind, and why the last time."""
+
+    def __init__(self, camera: Camera, kind: str) -> None:
+        self.camera, self.kind = camera, kind
+        self.before = camera.health().frames
+        self.reason = ""
+        self._looks = self._blind = 0
+
+    @property
+    def blind(self) -> float:
+        """Share of the looks that found no image to use; 1 before the first."""
+        return self._blind / self._looks if self._looks else 1.0
+
+    def look(self) -> bool:
+        """Take what is there. Never the end of the watch."""
+        self._looks += 1
+        if self.camera.latest(time.monotonic_ns()) is None:
+            self._blind += 1
+            self.reason = self.camera.health().reason
+        return False
+
+
+def _measured(config: Config, mounts: Mounts, one: _Watched, took_s: float) -> Measured:
+    health = one.camera.health()
+    told = health.detail.get("device")
+    mount = mounts.depth.get(health.camera)
+    return Measured(
+        health.camera,
+        one.kind,
+        (health.frames - one.before) / took_s,
+        wanted_hz(config, one.kind),
+        blind=one.blind,
+        reason=one.reason,
+        frames=health.frames,
+        restarts=health.restarts,
+        device=Device(**told) if isinstance(told, dict) else None,
+        lens=tuple(lens(mount, health.detail)) if mount is not None else (),
+    )

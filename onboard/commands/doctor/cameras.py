@@ -1,0 +1,218 @@
+"""The cameras: are they there, how are they plugged in, and how many images a second really come."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import date, datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from onboard.commands.doctor.finding import Complaint, Finding, Level, amber, judged
+from onboard.config.config import CamerasSection, Config
+from onboard.config.mounts import Mount, Mounts, calibration_dates
+from onboard.drivers.realsense.device import Device, Source
+
+# ---- Where the cameras sit: how old the measurement is, what it leaves out, and whose lens is in the mounts
+
+OLD_DAYS = 180
+"""Half a year of driving loosens screws."""
+LENS_TOLERANCE = 0.01
+"""Of the focal length, and of the image's width for the principal point: a pixel or so at the image's edge."""
+MEASURE = "measure the mounts again and write `calibrated = YYYY-MM-DD` into their tables"
+
+
+def age(mounts: Path, today: date) -> Finding:
+    """Return how long ago the cameras were measured, by the dates in the mounts file. Raises ConfigError."""
+    dates = calibration_dates(mounts)
+    told = {name: day for name, day in dates.items() if day is not None}
+    changed = datetime.fromtimestamp(mounts.stat().st_mtime, tz=timezone.utc).date()
+    complaints = []
+    undated = sorted(set(dates) - set(told))
+    if undated:
+        said = f"no date of calibration for {', '.join(undated)} (the file was last changed on {changed})"
+        complaints.append(Complaint(Level.AMBER, said, MEASURE))
+    for name, day in sorted(told.items()):
+        days = (today - day).days
+        if days < 0:
+            complaints.append(
+                Complaint(Level.AMBER, f"{name} is of {day}, in the future", "set the clock, or the date")
+            )
+        elif days > OLD_DAYS:
+            complaints.append(Complaint(Level.AMBER, f"{name} is {days} days old", MEASURE))
+    oldest = min(told.values(), default=None)
+    summary = "" if oldest is None else f"oldest of {oldest}, {(today - oldest).days} days ago"
+    days_of = {name: None if day is None else day.isoformat() for name, day in dates.items()}
+    return judged("calibration", summary, complaints, file=str(mounts), calibrated=days_of, changed=changed.isoformat())
+
+
+def nearness(mounts: Mounts, section: CamerasSection) -> list[Finding]:
+    """Return whether it is known how near each camera sees.
+
+    A RealSense on the cable is taken for the one that sees least near by; one over DDS may be any camera.
+    """
+    silent = [name for name, one in mounts.depth.items() if one.least_m is None and section.source_of(name) == "dds"]
+    if not silent:
+        return []
+    said = f"mounts.toml states no least_m for {', '.join(silent)}: what comes nearer than they see is forgotten"
+    return [amber("least distance", said, "measure it and write `least_m = METRES` into their tables", cameras=silent)]
+
+
+def lens(mount: Mount, info: Mapping[str, Any]) -> list[Complaint]:
+    """Return what is wrong when a device (`info`: fx, fy, cx, cy of `realsense.StreamInfo`) has another lens."""
+    if not {"fx", "fy", "cx", "cy"} <= set(info):
+        return []
+    apart = [
+        f"{name} {info[name]:.1f} (mounts: {stated:.1f})"
+        for name, stated, scale in (
+            ("fx", mount.fx, mount.fx),
+            ("fy", mount.fy, mount.fy),
+            ("cx", mount.cx, mount.width),
+            ("cy", mount.cy, mount.width),
+        )
+        if abs(info[name] - stated) > LENS_TOLERANCE * scale
+    ]
+    if not apart:
+        return []
+    return [
+        Complaint(Level.RED, f"its lens has {', '.join(apart)}", f"put the camera's own lens into {mount.name}'s table")
+    ]
+
+
+SLOW_AMBER = 0.9
+SLOW_RED = 0.5
+"""Share of the images that were asked for."""
+BLIND_AMBER = 0.02
+BLIND_RED = 0.3
+"""Share of the time; the robot slows down or stands meanwhile."""
+UNCOVER = "clean or uncover the lens; see that nothing of the robot is in view"
+USB_2 = "2"
+NATIVE = ("video4linux", "v4l2")
+OWN_BACKEND_LIMIT = 2
+"""More cameras are unreliable on librealsense's own USB driver (its issue 14925)."""
+PLUG_IN = "plug it in, into a blue (USB 3) socket; or write the serial number that is there into the mounts"
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One camera of the configuration and what came of it.
+
+    kind:      "realsense" or "dds"
+    rate_hz:   images a second; None where it could not be measured
+    wanted_hz: images a second that were asked for, or that a decision needs
+    blind:     share of the time without an image that could be used; reason: why, the last time
+    device:    as it calls itself; None where nobody told
+    lens:      complaints about its lens (`calibration.lens`)
+    """
+
+    name: str
+    kind: str
+    rate_hz: float | None
+    wanted_hz: float
+    blind: float
+    reason: str
+    frames: int
+    restarts: int
+    device: Device | None = None
+    lens: Sequence[Complaint] = field(default_factory=tuple)
+
+
+def camera(one: Measured) -> Finding:
+    """Return how one camera does."""
+    complaints = [*_images(one), *one.lens]
+    if one.restarts:
+        said = f"started again {one.restarts} times"
+        complaints.append(Complaint(Level.AMBER, said, "see the log (`camera_down`); another cable, or a powered hub"))
+    if one.device is not None:
+        complaints += _device(one.device)
+    rate = "" if one.rate_hz is None else f"{one.rate_hz:.1f} of {one.wanted_hz:g} images/s"
+    summary = ", ".join(filter(None, [rate, _words(one.device)]))
+    values = {
+        "source": one.kind,
+        "rate_hz": None if one.rate_hz is None else round(one.rate_hz, 2),
+        "wanted_hz": one.wanted_hz,
+        "blind": round(one.blind, 3),
+        "frames": one.frames,
+        "restarts": one.restarts,
+        "device": None if one.device is None else asdict(one.device),
+    }
+    return judged(f"camera {one.name}", summary, complaints, **values)
+
+
+def on_the_bus(sources: Sequence[Source], devices: Sequence[Device]) -> list[Finding]:
+    """Return what is wrong with the bus as a whole: cameras that nobody expects, backend, firmware of equal models."""
+    expected = {source.serial for source in sources if not source.recording}
+    strangers = [device for device in devices if device.serial not in expected]
+    found = []
+    if strangers:
+        who = ", ".join(f"{one.name} {one.serial}" for one in strangers)
+        remedy = "write the serial number into the mounts, or unplug it: it takes part of the bus"
+        found.append(amber("bus", f"not in the mounts: {who}", remedy, strangers=[asdict(one) for one in strangers]))
+    if len(devices) > OWN_BACKEND_LIMIT and not all(is_native(one) for one in devices):
+        said = f"{len(devices)} cameras on librealsense's own USB driver"
+        remedy = "build librealsense with its native backend (FORCE_RSUSB_BACKEND=OFF), see systemd/install.md"
+        found.append(amber("backend", said, remedy))
+    firmwares = Counter((one.name, one.firmware) for one in devices)
+    for model in sorted({name for name, _ in firmwares}):
+        versions = sorted(firmware for name, firmware in firmwares if name == model)
+        if len(versions) > 1:
+            said = f"{model} with {' and '.join(versions)}"
+            found.append(amber("firmware", said, "give all the same firmware (rs-fw-update)"))
+    return found
+
+
+def is_native(device: Device) -> bool:
+    """Return whether the kernel's driver has the camera, and not librealsense's own USB driver."""
+    return any(word in device.port for word in NATIVE)
+
+
+def told_device(values: Mapping[str, str]) -> Device | None:
+    """Return the device in the words of a running runtime's diagnostics (`device`: a mapping as text)."""
+    text = values.get("device", "")
+    told = {name: _between(text, f"'{name}': '", "'") for name in Device.__dataclass_fields__}
+    return Device(**told) if told["serial"] else None
+
+
+def _between(text: str, before: str, after: str) -> str:
+    return text.partition(before)[2].partition(after)[0]
+
+
+def wanted_hz(config: Config, kind: str) -> float:
+    """Return how many images a second a camera must give: what is asked of a device, or one a decision."""
+    return config.cameras.fps if kind == "realsense" else config.rates.control_hz / config.rates.ticks_per_decision
+
+
+def _images(one: Measured) -> list[Complaint]:
+    if not one.frames:
+        remedy = PLUG_IN if one.kind == "realsense" else "start whoever publishes its images"
+        return [Complaint(Level.RED, one.reason or "no image", remedy)]
+    if one.blind > BLIND_AMBER:
+        level = Level.RED if one.blind > BLIND_RED else Level.AMBER
+        remedy = UNCOVER if "covered" in one.reason else "look at the other findings first, then restart its sender"
+        return [Complaint(level, f"blind {one.blind:.0%} of the time: {one.reason}", remedy)]
+    if one.rate_hz is None or one.rate_hz >= SLOW_AMBER * one.wanted_hz:
+        return []
+    level = Level.AMBER if one.rate_hz >= SLOW_RED * one.wanted_hz else Level.RED
+    remedy = "another socket or cable, fewer cameras on one hub, or lower cameras.fps"
+    return [Complaint(level, f"{one.rate_hz:.1f} images/s are too few", remedy)]
+
+
+def _device(device: Device) -> list[Complaint]:
+    found = []
+    if device.usb_type.startswith(USB_2):
+        said = f"plugged in by USB {device.usb_type}"
+        found.append(Complaint(Level.AMBER, said, "a USB 3 socket and a USB 3 cable, pushed in all the way"))
+    if device.recommended and device.firmware != device.recommended:
+        said = f"firmware {device.firmware}, this librealsense was made for {device.recommended}"
+        found.append(Complaint(Level.AMBER, said, "rs-fw-update, when images are missing or wrong"))
+    return found
+
+
+def _words(device: Device | None) -> str:
+    if device is None:
+        return ""
+    backend = "native backend" if is_native(device) else "librealsense's own USB driver" if device.port else ""
+    usb = f"USB {device.usb_type}" if device.usb_type else ""
+    firmware = f"firmware {device.firmware}" if device.firmware else ""
+    return ", ".join(filter(None, [f"{device.name} {device.serial}".strip(), usb, firmware, backend]))

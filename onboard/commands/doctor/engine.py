@@ -1,0 +1,128 @@
+"""The policy: is the model the one of its manifest, does it fit the timing, does its engine run, in which time."""
+
+from __future__ import annotations
+
+import platform
+import sys
+import time
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import numpy as np
+
+from onboard import __version__
+from onboard.assembly.policies import REACTIVE, require_engine
+from onboard.commands.doctor.finding import Complaint, Finding, Level, green, judged, red
+from onboard.commands.doctor.host import ROOT, text_of
+from onboard.config.config import Config, model_path
+from onboard.drivers.engines.onnx_engine import OnnxEngine
+from onboard.drivers.engines.tensorrt_engine import cached_engine
+from onboard.policy.manifest import Manifest, check_engine, delay_complaint, load_manifest
+from onboard.policy.network_policy import ModelEngine
+from onboard.recording import provenance
+from onboard.values.errors import EngineError, MissingExtraError, OnboardError
+
+# ---- Versions of everything that may differ between two robots that should do the same
+
+LIBRARIES = ("numpy", "numba", "llvmlite", "cyclonedds", "pydantic", "mcap", "onnxruntime", "tensorrt", "pyrealsense2")
+DIGITS = 12
+"""Of a hash, enough to tell two apart on the phone."""
+
+
+def versions(root: Path = ROOT) -> Finding:
+    """Return the versions; a library that is not installed is left out."""
+    code = provenance.code_sha256()
+    jetpack = (text_of(root / "etc/nv_tegra_release") or "").partition("\n")[0].lstrip("# ")
+    libraries = {name: number for name in LIBRARIES if (number := _version(name))}
+    found = [f"onboard {__version__} (code {code[:DIGITS]})", f"Python {platform.python_version()}"]
+    found += [f"{name} {number}" for name, number in libraries.items()]
+    return green(
+        "versions",
+        ", ".join([*found, *filter(None, [jetpack])]),
+        onboard=__version__,
+        code_sha256=code,
+        python=sys.version.split()[0],
+        system=platform.platform(),
+        machine=provenance.machine(),
+        jetpack=jetpack,
+        libraries=libraries,
+    )
+
+
+def _version(library: str) -> str:
+    try:
+        return version(library)
+    except PackageNotFoundError:
+        return ""
+
+
+RUNS = 20
+NS_PER_MS = 1e6
+COPY_AGAIN = "copy the model and its manifest again, both from one release"
+
+
+def policy(config: Config, *, driving: bool) -> Finding:
+    """Return whether the configured policy can decide in time. While a runtime drives it is not run beside it."""
+    if config.policy.model == REACTIVE:
+        return green("policy", "reactive: no model, no engine", model=REACTIVE)
+    try:
+        model = model_path(config.policy.model)
+        manifest = load_manifest(model)
+    except OnboardError as error:
+        return red("policy", str(error), COPY_AGAIN, model=config.policy.model)
+    named = f"{manifest.policy}, sha256 {manifest.sha256[:DIGITS]} as its manifest says"
+    values = {"model": str(model), "sha256": manifest.sha256, "engine": config.policy.engine}
+    rates = config.rates
+    complaint = delay_complaint(manifest, rates.delay_ticks, rates.control_hz, rates.ticks_per_decision)
+    if complaint:
+        return red("policy", complaint, "set [rates] as the policy was trained", **values)
+    try:
+        require_engine(config)
+        if config.policy.engine == "tensorrt":
+            return _tensorrt(config, manifest, named, values)
+        if driving:
+            return green("policy", f"{named}; in use by the runtime", **values)
+        return _onnxruntime(config, model, manifest, named, values)
+    except MissingExtraError as error:
+        return red("policy", f"{named}; {error}", "install what is missing", **values)
+    except EngineError as error:
+        return red("policy", f"{named}; {error}", COPY_AGAIN, **values)
+
+
+def _tensorrt(config: Config, manifest: Manifest, named: str, values: dict[str, str]) -> Finding:
+    """Return whether the robot's engine is built. It is not run: that takes the GPU's memory a second time."""
+    engine, file = cached_engine(manifest, config.policy.engine_cache)
+    built = file.exists()
+    remedy = f"`onboard-engines build {config.policy.model}`; otherwise the next start builds it, which takes minutes"
+    complaints = [] if built else [Complaint(Level.AMBER, f"no engine for {engine} in {file.parent}", remedy)]
+    return judged("policy", f"{named}; {engine}", complaints, **values, file=str(file), built=built)
+
+
+def _onnxruntime(config: Config, model: Path, manifest: Manifest, named: str, values: dict[str, str]) -> Finding:
+    engine = OnnxEngine(model, config.policy.threads)
+    try:
+        check_engine(model, manifest, engine.inputs, engine.outputs)
+        engine.warm_up()
+        took_ms = _decision_ms(engine)
+        name = engine.name
+    finally:
+        engine.close()
+    slowest_ms = max(took_ms)
+    complaints = []
+    if slowest_ms > config.rates.budget_ms:
+        said = f"the slowest of {RUNS} decisions took longer than rates.budget_ms = {config.rates.budget_ms:g}"
+        remedy = "end what else runs here, or take a smaller policy"
+        complaints.append(Complaint(Level.AMBER, said, remedy))
+    summary = f"{named}; {name}; {np.median(took_ms):.1f} ms a decision, {slowest_ms:.1f} at the most"
+    return judged("policy", summary, complaints, **values, decision_ms=[round(one, 2) for one in took_ms])
+
+
+def _decision_ms(engine: ModelEngine) -> list[float]:
+    """Return how long each of RUNS inferences on zeros took [ms]."""
+    zeros = {name: np.zeros(kind.shape, kind.dtype) for name, kind in engine.inputs.items()}
+    took = []
+    for _ in range(RUNS):
+        began_ns = time.monotonic_ns()
+        engine.run(zeros)
+        took.append((time.monotonic_ns() - began_ns) / NS_PER_MS)
+    return took

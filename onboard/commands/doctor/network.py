@@ -1,0 +1,139 @@
+"""The wire: who is there, whether a base listens and nobody else drives, and ends of one topic that do not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from onboard.commands.doctor.finding import Complaint, Finding, Level, green, judged, red
+from onboard.config.config import DdsSection
+from onboard.drivers.dds.discovery import Endpoint, Graph, refusal
+from onboard.drivers.dds.topics import CAMERA, TOPICS, domain_id, ros_topic, type_of
+
+OPEN_NETWORK = "give the robot a network of its own: whoever reaches this interface can drive it"
+LOOPBACK = "lo"
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRow:
+    """One topic of the domain, for the table: who publishes it and who listens, in words."""
+
+    topic: str
+    kind: str
+    publishers: tuple[str, ...]
+    listeners: tuple[str, ...]
+
+
+def peers(section: DdsSection, graph: Graph) -> Finding:
+    """Return who else is on the domain, and whether it is closed to others."""
+    domain = domain_id(section)
+    where = f"domain {domain} on {section.interface}"
+    told = sorted(map(str, graph.members.values()))
+    summary = f"{where}: {', '.join(told) if told else 'nobody else'}"
+    exposed = section.interface != LOOPBACK
+    complaints = (
+        [Complaint(Level.AMBER, f"{section.interface} is open to its network", OPEN_NETWORK)] if exposed else []
+    )
+    return judged("dds", summary, complaints, domain=domain, members=[asdict(one) for one in graph.members.values()])
+
+
+def command(section: DdsSection, graph: Graph, *, serial: bool) -> Finding:
+    """Return whether exactly the runtime publishes commands, and a base listens. serial: the base hangs on a cable."""
+    name, state = ros_topic(section, "cmd_vel"), ros_topic(section, "state")
+    drivers, listeners = _members(graph, name, writes=True), _members(graph, name, writes=False)
+    runtimes = _members(graph, state, writes=True)
+    foreign = [key for key in drivers if key not in runtimes]
+    complaints = []
+    if foreign:
+        said = f"{_words(graph, foreign)} publishes {name}{' too' if runtimes else ''}"
+        level = Level.RED if runtimes else Level.AMBER
+        complaints.append(Complaint(level, said, "end it before the robot drives: a base obeys whoever spoke last"))
+    if len(runtimes) > 1:
+        who = _words(graph, runtimes)
+        complaints.append(Complaint(Level.RED, f"{len(runtimes)} runtimes: {who}", "end all but one"))
+    if not listeners and not serial:
+        complaints.append(
+            Complaint(
+                Level.RED,
+                f"no base listens to {name}",
+                "start the base's driver; the same ROS_DOMAIN_ID, interface and namespace; see remap in [dds]",
+            )
+        )
+    sent = f"sent by {_words(graph, runtimes)}" if runtimes else "no runtime sends commands now"
+    heard = "goes to the serial base" if serial else f"heard by {_words(graph, listeners)}" if listeners else ""
+    summary = f"{name}: {', '.join(filter(None, [sent, heard]))}"
+    return judged("command", summary, complaints, publishers=drivers, listeners=listeners, runtimes=runtimes)
+
+
+def fitting(section: DdsSection, graph: Graph) -> list[Finding]:
+    """Return a finding for each of our topics of which an end has another type, or the runtime is not connected to."""
+    runtimes = _members(graph, ros_topic(section, "state"), writes=True)
+    found = []
+    for row in TOPICS:
+        if CAMERA in row.name:
+            continue
+        name, kind = ros_topic(section, row.name), type_of(section, row.name)
+        ends = [one for one in graph.endpoints if one.topic == name]
+        complaints = [_other_type(graph, one, kind) for one in ends if one.kind != kind]
+        complaints += _unconnected(graph, [one for one in ends if one.kind == kind], runtimes)
+        if complaints:
+            found.append(judged(f"topic {name}", "", complaints))
+    return found or [green("topics", "all ends of our topics fit each other")]
+
+
+def table(graph: Graph) -> list[TopicRow]:
+    """Return every ROS topic of the domain, by name."""
+    kinds = sorted({(one.topic, one.kind) for one in graph.endpoints if one.topic.startswith("/")})
+    return [TopicRow(*of, _at(graph, *of, writes=True), _at(graph, *of, writes=False)) for of in kinds]
+
+
+def publishes(section: DdsSection, graph: Graph, name: str) -> list[str]:
+    """Return who publishes one of our topics, in words."""
+    return [_word(graph, key) for key in _members(graph, ros_topic(section, name), writes=True)]
+
+
+def unreachable(error: Exception) -> Finding:
+    """Return that the domain cannot be joined at all."""
+    return red("dds", str(error), "check [dds] in the configuration, ROS_DOMAIN_ID, and `ip link`")
+
+
+def _at(graph: Graph, topic: str, kind: str, *, writes: bool) -> tuple[str, ...]:
+    """Return who is at one side of a topic, in words."""
+    ends = [one for one in graph.endpoints if (one.topic, one.kind, one.writes) == (topic, kind, writes)]
+    return tuple(sorted({_word(graph, one.member) for one in ends}))
+
+
+def _other_type(graph: Graph, end: Endpoint, kind: str) -> Complaint:
+    verb = "publishes" if end.writes else "expects"
+    remedy = f"set dds.stamped_cmd_vel to fit the base, or have it speak {kind}" if "Twist" in kind else f"use {kind}"
+    return Complaint(Level.RED, f"{_word(graph, end.member)} {verb} {end.kind}, ours is {kind}", remedy)
+
+
+def _unconnected(graph: Graph, ends: Sequence[Endpoint], runtimes: Sequence[str]) -> list[Complaint]:
+    """Return for each writer and each participant with readers, one of them a runtime, why DDS connects none of these.
+
+    Of two readers of one participant, one that asks for less may be meant for just the writer that offers less.
+    """
+    found = []
+    for writer in (one for one in ends if one.writes):
+        readers = [one for one in ends if not one.writes and one.member != writer.member]
+        for member in dict.fromkeys(one.member for one in readers):
+            if not {writer.member, member} & set(runtimes):
+                continue
+            reasons = [refusal(writer.offer, one.offer) for one in readers if one.member == member]
+            if all(reasons):
+                said = f"{_word(graph, writer.member)} -> {_word(graph, member)} are not connected: {reasons[0]}"
+                found.append(Complaint(Level.RED, said, "change the QoS of one of the two ends"))
+    return found
+
+
+def _members(graph: Graph, topic: str, *, writes: bool) -> list[str]:
+    return list(dict.fromkeys(one.member for one in graph.endpoints if (one.topic, one.writes) == (topic, writes)))
+
+
+def _words(graph: Graph, keys: Sequence[str]) -> str:
+    return ", ".join(_word(graph, key) for key in keys)
+
+
+def _word(graph: Graph, key: str) -> str:
+    return str(graph.members[key]) if key in graph.members else f"participant {key[:8]}"

@@ -1,0 +1,100 @@
+"""What the doctor found, as a whole: for a person, for a machine, and as an exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from onboard.commands.doctor.finding import Finding, Level, worst
+from onboard.commands.doctor.network import TopicRow
+
+EXIT_WELL = 0
+EXIT_RED = 1
+EXIT_BAD_INPUT = 2
+COLORS = {Level.GREEN: "green", Level.AMBER: "yellow", Level.RED: "bold red"}
+LEAST_WIDTH = 72
+"""Narrower than this a page is no table any more: lines are then left to the terminal to break."""
+FILE_WIDTH = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All findings in the order of the page, and who publishes what.
+
+    readable: whether the configuration could be read; without it only the machine was looked at
+    """
+
+    robot: str
+    findings: tuple[Finding, ...]
+    topics: tuple[TopicRow, ...]
+    readable: bool = True
+
+    @property
+    def level(self) -> Level:
+        """Return the worst level of all findings."""
+        return worst(self.findings)
+
+    @property
+    def exit_code(self) -> int:
+        """Return 0 when nothing is red, 1 when something is, 2 when the configuration cannot be read."""
+        if not self.readable:
+            return EXIT_BAD_INPUT
+        return EXIT_RED if self.level is Level.RED else EXIT_WELL
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the report as plain values."""
+        return {
+            "robot": self.robot,
+            "level": word(self.level),
+            "findings": [{**asdict(one), "level": word(one.level)} for one in self.findings],
+            "topics": [asdict(one) for one in self.topics],
+        }
+
+
+def word(level: Level) -> str:
+    """Return a level as it is written: "green", "amber", "red"."""
+    return level.name.lower()
+
+
+def show(report: Report, console: Console) -> None:
+    """Print the page: the worst first, each with what to do about it; then the topics."""
+    rows = Table.grid(padding=(0, 2))
+    rows.add_column(no_wrap=True)
+    rows.add_column(no_wrap=True)
+    rows.add_column(overflow="fold")
+    for one in sorted(report.findings, key=lambda one: -one.level):
+        said = Text(one.found)
+        if one.remedy:
+            said.append(f"\n-> {one.remedy}", style="bold")
+        rows.add_row(Text(word(one.level), style=COLORS[one.level]), Text(one.part), said)
+    console.print(rows)
+    if report.topics:
+        console.print(_topics(report.topics))
+    console.print(Text(summary(report), style=COLORS[report.level]))
+
+
+def summary(report: Report) -> str:
+    """Return the last line."""
+    counts = {level: sum(one.level is level for one in report.findings) for level in reversed(Level)}
+    told = ", ".join(f"{count} {word(level)}" for level, count in counts.items())
+    return f"{report.robot}: {told}"
+
+
+def console_for(stream: Any) -> Console:
+    """Return a console for a stream; names from the network are not taken for markup, nor for emoji."""
+    console = Console(file=stream, markup=False, emoji=False, highlight=False)
+    console.width = max(console.width, LEAST_WIDTH) if console.is_terminal else FILE_WIDTH
+    return console
+
+
+def _topics(rows: Sequence[TopicRow]) -> Table:
+    table = Table("topic", "type", "published by", "heard by", box=None, padding=(0, 2, 0, 0), title_justify="left")
+    for one in rows:
+        cells = (one.topic, one.kind, ", ".join(one.publishers) or "-", ", ".join(one.listeners) or "-")
+        table.add_row(*map(Text, cells))
+    return table

@@ -1,0 +1,162 @@
+"""What a runtime that drives right now says of itself: the doctor asks it instead of opening its devices.
+
+Its `/diagnostics` come once a second; from two of them follow the rates of that second.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from onboard.commands.doctor.finding import Finding, Level, red
+from onboard.commands.doctor.host import ROOT, text_of
+from onboard.config.config import Config
+from onboard.drivers.dds.discovery import Graph, look_around
+from onboard.drivers.dds.participant import Wire, wait_until
+from onboard.drivers.dds.ros_convert import ns_from_time
+from onboard.drivers.dds.ros_types import DiagnosticArray
+from onboard.values.clock import wall_ns
+
+CAMERA = "camera "
+RUNTIME = "runtime"
+NS_PER_S = 1e9
+MOST_DIGITS = 19
+"""No counter of a robot has more."""
+LEVELS = (Level.GREEN, Level.AMBER, Level.RED, Level.RED)
+"""By the level in a row of diagnostics: ok, warning, error, stale."""
+#   row         called here   what to do when it is not well
+ROWS = {
+    "runtime": ("runtime", "it says why it stands; `journalctl -u onboard -b` has more"),
+    "policy": ("decisions", "end what else runs here, or take the highest power mode"),
+    "odometry": (
+        "odometry",
+        "look at the base's clock and what fills the network; `systemctl restart onboard` takes its clock as it is",
+    ),
+    "recorder": ("recorder", "make room on the disk, or record less"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of diagnostics: level 0 to 3, what it says, its values as text."""
+
+    level: int
+    message: str
+    values: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One message of a runtime: wall time [ns], rows by name."""
+
+    stamp_ns: int
+    rows: Mapping[str, Row]
+
+
+def said_by(robot: str, samples: Sequence[DiagnosticArray]) -> list[Said]:
+    """Return what a robot's runtime said, oldest first; other senders of diagnostics are left out."""
+    found = []
+    for sample in samples:
+        rows = {
+            one.name: Row(one.level, one.message, {pair.key: pair.value for pair in one.values})
+            for one in sample.status
+            if one.hardware_id == robot
+        }
+        if RUNTIME in rows:
+            found.append(Said(ns_from_time(sample.header.stamp), rows))
+    return found
+
+
+def is_claimed(domain: int, config: Config, root: Path = ROOT) -> bool:
+    """Return whether a process of this machine has the right to drive the robot
+    (`onboard/drivers/dds/robot_link.py`, `Claim`)."""
+    parts = ("@onboard", str(domain), config.dds.namespace.strip("/"), config.robot.name)
+    name = re.escape("/".join(filter(None, parts)))
+    return re.search(rf" {name}$", text_of(root / "proc/net/unix") or "", re.MULTILINE) is not None
+
+
+def findings(said: Sequence[Said], *, claimed: bool) -> list[Finding]:
+    """Return what the runtime says of itself: its state, its decisions and its recorder."""
+    if not said:
+        if not claimed:
+            return []
+        remedy = "`systemctl status onboard` says what a start waits for; one that hangs: `systemctl restart onboard`"
+        return [red("runtime", "a process has this robot and says nothing", remedy)]
+    newest = said[-1].rows
+    return [_finding(name, newest[name]) for name in ROWS if name in newest]
+
+
+def rate_hz(said: Sequence[Said], row: str, counter: str) -> float | None:
+    """Return how fast a counter grew from the first message to the last [1/s]; None when that cannot be told."""
+    if len(said) < 2:
+        return None
+    span_s = (said[-1].stamp_ns - said[0].stamp_ns) / NS_PER_S
+    first, last = (count(one, row, counter) for one in (said[0], said[-1]))
+    if first is None or last is None or span_s <= 0:
+        return None
+    return (last - first) / span_s
+
+
+def count(said: Said, row: str, counter: str) -> int | None:
+    """Return what a counter of a row stands at; None where it is not there or is no count, whoever said so."""
+    text = said.rows[row].values.get(counter, "") if row in said.rows else ""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS else None
+
+
+def _finding(name: str, row: Row) -> Finding:
+    level = LEVELS[row.level] if 0 <= row.level < len(LEVELS) else Level.RED
+    part, remedy = ROWS[name]
+    return Finding(part, level, row.message, remedy if level is not Level.GREEN else "", dict(row.values))
+
+
+# ---- Listens for a few seconds: who is on the domain, what a runtime says, and whether odometry comes
+
+DISCOVERY_S = 2.0
+"""Everybody is known by then: on loopback within one second."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What came within the time.
+
+    said:          messages of this robot's runtime, oldest first
+    odometry_hz:   messages of odometry a second; 0.0 when none came
+    stamp_ahead_s: how far their stamps were ahead of this machine's clock, the nearest one; None when none came
+    """
+
+    graph: Graph
+    said: tuple[Said, ...]
+    odometry_hz: float
+    stamp_ahead_s: float | None
+
+
+def hear(config: Config, seconds: float) -> Heard:
+    """Return what is heard in DISCOVERY_S and `seconds` more. Raises ConfigError, DriverError."""
+    graph = look_around(config.dds, DISCOVERY_S)
+    wire = Wire(config.dds)
+    try:
+        diagnostics, odometry = wire.reader("diagnostics"), wire.reader("odom")
+        samples: list[DiagnosticArray] = []
+        ahead_s: list[float] = []
+
+        def take() -> bool:
+            samples.extend(message.sample for message in diagnostics.take())
+            now_ns = wall_ns()
+            ahead_s.extend((ns_from_time(one.sample.header.stamp) - now_ns) / NS_PER_S for one in odometry.take())
+            return False
+
+        wait_until(lambda: bool(odometry.writers()), DISCOVERY_S if _odometry_expected(graph) else 0.0)
+        began_s = time.monotonic()
+        wait_until(take, seconds)
+        took_s = time.monotonic() - began_s
+    finally:
+        wire.close()
+    nearest_s = min(ahead_s, key=abs) if ahead_s else None
+    return Heard(graph, tuple(said_by(config.robot.name, samples)), len(ahead_s) / took_s, nearest_s)
+
+
+def _odometry_expected(graph: Graph) -> bool:
+    return any(one.writes and one.kind == "nav_msgs/msg/Odometry" for one in graph.endpoints)

@@ -1,0 +1,97 @@
+"""The command lines of `onboard install` and `onboard uninstall`."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from onboard.commands.install.install import Wish, default_python, install
+from onboard.commands.install.layout import Layout
+from onboard.commands.install.run_program import EndedError
+from onboard.commands.install.steps import NotReadyError, Patience
+from onboard.commands.install.systemctl import Systemd
+from onboard.commands.install.uninstall import uninstall
+from onboard.commands.install.wheel import Choice
+from onboard.system.signals import KILLED_BY
+
+EXIT_WENT_BACK = 1
+EXTRAS = "cpu,realsense,serial"
+
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
+
+
+def install_command(
+    source: Annotated[
+        Path | None, typer.Argument(help="Wheel or source folder; the folder of this command when not given.")
+    ] = None,
+    extras: Annotated[str, typer.Option(help="Optional parts; on a Jetson jetson,realsense,serial.")] = EXTRAS,
+    lock: Annotated[
+        Path | None,
+        typer.Option(help="Versions with hashes, and nothing else; the wheel's own when not given."),
+    ] = None,
+    unlocked: Annotated[
+        bool, typer.Option("--unlocked", help="Install what versions fit, without looking at hashes.")
+    ] = False,
+    wheels: Annotated[
+        Path | None, typer.Option(help="A folder that all packages come from; nothing is asked of a network.")
+    ] = None,
+    system_packages: Annotated[
+        bool, typer.Option("--system-packages", help="See the system's Python packages too (TensorRT of JetPack).")
+    ] = False,
+    python: Annotated[Path | None, typer.Option(help="Interpreter; the one of this command when not given.")] = None,
+    previous: Annotated[bool, typer.Option("--previous", help="Go back to the version before.")] = False,
+    downgrade: Annotated[
+        bool, typer.Option("--downgrade", help="Take an older release than the one in force.")
+    ] = False,
+    start: Annotated[bool, typer.Option(help="Start the service and wait until it is READY.")] = True,
+    ready_within: Annotated[float, typer.Option(min=1.0, help="Patience until READY, in s.")] = 900.0,
+    settle: Annotated[float, typer.Option(min=0.0, help="So long it has to stay READY, in s.")] = 10.0,
+    dry_run: DryRunOption = False,
+) -> None:
+    """Install the service: a version beside the others, one switch, and back when the new one is not READY.
+
+    Exit code 0: in force. 1: not READY, the version before runs again. 2: refused, nothing was changed. 128 and the
+    number of a signal: ended by it; before the switch the version before runs, after it the new one.
+    """
+    if previous and source is not None:
+        raise typer.BadParameter("--previous takes no SOURCE")
+    choice = Choice(extras, lock, system_packages, python or default_python(), unlocked, wheels)
+    wish = Wish(source, choice, Patience(ready_within, settle), previous, downgrade, start, dry_run)
+    with _exit_codes():
+        install(wish, Layout(), Systemd(), _say)
+
+
+def uninstall_command(
+    purge: Annotated[
+        bool, typer.Option("--purge", help="The configuration, the drop-ins and the recordings too.")
+    ] = False,
+    dry_run: DryRunOption = False,
+) -> None:
+    """Stop the service and remove it with all versions; configuration and recordings stay unless purged."""
+    with _exit_codes():
+        uninstall(Layout(), Systemd(), _say, purge=purge, dry_run=dry_run)
+
+
+@contextlib.contextmanager
+def _exit_codes() -> Iterator[None]:
+    try:
+        yield
+    except (NotReadyError, EndedError) as error:
+        with contextlib.suppress(OSError):
+            sys.stderr.write(f"error: {error}\n")
+        raise typer.Exit(KILLED_BY + error.number if isinstance(error, EndedError) else EXIT_WENT_BACK) from error
+
+
+def _say(words: str) -> None:
+    """Show a line. Where nobody listens any more, a lost connection or a closed pipe, all that is said goes nowhere."""
+    try:
+        sys.stdout.write(f"{words}\n")
+        sys.stdout.flush()
+    except OSError:
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  # until the command ends

@@ -1,0 +1,140 @@
+"""What an installation will do: a pure function of what is there and what was asked for. `--dry-run` shows it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from onboard.commands.install.layout import Layout, Version, pointed_at
+from onboard.commands.install.unit_files import in_place, on_trial
+from onboard.commands.install.wheel import older
+from onboard.values.errors import InputError
+
+
+class Step(Enum):
+    """What can be done, in the order in which it is done. The values are what a person reads."""
+
+    CLEAN = "take away what an interrupted installation left"
+    BUILD = "build {new} beside the others"
+    CONFIGURE = "write the default robot's configuration, since there is none"
+    CHECK = "check the configuration with {new}"
+    RETURN = "put {old} in force again, which is what runs"
+    ACCOUNT = "make the service's user and folders"
+    TRY = "restart the service with {new} and wait until it is READY; back to {old} when it is not"
+    SWITCH = "switch `current` to {new}; the one before is {before}"
+    START = "start the service with {new} and wait until it is READY; stop it when it is not"
+    ENABLE = "start the service with the machine"
+    PRUNE = "delete versions that are neither in force nor the one before, and do not run"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What is there.
+
+    versions:    the whole ones, by name
+    current:     the one in force, None without
+    previous:    the one before it
+    left:        what an interrupted installation left: half a version, an override in /run
+    placed:      whether the system's folders hold the files of the version in force, as they are written there
+    configured:  whether there is a configuration
+    runs:        whether the service is READY
+    enabled:     whether it starts with the machine
+    running:     the version whose process it is, READY or not; None without one, or where that is not known
+    tried:       whether it was put on trial, by an installation that was interrupted
+    """
+
+    versions: dict[str, Version]
+    current: str | None
+    previous: str | None
+    left: tuple[str, ...]
+    placed: bool
+    configured: bool
+    runs: bool
+    enabled: bool
+    running: str | None = None
+    tried: bool = False
+
+    @property
+    def proven(self) -> str | None:
+        """Return the version to go back to: the one that runs, in force or no longer, else the one in force.
+
+        READY or not: it may only wait for its base, while one that was put in force without a start has not even been
+        tried. One on trial is none to go back to.
+        """
+        there = not self.tried and self.running in self.versions
+        return self.running if there else self.current
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What was asked for. release, name: of the version wanted."""
+
+    release: str
+    name: str
+    downgrade: bool = False
+    start: bool = True
+
+
+def find(layout: Layout, *, runs: bool, enabled: bool, running: str | None = None) -> Found:
+    """Return what is there. `runs` and `enabled` are systemd's word, `running` is the process's."""
+    versions = layout.complete()
+    current, previous = (
+        name if name in versions else None for name in (pointed_at(layout.current), pointed_at(layout.previous))
+    )
+    placed = current is not None and in_place(layout, layout.folder(current))
+    trial = on_trial(layout)
+    left = (*layout.interrupted(), *(str(path) for path in trial))
+    configured = layout.configuration_file.exists()
+    return Found(versions, current, previous, left, placed, configured, runs, enabled, running, bool(trial))
+
+
+def plan(order: Order, found: Found) -> tuple[Step, ...]:
+    """Return the steps, none when all is as asked for. Raises InputError for a downgrade that was not asked for."""
+    old = found.versions.get(found.current or "")
+    if old is not None and not order.downgrade and older(order.release, old.release):
+        raise InputError(f"{order.name} is older than {old.name}, which is in force: --downgrade takes it all the same")
+    new = order.name != found.current
+    start = order.start and (bool(found.left) or not found.runs or found.running != order.name)
+    tried = start and found.proven not in (None, order.name)
+    back = tried and found.proven != found.current
+    wanted = {
+        Step.CLEAN: bool(found.left),
+        Step.BUILD: order.name not in found.versions,
+        Step.CONFIGURE: not found.configured,
+        Step.CHECK: new or start or not found.placed,
+        Step.RETURN: back,
+        Step.ACCOUNT: new or back or not found.placed,
+        Step.TRY: tried,
+        Step.SWITCH: new or back or not found.placed,
+        Step.START: start and not tried,
+        Step.ENABLE: order.start and not found.enabled,
+        Step.PRUNE: bool(surplus(order.name, found)),
+    }
+    return tuple(step for step in Step if wanted[step])
+
+
+def before(name: str, found: Found) -> str | None:
+    """Return the version that is the one before, once `name` is in force: above all one that ran."""
+    return next((one for one in (found.proven, found.current, found.previous) if one not in (None, name)), None)
+
+
+def surplus(name: str, found: Found) -> list[str]:
+    """Return the versions to delete once `name` is in force; none that runs."""
+    return sorted(found.versions.keys() - {name, before(name, found), found.running})
+
+
+def line(step: Step, order: Order, found: Found) -> str:
+    """Return a step as a person reads it."""
+    names = {"new": order.name, "old": found.proven, "before": before(order.name, found)}
+    return step.value.format(**{key: name or "none" for key, name in names.items()})
+
+
+def outcome(order: Order, found: Found, *, changed: bool) -> str:
+    """Return the last line that a person reads. changed: whether there was anything to do."""
+    if order.start:
+        return f"{order.name} is in force" if changed else f"{order.name} is in force and READY: nothing to do"
+    if found.running == order.name:
+        return f"{order.name} is in force, and is what runs"
+    runs = found.running or ("another one" if found.runs else "")
+    until = f"{runs} runs until then" if runs else "nothing runs"
+    return f"{order.name} is in force from the next start of the service on; {until}"

@@ -1,0 +1,213 @@
+"""Does the steps of a plan, and goes back when the new version does not come up."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from onboard.commands.install.layout import Layout, point, remove_version
+from onboard.commands.install.plan import Found, Order, Step, before, line, plan, surplus
+from onboard.commands.install.run_program import run_tool, undisturbed
+from onboard.commands.install.systemctl import Seen, Services
+from onboard.commands.install.unit_files import end_trial, files_of, foreign, place, prepare, set_trial
+from onboard.commands.install.venv import build
+from onboard.commands.install.wheel import Choice, Wheel
+from onboard.values.errors import InputError, OnboardError
+
+DEFAULT_ROBOT_FILES = "lib/python*/site-packages/onboard/**/robots/default/*.toml"
+CHECK_S = 120.0
+"""For a new version to read the configuration, which takes seconds."""
+UNPLUGGED = "warning: odometry.serial_port: "
+"""So begins what `check-config` says of a base that is not there."""
+FOLDER_MODE, FILE_MODE = 0o755, 0o644
+
+
+class NotReadyError(OnboardError):
+    """The new version did not become READY; the message says why, and what runs now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long the new version may take to be READY, and how long it has to stay so [s]."""
+
+    ready_s: float
+    settle_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Installer:
+    """One installation. say: shows a line to the person; it never fails."""
+
+    layout: Layout
+    services: Services
+    order: Order
+    found: Found
+    wheel: Wheel | None
+    choice: Choice
+    patience: Patience
+    say: Callable[[str], None]
+
+    def do(self, steps: tuple[Step, ...]) -> None:
+        """Do the steps. Raises InputError, the service as it was; or NotReadyError, the old version in force again.
+
+        Whatever else ends it, EndedError above all, the old version is in force again too, unless the switch was done.
+        """
+        with contextlib.ExitStack() as trial:
+            for step in steps:
+                self.say(line(step, self.order, self.found))
+                try:
+                    self._doer(step, trial)()
+                except OSError as error:
+                    raise InputError(f"{error.filename or self.layout.home}: {error.strerror}") from error
+
+    def _doer(self, step: Step, trial: contextlib.ExitStack) -> Callable[[], None]:
+        """Return what does a step. trial: what is undone when a step fails while a version is tried."""
+        doers: dict[Step, Callable[[], None]] = {
+            Step.CLEAN: self._clean,
+            Step.BUILD: self._build,
+            Step.CONFIGURE: self._configure,
+            Step.CHECK: self._check,
+            Step.RETURN: self._return,
+            Step.ACCOUNT: self._account,
+            Step.TRY: partial(self._try, trial),
+            Step.SWITCH: partial(self._switch, trial),
+            Step.START: self._start,
+            Step.ENABLE: self._enable,
+            Step.PRUNE: self._prune,
+        }
+        return doers[step]
+
+    @property
+    def _folder(self) -> Path:
+        return self.layout.folder(self.order.name)
+
+    def _clean(self) -> None:
+        for name in self.layout.interrupted():
+            remove_version(self.layout, name)
+        end_trial(self.layout)
+        self.services.reload()
+
+    def _build(self) -> None:
+        assert self.wheel is not None
+        build(self.layout, self.wheel, self.choice)
+
+    def _configure(self) -> None:
+        """Copy the default robot as the new version knows it; what is there stays."""
+        self.layout.configuration.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+        for file in sorted(self._folder.glob(DEFAULT_ROBOT_FILES)):
+            target = self.layout.configuration / file.name
+            if not target.exists():
+                shutil.copyfile(file, target)
+                target.chmod(FILE_MODE)
+
+    def _check(self) -> None:
+        """See what would be in the way, and let the new version read the configuration, before anything is touched.
+
+        A start would wait for a base that is not there, and a good version would be taken back for it: that is refused.
+        Of the first version it is only said: the port may have its name from the device rules that come with it.
+        """
+        taken = foreign(self.layout, self._folder)
+        if taken:
+            raise InputError(f"{taken[0]}: is not ours, and would be stronger or in the way: move it away first")
+        command = [str(self._folder / "bin" / "onboard"), "check-config", "--config"]
+        complaint = f"{self.order.name} refuses the configuration, nothing was changed"
+        said = run_tool([*command, str(self.layout.configuration_file)], complaint, CHECK_S).splitlines()
+        steps = plan(self.order, self.found)
+        waits = Step.TRY in steps or (Step.START in steps and self.found.placed)
+        for words in (one for one in said if one.startswith(UNPLUGGED)):
+            if waits:
+                missing = words.removeprefix("warning: ")
+                raise InputError(f"{missing} Nothing was changed: plug it in and switch it on, or give --no-start")
+            self.say(words)
+
+    def _return(self) -> None:
+        """Put the version that runs in force again: it is the one to go back to, after a power cut as well."""
+        assert self.found.proven is not None
+        folder = self.layout.folder(self.found.proven)
+        with undisturbed():
+            prepared = prepare(self.layout, folder)
+            if self.found.previous == self.found.proven:
+                self.layout.previous.unlink(missing_ok=True)
+            point(self.layout.current, self.layout.seen(folder))
+            place(self.layout, prepared)
+            self.services.reload()
+
+    def _account(self) -> None:
+        self.services.apply(files_of(self._folder))
+
+    def _try(self, trial: contextlib.ExitStack) -> None:
+        """Restart with the new version by an override that goes with the next boot. Back to the old one if it fails."""
+        was = self.services.look()
+        trial.callback(end_trial, self.layout)
+        set_trial(self.layout, self._folder)
+        trial.callback(self._back, was)
+        self.services.reload()
+        trouble = self.services.start(self.patience.ready_s, self.patience.settle_s)
+        trouble = trouble or _blinder(was, self.services.look())
+        if trouble:
+            trial.close()
+            again = "runs again" if was.wanted else "is in force again, and stopped as before"
+            raise NotReadyError(f"{self.order.name}: {trouble}; {self.found.proven} {again}")
+
+    def _back(self, was: Seen) -> None:
+        """Put the old version in force again, and in the state that it was in."""
+        with undisturbed():
+            self.say(f"going back to {self.found.proven}")
+            end_trial(self.layout)
+            self.services.reload()
+            if not was.wanted:
+                self.services.stop()
+                return
+            trouble = self.services.start(self.patience.ready_s, 0.0)
+        if trouble:
+            raise NotReadyError(
+                f"{self.order.name} is not in force, and {self.found.proven} does not come up: {trouble}"
+            )
+
+    def _switch(self, trial: contextlib.ExitStack) -> None:
+        """Put the version in force for good: one rename, then its files for the system, then what systemd knows.
+
+        What takes room on the disk is written before the rename; where there is none, the old version runs again.
+        """
+        shown = self.layout.seen(self._folder)
+        with undisturbed():
+            prepared = prepare(self.layout, self._folder)
+            one_before = before(self.order.name, self.found)
+            if one_before is not None:
+                point(self.layout.previous, shown.with_name(one_before))
+            point(self.layout.current, shown)
+            trial.pop_all()
+            place(self.layout, prepared)
+            end_trial(self.layout)
+            self.services.reload()
+
+    def _enable(self) -> None:
+        self.services.enable(True)
+
+    def _start(self) -> None:
+        with contextlib.ExitStack() as undo:
+            undo.callback(self.services.stop)
+            trouble = self.services.start(self.patience.ready_s, self.patience.settle_s)
+            if not trouble:
+                undo.pop_all()
+                return
+        other = before(self.order.name, self.found)
+        back = f"`onboard install --previous` takes {other}" if other else "there is none to go back to"
+        raise NotReadyError(
+            f"{self.order.name}: {trouble}; it is stopped, and {back}."
+            " `journalctl -u onboard -n 50` says more; `onboard install` tries again"
+        )
+
+    def _prune(self) -> None:
+        for name in surplus(self.order.name, self.found):
+            remove_version(self.layout, name)
+
+
+def _blinder(before: Seen, now: Seen) -> str:
+    """Return which cameras a version does not see that one which was READY saw, "" when there are none."""
+    lost = sorted(now.blind - before.blind) if before.runs else []
+    return f"is READY, but sees nothing of {', '.join(lost)}, as the version before does" if lost else ""

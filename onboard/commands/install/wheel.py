@@ -1,0 +1,152 @@
+"""What is installed: a wheel, checked before anything is touched; its bytes decide the version's name."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import struct
+import sys
+import zipfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from email.parser import Parser
+from pathlib import Path, PurePosixPath
+
+from packaging.version import InvalidVersion
+from packaging.version import Version as Release
+
+from onboard.commands.install.layout import UNIT
+from onboard.commands.install.run_program import run_tool
+from onboard.values.errors import InputError
+
+DISTRIBUTION = "onboard"
+DIGEST_DIGITS = 12
+LOCK_IN_WHEEL = "*.data/data/share/onboard/requirements.lock"
+METADATA = "*.dist-info/METADATA"
+PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+"""How a wheel's files may be packed, as every pip can read them."""
+DAMAGED = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError, ValueError)
+"""What `zipfile` makes of damage: RuntimeError of a file that claims to be encrypted, ValueError of a place before the
+beginning or of text that is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """How a wheel is installed.
+
+    extras:          optional dependencies, as `cpu,realsense,serial`
+    lock:            versions with hashes, in place of those that the wheel itself brings; nothing else is installed
+    system_packages: the system's Python packages are seen too (TensorRT of JetPack)
+    python:          interpreter of the new version
+    unlocked:        whatever versions fit are installed, without looking at hashes
+    wheels:          a folder that packages come from; then nothing is asked of a network
+    """
+
+    extras: str
+    lock: Path | None
+    system_packages: bool
+    python: Path
+    unlocked: bool = False
+    wheels: Path | None = None
+
+    def __post_init__(self) -> None:
+        """Raise InputError for what cannot be chosen together, or a folder that is none."""
+        if self.unlocked and self.lock is not None:
+            raise InputError(f"--lock {self.lock} and --unlocked: only one of them")
+        if self.wheels is not None and not self.wheels.is_dir():
+            raise InputError(f"--wheels {self.wheels}: there is no such folder")
+
+
+@dataclass(frozen=True, slots=True)
+class Wheel:
+    """A wheel of ours. name: of the version that it makes together with the choice."""
+
+    path: Path
+    release: str
+    name: str
+
+
+def read_wheel(path: Path, choice: Choice) -> Wheel:
+    """Return what a wheel holds. Raises InputError when it is none, none of ours, or one without a unit."""
+    with _archive(path) as archive:
+        broken = archive.testzip()
+        headers = Parser().parsestr((_text(archive, METADATA) or b"").decode())
+        names = archive.namelist()
+    if broken is not None:
+        raise InputError(f"{path}: damaged at {broken!r}")
+    if headers["Name"] != DISTRIBUTION:
+        raise InputError(f"{path}: is a wheel of {headers['Name']!r}, not of {DISTRIBUTION!r}")
+    if not any(PurePosixPath(name).name == UNIT for name in names):
+        raise InputError(f"{path}: has no {UNIT}, so no service can be made of it")
+    release = _checked(path, headers["Version"])
+    return Wheel(path, release, f"{release}-{_digest(path, choice)}")
+
+
+def lock_of(wheel: Wheel, choice: Choice) -> bytes | None:
+    """Return what may be installed with a wheel, versions with hashes: the lock chosen, else the wheel's own.
+
+    None without one. Raises InputError where it cannot be read.
+    """
+    if choice.unlocked:
+        return None
+    if choice.lock is None:
+        with _archive(wheel.path) as archive:
+            return _text(archive, LOCK_IN_WHEEL)
+    try:
+        return choice.lock.read_bytes()
+    except OSError as error:
+        raise InputError(f"{choice.lock}: cannot be read: {error.strerror}") from error
+
+
+@contextlib.contextmanager
+def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
+    """Open a wheel. Raises InputError for whatever reading it, in here, comes to."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            if any(file.compress_type not in PACKED for file in archive.infolist()):
+                raise InputError(f"{path}: is no wheel: a file in it is packed as no wheel's are")
+            yield archive
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except DAMAGED as error:
+        raise InputError(f"{path}: is no wheel: {error}") from error
+
+
+def _text(archive: zipfile.ZipFile, pattern: str) -> bytes | None:
+    """Return the first file whose name, as the archive has it, matches."""
+    found = next((file for file in archive.infolist() if PurePosixPath(file.filename).match(pattern)), None)
+    return None if found is None else archive.read(found)
+
+
+def build_wheel(source: Path, into: Path) -> Path:
+    """Return a wheel made of a source folder. Raises InputError with pip's last words."""
+    if not (source / "pyproject.toml").is_file():
+        raise InputError(f"{source}: is neither a wheel nor a source folder (no pyproject.toml)")
+    arguments = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(into), str(source)]
+    run_tool(arguments, f"{source}: no wheel could be made of it")
+    return next(into.glob("*.whl"))
+
+
+def older(release: str, than: str) -> bool:
+    """Return whether a release comes before another (PEP 440)."""
+    return Release(release) < Release(than)
+
+
+def _checked(path: Path, release: str | None) -> str:
+    try:
+        return str(Release(release or ""))
+    except InvalidVersion as error:
+        raise InputError(f"{path}: version {release!r} is none (PEP 440)") from error
+
+
+def _digest(path: Path, choice: Choice) -> str:
+    """Return a digest of all that decides what the version's folder will hold."""
+    digest = hashlib.sha256()
+    try:
+        for file in [path, *([choice.lock] if choice.lock else [])]:
+            digest.update(hashlib.sha256(file.read_bytes()).digest())
+    except OSError as error:
+        raise InputError(f"{error.filename}: cannot be read: {error.strerror}") from error
+    digest.update(repr((choice.extras, choice.system_packages, str(choice.python), choice.unlocked)).encode())
+    return digest.hexdigest()[:DIGEST_DIGITS]

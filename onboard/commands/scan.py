@@ -1,0 +1,187 @@
+"""`onboard scan`: the fused scan of depth images on disk, written as JSON or drawn."""
+
+from __future__ import annotations
+
+import json
+import struct
+import sys
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+from pydantic import ValidationError
+
+from onboard.commands.scan_plot import draw_scan
+from onboard.config.config import ScanSection
+from onboard.config.mounts import load_mounts
+from onboard.config.toml_file import validation_line
+from onboard.perception.scan_fusion import Rig, ScanMemory, build_rig, fitting_view, fuse
+from onboard.values.errors import InputError
+from onboard.values.geometry import IDENTITY
+from onboard.values.messages import DepthFrame, Scan
+
+RECORDINGS = (".db3", ".bag")
+STANDARD_OUTPUT = "-"
+PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+PNG_COLORS = {0: "greyscale", 2: "RGB", 3: "palette", 4: "greyscale with alpha", 6: "RGBA"}
+PNG_HEADER_BYTES = 17
+MAX_SIDE_PX = 4096
+"""No larger image is decoded; the limit of `onboard/config/robots/default/mounts.toml` too."""
+
+
+def scan_command(
+    mounts: Path,
+    cameras: Sequence[str],
+    frame: int = 0,
+    section: ScanSection | None = None,
+    json_path: str | None = None,
+    plot_path: Path | None = None,
+) -> Scan:
+    """Return the scan of one depth image a camera; write it as JSON and draw it where asked.
+
+    cameras:   "NAME=FILE": a 16-bit greyscale PNG, or a recording (.db3, .bag) of which frame number `frame` is taken
+    json_path: "-" is standard output, which is also where the JSON goes when neither file is asked for
+
+    A camera that is not given leaves a blind sector. A PNG has no capture time, so its stamp is 0. Raises ConfigError
+    for the mounts, InputError for all else: one line that names file, field and limit.
+    """
+    rig = build_rig(load_mounts(mounts), section or ScanSection())
+    files = _files(cameras, rig, mounts)
+    if frame < 0:
+        raise InputError(f"--frame {frame}: must be 0 or more")
+    if frame > 0 and not any(_is_recording(file) for file in files.values()):
+        raise InputError(f"--frame {frame}: a PNG holds one frame; only recordings ({', '.join(RECORDINGS)}) have more")
+    frames = {}
+    for name, file in files.items():
+        frames[name] = _read(name, file, frame)
+        try:
+            fitting_view(rig, name, frames[name])
+        except InputError as error:
+            raise InputError(f"{file}: {error} ({mounts})") from error
+    scan, _ = fuse(frames, 0, IDENTITY, ScanMemory(), rig)
+    if plot_path is not None:
+        _draw(plot_path, scan, rig)
+    if json_path is not None or plot_path is None:
+        _write(json_path or STANDARD_OUTPUT, json.dumps(scan_as_json(scan)) + "\n")
+    return scan
+
+
+def limited(
+    section: ScanSection,
+    near_m: float | None = None,
+    far_m: float | None = None,
+    z_min_m: float | None = None,
+    z_max_m: float | None = None,
+) -> ScanSection:
+    """Return the section with the limits that are not None. Raises InputError naming field, value and limit."""
+    given = {"near_m": near_m, "far_m": far_m, "z_min_m": z_min_m, "z_max_m": z_max_m}
+    table = section.model_dump() | {field: value for field, value in given.items() if value is not None}
+    try:
+        return ScanSection.model_validate(table)
+    except ValidationError as error:
+        raise InputError(validation_line(Path("scan limits"), error)) from error
+
+
+def scan_as_json(scan: Scan) -> dict[str, Any]:
+    """Return {"stamp_ns", "ranges_m": [180 numbers, None for inf], "seen": [180 booleans]}.
+
+    Ranges have the fewest digits that give the same float32 back.
+    """
+    return {
+        "stamp_ns": scan.stamp_ns,
+        "ranges_m": [float(str(range_m)) if np.isfinite(range_m) else None for range_m in scan.ranges_m],
+        "seen": scan.seen.tolist(),
+    }
+
+
+def read_depth_png(path: Path) -> npt.NDArray[np.uint16]:
+    """Return the (height, width) image of a 16-bit greyscale PNG. Raises InputError naming the file and the fault."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    _check_png(path, data)
+    try:
+        with Image.open(path, formats=["PNG"]) as image:
+            return np.asarray(image).astype(np.uint16)
+    except (OSError, SyntaxError, ValueError) as error:
+        raise InputError(f"{path}: PNG image cannot be decoded: {error}") from error
+
+
+def _check_png(path: Path, data: bytes) -> None:
+    """Raise InputError unless the bytes are a whole PNG file, every chunk with its checksum, 16-bit and greyscale."""
+    if not data.startswith(PNG_SIGNATURE):
+        raise InputError(f"{path}: not a PNG file")
+    at, kind = len(PNG_SIGNATURE), b""
+    while kind != b"IEND":
+        length, kind = int.from_bytes(data[at : at + 4], "big"), data[at + 4 : at + 8]
+        body, checksum = data[at + 4 : at + 8 + length], data[at + 8 + length : at + 12 + length]
+        if len(checksum) < 4:
+            raise InputError(f"{path}: truncated after {len(data)} bytes")
+        if zlib.crc32(body) != int.from_bytes(checksum, "big"):
+            raise InputError(f"{path}: corrupt: wrong checksum of the part at byte {at}")
+        if at == len(PNG_SIGNATURE):
+            _check_png_header(path, body)
+        at += 12 + length
+
+
+def _check_png_header(path: Path, body: bytes) -> None:
+    if not (body.startswith(b"IHDR") and len(body) == PNG_HEADER_BYTES):
+        raise InputError(f"{path}: corrupt: does not begin with a PNG header")
+    width, height, bits, color_type = struct.unpack(">IIBB", body[4:14])
+    color = PNG_COLORS.get(color_type, "of unknown colours")
+    if (bits, color) != (16, "greyscale"):
+        raise InputError(f"{path}: PNG is {bits}-bit {color}, a depth image must be 16-bit greyscale")
+    if not (0 < width <= MAX_SIDE_PX and 0 < height <= MAX_SIDE_PX):
+        raise InputError(f"{path}: PNG is {width}x{height}, limit {MAX_SIDE_PX}x{MAX_SIDE_PX}")
+
+
+def _files(cameras: Sequence[str], rig: Rig, mounts: Path) -> dict[str, Path]:
+    """Return camera name -> file of "NAME=FILE" arguments."""
+    files: dict[str, Path] = {}
+    for argument in cameras:
+        name, equals, file = argument.partition("=")
+        if not (name and equals and file):
+            raise InputError(f"--camera {argument}: must be NAME=FILE")
+        if name not in rig.views:
+            raise InputError(f"--camera {argument}: camera {name} is not in {mounts}, which has {', '.join(rig.views)}")
+        if name in files:
+            raise InputError(f"--camera {argument}: camera {name} is given twice")
+        files[name] = Path(file)
+    if not files:
+        raise InputError("--camera: at least one NAME=FILE is needed")
+    return files
+
+
+def _is_recording(file: Path) -> bool:
+    return file.suffix.lower() in RECORDINGS
+
+
+def _read(name: str, file: Path, frame: int) -> DepthFrame:
+    if not _is_recording(file):
+        return DepthFrame(name, 0, 0, read_depth_png(file))
+    from onboard.drivers.realsense.device import read_depth_frame  # an extra, needed for recordings only
+
+    recorded = read_depth_frame(file, frame)
+    return DepthFrame(name, recorded.number, recorded.stamp_ns, recorded.depth)
+
+
+def _draw(path: Path, scan: Scan, rig: Rig) -> None:
+    try:
+        draw_scan(scan, rig.section.far_m).save(path)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: cannot be written: {error}") from error
+
+
+def _write(path: str, text: str) -> None:
+    if path == STANDARD_OUTPUT:
+        sys.stdout.write(text)
+        return
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror}") from error

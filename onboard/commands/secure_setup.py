@@ -1,0 +1,210 @@
+"""`onboard secure-setup`: keys and permissions so that only who has a certificate can send to the robot or read it.
+
+Each role may write and read what it needs and nothing else: the table is below. `dds.security` names the folder of one
+role; every process of the domain then needs a role of the same keystore.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import os
+import pwd
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+from onboard.commands.keystore import CA_CERTIFICATE, CA_KEY, GOVERNANCE, PRIVATE_FILE, PUBLIC_FILE, Authority, write
+from onboard.config.config import Config, load_config
+from onboard.drivers.dds.topics import CAMERA, TOPICS, dds_topic, domain_id, scan_source
+from onboard.values.errors import InputError
+
+ENCLAVES = "enclaves"
+SERVICE_USER = "onboard"
+"""Whom the service runs as (systemd/onboard-sysusers.conf)."""
+ANY = "*"
+EACH = "each_camera"
+OURS = "robot"
+"""The runtime's own role."""
+
+SENT = (
+    "cmd_vel", "scan", "limits_scan", "state", "diagnostics", "used", "tf", "tf_static",
+    f"{CAMERA}/depth/camera_info", "color/camera_info",
+)  # fmt: skip
+"""What the runtime sends; it hears the rest of `dds_topics.TOPICS`."""
+
+HEARD = tuple(row.name for row in TOPICS if row.name not in SENT)
+ALL = tuple(row.name for row in TOPICS)
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """What the holder of a certificate may write and read, by our names of topics."""
+
+    writes: tuple[str, ...]
+    reads: tuple[str, ...]
+
+
+#   role        may write                                             may read
+ROLES: Mapping[str, Role] = {
+    OURS: Role(SENT, HEARD),
+    "base": Role(("odom", "obstacle", "e_stop"), ("cmd_vel",)),
+    "sensors": Role(("amcl_pose", "obstacle", "speed_limit", f"{CAMERA}/depth/image", "color/image"), ALL),
+    "operator": Role(("goal_pose", "cancel", "e_stop", "speed_limit", "cmd_vel_teleop"), ALL),
+    "viewer": Role((), ALL),
+}
+
+ROS_NODE = Role(
+    writes=("ros_discovery_info", "rt/rosout", "rt/parameter_events", "rr/*Reply"),
+    reads=("ros_discovery_info", "rt/parameter_events", "rq/*Request"),
+)
+"""What every node of ROS 2 brings besides, as named on the wire; the roles of others may. Services may be offered and
+not called: a call is what sets a node's parameters."""
+
+
+def secure_command(folder: Path, config: Path, user: str = SERVICE_USER) -> list[str]:
+    """Make what is missing of a keystore and return the lines that say so, and what is left to do by hand.
+
+    Run as root, it gives the robot's key to the user that the service runs as. Raises as `make_keystore`.
+    """
+    made = make_keystore(folder, load_config(config), datetime.datetime.now(datetime.timezone.utc))
+    robot = (folder / ENCLAVES / OURS).resolve()
+    owner = give_key(robot, user)
+    return [
+        *(f"{name}: {folder / ENCLAVES / name} {'made' if name in made else 'was there'}" for name in ROLES),
+        f'robot: set dds.security = "{robot}"; only {owner} can read its key, so run it as that user',
+        f"then move {folder / CA_KEY} off the robot: who has it can make members",
+    ]
+
+
+def give_key(enclave: Path, user: str) -> str:
+    """Give a role's key to a user of this machine, where that is possible; return who owns it then.
+
+    Raises InputError when the key cannot be given away.
+    """
+    key = enclave / "key.pem"
+    try:
+        if os.geteuid() == 0:
+            with contextlib.suppress(KeyError):  # a machine that does not know the user
+                os.chown(key, pwd.getpwnam(user).pw_uid, -1, follow_symlinks=False)
+        return key.owner()
+    except OSError as error:
+        raise InputError(f"{key}: cannot be given to {user}: {error.strerror}") from error
+    except KeyError:  # a user without a name
+        return f"user {key.stat().st_uid}"
+
+
+def make_keystore(folder: Path, config: Config, now: datetime.datetime) -> dict[str, Path]:
+    """Make what is missing of a keystore and return the folder of each role made; one that is there is left alone.
+
+    Raises InputError when the folder holds something else or cannot be written, MissingExtraError.
+    """
+    try:
+        if folder.exists() and not (folder / CA_CERTIFICATE).exists() and any(folder.iterdir()):
+            raise InputError(f"{folder}: is not empty and holds no keystore")
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be looked at: {error.strerror}") from error
+    authority = Authority(folder, now)
+    domain, scans = domain_id(config.dds), _scan_topics(config)
+    if not (folder / GOVERNANCE).exists():
+        text = governance(domain)
+        write((folder / GOVERNANCE).with_suffix(".xml"), text.encode(), PUBLIC_FILE)
+        write(folder / GOVERNANCE, authority.sign(text), PUBLIC_FILE)
+    made = {}
+    for name, role in ROLES.items():
+        enclave = folder / ENCLAVES / name
+        if (enclave / "permissions.p7s").exists():
+            continue
+        writes, reads = (_expressions(config, names) for names in (role.writes, role.reads))
+        writes += scans if name == "sensors" else []
+        reads += scans if name == OURS else []
+        if name != OURS:
+            writes, reads = [*writes, *ROS_NODE.writes], [*reads, *ROS_NODE.reads]
+        _make_enclave(authority, enclave, permissions(name, domain, writes, reads, now, authority.until()))
+        made[name] = enclave
+    return made
+
+
+def _make_enclave(authority: Authority, enclave: Path, text: str) -> None:
+    public = (authority.folder / CA_CERTIFICATE).read_bytes()
+    key, certificate = authority.member(enclave.name)
+    write(enclave / "identity_ca.cert.pem", public, PUBLIC_FILE)
+    write(enclave / "permissions_ca.cert.pem", public, PUBLIC_FILE)
+    write(enclave / "governance.p7s", (authority.folder / GOVERNANCE).read_bytes(), PUBLIC_FILE)
+    write(enclave / "cert.pem", certificate, PUBLIC_FILE)
+    write(enclave / "key.pem", key, PRIVATE_FILE)
+    write(enclave / "permissions.xml", text.encode(), PUBLIC_FILE)
+    write(enclave / "permissions.p7s", authority.sign(text), PUBLIC_FILE)  # last: with it the enclave is whole
+
+
+def _expressions(config: Config, names: Iterable[str]) -> list[str]:
+    """Return topics as permissions name them; one of each camera stands for all cameras."""
+    return [dds_topic(config.dds, name.replace(CAMERA, EACH)).replace(EACH, ANY) for name in names]
+
+
+def _scan_topics(config: Config) -> list[str]:
+    sections = [config.scan, *([config.limits_scan] if config.limits_scan else [])]
+    return [dds_topic(config.dds, scan_source(section.topic)) for section in sections if section.topic]
+
+
+def governance(domain: int) -> str:
+    """Return what a domain asks of all: nobody without a certificate, everything signed and encrypted."""
+    return f"""<?xml version="1.0" encoding="utf-8"?>
+<dds xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"
+ xsi:noNamespaceSchemaLocation="http://www.omg.org/spec/DDS-SECURITY/20170901/omg_shared_ca_governance.xsd">
+ <domain_access_rules><domain_rule>
+  <domains><id>{domain}</id></domains>
+  <allow_unauthenticated_participants>false</allow_unauthenticated_participants>
+  <enable_join_access_control>true</enable_join_access_control>
+  <discovery_protection_kind>ENCRYPT</discovery_protection_kind>
+  <liveliness_protection_kind>ENCRYPT</liveliness_protection_kind>
+  <rtps_protection_kind>SIGN</rtps_protection_kind>
+  <topic_access_rules><topic_rule>
+   <topic_expression>*</topic_expression>
+   <enable_discovery_protection>true</enable_discovery_protection>
+   <enable_liveliness_protection>true</enable_liveliness_protection>
+   <enable_read_access_control>true</enable_read_access_control>
+   <enable_write_access_control>true</enable_write_access_control>
+   <metadata_protection_kind>ENCRYPT</metadata_protection_kind>
+   <data_protection_kind>ENCRYPT</data_protection_kind>
+  </topic_rule></topic_access_rules>
+ </domain_rule></domain_access_rules>
+</dds>
+"""
+
+
+def permissions(
+    name: str,
+    domain: int,
+    writes: Sequence[str],
+    reads: Sequence[str],
+    since: datetime.datetime,
+    until: datetime.datetime,
+) -> str:
+    """Return what the holder of a certificate of this name may do; everything else is denied."""
+    return f"""<?xml version="1.0" encoding="utf-8"?>
+<dds xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"
+ xsi:noNamespaceSchemaLocation="http://www.omg.org/spec/DDS-SECURITY/20170901/omg_shared_ca_permissions.xsd">
+ <permissions><grant name="{escape(name)}">
+  <subject_name>CN={escape(name)}</subject_name>
+  <validity><not_before>{_moment(since - datetime.timedelta(days=1))}</not_before>\
+<not_after>{_moment(until)}</not_after></validity>
+  <allow_rule>
+   <domains><id>{domain}</id></domains>{_rule("publish", writes)}{_rule("subscribe", reads)}
+  </allow_rule>
+  <default>DENY</default>
+ </grant></permissions>
+</dds>
+"""
+
+
+def _rule(verb: str, topics: Sequence[str]) -> str:
+    if not topics:
+        return ""
+    listed = "".join(f"<topic>{escape(topic)}</topic>" for topic in topics)
+    return f"\n   <{verb}><topics>{listed}</topics></{verb}>"
+
+
+def _moment(moment: datetime.datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%S")

@@ -1,0 +1,1 @@
+"""What this robot is: configuration, camera mounts, plant, and the default robot."""

@@ -1,0 +1,361 @@
+"""The configuration of one robot: TOML, checked at load, unknown keys refused, numbers in one table a part.
+
+Relative paths that the file states are taken from the folder of the file; defaults from where the command was typed.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, ValidationError, model_validator
+
+from onboard.config.toml_file import Fraction, NonNegative, Positive, Section, read_toml, validation_line
+from onboard.values.errors import ConfigError, InputError
+
+# ---- The policies that ship with `onboard`, by name: `onboard-v1` is `engines/pretrained/onboard-v1.onnx`
+
+MODEL_SUFFIX = ".onnx"
+PRETRAINED = Path(__file__).resolve().parents[2] / "engines" / "pretrained"
+
+
+def pretrained_names() -> list[str]:
+    """Return the names of the policies that ship, sorted."""
+    return sorted(path.stem for path in PRETRAINED.glob(f"*{MODEL_SUFFIX}"))
+
+
+def pretrained(name: str) -> Path:
+    """Return the model of a policy that ships. Raises InputError, which lists those that do."""
+    if name not in pretrained_names():
+        listed = ", ".join(pretrained_names()) or "none in this release"
+        raise InputError(f"policy {name}: no policy of that name ships (there is: {listed})")
+    return PRETRAINED / f"{name}{MODEL_SUFFIX}"
+
+
+def is_name(model: str) -> bool:
+    """Return whether a text names a policy that ships, or should: a path has a suffix or a separator."""
+    return Path(model).name == model and Path(model).suffix == ""
+
+
+def model_path(model: str) -> Path:
+    """Return the file of a model: a name's, or the path itself. Raises InputError for a name that does not ship."""
+    return pretrained(model) if is_name(model) else Path(model)
+
+
+Sd = Annotated[float, Field(ge=1e-4, allow_inf_nan=False)]
+"""Of a localisation [m, rad]: none is better, and a filter that believed one to be could not be computed."""
+DEFAULT_ROBOT = Path(__file__).parent / "robots" / "default"
+ENGINE_CACHE = Path(".cache") / "onboard" / "engines"
+"""In the home of who runs the policy."""
+
+
+class RobotSection(Section):
+    """Who the robot is and where its files are. The footprint is a circle about the base frame's origin."""
+
+    name: str = "robot"
+    mounts: Path = DEFAULT_ROBOT / "mounts.toml"
+    plant: Path = DEFAULT_ROBOT / "plant.toml"
+    footprint_radius_m: Positive = 0.25
+    height_m: Positive = 1.0
+
+
+class RatesSection(Section):
+    """The grid of ticks. A decision senses at its tick and acts `delay_ticks` later, always.
+
+    control_hz: at least 10, so that a base with a time-out of 0.5 s hears some commands within it
+    """
+
+    control_hz: float = Field(30.0, ge=10.0, le=200.0)
+    ticks_per_decision: int = Field(10, ge=1)
+    delay_ticks: int = Field(3, ge=1)
+    budget_ms: Positive = 70.0
+    deadline_misses_to_stop: int = Field(3, ge=1, le=10)
+
+    @model_validator(mode="after")
+    def _delay_within_decision(self) -> RatesSection:
+        if self.delay_ticks >= self.ticks_per_decision:
+            raise ValueError(
+                f"delay_ticks {self.delay_ticks} must be below ticks_per_decision {self.ticks_per_decision}"
+            )
+        return self
+
+
+class CamerasSection(Section):
+    """Where depth and colour come from, and when a camera counts as blind.
+
+    unchanged_m: a depth camera whose picture stays the same over such a way is blind; a radian counts as a metre.
+                 0 believes it, for simulated cameras without noise
+    sources:    camera name -> where that one comes from, when not `source`
+    recordings: camera name -> .db3 or .bag file, played in place of the live device
+    """
+
+    source: Literal["realsense", "dds", "none"] = "dds"
+    sources: dict[str, Literal["realsense", "dds", "none"]] = Field(default_factory=dict)
+    recordings: dict[str, Path] = Field(default_factory=dict)
+    loop_recordings: bool = False
+    fps: int = Field(30, ge=1)
+    stale_ms: Positive = 300.0
+    stall_restart_s: Positive = 2.0
+    restart_backoff_s: tuple[Positive, Positive] = (0.5, 10.0)
+    min_valid_fraction: Fraction = 0.05
+    unchanged_m: NonNegative = 0.15
+    color: Literal["realsense", "dds", "none"] = "dds"
+    color_serial: str = ""
+
+    def source_of(self, camera: str) -> str:
+        """Return where a depth camera's frames come from."""
+        return self.sources.get(camera, self.source)
+
+
+class ScanSection(Section):
+    """What counts as an obstacle, and how far the cameras are believed (paper 1, Appendix C).
+
+    topic:  a LaserScan that is taken as it comes, in place of all below, which is then not used; "" is fusing
+    drop_m: where the floor is missing and what is seen instead lies so deep, that is an obstacle too
+    (`onboard/perception/cliff.py`).
+            It needs mounts that are right to a degree or two; 0 does not look
+    """
+
+    topic: str = ""
+    z_min_m: float = Field(0.05, allow_inf_nan=False)
+    z_max_m: float = Field(1.2, allow_inf_nan=False)
+    drop_m: NonNegative = 0.0
+    near_m: NonNegative = 0.1
+    far_m: Positive = 10.0
+    history: int = Field(1, ge=1, le=30)
+    cameras: list[str] = Field(default_factory=list)
+    """Names of the mounts that it is fused from; empty means all."""
+    body_boxes_m: list[tuple[float, float, float, float, float, float]] = Field(default_factory=list)
+    """Boxes of the robot's own body in the base frame, (x_min, y_min, z_min, x_max, y_max, z_max) [m]."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> ScanSection:
+        if self.z_min_m >= self.z_max_m:
+            raise ValueError(f"z_min_m {self.z_min_m} must be below z_max_m {self.z_max_m}")
+        if self.near_m >= self.far_m:
+            raise ValueError(f"near_m {self.near_m} must be below far_m {self.far_m}")
+        for box in self.body_boxes_m:
+            if not all(low < high for low, high in zip(box[:3], box[3:], strict=True)):
+                raise ValueError(f"body_boxes_m {box} must be (x_min, y_min, z_min, x_max, y_max, z_max)")
+        return self
+
+
+class OdometrySection(Section):
+    """Integration of wheel motion. What is believed of the wheels and of the external localisation.
+
+    judge_late: odometry counts as so much older as it came later, by its stamps, than the quickest so far; not for a
+                base whose clock does not keep real time
+    """
+
+    input: Literal["dds", "serial"] = "dds"
+    source: Literal["twist", "pose"] = "twist"
+    serial_port: str = "/dev/base"
+    stale_ms: float = Field(200.0, gt=0.0, le=1000.0)
+    judge_late: bool = True
+    max_gap_ms: Positive = 500.0
+    max_speed_mps: Positive = 3.0
+    max_yaw_rate_radps: Positive = 10.0
+    localization_max_age_s: Positive = 8.0
+    localization_sd: tuple[Sd, Sd, Sd] = (0.03, 0.03, 0.05)
+
+
+class PolicySection(Section):
+    """`model` is "reactive", the name of a policy that ships (`config.py`), or the path of an .onnx file with its
+    manifest beside it.
+
+    threads: of onnxruntime. With one a decision of the full network is slower than with two, but as fast in the worst
+             case as in the best: on a busy machine two wait for each other (`onboard-hil demo --policy` prints both)
+    """
+
+    model: str = "reactive"
+    engine: Literal["onnxruntime", "tensorrt"] = "onnxruntime"
+    threads: int = Field(1, ge=1)
+    memory_reset_s: Positive = 10.0
+    engine_cache: Path = Path.home() / ENGINE_CACHE
+
+
+class RecoverySection(Section):
+    """Back off when blocked (paper 1, section 1.5): 5 s without motion -> backward 0.2 m/s for 2 s, bounded."""
+
+    blocked_s: Positive = 5.0
+    backward_mps: Positive = 0.2
+    backward_s: float = Field(2.0, gt=0.0, le=10.0)
+    tries: int = Field(3, ge=1)
+    window_s: Positive = 60.0
+    cool_down_s: NonNegative = 2.0
+    rear_clearance_m: Positive = 0.15
+    moving_mps: Positive = 0.02
+    moving_radps: Positive = 0.05
+    commanded_mps: Positive = 0.05
+    commanded_radps: Positive = 0.1
+
+
+class LimitsSection(Section):
+    """The last word over every command. Defaults are the identified saturations, so free space is the policy's.
+
+    acceleration: below what the base can do (`onboard/config/robots/default/plant.toml`) it ramps the set point;
+    otherwise the base's own loop does
+    reaction_s:   from an obstacle in view to the wheels braking, in the braking distance; nothing brakes before 0.05 s
+    teleop_dead_man_s, scan_stale_ms: at most a second, as `odometry.stale_ms`: for so long the robot drives on by what
+                  was said or seen last
+    creep_mps:    how fast an operator may drive where no camera looks
+    remember_s:   for so long what was seen near by stays an obstacle where no camera looks; 0 remembers nothing
+    """
+
+    v_min_mps: float = Field(-0.3, le=0.0, allow_inf_nan=False)
+    v_max_mps: Positive = 1.0
+    w_max_radps: Positive = 3.0
+    acceleration_mps2: Positive = 2.5
+    angular_acceleration_radps2: Positive = 12.0
+    teleop_dead_man_s: float = Field(0.5, gt=0.0, le=1.0)
+    stop_margin_m: NonNegative = 0.05
+    slow_margin_m: NonNegative = 0.25
+    slow_fraction: Fraction = 0.3
+    time_to_contact_s: NonNegative = 1.0
+    reaction_s: float = Field(0.15, ge=0.05, allow_inf_nan=False)
+    creep_mps: float = Field(0.1, ge=0.0, le=0.3)
+    remember_s: NonNegative = 60.0
+    scan_stale_ms: float = Field(400.0, gt=0.0, le=1000.0)
+
+    @model_validator(mode="after")
+    def _slow_beyond_stop(self) -> LimitsSection:
+        if self.slow_margin_m < self.stop_margin_m:
+            raise ValueError(f"slow_margin_m {self.slow_margin_m} must not be below stop_margin_m {self.stop_margin_m}")
+        return self
+
+
+class ZonesSection(Section):
+    """Where the robot may not go, or not fast, where its place is known: nav2's filter masks
+    (`onboard/safety/keepout_zones.py`).
+
+    keep_out, speed: yaml files of masks in the map frame
+    required: stand while the robot is not localised, so that they are never out of force; an operator may creep
+    """
+
+    keep_out: Path | None = None
+    speed: Path | None = None
+    required: bool = False
+
+
+class GoalSection(Section):
+    """When a goal counts as reached, and which goals are taken."""
+
+    tolerance_m: Positive = 0.2
+    max_distance_m: Positive = 100.0
+    timeout_s: Positive = 600.0
+    rest_mps: Positive = 0.02
+    rest_radps: Positive = 0.05
+    rest_decisions: int = Field(2, ge=1)
+    stop_short_s: Positive = 5.0
+    progress_timeout_s: Positive = 60.0
+    lost_input_s: Positive = 5.0
+
+
+class DdsSection(Section):
+    """The wire. domain None follows ROS_DOMAIN_ID (0 when unset); `remap` maps our topic to the name on the wire.
+
+    resend:       for a network that loses packets (radio): streams and images too are sent again when lost, in packets
+                  that the network does not cut up. Their senders must then offer reliable delivery. Every end says so
+    judge_late:   images, ready-made scans, goals and an operator's commands count as so much older as they came later
+                  than the quickest so far, by their stamps or by when they were written; not for senders whose clock
+                  does not keep real time, as a simulator's
+    e_stop_required: an e-stop counts as pressed until somebody who says otherwise is there, when they are all gone, and
+                  while one of them was silent for longer than e_stop_timeout_s: each says its state again and again
+    security:     folder of one role of a keystore (`onboard secure-setup`): nobody without a certificate of it is heard
+    other_drivers: what is done while somebody else writes our commands or our state: "warn" is told only, "refuse"
+                  counts as a pressed e-stop (`onboard/drivers/dds/discovery.py`)
+    publish_used: tell on `onboard/used` with every command which images its tick had, and when (`onboard-hil target`)
+    """
+
+    domain: int | None = Field(None, ge=0, le=232)
+    interface: str = "lo"
+    peers: list[str] = Field(["127.0.0.1"])
+    multicast: bool = False
+    namespace: str = ""
+    remap: dict[str, str] = Field(default_factory=dict)
+    stamped_cmd_vel: bool = False
+    publish_tf: bool = True
+    resend: bool = False
+    judge_late: bool = True
+    publish_used: bool = False
+    e_stop_required: bool = False
+    e_stop_timeout_s: float = Field(0.5, gt=0.0, le=10.0, allow_inf_nan=False)
+    other_drivers: Literal["warn", "refuse"] = "warn"
+    security: Path | None = None
+    odom_frame: str = "odom"
+    map_frame: str = "map"
+    base_frame: str = "base_link"
+
+
+class RecordSection(Section):
+    """One MCAP file a session, rotated by size; the oldest are deleted, marked ones stay
+    (`onboard/recording/retention.py`).
+
+    max_files:    not marked, of this robot
+    max_total_mb: of this robot, marked ones too; a file counts in full from its beginning
+    min_free_mb:  left free on the disk: recording rather ends than take it
+    """
+
+    enabled: bool = True
+    directory: Path = Path("recordings")
+    max_file_mb: Positive = 512.0
+    max_files: int = Field(20, ge=1)
+    max_total_mb: Positive = 10_000.0
+    min_free_mb: NonNegative = 500.0
+    queue_messages: int = Field(2000, ge=1)
+    queue_mb: Positive = 256.0
+    flush_s: Positive = 1.0
+
+
+class Config(Section):
+    """Everything that one robot's runtime needs to know.
+
+    scan is what the policy sees; limits_scan what the limits and the recovery look at, the same when not given
+    """
+
+    robot: RobotSection = RobotSection()
+    rates: RatesSection = RatesSection()
+    cameras: CamerasSection = CamerasSection()
+    scan: ScanSection = ScanSection()
+    limits_scan: ScanSection | None = None
+    odometry: OdometrySection = OdometrySection()
+    policy: PolicySection = PolicySection()
+    recovery: RecoverySection = RecoverySection()
+    limits: LimitsSection = LimitsSection()
+    zones: ZonesSection = ZonesSection()
+    goal: GoalSection = GoalSection()
+    dds: DdsSection = DdsSection()
+    record: RecordSection = RecordSection()
+
+
+def load_config(path: Path | None) -> Config:
+    """Return the checked configuration; defaults when `path` is None. Raises ConfigError with one line."""
+    if path is None:
+        return Config()
+    table = read_toml(path)
+    try:
+        config = Config.model_validate(table)
+    except ValidationError as error:
+        raise ConfigError(validation_line(path, error)) from error
+    return _absolute_paths(config, path.resolve().parent)
+
+
+def _absolute_paths(config: Config, folder: Path) -> Config:
+    """Return the configuration with the relative paths that the file states taken from the file's folder."""
+    robot, policy, cameras, record = config.robot, config.policy, config.cameras, config.record
+    masks = {name: folder / file for name in ("keep_out", "speed") if (file := getattr(config.zones, name)) is not None}
+    changes: dict[str, Section] = {
+        "robot": robot.model_copy(update={"mounts": folder / robot.mounts, "plant": folder / robot.plant}),
+        "cameras": cameras.model_copy(
+            update={"recordings": {name: folder / file for name, file in cameras.recordings.items()}}
+        ),
+    }
+    if masks:
+        changes["zones"] = config.zones.model_copy(update=masks)
+    if not is_name(policy.model):
+        changes["policy"] = policy.model_copy(update={"model": str(folder / policy.model)})
+    if config.dds.security is not None:
+        changes["dds"] = config.dds.model_copy(update={"security": folder / config.dds.security})
+    if "directory" in record.model_fields_set:
+        changes["record"] = record.model_copy(update={"directory": folder / record.directory})
+    return config.model_copy(update=changes)

@@ -1,0 +1,136 @@
+"""Where the cameras sit and what their lenses do: `onboard/config/robots/default/mounts.toml`, one table a camera."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field, ValidationError, field_validator
+
+from onboard.config.toml_file import Finite, NonNegative, Positive, Section, read_toml, validation_line
+from onboard.values.errors import ConfigError
+from onboard.values.geometry import rotation_from_quaternion
+
+QUATERNION_TOLERANCE = 1e-3
+
+
+class MountTable(Section):
+    """One camera as the file states it. Translation and rotation take optical-frame points to the base frame.
+
+    least_m:    nearer than this, along its view, a depth camera returns nothing (`onboard/perception/min_range.py`)
+    calibrated: the day on which this was measured, for `onboard doctor`
+    """
+
+    serial: str = ""
+    width: int = Field(gt=0, le=4096)
+    height: int = Field(gt=0, le=4096)
+    fx: Positive
+    fy: Positive
+    cx: Finite
+    cy: Finite
+    depth_scale_m: Positive = 0.001
+    least_m: NonNegative | None = None
+    translation_m: tuple[Finite, Finite, Finite]
+    rotation_xyzw: tuple[Finite, Finite, Finite, Finite]
+    calibrated: date | None = None
+
+    @field_validator("rotation_xyzw")
+    @classmethod
+    def _unit(cls, value: tuple[float, float, float, float]) -> tuple[float, float, float, float]:
+        norm = math.sqrt(sum(part * part for part in value))
+        if abs(norm - 1.0) > QUATERNION_TOLERANCE:
+            raise ValueError(
+                f"rotation_xyzw {list(value)} has norm {norm:.6g}, "
+                f"a unit quaternion is within {QUATERNION_TOLERANCE} of 1"
+            )
+        return value
+
+
+class MountsFile(Section):
+    """The whole file."""
+
+    cameras: dict[str, MountTable] = Field(min_length=1)
+    color_cameras: dict[str, MountTable] = Field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A camera on the robot.
+
+    fx, fy, cx, cy:   pinhole intrinsics [px]; integer pixel coordinates are pixel centres
+    depth_scale_m:    metres a depth unit
+    base_from_camera: (4, 4) transform of optical-frame points (z forward, x right, y down) to the base frame
+    rotation_xyzw:    its rotation as the file states it, normalised
+    least_m:          depth below which it returns nothing; None where the file does not say
+    """
+
+    name: str
+    serial: str
+    width: int
+    height: int
+    fx: float
+    fy: float
+    cx: float
+    cy: float
+    depth_scale_m: float
+    base_from_camera: npt.NDArray[np.float64]
+    rotation_xyzw: tuple[float, float, float, float]
+    least_m: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Mounts:
+    """All cameras of one robot, by name, in the order of the file."""
+
+    path: Path
+    depth: dict[str, Mount]
+    color: dict[str, Mount]
+
+
+def load_mounts(path: Path) -> Mounts:
+    """Return the mounts in a file. Raises ConfigError naming file, field and limit."""
+    table = _checked(path)
+    return Mounts(
+        path=path,
+        depth={name: _mount(name, row) for name, row in table.cameras.items()},
+        color={name: _mount(name, row) for name, row in table.color_cameras.items()},
+    )
+
+
+def calibration_dates(path: Path) -> dict[str, date | None]:
+    """Return when each camera's mount was measured, None where the file does not say. Raises ConfigError."""
+    table = _checked(path)
+    return {name: row.calibrated for name, row in {**table.cameras, **table.color_cameras}.items()}
+
+
+def _checked(path: Path) -> MountsFile:
+    try:
+        return MountsFile.model_validate(read_toml(path))
+    except ValidationError as error:
+        raise ConfigError(validation_line(path, error)) from error
+
+
+def _mount(name: str, row: MountTable) -> Mount:
+    norm = math.sqrt(sum(part * part for part in row.rotation_xyzw))
+    x, y, z, w = (part / norm for part in row.rotation_xyzw)
+    transform = np.eye(4)
+    transform[:3, :3] = rotation_from_quaternion((x, y, z, w))
+    transform[:3, 3] = row.translation_m
+    return Mount(
+        name=name,
+        serial=row.serial,
+        width=row.width,
+        height=row.height,
+        fx=row.fx,
+        fy=row.fy,
+        cx=row.cx,
+        cy=row.cy,
+        depth_scale_m=row.depth_scale_m,
+        base_from_camera=transform,
+        rotation_xyzw=(x, y, z, w),
+        least_m=row.least_m,
+    )

@@ -1,0 +1,124 @@
+"""How a base answers a velocity command: the second-order, asymmetric model of paper 1, section 4.
+
+`reactive`, the simulated plant and training share it. For each axis, with command s*, speed s and its rate a:
+
+    delta = s* - s
+    (f, zeta) = (f_up, zeta_up) if delta * s > 0 else (f_down, zeta_down)
+    a += dt * (f^2 * delta - 2 * zeta * f * a)
+    s += dt * a
+
+The paper's typeset line adds s itself where its rate is meant. At rest delta * s is 0, so every start begins with the
+"down" parameters, as the equation stands. Rate and speed are clipped to the identified maxima.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+from pydantic import ValidationError, model_validator
+
+from onboard.config.toml_file import Finite, NonNegative, Positive, Section, read_toml, validation_line
+from onboard.values.errors import ConfigError
+from onboard.values.messages import STOP, Pose, Twist
+
+
+class Axis(Section):
+    """Parameters of one axis: frequencies [1/s], damping [1], speeds and rate in the axis' unit."""
+
+    f_up: Positive
+    f_down: Positive
+    zeta_up: Positive
+    zeta_down: Positive
+    speed_min: Finite
+    speed_max: Finite
+    acceleration_max: Positive
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Axis:
+        if not self.speed_min <= 0.0 <= self.speed_max:
+            raise ValueError(f"speed_min {self.speed_min} <= 0 <= speed_max {self.speed_max} must hold")
+        return self
+
+    def as_array(self) -> npt.NDArray[np.float64]:
+        """Return (7,): f_up, f_down, zeta_up, zeta_down, speed_min, speed_max, acceleration_max; for `step_axis`."""
+        return np.array(
+            [
+                self.f_up,
+                self.f_down,
+                self.zeta_up,
+                self.zeta_down,
+                self.speed_min,
+                self.speed_max,
+                self.acceleration_max,
+            ]
+        )
+
+
+class BaseTable(Section):
+    """What surrounds the two axes: delay from the wire to the controller, and the base's own command time-out."""
+
+    command_delay_s: NonNegative = 0.0
+    command_timeout_s: Positive = 0.5
+
+
+class Plant(Section):
+    """`onboard/config/robots/default/plant.toml`: one base."""
+
+    linear: Axis
+    angular: Axis
+    base: BaseTable = BaseTable()
+
+
+@dataclass(frozen=True, slots=True)
+class MotionState:
+    """State of the model: pose in the world, body twist, and the rates of both speeds [m/s^2, rad/s^2]."""
+
+    pose: Pose
+    twist: Twist = STOP
+    dv_mps2: float = 0.0
+    dw_radps2: float = 0.0
+
+
+def load_plant(path: Path) -> Plant:
+    """Return the plant in a file. Raises ConfigError naming file, field and limit."""
+    try:
+        return Plant.model_validate(read_toml(path))
+    except ValidationError as error:
+        raise ConfigError(validation_line(path, error)) from error
+
+
+@njit(cache=True, nogil=True)
+def step_axis(
+    command: float, speed: float, rate: float, axis: npt.NDArray[np.float64], dt_s: float
+) -> tuple[float, float]:
+    """Return (speed, rate) of one axis after `dt_s`; `axis` as `Axis.as_array` gives it."""
+    delta = command - speed
+    if delta * speed > 0.0:
+        f, zeta = axis[0], axis[2]
+    else:
+        f, zeta = axis[1], axis[3]
+    rate += dt_s * (f * f * delta - 2.0 * zeta * f * rate)
+    rate = min(max(rate, -axis[6]), axis[6])
+    speed += dt_s * rate
+    return min(max(speed, axis[4]), axis[5]), rate
+
+
+def step(state: MotionState, command: Twist, plant: Plant, dt_s: float) -> MotionState:
+    """Return the state after the command was held for one step of `dt_s` (the paper's fast loop: 1/30 s).
+
+    The order is the paper's: speeds, then heading, then position along the new heading.
+    """
+    v, dv = step_axis(command.v_mps, state.twist.v_mps, state.dv_mps2, plant.linear.as_array(), dt_s)
+    w, dw = step_axis(command.w_radps, state.twist.w_radps, state.dw_radps2, plant.angular.as_array(), dt_s)
+    yaw = math.remainder(state.pose.yaw_rad + dt_s * w, 2.0 * math.pi)
+    pose = Pose(
+        state.pose.x_m + dt_s * v * math.cos(yaw),
+        state.pose.y_m + dt_s * v * math.sin(yaw),
+        yaw,
+    )
+    return replace(state, pose=pose, twist=Twist(v, w), dv_mps2=dv, dw_radps2=dw)

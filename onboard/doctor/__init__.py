@@ -1,1 +1,0 @@
-"""`onboard doctor`: everything that a person would ask on the phone, each with what to do about it. Moves nothing."""

@@ -1,0 +1,1 @@
+"""Topics over Cyclone DDS: participant, message types, inputs and outputs."""

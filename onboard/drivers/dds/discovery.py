@@ -1,0 +1,288 @@
+"""Who is on a DDS domain, who publishes what and who listens, as discovery tells it. Sends and reads no message."""
+
+from __future__ import annotations
+
+import re
+import socket
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+import structlog
+from cyclonedds.builtin import (
+    BuiltinDataReader,
+    BuiltinTopicDcpsParticipant,
+    BuiltinTopicDcpsPublication,
+    BuiltinTopicDcpsSubscription,
+)
+from cyclonedds.core import DDSException, InstanceState, Qos
+
+from onboard.config.config import DdsSection
+from onboard.drivers.dds.domain import hold_domain, join
+from onboard.drivers.dds.participant import Wire
+from onboard.drivers.dds.topics import dds_topic, domain_id, ros_topic
+from onboard.values.clock import NS_PER_S
+from onboard.values.errors import DriverError
+from onboard.values.interfaces import Diagnostic, Inbox
+from onboard.values.messages import Inputs
+
+BATCH = 4096
+ROS_PREFIX = "rt/"
+ROS_TYPE = re.compile(r"(\w+)::(msg|srv|action)::dds_::(\w+)_")
+VENDORS = {"0101": "RTI Connext", "010f": "Fast DDS", "0110": "Cyclone DDS"}
+"""First four digits of a participant's key: the vendor's number in the DDSI standard. Zenoh's bridge is a Cyclone."""
+NAME_LENGTH = 120
+DURABILITIES = ("Volatile", "TransientLocal", "Transient", "Persistent")
+LIVELINESS = ("Automatic", "ManualByParticipant", "ManualByTopic")
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A participant: a process, most often. host, process, pid and address are "" where its DDS does not tell them.
+
+    Of a process of this machine, `process` is its command as typed ("onboard run"), and host is "".
+    """
+
+    key: str
+    vendor: str
+    host: str
+    process: str
+    pid: str
+    address: str
+
+    def __str__(self) -> str:
+        process = f"{self.process or self.vendor or 'unknown'}{f' pid {self.pid}' if self.pid else ''}"
+        return f"{process} on {self.host}" if self.host else process
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """QoS of an endpoint, what a writer promises and a reader insists on. Durability and liveliness: more is larger."""
+
+    reliable: bool
+    durability: int
+    deadline_ns: int
+    liveliness: int
+    lease_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One end of a topic. Topic and kind are as ROS names them, where they are ROS's: "/odom", "std_msgs/msg/Bool"."""
+
+    topic: str
+    kind: str
+    member: str
+    writes: bool
+    offer: Offer
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """Everybody but the process that asks: participants by key, and their endpoints."""
+
+    members: Mapping[str, Member]
+    endpoints: tuple[Endpoint, ...]
+
+
+def refusal(writer: Offer, reader: Offer) -> str:
+    """Return why DDS does not connect the two, "" when it does."""
+    if reader.reliable and not writer.reliable:
+        return "its reader wants reliable delivery, its writer offers best effort"
+    if reader.durability > writer.durability:
+        return "its reader wants old messages (transient local), its writer keeps none"
+    if reader.deadline_ns < writer.deadline_ns:
+        return f"its reader wants a message every {reader.deadline_ns / 1e6:g} ms, its writer does not promise it"
+    if reader.liveliness > writer.liveliness or reader.lease_ns < writer.lease_ns:
+        return "its reader wants another liveliness than its writer promises"
+    return ""
+
+
+def look_around(section: DdsSection, seconds: float) -> Graph:
+    """Return who is there after listening for so long. Raises ConfigError, DriverError."""
+    domain = domain_id(section)
+    hold_domain(domain, section)
+    participant = join(domain)
+    topics = (BuiltinTopicDcpsParticipant, BuiltinTopicDcpsPublication, BuiltinTopicDcpsSubscription)
+    try:
+        readers = [BuiltinDataReader(participant, topic) for topic in topics]
+        threading.Event().wait(seconds)
+        members, writers, others = (_alive(reader) for reader in readers)
+    except DDSException as error:
+        raise DriverError(f"dds: domain {domain} cannot be looked at: {error}") from error
+    own = str(participant.guid)
+    return Graph(
+        {str(one.key): member_of(one) for one in members if str(one.key) != own},
+        tuple(
+            _endpoint(one, writes)
+            for ends, writes in ((writers, True), (others, False))
+            for one in ends
+            if str(one.participant_key) != own
+        ),
+    )
+
+
+def printable(text: str) -> str:
+    """Return a name from the network as one that may go to a terminal: no control characters, not too long."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text[:NAME_LENGTH])
+
+
+def _alive(reader: BuiltinDataReader) -> list[Any]:
+    return [one for one in reader.read(BATCH) if one.sample_info.instance_state == InstanceState.Alive]
+
+
+def member_of(sample: Any) -> Member:
+    """Return the participant in a sample of discovery."""
+    key, qos = str(sample.key), cast(Qos, sample.qos)
+    told = {policy.key: printable(policy.value) for policy in qos if hasattr(policy, "propagate")}
+    host, process, pid = (told.get(name, "") for name in ("__Hostname", "__ProcessName", "__Pid"))
+    if host == socket.gethostname():
+        host, process = "", _command(pid) or process
+    return Member(
+        key=key,
+        vendor=VENDORS.get(key[:4], ""),
+        host=host,
+        process=process,
+        pid=pid,
+        address=told.get("__NetworkAddresses", ""),
+    )
+
+
+def _command(pid: str) -> str:
+    """Return the program of a process of this machine and its first argument, "" where that cannot be read."""
+    try:
+        words = Path(f"/proc/{int(pid)}/cmdline").read_text(errors="replace").split("\0")
+    except (OSError, ValueError):
+        return ""
+    if Path(words[0]).name.startswith("python"):
+        words = [word for word in words[1:] if not word.startswith("-")]
+    named = [word for word in words[1:2] if word and not word.startswith("-")]
+    return printable(" ".join([Path(words[0]).name, *named])) if words else ""
+
+
+def _endpoint(sample: Any, writes: bool) -> Endpoint:
+    name, kind = printable(sample.topic_name), printable(sample.type_name)
+    ros = ROS_TYPE.fullmatch(kind)
+    return Endpoint(
+        topic=name[len(ROS_PREFIX) - 1 :] if name.startswith(ROS_PREFIX) else name,
+        kind="/".join(ros.groups()) if ros else kind,
+        member=str(sample.participant_key),
+        writes=writes,
+        offer=_offer(cast(Qos, sample.qos)),
+    )
+
+
+def _offer(qos: Qos) -> Offer:
+    told: dict[str, Any] = cast(Any, qos).asdict()
+    liveliness = told["Liveliness"]
+    return Offer(
+        reliable=told["Reliability"]["kind"] == "Reliable",
+        durability=DURABILITIES.index(told["Durability"]["kind"]),
+        deadline_ns=int(told["Deadline"]["deadline"]),
+        liveliness=LIVELINESS.index(liveliness["kind"]),
+        lease_ns=int(liveliness["lease_duration"]),
+    )
+
+
+# ---- Who else drives this robot: other writers of its command and of its state, as discovery tells
+
+log = structlog.get_logger()
+
+OURS = ("cmd_vel", "state")
+"""Topics that one runtime writes, and nobody else: the command, and the state by which runtimes know each other."""
+
+PEER_BATCH = 64
+"""Endpoints looked at in one tick; more wait for the next, so that a flood of them does not hold it up."""
+
+TOLD_EVERY_NS = 10 * NS_PER_S
+OK, ERROR = 0, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Rival:
+    """Somebody else who writes a topic of ours.
+
+    topic: as ROS names it; who: what its process says of itself, printable and short, or its key
+    """
+
+    topic: str
+    who: str
+
+
+class Peers:
+    """Keeps who writes our topics beside us. `look` is asked in every tick and never waits."""
+
+    def __init__(self, wire: Wire) -> None:
+        """Begin to look. Raises DriverError when the wire is closed."""
+        participant = wire.participant()
+        self._own = participant.guid
+        self._watched = {dds_topic(wire.section, name): ros_topic(wire.section, name) for name in OURS}
+        self._rivals: dict[Any, Rival] = {}
+        try:
+            self._writers = BuiltinDataReader(participant, BuiltinTopicDcpsPublication)
+            self._members = BuiltinDataReader(participant, BuiltinTopicDcpsParticipant)
+        except DDSException as error:
+            raise DriverError(f"dds: domain {wire.domain} cannot be looked at: {error}") from error
+
+    def look(self) -> tuple[Rival, ...]:
+        """Return who writes our topics now, beside us. Raises DriverError when the link is gone."""
+        try:
+            for endpoint in self._writers.take(PEER_BATCH):
+                self._note(endpoint)
+        except DDSException as error:
+            raise DriverError(f"dds: who else writes cannot be seen: {error}") from error
+        return tuple(self._rivals.values())
+
+    def _note(self, endpoint: Any) -> None:
+        if endpoint.sample_info.instance_state != InstanceState.Alive:
+            self._rivals.pop(endpoint.key, None)
+        elif endpoint.participant_key != self._own and endpoint.topic_name in self._watched:
+            self._rivals[endpoint.key] = Rival(self._watched[endpoint.topic_name], self._name(endpoint.participant_key))
+
+    def _name(self, key: Any) -> str:
+        """Return what a participant says of itself, as far as its DDS tells."""
+        for member in self._members.read(PEER_BATCH):
+            if member.key == key and member.qos is not None:
+                return str(member_of(member))
+        return f"participant {key}"
+
+
+class GuardedInbox:
+    """`interfaces.Inbox` of a runtime that is not to be the second one: tells of rivals, and stands if `refuse`."""
+
+    def __init__(self, inner: Inbox, peers: Peers, *, refuse: bool) -> None:
+        self._inner, self._peers, self._refuse = inner, peers, refuse
+        self._rivals: tuple[Rival, ...] = ()
+        self._told_ns = 0
+
+    def take(self, now_ns: int) -> Inputs:
+        """Return what arrived since the last call. Raises DriverError if the link is gone."""
+        inputs = self._inner.take(now_ns)
+        self._tell(self._peers.look(), now_ns)
+        return replace(inputs, e_stop=True) if self._rivals and self._refuse else inputs
+
+    def close(self) -> None:
+        """Release what it holds. Safe to call twice."""
+        self._inner.close()
+
+    def diagnostic(self) -> Diagnostic:
+        """Return the row of `/diagnostics` about who else drives."""
+        values = {f"{number} {rival.topic}": rival.who for number, rival in enumerate(self._rivals)}
+        if not self._rivals:
+            return ("other drivers", OK, "none", values)
+        consequence = "the robot stands" if self._refuse else "a base obeys whoever spoke last"
+        return ("other drivers", ERROR, f"somebody else drives this robot: {consequence}", values)
+
+    def _tell(self, rivals: Sequence[Rival], now_ns: int) -> None:
+        """Log who came and who went at once, and every so often who is still there."""
+        again = now_ns - self._told_ns >= TOLD_EVERY_NS
+        for rival in rivals:
+            if again or rival not in self._rivals:
+                log.error("other_driver", topic=rival.topic, who=rival.who, stands=self._refuse)
+                self._told_ns = now_ns
+        for rival in self._rivals:
+            if rival not in rivals:
+                log.info("other_driver_gone", topic=rival.topic, who=rival.who)
+        self._rivals = tuple(rivals)

@@ -1,0 +1,319 @@
+"""One DDS participant and its topics, by our names: `wire.writer("cmd_vel")`, `wire.reader("odom")`.
+
+The runtime and the simulator are the two ends of the same table (`topics.py`). There are no listeners (they
+deadlock in the Python binding) and no thread: whoever reads takes what is there, or waits on `Reader.wait`.
+"""
+
+from __future__ import annotations
+
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from cyclonedds.builtin import BuiltinDataReader, BuiltinTopicDcpsPublication
+from cyclonedds.core import DDSException, InstanceState, ReadCondition, SampleState, ViewState, WaitSet
+from cyclonedds.domain import DomainParticipant
+from cyclonedds.idl import IdlStruct
+from cyclonedds.internal import InvalidSample
+from cyclonedds.pub import DataWriter
+from cyclonedds.sub import DataReader
+from cyclonedds.topic import Topic as DdsTopic
+
+from onboard.drivers.dds.domain import hold_domain, join
+from onboard.drivers.dds.ros_types import BY_ROS_NAME
+from onboard.drivers.dds.topics import (
+    Topic,
+    asked_of,
+    check_names,
+    dds_topic,
+    domain_id,
+    reader_qos,
+    topic,
+    type_of,
+    writer_qos,
+)
+from onboard.values.errors import DriverError
+
+if TYPE_CHECKING:
+    from onboard.config.config import DdsSection
+
+NS_PER_S = 1_000_000_000
+POLL_S = 0.01
+NEW = SampleState.NotRead | ViewState.Any | InstanceState.Any
+BUILTIN_BATCH = 512
+UNDECODABLE: tuple[type[Exception], ...] = (UnicodeDecodeError, struct.error, OverflowError)
+"""What bytes raise that are no message of the type (`tests/fuzz/test_fuzz.py`)."""
+HANDLES = 1 << 64
+"""Handles are 64 bits: cyclonedds gives those of matched writers signed, and those of samples unsigned."""
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """One message.
+
+    sample:     a type of `ros_types`
+    writer:     the identity of its writer in this process
+    written_ns: when it was written, wall time of the writer's machine [ns]; 0 where that is not known
+    """
+
+    sample: Any
+    writer: int
+    written_ns: int = 0
+
+
+class Writer:
+    """The sending end of one topic."""
+
+    def __init__(self, name: str, kind: type[IdlStruct], entity: DataWriter[Any]) -> None:
+        self.name = name
+        self.kind = kind
+        self._entity: DataWriter[Any] | None = entity
+
+    def write(self, sample: IdlStruct, written_ns: int | None = None) -> None:
+        """Pass the sample on without waiting. Raises DriverError when the link is gone or the writer closed.
+
+        written_ns: when it is said to be written, wall time [ns]; None is now
+        """
+        try:
+            self._open().write(sample, written_ns)
+        except DDSException as error:
+            raise DriverError(f"dds: {self.name} cannot be sent: {error}") from error
+
+    def readers(self) -> int:
+        """Return how many readers there are now."""
+        return len(self._open().get_matched_subscriptions())
+
+    def wait_for_reader(self, timeout_s: float) -> bool:
+        """Return whether a reader was there within the time."""
+        return wait_until(lambda: self.readers() > 0, timeout_s)
+
+    def wait_for_acks(self, timeout_s: float) -> bool:
+        """Return whether every reliable reader acknowledged everything within the time."""
+        try:
+            return bool(self._open().wait_for_acks(int(timeout_s * NS_PER_S)))
+        except AttributeError:  # cyclonedds 11.0.1 trips over its own name for the time-out's code
+            return False
+        except DDSException as error:
+            raise DriverError(f"dds: {self.name} cannot be acknowledged: {error}") from error
+
+    def close(self) -> None:
+        """Release the writer. Safe to call twice."""
+        self._entity = None
+
+    def _open(self) -> DataWriter[Any]:
+        if self._entity is None:
+            raise DriverError(f"dds: {self.name} is closed")
+        return self._entity
+
+
+class Reader:
+    """The receiving end of one topic.
+
+    undecodable: messages so far that were no valid message of the type (bad UTF-8, say); they are left out
+    full:        the last `take` found a queue full, so that older messages than those may be lost (`unheard`)
+    """
+
+    def __init__(self, name: str, entities: list[DataReader[Any]], depth: int) -> None:
+        """entities: the readers, the one that hears most of a writer first; depth: of their queues."""
+        self.name = name
+        self.undecodable = 0
+        self._full: set[int] = set()
+        self._queue_of: dict[int, int] = {}
+        self._entities = entities
+        self._depth = depth
+        self._heard_better: list[set[int]] = [set() for _ in entities]
+
+    def take(self) -> list[Received]:
+        """Return what arrived since the last call, without waiting; each writer's messages oldest first.
+
+        With several readers, what one got of a writer that a better one hears is left out: that one has it, in order.
+        Raises DriverError when the link is gone or the reader closed.
+        """
+        if not self._entities:
+            raise DriverError(f"dds: {self.name} is closed")
+        self._full = set()
+        came = [
+            list(self._drain(queue)) for queue in reversed(range(len(self._entities)))
+        ]  # the best last: it has repeats by now
+        messages = came.pop()
+        for better, casual in enumerate(reversed(came)):
+            heard = {message.writer for message in messages}
+            if casual:
+                left_out = heard | self._heard_better[better] | self._matched(self._entities[: better + 1])
+                messages += [message for message in casual if message.writer not in left_out]
+            self._heard_better[better] = heard
+        return messages
+
+    @property
+    def full(self) -> bool:
+        return bool(self._full)
+
+    def unheard(self, messages: list[Received]) -> frozenset[int]:
+        """Return the writers whose own queue the last `take` found full, of whom it returned none: `messages` is that.
+
+        With several readers, the queue of a writer is the first that hears it. Who has gone since the last call of
+        `writers` is among them.
+        """
+        if not self._full:
+            return frozenset()
+        queue_of = {**self._queue_of, **self._queues()}
+        lost = frozenset(writer for writer, queue in queue_of.items() if queue in self._full)
+        return lost - {message.writer for message in messages}
+
+    def wait(self, timeout_s: float) -> bool:
+        """Return whether something new is there to take, waiting for it at most so long."""
+        if not self._entities:
+            raise DriverError(f"dds: {self.name} is closed")
+        waitset = WaitSet(cast(DomainParticipant, self._entities[0].participant))
+        for entity in self._entities:
+            waitset.attach(ReadCondition(entity, NEW))
+        return waitset.wait(int(timeout_s * NS_PER_S)) > 0
+
+    def writers(self) -> frozenset[int]:
+        """Return the identities of the writers that are there now."""
+        self._queue_of = self._queues()
+        return frozenset(self._queue_of)
+
+    def alive(self) -> int:
+        """Return how many writers are alive now, by what each one promised (`Quality.lease_s`).
+
+        Raises DriverError when the link is gone or the reader closed.
+        """
+        if not self._entities:
+            raise DriverError(f"dds: {self.name} is closed")
+        try:
+            return int(cast(Any, self._entities[-1]).get_liveliness_changed_status().alive_count)
+        except DDSException as error:
+            raise DriverError(f"dds: {self.name} cannot tell who is alive: {error}") from error
+
+    def close(self) -> None:
+        """Release the readers. Safe to call twice."""
+        self._entities = []
+
+    def _drain(self, queue: int) -> Iterator[Received]:
+        """Yield what is in a queue, little more than a queue full: a flooding sender must not keep the tick here.
+
+        One at a time: a batch with one bad message in it would be lost as a whole.
+        """
+        entity = self._entities[queue]
+        for taken in range(self._depth + 1):
+            if taken == self._depth:
+                self._full.add(queue)
+            try:
+                samples = entity.take(1)
+            except UNDECODABLE:
+                self.undecodable += entity is self._entities[-1]  # once, where several readers get it
+                continue
+            except DDSException as error:
+                raise DriverError(f"dds: {self.name} cannot be received: {error}") from error
+            if not samples:
+                return
+            if not isinstance(samples[0], InvalidSample):  # those only tell that a writer came or went
+                info = samples[0].sample_info
+                yield Received(samples[0], info.publication_handle, info.source_timestamp)
+
+    def _queues(self) -> dict[int, int]:
+        """Return the queue of each writer that is there now."""
+        queues = reversed(list(enumerate(self._entities)))
+        return {writer: queue for queue, entity in queues for writer in self._matched([entity])}
+
+    def _matched(self, entities: list[DataReader[Any]]) -> frozenset[int]:
+        return frozenset(handle % HANDLES for entity in entities for handle in entity.get_matched_publications())
+
+
+class Wire:
+    """A participant on one domain. `domain` is its number."""
+
+    def __init__(self, section: DdsSection) -> None:
+        """Join the domain. Raises ConfigError for bad names, DriverError when the interface is not there."""
+        check_names(section)
+        self.section = section
+        self.domain = domain_id(section)
+        hold_domain(self.domain, section)
+        self._participant: DomainParticipant | None = join(self.domain)
+        self._topics: dict[str, DdsTopic[Any]] = {}
+        self._writers: dict[str, Writer] = {}
+        self._readers: list[Reader] = []
+
+    def writer(self, name: str | Topic) -> Writer:
+        """Return the writer of a topic, ours or another's row, the same one every time.
+
+        Raises ConfigError, DriverError.
+        """
+        row = topic(name)
+        if row.name not in self._writers:
+            kind, wanted = self._topic(row)
+            try:
+                entity = DataWriter(self._open(), wanted, writer_qos(row.quality))
+            except DDSException as error:
+                raise DriverError(f"dds: {row.name} cannot be written: {error}") from error
+            self._writers[row.name] = Writer(row.name, kind, entity)
+        return self._writers[row.name]
+
+    def reader(self, name: str | Topic) -> Reader:
+        """Return a new reader of a topic, ours or another's row. Raises ConfigError, DriverError."""
+        row = topic(name)
+        _, wanted = self._topic(row)
+        try:
+            qualities = reader_qos(asked_of(self.section, row.quality))
+            entities = [DataReader(self._open(), wanted, qos) for qos in qualities]
+        except DDSException as error:
+            raise DriverError(f"dds: {row.name} cannot be read: {error}") from error
+        self._readers.append(Reader(row.name, entities, row.quality.depth))
+        return self._readers[-1]
+
+    def foreign_writer(self, name: str, timeout_s: float) -> bool:
+        """Return whether somebody outside this participant writes one of our topics; if not, after the whole time."""
+        participant = self._open()
+        wanted, own = dds_topic(self.section, name), participant.guid
+        reader = BuiltinDataReader(participant, BuiltinTopicDcpsPublication)
+
+        def found() -> bool:
+            return any(
+                endpoint.topic_name == wanted
+                and endpoint.participant_key != own
+                and endpoint.sample_info.instance_state == InstanceState.Alive
+                for endpoint in reader.read(BUILTIN_BATCH)
+            )
+
+        return wait_until(found, timeout_s)
+
+    def participant(self) -> DomainParticipant:
+        """Return the participant itself, for who looks at the domain. Raises DriverError when closed."""
+        return self._open()
+
+    def close(self) -> None:
+        """Leave the domain; all readers and writers are closed. Safe to call twice."""
+        for writer in self._writers.values():
+            writer.close()
+        for reader in self._readers:
+            reader.close()
+        self._writers, self._readers, self._topics = {}, [], {}
+        self._participant = None
+
+    def _topic(self, row: Topic) -> tuple[type[IdlStruct], DdsTopic[Any]]:
+        kind = BY_ROS_NAME[type_of(self.section, row)]
+        if row.name not in self._topics:
+            try:
+                self._topics[row.name] = DdsTopic(self._open(), dds_topic(self.section, row), kind)
+            except DDSException as error:
+                raise DriverError(f"dds: {row.name} cannot be opened: {error}") from error
+        return kind, self._topics[row.name]
+
+    def _open(self) -> DomainParticipant:
+        if self._participant is None:
+            raise DriverError(f"dds: the participant on domain {self.domain} is closed")
+        return self._participant
+
+
+def wait_until(condition: Callable[[], bool], timeout_s: float) -> bool:
+    """Return whether the condition came true within the time, looking every 10 ms."""
+    pause, deadline_s = threading.Event(), time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() >= deadline_s:
+            return False
+        pause.wait(POLL_S)
+    return True

@@ -1,0 +1,230 @@
+"""The robot's end of the wire: what a tick hears, the commands that it sends, and what it tells the world.
+
+`participant.py` holds the link itself, `topics.py` the table of topics, `ros_convert.py` the conversions.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Collection, Mapping, Sequence
+
+import structlog
+
+from onboard.config.config import DdsSection, LimitsSection, RatesSection
+from onboard.config.mounts import Mounts
+from onboard.drivers.dds.command_inputs import Goals, Operator
+from onboard.drivers.dds.latched_inputs import Alarm, SpeedLimits
+from onboard.drivers.dds.participant import Received, Wire
+from onboard.drivers.dds.ros_convert import (
+    fix_from_ros,
+    header,
+    odometry_from_ros,
+    ros_camera_info,
+    ros_diagnostics,
+    ros_mount_transform,
+    ros_scan,
+    ros_transform,
+    ros_twist,
+)
+from onboard.drivers.dds.ros_types import String, TFMessage, TwistStamped
+from onboard.drivers.dds.scan_input import DdsScans
+from onboard.drivers.dds.topics import promised_commands, ros_topic
+from onboard.values.clock import wall_ns
+from onboard.values.errors import DriverError
+from onboard.values.interfaces import Diagnostic
+from onboard.values.messages import STOP, Inputs, Pose, Scan, Twist
+
+log = structlog.get_logger()
+
+CLAIM_WAIT_S = 1.0
+"""How long a starting runtime looks for another one that drives the same robot (discovery takes some 0.1 s here)."""
+
+DEFAULT_HZ = RatesSection().control_hz
+DEFAULT_LIMITS = LimitsSection()
+
+STOP_TRIES = 3
+STOP_ACK_S = 0.2
+"""How long the last stop is waited for."""
+
+
+class Claim:
+    """The right to drive one robot on one domain, held until `close` or the end of the process.
+
+    On this host it is a socket of an abstract name, which the kernel takes back from a process that is killed;
+    beyond the host it is our writer of the state topic, for which a newcomer looks.
+    """
+
+    def __init__(self, wire: Wire, robot: str) -> None:
+        """Take the right. Raises DriverError naming robot and domain when another runtime has it."""
+        taken = f"robot {robot} is already driven on domain {wire.domain}"
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        try:
+            self._socket.bind(f"\0onboard/{wire.domain}/{robot}")
+        except OSError as error:
+            self._socket.close()
+            raise DriverError(f"{taken} by another process of this machine") from error
+        wire.writer("state")
+        if wire.foreign_writer("state", CLAIM_WAIT_S):
+            self._socket.close()
+            raise DriverError(f"{taken}: somebody publishes {ros_topic(wire.section, 'state')}")
+
+    def close(self) -> None:
+        """Give the right back. Safe to call twice."""
+        self._socket.close()
+
+
+class DdsInputs:
+    """What the wire brings to a tick, without the cameras. Arrival is the tick that takes a message, less what an
+    operator's command, a goal or a scan came later than it could have."""
+
+    def __init__(self, wire: Wire, scan_topics: Collection[str] = (), limits: LimitsSection = DEFAULT_LIMITS) -> None:
+        """Open the readers. limits: percentages of speed limits are of its `v_max_mps`, an operator's command is in
+        force for its `teleop_dead_man_s`. Raises ConfigError, DriverError."""
+        self._map_frame = wire.section.map_frame
+        self._odometry = wire.reader("odom")
+        self._fixes = wire.reader("amcl_pose")
+        self._goals = Goals(wire)
+        self._cancel = wire.reader("cancel")
+        self._operator = Operator(wire, limits.teleop_dead_man_s)
+        self._obstacle = Alarm(wire, "obstacle")
+        within_s = wire.section.e_stop_timeout_s if wire.section.e_stop_required else None
+        self._e_stop = Alarm(wire, "e_stop", unknown_is_true=True, required_within_s=within_s)
+        self._scans = DdsScans(wire, scan_topics)
+        self._speed_limits = SpeedLimits(wire, limits.v_max_mps)
+        self._foreign_fixes = 0
+
+    def hear_words(self) -> None:
+        """Hear the words of before the first tick, so that none of its queues is still full of them.
+
+        Raises DriverError when the link is gone.
+        """
+        now_ns = time.monotonic_ns()
+        self._obstacle.take(now_ns)
+        self._e_stop.take(now_ns)
+        self._speed_limits.take()
+
+    def take(self, now_ns: int) -> Inputs:
+        """Return what arrived since the last call, without waiting. Raises DriverError when the link is gone."""
+        return Inputs(
+            now_ns=now_ns,
+            odometry=tuple(odometry_from_ros(message.sample, now_ns) for message in self._odometry.take()),
+            fixes=tuple(
+                fix_from_ros(message.sample, now_ns) for message in self._fixes.take() if self._in_map(message)
+            ),
+            goals=self._goals.take(now_ns),
+            cancel=bool(self._cancel.take()),
+            obstacle=self._obstacle.take(now_ns),
+            e_stop=self._e_stop.take(now_ns),
+            teleop=self._operator.take(now_ns),
+            scans=self._scans.take(now_ns),
+            speed_limit_mps=self._speed_limits.take(),
+        )
+
+    def dropped(self) -> Mapping[str, int]:
+        """Return how many messages so far were left out, by reason, for diagnostics."""
+        readers = (self._odometry, self._fixes, self._goals, self._cancel, self._operator, self._obstacle, self._e_stop)
+        undecodable = sum(reader.undecodable for reader in readers) + self._speed_limits.undecodable
+        return {
+            "undecodable": undecodable + self._scans.undecodable,
+            **self._scans.refused(),
+            f"amcl_pose not in frame {self._map_frame}": self._foreign_fixes,
+            "too many goals": self._goals.refused,
+        }
+
+    def close(self) -> None:
+        """Do nothing: the readers are the wire's and close with it."""
+
+    def _in_map(self, message: Received) -> bool:
+        """Return whether a fix is in the map frame, the only one that `Fix` can mean."""
+        ours = bool(message.sample.header.frame_id.lstrip("/") == self._map_frame)
+        self._foreign_fixes += not ours
+        return ours
+
+
+class DdsDrive:
+    """Sends commands to `/cmd_vel`, as Twist or TwistStamped by configuration.
+
+    Its writer promises a rate, so that a base can tell a runtime that hangs, or is gone, from one that says zero.
+    """
+
+    def __init__(self, wire: Wire, control_hz: float = DEFAULT_HZ) -> None:
+        """Open the writer, for so many commands a second. Raises ConfigError, DriverError."""
+        self._writer = wire.writer(promised_commands(control_hz))
+        self._stamped = wire.section.stamped_cmd_vel
+        self._frame = wire.section.base_frame
+        self._closed = False
+
+    def send(self, command: Twist) -> None:
+        """Pass one command on without waiting. Raises DriverError if the link is gone."""
+        twist = ros_twist(command)
+        self._writer.write(TwistStamped(header(wall_ns(), self._frame), twist) if self._stamped else twist)
+
+    def close(self) -> None:
+        """Send a stop, and again until the base acknowledges it or there is no more time. Never raises: it is called
+        while another error is on its way. Safe to call twice."""
+        tries = 0 if self._closed else STOP_TRIES
+        self._closed = True
+        for _ in range(tries):
+            try:
+                self.send(STOP)
+                if self._writer.wait_for_acks(STOP_ACK_S):
+                    return
+            except DriverError as error:
+                log.error("stop_not_sent", error=str(error))
+
+
+class DdsOutputs:
+    """What the robot tells: scan, state, diagnostics, transforms, and its cameras. Stamps are wall time [ns]."""
+
+    def __init__(self, wire: Wire, mounts: Mounts, robot: str, range_max_m: float) -> None:
+        """Open the writers. Raises ConfigError, DriverError."""
+        self._section: DdsSection = wire.section
+        self._mounts = mounts
+        self._robot = robot
+        self._range_max_m = range_max_m
+        self._scan = wire.writer("scan")
+        self._limits_scan = wire.writer("limits_scan")
+        self._state = wire.writer("state")
+        self._diagnostics = wire.writer("diagnostics")
+        self._infos = {name: wire.writer(f"{name}/depth/camera_info") for name in mounts.depth}
+        self._color_info = wire.writer("color/camera_info") if mounts.color else None
+        self._tf = wire.writer("tf") if self._section.publish_tf else None
+        self._tf_static = wire.writer("tf_static") if self._section.publish_tf else None
+
+    def scan(self, scan: Scan, stamp_ns: int) -> None:
+        """Publish the scan that the policy sees."""
+        self._scan.write(ros_scan(stamp_ns, self._section.base_frame, scan, self._range_max_m))
+
+    def limits_scan(self, scan: Scan, stamp_ns: int) -> None:
+        """Publish the scan that the limits look at, where it is another."""
+        self._limits_scan.write(ros_scan(stamp_ns, self._section.base_frame, scan, self._range_max_m))
+
+    def state(self, text: str) -> None:
+        """Publish the state with its reason: "navigating", "stopped: e_stop"."""
+        self._state.write(String(text))
+
+    def diagnostics(self, entries: Sequence[Diagnostic], stamp_ns: int) -> None:
+        """Publish the health of all parts."""
+        self._diagnostics.write(ros_diagnostics(stamp_ns, self._robot, entries))
+
+    def transforms(self, odom_from_base: Pose, map_from_odom: Pose | None, stamp_ns: int) -> None:
+        """Publish where the robot is; the map's part only while it is localised."""
+        if self._tf is None:
+            return
+        frames = self._section
+        moving = [ros_transform(stamp_ns, frames.odom_frame, frames.base_frame, odom_from_base)]
+        if map_from_odom is not None:
+            moving.append(ros_transform(stamp_ns, frames.map_frame, frames.odom_frame, map_from_odom))
+        self._tf.write(TFMessage(moving))
+
+    def cameras(self, stamp_ns: int) -> None:
+        """Publish mounts and intrinsics: at the start, and now and then for late readers that ask for no history."""
+        cameras = [*self._mounts.depth.values(), *self._mounts.color.values()]
+        if self._tf_static is not None:
+            base = self._section.base_frame
+            self._tf_static.write(TFMessage([ros_mount_transform(stamp_ns, base, mount) for mount in cameras]))
+        for name, writer in self._infos.items():
+            writer.write(ros_camera_info(stamp_ns, self._mounts.depth[name]))
+        if self._color_info is not None:
+            self._color_info.write(ros_camera_info(stamp_ns, next(iter(self._mounts.color.values()))))

@@ -1,0 +1,214 @@
+"""Our values as ROS 2 messages and back. Pure: the wire, the recorder and the simulator use the same functions.
+
+What comes in is passed on as it is, NaN included: judging it is the runtime's. Stamps of messages are wall time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from onboard.config.mounts import Mount
+from onboard.drivers.dds import ros_types as ros
+from onboard.perception.laser_scan import BIN_RAD, Rays
+from onboard.values.clock import NS_PER_S
+from onboard.values.geometry import quaternion_from_yaw, yaw_from_quaternion
+from onboard.values.interfaces import Diagnostic
+from onboard.values.messages import BINS, Fix, GoalRequest, OdometryMessage, Pose, Scan, Twist
+
+FIRST_BIN_RAD = -math.pi + BIN_RAD / 2.0
+"""Centre of bin 0: -179 deg."""
+
+PLANAR = (0, 1, 5)
+"""Rows of x, y and yaw in a ROS covariance of (x, y, z, roll, pitch, yaw)."""
+
+
+def time_from_ns(stamp_ns: int) -> ros.Time:
+    """Return a stamp as ROS splits it."""
+    return ros.Time(stamp_ns // NS_PER_S, stamp_ns % NS_PER_S)
+
+
+def ns_from_time(stamp: ros.Time) -> int:
+    """Return a stamp [ns]."""
+    return stamp.sec * NS_PER_S + stamp.nanosec
+
+
+def header(wall_ns: int, frame_id: str) -> ros.Header:
+    """Return a header."""
+    return ros.Header(time_from_ns(wall_ns), frame_id)
+
+
+def optical_frame(camera: str) -> str:
+    """Return the name of a camera's optical frame."""
+    return f"{camera}_optical_frame"
+
+
+def ros_twist(twist: Twist) -> ros.Twist:
+    """Return a velocity of the base."""
+    return ros.Twist(ros.Vector3(x=twist.v_mps), ros.Vector3(z=twist.w_radps))
+
+
+def twist_from_ros(twist: ros.Twist) -> Twist:
+    """Return the two numbers of a planar base."""
+    return Twist(twist.linear.x, twist.angular.z)
+
+
+def ros_pose(pose: Pose) -> ros.Pose:
+    """Return a planar pose."""
+    return ros.Pose(ros.Point(pose.x_m, pose.y_m), ros.Quaternion(*quaternion_from_yaw(pose.yaw_rad)))
+
+
+def pose_from_ros(pose: ros.Pose) -> Pose:
+    """Return position and heading; height, roll and pitch are left out."""
+    q = pose.orientation
+    return Pose(pose.position.x, pose.position.y, yaw_from_quaternion((q.x, q.y, q.z, q.w)))
+
+
+def ros_odometry(
+    wall_ns: int, frame_id: str, child_frame_id: str, pose: Pose, twist: Twist, sd: Sequence[float] = (0.0, 0.0, 0.0)
+) -> ros.Odometry:
+    """Return a base's odometry; `sd` of x, y, yaw [m, m, rad]."""
+    return ros.Odometry(
+        header(wall_ns, frame_id),
+        child_frame_id,
+        ros.PoseWithCovariance(ros_pose(pose), _covariance(sd)),
+        ros.TwistWithCovariance(ros_twist(twist)),
+    )
+
+
+def odometry_from_ros(sample: ros.Odometry, arrival_ns: int) -> OdometryMessage:
+    """Return what a base reports."""
+    return OdometryMessage(
+        stamp_ns=ns_from_time(sample.header.stamp),
+        arrival_ns=arrival_ns,
+        pose=pose_from_ros(sample.pose.pose),
+        twist=twist_from_ros(sample.twist.twist),
+    )
+
+
+def ros_fix(wall_ns: int, frame_id: str, pose: Pose, sd: Sequence[float]) -> ros.PoseWithCovarianceStamped:
+    """Return an external localisation; `sd` of x, y, yaw [m, m, rad]."""
+    return ros.PoseWithCovarianceStamped(
+        header(wall_ns, frame_id), ros.PoseWithCovariance(ros_pose(pose), _covariance(sd))
+    )
+
+
+def fix_from_ros(sample: ros.PoseWithCovarianceStamped, arrival_ns: int) -> Fix:
+    """Return a localisation; all zero is ROS for a covariance that is not known, None here."""
+    full = np.asarray(sample.pose.covariance, dtype=np.float64).reshape(6, 6)
+    return Fix(
+        stamp_ns=ns_from_time(sample.header.stamp),
+        arrival_ns=arrival_ns,
+        pose=pose_from_ros(sample.pose.pose),
+        covariance=full[np.ix_(PLANAR, PLANAR)] if full.any() else None,
+    )
+
+
+def ros_goal(wall_ns: int, frame_id: str, pose: Pose) -> ros.PoseStamped:
+    """Return a goal."""
+    return ros.PoseStamped(header(wall_ns, frame_id), ros_pose(pose))
+
+
+def goal_from_ros(sample: ros.PoseStamped, arrival_ns: int) -> GoalRequest:
+    """Return a goal as it was asked for."""
+    return GoalRequest(
+        ns_from_time(sample.header.stamp), arrival_ns, sample.header.frame_id, pose_from_ros(sample.pose)
+    )
+
+
+def ros_scan(wall_ns: int, frame_id: str, scan: Scan, range_max_m: float) -> ros.LaserScan:
+    """Return the scan as RViz draws it: NaN where no camera looks, inf where nothing was seen.
+
+    `range_max_m` is what its source can measure; a range beyond it raises it.
+    """
+    farthest_m = float(np.max(scan.ranges_m, where=scan.seen & np.isfinite(scan.ranges_m), initial=range_max_m))
+    return ros.LaserScan(
+        header=header(wall_ns, frame_id),
+        angle_min=FIRST_BIN_RAD,
+        angle_max=FIRST_BIN_RAD + (BINS - 1) * BIN_RAD,
+        angle_increment=BIN_RAD,
+        range_max=farthest_m,
+        ranges=np.where(scan.seen, scan.ranges_m, np.nan).tolist(),
+    )
+
+
+def rays_from_ros(sample: ros.LaserScan) -> Rays:
+    """Return a laser's rays as they were sent."""
+    return Rays(
+        angle_min_rad=sample.angle_min,
+        angle_max_rad=sample.angle_max,
+        increment_rad=sample.angle_increment,
+        range_min_m=sample.range_min,
+        range_max_m=sample.range_max,
+        ranges_m=np.asarray(sample.ranges, dtype=np.float32),
+    )
+
+
+def ros_speed_limit(wall_ns: int, limit_mps: float) -> ros.SpeedLimit:
+    """Return a limit on the speed, 0 for none."""
+    return ros.SpeedLimit(header(wall_ns, ""), False, limit_mps)
+
+
+def speed_limit_from_ros(sample: ros.SpeedLimit, v_max_mps: float) -> float:
+    """Return the limit [m/s], 0 for none, as in Nav2; percentages are of `v_max_mps`."""
+    return float(sample.speed_limit * v_max_mps / 100.0 if sample.percentage else sample.speed_limit)
+
+
+def ros_image(wall_ns: int, frame_id: str, encoding: str, image: npt.NDArray[np.generic]) -> ros.Image:
+    """Return an image of shape (height, width) or (height, width, channels), rows without padding."""
+    height, width = image.shape[:2]
+    data = np.ascontiguousarray(image)
+    return ros.Image(
+        header(wall_ns, frame_id), height, width, encoding, step=data.nbytes // height, data=data.tobytes()
+    )
+
+
+def ros_camera_info(wall_ns: int, mount: Mount) -> ros.CameraInfo:
+    """Return the intrinsics of a mount; images come rectified."""
+    fx, fy, cx, cy = mount.fx, mount.fy, mount.cx, mount.cy
+    return ros.CameraInfo(
+        header=header(wall_ns, optical_frame(mount.name)),
+        height=mount.height,
+        width=mount.width,
+        distortion_model="plumb_bob",
+        d=[0.0] * 5,
+        k=[fx, 0.0, cx, 0.0, fy, cy, 0.0, 0.0, 1.0],
+        r=[1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0],
+        p=[fx, 0.0, cx, 0.0, 0.0, fy, cy, 0.0, 0.0, 0.0, 1.0, 0.0],
+    )
+
+
+def ros_transform(wall_ns: int, parent: str, child: str, parent_from_child: Pose) -> ros.TransformStamped:
+    """Return a planar transform."""
+    pose = ros_pose(parent_from_child)
+    at = ros.Vector3(pose.position.x, pose.position.y, pose.position.z)
+    return ros.TransformStamped(header(wall_ns, parent), child, ros.Transform(at, pose.orientation))
+
+
+def ros_mount_transform(wall_ns: int, base_frame: str, mount: Mount) -> ros.TransformStamped:
+    """Return where a camera sits: base to its optical frame."""
+    at = ros.Vector3(*mount.base_from_camera[:3, 3].tolist())
+    turned = ros.Quaternion(*mount.rotation_xyzw)
+    return ros.TransformStamped(header(wall_ns, base_frame), optical_frame(mount.name), ros.Transform(at, turned))
+
+
+def ros_diagnostics(wall_ns: int, hardware_id: str, entries: Sequence[Diagnostic]) -> ros.DiagnosticArray:
+    """Return entries for `rqt_robot_monitor` and the like."""
+    status = [
+        ros.DiagnosticStatus(
+            level, name, message, hardware_id, [ros.KeyValue(key, str(value)) for key, value in values.items()]
+        )
+        for name, level, message, values in entries
+    ]
+    return ros.DiagnosticArray(header(wall_ns, ""), status)
+
+
+def _covariance(sd: Sequence[float]) -> list[float]:
+    """Return the (6, 6) ROS covariance, row by row, of independent x, y and yaw."""
+    full = np.zeros((6, 6))
+    for row, deviation in zip(PLANAR, sd, strict=True):
+        full[row, row] = deviation * deviation
+    return [float(value) for value in full.flat]

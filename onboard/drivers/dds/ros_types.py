@@ -1,0 +1,295 @@
+"""The ROS 2 messages that we exchange, as DDS types: final, keyless, XCDR1, fields as in the .msg files.
+
+Names on the wire follow `rmw`: `geometry_msgs/msg/Twist` is `geometry_msgs::msg::dds_::Twist_`. Fields are annotated
+here and now, not as strings: cyclonedds resolves only names of this module, and `float`, `str`, `bool` are not.
+
+`sequence<uint8>` is `bytes` here and passes without a loop over its elements; other sequences of numbers must be lists
+or tuples (cyclonedds tests their truth, which a numpy array refuses).
+"""
+
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, TypeVar
+
+from cyclonedds.idl import IdlStruct
+from cyclonedds.idl._builder import Builder
+from cyclonedds.idl._machinery import BytesMachine
+from cyclonedds.idl._support import Buffer
+from cyclonedds.idl.types import array, float32, float64, int32, sequence, uint8, uint32
+
+from onboard.values.errors import InputError
+
+
+class ByteSequence(sequence):
+    """`sequence<uint8>` to the type system, one slice of `bytes` to the serializer.
+
+    cyclonedds (11.0.1) has either but not both: of `sequence[uint8]` it makes a list of numbers, and a member that is
+    plain `bytes` cannot be described to other participants.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(uint8)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ByteSequence)
+
+    def __hash__(self) -> int:
+        return hash(ByteSequence)
+
+
+Builder.easy_types[ByteSequence()] = BytesMachine
+
+Bytes = Annotated[bytes, ByteSequence()]
+Float32s = Annotated[Sequence[float], sequence(float32)]
+Float64s = Annotated[Sequence[float], sequence(float64)]
+Float64x9 = Annotated[Sequence[float], array(float64, 9)]
+Float64x12 = Annotated[Sequence[float], array(float64, 12)]
+Float64x36 = Annotated[Sequence[float], array(float64, 36)]
+
+
+def _zeros(count: int) -> Callable[[], Sequence[float]]:
+    return lambda: [0.0] * count
+
+
+@dataclass
+class Time(IdlStruct, typename="builtin_interfaces.msg.dds_.Time_"):
+    sec: int32 = 0
+    nanosec: uint32 = 0
+
+
+@dataclass
+class Header(IdlStruct, typename="std_msgs.msg.dds_.Header_"):
+    stamp: Time = field(default_factory=Time)
+    frame_id: str = ""
+
+
+@dataclass
+class String(IdlStruct, typename="std_msgs.msg.dds_.String_"):
+    data: str = ""
+
+
+@dataclass
+class Bool(IdlStruct, typename="std_msgs.msg.dds_.Bool_"):
+    data: bool = False
+
+
+@dataclass
+class Empty(IdlStruct, typename="std_msgs.msg.dds_.Empty_"):
+    structure_needs_at_least_one_member: uint8 = 0
+
+
+@dataclass
+class Vector3(IdlStruct, typename="geometry_msgs.msg.dds_.Vector3_"):
+    x: float64 = 0.0
+    y: float64 = 0.0
+    z: float64 = 0.0
+
+
+@dataclass
+class Point(IdlStruct, typename="geometry_msgs.msg.dds_.Point_"):
+    x: float64 = 0.0
+    y: float64 = 0.0
+    z: float64 = 0.0
+
+
+@dataclass
+class Quaternion(IdlStruct, typename="geometry_msgs.msg.dds_.Quaternion_"):
+    x: float64 = 0.0
+    y: float64 = 0.0
+    z: float64 = 0.0
+    w: float64 = 1.0
+
+
+@dataclass
+class Twist(IdlStruct, typename="geometry_msgs.msg.dds_.Twist_"):
+    linear: Vector3 = field(default_factory=Vector3)
+    angular: Vector3 = field(default_factory=Vector3)
+
+
+@dataclass
+class TwistStamped(IdlStruct, typename="geometry_msgs.msg.dds_.TwistStamped_"):
+    header: Header = field(default_factory=Header)
+    twist: Twist = field(default_factory=Twist)
+
+
+@dataclass
+class TwistWithCovariance(IdlStruct, typename="geometry_msgs.msg.dds_.TwistWithCovariance_"):
+    twist: Twist = field(default_factory=Twist)
+    covariance: Float64x36 = field(default_factory=_zeros(36))
+
+
+@dataclass
+class Pose(IdlStruct, typename="geometry_msgs.msg.dds_.Pose_"):
+    position: Point = field(default_factory=Point)
+    orientation: Quaternion = field(default_factory=Quaternion)
+
+
+@dataclass
+class PoseStamped(IdlStruct, typename="geometry_msgs.msg.dds_.PoseStamped_"):
+    header: Header = field(default_factory=Header)
+    pose: Pose = field(default_factory=Pose)
+
+
+@dataclass
+class PoseWithCovariance(IdlStruct, typename="geometry_msgs.msg.dds_.PoseWithCovariance_"):
+    pose: Pose = field(default_factory=Pose)
+    covariance: Float64x36 = field(default_factory=_zeros(36))
+
+
+@dataclass
+class PoseWithCovarianceStamped(IdlStruct, typename="geometry_msgs.msg.dds_.PoseWithCovarianceStamped_"):
+    header: Header = field(default_factory=Header)
+    pose: PoseWithCovariance = field(default_factory=PoseWithCovariance)
+
+
+@dataclass
+class Transform(IdlStruct, typename="geometry_msgs.msg.dds_.Transform_"):
+    translation: Vector3 = field(default_factory=Vector3)
+    rotation: Quaternion = field(default_factory=Quaternion)
+
+
+@dataclass
+class TransformStamped(IdlStruct, typename="geometry_msgs.msg.dds_.TransformStamped_"):
+    header: Header = field(default_factory=Header)
+    child_frame_id: str = ""
+    transform: Transform = field(default_factory=Transform)
+
+
+TransformStampeds = Annotated[Sequence[TransformStamped], sequence(TransformStamped)]
+
+
+@dataclass
+class TFMessage(IdlStruct, typename="tf2_msgs.msg.dds_.TFMessage_"):
+    transforms: TransformStampeds = field(default_factory=list)
+
+
+@dataclass
+class Odometry(IdlStruct, typename="nav_msgs.msg.dds_.Odometry_"):
+    header: Header = field(default_factory=Header)
+    child_frame_id: str = ""
+    pose: PoseWithCovariance = field(default_factory=PoseWithCovariance)
+    twist: TwistWithCovariance = field(default_factory=TwistWithCovariance)
+
+
+@dataclass
+class LaserScan(IdlStruct, typename="sensor_msgs.msg.dds_.LaserScan_"):
+    header: Header = field(default_factory=Header)
+    angle_min: float32 = 0.0
+    angle_max: float32 = 0.0
+    angle_increment: float32 = 0.0
+    time_increment: float32 = 0.0
+    scan_time: float32 = 0.0
+    range_min: float32 = 0.0
+    range_max: float32 = 0.0
+    ranges: Float32s = field(default_factory=list)
+    intensities: Float32s = field(default_factory=list)
+
+
+@dataclass
+class SpeedLimit(IdlStruct, typename="nav2_msgs.msg.dds_.SpeedLimit_"):
+    header: Header = field(default_factory=Header)
+    percentage: bool = False
+    speed_limit: float64 = 0.0
+
+
+@dataclass
+class Image(IdlStruct, typename="sensor_msgs.msg.dds_.Image_"):
+    header: Header = field(default_factory=Header)
+    height: uint32 = 0
+    width: uint32 = 0
+    encoding: str = ""
+    is_bigendian: uint8 = 0
+    step: uint32 = 0
+    data: Bytes = b""
+
+
+@dataclass
+class RegionOfInterest(IdlStruct, typename="sensor_msgs.msg.dds_.RegionOfInterest_"):
+    x_offset: uint32 = 0
+    y_offset: uint32 = 0
+    height: uint32 = 0
+    width: uint32 = 0
+    do_rectify: bool = False
+
+
+@dataclass
+class CameraInfo(IdlStruct, typename="sensor_msgs.msg.dds_.CameraInfo_"):
+    header: Header = field(default_factory=Header)
+    height: uint32 = 0
+    width: uint32 = 0
+    distortion_model: str = ""
+    d: Float64s = field(default_factory=list)
+    k: Float64x9 = field(default_factory=_zeros(9))
+    r: Float64x9 = field(default_factory=_zeros(9))
+    p: Float64x12 = field(default_factory=_zeros(12))
+    binning_x: uint32 = 0
+    binning_y: uint32 = 0
+    roi: RegionOfInterest = field(default_factory=RegionOfInterest)
+
+
+@dataclass
+class KeyValue(IdlStruct, typename="diagnostic_msgs.msg.dds_.KeyValue_"):
+    key: str = ""
+    value: str = ""
+
+
+KeyValues = Annotated[Sequence[KeyValue], sequence(KeyValue)]
+
+
+@dataclass
+class DiagnosticStatus(IdlStruct, typename="diagnostic_msgs.msg.dds_.DiagnosticStatus_"):
+    level: uint8 = 0
+    name: str = ""
+    message: str = ""
+    hardware_id: str = ""
+    values: KeyValues = field(default_factory=list)
+
+
+DiagnosticStatuses = Annotated[Sequence[DiagnosticStatus], sequence(DiagnosticStatus)]
+
+
+@dataclass
+class DiagnosticArray(IdlStruct, typename="diagnostic_msgs.msg.dds_.DiagnosticArray_"):
+    header: Header = field(default_factory=Header)
+    status: DiagnosticStatuses = field(default_factory=list)
+
+
+MESSAGES: tuple[type[IdlStruct], ...] = (
+    Bool, CameraInfo, DiagnosticArray, Empty, Image, LaserScan, Odometry, PoseStamped, PoseWithCovarianceStamped,
+    SpeedLimit, String, TFMessage, Twist, TwistStamped,
+)  # fmt: skip
+"""Those that stand on a topic by themselves; the others are their parts."""
+
+HEADER_BYTES = 4
+"""The encapsulation header in front of every serialised message: representation and options."""
+
+Sample = TypeVar("Sample", bound=IdlStruct)
+
+
+def ros_name(kind: type[IdlStruct]) -> str:
+    """Return the name that ROS users type: `geometry_msgs/msg/Twist`."""
+    package, _, _, name = kind.__idl_typename__.split(".")
+    return f"{package}/msg/{name.removesuffix('_')}"
+
+
+BY_ROS_NAME: dict[str, type[IdlStruct]] = {ros_name(kind): kind for kind in MESSAGES}
+
+
+def to_cdr(sample: IdlStruct) -> bytes:
+    """Return the sample as `rclpy.serialization.serialize_message` gives it: 4-byte header, XCDR1, little endian."""
+    return sample.serialize(use_version_2=False)
+
+
+def from_cdr(kind: type[Sample], data: bytes) -> Sample:
+    """Return the sample in bytes of `to_cdr`, of either byte order. Raises InputError when they are no such message."""
+    if len(data) <= HEADER_BYTES:
+        raise InputError(f"{len(data)} bytes are no {ros_name(kind)}: there is nothing after the header")
+    buffer = Buffer(data, align_offset=HEADER_BYTES)
+    try:
+        sample = kind.deserialize(buffer)  # type: ignore[arg-type]  # takes a Buffer too, which tells how far it read
+    except (struct.error, UnicodeDecodeError, OverflowError) as error:
+        raise InputError(f"{len(data)} bytes are no {ros_name(kind)}: {error}") from error
+    if buffer.tell() > len(data):  # cyclonedds itself gives a shorter string or bytes without a word
+        raise InputError(f"{len(data)} bytes are no {ros_name(kind)}: it is cut off, {buffer.tell()} were announced")
+    return sample

@@ -1,0 +1,81 @@
+"""Scans that come ready-made over DDS: a laser's, or those of a simulator.
+
+A scan's stamp is the tick that took it, less what it came later than the quickest one (`sender_clock.py`): the
+sender's clock need not be ours. One that came later than that by more than `LATE_NS` is refused. With `dds.judge_late`
+off nothing is late.
+
+But that clock must go on: a scan whose header is not stamped later than the last one taken is a frozen or repeated one,
+and is refused. A step back of more than `sender_clock.NEW_CLOCK_NS` is taken for another clock; so a long recording
+that is played again is not told from those; after a smaller one the third scan in a row is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+import structlog
+
+from onboard.drivers.dds.participant import Wire
+from onboard.drivers.dds.ros_convert import ns_from_time, rays_from_ros
+from onboard.drivers.dds.ros_types import LaserScan
+from onboard.drivers.dds.sender_clock import SenderClock
+from onboard.drivers.dds.topics import ros_topic, scan_source
+from onboard.perception.laser_scan import scan_of_rays
+from onboard.values.errors import InputError
+from onboard.values.messages import Scan
+
+log = structlog.get_logger()
+
+LATE_NS = 300_000_000
+"""As old as a camera's image may be by default."""
+
+
+class DdsScans:
+    """The newest scan of each topic that the configuration names. One that is refused leaves the last one to age."""
+
+    def __init__(self, wire: Wire, topics: Collection[str]) -> None:
+        """Open the readers. Raises ConfigError, DriverError."""
+        self._section = wire.section
+        self._readers = {name: wire.reader(scan_source(name)) for name in topics}
+        self._newest: dict[str, Scan] = {}
+        self._clocks = {name: SenderClock() for name in topics}
+        self._refused: Counter[str] = Counter()
+
+    def take(self, now_ns: int) -> Mapping[str, Scan]:
+        """Return the newest scan of each topic so far, without waiting. Raises DriverError when the link is gone."""
+        for name, reader in self._readers.items():
+            messages = reader.take()
+            if messages:
+                self._judge(name, messages[-1].sample, now_ns)
+        return dict(self._newest)
+
+    def refused(self) -> Mapping[str, int]:
+        """Return how many scans so far were refused, by topic, for diagnostics."""
+        return {f"refused {ros_topic(self._section, scan_source(name))}": self._refused[name] for name in self._readers}
+
+    @property
+    def undecodable(self) -> int:
+        """Messages so far that were no LaserScan."""
+        return sum(reader.undecodable for reader in self._readers.values())
+
+    def _judge(self, name: str, sample: LaserScan, now_ns: int) -> None:
+        """Keep a scan that is one, seen from the base; count any other, and say so the first time."""
+        frame, base = sample.header.frame_id.lstrip("/"), self._section.base_frame
+        stamp_ns, clock = ns_from_time(sample.header.stamp), self._clocks[name]
+        try:
+            if frame != base:
+                raise InputError(f"it is in frame {frame!r}, scans are taken in {base!r}")
+            scan = scan_of_rays(rays_from_ros(sample), now_ns)
+            late_ns = clock.take(stamp_ns, now_ns)
+            if late_ns is None:
+                raise InputError(f"its stamp {stamp_ns} ns is not later than the last one's, {clock.newest_ns} ns")
+            late_ns = late_ns if self._section.judge_late else 0
+            if late_ns > LATE_NS:
+                raise InputError(f"it came {late_ns} ns later than the quickest one, at most {LATE_NS} ns are taken")
+            self._newest[name] = replace(scan, stamp_ns=now_ns - late_ns, arrival_ns=now_ns)
+        except InputError as error:
+            self._refused[name] += 1
+            if self._refused[name] == 1:
+                log.warning("scan_refused", topic=ros_topic(self._section, scan_source(name)), reason=str(error))

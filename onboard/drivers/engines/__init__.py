@@ -1,0 +1,1 @@
+"""Inference engines: onnxruntime and TensorRT."""

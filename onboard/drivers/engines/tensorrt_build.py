@@ -1,0 +1,178 @@
+"""Builds a TensorRT engine on the robot that will run it. Imports `tensorrt` and nothing else of NVIDIA's.
+
+Engines are not portable, so the cache is keyed by everything that shapes one. Written against TensorRT 8.6 and 10
+(JetPack 6); it has not run on hardware, see HARDWARE.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import structlog
+
+from onboard.drivers.engines.onnx_engine import widened_model
+from onboard.policy.manifest import Weights
+from onboard.values.errors import EngineError, MissingExtraError
+
+try:
+    import tensorrt as trt
+except ImportError:
+    HAS_TENSORRT = False
+else:
+    HAS_TENSORRT = hasattr(trt, "Builder")  # type stubs alone leave an empty package behind
+
+WORKSPACE_BYTES = 1 << 30
+JETPACK = "tensorrt (it comes with JetPack: make the virtual environment with --system-site-packages)"
+
+log = structlog.get_logger("tensorrt")
+
+
+@dataclass(frozen=True, slots=True)
+class EngineKey:
+    """Everything that an engine depends on; another value of any of them needs another engine.
+
+    device, compute_capability: of the GPU, as CUDA names them
+    half_precision_nodes:       empty when all is built in single precision
+    """
+
+    device: str
+    compute_capability: tuple[int, int]
+    tensorrt: str
+    half_precision_nodes: tuple[str, ...]
+    model_sha256: str
+
+
+def engine_path(cache: Path, key: EngineKey) -> Path:
+    """Return the file of an engine: a readable part, and a hash of the whole key."""
+    digest = hashlib.sha256(json.dumps(asdict(key), sort_keys=True).encode()).hexdigest()
+    device = re.sub(r"[^a-z0-9]+", "-", key.device.lower()).strip("-")
+    precision = "half" if key.half_precision_nodes else "single"
+    return cache / f"{device}-trt{key.tensorrt}-{precision}-{digest[:16]}.engine"
+
+
+def tensorrt_version() -> str:
+    """Return TensorRT's version. Raises MissingExtraError when it is not installed."""
+    require_tensorrt()
+    return str(trt.__version__)
+
+
+def require_tensorrt() -> None:
+    """Raise MissingExtraError when TensorRT is not installed."""
+    if not HAS_TENSORRT:
+        raise MissingExtraError(JETPACK, "jetson")
+
+
+def build_engine(
+    model: Path, target: Path, half_precision_nodes: tuple[str, ...], weights: Weights = "float32"
+) -> None:
+    """Build an engine of `model` and write it to `target` in one step. Takes minutes.
+
+    Nodes whose names begin with one of `half_precision_nodes` may run in half precision, all others run in true single
+    precision: TensorRT obeys or fails, and TF32, whose mantissa is as short as half precision's, is off.
+    weights: how the model stores them; those in half precision are widened first, since the parser wants the weights of
+             a convolution or a GRU as they are and not by way of a node
+    Raises MissingExtraError without TensorRT, or without onnx for weights in half precision, EngineError in one line
+    when it cannot parse or build the model.
+    """
+    require_tensorrt()
+    logger = trt.Logger(trt.Logger.WARNING)
+    try:
+        builder = trt.Builder(logger)
+    except (RuntimeError, TypeError) as error:  # TypeError is how its binding says "null"
+        raise EngineError(f"TensorRT finds no usable GPU: {error}") from error
+    network = builder.create_network(_network_flags())
+    _parse(trt.OnnxParser(network, logger), model, _content(model, weights))
+    config = builder.create_builder_config()
+    config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, WORKSPACE_BYTES)
+    config.clear_flag(trt.BuilderFlag.TF32)
+    if half_precision_nodes:
+        _allow_half(network, config, half_precision_nodes)
+    log.info("tensorrt_build_begins", model=str(model), target=str(target))
+    plan = builder.build_serialized_network(network, config)
+    if plan is None:
+        raise EngineError(f"{model}: TensorRT could not build an engine; the lines above say why")
+    _write(target, bytes(plan))
+
+
+def _network_flags() -> int:
+    """Return the explicit-batch flag, which 8.6 needs, 10 ignores and 11 no longer has."""
+    explicit = getattr(trt.NetworkDefinitionCreationFlag, "EXPLICIT_BATCH", None)
+    return 0 if explicit is None else 1 << int(explicit)
+
+
+def _content(model: Path, weights: Weights) -> bytes:
+    """Return the model as the parser takes it. Raises EngineError."""
+    if weights == "float16":
+        return widened_model(model)
+    try:
+        return model.read_bytes()
+    except OSError as error:
+        raise EngineError(f"{model}: cannot be read: {error.strerror}") from error
+
+
+def _parse(parser: trt.OnnxParser, model: Path, content: bytes) -> None:
+    if parser.parse(content):
+        return
+    errors = [parser.get_error(index) for index in range(parser.num_errors)]
+    for error in errors:
+        log.error("tensorrt_parse_error", model=str(model), node=error.node(), what=error.desc())
+    first = f"node {errors[0].node()}: {errors[0].desc()}" if errors else "no reason given"
+    raise EngineError(f"{model}: TensorRT cannot parse it: {' '.join(first.split())}")
+
+
+def _allow_half(network: trt.INetworkDefinition, config: trt.IBuilderConfig, prefixes: tuple[str, ...]) -> None:
+    """Set the flags for half precision and hold every layer outside the prefixes to single precision."""
+    if not hasattr(trt.BuilderFlag, "FP16"):
+        raise EngineError(
+            f"TensorRT {trt.__version__} takes precision from the model alone (since 11): build with --no-fp16"
+        )
+    config.set_flag(trt.BuilderFlag.FP16)
+    config.set_flag(trt.BuilderFlag.OBEY_PRECISION_CONSTRAINTS)
+    single = trt.DataType.FLOAT
+    held = 0
+    for index in range(network.num_layers):
+        layer = network.get_layer(index)
+        if may_be_half(layer.name, getattr(layer, "metadata", ""), prefixes) or not _computes(layer):
+            continue
+        layer.precision = single
+        for output in range(layer.num_outputs):
+            layer.set_output_type(output, single)
+        held += 1
+    if held == 0 or held == network.num_layers:
+        raise EngineError(f"half_precision_nodes {prefixes}: {held} of {network.num_layers} layers are outside them")
+    log.info("tensorrt_precision", single=held, layers=network.num_layers)
+
+
+def may_be_half(name: str, metadata: str, prefixes: tuple[str, ...]) -> bool:
+    """Return True when a layer stems from a node below one of the prefixes.
+
+    TensorRT names a layer after its node; the layers into which it takes a GRU apart have no such name, so what is not
+    recognised stays in single precision. Metadata reads `[ONNX Layer: /a/b]`.
+    """
+    return any(name.startswith(prefix) or f"[ONNX Layer: {prefix}" in metadata for prefix in prefixes)
+
+
+def _computes(layer: trt.ILayer) -> bool:
+    """Return True when a layer's precision can be set: it gives floats and is no constant, and works on no shapes."""
+    if layer.type == trt.LayerType.CONSTANT or layer.num_outputs == 0:
+        return False
+    if layer.num_inputs > 0 and (first := layer.get_input(0)) is not None and first.is_shape_tensor:
+        return False
+    floats = (trt.DataType.FLOAT, trt.DataType.HALF)
+    return all(layer.get_output(index).dtype in floats for index in range(layer.num_outputs))
+
+
+def _write(target: Path, content: bytes) -> None:
+    """Write the file whole or not at all. Raises EngineError when the cache cannot be written."""
+    part = target.with_suffix(".part")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        part.write_bytes(content)
+        os.replace(part, target)
+    except OSError as error:
+        raise EngineError(f"{target}: the engine cannot be written: {error.strerror}") from error

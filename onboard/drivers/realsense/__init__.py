@@ -1,0 +1,1 @@
+"""RealSense cameras, each in a child process that can be killed."""

@@ -1,0 +1,180 @@
+"""RealSense cameras as the runtime sees them: each is captured in a process of its own (`supervisor.py`)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from onboard.config.config import CamerasSection
+from onboard.config.mounts import Mount, Mounts
+from onboard.drivers.realsense.device import Source, StreamInfo, read_intrinsics, require_library
+from onboard.drivers.realsense.supervisor import CameraProcess, Patience
+from onboard.values.errors import ConfigError, InputError
+from onboard.values.images import covered, policy_image
+from onboard.values.messages import CameraHealth, ColorFrame, DepthFrame
+
+COLOR_WIDTH = 1280
+COLOR_HEIGHT = 720
+"""Asked of a live colour camera; `onboard/values/images.py` makes the policy's size of it."""
+
+
+class CaptureCamera:
+    """`interfaces.DepthCamera` over a camera's process. A covered lens, with too few valid pixels, is blind."""
+
+    def __init__(self, process: CameraProcess, min_valid_fraction: float) -> None:
+        """Take over `process`, which `close` closes."""
+        self.name = process.source.camera
+        self.process = process
+        self._min_valid_fraction = min_valid_fraction
+        self._working = False
+        self._newest: DepthFrame | None = None
+
+    def latest(self, now_ns: int) -> DepthFrame | None:
+        """Return the newest usable frame, or None while the camera is blind (see `health`). Never waits."""
+        frame = self.process.newest(now_ns)
+        self._working = frame is not None
+        if frame is None:
+            return None
+        reason = covered(frame.valid_pixels, frame.image.size, self._min_valid_fraction)
+        if reason:
+            self._working = False
+            self.process.reason = reason
+            return None
+        if self._newest is None or self._newest.number != frame.number:
+            self._newest = DepthFrame(self.name, frame.number, frame.stamp_ns, frame.image)
+        return self._newest
+
+    def health(self) -> CameraHealth:
+        """Return the state at the last `latest`."""
+        return _health(self.process, self._working)
+
+    def close(self) -> None:
+        """Stop or kill the process. Safe to call twice."""
+        self._working = False
+        self.process.close()
+
+
+class CaptureColorCamera:
+    """`interfaces.ColorCamera` over a camera's process, which makes the policy's size of each image."""
+
+    def __init__(self, process: CameraProcess) -> None:
+        """Take over `process`, which `close` closes."""
+        self.process = process
+        self._working = False
+        self._newest: ColorFrame | None = None
+
+    def latest(self, now_ns: int) -> ColorFrame | None:
+        """Return the newest frame at the policy's size, or None while there is none that is fresh. Never waits."""
+        frame = self.process.newest(now_ns)
+        self._working = frame is not None
+        if frame is None:
+            return None
+        if self._newest is None or self._newest.number != frame.number:
+            self._newest = ColorFrame(frame.number, frame.stamp_ns, frame.image)
+        return self._newest
+
+    def health(self) -> CameraHealth:
+        """Return the state at the last `latest`."""
+        return _health(self.process, self._working)
+
+    def close(self) -> None:
+        """Stop or kill the process. Safe to call twice."""
+        self._working = False
+        self.process.close()
+
+
+def open_cameras(mounts: Mounts, section: CamerasSection) -> tuple[list[CaptureCamera], CaptureColorCamera | None]:
+    """Return the cameras that the configuration gives to RealSense, running: depth in the order of the mounts, colour.
+
+    Raises, before any camera runs: ConfigError for one with neither serial nor recording, two with one serial, or a
+    recording of no camera; InputError for a recording that is missing, damaged, or differs from its mount;
+    MissingExtraError without pyrealsense2. A live device that is missing does not raise: it is blind, and looked for.
+    """
+    sources = camera_sources(mounts, section)
+    if sources:
+        require_library()
+    for source in sources:
+        if source.recording:
+            _check_recording(source)
+    patience = Patience(section.stale_ms / 1e3, section.stall_restart_s, section.restart_backoff_s)
+    processes = [CameraProcess(source, patience) for source in sources]
+    for process in processes:
+        process.watch()
+    depth = [CaptureCamera(one, section.min_valid_fraction) for one in processes if one.source.stream == "depth"]
+    color = [CaptureColorCamera(one) for one in processes if one.source.stream == "color"]
+    return depth, color[0] if color else None
+
+
+def camera_sources(mounts: Mounts, section: CamerasSection) -> list[Source]:
+    """Return what `open_cameras` opens. Raises ConfigError."""
+    ours = [mount for name, mount in mounts.depth.items() if section.source_of(name) == "realsense"]
+    sources = [_depth_source(mount, section) for mount in ours]
+    if section.color == "realsense":
+        sources.append(_color_source(mounts, section))
+    for name in section.recordings:
+        if name not in mounts.depth and name not in mounts.color:
+            raise ConfigError(f"cameras.recordings: unknown camera {name}, {mounts.path} has {', '.join(mounts.depth)}")
+    users: dict[str, str] = {}
+    for source in sources:
+        if not source.serial and not source.recording:
+            raise ConfigError(f"{mounts.path}: camera {source.camera}: no serial, and no cameras.recordings for it")
+        if source.serial and not source.recording:
+            if source.serial in users:
+                raise ConfigError(
+                    f"{mounts.path}: cameras {users[source.serial]} and {source.camera} have one serial "
+                    f"{source.serial}; each is captured by a process of its own and needs a device of its own"
+                )
+            users[source.serial] = source.camera
+    return sources
+
+
+def _depth_source(mount: Mount, section: CamerasSection) -> Source:
+    return Source(
+        camera=mount.name,
+        stream="depth",
+        serial=mount.serial,
+        recording=str(section.recordings.get(mount.name, "")),
+        width=mount.width,
+        height=mount.height,
+        fps=section.fps,
+        depth_scale_m=mount.depth_scale_m,
+        loop=section.loop_recordings,
+    )
+
+
+def _color_source(mounts: Mounts, section: CamerasSection) -> Source:
+    mount = next(iter(mounts.color.values()), None)
+    name = "color" if mount is None else mount.name
+    recording = str(section.recordings.get(name, ""))
+    return Source(
+        camera=name,
+        stream="color",
+        serial=section.color_serial or ("" if mount is None else mount.serial),
+        recording=recording,
+        width=0 if recording else COLOR_WIDTH,
+        height=0 if recording else COLOR_HEIGHT,
+        fps=section.fps,
+        loop=section.loop_recordings,
+    )
+
+
+def _check_recording(source: Source) -> StreamInfo:
+    info = read_intrinsics(source)
+    if source.stream == "color":
+        try:
+            policy_image(np.zeros((info.height, info.width, 3), np.uint8))
+        except InputError as error:
+            raise InputError(f"{Path(source.recording)}: colour {error}") from error
+    return info
+
+
+def _health(process: CameraProcess, working: bool) -> CameraHealth:
+    return CameraHealth(
+        camera=process.source.camera,
+        working=working,
+        reason="" if working else process.reason,
+        frames=process.frames,
+        restarts=process.restarts,
+        detail=process.info,
+    )

@@ -1,0 +1,308 @@
+"""The child process that captures one camera: started, listened to, killed and started again from here.
+
+The child (`child.py`) writes frames into shared memory; `newest` takes the last one and never waits.
+`supervise` starts the child, and kills it when it hangs or gives no frames. A child that ended is started again after a
+pause that doubles from attempt to attempt. Until frames come again the camera is blind, and `reason` tells why.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import structlog
+
+from onboard.drivers.realsense.device import CHILD_COMMAND, Source, frame_form, parse_line
+from onboard.drivers.realsense.shared_memory import FrameSlots, SharedFrame
+from onboard.system.threads import CAMERAS_BELOW, lower
+
+# ---- One run of a camera's program: its process, what it says on its pipe, and whether its frames move on
+
+PIPE_BYTES = 65536
+
+
+class ChildProcess:
+    """The child while it runs, and how it ended.
+
+    progress_ns:    when its start or newest frame was noted; first_frame_ns: likewise its first, None before
+    info:           what it said of its stream
+    fault:          "" or an error that another try would meet again; complete: it came to a recording's end
+    killed:         from here; it may still be dying
+    """
+
+    def __init__(self, command: Sequence[str], fd: int, number: int, now_ns: int) -> None:
+        """Start it, with the shared memory's descriptor; `number` is the newest frame's there. Raises OSError."""
+        self._pipe, child_end = os.pipe()
+        os.set_blocking(self._pipe, False)
+        try:
+            self.process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=child_end,
+                stderr=subprocess.STDOUT,
+                pass_fds=(fd,),
+                start_new_session=True,  # a Ctrl-C is for the parent, which stops the robot first
+            )
+        except OSError:
+            os.close(self._pipe)
+            raise
+        finally:
+            os.close(child_end)
+        self.progress_ns = now_ns
+        self.first_frame_ns: int | None = None
+        self.info: dict[str, Any] = {}
+        self.fault = ""
+        self.complete = False
+        self.killed = False
+        self._number = number
+        self._cause = ""
+        self._last_words = ""
+        self._rest = b""
+
+    def hear(self) -> None:
+        """Take what it said since the last call, without waiting."""
+        try:
+            while chunk := os.read(self._pipe, PIPE_BYTES):
+                self._rest += chunk
+        except BlockingIOError:
+            pass
+        *lines, self._rest = self._rest.split(b"\n")
+        for line in lines:
+            self._note(line.decode(errors="replace"))
+
+    def saw(self, number: int, now_ns: int) -> float:
+        """Note the newest frame's number; return for how long this child has given frames [s]."""
+        if number != self._number:
+            self._number, self.progress_ns = number, now_ns
+            self.first_frame_ns = now_ns if self.first_frame_ns is None else self.first_frame_ns
+        return 0.0 if self.first_frame_ns is None else (self.progress_ns - self.first_frame_ns) / 1e9
+
+    def kill(self, cause: str) -> None:
+        """Kill it without waiting for its end."""
+        self.killed, self._cause = True, cause
+        self.process.kill()
+
+    def cause(self) -> str:
+        """Return why it ended."""
+        code = self.process.returncode
+        how = f"killed by signal {-code}" if code < 0 else f"ended with code {code}"
+        return self._cause or (f"{how}: {self._last_words}" if self._last_words else how)
+
+    def end(self, limit_s: float) -> None:
+        """Ask it to stop, kill it after `limit_s`, and release what it held here."""
+        self.process.terminate()
+        try:
+            self.process.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            self.kill("closed")
+            with suppress(subprocess.TimeoutExpired):  # a process stuck within the kernel dies when that lets go
+                self.process.wait(limit_s)
+        self.release()
+
+    def release(self) -> None:
+        """Close the pipe."""
+        os.close(self._pipe)
+
+    def _note(self, line: str) -> None:
+        event = parse_line(line)
+        if event is None:
+            self._last_words = line.strip() or self._last_words
+        elif event["event"] == "started":
+            self.info = event["info"]
+        elif event["event"] == "ended":
+            self.complete = True
+        elif event.get("kind") in ("input", "missing"):
+            self.fault = event["text"]
+        elif event["event"] == "error":
+            self._cause = event["text"]
+
+
+START_LIMIT_S = 20.0
+"""From the start of the child to its first frame: interpreter, bus, a reset of the camera."""
+CLOSE_LIMIT_S = 2.0
+"""That a child is given to stop its camera in good order, before it is killed."""
+WATCH_PERIOD_S = 0.1
+RESET_FROM_ATTEMPT = 3
+"""From this attempt on, a live camera is reset first."""
+DOUBLINGS = 30
+"""More change nothing: the longest pause is reached."""
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a camera may be silent [s].
+
+    stale_s:   age beyond which a frame is not used
+    stall_s:   time without a new frame after which the child is killed; start_s: the same before its first frame
+    backoff_s: pause before the first new start, and the longest pause; frames for so long make the next the first again
+    """
+
+    stale_s: float
+    stall_s: float
+    backoff_s: tuple[float, float]
+    start_s: float = START_LIMIT_S
+
+
+class CameraProcess:
+    """One camera's child, its memory, and what is wrong with it.
+
+    `newest` may run in another thread than `supervise`; each of the two in one thread at a time.
+    """
+
+    def __init__(self, source: Source, patience: Patience, command: Sequence[str] = CHILD_COMMAND) -> None:
+        """Prepare; nothing runs before the first `supervise`. `command` stands for the child's program."""
+        self.source = source
+        self.reason = "not started"
+        self.info: dict[str, Any] = {}
+        self._patience = patience
+        self._command = tuple(command)
+        self._slots = FrameSlots.create(f"frames-{source.camera}", *frame_form(source))
+        self._frame: SharedFrame | None = None
+        self._child: ChildProcess | None = None
+        self._frames_at_close = 0
+        self._starts = 0
+        self._attempt = 0
+        self._retry_ns: int | None = None
+        self._over = False
+        self._done = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def frames(self) -> int:
+        """Frames captured so far, by all children together."""
+        return self._frames_at_close if self._slots.fd < 0 else self._slots.newest_number()
+
+    @property
+    def restarts(self) -> int:
+        """Starts after the first."""
+        return max(0, self._starts - 1)
+
+    @property
+    def pid(self) -> int | None:
+        """The child's process id; None while there is none."""
+        child = self._child
+        return None if child is None else child.process.pid
+
+    def newest(self, now_ns: int) -> SharedFrame | None:
+        """Return the newest frame, the same object until there is a newer; None when it is stale or the child down."""
+        child = self._child
+        if self._done.is_set() or child is None or child.killed:
+            return None
+        if child.process.poll() is not None:
+            if self._child is child:
+                self.reason = "process ended"
+            return None
+        if self._frame is None or self._slots.newest_number() != self._frame.number:
+            self._frame = self._slots.read() or self._frame
+        if self._frame is None:
+            return None
+        age_s = (now_ns - self._frame.stamp_ns) / 1e9
+        if age_s > self._patience.stale_s:
+            self.reason = f"no frame for {age_s:.1f} s"
+            return None
+        return self._frame
+
+    def supervise(self, now_ns: int) -> None:
+        """Do what is due: start the child, hear it, kill it, count its end. Waits for nothing but a fork."""
+        if self._done.is_set() or self._over:
+            return
+        child = self._child
+        if child is None:
+            if self._retry_ns is None or now_ns >= self._retry_ns:
+                self._start(now_ns)
+            return
+        ended = child.process.poll() is not None
+        child.hear()
+        self.info = child.info or self.info
+        if ended:
+            self._after(child, now_ns)
+        elif not child.killed:
+            self._judge(child, now_ns)
+
+    def watch(self, clock: Callable[[], int] = time.monotonic_ns, period_s: float = WATCH_PERIOD_S) -> None:
+        """Supervise from a thread of this object's own until `close`; the child dies with that thread."""
+
+        def run() -> None:
+            try:
+                while not self._done.is_set():
+                    self.supervise(clock())
+                    self._done.wait(period_s)
+            finally:
+                self._end_child()
+
+        self._thread = threading.Thread(target=run, name=f"watch-{self.source.camera}", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop the child within CLOSE_LIMIT_S, or kill it, and free the memory. Safe to call twice."""
+        if self._slots.fd < 0:
+            return
+        self._done.set()
+        if self._thread is None:
+            self._end_child()
+        else:
+            self._thread.join()
+        self.reason = "closed"
+        self._frames_at_close = self._slots.newest_number()
+        self._slots.close()
+
+    def _end_child(self) -> None:
+        child, self._child = self._child, None
+        if child is not None:
+            child.end(CLOSE_LIMIT_S)
+
+    def _start(self, now_ns: int) -> None:
+        self._starts += 1
+        number = self._slots.newest_number()
+        order = {
+            "source": asdict(self.source),
+            "fd": self._slots.fd,
+            "first_number": number + 1,
+            "reset": not self.source.recording and self._attempt >= RESET_FROM_ATTEMPT,
+            "parent_pid": os.getpid(),
+        }
+        command = (*lower(CAMERAS_BELOW), *self._command, "capture", json.dumps(order))
+        try:
+            self._child = ChildProcess(command, self._slots.fd, number, now_ns)
+        except OSError as error:
+            self._back_off(f"process cannot be started: {error.strerror}", now_ns)
+            return
+        self.reason = f"restarting, attempt {self._attempt}" if self._attempt else "starting"
+
+    def _judge(self, child: ChildProcess, now_ns: int) -> None:
+        """Kill a child that gives no frames; forget the attempts once it gave them for long."""
+        if child.saw(self._slots.newest_number(), now_ns) > self._patience.backoff_s[1]:
+            self._attempt = 0
+        silent_s = (now_ns - child.progress_ns) / 1e9
+        limit_s = self._patience.start_s if child.first_frame_ns is None else self._patience.stall_s
+        if silent_s > limit_s:
+            child.kill(f"no frame for {silent_s:.1f} s")
+            self.reason = f"no frame for {silent_s:.1f} s, killed"
+
+    def _after(self, child: ChildProcess, now_ns: int) -> None:
+        """Take leave of a child that ended. A recording's end, and a fault of the input, are final."""
+        child.release()
+        self._child = None
+        if child.fault or child.complete:
+            self.reason = child.fault or f"recording ended after {self.frames} frames"
+            self._over = True
+            log.warning("camera_ended", camera=self.source.camera, reason=self.reason)
+        else:
+            self._back_off(child.cause(), now_ns)
+
+    def _back_off(self, cause: str, now_ns: int) -> None:
+        first_s, longest_s = self._patience.backoff_s
+        pause_s = min(first_s * 2 ** min(self._attempt, DOUBLINGS), longest_s)
+        self._attempt += 1
+        self._retry_ns = now_ns + round(pause_s * 1e9)
+        self.reason = f"restarting, attempt {self._attempt}: {cause}"
+        log.warning("camera_down", camera=self.source.camera, cause=cause, attempt=self._attempt, pause_s=pause_s)

@@ -1,0 +1,1 @@
+"""Where the robot is and where it goes: odometry, filter, start frame, mission."""

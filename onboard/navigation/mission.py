@@ -1,0 +1,218 @@
+"""The state machine of one goal: idle, navigating, recovering, reached, stopped(reason). Pure; time is an argument.
+
+idle / reached / stopped --goal accepted--> navigating
+navigating <--recovery begins / ends--> recovering
+navigating --own stop, at rest, within tolerance--> reached
+navigating / recovering --e-stop, fault, input lost, no progress, time-out, gave up--> stopped(reason)
+navigating / recovering --cancel--> idle
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from onboard.config.config import GoalSection
+from onboard.policy.contract import STOP_ACTION
+from onboard.values.clock import NS_PER_S
+from onboard.values.geometry import distance
+from onboard.values.messages import Pose, Twist
+
+# ---- Whether the robot still gets nearer to its goal. One behind a wall cannot be known at once; this ends
+
+IMPROVEMENT_M = 0.05
+"""Less than this nearer than ever before is no progress."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The nearest that the robot came to the goal in this episode, and when."""
+
+    best_m: float
+    since_ns: int
+
+
+def begin(distance_m: float, now_ns: int) -> Progress:
+    """Return the progress at the start of an episode."""
+    return Progress(distance_m, now_ns)
+
+
+def advance(
+    progress: Progress, distance_m: float, held: bool, section: GoalSection, now_ns: int
+) -> tuple[Progress, str]:
+    """Return the progress and "" or why to stop. While `held` (e-stop, operator) the time does not count."""
+    if distance_m <= progress.best_m - IMPROVEMENT_M:
+        return Progress(distance_m, now_ns), ""
+    if held or now_ns < progress.since_ns:
+        return Progress(progress.best_m, now_ns), ""
+    if now_ns - progress.since_ns >= section.progress_timeout_s * NS_PER_S:
+        return progress, f"no progress towards the goal for {section.progress_timeout_s:g} s"
+    return progress, ""
+
+
+E_STOP = "e_stop"
+"""The reason of a drive that the e-stop ended."""
+
+
+class State(str, Enum):
+    """What the robot is doing."""
+
+    IDLE = "idle"
+    NAVIGATING = "navigating"
+    RECOVERING = "recovering"
+    REACHED = "reached"
+    STOPPED = "stopped"
+
+
+REFUSAL_SHOWN_S = 2
+"""How long the refusal of another goal stands beside the state of a drive."""
+
+DRIVING = (State.NAVIGATING, State.RECOVERING)
+
+
+@dataclass(frozen=True, slots=True)
+class Mission:
+    """Where the current goal stands.
+
+    reason:      why the state is what it is; shown after the state
+    goal_xy_m:   the static goal in the start frame; None when idle from the start
+    episode:     counts accepted goals
+    started_ns:  when the goal was accepted, monotonic
+    progress:    the nearest that the robot came to this goal, None before the first
+    stops:       stop actions in a row
+    stopped_since_ns: when the robot came to rest by its own stop, None while it has not
+    told_ns:     since when the refusal of another goal is shown
+    """
+
+    state: State = State.IDLE
+    reason: str = ""
+    goal_xy_m: tuple[float, float] | None = None
+    episode: int = 0
+    started_ns: int = 0
+    progress: Progress | None = None
+    stops: int = 0
+    stopped_since_ns: int | None = None
+    told_ns: int | None = None
+
+    @property
+    def driving(self) -> bool:
+        """True while a goal is being driven to."""
+        return self.state in DRIVING
+
+    def away_m(self, pose: Pose | None) -> float | None:
+        """Return how far the goal is from a pose in the start frame [m]; None without either."""
+        if self.goal_xy_m is None or pose is None:
+            return None
+        return distance(pose, Pose(*self.goal_xy_m, 0.0))
+
+    def text(self) -> str:
+        """Return the state as `/onboard/state` shows it: "navigating" or "stopped: e_stop"."""
+        return f"{self.state.value}: {self.reason}" if self.reason else self.state.value
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What a mission is judged by, this tick.
+
+    pose:     filtered, in the start frame
+    measured: the wheels' twist
+    held:     an operator drives
+    lost_ns:  since when an input that driving needs has been lost, None while all are there
+    """
+
+    now_ns: int
+    pose: Pose
+    measured: Twist
+    e_stop: bool = False
+    held: bool = False
+    lost_ns: int | None = None
+
+
+def accept(mission: Mission, goal_xy_m: tuple[float, float], now_ns: int) -> Mission:
+    """Return the mission with a new goal, which replaces an older one."""
+    begun = begin(math.hypot(*goal_xy_m), now_ns)
+    return Mission(State.NAVIGATING, "", goal_xy_m, mission.episode + 1, now_ns, begun)
+
+
+def refuse(mission: Mission, reason: str, now_ns: int) -> Mission:
+    """Return the mission after a goal was refused.
+
+    A goal that is being driven to goes on, with the refusal shown for a while; otherwise it is the reason to stand.
+    """
+    if mission.driving:
+        return replace(mission, reason=f"goal refused: {reason}", told_ns=now_ns)
+    return replace(mission, state=State.STOPPED, reason=f"goal refused: {reason}")
+
+
+def cancel(mission: Mission) -> Mission:
+    """Return the mission after `/onboard/cancel`."""
+    return replace(mission, state=State.IDLE, reason="cancelled") if mission.driving else mission
+
+
+def stop(mission: Mission, reason: str) -> Mission:
+    """Return the mission ended with a reason; one that does not drive keeps its own end."""
+    return replace(mission, state=State.STOPPED, reason=reason) if mission.driving else mission
+
+
+def recovering(mission: Mission, active: bool) -> Mission:
+    """Return the mission with the recovery begun or ended."""
+    if mission.driving and active != (mission.state is State.RECOVERING):
+        return replace(mission, state=State.RECOVERING if active else State.NAVIGATING, stops=0, stopped_since_ns=None)
+    return mission
+
+
+def note_action(mission: Mission, action: int) -> Mission:
+    """Return the mission after a decision took effect: stop actions in a row are counted."""
+    return replace(mission, stops=mission.stops + 1 if action == STOP_ACTION else 0)
+
+
+def judge(mission: Mission, situation: Situation, section: GoalSection) -> Mission:
+    """Return the mission after looking whether it has ended, and how. What ends it for safety is looked at first."""
+    if not mission.driving:
+        return mission
+    now_ns, lost_ns = situation.now_ns, situation.lost_ns
+    if situation.e_stop:
+        return stop(mission, E_STOP)
+    if lost_ns is not None and now_ns - lost_ns > section.lost_input_s * NS_PER_S:
+        return stop(mission, f"input lost for {section.lost_input_s:g} s")
+    if mission.told_ns is not None and now_ns - mission.told_ns > REFUSAL_SHOWN_S * NS_PER_S:
+        mission = replace(mission, reason="", told_ns=None)
+    mission = _judge_stop(mission, situation, section)
+    if mission.driving and now_ns - mission.started_ns > section.timeout_s * NS_PER_S:
+        return stop(mission, f"goal not reached within {section.timeout_s:g} s")
+    return _judge_progress(mission, situation, section)
+
+
+def _judge_stop(mission: Mission, situation: Situation, section: GoalSection) -> Mission:
+    """Return the mission after looking whether the robot has stopped by itself.
+
+    Reached: the stop action held `rest_decisions` times, at rest, within tolerance of the goal by the filtered pose
+    in the start frame. Stopped elsewhere for `stop_short_s`: the policy gave up, and the distance is the reason. Where
+    an operator or a lost input brought it to rest, that was not its own stop: the count begins anew.
+    """
+    away_m = mission.away_m(situation.pose)
+    if mission.state is not State.NAVIGATING or away_m is None:
+        return mission
+    if situation.held or situation.lost_ns is not None:
+        return replace(mission, stops=0, stopped_since_ns=None)
+    measured = situation.measured
+    at_rest = abs(measured.v_mps) <= section.rest_mps and abs(measured.w_radps) <= section.rest_radps
+    if mission.stops < section.rest_decisions or not at_rest:
+        return replace(mission, stopped_since_ns=None)
+    if away_m <= section.tolerance_m:
+        return replace(mission, state=State.REACHED, reason="")
+    since_ns = situation.now_ns if mission.stopped_since_ns is None else mission.stopped_since_ns
+    if situation.now_ns - since_ns > section.stop_short_s * NS_PER_S:
+        return stop(mission, f"the policy stopped {away_m:.2f} m from the goal")
+    return replace(mission, stopped_since_ns=since_ns)
+
+
+def _judge_progress(mission: Mission, situation: Situation, section: GoalSection) -> Mission:
+    """Return the mission after looking whether the robot still comes nearer to the goal."""
+    away_m = mission.away_m(situation.pose)
+    if not mission.driving or mission.progress is None or away_m is None:
+        return mission
+    onward, reason = advance(mission.progress, away_m, situation.held, section, situation.now_ns)
+    mission = replace(mission, progress=onward)
+    return stop(mission, reason) if reason else mission

@@ -1,0 +1,317 @@
+"""Wheel motion integrated in the odom frame, message by message. Pure: a message and a state in, a new state out.
+
+The odom frame is the base's own: the first message's pose is taken over, after that the wheels alone move it.
+
+Which twist holds between two messages? That of the newer one: a base measures over the interval that just ended, and
+the simulated base publishes, after each step, the velocity that held during it. With `source = "pose"` the motion is
+the increment of the base's own pose, and the twist is only reported.
+
+    what arrives                    what happens
+    gap (> max_gap_ms)              counted; motion at most max_gap_ms of the twist, or all of the pose's increment;
+                                    noise for the whole gap. Time is the shorter of the stamps' and the arrivals'
+                                    difference, so that a step of the sender's clock is not driven through
+    same stamp again                counted, ignored
+    older stamp                     counted, ignored; the third in a row, or a step back of more than a second, is a new
+                                    clock: the state goes on from there without motion and forgets its history. It is
+                                    fresh again with the next message that goes on: of a clock that runs backward
+                                    nothing is integrated, and the limits must see that it is stale
+    late                            integrated, but it makes the odometry fresh only as of when it would have come, had
+                                    it been as quick as the quickest (`onboard/values/clock.py`): where the robot was
+                                    is not where
+                                    it is, and the limits must see that it is stale
+    not finite, or beyond a limit   refused with a reason and counted; nothing moves. After an impossible jump of the
+                                    base's own pose the next increment counts from where it jumped to
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from onboard.config.config import OdometrySection
+from onboard.values.clock import NS_PER_S, Quickest, lateness
+from onboard.values.geometry import IDENTITY, between, compose, distance, interpolate, wrap
+from onboard.values.messages import STOP, Motion, OdometryMessage, Pose, Twist
+
+NS_PER_MS = 1_000_000
+
+NOISE_PER_STEP = np.array([[1e-4, 1e-4], [1e-4, 1e-3]])
+"""Covariance of (forward [m], turn [rad]) added in one environment step while moving (paper 1, section 1.8)."""
+STEPS_PER_S = 3.0
+REST_MPS = 1e-3
+REST_RADPS = 1e-3
+"""Below both the base is at rest, and its odometry gains no noise."""
+
+BACKWARD_TO_REBASE = 3
+BACKWARD_STEP_NS = NS_PER_S
+HISTORY_NS = 10 * NS_PER_S
+HISTORY_SAMPLES = 2048
+EXTRAPOLATION_NS = NS_PER_S // 5
+"""How far past the newest message a pose is still foretold from its twist."""
+
+MAX_POSITION_M = 1e7
+JUMP_SLACK_M = 0.1
+JUMP_SLACK_RAD = 0.2
+"""A base's own pose may move by this much more than its greatest speed allows: stamps jitter."""
+
+Covariance = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Where the base was at one message. moving_s: as in `OdometryState`."""
+
+    stamp_ns: int
+    motion: Motion
+    moving_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class OdometryState:
+    """What is known from the wheels.
+
+    pose:        odom_from_base
+    twist:       newest body twist
+    stamp_ns:    stamp of the newest message taken, sender's clock; None before the first
+    arrival_ns:  its arrival, monotonic; ignored and refused messages do not change it
+    fresh_ns:    arrival of the newest message that was the first or went on, less `late_ns`; judges staleness
+    late_ns:     how much later it came than the quickest one of the same clock; 0 where that is not judged
+    quickest:    that one
+    covariance:  (3, 3) of x, y, yaw in the odom frame since the first message [m^2, m rad, rad^2]
+    travelled_m: length of the path so far
+    moving_s:    time in motion so far, the measure of the noise
+    base_pose:   the base's own pose in the newest message with one
+    history:     the last ten seconds, oldest first
+    messages:    those taken; with `repeats`, `refused` and `backward` less `rebased` that is all that came
+    refusal:     why the newest refused message was refused; a tick compares `refused` before and after
+    """
+
+    pose: Pose = IDENTITY
+    twist: Twist = STOP
+    stamp_ns: int | None = None
+    arrival_ns: int | None = None
+    fresh_ns: int | None = None
+    late_ns: int = 0
+    quickest: Quickest | None = None
+    covariance: Covariance = field(default_factory=lambda: np.zeros((3, 3)))
+    travelled_m: float = 0.0
+    moving_s: float = 0.0
+    base_pose: Pose | None = None
+    history: tuple[Sample, ...] = ()
+    messages: int = 0
+    gaps: int = 0
+    repeats: int = 0
+    backward: int = 0
+    backward_in_row: int = 0
+    rebased: int = 0
+    refused: int = 0
+    refusal: str = ""
+
+    @property
+    def motion(self) -> Motion:
+        """The newest pose and twist, in the odom frame."""
+        return Motion(self.pose, self.twist)
+
+
+def integrate(pose: Pose, twist: Twist, dt_s: float) -> Pose:
+    """Return `pose` after the body twist was held for `dt_s`. Exact for an arc, however the interval is split."""
+    half_turn = 0.5 * twist.w_radps * dt_s
+    chord_m = twist.v_mps * dt_s * (math.sin(half_turn) / half_turn if half_turn != 0.0 else 1.0)
+    heading = pose.yaw_rad + half_turn
+    return Pose(
+        pose.x_m + chord_m * math.cos(heading),
+        pose.y_m + chord_m * math.sin(heading),
+        wrap(pose.yaw_rad + 2.0 * half_turn),
+    )
+
+
+def wheel_twist(left_mps: float, right_mps: float, track_m: float) -> Twist:
+    """Return the body twist of two wheel speeds; `track_m` is the distance between the wheels' contact points."""
+    return Twist(0.5 * (left_mps + right_mps), (right_mps - left_mps) / track_m)
+
+
+def grown(covariance: Covariance, before: Pose, after: Pose, moving_s: float) -> Covariance:
+    """Return the (3, 3) covariance of `after`, given that of `before` and the time in motion between them.
+
+    The error so far turns and is carried along; the paper's noise is added forward along the mean heading and in yaw.
+    """
+    carried = transition(before, after)
+    total: Covariance = carried @ covariance @ carried.T + noise(before, after, moving_s)
+    symmetric: Covariance = 0.5 * (total + total.T)
+    return symmetric
+
+
+def transition(before: Pose, after: Pose) -> Covariance:
+    """Return the (3, 3) derivative of `after` by `before`, the motion between them given in the body frame."""
+    carried = np.eye(3)
+    carried[0, 2], carried[1, 2] = before.y_m - after.y_m, after.x_m - before.x_m
+    return carried
+
+
+def noise(before: Pose, after: Pose, moving_s: float) -> Covariance:
+    """Return the (3, 3) covariance that the paper's noise adds from `before` to `after`."""
+    heading = before.yaw_rad + 0.5 * wrap(after.yaw_rad - before.yaw_rad)
+    spread = np.array([[math.cos(heading), 0.0], [math.sin(heading), 0.0], [0.0, 1.0]])
+    added: Covariance = spread @ (NOISE_PER_STEP * (STEPS_PER_S * moving_s)) @ spread.T
+    return added
+
+
+def noise_along(before: Pose, after: Pose, moving_s: float) -> Covariance:
+    """Return the (3, 3) covariance that the paper's noise adds on a straight way, in steps of any number.
+
+    What is added on the way is carried along the rest of it: an error of heading becomes one aside.
+    """
+    added = noise(before, after, moving_s)
+    carried = transition(before, after) - np.eye(3)
+    along: Covariance = added + (carried @ added + added @ carried.T) / 2.0 + carried @ added @ carried.T / 3.0
+    return along
+
+
+def advance(state: OdometryState, message: OdometryMessage, section: OdometrySection) -> OdometryState:
+    """Return the state after one message. Never raises: see `refused` and `refusal`."""
+    reason = _refusal(message, section)
+    if reason:
+        return replace(state, refused=state.refused + 1, refusal=f"odometry refused: {reason}")
+    if state.stamp_ns is None:
+        return _restarted(_timed(replace(state, pose=message.pose or IDENTITY, messages=1), message, section), message)
+    if message.stamp_ns == state.stamp_ns:
+        return replace(state, repeats=state.repeats + 1)
+    if message.stamp_ns < state.stamp_ns:
+        return _backward(state, message, state.stamp_ns - message.stamp_ns, section)
+    return _forward(_timed(state, message, section), message, message.stamp_ns - state.stamp_ns, section)
+
+
+def at(state: OdometryState, stamp_ns: int) -> Sample | None:
+    """Return where the base was at a stamp of the odometry's clock; None when that is too old or too far ahead.
+
+    Between two messages the pose lies on the way between theirs and the twist is the newer one's.
+    """
+    history = state.history
+    if not history or stamp_ns < history[0].stamp_ns:
+        return None
+    newest = history[-1]
+    if stamp_ns > newest.stamp_ns:
+        ahead_ns = stamp_ns - newest.stamp_ns
+        if ahead_ns > EXTRAPOLATION_NS:
+            return None
+        pose = integrate(newest.motion.pose, newest.motion.twist, ahead_ns / NS_PER_S)
+        return Sample(stamp_ns, Motion(pose, newest.motion.twist), newest.moving_s)
+    index = bisect_left(history, stamp_ns, key=lambda sample: sample.stamp_ns)
+    after = history[index]
+    if after.stamp_ns == stamp_ns:
+        return after
+    before = history[index - 1]
+    fraction = (stamp_ns - before.stamp_ns) / (after.stamp_ns - before.stamp_ns)
+    pose = interpolate(before.motion.pose, after.motion.pose, fraction)
+    moving_s = before.moving_s + fraction * (after.moving_s - before.moving_s)
+    return Sample(stamp_ns, Motion(pose, after.motion.twist), moving_s)
+
+
+def _refusal(message: OdometryMessage, section: OdometrySection) -> str:
+    """Return what is wrong with the message, or ""."""
+    for name, value, unit, limit, key in (
+        ("v", message.twist.v_mps, "m/s", section.max_speed_mps, "odometry.max_speed_mps"),
+        ("w", message.twist.w_radps, "rad/s", section.max_yaw_rate_radps, "odometry.max_yaw_rate_radps"),
+    ):
+        if not math.isfinite(value):
+            return f"{name} is {value}"
+        if abs(value) > limit:
+            return f"{name} is {value:g} {unit}, limit {limit:g} ({key})"
+    if message.pose is None:
+        return "no pose in the message (odometry.source is pose)" if section.source == "pose" else ""
+    for name, value in (("x", message.pose.x_m), ("y", message.pose.y_m), ("yaw", message.pose.yaw_rad)):
+        if not math.isfinite(value):
+            return f"{name} is {value}"
+        if abs(value) > MAX_POSITION_M:
+            return f"{name} is {value:g}, limit {MAX_POSITION_M:g}"
+    return ""
+
+
+def _timed(state: OdometryState, message: OdometryMessage, section: OdometrySection) -> OdometryState:
+    """Return the state with how late the message came."""
+    late_ns, quickest = lateness(state.quickest, message.stamp_ns, message.arrival_ns)
+    return replace(state, late_ns=late_ns if section.judge_late else 0, quickest=quickest)
+
+
+def _restarted(state: OdometryState, message: OdometryMessage) -> OdometryState:
+    """Return the state taken up at the message, of which is known how late it came, without motion."""
+    started = replace(
+        state,
+        twist=message.twist,
+        stamp_ns=message.stamp_ns,
+        arrival_ns=message.arrival_ns,
+        fresh_ns=message.arrival_ns - state.late_ns,
+        base_pose=message.pose,
+        backward_in_row=0,
+        history=(),
+    )
+    return replace(started, history=(Sample(message.stamp_ns, started.motion, started.moving_s),))
+
+
+def _backward(state: OdometryState, message: OdometryMessage, step_ns: int, section: OdometrySection) -> OdometryState:
+    counted = replace(state, backward=state.backward + 1, backward_in_row=state.backward_in_row + 1)
+    if counted.backward_in_row < BACKWARD_TO_REBASE and step_ns <= BACKWARD_STEP_NS:
+        return counted
+    rebased = replace(counted, rebased=state.rebased + 1, messages=state.messages + 1, quickest=None)
+    return replace(_restarted(_timed(rebased, message, section), message), fresh_ns=state.fresh_ns)
+
+
+def _forward(
+    state: OdometryState, message: OdometryMessage, elapsed_ns: int, section: OdometrySection
+) -> OdometryState:
+    """Return the state moved to the stamp of the message, of which is known how late it came."""
+    gap = elapsed_ns > section.max_gap_ms * NS_PER_MS
+    if gap and state.arrival_ns is not None:
+        elapsed_ns = min(elapsed_ns, max(0, message.arrival_ns - state.arrival_ns))
+    driven_s = min(elapsed_ns / NS_PER_S, section.max_gap_ms / 1e3)
+    pose, travelled_m = integrate(state.pose, message.twist, driven_s), abs(message.twist.v_mps) * driven_s
+    moved = abs(message.twist.v_mps) > REST_MPS or abs(message.twist.w_radps) > REST_RADPS
+    if section.source == "pose" and message.pose is not None and state.base_pose is not None:
+        step = between(state.base_pose, message.pose)
+        reason = _jump(step, elapsed_ns / NS_PER_S, section)
+        if reason:
+            refused = replace(state, refused=state.refused + 1, refusal=f"odometry refused: {reason}")
+            return _restarted(refused, message)
+        pose, travelled_m = compose(state.pose, step), distance(IDENTITY, step)
+        moved = moved or travelled_m > 0.0 or step.yaw_rad != 0.0
+    moving_s = elapsed_ns / NS_PER_S if moved else 0.0
+    after = replace(
+        state,
+        pose=pose,
+        twist=message.twist,
+        stamp_ns=message.stamp_ns,
+        arrival_ns=message.arrival_ns,
+        fresh_ns=message.arrival_ns - state.late_ns,
+        covariance=grown(state.covariance, state.pose, pose, moving_s),
+        travelled_m=state.travelled_m + travelled_m,
+        moving_s=state.moving_s + moving_s,
+        base_pose=message.pose,
+        messages=state.messages + 1,
+        gaps=state.gaps + int(gap),
+        backward_in_row=0,
+    )
+    return replace(after, history=_remembered(after, message.stamp_ns))
+
+
+def _jump(step: Pose, elapsed_s: float, section: OdometrySection) -> str:
+    """Return why an increment of the base's own pose is impossible, or ""."""
+    moved_m = distance(IDENTITY, step)
+    if moved_m > section.max_speed_mps * elapsed_s + JUMP_SLACK_M:
+        return f"pose jumped {moved_m:.2f} m in {elapsed_s * 1e3:.0f} ms, limit {section.max_speed_mps:g} m/s"
+    if abs(step.yaw_rad) > section.max_yaw_rate_radps * elapsed_s + JUMP_SLACK_RAD:
+        return (
+            f"pose turned {abs(step.yaw_rad):.2f} rad in {elapsed_s * 1e3:.0f} ms, "
+            f"limit {section.max_yaw_rate_radps:g} rad/s"
+        )
+    return ""
+
+
+def _remembered(state: OdometryState, stamp_ns: int) -> tuple[Sample, ...]:
+    """Return the history with the newest motion in it, bounded in time and number."""
+    oldest = bisect_left(state.history, stamp_ns - HISTORY_NS, key=lambda sample: sample.stamp_ns)
+    oldest = max(oldest, len(state.history) + 1 - HISTORY_SAMPLES)
+    return (*state.history[oldest:], Sample(stamp_ns, state.motion, state.moving_s))

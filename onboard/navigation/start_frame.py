@@ -1,0 +1,111 @@
+"""The start frame: the robot's pose when the goal came. Everything that the policy sees is expressed in it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from onboard.config.config import DdsSection, GoalSection, OdometrySection
+from onboard.navigation.ekf import LocalizationState, localised
+from onboard.navigation.odometry import OdometryState
+from onboard.values.clock import NS_PER_S
+from onboard.values.errors import InputError
+from onboard.values.geometry import apply, compose, distance, inverse
+from onboard.values.messages import GoalRequest, Motion, Pose
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """The start frame of one episode.
+
+    start_from_map: known at once when localised; otherwise from the first fix on, by the wheels' motion until then
+    """
+
+    start_from_odom: Pose
+    start_from_map: Pose | None
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """Where the robot is, in the start frame.
+
+    raw:        the wheels alone
+    fix:        newest external fix as received, with the wheels' v and w at its time; None until there is one and when
+                it is older than `localization_max_age_s` (absent in the contract's sense)
+    fix_age_ns: its age; None when absent
+    filtered:   the EKF of both; the wheels alone until the start frame is known in the map
+    """
+
+    raw: Motion
+    fix: Motion | None
+    fix_age_ns: int | None
+    filtered: Motion
+
+
+def begin(wheels: OdometryState, localization: LocalizationState) -> Start:
+    """Return the start frame of an episode that begins here and now."""
+    start_from_map = None
+    if localised(localization) and localization.map_from_base is not None:
+        start_from_map = inverse(localization.map_from_base)
+    return Start(inverse(wheels.pose), start_from_map)
+
+
+def anchor(start: Start, wheels: OdometryState, localization: LocalizationState) -> Start:
+    """Return the start frame, placed in the map as soon as the robot is localised; once placed it stays."""
+    if start.start_from_map is not None or not localised(localization) or localization.map_from_base is None:
+        return start
+    start_from_base = compose(start.start_from_odom, wheels.pose)
+    return replace(start, start_from_map=compose(start_from_base, inverse(localization.map_from_base)))
+
+
+def locate(
+    start: Start, wheels: OdometryState, localization: LocalizationState, section: OdometrySection, now_ns: int
+) -> Located:
+    """Return where the robot is, in the start frame."""
+    raw = Motion(compose(start.start_from_odom, wheels.pose), wheels.twist)
+    start_from_map, received = start.start_from_map, localization.received
+    if start_from_map is None or localization.map_from_base is None:
+        return Located(raw, None, None, raw)
+    filtered = Motion(compose(start_from_map, localization.map_from_base), wheels.twist)
+    if received is None:
+        return Located(raw, None, None, filtered)
+    age_ns = max(0, now_ns - received.taken_ns)
+    if age_ns > section.localization_max_age_s * NS_PER_S:
+        return Located(raw, None, None, filtered)
+    return Located(raw, Motion(compose(start_from_map, received.pose), received.twist), age_ns, filtered)
+
+
+def goal_in_start(
+    request: GoalRequest,
+    start: Start,
+    wheels: OdometryState,
+    localization: LocalizationState,
+    goal: GoalSection,
+    dds: DdsSection,
+) -> tuple[float, float]:
+    """Return the goal's position in the start frame [m]. Raises InputError with one line that says why not.
+
+    A goal in the base frame is where the robot is now; the stamp of the request is of a clock that may not be ours.
+    A goal behind a wall or inside one cannot be told from here: it is taken, and `mission.py` ends the drive.
+    """
+    point = (request.pose.x_m, request.pose.y_m)
+    for name, value in zip(("x", "y"), point, strict=True):
+        if not math.isfinite(value):
+            raise InputError(f"{name} is {value}")
+    start_from_base = compose(start.start_from_odom, wheels.pose)
+    frame = request.frame_id.strip("/")
+    if frame == dds.odom_frame.strip("/"):
+        goal_xy_m = apply(start.start_from_odom, point)
+    elif frame == dds.base_frame.strip("/"):
+        goal_xy_m = apply(start_from_base, point)
+    elif frame == dds.map_frame.strip("/"):
+        if start.start_from_map is None or not localised(localization):
+            raise InputError(f"frame {frame!r} needs a localised robot, and there is no trusted localisation")
+        goal_xy_m = apply(start.start_from_map, point)
+    else:
+        known = ", ".join((dds.odom_frame, dds.base_frame, dds.map_frame))
+        raise InputError(f"unknown frame {request.frame_id!r}, known are {known}")
+    away_m = distance(start_from_base, Pose(goal_xy_m[0], goal_xy_m[1], 0.0))
+    if not away_m <= goal.max_distance_m:  # so that NaN, from an overflow, is too far as well
+        raise InputError(f"{away_m:.4g} m away, limit {goal.max_distance_m:g} m (goal.max_distance_m)")
+    return goal_xy_m

@@ -1,0 +1,196 @@
+"""From one depth image to ranges (paper 1, Appendix C): the numba kernel and, beside it, its plain numpy definition.
+
+Both do the same float64 operations in the same order and neither leaves the last word on a bin to a library's `atan2`,
+so they agree bit for bit. What lies on an edge is decided here:
+
+* A bin is a half-open wedge: a point belongs to bin i when it is on or left of direction `EDGES[i]` and right of
+  `EDGES[i + 1]`. +180 deg is edge 0. A point on the base's vertical axis counts as straight ahead.
+* The height band and the depth limits include their ends.
+* What is within `EDGE_M` of an edge or an end is on it: 0.05 has no exact binary form, 0.3 - 0.25 falls just short of
+  it, and the sine of 180 deg is not quite 0.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit, types
+
+from onboard.values.messages import BINS, Pose
+
+BIN_DEG = 360.0 / BINS
+AHEAD = BINS // 2
+"""The bin that begins straight ahead."""
+EDGE_M = 1e-9
+"""Doubt about edges and limits [m]: far above float64 rounding, far below a camera's depth unit."""
+AXIS_M = 1e-6
+"""A point nearer to the vertical axis has no bearing [m]; here a bin is still much wider than `EDGE_M`."""
+
+Array = npt.NDArray[np.float64]
+
+
+def _edges() -> Array:
+    """Return (BINS + 1, 2) unit vectors at -180 + 2i deg, mirrored exactly in both axes; the last equals the first."""
+    eighth = [(math.cos(angle), math.sin(angle)) for angle in np.radians(np.arange(0.0, 45.0, BIN_DEG)).tolist()]
+    quarter = eighth + [(s, c) for c, s in reversed(eighth[1:])]
+    left = quarter + [(-s, c) for c, s in quarter]
+    right = [(-c, -s) for c, s in left]
+    return np.array([*right, *left, right[0]])
+
+
+EDGES = _edges()
+
+
+def planar(target_from_source: Pose) -> Array:
+    """Return the (2, 3) matrix [R | t] that `lower_ranges` and `fuse_plain` take for a planar transform."""
+    c, s = math.cos(target_from_source.yaw_rad), math.sin(target_from_source.yaw_rad)
+    return np.array([[c, -s, target_from_source.x_m], [s, c, target_from_source.y_m]])
+
+
+def _read_only(dtype: types.Type) -> types.Array:
+    """Return the kernel's type of a (n, m) input: writable arrays convert to it, so there is one compiled version."""
+    return types.Array(dtype, 2, "C", readonly=True)
+
+
+_MATRIX = _read_only(types.float64)
+_LENS = (types.float64,) * 5
+_LIMITS = (types.float64,) * 4
+
+
+@njit(inline="always")
+def _walk(start: int, x: float, y: float) -> int:  # pragma: no cover - compiled
+    """Return the bin of a point off the axis, going from bin `start` the way that the point lies."""
+    i = start
+    while EDGES[i, 0] * y - EDGES[i, 1] * x < -EDGE_M:
+        i = i - 1 if i > 0 else BINS - 1
+    while EDGES[i + 1, 0] * y - EDGES[i + 1, 1] * x >= -EDGE_M:
+        i = i + 1 if i < BINS - 1 else 0
+    return i
+
+
+@njit(inline="always")
+def _inside(boxes_m: Array, x: float, y: float, z: float) -> bool:  # pragma: no cover - compiled
+    """Return whether a point lies in one of the (n, 6) boxes, sides included."""
+    for box in boxes_m:  # noqa: SIM110 - numba compiles no generator expression
+        if box[0] <= x <= box[3] and box[1] <= y <= box[4] and box[2] <= z <= box[5]:
+            return True
+    return False
+
+
+# Compiled at import (or taken from the cache), never in a tick.
+@njit(
+    types.void(types.float32[::1], _read_only(types.uint16), *_LENS, _MATRIX, _MATRIX, *_LIMITS, _MATRIX),
+    cache=True,
+    nogil=True,
+)
+def lower_ranges(
+    ranges_m: npt.NDArray[np.float32],
+    depth: npt.NDArray[np.uint16],
+    fx: float,
+    fy: float,
+    cx: float,
+    cy: float,
+    depth_scale_m: float,
+    base_from_camera: Array,
+    now_from_then: Array,
+    near_m: float,
+    far_m: float,
+    z_min_m: float,
+    z_max_m: float,
+    body_boxes_m: Array,
+) -> None:  # pragma: no cover - compiled
+    """Lower `ranges_m` in place to the nearest obstacle of one depth image in each bearing bin. See `fuse_plain`.
+
+    All arrays must be C-contiguous. Releases the GIL and keeps no point cloud: a pixel is given up at the first test
+    that it fails, and a point's bin is found by walking from its neighbour's.
+    """
+    height, width = depth.shape
+    r, t = base_from_camera[:3, :3], base_from_camera[:3, 3]
+    near_m, far_m = near_m - EDGE_M, far_m + EDGE_M
+    z_min_m, z_max_m = z_min_m - EDGE_M, z_max_m + EDGE_M
+    columns = np.empty((width, 3))
+    for u in range(width):
+        a = (u - cx) / fx
+        for k in range(3):
+            columns[u, k] = r[k, 0] * a
+    nearest_m2 = np.full(BINS, np.inf)
+    last = AHEAD
+    for v in range(height):
+        b = (v - cy) / fy
+        row_x, row_y, row_z = r[0, 1] * b + r[0, 2], r[1, 1] * b + r[1, 2], r[2, 1] * b + r[2, 2]
+        for u in range(width):
+            forward = depth[v, u] * depth_scale_m
+            z = forward * (columns[u, 2] + row_z) + t[2]
+            if z < z_min_m or z > z_max_m or depth[v, u] == 0 or forward < near_m or forward > far_m:
+                continue
+            x = forward * (columns[u, 0] + row_x) + t[0]
+            y = forward * (columns[u, 1] + row_y) + t[1]
+            now_x = now_from_then[0, 0] * x + now_from_then[0, 1] * y + now_from_then[0, 2]
+            now_y = now_from_then[1, 0] * x + now_from_then[1, 1] * y + now_from_then[1, 2]
+            radius_m2 = now_x * now_x + now_y * now_y
+            last = _walk(last, now_x, now_y) if radius_m2 > AXIS_M * AXIS_M else AHEAD
+            if radius_m2 < nearest_m2[last] and not _inside(body_boxes_m, x, y, z):
+                nearest_m2[last] = radius_m2
+    for i in range(BINS):
+        ranges_m[i] = min(ranges_m[i], np.float32(math.sqrt(nearest_m2[i])))
+
+
+def fuse_plain(
+    ranges_m: npt.NDArray[np.float32],
+    depth: npt.NDArray[np.uint16],
+    fx: float,
+    fy: float,
+    cx: float,
+    cy: float,
+    depth_scale_m: float,
+    base_from_camera: Array,
+    now_from_then: Array,
+    near_m: float,
+    far_m: float,
+    z_min_m: float,
+    z_max_m: float,
+    body_boxes_m: Array,
+) -> None:
+    """Lower `ranges_m` in place to the nearest obstacle of one depth image in each bearing bin (paper 1, Appendix C).
+
+    ranges_m:         (180,) float32 [m]
+    depth:            (height, width) uint16, camera z in units of `depth_scale_m`; 0 is no return
+    fx, fy, cx, cy:   pinhole intrinsics [px]; integer pixel coordinates are pixel centres
+    base_from_camera: (4, 4), from the optical frame (z forward, x right, y down) to the base at capture
+    now_from_then:    (2, 3) of `planar`, from the base at capture to the base in which the ranges are; heights stay
+    near_m, far_m:    limits of camera z, inclusive
+    z_min_m, z_max_m: height above the base frame's ground of what counts as an obstacle, inclusive
+    body_boxes_m:     (n, 6) boxes in the base at capture whose points are left out
+    """
+    rotation, position = base_from_camera[:3, :3], base_from_camera[:3, 3]
+    v, u = np.nonzero(depth)
+    forward = depth[v, u] * depth_scale_m
+    kept = (forward >= near_m - EDGE_M) & (forward <= far_m + EDGE_M)
+    u, v, forward = u[kept], v[kept], forward[kept]
+
+    a, b = (u - cx) / fx, (v - cy) / fy
+    x, y, z = (forward * (rotation[k, 0] * a + (rotation[k, 1] * b + rotation[k, 2])) + position[k] for k in range(3))
+    obstacle = (z >= z_min_m - EDGE_M) & (z <= z_max_m + EDGE_M)
+    for x0, y0, z0, x1, y1, z1 in body_boxes_m:
+        obstacle &= ~((x0 <= x) & (x <= x1) & (y0 <= y) & (y <= y1) & (z0 <= z) & (z <= z1))
+    x, y = x[obstacle], y[obstacle]
+
+    now_x, now_y = (row[0] * x + row[1] * y + row[2] for row in now_from_then)
+    radius_m2 = now_x * now_x + now_y * now_y
+    np.minimum.at(ranges_m, bins_of(now_x, now_y), np.sqrt(radius_m2).astype(np.float32))
+
+
+def bins_of(x_m: Array, y_m: Array) -> npt.NDArray[np.int64]:
+    """Return the bin of each point: floor((azimuth + 180 deg) / 2 deg), put right by the edges for points on them."""
+    azimuth_deg = np.degrees(np.arctan2(y_m, x_m))
+    bins = np.floor((azimuth_deg + 180.0) / BIN_DEG).astype(np.int64) % BINS
+    bins = (bins - (_left_of(EDGES[bins], x_m, y_m) < -EDGE_M)) % BINS
+    bins = (bins + (_left_of(EDGES[bins + 1], x_m, y_m) >= -EDGE_M)) % BINS
+    return np.where(x_m * x_m + y_m * y_m > AXIS_M * AXIS_M, bins, AHEAD)
+
+
+def _left_of(edges: Array, x_m: Array, y_m: Array) -> Array:
+    """Return the cross product of each edge with its point: how far the point is to the left [m]."""
+    return np.asarray(edges[:, 0] * y_m - edges[:, 1] * x_m)

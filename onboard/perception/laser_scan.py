@@ -1,0 +1,73 @@
+"""A laser's rays as our scan: azimuth by azimuth into 180 bins, the nearest of each. Pure."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from onboard.values.errors import InputError
+from onboard.values.messages import BINS, Scan
+
+BIN_RAD = 2.0 * math.pi / BINS
+MOST_RAYS = 100_000
+TURN_SLACK_RAYS = 1.5
+"""A whole turn may hold its first ray twice, and `angle_max` may stand one ray beyond the last."""
+TOO_CLOSE_M = 0.01
+"""Where something nearer than can be measured is put, by a laser that measures from 0 on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rays:
+    """What a `sensor_msgs/LaserScan` says: ray i points to angle_min + i * increment about the base's z axis [rad].
+
+    ranges_m: (n,); NaN is invalid, inf nothing there, -inf nearer than range_min (REP 117)
+    """
+
+    angle_min_rad: float
+    angle_max_rad: float
+    increment_rad: float
+    range_min_m: float
+    range_max_m: float
+    ranges_m: npt.NDArray[np.float32]
+
+
+def scan_of_rays(rays: Rays, stamp_ns: int) -> Scan:
+    """Return the nearest range in each bin; a bin is seen when at least one of its rays is valid.
+
+    Rays through the bins' centres, as our own scans have, map one to one. What lies outside range_min..range_max is
+    invalid, by REP 117, and vouches for nothing; nor does 0, by which many lasers say that nothing came back, whatever
+    range_min is. Raises InputError that says why they are no scan.
+    """
+    _check(rays)
+    ranges = rays.ranges_m
+    azimuth = rays.angle_min_rad + np.arange(len(ranges)) * rays.increment_rad
+    bins = np.floor((azimuth + math.pi) / BIN_RAD).astype(np.int64) % BINS
+    ranges = np.where(np.isneginf(ranges), np.float32(max(rays.range_min_m, TOO_CLOSE_M)), ranges)
+    with np.errstate(invalid="ignore"):
+        measured = (ranges > 0.0) & (ranges >= rays.range_min_m) & (ranges <= rays.range_max_m)
+    valid = np.isposinf(ranges) | measured
+    nearest = np.full(BINS, np.inf, dtype=np.float32)
+    np.minimum.at(nearest, bins[valid], ranges[valid])
+    seen = np.zeros(BINS, dtype=np.bool_)
+    seen[bins[valid]] = True
+    return Scan(stamp_ns, nearest, seen)
+
+
+def _check(rays: Rays) -> None:
+    count, increment = len(rays.ranges_m), rays.increment_rad
+    if not 0 < count <= MOST_RAYS:
+        raise InputError(f"it has {count} ranges, from 1 to {MOST_RAYS} are taken")
+    for name, value in (("angle_min", rays.angle_min_rad), ("angle_max", rays.angle_max_rad)):
+        if not abs(value) <= 4.0 * math.pi:
+            raise InputError(f"{name} is {value}")
+    if not 0.0 < abs(increment) <= 2.0 * math.pi:
+        raise InputError(f"angle_increment is {increment}")
+    if count * abs(increment) > 2.0 * math.pi + TURN_SLACK_RAYS * abs(increment):
+        raise InputError(f"{count} ranges every {increment:g} rad are more than a turn")
+    if abs(rays.angle_min_rad + (count - 1) * increment - rays.angle_max_rad) > TURN_SLACK_RAYS * abs(increment):
+        raise InputError(f"{count} ranges every {increment:g} rad do not end at angle_max {rays.angle_max_rad:g}")
+    if not (0.0 <= rays.range_min_m < math.inf and rays.range_min_m < rays.range_max_m):
+        raise InputError(f"range_min is {rays.range_min_m}, range_max {rays.range_max_m}")

@@ -1,0 +1,250 @@
+"""Fused scan (paper 1, section 1.4 and Appendix C): newest depth frame of each camera -> 180 ranges round the base."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from onboard.config.config import ScanSection
+from onboard.config.mounts import Mount, Mounts
+from onboard.perception.cliff import FloorView, floor_views, lower_to_drops
+from onboard.perception.kernels import EDGE_M, bins_of, lower_ranges, planar
+from onboard.perception.min_range import sees_from
+from onboard.perception.obstacle_memory import Track, followed, pose_at
+from onboard.values.errors import InputError
+from onboard.values.geometry import IDENTITY, between
+from onboard.values.messages import BINS, DepthFrame, Inputs, Pose, Scan
+
+Ranges = npt.NDArray[np.float32]
+
+
+NOT_HEARD = Scan(0, np.full(BINS, np.inf, dtype=np.float32), np.zeros(BINS, dtype=np.bool_))
+"""In place of a ready-made scan before the first: blind all around and, as time goes on, stale."""
+
+
+@dataclass(frozen=True, slots=True)
+class CameraView:
+    """One camera as the fusion needs it.
+
+    looks:  (180,) bool, the bins of `looked_at`
+    from_m: (180,) of `sees_from`
+    floor:  where it expects the floor, None where drop-offs are not looked for
+    """
+
+    mount: Mount
+    looks: npt.NDArray[np.bool_]
+    from_m: Ranges
+    floor: FloorView | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rig:
+    """All depth cameras of a robot and what counts as an obstacle; built once. body_boxes_m: (n, 6) [m].
+
+    There are no cameras in that of a scan that comes ready-made (`section.topic`).
+    """
+
+    section: ScanSection
+    views: Mapping[str, CameraView]
+    body_boxes_m: npt.NDArray[np.float64]
+
+    def scan(self, inputs: Inputs, pose: Pose, memory: ScanMemory) -> tuple[Scan, ScanMemory]:
+        """Return the newest scan that came ready-made, or the one fused from the cameras; see `Scanner`."""
+        if self.section.topic:
+            return inputs.scans.get(self.section.topic, NOT_HEARD), memory
+        frames = {name: frame for name, frame in inputs.depth.items() if name in self.views}
+        return fuse(frames, inputs.now_ns, pose, memory, self)
+
+    def sees_from(self, seen: npt.NDArray[np.bool_]) -> Ranges:
+        """Return (180,) from which range on [m] the cameras at work see what stands in a bin, inf where none looks.
+
+        seen: (180,) bool of the scan. A camera is at work when all bins that it looks into are seen: what a recording
+              knows too. One that is down and looks only where others do passes for one at work.
+        """
+        at_work = [view.from_m for view in self.views.values() if not (view.looks & ~seen).any()]
+        return np.minimum.reduce(at_work, initial=np.inf) if at_work else np.full(BINS, np.inf, np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class Capture:
+    """A frame and the odometry pose at which it was captured."""
+
+    frame: DepthFrame
+    pose: Pose
+
+
+@dataclass(frozen=True, slots=True)
+class CameraMemory:
+    """What one camera contributed last: its captures, oldest first, and their ranges in the base frame at `pose`."""
+
+    captures: tuple[Capture, ...]
+    pose: Pose
+    ranges_m: Ranges
+
+
+@dataclass(frozen=True, slots=True)
+class ScanMemory:
+    """What the fusion carries from tick to tick.
+
+    stamp_ns: that of the last scan; 0 before the first frame
+    cameras:  by name; a camera that is down is forgotten
+    track:    (time [ns], odometry pose) of the last ticks, oldest first; empty while `history` is 1
+    """
+
+    stamp_ns: int = 0
+    cameras: Mapping[str, CameraMemory] = field(default_factory=dict)
+    track: Track = ()
+
+
+class Scanner(Protocol):
+    """Where a tick's scan comes from: a `Rig`, or a recording."""
+
+    def scan(self, inputs: Inputs, pose: Pose, memory: ScanMemory) -> tuple[Scan, ScanMemory]:
+        """Return the scan of now and the memory for the next tick. pose: of the base, by the odometry.
+
+        Raises InputError for a frame that does not fit its mount.
+        """
+
+
+def build_rig(mounts: Mounts, section: ScanSection) -> Rig:
+    """Return what `fuse` needs of the robot; takes a fraction of a second, so it is done at load."""
+    floors = floor_views(mounts.depth, section.drop_m, section.far_m)
+    views = {
+        name: CameraView(mount, looked_at(mount, section), sees_from(mount, section), floors.get(name))
+        for name, mount in mounts.depth.items()
+    }
+    return Rig(section, views, np.array(section.body_boxes_m, dtype=np.float64).reshape(-1, 6))
+
+
+def reach_m(rig: Rig) -> float:
+    """Return the largest range that a scan of these cameras can hold [m]: a corner pixel at the far limit.
+
+    Without cameras, for a scan that comes ready-made, it is the far limit itself.
+    """
+    reach = 0.0 if rig.views else rig.section.far_m
+    for view in rig.views.values():
+        mount = view.mount
+        u, v = np.meshgrid([0.0, mount.width - 1.0], [0.0, mount.height - 1.0])
+        optical = np.stack([(u - mount.cx) / mount.fx, (v - mount.cy) / mount.fy, np.ones(u.shape)]).reshape(3, -1)
+        corners = mount.base_from_camera[:3, :3] @ optical * rig.section.far_m
+        corners += mount.base_from_camera[:3, 3:]
+        reach = max(reach, float(np.hypot(corners[0], corners[1]).max()))
+    return reach
+
+
+def fuse(
+    frames: Mapping[str, DepthFrame], now_ns: int, pose: Pose, memory: ScanMemory, rig: Rig
+) -> tuple[Scan, ScanMemory]:
+    """Return the scan of the newest frames, and the memory for the next tick.
+
+    frames: newest frame of each working camera; one that is missing leaves a blind sector and is forgotten
+    pose:   of the base at `now_ns`, in any frame that does not jump (odometry); not used while `history` is 1
+
+    With `history` N > 1 the last N frames of each camera are registered by the motion since their capture into the
+    base frame of now. Otherwise each frame is taken in the base frame at its capture, as it is. Body boxes and heights
+    are always judged in the base frame at capture. A camera whose frame is still the same is not computed again
+    (unless registered and the base has moved).
+
+    The scan's stamp is that of the oldest of these newest frames; without any frame it stays that of the last scan, so
+    that it ages. Frames are kept by reference and must not be overwritten. Raises InputError for a frame that does not
+    fit its mount.
+    """
+    track = followed(memory.track, now_ns, pose) if rig.section.history > 1 else ()
+    ranges_m = np.full(BINS, np.inf, dtype=np.float32)
+    seen = np.zeros(BINS, dtype=np.bool_)
+    cameras: dict[str, CameraMemory] = {}
+    for name, frame in frames.items():
+        view = fitting_view(rig, name, frame)
+        cameras[name] = _look(view, frame, track, memory.cameras.get(name), rig)
+        np.minimum(ranges_m, cameras[name].ranges_m, out=ranges_m)
+        seen |= view.looks
+    seen |= np.isfinite(ranges_m)
+    stamp_ns = min((frame.stamp_ns for frame in frames.values()), default=memory.stamp_ns)
+    return Scan(stamp_ns, ranges_m, seen, rig.sees_from(seen)), ScanMemory(stamp_ns, cameras, track)
+
+
+def fitting_view(rig: Rig, name: str, frame: DepthFrame) -> CameraView:
+    """Return the view of the frame's camera. Raises InputError naming camera, size and limit if they do not fit."""
+    view = rig.views.get(name)
+    if view is None:
+        raise InputError(f"camera {name}: not in the mounts, which have {', '.join(rig.views)}")
+    expected = (view.mount.height, view.mount.width)
+    if frame.depth.shape != expected:
+        size = "x".join(str(side) for side in reversed(frame.depth.shape))
+        raise InputError(f"camera {name}: depth image is {size}, its mount says {expected[1]}x{expected[0]}")
+    if frame.depth.dtype != np.uint16:
+        raise InputError(f"camera {name}: depth image is {frame.depth.dtype}, must be uint16")
+    return view
+
+
+def looked_at(mount: Mount, section: ScanSection) -> npt.NDArray[np.bool_]:
+    """Return (180,) bool: the bins in which the camera looks.
+
+    The ray through each pixel centre is followed from the near limit while it is inside the height band; the bin is
+    that of its last point there, on the floor, overhead or at the far limit. A ray that crosses before the robot thus
+    does not vouch for the bins that it only touches on its way. Nothing stands in this view: the geometry decides.
+    """
+    rotation, position = mount.base_from_camera[:3, :3], mount.base_from_camera[:3, 3]
+    v, u = np.indices((mount.height, mount.width)).reshape(2, -1)
+    rays = rotation @ np.stack([(u - mount.cx) / mount.fx, (v - mount.cy) / mount.fy, np.ones(u.size)])
+    rising, level = rays[2], np.abs(rays[2]) * section.far_m < EDGE_M
+    to_floor, to_ceiling = section.z_min_m - EDGE_M - position[2], section.z_max_m + EDGE_M - position[2]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        enters = np.where(level, -np.inf, np.minimum(to_floor / rising, to_ceiling / rising))
+        leaves = np.where(level, np.inf, np.maximum(to_floor / rising, to_ceiling / rising))
+    enters[level & ~(to_floor <= 0.0 <= to_ceiling)] = np.inf
+    first, last = np.maximum(enters, section.near_m), np.minimum(leaves, section.far_m)
+    inside = first <= last
+    x, y = last[inside] * rays[:2, inside] + position[:2, np.newaxis]
+    looks = np.zeros(BINS, dtype=np.bool_)
+    looks[bins_of(x, y)] = True
+    return looks
+
+
+def _look(view: CameraView, frame: DepthFrame, track: Track, memory: CameraMemory | None, rig: Rig) -> CameraMemory:
+    """Return one camera's memory with its newest frame in it and its ranges seen from the newest pose of the track."""
+    history = rig.section.history
+    captures = memory.captures if memory is not None else ()
+    pose = track[-1][1] if track else IDENTITY
+    new = not captures or not _same(captures[-1].frame, frame)
+    if not new and memory is not None and memory.pose == pose:
+        return memory
+    if new:
+        captures = (*captures, Capture(frame, pose_at(track, frame.stamp_ns) if track else IDENTITY))[-history:]
+    ranges_m = np.full(BINS, np.inf, dtype=np.float32)
+    for capture in captures:
+        now_from_then = between(pose, capture.pose)
+        _lower(ranges_m, capture.frame.depth, view.mount, now_from_then, rig)
+        if view.floor is not None:
+            lower_to_drops(ranges_m, capture.frame.depth, view.floor, now_from_then)
+    return CameraMemory(captures, pose, ranges_m)
+
+
+def _same(a: DepthFrame, b: DepthFrame) -> bool:
+    """Return whether two frames of one camera are the same; a restarted camera may count anew, so stamps count too."""
+    return a.number == b.number and a.stamp_ns == b.stamp_ns
+
+
+def _lower(ranges_m: Ranges, depth: npt.NDArray[np.uint16], mount: Mount, now_from_then: Pose, rig: Rig) -> None:
+    """Lower `ranges_m` to the obstacles of one image."""
+    section = rig.section
+    lower_ranges(
+        ranges_m,
+        np.ascontiguousarray(depth),
+        mount.fx,
+        mount.fy,
+        mount.cx,
+        mount.cy,
+        mount.depth_scale_m,
+        mount.base_from_camera,
+        planar(now_from_then),
+        section.near_m,
+        section.far_m,
+        section.z_min_m,
+        section.z_max_m,
+        rig.body_boxes_m,
+    )

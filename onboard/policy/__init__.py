@@ -1,0 +1,1 @@
+"""An observation becomes an action: contract, manifest, network policy, inference thread."""

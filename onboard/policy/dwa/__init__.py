@@ -1,0 +1,1 @@
+"""The dynamic window: a local costmap, a cost to go, and the `reactive` policy."""

@@ -1,0 +1,309 @@
+"""The cost of going to the goal from the cells of a grid: the eikonal equation |grad T| = price, solved outwards.
+
+The price is the cost of a metre in a cell, by its distance to the nearest obstacle. `solve` lets the wave start at the
+goal and leads it to the robot, as A* is, so that most cells are never looked at; `refine` solves a patch of smaller
+cells whose edge is known.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+# ---- A queue by priority for cells of a grid: buckets of about the same priority, each a doubly linked list
+
+Indices = npt.NDArray[np.int32]
+
+BUCKETS = 2048
+NOBODY = -1
+"""No cell, or no bucket."""
+NEXT, PREVIOUS = 0, 1
+
+
+@njit(cache=True, nogil=True)
+def wait(
+    heads: Indices, links: Indices, bucket_of: npt.NDArray[np.int16], cell: int, bucket: int
+) -> None:  # pragma: no cover - compiled
+    """Put a cell into a bucket."""
+    first = heads[bucket]
+    if first != NOBODY:
+        links[first, PREVIOUS] = cell
+    links[cell, NEXT], links[cell, PREVIOUS], bucket_of[cell], heads[bucket] = first, NOBODY, bucket, cell
+
+
+@njit(cache=True, nogil=True)
+def leave(
+    heads: Indices, links: Indices, bucket_of: npt.NDArray[np.int16], cell: int
+) -> None:  # pragma: no cover - compiled
+    """Take a cell out of its bucket, if it is in one."""
+    if bucket_of[cell] == NOBODY:
+        return
+    after, before = links[cell, NEXT], links[cell, PREVIOUS]
+    if before != NOBODY:
+        links[before, NEXT] = after
+    else:
+        heads[bucket_of[cell]] = after
+    if after != NOBODY:
+        links[after, PREVIOUS] = before
+    bucket_of[cell] = NOBODY
+
+
+Floats = npt.NDArray[np.float64]
+Floats32 = npt.NDArray[np.float32]
+Nearness = npt.NDArray[np.int16]
+
+LETHAL_M = -0.02
+TIGHT_M = 0.08
+WIDE_M = 0.40
+LETHAL_PRICE = 60.0
+TIGHT_PRICE = 6.0
+WIDE_PRICE = 1.5
+"""Price by the distance to an obstacle beyond the footprint: LETHAL_PRICE below LETHAL_M, then from TIGHT_PRICE to
+WIDE_PRICE at TIGHT_M, and to 1 at WIDE_M. Lethal is finite: a way is always found, and noise shuts no door for good."""
+
+BORDER = 1
+"""Grids are closed by this many cells that cost without end."""
+SEED_CELLS = 2
+"""So near to the goal the cost is the straight distance."""
+UNREACHED_M = 1e5
+"""More than any way costs."""
+BEYOND_M = 1.5
+"""The wave goes on for this much beyond the robot's place."""
+BUCKET_CELLS = 0.5
+"""Cells wait in buckets of this width by their cost and the straight rest of the way; the last takes all beyond."""
+CONVERGED_CELLS = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class CostField:
+    """Cost to go in metres of free space: `cost[i, j]` is that of the point corner + (i + 0.5, j + 0.5) * cell.
+
+    most_m: what is more than this is only known to be that much
+    """
+
+    cost: Floats32
+    corner_xy_m: tuple[float, float]
+    cell_m: float
+    most_m: float
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """The cost of a metre by a cell's nearness, the squared distance to the nearest obstacle in halves of `unit_m`.
+
+    table: cost by nearness; the last but one is that of all that is farther, the last one is infinite
+    """
+
+    table: Floats
+    unit_m: float
+
+    @property
+    def far(self) -> int:
+        """Return the nearness from which on obstacles do not matter."""
+        return len(self.table) - 2
+
+    @property
+    def closed(self) -> int:
+        """Return the nearness of cells that cannot be crossed, as in a grid's border."""
+        return len(self.table) - 1
+
+
+def make_prices(radius_m: float, unit_m: float) -> Prices:
+    """Return the prices for a footprint."""
+    far = math.ceil((2.0 * (radius_m + WIDE_M) / unit_m) ** 2)
+    table = [price_of(0.5 * unit_m * math.sqrt(nearness) - radius_m) for nearness in range(far)]
+    return Prices(np.array([*table, 1.0, math.inf]), unit_m)
+
+
+def price_of(clear_m: float) -> float:
+    """Return the cost of a metre at a distance to the nearest obstacle beyond the footprint."""
+    if clear_m < LETHAL_M:
+        return LETHAL_PRICE
+    if clear_m < TIGHT_M:
+        return TIGHT_PRICE + (WIDE_PRICE - TIGHT_PRICE) * (clear_m - LETHAL_M) / (TIGHT_M - LETHAL_M)
+    if clear_m < WIDE_M:
+        return WIDE_PRICE + (1.0 - WIDE_PRICE) * (clear_m - TIGHT_M) / (WIDE_M - TIGHT_M)
+    return 1.0
+
+
+def solve(
+    nearness: Nearness,
+    prices: Prices,
+    corner_xy_m: tuple[float, float],
+    cell_m: float,
+    goal_xy_m: tuple[float, float],
+    robot_xy_m: tuple[float, float] | None = None,
+) -> CostField:
+    """Return the cost to go on a grid of cells, closed by its border.
+
+    A goal outside the border is reached from the outermost cells in a straight line.
+
+    nearness:   (n, m) as of `Prices`
+    robot_xy_m: where the robot is: costs are true there and where they are less, told up to BEYOND_M more, and
+                meaningless far from the way; None for costs everywhere
+    """
+    goal = _in_cells(goal_xy_m, corner_xy_m, cell_m)
+    home = (math.nan, math.nan) if robot_xy_m is None else _in_cells(robot_xy_m, corner_xy_m, cell_m)
+    cost, most_m = _solve(nearness, prices.table, cell_m, goal, home)
+    return CostField(cost, corner_xy_m, cell_m, most_m)
+
+
+def refine(
+    nearness: Nearness,
+    prices: Prices,
+    corner_xy_m: tuple[float, float],
+    cell_m: float,
+    goal_xy_m: tuple[float, float],
+    around: CostField,
+) -> CostField:
+    """Return the cost to go on a grid, as `solve` does, entering it from its edge, where the cost around is known."""
+    goal = _in_cells(goal_xy_m, corner_xy_m, cell_m)
+    corner = _in_cells(corner_xy_m, around.corner_xy_m, around.cell_m)
+    cost = _refine(nearness, prices.table, cell_m, goal, around.cost, corner, cell_m / around.cell_m, around.most_m)
+    return CostField(cost, corner_xy_m, cell_m, UNREACHED_M)
+
+
+def _in_cells(xy_m: tuple[float, float], corner_xy_m: tuple[float, float], cell_m: float) -> tuple[float, float]:
+    """Return a place in cells from the first cell's centre."""
+    return (xy_m[0] - corner_xy_m[0]) / cell_m - 0.5, (xy_m[1] - corner_xy_m[1]) / cell_m - 0.5
+
+
+@njit(cache=True, nogil=True)
+def sample(cost: Floats32, i: float, j: float, most: float) -> tuple[float, float, float]:  # pragma: no cover
+    """Return the cost and its two derivatives a cell at (i, j), in cells from the first cell's centre; bilinear."""
+    i, j = min(max(i, 0.0), cost.shape[0] - 1.001), min(max(j, 0.0), cost.shape[1] - 1.001)
+    a, b = int(i), int(j)
+    p, q = i - a, j - b
+    c00, c10 = min(cost[a, b], most), min(cost[a + 1, b], most)
+    c01, c11 = min(cost[a, b + 1], most), min(cost[a + 1, b + 1], most)
+    di = (1 - q) * (c10 - c00) + q * (c11 - c01)
+    dj = (1 - p) * (c01 - c00) + p * (c11 - c10)
+    return (1 - p) * ((1 - q) * c00 + q * c01) + p * ((1 - q) * c10 + q * c11), di, dj
+
+
+@njit(cache=True, nogil=True)
+def _solve(
+    nearness: Nearness, table: Floats, cell_m: float, goal: tuple[float, float], home: tuple[float, float]
+) -> tuple[Floats32, float]:  # pragma: no cover - compiled
+    """Return the cost [m], and what is told at most; positions in cells from the first one's centre."""
+    rows, columns = nearness.shape
+    cost = np.full(rows * columns, np.float32(UNREACHED_M))
+    seeds = _seed_goal(cost, nearness, table, goal, cell_m)
+    end_m = _march(cost, seeds, nearness, table, cell_m, goal, home)
+    return cost.reshape(rows, columns), end_m
+
+
+@njit(cache=True, nogil=True)
+def _refine(
+    nearness: Nearness, table: Floats, cell_m: float, goal: tuple[float, float],
+    around: Floats32, corner: tuple[float, float], scale: float, most_m: float,
+) -> Floats32:  # fmt: skip  # pragma: no cover - compiled
+    """Return the cost [m]; the grid's corner is given in the cells around, its cells are `scale` of them."""
+    rows, columns = nearness.shape
+    cost = np.full(rows * columns, np.float32(UNREACHED_M))
+    near = -SEED_CELLS < goal[0] < rows + SEED_CELLS and -SEED_CELLS < goal[1] < columns + SEED_CELLS
+    seeds = [NOBODY][:0]
+    for i in range(BORDER, rows - BORDER):
+        for j in range(BORDER, columns - BORDER):
+            cell, away = i * columns + j, math.hypot(i - goal[0], j - goal[1])
+            edge = i in (BORDER, rows - 1 - BORDER) or j in (BORDER, columns - 1 - BORDER)
+            if near and _is_seed(away, table[nearness[i, j]]):
+                cost[cell] = cell_m * away
+                seeds.append(cell)
+            elif edge:
+                there_i, there_j = corner[0] + (i + 0.5) * scale, corner[1] + (j + 0.5) * scale
+                cost[cell] = sample(around, there_i, there_j, most_m)[0]
+                seeds.append(cell)
+    _march(cost, np.array(seeds, np.int32), nearness, table, cell_m, goal, (math.nan, math.nan))
+    return cost.reshape(rows, columns)
+
+
+@njit(cache=True, nogil=True)
+def _march(
+    cost: Floats32, seeds: Indices, nearness: Nearness, table: Floats, cell_m: float,
+    goal: tuple[float, float], home: tuple[float, float],
+) -> float:  # fmt: skip  # pragma: no cover - compiled
+    """Spread the costs of the seeds in place: fast marching with buckets, corrected where it proved too dear.
+
+    Cells are numbered row by row. Without a home the whole grid is solved. Returns up to which cost it is.
+    """
+    columns, near = nearness.shape[1], nearness.ravel()
+    home_cell, led = NOBODY, not math.isnan(home[0])
+    least = min([cost[cell] for cell in seeds]) / cell_m
+    if led:
+        home_cell = round(home[0]) * columns + round(home[1])
+        least = max(0.0, math.hypot(goal[0] - home[0], goal[1] - home[1]) - 2.0 * SEED_CELLS)
+    per_m = 1.0 / (BUCKET_CELLS * cell_m)
+    heads, links = np.full(BUCKETS, NOBODY, np.int32), np.empty((len(cost), 2), np.int32)
+    bucket_of = np.full(len(cost), np.int16(NOBODY))
+    for cell in seeds:
+        rest = math.hypot(cell // columns - home[0], cell % columns - home[1]) if led else 0.0
+        due = (cost[cell] + (rest - least) * cell_m) * per_m
+        wait(heads, links, bucket_of, cell, min(BUCKETS - 1, max(0, int(due))))
+    bucket, last = 0, BUCKETS - 1
+    while bucket <= last:
+        cell = heads[bucket]
+        if cell == NOBODY:
+            bucket += 1
+            continue
+        leave(heads, links, bucket_of, cell)
+        if cell == home_cell:
+            last = min(last, bucket + int(BEYOND_M * per_m))
+        i = cell // columns
+        j = cell - i * columns
+        for di, dj in ((-1, 0), (1, 0), (0, -1), (0, 1)):
+            beside = cell + di * columns + dj
+            if cost[beside] <= cost[cell]:
+                continue
+            a, b = min(cost[beside - columns], cost[beside + columns]), min(cost[beside - 1], cost[beside + 1])
+            new = _eikonal(a, b, table[near[beside]] * cell_m)
+            if new < cost[beside] - CONVERGED_CELLS * cell_m:
+                cost[beside] = new
+                rest = math.sqrt((i + di - home[0]) ** 2 + (j + dj - home[1]) ** 2) if led else 0.0
+                due = max(bucket, min(BUCKETS - 1, int((new + (rest - least) * cell_m) * per_m)))
+                if bucket_of[beside] != due:
+                    leave(heads, links, bucket_of, beside)
+                    wait(heads, links, bucket_of, beside, due)
+    return cost[home_cell] + BEYOND_M if led else UNREACHED_M
+
+
+@njit(cache=True, nogil=True)
+def _eikonal(a: float, b: float, width: float) -> float:  # pragma: no cover - compiled
+    """Return a cell's cost from the cheaper neighbours along both axes and the cost of crossing it."""
+    if abs(a - b) >= width:
+        return min(a, b) + width
+    return 0.5 * (a + b + math.sqrt(2.0 * width * width - (a - b) * (a - b)))
+
+
+@njit(cache=True, nogil=True)
+def _is_seed(away: float, price: float) -> bool:  # pragma: no cover - compiled
+    """Return whether a cell is about the goal: in its cell, or near and not in a wall, behind which it would be far."""
+    return away < 1.0 or (away <= SEED_CELLS and price < LETHAL_PRICE)
+
+
+@njit(cache=True, nogil=True)
+def _seed_goal(
+    cost: Floats32, nearness: Nearness, table: Floats, goal: tuple[float, float], cell_m: float
+) -> Indices:  # pragma: no cover - compiled
+    """Set the known costs, about the goal, or all along the edge when it lies outside; return their cells."""
+    rows, columns = nearness.shape
+    seeds = np.empty(2 * (rows + columns) + (2 * SEED_CELLS + 2) ** 2, np.int32)
+    first_i, last_i, first_j, last_j = BORDER, rows - 1 - BORDER, BORDER, columns - 1 - BORDER
+    inside = first_i <= goal[0] <= last_i and first_j <= goal[1] <= last_j
+    if inside:
+        first_i, last_i = max(first_i, int(goal[0]) - SEED_CELLS), min(last_i, int(goal[0]) + 1 + SEED_CELLS)
+        first_j, last_j = max(first_j, int(goal[1]) - SEED_CELLS), min(last_j, int(goal[1]) + 1 + SEED_CELLS)
+    count = 0
+    for i in range(first_i, last_i + 1):
+        whole = inside or i in (first_i, last_i)
+        for j in range(first_j, last_j + 1, 1 if whole else max(1, last_j - first_j)):
+            away = math.hypot(i - goal[0], j - goal[1])
+            if not inside or _is_seed(away, table[nearness[i, j]]):
+                cost[i * columns + j] = cell_m * away
+                seeds[count] = i * columns + j
+                count += 1
+    return seeds[:count]

@@ -1,0 +1,237 @@
+"""The dynamic window over the 28 actions: where each leads under the plant, what it would hit, and how good its end is.
+
+Every action is rolled forward from where the robot will be when the decision takes effect
+(`onboard/policy/dwa/trajectories.py`), followed
+by braking, and by each of the 28 once more. Actions that cannot stop clear of the obstacles are out; the others are
+ranked by the time to the goal that is left after their best sequel, read from a cost to go that the caller brings: of a
+remembered window (`onboard/policy/dwa/policy.py`), or of a map. Any frame will do, the same for all.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from onboard.config.config import GoalSection, RatesSection, RobotSection
+from onboard.config.plant_model import Plant
+from onboard.policy.contract import NO_ACTION, STOP_ACTION
+from onboard.policy.dwa.cost_to_go import CostField, sample
+from onboard.policy.dwa.trajectories import COMMANDS, COUNT, Fan, Horizon, Margins, look_ahead, roll_out
+from onboard.values.messages import Decision, Memory, Motion
+
+Floats = npt.NDArray[np.float64]
+Floats32 = npt.NDArray[np.float32]
+
+TAIL_S = 0.43
+"""How long the action after this one is looked at."""
+STILL_MPS = 0.02
+BRAKE_MAX_S = 3.0
+"""Braking is rolled out until the base is this slow, from its top speed, or so long."""
+
+KEEP_M = 0.07
+"""An action is safe when it and the braking after it stay this far beyond the footprint from what is seen."""
+REMEMBERED_KEEP_M = 0.03
+"""The same from what is not seen now, but remembered or known."""
+COMFORT_M = 0.30
+COMFORT_FROM_M = 1.0
+"""Paths nearer to obstacles than the first beyond the footprint pay for it; less and less so from the second to the
+goal, which may itself lie beside a wall."""
+
+SPEED_MPS = 0.8
+TURN_S_PER_RAD = 0.4
+TURN_LEAD_S = 0.12
+COMFORT_S = 1.5
+OVERSHOOT_S_PER_M = 6.0
+NEAR_M = 0.3
+SOON = 0.15
+LINGER_S = 0.3
+STEER_S_PER_RADPS = 0.03
+"""How time is counted: the way left at SPEED_MPS, the turn towards it, discomfort, and what braking would overshoot.
+Within NEAR_M of the goal its direction counts less and less. SOON weighs the time left after the action itself, so that
+what helps is done first; standing still elsewhere than at the goal costs LINGER_S; of two actions as good,
+STEER_S_PER_RADPS takes the straighter."""
+
+ARRIVE_M = 0.07
+SETTLE_M = 0.10
+LEAVE_M = 0.14
+NEARER_M = 0.02
+REST_MPS = 0.05
+"""Stops when it would come to rest within ARRIVE_M (already standing: within SETTLE_M) of the goal, and the best action
+would come to rest no nearer by NEARER_M. Then it stays stopped while within LEAVE_M. Scaled down for a tolerance below
+TOLERANCE_M."""
+TOLERANCE_M = 0.2
+
+UNSAFE = -1e6
+"""A score worse than any time left."""
+STAND = 10.0
+"""The score of standing where nothing else will do; times left are below 0."""
+RATE_MATCH = (0.15, 0.6)
+"""The rates of speed foretold by the last decision are believed while the speeds [m/s, rad/s] come out this near."""
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """What a decision leaves for the next: whether it stands at the goal, and (v, w, dv, dw) foretold for then."""
+
+    arrived: bool = False
+    foretold: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
+
+    def numbers(self) -> tuple[float, ...]:
+        """Return it as `COURSE_NUMBERS` numbers, for a policy's memory."""
+        return (float(self.arrived), *self.foretold)
+
+
+COURSE_NUMBERS = 5
+
+
+def course_of(numbers: Memory) -> Course:
+    """Return the course in a policy's memory."""
+    arrived, v, w, dv, dw = numbers.tolist()
+    return Course(arrived > 0.0, (v, w, dv, dw))
+
+
+class DynamicWindow:
+    """The window of one robot: its plant, its footprint, its rates and how near it is to come to a goal."""
+
+    def __init__(
+        self,
+        plant: Plant,
+        robot: RobotSection | None = None,
+        rates: RatesSection | None = None,
+        goal: GoalSection | None = None,
+    ) -> None:
+        robot, rates, goal = robot or RobotSection(), rates or RatesSection(), goal or GoalSection()
+        self.radius_m = robot.footprint_radius_m
+        self._linear, self._angular = plant.linear.as_array(), plant.angular.as_array()
+        self._dt_s = 1.0 / rates.control_hz
+        delay = rates.delay_ticks + round(plant.base.command_delay_s * rates.control_hz)
+        top_mps = plant.linear.speed_max
+        brake, way_m = self._braking(top_mps, round(BRAKE_MAX_S * rates.control_hz))
+        self._brake_s = way_m / max(top_mps, STILL_MPS)
+        self._delay_m = top_mps * delay * self._dt_s
+        action, sequel = rates.ticks_per_decision, max(1, round(TAIL_S * rates.control_hz))
+        reach_m = top_mps * action * self._dt_s + max(way_m, top_mps * sequel * self._dt_s)
+        self._horizon = Horizon(delay, action, brake, sequel, max(0, action - delay - 1), self._dt_s, reach_m)
+        self._margins = Margins(self.radius_m + KEEP_M, self.radius_m + REMEMBERED_KEEP_M, self.radius_m + COMFORT_M)
+        scale = min(1.0, goal.tolerance_m / TOLERANCE_M)
+        self._arrive_m, self._settle_m, self._leave_m = scale * ARRIVE_M, scale * SETTLE_M, scale * LEAVE_M
+
+    @property
+    def look_m(self) -> float:
+        """Return how far away obstacles matter [m]: farther ones cannot be met by any sequel."""
+        return self._delay_m + self._horizon.reach_m + self._margins.comfort
+
+    def look_ahead(self, motion: Motion, course: Course, previous_action: int, seen: Floats, known: Floats) -> Fan:
+        """Return what becomes of the actions, of the motion now.
+
+        seen, known: (k, 2) obstacles that are seen now, and that are not but are known of [m]
+        """
+        held = STOP_ACTION if previous_action == NO_ACTION else previous_action
+        axes, present = (self._linear, self._angular), _present(motion, course)
+        fan: Fan = look_ahead(present, held, *axes, self._horizon, self._margins, seen, known)
+        return fan
+
+    def decide(
+        self,
+        fan: Fan,
+        field: CostField,
+        goal_xy_m: tuple[float, float],
+        motion: Motion,
+        course: Course,
+        wait: bool = False,
+    ) -> tuple[Decision, Course]:
+        """Return the best action, by logits that are minus the seconds left, roughly, and what it leaves for the next.
+
+        Actions that cannot stop clear have twice UNSAFE, those without a clear sequel UNSAFE; standing has STAND at the
+        goal, or when it is to wait.
+        """
+        x, y = goal_xy_m
+        away_m = math.hypot(fan.places_m[0, 0] - x, fan.places_m[0, 1] - y)
+        comfort_s = COMFORT_S * min(1.0, away_m / COMFORT_FROM_M)
+        scores, left_m = _scores(
+            fan, field.cost, field.corner_xy_m, field.cell_m, field.most_m,
+            goal_xy_m, self._brake_s, self._margins.comfort, comfort_s,
+        )  # fmt: skip
+        action = int(np.argmax(scores))
+        arrived = self._arrives(left_m[STOP_ACTION], left_m[action], course.arrived, motion.twist.v_mps)
+        if arrived or wait:
+            action = STOP_ACTION
+            scores[action] = STAND
+        v, w, dv, dw = fan.foretold[action].tolist()
+        return Decision(action, scores), Course(arrived, (v, w, dv, dw))
+
+    def _braking(self, speed_mps: float, ticks: int) -> tuple[int, float]:
+        """Return the ticks to come to rest from a speed, and the way of that [m]."""
+        start = np.array([[0.0, 0.0, 0.0, speed_mps, 0.0, 0.0, 0.0]])
+        path = roll_out(start, COMMANDS[[STOP_ACTION]], self._linear, self._angular, ticks, self._dt_s)[0]
+        moving = np.flatnonzero(np.abs(path[:, 3]) > STILL_MPS)
+        return int(moving[-1]) + 2 if len(moving) else 1, float(path[-1, 0])
+
+    def _arrives(self, stopping_m: float, best_m: float, arrived: bool, v_mps: float) -> bool:
+        """Return whether to stop for good, by how far from the goal it and the best action would come to rest."""
+        if arrived:
+            return bool(stopping_m <= self._leave_m)
+        near_m = self._settle_m if abs(v_mps) < REST_MPS else self._arrive_m
+        return bool(stopping_m <= min(near_m, best_m + NEARER_M))
+
+
+def _present(motion: Motion, course: Course) -> Floats:
+    """Return the state now; the rates of speed, which nobody measures, as the last decision foretold them."""
+    v, w = motion.twist.v_mps, motion.twist.w_radps
+    foretold_v, foretold_w, dv, dw = course.foretold
+    dv = dv if abs(v - foretold_v) < RATE_MATCH[0] else 0.0
+    dw = dw if abs(w - foretold_w) < RATE_MATCH[1] else 0.0
+    pose = motion.pose
+    return np.array([pose.x_m, pose.y_m, pose.yaw_rad, v, w, dv, dw])
+
+
+@njit(cache=True, nogil=True)
+def _scores(
+    fan: Fan, cost: Floats32, corner: tuple[float, float], cell_m: float, most_m: float,
+    goal: tuple[float, float], brake_s: float, comfort_m: float, comfort_s: float,
+) -> tuple[Floats32, Floats]:  # fmt: skip  # pragma: no cover - compiled
+    """Return (28,) minus the time left after each action's best sequel, and (28,) the distance left after braking.
+
+    The former is twice UNSAFE where the action is not safe.
+    """
+    best_s = np.full(COUNT, -UNSAFE)
+    for n in range(len(fan.firsts)):
+        first = fan.firsts[n]
+        discomfort = min(max((comfort_m - fan.near_m[n]) / COMFORT_M, 0.0), 1.0)
+        paid_s = comfort_s * discomfort * discomfort
+        enough_s = best_s[first] - paid_s
+        time_s = _time_left(fan.sequels, n, cost, corner, cell_m, most_m, goal, brake_s, enough_s)
+        best_s[first] = min(best_s[first], paid_s + time_s)
+    for action in range(COUNT):
+        if fan.safe[action]:
+            time_s = _time_left(fan.ends, action, cost, corner, cell_m, most_m, goal, brake_s, math.inf)
+            best_s[action] += SOON * time_s + STEER_S_PER_RADPS * abs(COMMANDS[action, 1])
+        else:
+            best_s[action] = -2.0 * UNSAFE
+    best_s[STOP_ACTION] += LINGER_S
+    left_m = np.hypot(fan.rest_m[:, 0] - goal[0], fan.rest_m[:, 1] - goal[1])
+    return (-best_s).astype(np.float32), left_m
+
+
+@njit(cache=True, nogil=True)
+def _time_left(
+    ends: Floats, n: int, cost: Floats32, corner: tuple[float, float], cell_m: float, most_m: float,
+    goal: tuple[float, float], brake_s: float, enough_s: float,
+) -> float:  # fmt: skip  # pragma: no cover - compiled
+    """Return the seconds from an end state to the goal, by its cost to go, heading and speed; inf above enough."""
+    x, y, yaw, v, w = ends[n, 0], ends[n, 1], ends[n, 2], ends[n, 3], ends[n, 4]
+    way_m, di, dj = sample(cost, (x - corner[0]) / cell_m - 0.5, (y - corner[1]) / cell_m - 0.5, most_m)
+    goal_m = math.sqrt((goal[0] - x) ** 2 + (goal[1] - y) ** 2)
+    if goal_m < NEAR_M:
+        way_m, di, dj = goal_m, x - goal[0], y - goal[1]
+    time_s = way_m / SPEED_MPS + OVERSHOOT_S_PER_M * max(0.0, v * brake_s - way_m)
+    if time_s > enough_s:
+        return math.inf
+    turn = math.atan2(-dj, -di) - yaw - w * TURN_LEAD_S
+    turn -= 2.0 * math.pi * math.floor(turn / (2.0 * math.pi) + 0.5)
+    near = min(1.0, way_m / NEAR_M)
+    return float(time_s + TURN_S_PER_RAD * abs(turn) * near * near)

@@ -1,0 +1,68 @@
+"""A scan as obstacles: points of what it sees, and of what may stand where it does not look."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from onboard.perception.collision import BIN_CENTERS_RAD, UNIT
+from onboard.values.messages import BINS, Pose, Scan
+
+Floats = npt.NDArray[np.float64]
+
+HIDDEN_M = 1.6
+"""A low camera does not see what hangs at the height of the robot's head when it is nearer than this."""
+BLIND_M = 0.10
+"""Where nothing looks, something may stand at this distance beyond the footprint: nothing drives into it."""
+AHEAD_BINS: npt.NDArray[np.bool_] = np.abs(BIN_CENTERS_RAD) < 0.35
+"""Nothing looking within this angle of straight ahead is being blind."""
+
+
+def blind_ahead(scan: Scan) -> bool:
+    """Return whether nothing looks ahead."""
+    return not scan.seen[AHEAD_BINS].any()
+
+
+def obstacle_points(
+    scan: Scan, pose: Pose, remembered: Floats, look_m: float, radius_m: float
+) -> tuple[Floats, Floats]:
+    """Return what the scan sees, and what it does not but may stand there, as points (k, 2) in the frame of the pose.
+
+    The latter are a point `BLIND_M` beyond the footprint in every bin where nothing looks, and of what is remembered
+    (n, 2) that which stands in such a bin, or hangs too near to be seen; all of it nearer than `look_m`.
+    """
+    place = pose.x_m, pose.y_m, pose.yaw_rad
+    seen, unseen = _points(scan.ranges_m, scan.seen, remembered, place, look_m, radius_m + BLIND_M)
+    return seen, unseen
+
+
+@njit(cache=True, nogil=True)
+def _points(
+    ranges_m: npt.NDArray[np.float32], looked: npt.NDArray[np.bool_], remembered: Floats,
+    place: tuple[float, float, float], look_m: float, guard_m: float,
+) -> tuple[Floats, Floats]:  # fmt: skip  # pragma: no cover - compiled
+    x_m, y_m, yaw_rad = place
+    c, s = math.cos(yaw_rad), math.sin(yaw_rad)
+    seen, unseen = np.empty((BINS, 2)), np.empty((BINS + len(remembered), 2))
+    n, m = 0, 0
+    for k in range(BINS):
+        dx, dy = UNIT[k, 0], UNIT[k, 1]
+        dx, dy = c * dx - s * dy, s * dx + c * dy
+        if not looked[k]:
+            unseen[m, 0], unseen[m, 1] = x_m + guard_m * dx, y_m + guard_m * dy
+            m += 1
+        elif ranges_m[k] < look_m:
+            seen[n, 0], seen[n, 1] = x_m + ranges_m[k] * dx, y_m + ranges_m[k] * dy
+            n += 1
+    for k in range(len(remembered)):
+        dx, dy = remembered[k, 0] - x_m, remembered[k, 1] - y_m
+        squared_m2 = dx * dx + dy * dy
+        if squared_m2 < look_m * look_m:
+            azimuth = math.atan2(dy, dx) - yaw_rad + math.pi
+            if squared_m2 < HIDDEN_M * HIDDEN_M or not looked[math.floor(azimuth / (2.0 * math.pi / BINS)) % BINS]:
+                unseen[m] = remembered[k]
+                m += 1
+    return seen[:n], unseen[:m]

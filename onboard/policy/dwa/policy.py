@@ -1,0 +1,84 @@
+"""`reactive`: a dynamic-window choice among the 28 actions, for driving without a trained network.
+
+Every decision looks ahead with the dynamic window (`onboard/policy/dwa/dynamic_window.py`): actions that cannot stop
+clear of the
+scan are out; the others are ranked by the time to the goal that is left at the end of their best sequel, read from the
+cost to go in a 24 m window of obstacles remembered for at most two minutes (`onboard/policy/dwa/costmap.py`). So it
+is reactive
+with a short memory: what it never saw counts as free, and it turns back when that proves wrong.
+
+What it is not: it has no map of the building, does not explore with a purpose, sees no colour and does not learn. It
+may wander where the way in leads away from the goal for long, or where a dead end is larger than the window. Moving
+obstacles stand still for it. The scan is taken as of now: 70 ms of its age are within the distances kept.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from onboard.config.config import GoalSection, RatesSection, RobotSection
+from onboard.config.plant_model import Plant
+from onboard.policy.dwa.costmap import CAPACITY, EMPTY, LocalMap, WayFinder, observed
+from onboard.policy.dwa.dynamic_window import COURSE_NUMBERS, Course, DynamicWindow, course_of
+from onboard.policy.dwa.obstacle_points import blind_ahead, obstacle_points
+from onboard.values.messages import Decision, Memory, Observation
+
+# ---- What a policy that drives by the dynamic window remembers, as the array that the runtime keeps for it
+
+HEADER = 1 + COURSE_NUMBERS
+"""Numbers before the cells: how many these are, and the course."""
+CELL = 3
+
+
+def pack(known: LocalMap, course: Course) -> Memory:
+    """Return (HEADER + CELL * CAPACITY,) float32."""
+    memory = np.zeros(HEADER + CELL * CAPACITY, np.float32)
+    count = len(known.cells)
+    memory[0], memory[1:HEADER] = count, course.numbers()
+    memory[HEADER : HEADER + CELL * count] = known.cells.ravel()
+    return memory
+
+
+def unpack(memory: Memory) -> tuple[LocalMap, Course]:
+    """Return what `pack` packed."""
+    cells = memory[HEADER : HEADER + CELL * int(memory[0])].reshape(-1, CELL)
+    return LocalMap(cells), course_of(memory[1:HEADER])
+
+
+class ReactivePolicy:
+    """Drives to the goal by the scan and a short memory; implements `interfaces.Policy`.
+
+    memory_reset_s: None, its memory ages by itself and needs no reset from outside
+    """
+
+    name = "reactive"
+    memory_reset_s: float | None = None
+
+    def __init__(
+        self,
+        plant: Plant,
+        robot: RobotSection | None = None,
+        rates: RatesSection | None = None,
+        goal: GoalSection | None = None,
+    ) -> None:
+        self._window = DynamicWindow(plant, robot, rates, goal)
+        self._way = WayFinder(self._window.radius_m)
+
+    def initial_memory(self) -> Memory:
+        """Return the memory of one who has seen nothing."""
+        return pack(EMPTY, Course())
+
+    def decide(self, observation: Observation, memory: Memory) -> tuple[Decision, Memory]:
+        """Return the best action and the memory with this scan in it. Logits are minus the time left [s], roughly."""
+        window, motion, goal = self._window, observation.filtered, observation.goal_xy_m
+        scan, pose = observation.scan, motion.pose
+        past, course = unpack(memory)
+        known = observed(past, pose, scan, window.radius_m)
+        seen, unseen = obstacle_points(scan, pose, known.centres(), window.look_m, window.radius_m)
+        fan = window.look_ahead(motion, course, observation.previous_action, seen, unseen)
+        field = self._way.cost_to_go(known, pose, goal, fan.places_m)
+        decision, course = window.decide(fan, field, goal, motion, course, wait=blind_ahead(scan))
+        return decision, pack(known, course)
+
+    def close(self) -> None:
+        """Nothing to release."""

@@ -1,0 +1,295 @@
+"""Where each of the 28 actions leads, with the braking after it and with each of the 28 once more, and how near it
+comes to obstacles on the way.
+
+Linear and angular speed answer their commands each on its own (`onboard/config/plant_model.py`), so 4 and 7 of them
+make up the 28,
+and 16 and 49 the 784 sequels; only positions are summed up for each.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from onboard.config.plant_model import Axis, MotionState, Plant, step, step_axis
+from onboard.policy.contract import ACTIONS, ANGULAR_RADPS, LINEAR_MPS, STOP_ACTION
+from onboard.policy.dwa.distance_field import Clearance, clearance_about, distance_at
+from onboard.values.messages import Pose, Twist
+
+# ---- Commands rolled forward with the motion model, many at once
+
+Floats = npt.NDArray[np.float64]
+
+STATE = 7
+"""Numbers in a state."""
+
+
+@njit(cache=True, nogil=True)
+def roll_out(
+    starts: Floats, commands: Floats, linear: Floats, angular: Floats, ticks: int, dt_s: float
+) -> Floats:  # pragma: no cover - compiled
+    """Return (n, ticks, 7): the state after every tick, command i (v, w) held from start i.
+
+    starts: (n, 7); commands: (n, 2); linear, angular: the plant's axes as `Axis.as_array` gives them.
+    """
+    count = starts.shape[0]
+    paths = np.empty((count, ticks, starts.shape[1]))
+    for i in range(count):
+        x, y, yaw, v, w, dv, dw = starts[i]
+        for k in range(ticks):
+            v, dv = step_axis(commands[i, 0], v, dv, linear, dt_s)
+            w, dw = step_axis(commands[i, 1], w, dw, angular, dt_s)
+            yaw += dt_s * w
+            x += dt_s * v * math.cos(yaw)
+            y += dt_s * v * math.sin(yaw)
+            row = paths[i, k]
+            row[0], row[1], row[2], row[3], row[4], row[5], row[6] = x, y, yaw, v, w, dv, dw
+    return paths
+
+
+def roll_out_definition(starts: Floats, commands: Floats, plant: Plant, ticks: int, dt_s: float) -> Floats:
+    """Define `roll_out` by `motion.step`; here the yaw is wrapped."""
+    paths = np.empty((len(starts), ticks, STATE))
+    for i, (start, command) in enumerate(zip(starts, commands, strict=True)):
+        x, y, yaw, v, w, dv, dw = (float(part) for part in start)
+        state = MotionState(Pose(x, y, yaw), Twist(v, w), dv, dw)
+        for k in range(ticks):
+            state = step(state, Twist(float(command[0]), float(command[1])), plant, dt_s)
+            pose, twist = state.pose, state.twist
+            paths[i, k] = (
+                pose.x_m, pose.y_m, pose.yaw_rad, twist.v_mps, twist.w_radps, state.dv_mps2, state.dw_radps2,
+            )  # fmt: skip
+    return paths
+
+
+@njit(cache=True, nogil=True)
+def roll_axis(
+    starts: Floats, commands: Floats, axis: Floats, ticks: int, dt_s: float
+) -> Floats:  # pragma: no cover - compiled
+    """Return (s, c, ticks, 2): speed and rate of one axis after every tick, each command held from each start.
+
+    starts: (s, 2) speed and rate; commands: (c,) speeds; axis: as `Axis.as_array` gives it
+    """
+    paths = np.empty((len(starts), len(commands), ticks, 2))
+    for i in range(len(starts)):
+        for j in range(len(commands)):
+            speed, rate = starts[i, 0], starts[i, 1]
+            for k in range(ticks):
+                speed, rate = step_axis(commands[j], speed, rate, axis, dt_s)
+                paths[i, j, k, 0], paths[i, j, k, 1] = speed, rate
+    return paths
+
+
+def roll_axis_definition(starts: Floats, commands: Floats, axis: Axis, ticks: int, dt_s: float) -> Floats:
+    """Define `roll_axis` by the plain step of one axis."""
+    paths = np.empty((len(starts), len(commands), ticks, 2))
+    for i, start in enumerate(starts):
+        for j, command in enumerate(commands):
+            speed, rate = float(start[0]), float(start[1])
+            for k in range(ticks):
+                speed, rate = step_axis.py_func(float(command), speed, rate, axis.as_array(), dt_s)
+                paths[i, j, k] = speed, rate
+    return paths
+
+
+Indices = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+COMMANDS: Floats = np.array([[action.v_mps, action.w_radps] for action in ACTIONS])
+LINEAR: Floats = np.array(LINEAR_MPS)
+ANGULAR: Floats = np.array(ANGULAR_RADPS)
+ZERO: Floats = np.zeros(1)
+COUNT = len(ACTIONS)
+
+STRIDE = 3
+"""States of a path between two that are held against the obstacles: 10 cm at 1 m/s."""
+SLACK_M = 0.005
+"""Where stopping already comes nearer than an action may, others may come nearer than that by so much."""
+
+
+class Horizon(NamedTuple):
+    """How far is looked ahead.
+
+    delay, action, brake, sequel: ticks that the command in force still has, an action, the braking after it, and the
+              action after it; foretold: tick of the action after which the next decision senses
+    dt_s:     of a tick
+    reach_m:  the farthest that paths get after the delay
+    """
+
+    delay: int
+    action: int
+    brake: int
+    sequel: int
+    foretold: int
+    dt_s: float
+    reach_m: float
+
+
+class Margins(NamedTuple):
+    """Distances from the base's centre [m].
+
+    keep, keep_known: how near an action and the braking after it may come to what is seen, and to what is not seen but
+                      known of
+    comfort:          how far clearances matter
+    """
+
+    keep: float
+    keep_known: float
+    comfort: float
+
+
+class Fan(NamedTuple):
+    """What becomes of the 28 actions, index as in `contract.ACTIONS`, and of those that may follow.
+
+    places_m: (1 + 28 + m, 2) the start, where the decision takes effect, then the ends of actions and of sequels
+    ends:     (28, 5) x, y, yaw, v, w after the action
+    safe:     (28,) whether it and the braking after it keep clear
+    rest_m:   (28, 2) where the braking ends
+    foretold: (28, 4) v, w, dv, dw when the next decision senses
+    sequels:  (m, 5) x, y, yaw, v, w after those sequels of safe actions that keep clear
+    firsts:   (m,) the action before
+    near_m:   (m,) how near action and sequel come to what is seen, true up to the margin of comfort
+    """
+
+    places_m: Floats
+    ends: Floats
+    safe: Flags
+    rest_m: Floats
+    foretold: Floats
+    sequels: Floats
+    firsts: Indices
+    near_m: Floats
+
+
+@njit(cache=True, nogil=True)
+def look_ahead(
+    present: Floats, held: int, linear: Floats, angular: Floats, horizon: Horizon, margins: Margins,
+    seen: Floats, known: Floats,
+) -> Fan:  # fmt: skip  # pragma: no cover - compiled
+    """Return what becomes of the actions.
+
+    present:     (7,) the state now, as in `onboard/policy/dwa/trajectories.py`; held: the action in force until the
+    decision is
+    seen, known: (k, 2) obstacles that are seen, and that are not but are known of [m]
+    """
+    start = present.copy()
+    if horizon.delay > 0:
+        command = COMMANDS[held : held + 1]
+        start = roll_out(start.reshape(1, -1), command, linear, angular, horizon.delay, horizon.dt_s)[0, -1].copy()
+    about_seen = clearance_about(seen, start[0], start[1], horizon.reach_m, margins.comfort)
+    about_known = clearance_about(known, start[0], start[1], horizon.reach_m, margins.keep_known)
+    v = roll_axis(start[3::2].copy().reshape(1, 2), LINEAR, linear, horizon.action, horizon.dt_s)
+    w = roll_axis(start[4::2].copy().reshape(1, 2), ANGULAR, angular, horizon.action, horizon.dt_s)
+    after_v, after_w = v[0, :, -1].copy(), w[0, :, -1].copy()
+    ends, near_m = _actions(start, v, w, horizon.dt_s, about_seen, about_known)
+    brake_v = roll_axis(after_v, ZERO, linear, horizon.brake, horizon.dt_s)
+    brake_w = roll_axis(after_w, ZERO, angular, horizon.brake, horizon.dt_s)
+    rest_m, safe, keep_m = _braking(ends, near_m, brake_v, brake_w, horizon.dt_s, margins, about_seen, about_known)
+    next_v = roll_axis(after_v, LINEAR, linear, horizon.sequel, horizon.dt_s)
+    next_w = roll_axis(after_w, ANGULAR, angular, horizon.sequel, horizon.dt_s)
+    sequels, firsts, sequels_near_m = _sequels(
+        ends, safe, near_m, next_v, next_w, horizon.dt_s, keep_m, about_seen, about_known
+    )
+    foretold = np.empty((COUNT, 4))
+    for n in range(COUNT):
+        foretold[n, 0::2] = v[0, n // len(ANGULAR), horizon.foretold]
+        foretold[n, 1::2] = w[0, n % len(ANGULAR), horizon.foretold]
+    places_m = np.concatenate((start[:2].copy().reshape(1, 2), ends[:, :2], sequels[:, :2]))
+    return Fan(places_m, ends, safe, rest_m, foretold, sequels, firsts, sequels_near_m)
+
+
+@njit(cache=True, nogil=True)
+def _actions(
+    start: Floats, v: Floats, w: Floats, dt_s: float, seen: Clearance, known: Clearance
+) -> tuple[Floats, Floats]:  # pragma: no cover - compiled
+    """Return (28, 5) the ends of the actions, and (28, 2) how near they come to what is seen and what is known."""
+    yaw, facing = _headings(start[2:3], w, dt_s)
+    ends, near_m = np.empty((COUNT, 5)), np.empty((COUNT, 2))
+    for n in range(COUNT):
+        a, b = n // len(ANGULAR), n % len(ANGULAR)
+        x, y, near, near_known = _walk(start[0], start[1], v, 0, a, facing, 0, b, dt_s, seen, known)
+        ends[n, 0], ends[n, 1], ends[n, 2], ends[n, 3], ends[n, 4] = x, y, yaw[0, b], v[0, a, -1, 0], w[0, b, -1, 0]
+        near_m[n, 0], near_m[n, 1] = near, near_known
+    return ends, near_m
+
+
+@njit(cache=True, nogil=True)
+def _braking(
+    ends: Floats, near_m: Floats, v: Floats, w: Floats, dt_s: float, margins: Margins, seen: Clearance, known: Clearance
+) -> tuple[Floats, Flags, tuple[float, float]]:  # pragma: no cover - compiled
+    """Return (28, 2) where braking ends, (28,) which actions are safe, and what they must keep from both obstacles."""
+    _, facing = _headings(ends[: len(ANGULAR), 2], w, dt_s)
+    rest_m, path_m, safe = np.empty((COUNT, 2)), near_m.copy(), np.empty(COUNT, np.bool_)
+    for n in range(COUNT):
+        a, b = n // len(ANGULAR), n % len(ANGULAR)
+        x, y, near, near_known = _walk(ends[n, 0], ends[n, 1], v, a, 0, facing, b, 0, dt_s, seen, known)
+        rest_m[n, 0], rest_m[n, 1] = x, y
+        path_m[n, 0], path_m[n, 1] = min(path_m[n, 0], near), min(path_m[n, 1], near_known)
+    keep_m = min(margins.keep, path_m[STOP_ACTION, 0] - SLACK_M)
+    keep_known_m = min(margins.keep_known, path_m[STOP_ACTION, 1] - SLACK_M)
+    for n in range(COUNT):
+        safe[n] = path_m[n, 0] >= keep_m and path_m[n, 1] >= keep_known_m
+    return rest_m, safe, (keep_m, keep_known_m)
+
+
+@njit(cache=True, nogil=True)
+def _sequels(
+    starts: Floats, safe: Flags, before_m: Floats, v: Floats, w: Floats, dt_s: float, keep_m: tuple[float, float],
+    seen: Clearance, known: Clearance,
+) -> tuple[Floats, Indices, Floats]:  # fmt: skip  # pragma: no cover - compiled
+    """Return the sequels of safe actions that keep clear: (m, 5) ends, (m,) actions before, (m,) how near they come."""
+    yaw, facing = _headings(starts[: len(ANGULAR), 2], w, dt_s)
+    ends, firsts, near_m = np.empty((COUNT * COUNT, 5)), np.empty(COUNT * COUNT, np.int64), np.empty(COUNT * COUNT)
+    count = 0
+    for first in range(COUNT):
+        if not safe[first]:
+            continue
+        a, b = first // len(ANGULAR), first % len(ANGULAR)
+        for n in range(COUNT):
+            c, d = n // len(ANGULAR), n % len(ANGULAR)
+            x, y, near, near_known = _walk(starts[first, 0], starts[first, 1], v, a, c, facing, b, d, dt_s, seen, known)
+            near = min(near, before_m[first, 0])
+            if near >= keep_m[0] and near_known >= keep_m[1]:
+                row = ends[count]
+                row[0], row[1], row[2], row[3], row[4] = x, y, yaw[b, d], v[a, c, -1, 0], w[b, d, -1, 0]
+                firsts[count], near_m[count] = first, near
+                count += 1
+    return ends[:count], firsts[:count], near_m[:count]
+
+
+@njit(cache=True, nogil=True)
+def _headings(yaws_rad: Floats, w: Floats, dt_s: float) -> tuple[Floats, Floats]:  # pragma: no cover - compiled
+    """Return (s, c) last yaw and (s, c, ticks, 2) cosine and sine of the yaw, turning with w (s, c, ticks, 2)."""
+    last, facing = np.empty(w.shape[:2]), np.empty(w.shape)
+    for i in range(w.shape[0]):
+        for j in range(w.shape[1]):
+            yaw = yaws_rad[i]
+            for k in range(w.shape[2]):
+                yaw += dt_s * w[i, j, k, 0]
+                facing[i, j, k, 0], facing[i, j, k, 1] = math.cos(yaw), math.sin(yaw)
+            last[i, j] = yaw
+    return last, facing
+
+
+@njit(cache=True, nogil=True)
+def _walk(
+    x: float, y: float, v: Floats, a: int, c: int, facing: Floats, b: int, d: int, dt_s: float,
+    seen: Clearance, known: Clearance,
+) -> tuple[float, float, float, float]:  # fmt: skip  # pragma: no cover - compiled
+    """Return where a path ends and how near it comes to both kinds of obstacles; every `STRIDE`-th state is looked at.
+
+    v[a, c]: (ticks, 2) speed and rate after every tick; facing[b, d]: (ticks, 2) cosine and sine of the heading
+    """
+    near, near_known, last = math.inf, math.inf, v.shape[2] - 1
+    for k in range(last + 1):
+        way = dt_s * v[a, c, k, 0]
+        x += way * facing[b, d, k, 0]
+        y += way * facing[b, d, k, 1]
+        if k % STRIDE == STRIDE - 1 or k == last:
+            near = min(near, distance_at(seen, x, y))
+            near_known = min(near_known, distance_at(known, x, y))
+    return x, y, near, near_known

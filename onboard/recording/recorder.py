@@ -1,0 +1,369 @@
+"""The recorder: takes messages without ever waiting, one thread writes them to MCAP files (ROS 2 profile).
+
+The control path only puts messages into a bounded queue, those that belong together as one; making, serialising,
+compressing and writing them happen in the thread. What does not fit is dropped as a whole and counted. When the disk is
+full or fails, recording ends with one reason, what was recorded stays readable, and driving goes on.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import queue
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+from pathlib import Path
+from typing import NamedTuple
+
+from onboard import __version__
+from onboard.config.config import RecordSection
+from onboard.recording.mcap_file import MessageType, RecordFile
+from onboard.recording.repair import Repair
+from onboard.recording.retention import Budget, Folder
+from onboard.system.threads import RECORDER_BELOW, step_down
+from onboard.values.clock import NS_PER_S
+from onboard.values.errors import ConfigError, OnboardError
+
+# ---- What waits to be recorded: a bounded queue from the thread of the ticks, which never waits, to the
+
+SEQUENCE_WRAP = 2**32
+
+Payload = bytes | Callable[[], bytes]
+
+
+class Message(NamedTuple):
+    """What goes into the file.
+
+    payload: CDR, or a function that gives it, called in the writing thread
+    latched: written again at the start of each further file, for what is published once (`/tf_static`)
+    """
+
+    topic: str
+    kind: MessageType
+    payload: Payload
+    latched: bool = False
+
+
+class Queued(NamedTuple):
+    """Messages that belong together. log_ns: their wall time; number: theirs in the session, shows where some are lost.
+
+    messages: gone through once, in the writing thread; a generator makes them there
+    """
+
+    messages: Iterable[Message]
+    log_ns: int
+    number: int
+    held_bytes: int
+
+
+class Signal(Enum):
+    """What is no message."""
+
+    CLOSE = auto()
+
+
+class RecordQueue:
+    """Bounded by count and by bytes held. One thread puts, one other takes; each changes only counts of its own."""
+
+    def __init__(self, most: int, most_bytes: float) -> None:
+        self._most, self._most_bytes = most, most_bytes
+        self._queue: queue.SimpleQueue[Queued | Signal] = queue.SimpleQueue()
+        self._number = self.refused = self._put_bytes = 0
+        self._taken = self._taken_bytes = 0
+
+    @property
+    def waiting(self) -> int:
+        """Return how many have been put and not taken."""
+        return self._number - self.refused - self._taken
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Return what they hold in memory."""
+        return self._put_bytes - self._taken_bytes
+
+    def put(self, messages: Iterable[Message], log_ns: int, held_bytes: int) -> bool:
+        """Queue what belongs together; return False, and count it, when it does not fit. Never waits."""
+        if self.waiting >= self._most or self.waiting_bytes + held_bytes > self._most_bytes:
+            self.refuse()
+            return False
+        self._number += 1
+        self._put_bytes += held_bytes
+        self._queue.put(Queued(messages, log_ns, self._number % SEQUENCE_WRAP, held_bytes))
+        return True
+
+    def refuse(self) -> None:
+        """Count what is not queued."""
+        self._number += 1
+        self.refused += 1
+
+    def close(self) -> None:
+        """Queue the end."""
+        self._queue.put(Signal.CLOSE)
+
+    def next(self, due_s: float | None) -> Queued | Signal | None:
+        """Return what comes next, or None when nothing came until `due_s`, monotonic; None waits for ever."""
+        try:
+            item = self._queue.get(timeout=None if due_s is None else max(0.0, due_s - time.monotonic()))
+        except queue.Empty:
+            return None
+        if isinstance(item, Queued):
+            self._taken += 1
+            self._taken_bytes += item.held_bytes
+        return item
+
+
+FORMAT = "3"
+"""Version of what our topics mean; a replay refuses or migrates others."""
+
+BYTES_PER_MB = 1_000_000
+MAX_LOG_NS = 2**63 - 1
+FLUSHES_PER_PERIOD = 2
+"""Flushed twice in `flush_s`, so that a busy machine still keeps the promise to lose no more than that."""
+
+CLOSE_TIMEOUT_S = 10.0
+NICENESS = 10
+"""Of the writing thread: the tick and the policy go first where cores are few. Under FIFO
+`onboard/system/threads.py` says who."""
+
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+UNSERIALISABLE = (OnboardError, TypeError, ValueError, OverflowError, struct.error)
+
+
+@dataclass(frozen=True, slots=True)
+class RecorderStats:
+    """What `/diagnostics` shows of the recorder.
+
+    written:      messages in the files and in the chunk in progress, repeats of latched ones among them
+    dropped:      what is not, those of one tick as one: the queue was full, or recording has stopped; and messages that
+                  could not be serialised
+    bytes:        on disk in this session
+    queued:       waiting, those of one tick as one, with `queued_bytes` held by them
+    file:         being written, or the last one
+    stopped:      why recording ended, one line; "" while it goes on
+    last_problem: why a message was last dropped though the queue was not full; "" when none was
+    repaired:     what earlier sessions had left unfinished
+    """
+
+    written: int
+    dropped: int
+    bytes: int
+    queued: int
+    queued_bytes: int
+    file: Path | None
+    stopped: str
+    last_problem: str
+    repaired: tuple[Repair, ...]
+
+
+def budget_of(section: RecordSection) -> Budget:
+    """Return the bounds that the configuration states."""
+    return Budget(
+        section.max_files,
+        section.max_total_mb * BYTES_PER_MB,
+        section.max_file_mb * BYTES_PER_MB,
+        section.min_free_mb * BYTES_PER_MB,
+    )
+
+
+class Recorder:
+    """Records one session. Writing and closing belong to one thread, which waits only for the end of the latter."""
+
+    def __init__(
+        self, section: RecordSection, name: str, session: Mapping[str, str], *, wall_ns: int, now_ns: int
+    ) -> None:
+        """Repair what earlier sessions left, open the first file, start the writing thread.
+
+        session: goes into every file as metadata, beside its format, its name and the file's number
+        wall_ns, now_ns: wall and monotonic time at the same moment; names the files and dates the messages
+        Raises ConfigError when the folder cannot be written to, except when the disk is full: see `stats`.
+        """
+        self._section = section
+        self._wall_minus_monotonic_ns = wall_ns - now_ns
+        self._queue = RecordQueue(section.queue_messages, section.queue_mb * BYTES_PER_MB)
+        self._written = self._failed = self._finished_bytes = self._file_bytes = 0  # changed by the writing thread
+        self._closed = False
+        self._stopped = self._last_problem = ""
+        self._latched: dict[str, tuple[Message, bytes, Queued]] = {}
+        self._file: RecordFile | None = None
+        try:
+            self._folder = Folder(section.directory, name, wall_ns, budget_of(section))
+            self._session = {
+                "format": FORMAT,
+                "onboard_version": __version__,
+                "session": f"{self._folder.session}_{wall_ns % NS_PER_S:09d}",
+                "wall_minus_monotonic_ns": str(self._wall_minus_monotonic_ns),
+                **session,
+            }
+            self._repaired = self._folder.repair_leftovers()
+        except OSError as error:
+            raise ConfigError(f"record.directory {section.directory}: cannot be used: {error.strerror}") from error
+        try:
+            self._open()
+        except OSError as error:
+            if error.errno not in DISK_FULL:
+                raise ConfigError(f"record.directory {section.directory}: cannot be used: {error.strerror}") from error
+            self._stop(error.strerror or repr(error))
+        self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
+        self._thread.start()
+
+    @property
+    def file_number(self) -> int:
+        """Return the number of the file that is written, from 0, as the writing thread sees it."""
+        return self._folder.files - 1
+
+    @property
+    def waiting(self) -> int:
+        """Return how much is queued, what belongs together as one."""
+        return self._queue.waiting
+
+    def wall_ns(self, stamp_ns: int) -> int:
+        """Return the wall time that dates a message of that monotonic time [ns]."""
+        return min(max(stamp_ns + self._wall_minus_monotonic_ns, 0), MAX_LOG_NS)
+
+    def write(
+        self,
+        topic: str,
+        kind: MessageType,
+        payload: Payload,
+        stamp_ns: int,
+        *,
+        held_bytes: int = 0,
+        latched: bool = False,
+    ) -> bool:
+        """Queue one message; return False when it was dropped and counted. Never waits. See `Message`."""
+        size = len(payload) if isinstance(payload, bytes) else held_bytes
+        return self.write_together((Message(topic, kind, payload, latched),), stamp_ns, size)
+
+    def write_together(self, messages: Iterable[Message], stamp_ns: int, held_bytes: int) -> bool:
+        """Queue what belongs together: all of it goes into one file, or nothing. Return False when it was dropped.
+
+        Never waits.
+        messages:   gone through in the writing thread; a generator makes them there
+        stamp_ns:   monotonic time that dates the messages [ns]
+        held_bytes: what they keep in memory until then, for the bound of the queue
+        """
+        if self._closed or self._stopped:
+            self._queue.refuse()
+            return False
+        return self._queue.put(messages, self.wall_ns(stamp_ns), held_bytes)
+
+    def stats(self) -> RecorderStats:
+        """Return the counts so far."""
+        return RecorderStats(
+            written=self._written,
+            dropped=self._queue.refused + self._failed,
+            bytes=self._finished_bytes + self._file_bytes,
+            queued=self._queue.waiting,
+            queued_bytes=self._queue.waiting_bytes,
+            file=self._folder.current,
+            stopped=self._stopped,
+            last_problem=self._last_problem,
+            repaired=self._repaired,
+        )
+
+    def close(self) -> None:
+        """Write what is queued, finish the file and stop. Safe to call twice; gives up on a disk that hangs."""
+        if not self._closed:
+            self._closed = True
+            self._queue.close()
+            self._thread.join(CLOSE_TIMEOUT_S)
+        if self._thread.is_alive():
+            self._stopped = f"{self._folder.current}: the disk did not take the rest within {CLOSE_TIMEOUT_S:g} s"
+
+    def _run(self) -> None:
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
+        step_down(RECORDER_BELOW)
+        try:
+            self._loop()
+        except BaseException as error:
+            self._on_disk(self._finish)
+            self._stop(f"fault of a message or the recorder: {error!r}")
+            raise
+
+    def _loop(self) -> None:
+        """Write messages as they come; flush soon after the first that is not yet safe in the file."""
+        period_s = self._section.flush_s / FLUSHES_PER_PERIOD
+        due_s: float | None = None
+        while (item := self._queue.next(due_s)) is not Signal.CLOSE:
+            if isinstance(item, Queued):
+                self._take(item)
+                due_s = due_s or time.monotonic() + period_s
+            if due_s is not None and time.monotonic() >= due_s:
+                self._on_disk(self._flush)
+                due_s = None
+        self._on_disk(self._finish)
+
+    def _on_disk(self, action: Callable[[], None]) -> None:
+        """Do something with the file. An error of the disk ends the recording; afterwards nothing is done."""
+        if self._stopped:
+            return
+        try:
+            action()
+        except OSError as error:
+            self._stop(error.strerror or repr(error))
+
+    def _take(self, item: Queued) -> None:
+        if self._file is None:
+            self._on_disk(self._open)
+        file = self._file
+        if file is None:
+            self._failed += 1
+        else:
+            self._on_disk(lambda: self._append(file, item))
+
+    def _append(self, file: RecordFile, item: Queued) -> None:
+        for message in item.messages:
+            data = self._serialised(message)
+            if data is None:
+                continue
+            if message.latched:
+                self._latched[message.topic] = (message, data, item)
+            self._written += 1
+            file.add(message.topic, message.kind, data, item.log_ns, item.number)
+        self._file_bytes = file.size_bytes()
+        if self._file_bytes >= self._section.max_file_mb * BYTES_PER_MB:
+            self._finish()
+
+    def _serialised(self, message: Message) -> bytes | None:
+        """Return a message's bytes; None for one that has none, which is counted."""
+        try:
+            return message.payload if isinstance(message.payload, bytes) else bytes(message.payload())
+        except UNSERIALISABLE as error:
+            self._last_problem = f"{message.topic}: {error}"
+            self._failed += 1
+            return None
+
+    def _open(self) -> None:
+        """Begin the next file with the session's record and the latched messages."""
+        number = self._folder.files
+        session = {**self._session, "file_number": str(number)}
+        self._file = RecordFile(self._folder.next_path(), session, f"onboard {__version__}")
+        for message, data, item in self._latched.values():
+            self._written += 1
+            self._file.add(message.topic, message.kind, data, item.log_ns, item.number)
+
+    def _flush(self) -> None:
+        if self._file is not None:
+            self._file_bytes = self._file.flush()
+
+    def _finish(self) -> None:
+        if self._file is not None:
+            self._finished_bytes += self._file.finish()
+            self._file, self._file_bytes = None, 0
+
+    def _stop(self, reason: str) -> None:
+        """End the recording for one reason; what stands whole in the file stays and is made readable."""
+        self._stopped = f"{self._folder.current or self._section.directory}: recording stopped: {reason}"
+        if self._file is None:
+            return
+        saved = self._file.abandon()
+        if saved is None:
+            self._stopped += "; the file is unfinished, the next start or `onboard repair` completes it"
+        lost = self._file.messages - (self._file.flushed if saved is None else saved)
+        self._written -= lost
+        self._failed += lost
+        self._file = None

@@ -1,0 +1,221 @@
+"""The folder of recordings: names that sort by time, bounds on their number and size, what earlier sessions left."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import re
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+
+import structlog
+
+from onboard.recording.repair import Repair, repair_leftovers
+from onboard.values.errors import ConfigError, InputError
+
+# ---- The disk that recordings may take: the oldest go first, those that a person marked stay
+
+MARK = ".keep"
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Bounds on recordings, those of `config.RecordSection`.
+
+    files:       at most so many that are not marked, the next one among them
+    total_bytes: at most so much in all, the next one at its full size among it
+    file_bytes:  full size of a file
+    free_bytes:  to be left free on the disk for others
+    """
+
+    files: int
+    total_bytes: float
+    file_bytes: float
+    free_bytes: float
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A recording on the disk. fixed: in use or just finished, so that it is never deleted now."""
+
+    path: Path
+    size_bytes: int
+    marked: bool
+    fixed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What to delete before the next file, and whether the bounds hold then.
+
+    over_bytes: by so much the recordings pass `total_bytes` all the same, since the others may not be deleted
+    full:       less than `free_bytes` would be left even so: nothing more may be recorded
+    """
+
+    delete: tuple[Path, ...]
+    over_bytes: float
+    full: bool
+
+
+def judge(recordings: Sequence[Held], budget: Budget, free_bytes: float) -> Verdict:
+    """Return what has to go before another file is begun. `recordings` in the order in which they may be deleted."""
+    number = sum(not one.marked for one in recordings) + 1
+    total = sum(one.size_bytes for one in recordings) + budget.file_bytes
+    delete = []
+    for one in recordings:
+        short_of_room = free_bytes < budget.free_bytes + budget.file_bytes
+        if number <= budget.files and total <= budget.total_bytes and not short_of_room:
+            break
+        if one.marked or one.fixed:
+            continue
+        delete.append(one.path)
+        number -= 1
+        total -= one.size_bytes
+        free_bytes += one.size_bytes
+    return Verdict(tuple(delete), max(0.0, total - budget.total_bytes), free_bytes < budget.free_bytes)
+
+
+def disk_full(directory: Path, budget: Budget) -> OSError:
+    """Return the error of a disk on which the recordings would leave others too little."""
+    free_mb = budget.free_bytes / 1_000_000
+    return OSError(errno.ENOSPC, f"less than {free_mb:g} MB free (record.min_free_mb)", str(directory))
+
+
+def is_marked(recording: Path) -> bool:
+    """Return whether a person wants to keep it."""
+    return _mark(recording).exists()
+
+
+def mark(recording: Path, *, keep: bool) -> None:
+    """Mark a recording, or take the mark away; doing it again changes nothing. Raises InputError."""
+    try:
+        if recording.suffix != ".mcap" or not recording.is_file():
+            raise InputError(f"{recording}: is no recording (.mcap)")
+        if keep:
+            _mark(recording).touch()
+        else:
+            _mark(recording).unlink(missing_ok=True)
+    except OSError as error:
+        raise InputError(f"{recording}: cannot be marked: {error.strerror}") from error
+
+
+def _mark(recording: Path) -> Path:
+    return recording.with_name(recording.name + MARK)
+
+
+log = structlog.get_logger()
+
+NS_PER_S = 1_000_000_000
+NAME = re.compile(r"[A-Za-z0-9_.-]+")
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+
+
+def nearest(directory: Path) -> Path:
+    """Return the folder, or what is there of the way to it. Raises OSError where this user cannot see that."""
+    folder = directory.absolute()
+    return next(one for one in (folder, *folder.parents) if _is_there(one))
+
+
+def check_usable(directory: Path) -> None:
+    """Raise ConfigError when no file could be made in a folder, or on the way to one that is not there yet.
+
+    A file without a name is made there, no folder. A full disk does not count: it ends recording, not driving.
+    """
+    try:
+        with tempfile.TemporaryFile(dir=nearest(directory)):
+            pass
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise ConfigError(f"record.directory {directory}: cannot be used: {error.strerror}") from error
+
+
+class Folder:
+    """Recordings of one robot, `NAME_YYYYmmdd-HHMMSS_000.mcap` in UTC; other files in the folder are not touched."""
+
+    def __init__(self, directory: Path, name: str, wall_ns: int, budget: Budget) -> None:
+        """Create the folder and settle the session's name. Raises ConfigError for the robot's name, or OSError."""
+        if not NAME.fullmatch(name):
+            raise ConfigError(f"robot.name {name!r}: names recordings, so only letters, digits and _ . - are taken")
+        directory.mkdir(parents=True, exist_ok=True)
+        self.current: Path | None = None
+        self.files = 0
+        self._directory = directory
+        self._budget = budget
+        self._ours = re.compile(re.escape(name) + r"_\d{8}-\d{6}_(\d{3,})\.mcap")
+        self._session = self._unused(name, wall_ns // NS_PER_S)
+
+    @property
+    def session(self) -> str:
+        """Return the session's name, `NAME_YYYYmmdd-HHMMSS`, which no other in the folder has."""
+        return self._session.removesuffix("_")
+
+    def recordings(self) -> list[Path]:
+        """Return this robot's recordings, oldest first."""
+        return sorted(path for path in self._directory.iterdir() if self._ours.fullmatch(path.name))
+
+    def repair_leftovers(self) -> tuple[Repair, ...]:
+        """Make whole what a killed session left unfinished. Those that another process is writing are let alone."""
+        return repair_leftovers(path for path in self.recordings() if not _in_use(path))
+
+    def next_path(self) -> Path:
+        """Return the name of the session's next file, after deleting the oldest that the budget has no room for.
+
+        Files of this session go last, since a robot without a battery clock may have dated it before the others; the
+        one before the new one, those in use, and those that a person marked are never deleted. Raises OSError.
+        """
+        held = [self._held(path) for path in self.recordings()]
+        held.sort(key=lambda one: (one.path.name.startswith(self._session), one.path.name))
+        verdict = judge(held, self._budget, shutil.disk_usage(self._directory).free)
+        for path in verdict.delete:
+            path.unlink(missing_ok=True)
+        if verdict.over_bytes:
+            log.warning("recordings_over_budget", bytes=round(verdict.over_bytes), marked=sum(x.marked for x in held))
+        if verdict.full:
+            raise disk_full(self._directory, self._budget)
+        self.current = self._directory / f"{self._session}{self.files:03d}.mcap"
+        self.files += 1
+        return self.current
+
+    def _held(self, path: Path) -> Held:
+        return Held(path, _size(path), is_marked(path), path == self.current or _in_use(path))
+
+    def _unused(self, name: str, wall_s: int) -> str:
+        """Return the first part of this session's file names; a second that is taken already gives the next one."""
+        while True:
+            prefix = f"{name}_{datetime.fromtimestamp(wall_s, tz=timezone.utc):%Y%m%d-%H%M%S}_"
+            if not any(path.name.startswith(prefix) for path in self.recordings()):
+                return prefix
+            wall_s += 1
+
+
+def _is_there(path: Path) -> bool:
+    """Return whether there is such a file or folder. Raises OSError where this user cannot see that."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
+
+
+def _size(path: Path) -> int:
+    """Return a file's size, 0 for one that is gone."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _in_use(path: Path) -> bool:
+    """Return whether a process is recording into the file."""
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False

@@ -1,0 +1,82 @@
+"""The robot's state as text and back, number for number: what a replay begins with in the middle of a recording.
+
+What cameras saw is left out. Where the fusion registers no frames (`scan.history` 1) it lives on only as the newest
+frame of each, which the next tick brings again.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from dataclasses import replace
+from typing import Any, get_args, get_origin
+
+import numpy as np
+import numpy.typing as npt
+from cattrs import Converter
+from cattrs.errors import BaseValidationError
+
+from onboard.perception.scan_fusion import ScanMemory
+from onboard.state import RobotState
+from onboard.values.errors import InputError
+
+Array = npt.NDArray[np.generic]
+
+
+def encode(state: RobotState) -> str:
+    """Return a state as JSON, without the cameras' images."""
+    return json.dumps(_CONVERTER.unstructure(without_images(state)), separators=(",", ":"))
+
+
+def without_images(state: RobotState) -> RobotState:
+    """Return a state that keeps no image of the cameras alive."""
+    return replace(
+        state,
+        scan_memory=_without_images(state.scan_memory),
+        limits_scan_memory=_without_images(state.limits_scan_memory),
+    )
+
+
+def decode(text: str) -> RobotState:
+    """Return the state in a text by `encode`. Raises InputError for any other text."""
+    try:
+        return _CONVERTER.structure(json.loads(text), RobotState)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, BaseValidationError) as error:
+        raise InputError(f"not the state of a robot: {str(error).splitlines()[0]}") from error
+
+
+def _without_images(memory: ScanMemory) -> ScanMemory:
+    return replace(memory, cameras={}, track=())
+
+
+def _packed(values: Array) -> dict[str, Any]:
+    data = base64.b64encode(np.ascontiguousarray(values).tobytes()).decode()
+    return {"dtype": values.dtype.name, "shape": list(values.shape), "data": data}
+
+
+def _unpacked(table: Any, kind: Any) -> Array:
+    """Return an array of the type that is annotated. Raises ValueError."""
+    wanted = np.dtype(get_args(get_args(kind)[1])[0])
+    if table["dtype"] != wanted.name:
+        raise ValueError(f"an array of {table['dtype']} where {wanted.name} is expected")
+    try:
+        data = base64.b64decode(table["data"], validate=True)
+    except binascii.Error as error:
+        raise ValueError(f"an array that is no base64: {error}") from error
+    values: Array = np.frombuffer(data, wanted).reshape(table["shape"]).copy()
+    return values
+
+
+def _converter() -> Converter:
+    converter = Converter(forbid_extra_keys=True)
+    converter.register_unstructure_hook_func(_is_array, _packed)
+    converter.register_structure_hook_func(_is_array, _unpacked)
+    return converter
+
+
+def _is_array(kind: Any) -> bool:
+    return kind is np.ndarray or get_origin(kind) is np.ndarray
+
+
+_CONVERTER = _converter()

@@ -1,0 +1,327 @@
+"""Puts ticks into the recording: what each consumed on its ROS topic, then `/onboard/tick` with what it produced.
+
+Every `KEYFRAME_S`, at the start of a file, after each reset of the memory and after a tick that was lost, the whole
+state follows as `/onboard/keyframe` (`state_snapshot.py`), once no decision is under way: a replay can begin there.
+
+All messages of one tick carry the tick's start as their time, and stand in one file: a tick is recorded whole or, where
+the queue is full, not at all. Depth and colour images are recorded losslessly in the ticks in which a decision senses;
+in the others the scan stands for them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+from cyclonedds.idl import IdlStruct
+
+from onboard.config.config import DdsSection
+from onboard.config.mounts import Mounts
+from onboard.drivers.dds import ros_convert as convert
+from onboard.drivers.dds import ros_types as ros
+from onboard.drivers.dds.ros_types import to_cdr
+from onboard.drivers.dds.tick_types import FixInput, GoalInput, Tick, WheelInput
+from onboard.drivers.dds.topics import ros_topic, scan_source
+from onboard.recording.recorder import Message, Recorder
+from onboard.recording.ros_schema import message_type
+from onboard.recording.state_snapshot import encode, without_images
+from onboard.state import TickRecord
+from onboard.values.clock import NS_PER_S
+from onboard.values.images import CHANNELS, POLICY_HEIGHT, POLICY_WIDTH
+from onboard.values.messages import Fix, Inputs, Motion, Pose, Scan, Twist
+
+# ---- A tick as the message that stands for it in a recording, number for number
+
+
+def tick_message(tick: TickRecord) -> Tick:
+    """Return the record as the message that goes into the file."""
+    inputs, sensed, acted = tick.inputs, tick.sensed, tick.acted
+    message = Tick(
+        slot=tick.slot.number,
+        deadline_ns=tick.slot.deadline_ns,
+        start_ns=tick.slot.start_ns,
+        missed=tick.slot.missed,
+        cameras=list(inputs.depth) + (["color"] if inputs.color else []),
+        camera_frames=[f.number for f in inputs.depth.values()] + ([inputs.color.number] if inputs.color else []),
+        camera_stamps_ns=[f.stamp_ns for f in inputs.depth.values()]
+        + ([inputs.color.stamp_ns] if inputs.color else []),
+        wheel_inputs=[
+            WheelInput(one.stamp_ns, one.arrival_ns, _pose(one.pose), _two(one.twist)) for one in inputs.odometry
+        ],
+        fix_inputs=[
+            FixInput(one.stamp_ns, one.arrival_ns, _pose(one.pose), _matrix(one.covariance)) for one in inputs.fixes
+        ],
+        goal_inputs=[GoalInput(one.stamp_ns, one.arrival_ns, one.frame_id, _pose(one.pose)) for one in inputs.goals],
+        cancel=inputs.cancel,
+        e_stop=_word(inputs.e_stop),
+        obstacle=_word(inputs.obstacle),
+        scans=new_scans(tick),
+        speed_limit_mps=[] if inputs.speed_limit_mps is None else [inputs.speed_limit_mps],
+        state=tick.state,
+        episode=tick.episode,
+        events=list(tick.events),
+        odometry=_five(tick.odometry),
+        map_from_odom=_pose(tick.map_from_odom),
+        filtered=_five(tick.filtered),
+        scan_stamp_ns=tick.scan.stamp_ns,
+        limits_scan_stamp_ns=tick.limits_scan.stamp_ns,
+        goal_distance_m=[] if tick.goal_distance_m is None else [tick.goal_distance_m],
+        recovery=tick.recovery,
+        wanted=_two(tick.wanted),
+        command=_two(tick.command),
+        reason=tick.reason,
+        sent_ns=tick.sent_ns,
+        stages=list(tick.stage_ns),
+        stage_ns=list(tick.stage_ns.values()),
+    )
+    if inputs.teleop is not None:
+        message.teleop_arrival_ns, message.teleop = inputs.teleop.arrival_ns, _two(inputs.teleop.twist)
+    if sensed is not None:
+        seen = sensed.observation
+        message.sensed, message.memory_reset = sensed.number, sensed.memory_reset
+        message.goal, message.previous_action = list(seen.goal_xy_m), seen.previous_action
+        message.observation_odometry = _five(seen.odometry)
+        message.localization = _five(seen.localization)
+        message.localization_age_ns = seen.localization_age_ns or 0
+    if acted is not None:
+        message.acted, message.fault = acted.number, acted.fault
+        message.decision_elapsed_ns = acted.elapsed_ns
+        if acted.decision is not None:
+            message.action, message.logits = acted.decision.action, acted.decision.logits.tolist()
+    return message
+
+
+def new_scans(tick: TickRecord) -> list[str]:
+    """Return the topics of the ready-made scans that came in this tick. One without an arrival came as it was taken."""
+    inputs = tick.inputs
+    came_ns = {
+        name: scan.stamp_ns if scan.arrival_ns is None else scan.arrival_ns for name, scan in inputs.scans.items()
+    }
+    return [name for name, at_ns in came_ns.items() if at_ns == inputs.now_ns]
+
+
+def _word(value: bool | None) -> int:
+    return -1 if value is None else int(value)
+
+
+def _two(twist: Twist) -> Sequence[float]:
+    return [twist.v_mps, twist.w_radps]
+
+
+def _pose(pose: Pose | None) -> Sequence[float]:
+    return [] if pose is None else [pose.x_m, pose.y_m, pose.yaw_rad]
+
+
+def _matrix(values: npt.NDArray[np.float64] | None) -> Sequence[float]:
+    return [] if values is None else [float(value) for value in values.flat]
+
+
+def _five(motion: Motion | None) -> Sequence[float]:
+    return [] if motion is None else [*_pose(motion.pose), *_two(motion.twist)]
+
+
+TICK_TOPIC = "/onboard/tick"
+KEYFRAME_TOPIC = "/onboard/keyframe"
+KEYFRAME_S = 10.0
+TICK_BYTES = 20_000
+"""What a tick without its images holds in memory while it waits, roughly, for the bound of the queue."""
+
+MOST_WITH_IMAGES = 10
+"""So many ticks may wait just as they are: making them small takes longer than queueing them."""
+
+NO_DEPTH = np.zeros((0, 0), np.uint16)
+NO_COLOR = np.zeros((0, 0, 3), np.uint8)
+
+
+class TickRecorder:
+    """Records ticks with a `Recorder`. `record` only queues; messages are made in the recorder's thread.
+
+    The scan of the limits is recorded where it is another than the policy's; one that came ready-made also as it came.
+    """
+
+    def __init__(self, recorder: Recorder, section: DdsSection, mounts: Mounts, range_max_m: float) -> None:
+        self._recorder = recorder
+        self._messages = _Messages(recorder, section, mounts, range_max_m)
+        pixels = sum(mount.width * mount.height for mount in mounts.depth.values())
+        self._image_bytes = pixels * NO_DEPTH.itemsize + POLICY_WIDTH * POLICY_HEIGHT * CHANNELS
+
+    def record(self, tick: TickRecord) -> bool:
+        """Queue everything of one tick; return False when it was dropped.
+
+        While the disk lags behind, ticks wait without the images that will not be written, so that the queue lasts.
+        """
+        held = TICK_BYTES + self._image_bytes
+        if tick.sensed is None and self._recorder.waiting > MOST_WITH_IMAGES:
+            tick, held = imageless(tick), TICK_BYTES
+        return self._recorder.write_together(self._messages.of(tick), tick.slot.start_ns, held)
+
+
+def imageless(tick: TickRecord) -> TickRecord:
+    """Return a tick that keeps no image alive: of its frames it has the names, numbers and times."""
+    inputs = tick.inputs
+    bare = replace(
+        inputs,
+        depth={name: replace(frame, depth=NO_DEPTH) for name, frame in inputs.depth.items()},
+        color=None if inputs.color is None else replace(inputs.color, image=NO_COLOR),
+    )
+    return replace(tick, inputs=bare, after=without_images(tick.after))
+
+
+class _Messages:
+    """Makes the messages of ticks, in the writing thread. It knows of those ticks alone that are written."""
+
+    def __init__(self, recorder: Recorder, section: DdsSection, mounts: Mounts, range_max_m: float) -> None:
+        self._recorder = recorder
+        self._section = section
+        self._range_max_m = range_max_m
+        self._state = ""
+        self._words: dict[str, bool | None] = {"e_stop": None, "obstacle": None}
+        self._teleop_ns = 0
+        self._speed_limit_mps: float | None = None
+        self._undescribed: Mounts | None = mounts
+        self._keyframe_due_ns = 0
+        self._file_number = recorder.file_number
+        self._next_slot = 0
+
+    def of(self, tick: TickRecord) -> Iterator[Message]:
+        """Yield everything of one tick; before the first, where the cameras sit."""
+        if self._undescribed is not None:
+            yield self._description(self._undescribed, tick.slot.start_ns)
+            self._undescribed = None
+        yield from self._inputs(tick)
+        if tick.sensed is not None:
+            yield from self._images(tick)
+        yield from self._outputs(tick)
+        yield self._message(TICK_TOPIC, Tick, partial(tick_message, tick))
+        yield from self._keyframe(tick)
+
+    def _keyframe(self, tick: TickRecord) -> Iterator[Message]:
+        """Yield the state after a tick when it is due, and no decision is under way."""
+        now_ns, first = tick.slot.start_ns, tick.slot.number - tick.slot.missed
+        reset = tick.sensed is not None and tick.sensed.memory_reset != ""
+        if reset or first != self._next_slot or self._recorder.file_number != self._file_number:
+            self._keyframe_due_ns = now_ns
+        self._next_slot, self._file_number = tick.slot.number + 1, self._recorder.file_number
+        if now_ns >= self._keyframe_due_ns and tick.after.pilot.pending is None:
+            self._keyframe_due_ns = now_ns + round(KEYFRAME_S * NS_PER_S)
+            yield self._message(KEYFRAME_TOPIC, ros.String, lambda: ros.String(encode(tick.after)))
+
+    def _inputs(self, tick: TickRecord) -> Iterator[Message]:
+        base, odom, inputs, now_ns = self._section.base_frame, self._section.odom_frame, tick.inputs, tick.slot.start_ns
+        for message in inputs.odometry:
+            pose = message.pose or Pose(0.0, 0.0, 0.0)
+            make = partial(convert.ros_odometry, message.stamp_ns, odom, base, pose, message.twist)
+            yield self._topic("odom", make)
+        for fix in inputs.fixes:
+            yield self._topic("amcl_pose", partial(fix_message, fix, self._section.map_frame))
+        for goal in inputs.goals:
+            yield self._topic("goal_pose", partial(convert.ros_goal, goal.stamp_ns, goal.frame_id, goal.pose))
+        yield from self._words_of(inputs)
+        if inputs.cancel:
+            yield self._topic("cancel", ros.Empty)
+        limit_mps = inputs.speed_limit_mps
+        if limit_mps is not None and not _same(limit_mps, self._speed_limit_mps):
+            stamp_ns = self._recorder.wall_ns(now_ns)
+            yield self._topic("speed_limit", partial(convert.ros_speed_limit, stamp_ns, limit_mps))
+        self._speed_limit_mps = limit_mps
+        for name in new_scans(tick):
+            came = partial(self._scan, inputs.scans[name], now_ns)
+            yield self._message(ros_topic(self._section, scan_source(name)), ros.LaserScan, came)
+
+    def _words_of(self, inputs: Inputs) -> Iterator[Message]:
+        """Yield what holds until something else is said, when it was said."""
+        for name, word in (("e_stop", inputs.e_stop), ("obstacle", inputs.obstacle)):
+            if word is not None and word != self._words[name]:
+                yield self._topic(name, partial(ros.Bool, word))
+            self._words[name] = word
+        teleop = inputs.teleop
+        if teleop is not None and teleop.arrival_ns != self._teleop_ns:
+            self._teleop_ns = teleop.arrival_ns
+            yield self._topic("cmd_vel_teleop", partial(convert.ros_twist, teleop.twist))
+
+    def _images(self, tick: TickRecord) -> Iterator[Message]:
+        wall_ns = self._recorder.wall_ns
+        for name, frame in tick.inputs.depth.items():
+            frame_id = convert.optical_frame(name)
+            make = partial(convert.ros_image, wall_ns(frame.stamp_ns), frame_id, "16UC1", frame.depth)
+            yield self._topic(f"{name}/depth/image", make)
+        color = tick.inputs.color
+        if color is not None:
+            frame_id = convert.optical_frame("color")
+            make = partial(convert.ros_image, wall_ns(color.stamp_ns), frame_id, "rgb8", color.image)
+            yield self._topic("color/image", make)
+
+    def _outputs(self, tick: TickRecord) -> Iterator[Message]:
+        now_ns = tick.slot.start_ns
+        yield self._topic("scan", partial(self._scan, tick.scan, now_ns))
+        if tick.limits_scan is not tick.scan:
+            yield self._topic("limits_scan", partial(self._scan, tick.limits_scan, now_ns))
+        yield self._topic("cmd_vel", partial(convert.ros_twist, tick.command))
+        yield self._topic("tf", partial(self._transforms, tick))
+        if tick.state != self._state:
+            self._state = tick.state
+            yield self._topic("state", partial(ros.String, tick.state))
+
+    def _scan(self, scan: Scan, now_ns: int) -> ros.LaserScan:
+        return convert.ros_scan(self._recorder.wall_ns(now_ns), self._section.base_frame, scan, self._range_max_m)
+
+    def _transforms(self, tick: TickRecord) -> ros.TFMessage:
+        section, stamp_ns = self._section, self._recorder.wall_ns(tick.slot.start_ns)
+        moving = [convert.ros_transform(stamp_ns, section.odom_frame, section.base_frame, tick.odometry.pose)]
+        if tick.map_from_odom is not None:
+            moving.append(convert.ros_transform(stamp_ns, section.map_frame, section.odom_frame, tick.map_from_odom))
+        return ros.TFMessage(moving)
+
+    def _description(self, mounts: Mounts, now_ns: int) -> Message:
+        cameras = [*mounts.depth.values(), *mounts.color.values()]
+        stamp_ns = self._recorder.wall_ns(now_ns)
+        static = ros.TFMessage(
+            [convert.ros_mount_transform(stamp_ns, self._section.base_frame, mount) for mount in cameras]
+        )
+        return self._topic("tf_static", lambda: static, latched=True)
+
+    def _topic(self, name: str, make: Callable[[], IdlStruct], *, latched: bool = False) -> Message:
+        return self._message(ros_topic(self._section, name), KINDS.get(name, ros.Image), make, latched=latched)
+
+    def _message(
+        self, topic: str, kind: type[IdlStruct], make: Callable[[], IdlStruct], *, latched: bool = False
+    ) -> Message:
+        return Message(topic, message_type(kind), lambda: to_cdr(make()), latched)
+
+
+KINDS: dict[str, type[IdlStruct]] = {
+    "odom": ros.Odometry,
+    "amcl_pose": ros.PoseWithCovarianceStamped,
+    "goal_pose": ros.PoseStamped,
+    "e_stop": ros.Bool,
+    "obstacle": ros.Bool,
+    "cmd_vel_teleop": ros.Twist,
+    "cancel": ros.Empty,
+    "scan": ros.LaserScan,
+    "limits_scan": ros.LaserScan,
+    "speed_limit": ros.SpeedLimit,
+    "cmd_vel": ros.Twist,
+    "tf": ros.TFMessage,
+    "tf_static": ros.TFMessage,
+    "state": ros.String,
+}
+"""Types in the recording; every other topic is an image."""
+
+
+def fix_message(fix: Fix, map_frame: str) -> ros.PoseWithCovarianceStamped:
+    """Return a localisation with all of its covariance."""
+    message = convert.ros_fix(fix.stamp_ns, map_frame, fix.pose, (0.0, 0.0, 0.0))
+    if fix.covariance is not None:
+        full = np.zeros((6, 6))
+        full[np.ix_(convert.PLANAR, convert.PLANAR)] = fix.covariance
+        message.pose.covariance = full.ravel().tolist()
+    return message
+
+
+def _same(a: float, b: float | None) -> bool:
+    """Return whether two words are the same, NaN included."""
+    return a == b or (b is not None and math.isnan(a) and math.isnan(b))

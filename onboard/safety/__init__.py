@@ -1,0 +1,1 @@
+"""The last word on every command: limits, recovery, forbidden zones of the map."""

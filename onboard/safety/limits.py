@@ -1,0 +1,368 @@
+"""The last word over every command. Pure: state, wanted command and situation in; new state, safe twist and reason out.
+
+    R1   every twist that comes out is finite and within v_min_mps..v_max_mps and +-w_max_radps
+    R2   e-stop: zero at once, and zero until it is released *and* a goal is accepted then; a goal given while it is
+         pressed does not count, nor one that comes in the tick of the release; nothing else, an operator included,
+         moves the robot meanwhile
+    R3   an operator's command not older than teleop_dead_man_s replaces the wanted one, and passes every limit below
+    R4   nothing wanted: zero ("idle"; "engine_lost" where it is because decisions have been missing for too long)
+    R5   odometry or scan missing, older than its limit, or stamped as far in the future: zero at once, operator or not
+    R6   a wanted command that is not finite: zero at once
+    R7   too fast: v and w are scaled down together, so that the arc stays
+    R8   a bound on acceleration below what the base itself can do ramps the set point from the last one sent; one at or
+         above changes nothing, because the set points are steps by design and the base's own loop accelerates. A stop
+         or a zone never waits for a ramp
+    R9   stop zone: the footprint and stop_margin_m swept along the arc; never faster towards an obstacle seen than what
+         comes to rest before it, zero when nothing is left
+    R10  slow zone: an obstacle within slow_margin_m of the footprint along the braking distance of the wanted command
+         allows at most slow_fraction of v_max_mps
+    R11  time to contact: never faster than the way to contact over time_to_contact_s
+    R12  blind: no way into a sector ahead where no camera looks: only the turn of the command is left, until a camera
+         looks there (an operator may creep at creep_mps: somebody looks); at most the slow zone's speed where only the
+         flanks of the way are blind
+    R13  away from an obstacle, however near it is, the zones do not hold the robot; nor do they hold a turn in place
+    R14  zones scale v and w together, so that the arc stays; but for R12, R20 and R23
+    R15  free space: what comes out is exactly what was wanted
+    R16  the reason that comes out is that of the last limit that changed the command
+    R17  the policy's scan, where it is another than the limits', missing or as old as in R5: zero, but for an operator,
+         who does not drive by it
+    R18  a speed limit from outside (`/speed_limit`): never faster, forward or backward, operator or not; 0 is none
+    R19  such a limit holds until the next word, even when its sender falls silent: who sees people must not end a limit
+         by failing. One that is NaN, infinite or negative is refused: the one before stays in force
+    R20  what was seen a moment ago where no camera looks now (`onboard/perception/obstacle_memory.py`) stops the
+    robot like what is seen (R9);
+         where it leaves no more than creep_mps, only the turn of the command is left, as in R12
+    R21  keep-out zones of the map (`keepout_zones.py`) stop the robot like what is seen (R9); with its centre in
+    one, or
+         where zones are required and it is not localised, only turning in place is left. An operator may creep
+    R22  a speed zone of the map: never faster than the least of those that the footprint is in, operator or not
+    R23  notice (`/obstacle`: a bumper, a cliff, something told ahead): nothing forward while it is on, only the turn of
+         the command is left, as in R12; backing and turning in place are free. An operator may creep
+
+The order is e-stop, operator, stale inputs, then numbers, speed and acceleration, then zones. Zones come after the
+ramp, because a ramp bends the arc, and the arc that they judge must be the one that is sent.
+
+What it does not do: it is no certified safety function, and it does not foresee where moving obstacles go.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from enum import Enum
+
+from onboard.config.config import LimitsSection
+from onboard.config.plant_model import Plant
+from onboard.perception import collision
+from onboard.perception.obstacle_memory import NOWHERE
+from onboard.safety.keepout_zones import ELSEWHERE, Zone
+from onboard.values.clock import NS_PER_S
+from onboard.values.messages import STOP, Scan, Teleop, Twist
+
+__all__ = ["LOST", "Bounds", "Limited", "LimitsState", "Reason", "Situation", "bounds_of", "limit", "operator_drives"]
+
+# ---- The numbers of one robot by which `limits.py` judges its commands
+
+NS_PER_MS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The numbers of one robot, in SI units and nanoseconds.
+
+    swept_radius_m: footprint and stop margin; slow_radius_m: footprint and slow margin
+    braking_mps2:   what the base brakes with
+    ramp_mps2, ramp_radps2: None where the base's own loop is the slower one
+    """
+
+    v_min_mps: float
+    v_max_mps: float
+    w_max_radps: float
+    ramp_mps2: float | None
+    ramp_radps2: float | None
+    braking_mps2: float
+    reaction_s: float
+    footprint_radius_m: float
+    swept_radius_m: float
+    slow_radius_m: float
+    slow_mps: float
+    creep_mps: float
+    time_to_contact_s: float
+    dead_man_ns: int
+    odometry_stale_ns: int
+    scan_stale_ns: int
+    remember_ns: int
+
+
+def bounds_of(section: LimitsSection, plant: Plant, footprint_radius_m: float, odometry_stale_ms: float) -> Bounds:
+    """Return the numbers of one robot; built once, at load."""
+    base_mps2, base_radps2 = plant.linear.acceleration_max, plant.angular.acceleration_max
+    limit_mps2, limit_radps2 = section.acceleration_mps2, section.angular_acceleration_radps2
+    return Bounds(
+        v_min_mps=section.v_min_mps,
+        v_max_mps=section.v_max_mps,
+        w_max_radps=section.w_max_radps,
+        ramp_mps2=limit_mps2 if limit_mps2 < base_mps2 else None,
+        ramp_radps2=limit_radps2 if limit_radps2 < base_radps2 else None,
+        braking_mps2=min(limit_mps2, base_mps2),
+        reaction_s=section.reaction_s,
+        footprint_radius_m=footprint_radius_m,
+        swept_radius_m=footprint_radius_m + section.stop_margin_m,
+        slow_radius_m=footprint_radius_m + section.slow_margin_m,
+        slow_mps=section.slow_fraction * section.v_max_mps,
+        creep_mps=section.creep_mps,
+        time_to_contact_s=section.time_to_contact_s,
+        dead_man_ns=round(section.teleop_dead_man_s * NS_PER_S),
+        odometry_stale_ns=round(odometry_stale_ms * NS_PER_MS),
+        scan_stale_ns=round(section.scan_stale_ms * NS_PER_MS),
+        remember_ns=round(section.remember_s * NS_PER_S),
+    )
+
+
+RAMP_S = 0.1
+"""The most time that a ramp is given between two commands: after a pause it goes on, it does not leap."""
+
+
+class Reason(str, Enum):
+    """What shaped a command. The values appear on `/diagnostics` and in recordings."""
+
+    NONE = "none"
+    IDLE = "idle"
+    ENGINE_LOST = "engine_lost"
+    E_STOP = "e_stop"
+    TELEOP = "teleop"
+    STALE_ODOMETRY = "stale_odometry"
+    STALE_SCAN = "stale_scan"
+    NOT_FINITE = "not_finite"
+    SPEED = "speed"
+    ACCELERATION = "acceleration"
+    ZONE_STOP = "zone_stop"
+    ZONE_SLOW = "zone_slow"
+    TIME_TO_CONTACT = "time_to_contact"
+    BLIND_AHEAD = "blind_ahead"
+    BLIND_FLANK = "blind_flank"
+    STALE_POLICY_SCAN = "stale_policy_scan"
+    SPEED_LIMIT = "speed_limit"
+    REMEMBERED = "remembered"
+    KEEP_OUT = "keep_out"
+    SPEED_ZONE = "speed_zone"
+    OBSTACLE = "obstacle"
+
+
+UNSEEN = frozenset({Reason.BLIND_AHEAD, Reason.REMEMBERED, Reason.OBSTACLE})
+"""No camera tells what stands there now: only the turn of the command is left."""
+LOST = frozenset({Reason.STALE_ODOMETRY, Reason.STALE_SCAN, Reason.STALE_POLICY_SCAN})
+"""An input that driving needs is not there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What the limits look at, this tick.
+
+    goal_accepted:       a goal was accepted since the last tick
+    odometry_arrival_ns: arrival of the newest odometry that went on (`OdometryState.fresh_ns`), None before the first
+    scan:                the scan for the limits, None before the first
+    policy_scan:         what the policy sees; None is the same
+    speed_limit_mps:     newest word from outside, 0 for no limit; None before the first
+    out_of_view:         (n, 2) in the base frame [m], what is remembered where no camera looks (`nearby.Around`)
+    zone:                what the map says of this place
+    engine_lost:         nothing is wanted of a goal under way, since the engine does not answer
+    obstacle:            last word of `/obstacle`, None before the first
+    """
+
+    now_ns: int
+    e_stop: bool | None
+    goal_accepted: bool
+    teleop: Teleop | None
+    odometry_arrival_ns: int | None
+    scan: Scan | None
+    policy_scan: Scan | None = None
+    speed_limit_mps: float | None = None
+    out_of_view: collision.Points = field(default_factory=lambda: NOWHERE)
+    zone: Zone = ELSEWHERE
+    engine_lost: bool = False
+    obstacle: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LimitsState:
+    """What lives between ticks: the e-stop's latch, what was sent last and when, and the speed limit from outside.
+
+    pressed: whether the e-stop was, in the last tick
+    speed_limit_mps: the one in force, inf for none; limit_refused: the newest word was refused (R19)
+    """
+
+    e_stopped: bool = False
+    pressed: bool = False
+    sent: Twist = STOP
+    sent_ns: int | None = None
+    speed_limit_mps: float = math.inf
+    limit_refused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Limited:
+    """A command that may go out. wanted: what was asked, by the operator if `teleop`, else by policy or recovery."""
+
+    twist: Twist
+    reason: Reason
+    wanted: Twist | None
+    teleop: bool
+
+
+def limit(
+    state: LimitsState, wanted: Twist | None, situation: Situation, bounds: Bounds
+) -> tuple[LimitsState, Limited]:
+    """Return the new state and the command to send. `wanted` is None when nobody asks: no goal, no engine."""
+    pressed = situation.e_stop is True
+    released = situation.goal_accepted and not state.pressed
+    e_stopped = pressed or (state.e_stopped and not released)
+    operator = situation.teleop if operator_drives(situation.teleop, situation.now_ns, bounds) else None
+    asked = wanted if operator is None else operator.twist
+    state = _heeding(replace(state, e_stopped=e_stopped, pressed=pressed), situation.speed_limit_mps)
+    twist, reason = _shaped(state, asked, operator is not None, situation, bounds)
+    limited = Limited(twist, reason, asked, operator is not None)
+    return replace(state, sent=twist, sent_ns=situation.now_ns), limited
+
+
+def operator_drives(teleop: Teleop | None, now_ns: int, bounds: Bounds) -> bool:
+    """Return whether an operator's command is in force: the dead man's time has not run out (R3)."""
+    return teleop is not None and _fresh(teleop.arrival_ns, now_ns, bounds.dead_man_ns)
+
+
+def _heeding(state: LimitsState, word_mps: float | None) -> LimitsState:
+    """Return the state with the speed limit from outside that is in force (R18, R19)."""
+    if word_mps is None:
+        return state
+    if not 0.0 <= word_mps < math.inf:
+        return replace(state, limit_refused=True)
+    return replace(state, speed_limit_mps=word_mps or math.inf, limit_refused=False)
+
+
+def _shaped(
+    state: LimitsState, asked: Twist | None, operator: bool, situation: Situation, bounds: Bounds
+) -> tuple[Twist, Reason]:
+    """Return the command and its reason: the limits in their order."""
+    stop = _stop_reason(state, asked, operator, situation, bounds)
+    if asked is None or situation.scan is None or stop is not None:
+        return STOP, stop or Reason.IDLE
+    reason = Reason.TELEOP if operator else Reason.NONE
+    slowed = _within_speed(asked, bounds)
+    if slowed != asked:
+        reason = Reason.SPEED
+    ramped = _ramped(slowed, state, situation.now_ns, bounds)
+    if ramped != slowed:
+        reason = Reason.ACCELERATION
+    caps = _caps(ramped, situation.scan, situation.out_of_view, operator, bounds)
+    caps.append(_keep_out_cap(ramped, situation.zone, operator, bounds))
+    caps += [(state.speed_limit_mps, Reason.SPEED_LIMIT), (situation.zone.limit_mps, Reason.SPEED_ZONE)]
+    if situation.obstacle is True and ramped.v_mps > 0.0:
+        caps.append((bounds.creep_mps if operator else 0.0, Reason.OBSTACLE))
+    allowed_mps, cap = min(caps, key=lambda cap: cap[0])
+    if abs(ramped.v_mps) <= allowed_mps:
+        return ramped, reason
+    if cap in UNSEEN and allowed_mps <= bounds.creep_mps and not operator:
+        return Twist(0.0, ramped.w_radps), cap
+    return _scaled(ramped, allowed_mps / abs(ramped.v_mps)), cap
+
+
+def _stop_reason(
+    state: LimitsState, asked: Twist | None, operator: bool, situation: Situation, bounds: Bounds
+) -> Reason | None:
+    """Return why the robot must stand, or None."""
+    if state.e_stopped:
+        return Reason.E_STOP
+    if asked is None:
+        return Reason.ENGINE_LOST if situation.engine_lost else Reason.IDLE
+    if not _fresh(situation.odometry_arrival_ns, situation.now_ns, bounds.odometry_stale_ns):
+        return Reason.STALE_ODOMETRY
+    if situation.scan is None or not _fresh(situation.scan.stamp_ns, situation.now_ns, bounds.scan_stale_ns):
+        return Reason.STALE_SCAN
+    seen = situation.policy_scan
+    if seen is not None and not operator and not _fresh(seen.stamp_ns, situation.now_ns, bounds.scan_stale_ns):
+        return Reason.STALE_POLICY_SCAN
+    if not (math.isfinite(asked.v_mps) and math.isfinite(asked.w_radps)):
+        return Reason.NOT_FINITE
+    return None
+
+
+def _fresh(stamp_ns: int | None, now_ns: int, limit_ns: int) -> bool:
+    """Return whether something happened within `limit_ns` of now; a stamp far in the future is not to be trusted."""
+    return stamp_ns is not None and abs(now_ns - stamp_ns) <= limit_ns
+
+
+def _scaled(twist: Twist, factor: float) -> Twist:
+    return Twist(twist.v_mps * factor, twist.w_radps * factor)
+
+
+def _within_speed(twist: Twist, bounds: Bounds) -> Twist:
+    """Return the twist on the same arc within the speeds of R1."""
+    v_limit_mps = bounds.v_max_mps if twist.v_mps > 0.0 else -bounds.v_min_mps
+    speed_mps, rate_radps = abs(twist.v_mps), abs(twist.w_radps)
+    if speed_mps <= v_limit_mps and rate_radps <= bounds.w_max_radps:
+        return twist
+    factor = 1.0
+    if speed_mps > v_limit_mps:
+        factor = v_limit_mps / speed_mps
+    if rate_radps > bounds.w_max_radps:
+        factor = min(factor, bounds.w_max_radps / rate_radps)
+    scaled = _scaled(twist, factor)
+    # Scaling rounds; the bounds hold to the last digit.
+    return Twist(
+        min(max(scaled.v_mps, bounds.v_min_mps), bounds.v_max_mps),
+        min(max(scaled.w_radps, -bounds.w_max_radps), bounds.w_max_radps),
+    )
+
+
+def _ramped(twist: Twist, state: LimitsState, now_ns: int, bounds: Bounds) -> Twist:
+    """Return the twist as near as the ramps allow from the one sent last (R8)."""
+    elapsed_s = 0.0 if state.sent_ns is None else (now_ns - state.sent_ns) / NS_PER_S
+    elapsed_s = min(max(elapsed_s, 0.0), RAMP_S)
+    return Twist(
+        _towards(state.sent.v_mps, twist.v_mps, bounds.ramp_mps2, elapsed_s),
+        _towards(state.sent.w_radps, twist.w_radps, bounds.ramp_radps2, elapsed_s),
+    )
+
+
+def _towards(last: float, wanted: float, rate: float | None, elapsed_s: float) -> float:
+    if rate is None:
+        return wanted
+    return min(max(wanted, last - rate * elapsed_s), last + rate * elapsed_s)
+
+
+def _caps(
+    twist: Twist, scan: Scan, out_of_view: collision.Points, operator: bool, bounds: Bounds
+) -> list[tuple[float, Reason]]:
+    """Return the greatest speeds along the twist's arc that the zones allow, with their reasons (R9 to R13, R20)."""
+    if abs(twist.v_mps) < collision.REST_MPS:
+        return []
+    points = collision.obstacles(scan)
+    brake = bounds.braking_mps2, bounds.reaction_s
+    way_m = collision.braking_m(abs(twist.v_mps), *brake)
+    slow = collision.travel_m(points, twist, bounds.slow_radius_m) <= way_m
+    contact_m = collision.travel_m(points, twist, bounds.footprint_radius_m)
+    remembered_m = collision.travel_m(out_of_view, twist, bounds.swept_radius_m)
+    blind = collision.look(scan, twist, bounds.swept_radius_m)
+    caps = [
+        (collision.stoppable_mps(collision.travel_m(points, twist, bounds.swept_radius_m), *brake), Reason.ZONE_STOP),
+        (bounds.slow_mps if slow else math.inf, Reason.ZONE_SLOW),
+        (_paced_mps(contact_m, bounds.time_to_contact_s), Reason.TIME_TO_CONTACT),
+        (collision.stoppable_mps(remembered_m, *brake), Reason.REMEMBERED),
+    ]
+    if blind is collision.Look.AHEAD_BLIND:
+        caps.append((bounds.creep_mps if operator else 0.0, Reason.BLIND_AHEAD))
+    elif blind is collision.Look.FLANK_BLIND:
+        caps.append((bounds.slow_mps, Reason.BLIND_FLANK))
+    return caps
+
+
+def _keep_out_cap(twist: Twist, zone: Zone, operator: bool, bounds: Bounds) -> tuple[float, Reason]:
+    """Return the greatest speed along the twist's arc that the map's keep-out zones allow (R21)."""
+    way_m = 0.0 if zone.held else collision.travel_m(zone.edge_m, twist, bounds.swept_radius_m)
+    allowed_mps = collision.stoppable_mps(way_m, bounds.braking_mps2, bounds.reaction_s)
+    return max(allowed_mps, bounds.creep_mps) if operator else allowed_mps, Reason.KEEP_OUT
+
+
+def _paced_mps(way_m: float, time_s: float) -> float:
+    """Return the speed at which `way_m` takes `time_s`; no bound when no time is asked."""
+    return way_m / time_s if time_s > 0.0 else math.inf

@@ -1,0 +1,1 @@
+"""The loop as a Linux service: readiness, watchdog, published topics, the stop after any end."""

@@ -1,0 +1,157 @@
+"""What the robot tells the world of its ticks: when each message goes out, and the rows of `/diagnostics`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from onboard.counters import Counters
+from onboard.navigation.odometry import NS_PER_MS
+from onboard.perception.scan_fusion import NOT_HEARD
+from onboard.recording.recorder import RecorderStats
+from onboard.state import TickRecord
+from onboard.values.clock import wall_ns
+from onboard.values.interfaces import Diagnostic, Outputs
+from onboard.values.messages import CameraHealth
+
+OK, WARNING, ERROR = 0, 1, 2
+LATE_MS = 100
+"""Half of what makes odometry stale by default."""
+
+#   what            every so many ticks (30 Hz)
+EVERY_SCAN = 3
+EVERY_STATE = 30
+EVERY_DIAGNOSTICS = 30
+EVERY_CAMERAS = 30
+
+
+class Publisher:
+    """Publishes ticks over `Outputs`: transforms each time, the state when it changes, the rest at the rates above.
+
+    A scan goes out only when it is another than the last: whoever listens sees by its silence that its source is dead.
+    """
+
+    def __init__(self, outputs: Outputs) -> None:
+        self._outputs = outputs
+        self._state = ""
+        self._scan_ns = self._limits_scan_ns = NOT_HEARD.stamp_ns
+
+    def publish(
+        self,
+        record: TickRecord,
+        counters: Counters,
+        cameras: Callable[[], Sequence[CameraHealth]],
+        recorder: RecorderStats | None,
+        others: Callable[[], Sequence[Diagnostic]] = tuple,
+    ) -> None:
+        """Send what is due after this tick; `cameras`, `others` are asked for the diagnostics. Raises DriverError."""
+        stamp_ns, number = wall_ns(), counters.ticks - 1
+        self._outputs.transforms(record.odometry.pose, record.map_from_odom, stamp_ns)
+        if number % EVERY_SCAN == 0:
+            self._publish_scans(record, stamp_ns)
+        if record.state != self._state or number % EVERY_STATE == 0:
+            self._state = record.state
+            self._outputs.state(record.state)
+        if number % EVERY_DIAGNOSTICS == 0:
+            self._outputs.diagnostics([*rows(record, counters, cameras(), recorder), *others()], stamp_ns)
+        if number % EVERY_CAMERAS == 0:
+            self._outputs.cameras(stamp_ns)
+
+    def _publish_scans(self, record: TickRecord, stamp_ns: int) -> None:
+        fused, guarded = record.scan, record.limits_scan
+        if fused.stamp_ns != self._scan_ns:
+            self._outputs.scan(fused, stamp_ns)
+        if guarded is not fused and guarded.stamp_ns != self._limits_scan_ns:
+            self._outputs.limits_scan(guarded, stamp_ns)
+        self._scan_ns, self._limits_scan_ns = fused.stamp_ns, guarded.stamp_ns
+
+
+def rows(
+    record: TickRecord, counters: Counters, cameras: Sequence[CameraHealth], recorder: RecorderStats | None
+) -> list[Diagnostic]:
+    """Return the rows of `/diagnostics` about a tick: runtime, policy, command, odometry, pose, cameras,
+    recorder."""
+    found = [_runtime(record, counters), _policy(counters), _command(record), _odometry(record), _pose(record)]
+    found += [_camera(camera) for camera in cameras]
+    if recorder is not None:
+        found.append(_recorder(recorder))
+    return found
+
+
+def _runtime(record: TickRecord, counters: Counters) -> Diagnostic:
+    values = {
+        "ticks": counters.ticks,
+        "missed_slots": counters.missed_slots,
+        "lateness_p99_ms": counters.lateness.summary_ms()["p99"],
+        **{f"{name}_p99_ms": histogram.summary_ms()["p99"] for name, histogram in counters.stages.items()},
+        **{f"fault_{name}": count for name, count in counters.faults.items()},
+    }
+    return ("runtime", ERROR if record.state.startswith("stopped") else OK, record.state, values)
+
+
+def _policy(counters: Counters) -> Diagnostic:
+    values = {
+        "decisions": counters.decisions,
+        "deadline_misses": counters.deadline_misses,
+        "over_budget": counters.over_budget,
+        "memory_resets": counters.memory_resets,
+        "decision_p50_ms": counters.decision.summary_ms()["p50"],
+        "decision_p99_ms": counters.decision.summary_ms()["p99"],
+    }
+    late = counters.deadline_misses + counters.over_budget > 0
+    return ("policy", WARNING if late else OK, "late decisions" if late else "in time", values)
+
+
+def _command(record: TickRecord) -> Diagnostic:
+    values = {
+        "v_mps": round(record.command.v_mps, 3),
+        "w_radps": round(record.command.w_radps, 3),
+        "wanted_v_mps": record.wanted.v_mps,
+        "wanted_w_radps": record.wanted.w_radps,
+        "recovery": record.recovery,
+        "e_stop": record.inputs.e_stop,
+        "obstacle": record.inputs.obstacle,
+        "speed_limit_mps": record.inputs.speed_limit_mps,
+    }
+    return ("command", OK, record.reason, values)
+
+
+def _odometry(record: TickRecord) -> Diagnostic:
+    """Return how the wheels are heard. Only who looks at both machines can tell a clock that was set from a queue."""
+    state = record.after.wheels
+    late_ms = round(state.late_ns / NS_PER_MS)
+    values = {"messages": state.messages, "gaps": state.gaps, "refused": state.refused, "late_ms": late_ms}
+    if state.messages == 0:
+        return ("odometry", WARNING, "nothing heard yet", values)
+    if late_ms >= LATE_MS:
+        return ("odometry", WARNING, f"comes {late_ms} ms later than it could: a clock was set, or it queues", values)
+    return ("odometry", OK, "in time", values)
+
+
+def _pose(record: TickRecord) -> Diagnostic:
+    pose = record.odometry.pose
+    values: dict[str, object] = {
+        "x_m": round(pose.x_m, 3),
+        "y_m": round(pose.y_m, 3),
+        "yaw_rad": round(pose.yaw_rad, 3),
+        "localized": record.map_from_odom is not None,
+    }
+    if record.goal_distance_m is not None:
+        values["goal_distance_m"] = round(record.goal_distance_m, 3)
+    return ("pose", OK, "localized" if record.map_from_odom is not None else "odometry only", values)
+
+
+def _camera(camera: CameraHealth) -> Diagnostic:
+    values = {"frames": camera.frames, "restarts": camera.restarts, **camera.detail}
+    return (f"camera {camera.camera}", OK if camera.working else ERROR, camera.reason or "working", values)
+
+
+def _recorder(stats: RecorderStats) -> Diagnostic:
+    values = {
+        "written": stats.written,
+        "dropped": stats.dropped,
+        "bytes": stats.bytes,
+        "queued": stats.queued,
+        "file": str(stats.file),
+    }
+    message = stats.stopped or (f"dropped: {stats.last_problem or 'queue full'}" if stats.dropped else "recording")
+    return ("recorder", ERROR if stats.stopped else WARNING if stats.dropped else OK, message, values)

@@ -1,0 +1,1 @@
+"""What the runtime uses of Linux: signals, threads, logging, name resolution."""

@@ -1,0 +1,1 @@
+"""Values that every room speaks: messages, poses, images, protocols, the clock and the errors."""

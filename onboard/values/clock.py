@@ -1,0 +1,257 @@
+"""Time: clocks, the fixed-rate grid of ticks, histograms of lateness. One clock on the control path, monotonic [ns]."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import sys
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+# ---- How much later a message came than it could have, by the clock of its sender, which need not be ours
+
+DRIFT = 2e-4
+"""Two clocks run apart by less than this part of the time: so slowly the quickest message is forgotten."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quickest:
+    """The message that seemed to take least. took_ns: its arrival less its stamp, each by its own clock; then_ns: its
+    arrival, monotonic [ns]."""
+
+    took_ns: int
+    then_ns: int
+
+
+def lateness(quickest: Quickest | None, stamp_ns: int, now_ns: int) -> tuple[int, Quickest]:
+    """Return how much later a message came than the quickest one [ns], never below 0, and the quickest one now.
+
+    quickest: of the messages so far of this clock, None before the first; now_ns: arrival, monotonic
+    """
+    took_ns = now_ns - stamp_ns
+    if quickest is None:
+        return 0, Quickest(took_ns, now_ns)
+    least_ns = quickest.took_ns + round(DRIFT * max(0, now_ns - quickest.then_ns))
+    if took_ns <= least_ns:
+        return 0, Quickest(took_ns, now_ns)
+    return took_ns - least_ns, quickest
+
+
+NS_PER_S = 1_000_000_000
+
+
+def wall_ns() -> int:
+    """Return the wall time [ns since 1970]. Only for files and messages that leave the robot."""
+    return time.time_ns()
+
+
+class Clock(Protocol):
+    """The time of the control path."""
+
+    def now_ns(self) -> int:
+        """Return the time, monotonic [ns]."""
+
+    async def sleep_until(self, deadline_ns: int) -> None:
+        """Return at or just after an absolute deadline; at once when it has passed. One sleeper at a time."""
+
+    def close(self) -> None:
+        """Release the timer. Safe to call twice."""
+
+
+class MonotonicClock:
+    """CLOCK_MONOTONIC, paced by a Linux timerfd that the event loop reads.
+
+    asyncio's own timers go through epoll's millisecond time-outs; a timerfd wakes the loop to some 0.1 ms
+    (`tests/benchmarks/test_pacing.py` prints both).
+    """
+
+    def __init__(self) -> None:
+        self._fd: int | None = _timerfd_create()
+
+    def now_ns(self) -> int:
+        """Return CLOCK_MONOTONIC [ns]."""
+        return time.monotonic_ns()
+
+    async def sleep_until(self, deadline_ns: int) -> None:
+        """Return once CLOCK_MONOTONIC has reached `deadline_ns`."""
+        if self._fd is None:
+            raise RuntimeError("the clock is closed")
+        if deadline_ns <= self.now_ns():
+            await asyncio.sleep(0)
+            return
+        loop = asyncio.get_running_loop()
+        expired = loop.create_future()
+        fd = self._fd
+        _timerfd_set(fd, deadline_ns)
+        loop.add_reader(fd, _expire, fd, expired)
+        try:
+            await expired
+        finally:
+            loop.remove_reader(fd)
+
+    def close(self) -> None:
+        """Close the timer. Safe to call twice."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+
+def _expire(fd: int, expired: asyncio.Future[None]) -> None:
+    try:
+        os.read(fd, 8)
+    except BlockingIOError:  # a timer set anew meanwhile: not yet
+        return
+    if not expired.done():
+        expired.set_result(None)
+
+
+class SimulatedClock:
+    """A clock that jumps: sleeping takes no time, so a run goes as fast as the machine allows."""
+
+    def __init__(self, start_ns: int = NS_PER_S) -> None:
+        self._now_ns = start_ns
+
+    def now_ns(self) -> int:
+        """Return the simulated time [ns]."""
+        return self._now_ns
+
+    def advance(self, duration_ns: int) -> None:
+        """Let time pass without a sleeper, as work that takes long does."""
+        if duration_ns < 0:
+            raise ValueError(f"duration_ns {duration_ns} must not be negative")
+        self._now_ns += duration_ns
+
+    async def sleep_until(self, deadline_ns: int) -> None:
+        """Jump to the deadline, after letting the other tasks of the loop run."""
+        await asyncio.sleep(0)
+        self._now_ns = max(self._now_ns, deadline_ns)
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One tick of the grid.
+
+    number:      slot on the grid, ascending, with gaps where slots were missed
+    deadline_ns: when it should have begun
+    start_ns:    when it did
+    missed:      slots skipped just before it
+    """
+
+    number: int
+    deadline_ns: int
+    start_ns: int
+    missed: int
+
+    @property
+    def lateness_ns(self) -> int:
+        """How late the tick began [ns]."""
+        return self.start_ns - self.deadline_ns
+
+
+async def grid(clock: Clock, period_ns: int) -> AsyncIterator[Slot]:
+    """Yield one Slot a period, at absolute deadlines start + number * period.
+
+    Slots whose successor is already due are skipped and counted, never caught up in a burst; the newest slot that is
+    due runs, late.
+    """
+    if period_ns <= 0:
+        raise ValueError(f"period_ns {period_ns} must be positive")
+    origin_ns = clock.now_ns()
+    number = 0
+    while True:
+        due = max(number, (clock.now_ns() - origin_ns) // period_ns)
+        missed, number = due - number, due
+        deadline_ns = origin_ns + number * period_ns
+        await clock.sleep_until(deadline_ns)
+        yield Slot(number, deadline_ns, clock.now_ns(), missed)
+        number += 1
+
+
+class Histogram:
+    """Counts of durations in logarithmic buckets, 32 a factor of two: 3 % resolution, constant memory and time."""
+
+    _STEPS = 32
+    _OCTAVES = 44
+
+    def __init__(self) -> None:
+        self._counts = np.zeros(self._STEPS * self._OCTAVES, dtype=np.int64)
+        self.count = 0
+        self.max_ns = 0
+
+    def add(self, duration_ns: int) -> None:
+        """Count one duration [ns]; negative ones count as 0."""
+        duration_ns = max(duration_ns, 0)
+        self._counts[self._bucket(duration_ns)] += 1
+        self.count += 1
+        self.max_ns = max(self.max_ns, duration_ns)
+
+    def quantile_ns(self, fraction: float) -> int:
+        """Return the upper edge of the bucket that holds the quantile [ns]; 0 when nothing was counted."""
+        if self.count == 0:
+            return 0
+        rank = max(1, int(np.ceil(fraction * self.count)))
+        bucket = int(np.searchsorted(np.cumsum(self._counts), rank))
+        return min(self._upper_edge(bucket), self.max_ns)
+
+    def summary_ms(self) -> dict[str, float]:
+        """Return count, p50, p99 and max, durations in milliseconds."""
+        return {
+            "count": self.count,
+            "p50": round(self.quantile_ns(0.50) / 1e6, 3),
+            "p99": round(self.quantile_ns(0.99) / 1e6, 3),
+            "max": round(self.max_ns / 1e6, 3),
+        }
+
+    @classmethod
+    def _bucket(cls, value: int) -> int:
+        if value < cls._STEPS:
+            return value
+        octave = value.bit_length() - cls._STEPS.bit_length()
+        bucket = cls._STEPS * (octave + 1) + ((value >> octave) - cls._STEPS)
+        return min(bucket, cls._STEPS * cls._OCTAVES - 1)
+
+    @classmethod
+    def _upper_edge(cls, bucket: int) -> int:
+        if bucket < cls._STEPS:
+            return bucket
+        octave, step = divmod(bucket, cls._STEPS)
+        return ((cls._STEPS + step + 1) << (octave - 1)) - 1
+
+
+if sys.version_info >= (3, 13):
+
+    def _timerfd_create() -> int:
+        return os.timerfd_create(time.CLOCK_MONOTONIC, flags=os.TFD_NONBLOCK | os.TFD_CLOEXEC)
+
+    def _timerfd_set(fd: int, deadline_ns: int) -> None:
+        os.timerfd_settime_ns(fd, flags=os.TFD_TIMER_ABSTIME, initial=deadline_ns)
+
+else:
+    _TIMER_ABSTIME = 1
+    _LIBC = ctypes.CDLL(None, use_errno=True)
+
+    class _Timespec(ctypes.Structure):
+        _fields_ = (("tv_sec", ctypes.c_long), ("tv_nsec", ctypes.c_long))
+
+    class _Itimerspec(ctypes.Structure):
+        _fields_ = (("it_interval", _Timespec), ("it_value", _Timespec))
+
+    def _timerfd_create() -> int:
+        fd: int = _LIBC.timerfd_create(time.CLOCK_MONOTONIC, os.O_NONBLOCK | os.O_CLOEXEC)
+        if fd < 0:
+            raise OSError(ctypes.get_errno(), "timerfd_create failed")
+        return fd
+
+    def _timerfd_set(fd: int, deadline_ns: int) -> None:
+        seconds, nanoseconds = divmod(deadline_ns, NS_PER_S)
+        spec = _Itimerspec(_Timespec(0, 0), _Timespec(seconds, nanoseconds))
+        if _LIBC.timerfd_settime(fd, _TIMER_ABSTIME, ctypes.byref(spec), None) < 0:
+            raise OSError(ctypes.get_errno(), "timerfd_settime failed")

@@ -1,0 +1,86 @@
+"""Planar and spatial transforms. A transform is named `target_from_source` and maps source points to target."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from onboard.values.messages import Pose
+
+IDENTITY = Pose(0.0, 0.0, 0.0)
+
+
+def wrap(angle_rad: float) -> float:
+    """Return the angle in (-pi, pi]."""
+    wrapped = math.remainder(angle_rad, 2.0 * math.pi)
+    return math.pi if wrapped == -math.pi else wrapped
+
+
+def compose(a_from_b: Pose, b_from_c: Pose) -> Pose:
+    """Return a_from_c."""
+    c, s = math.cos(a_from_b.yaw_rad), math.sin(a_from_b.yaw_rad)
+    return Pose(
+        a_from_b.x_m + c * b_from_c.x_m - s * b_from_c.y_m,
+        a_from_b.y_m + s * b_from_c.x_m + c * b_from_c.y_m,
+        wrap(a_from_b.yaw_rad + b_from_c.yaw_rad),
+    )
+
+
+def inverse(a_from_b: Pose) -> Pose:
+    """Return b_from_a."""
+    c, s = math.cos(a_from_b.yaw_rad), math.sin(a_from_b.yaw_rad)
+    return Pose(
+        -c * a_from_b.x_m - s * a_from_b.y_m,
+        s * a_from_b.x_m - c * a_from_b.y_m,
+        wrap(-a_from_b.yaw_rad),
+    )
+
+
+def between(a_from_b: Pose, a_from_c: Pose) -> Pose:
+    """Return b_from_c: the pose of c seen from b."""
+    return compose(inverse(a_from_b), a_from_c)
+
+
+def apply(a_from_b: Pose, point_b_m: tuple[float, float]) -> tuple[float, float]:
+    """Return the point of frame b in frame a."""
+    moved = compose(a_from_b, Pose(point_b_m[0], point_b_m[1], 0.0))
+    return moved.x_m, moved.y_m
+
+
+def distance(a: Pose, b: Pose) -> float:
+    """Return the distance between two positions [m]."""
+    return math.hypot(a.x_m - b.x_m, a.y_m - b.y_m)
+
+
+def interpolate(start: Pose, end: Pose, fraction: float) -> Pose:
+    """Return the pose at `fraction` of the way (0 start, 1 end): on the straight line, turning the shorter way."""
+    return Pose(
+        start.x_m + fraction * (end.x_m - start.x_m),
+        start.y_m + fraction * (end.y_m - start.y_m),
+        wrap(start.yaw_rad + fraction * wrap(end.yaw_rad - start.yaw_rad)),
+    )
+
+
+def rotation_from_quaternion(xyzw: tuple[float, float, float, float]) -> npt.NDArray[np.float64]:
+    """Return the (3, 3) rotation of a unit quaternion (x, y, z, w), ROS order. The caller checks the norm."""
+    x, y, z, w = xyzw
+    return np.array(
+        [
+            [1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)],
+            [2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)],
+            [2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)],
+        ]
+    )
+
+
+def quaternion_from_yaw(yaw_rad: float) -> tuple[float, float, float, float]:
+    """Return (x, y, z, w) of a rotation about z."""
+    return 0.0, 0.0, math.sin(yaw_rad / 2), math.cos(yaw_rad / 2)
+
+
+def yaw_from_quaternion(xyzw: tuple[float, float, float, float]) -> float:
+    """Return the heading of a quaternion (x, y, z, w); roll and pitch are ignored."""
+    x, y, z, w = xyzw
+    return math.atan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z))

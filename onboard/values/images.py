@@ -1,0 +1,56 @@
+"""Colour images at the policy's size: exact area averaging."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from onboard.values.errors import InputError
+
+POLICY_WIDTH = 256
+POLICY_HEIGHT = 144
+CHANNELS = 3
+MAX_FACTOR = 16
+"""Largest shrink along one axis; the sums of MAX_FACTOR rows of bytes, and their rounding, stay within uint16."""
+
+
+def policy_image(image: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    """Return an RGB image, for example (720, 1280, 3), at the policy's size (144, 256, 3), by `area_average`.
+
+    Raises InputError when either side is not a whole multiple of the policy's.
+    """
+    return area_average(image, POLICY_HEIGHT, POLICY_WIDTH)
+
+
+def area_average(image: npt.NDArray[np.uint8], height: int, width: int) -> npt.NDArray[np.uint8]:
+    """Return (height, width, 3) where each pixel is the mean of the block that it covers, halves rounded up.
+
+    The result is exact (integer sums, one division); always an array of its own. Pillow's `reduce` is as fast and
+    off by one for some sums. Raises InputError when `image` is not uint8 RGB or not a whole multiple in size.
+    """
+    if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != CHANNELS:
+        raise InputError(f"image is {image.dtype} of shape {image.shape}, must be uint8 (height, width, {CHANNELS})")
+    rows, columns = image.shape[0] // height, image.shape[1] // width
+    fits = image.shape[:2] == (rows * height, columns * width)
+    if not (fits and 1 <= rows <= MAX_FACTOR and 1 <= columns <= MAX_FACTOR):
+        raise InputError(
+            f"image is {image.shape[1]}x{image.shape[0]}, must be {width}x{height} "
+            f"times whole factors of 1 to {MAX_FACTOR}"
+        )
+    sums = image[::rows].astype(np.uint16)
+    for row in range(1, rows):
+        sums += image[row::rows]
+    blocks = sums.reshape(height, width, columns, CHANNELS)
+    total = blocks[:, :, 0].astype(np.uint32)
+    for column in range(1, columns):
+        total += blocks[:, :, column]
+    area = rows * columns
+    averaged: npt.NDArray[np.uint8] = ((total + area // 2) // area).astype(np.uint8)
+    return averaged
+
+
+def covered(valid_pixels: int, pixels: int, min_valid_fraction: float) -> str:
+    """Return why a depth image is too empty to be believed (a covered lens, a dark room), or "" when it is not."""
+    if valid_pixels >= min_valid_fraction * pixels:
+        return ""
+    return f"covered: {100 * valid_pixels / pixels:.1f} % valid pixels, limit {100 * min_valid_fraction:g} %"

@@ -1,0 +1,215 @@
+"""The values that flow through the runtime. Frames and units are in the names (REP-103: x forward, y left)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+BINS = 180
+"""Bins of a scan; bin i covers azimuth [-180 + 2i, -180 + 2i + 2) degrees in the base frame."""
+
+Memory = npt.NDArray[np.float32]
+"""Recurrent state of a policy, passed into a decision and returned by it; (2, 1024) for the paper's GRU."""
+
+
+@dataclass(frozen=True, slots=True)
+class Twist:
+    """Velocity of the base in its own frame: v along x [m/s], w about z [rad/s]."""
+
+    v_mps: float
+    w_radps: float
+
+
+STOP = Twist(0.0, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Pose:
+    """Planar pose; also the transform `parent_from_child` of the child frame that stands at it. yaw in (-pi, pi]."""
+
+    x_m: float
+    y_m: float
+    yaw_rad: float
+
+
+@dataclass(frozen=True, slots=True)
+class Motion:
+    """A pose with the body twist at that moment: the five numbers of the contract's `odom` and `loc`."""
+
+    pose: Pose
+    twist: Twist
+
+
+@dataclass(frozen=True, slots=True)
+class DepthFrame:
+    """One depth image as the camera delivered it.
+
+    camera:   name of its mount
+    number:   identity of the frame, ascending; equal numbers of one camera are the same frame
+    stamp_ns: capture time (or arrival where the driver has no better), monotonic [ns]
+    depth:    (height, width) uint16 in units of the mount's depth scale; 0 is no return
+    """
+
+    camera: str
+    number: int
+    stamp_ns: int
+    depth: npt.NDArray[np.uint16]
+
+
+@dataclass(frozen=True, slots=True)
+class ColorFrame:
+    """The forward colour image, already at the policy's size: (144, 256, 3) uint8 RGB; stamp monotonic [ns]."""
+
+    number: int
+    stamp_ns: int
+    image: npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """Distance to the nearest obstacle in each bearing bin, seen from the base.
+
+    stamp_ns: capture time of the oldest frame used, monotonic [ns]; of one that came ready-made its arrival, less what
+              it came later than it could have
+    ranges_m: (180,) float32; bin i covers [-180 + 2i, -180 + 2i + 2) deg; inf where nothing was seen [m]
+    seen:     (180,) bool; False where no working camera looks
+    from_m:   (180,) float32, the range from which on what stands in a bin is seen
+    (`onboard/perception/min_range.py`); None is from 0 on
+    arrival_ns: of one that came ready-made over the wire: the tick that took it, monotonic [ns]
+    """
+
+    stamp_ns: int
+    ranges_m: npt.NDArray[np.float32]
+    seen: npt.NDArray[np.bool_]
+    from_m: npt.NDArray[np.float32] | None = None
+    arrival_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OdometryMessage:
+    """What a base reports of its wheels.
+
+    stamp_ns:   the base's time stamp, in the clock of the sender [ns]
+    arrival_ns: when it arrived here, monotonic [ns]
+    pose:       the base's own integrated pose in its odom frame, or None
+    twist:      measured body velocity
+    """
+
+    stamp_ns: int
+    arrival_ns: int
+    pose: Pose | None
+    twist: Twist
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """One external localisation (`/amcl_pose`): the base's pose in the map frame at `stamp_ns` (sender's clock).
+
+    covariance: (3, 3) of x, y, yaw [m^2, m rad, rad^2]; None when the sender does not state it
+    """
+
+    stamp_ns: int
+    arrival_ns: int
+    pose: Pose
+    covariance: npt.NDArray[np.float64] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GoalRequest:
+    """A goal as somebody asked for it (`/goal_pose`), not yet judged. Only its position is used by a point goal.
+
+    arrival_ns: the tick that took it, less what it came later than it could have, monotonic [ns]
+    """
+
+    stamp_ns: int
+    arrival_ns: int
+    frame_id: str
+    pose: Pose
+
+
+@dataclass(frozen=True, slots=True)
+class Teleop:
+    """An operator's command (`/cmd_vel_teleop`), valid for the dead man's time after `arrival_ns`.
+
+    That is the tick that took it, less what it came later than it could have, monotonic [ns].
+    """
+
+    arrival_ns: int
+    twist: Twist
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """Everything that one tick consumes; nothing else enters it, so a recording of these replays the run.
+
+    now_ns:    time of the tick, monotonic [ns]
+    depth:     newest frame of each camera that works; a camera that is down is missing
+    color:     newest colour frame, or None
+    odometry:  messages since the last tick, oldest first; likewise fixes and goals
+    cancel:    a cancel arrived since the last tick
+    obstacle:  last state of `/obstacle` (bumper or notice), None before the first
+    e_stop:    last state of `/e_stop`, None before the first
+    teleop:    newest operator command so far, or None
+    scans:     newest of each topic that a scan comes ready-made from, by its name in the configuration
+    speed_limit_mps: least word of those who speak on `/speed_limit`, 0 for no limit; None before the first
+    """
+
+    now_ns: int
+    depth: Mapping[str, DepthFrame] = field(default_factory=dict)
+    color: ColorFrame | None = None
+    odometry: tuple[OdometryMessage, ...] = ()
+    fixes: tuple[Fix, ...] = ()
+    goals: tuple[GoalRequest, ...] = ()
+    cancel: bool = False
+    obstacle: bool | None = None
+    e_stop: bool | None = None
+    teleop: Teleop | None = None
+    scans: Mapping[str, Scan] = field(default_factory=dict)
+    speed_limit_mps: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What a policy sees at a decision. All poses are in the start frame: the robot's pose when the goal came.
+
+    goal_xy_m:        the static goal, never updated with motion (paper 1, section 1.1)
+    odometry:         raw integrated wheel motion
+    localization:     newest external fix with the wheels' v and w at its time; None is absent
+    localization_age_ns: age of that fix; None when absent
+    filtered:         EKF of both, for policies that turn the goal into the robot's frame
+    previous_action:  index of the last action, contract.NO_ACTION at the start, after recovery and override
+    """
+
+    stamp_ns: int
+    color: ColorFrame | None
+    scan: Scan
+    odometry: Motion
+    localization: Motion | None
+    localization_age_ns: int | None
+    filtered: Motion
+    goal_xy_m: tuple[float, float]
+    previous_action: int
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A policy's choice: action = 7 * linear + angular (contract.ACTIONS); logits (28,) float32, any scale."""
+
+    action: int
+    logits: npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class CameraHealth:
+    """State of one camera for `/diagnostics`: working, why not, frames so far, restarts so far."""
+
+    camera: str
+    working: bool
+    reason: str
+    frames: int
+    restarts: int
+    detail: Mapping[str, Any] = field(default_factory=dict)

@@ -1,0 +1,24 @@
+"""Files that several processes write: one has a folder, or each has a file in its turn."""
+
+from __future__ import annotations
+
+import threading
+
+from engines.runs.processes import in_turn
+
+
+def test_who_comes_second_waits_for_the_first(tmp_path):
+    file, entered, told = tmp_path / "new" / "table.json", threading.Event(), []
+
+    def second():
+        with in_turn(file):
+            told.append("second")
+            entered.set()
+
+    thread = threading.Thread(target=second)
+    with in_turn(file):
+        thread.start()
+        assert not entered.wait(0.2)
+        told.append("first")
+    thread.join(10.0)
+    assert told == ["first", "second"]

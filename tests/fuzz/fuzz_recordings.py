@@ -1,0 +1,182 @@
+"""Recordings of ours, of cameras and of other robots, as rows of `fuzz_parsers.Parser`."""
+
+from __future__ import annotations
+
+import io
+import struct
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+from pathlib import Path
+
+from hypothesis import strategies as st
+from mcap.writer import CompressionType, Writer
+
+from hil.commands.report import stories_of
+from hil.recordings.bags.bag import open_bag
+from hil.recordings.locate import takes_of
+from hil.recordings.recording import open_recording
+from hil.replay.replay import Asked, Replayer
+from hil.report.page import write_page
+from onboard.assembly.policies import policy_maker
+from onboard.config.config import Config, ZonesSection
+from onboard.drivers.dds import ros_types as ros
+from onboard.drivers.realsense.device import check_recording_file
+from onboard.navigation.ekf import LocalizationState
+from onboard.recording import state_snapshot
+from onboard.recording.repair import repair
+from onboard.safety.keepout_zones import decode, encode, load_zones, zone_of
+from onboard.values.messages import Pose
+from tests.fuzz.fuzz_bytes import damaged
+from tests.fuzz.fuzz_parsers import InFile, Parser
+from tests.rigs.recordings.bag_rig import CAMERA_TOPICS, drive, write_ros1, write_ros2_file, write_ros2_mcap
+from tests.rigs.recordings.replay_mutations import MUTATIONS, Whole, mutant, swapped_chunks, taken_apart
+from tests.rigs.recordings.replay_rig import Tape
+from tests.rigs.runtime_bench import MOUNTS, PLANT, Bench, Puppet
+
+MUTANTS = 1 << 20
+"""Of a recording that is taken apart, spoiled and put together again (`replay_mutations`)."""
+
+
+def small_recording(compression: CompressionType) -> bytes:
+    """Return a recording of one topic, some chunks long."""
+    stream = io.BytesIO()
+    writer = Writer(stream, compression=compression, chunk_size=200)
+    writer.start("ros2")
+    schema = writer.register_schema("std_msgs/msg/Bool", "ros2msg", b"bool data")
+    channel = writer.register_channel("/e_stop", "cdr", schema)
+    for i in range(20):
+        writer.add_message(channel, i, ros.to_cdr(ros.Bool(True)), i)
+    writer.finish()
+    return stream.getvalue()
+
+
+def unfinished(_folder: Path) -> st.SearchStrategy[bytes]:
+    whole = [small_recording(kind) for kind in (CompressionType.NONE, CompressionType.ZSTD)]
+    return damaged(*whole, *(one[:-60] for one in whole))
+
+
+@cache
+def a_drive(folder: Path) -> Whole:
+    """Return two seconds of a drive before walls, whole states among them: small, for its images are even."""
+    place = folder / "drive"
+    place.mkdir()
+    config = Config()
+    tape = Tape(place, config, lose=lambda slot: False)
+    bench = Bench(policy_maker(config, PLANT)(), listeners=[tape])
+    for camera in MOUNTS.depth:
+        bench.wall(camera, 3000)
+    bench.ask()
+    bench.ticks(25)
+    bench.fix(Pose(1.0, 2.0, 0.6))
+    bench.ticks(30)
+    tape.close()
+    (file,) = place.glob("*.mcap")
+    return taken_apart(file.read_bytes())
+
+
+def spoiled_drive(folder: Path) -> st.SearchStrategy[bytes]:
+    whole = a_drive(folder)
+    numbers = st.integers(0, MUTANTS).filter(lambda number: MUTATIONS[number % len(MUTATIONS)] is not swapped_chunks)
+    return numbers.map(lambda number: mutant(whole, number)[1])  # it is so short that it has one chunk
+
+
+def damaged_drive(folder: Path) -> st.SearchStrategy[bytes]:
+    return st.one_of(damaged(a_drive(folder).content), spoiled_drive(folder))
+
+
+def read_messages(path: Path) -> None:
+    with open_recording(path) as recording:
+        for _ in recording.heard():
+            pass
+
+
+@cache
+def replayer() -> Replayer:
+    return Replayer(Asked())
+
+
+def replayed(path: Path) -> None:
+    """Replay a file; what is wrong with it is part of the answer."""
+    for take in takes_of([str(path)]):
+        replayer()(take)
+
+
+def reported(path: Path) -> None:
+    for take in takes_of([str(path)]):
+        for story in stories_of(take)[0]:
+            write_page(path.with_name("page.html"), story)
+
+
+# ---- what stands in them as text
+
+
+def states(_folder: Path) -> st.SearchStrategy[bytes]:
+    bench = Bench(Puppet()).driving()
+    bench.fix(Pose(1.0, 2.0, 0.6))
+    return damaged(state_snapshot.encode(bench.tick().after).encode())
+
+
+def state(content: bytes, _folder: Path) -> None:
+    state_snapshot.decode(content.decode(errors="replace"))
+
+
+def masks_in_a_recording(folder: Path) -> st.SearchStrategy[bytes]:
+    from tests.fuzz.fuzz_files import MAP, MAP_YAML, image
+
+    (folder / MAP).write_bytes(MAP_YAML)
+    (folder / "map.pgm").write_bytes(image("map.pgm"))
+    masks = load_zones(ZonesSection(keep_out=folder / MAP, speed=folder / MAP), 1.0, 0.25)
+    assert masks is not None
+    return damaged(encode(masks).encode())
+
+
+def recorded_masks(content: bytes, _folder: Path) -> None:
+    masks = decode(content.decode(errors="replace"), ZonesSection(), 1.0, 0.25)
+    zone_of(masks, LocalizationState(map_from_base=Pose(0.3, 0.2, 0.4)))
+
+
+# ---- of others
+
+
+def ros1_bag(folder: Path) -> bytes:
+    return write_ros1(folder / "ros1", drive(0.3, CAMERA_TOPICS)).read_bytes()
+
+
+def ros2_sqlite(folder: Path) -> bytes:
+    return write_ros2_file(folder / "ros2", drive(0.3, CAMERA_TOPICS)).read_bytes()
+
+
+def ros2_mcap(folder: Path) -> bytes:
+    (file,) = write_ros2_mcap(folder / "mcap", drive(0.3, CAMERA_TOPICS)).glob("*.mcap")
+    return file.read_bytes()
+
+
+def bags(writers: Sequence[Callable[[Path], bytes]], folder: Path) -> st.SearchStrategy[bytes]:
+    return damaged(*(write(folder) for write in writers))
+
+
+def bag(path: Path) -> None:
+    """Read all messages of all topics that are read."""
+    with open_bag([path]) as opened:
+        for _ in opened.heard({topic.name for topic in opened.topics}):
+            pass
+
+
+def camera_heads(folder: Path) -> st.SearchStrategy[bytes]:
+    field = b"index_pos=" + struct.pack("<Q", 80)
+    closed = b"#ROSBAG V2.0\n" + struct.pack("<II", len(field) + 4, len(field)) + field + bytes(80)
+    return damaged(ros1_bag(folder)[:4200], ros2_sqlite(folder)[:200], closed)
+
+
+PARSERS = (
+    Parser("unfinished recording", unfinished, InFile("r.mcap", repair)),
+    Parser("recording", damaged_drive, InFile("r.mcap", read_messages)),
+    Parser("replay", spoiled_drive, InFile("r.mcap", replayed)),
+    Parser("page of a recording", spoiled_drive, InFile("r.mcap", reported)),
+    Parser("state in a recording", states, state),
+    Parser("zones in a recording", masks_in_a_recording, recorded_masks),
+    Parser("camera recording", camera_heads, InFile("r.db3", check_recording_file)),
+    Parser("ROS 1 bag", partial(bags, [ros1_bag]), InFile("r.bag", bag)),
+    Parser("ROS 2 bag", partial(bags, [ros2_sqlite]), InFile("r.db3", bag)),
+    Parser("ROS 2 bag of MCAP", partial(bags, [ros2_mcap]), InFile("r.mcap", bag)),
+)

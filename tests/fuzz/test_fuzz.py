@@ -1,0 +1,135 @@
+"""Every parser of bytes from outside, fed damaged ones: each is understood, or refused by the error that it promises.
+
+A few of each here, and all that once went wrong; `make fuzz` feeds more, by time (`fuzz_run.py`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, find, given, settings
+from hypothesis.strategies import SearchStrategy
+from mcap.writer import CompressionType
+
+from onboard.drivers.dds import ros_types as ros
+from onboard.recording.repair import repair
+from onboard.values.errors import OnboardError
+from tests.fuzz import fuzz_parsers
+from tests.fuzz.fuzz_bytes import damaged
+from tests.fuzz.fuzz_parsers import KEPT, Parser
+from tests.fuzz.fuzz_recordings import small_recording
+from tests.fuzz.fuzz_run import PARSERS, fuzz
+from tests.fuzz.fuzz_wire import damaged_message, read_message
+
+FUZZED = settings(
+    max_examples=int(os.environ.get("FUZZ_EXAMPLES", "40")),
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large],
+)
+FIRST = settings(FUZZED, phases=[Phase.generate], max_examples=30)
+SLOW = settings(FUZZED, max_examples=10)
+"""Tenths of a second each."""
+SLOW_ONES = {"replay", "page of a recording", "episodes", "episodes of an evaluation", "ROS 1 bag", "checkpoint"}
+CASES = [(parser, file) for parser in PARSERS.values() for file in sorted(parser.kept.glob("*"))]
+
+
+Draw = Callable[[str], SearchStrategy[bytes]]
+
+
+@pytest.fixture(scope="module")
+def draw(tmp_path_factory: pytest.TempPathFactory) -> Draw:
+    """What draws inputs of a parser, its valid ones made once."""
+    return cache(lambda name: PARSERS[name].draw(tmp_path_factory.mktemp("seeds")))
+
+
+@pytest.mark.parametrize("name", PARSERS)
+def test_some_of_what_is_drawn_is_read(name: str, tmp_path: Path, draw: Draw) -> None:
+    """Otherwise all that is tested is the refusal of nonsense."""
+
+    def is_read(content: bytes) -> bool:
+        try:
+            PARSERS[name].read(content, tmp_path)
+        except OnboardError:
+            return False
+        return True
+
+    assert is_read(find(draw(name), is_read, settings=FIRST))
+
+
+@pytest.mark.parametrize("name", PARSERS)
+def test_what_is_damaged_is_read_or_refused_in_one_line(name: str, tmp_path: Path, draw: Draw) -> None:
+    parser = PARSERS[name]
+
+    @SLOW if name in SLOW_ONES else FUZZED
+    @given(draw(name))
+    def fed(content: bytes) -> None:
+        parser.feed(content, tmp_path)
+
+    fed()
+
+
+@pytest.mark.parametrize(("parser", "case"), CASES, ids=[f"{file.parent.name}-{file.name}" for _, file in CASES])
+def test_what_once_went_wrong_is_read_or_refused_in_one_line(parser: Parser, case: Path, tmp_path: Path) -> None:
+    parser.feed(case.read_bytes(), tmp_path)
+
+
+def test_every_case_is_of_a_parser() -> None:
+    assert {folder.name for folder in KEPT.glob("*")} <= {parser.kept.name for parser in PARSERS.values()}
+
+
+def test_the_run_by_time_finds_a_fault_and_keeps_its_smallest_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def faulty(content: bytes, _folder: Path) -> None:
+        if b"\xff" in content:
+            raise ZeroDivisionError
+
+    monkeypatch.setattr(fuzz_parsers, "KEPT", tmp_path / "kept")
+    monkeypatch.chdir(tmp_path)
+    parser = Parser("faulty", lambda folder: damaged(b"valid", b"also"), faulty)
+    done, told = fuzz(parser, 60.0, tmp_path, 0)
+    assert "ZeroDivisionError" in told
+    assert [file.read_bytes() for file in parser.kept.iterdir()] == [b"\xff"]
+    assert (done.kept, done.examples > 1) == (1, True)
+
+
+@pytest.mark.parametrize("kind", ros.MESSAGES, ids=lambda kind: kind.__name__)
+def test_a_message_is_understood_or_counted_as_undecodable(kind: type, tmp_path: Path) -> None:
+    @FUZZED
+    @given(damaged_message((kind,)))
+    def heard(content: bytes) -> None:
+        with contextlib.suppress(OnboardError):
+            read_message(content, tmp_path)
+
+    heard()
+
+
+#   field of a chunk's head   its offset there   a length beyond all bounds, and its bytes
+LENGTHS = [
+    ("unpacked", 16, 2**63, 8),
+    ("unpacked", 16, 2**41, 8),
+    ("packed", 36, 2**63, 8),
+    ("packed", 36, 2**41, 8),
+    ("name", 28, 2**31, 4),
+]
+RECORD_HEAD_BYTES = 9
+CHUNK = 6
+
+
+@pytest.mark.parametrize(("name", "offset", "length", "width"), LENGTHS)
+def test_found_once_a_chunk_that_names_a_length_beyond_all_bounds(
+    tmp_path: Path, name: str, offset: int, length: int, width: int
+) -> None:
+    content = bytearray(small_recording(CompressionType.ZSTD)[:-60])
+    header_bytes = RECORD_HEAD_BYTES + int.from_bytes(content[9:17], "little")
+    chunk = len(b"\x89MCAP0\r\n") + header_bytes
+    assert content[chunk] == CHUNK
+    at = chunk + RECORD_HEAD_BYTES + offset
+    content[at : at + width] = length.to_bytes(width, "little")
+    (tmp_path / "r.mcap").write_bytes(content)
+    with contextlib.suppress(OnboardError):
+        assert repair(tmp_path / "r.mcap").messages < 20

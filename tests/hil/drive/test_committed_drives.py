@@ -1,0 +1,73 @@
+"""The first committed starts and goals of three maps: `reactive` reaches at least 7 of 10 a map without contact.
+
+Minutes of driving: `make test-long ARGS="-s tests/hil/drive/test_committed_drives.py"` prints a line a drive.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+
+import pytest
+
+from hil.drive.episodes import load_episodes
+from hil.drive.full_runtime import InProcess
+from hil.drive.robot import Senses, SimulatedRobot
+from hil.live.demo import DemoOptions, run_demo
+from hil.physics.collision_world import Body
+from onboard.config.config import Config
+from onboard.config.mounts import load_mounts
+from onboard.config.plant_model import load_plant
+from onboard.policy.dwa.policy import ReactivePolicy
+from onboard.values.messages import Pose
+
+MAPS = ("gdc1", "ghc7", "willow")
+COUNT, ENOUGH = 10, 7
+TOLERANCE_M = 0.2
+
+
+def show(line: str) -> None:
+    os.write(2, f"{line}\n".encode())
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("name", MAPS)
+def test_on_the_simulated_clock(name: str) -> None:
+    known = load_episodes(name)
+    config = Config()
+    mounts, plant = load_mounts(config.robot.mounts), load_plant(config.robot.plant)
+    world, episodes = known.world, known.episodes[:COUNT]
+    good = 0
+    for number, episode in enumerate(episodes):
+        robot = SimulatedRobot(world, plant, Body(), mounts, episode.start, Senses(seed=number))
+        policy = ReactivePolicy(plant, config.robot, config.rates, config.goal)
+        goal = Pose(*episode.goal_xy_m, 0.0)
+        drive = InProcess(config, mounts, plant, robot, policy).drive_to(goal)
+        away_m = math.hypot(robot.state.pose.x_m - goal.x_m, robot.state.pose.y_m - goal.y_m)
+        reached = drive.state == "reached" and away_m <= TOLERANCE_M and robot.state.contacts == 0
+        good += reached
+        show(f"{name} {number}: {drive.state}, {away_m:.2f} m, {drive.time_s:.1f} s, {robot.state.contacts} contacts")
+    show(f"{name}: {good} of {len(episodes)}")
+    assert good >= ENOUGH
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("name", MAPS)
+def test_over_dds(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROS_DOMAIN_ID", str(1 + os.getpid() % 100))
+    monkeypatch.chdir(tmp_path)
+    good = 0
+    for number in range(COUNT):
+        result = run_demo(DemoOptions(name, seed=number, episode=number, out=tmp_path / "out"))
+        good += result["reached"] and result["contacts"] == 0
+        show(
+            f"{name} {number}: {result['state']}, {result['distance_to_goal_m']:.2f} m, {result['time_s']:.1f} s, "
+            f"path {result['path_m']:.1f} of {result['shortest_path_m']:.1f} m, {result['contacts']} contacts, "
+            f"missed {result['missed_slots']} slots {result['deadline_misses']} decisions, p99 "
+            f"{result['decision_ms']['p99']:.0f} ms"
+        )
+    show(f"{name}: {good} of {COUNT}")
+    assert good >= ENOUGH

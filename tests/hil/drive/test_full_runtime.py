@@ -1,0 +1,163 @@
+"""The whole runtime in a simulated building, on the simulated clock: it arrives without contact, each run the same."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+import torch
+
+from engines.export.export import TorchEngine, manifest_of
+from engines.network.network import TINY, untrained
+from hil.drive.episodes import load_episodes
+from hil.drive.full_runtime import Drive, InProcess
+from hil.drive.robot import Senses, SimulatedRobot
+from hil.maps.world_grid import World
+from hil.physics.collision_world import Body
+from hil.physics.free_space import Episode
+from onboard.config.config import Config
+from onboard.policy.contract import ACTIONS
+from onboard.policy.dwa.policy import ReactivePolicy
+from onboard.policy.network_policy import NetworkPolicy
+from onboard.recording.state_snapshot import encode
+from onboard.state import TickRecord
+from onboard.values.interfaces import Policy
+from onboard.values.messages import STOP, Pose, Twist
+from tests.rigs.rooms import room
+from tests.rigs.runtime_bench import FORWARD, MOUNTS, PLANT, Puppet
+
+CONFIG = Config()
+BODY = Body(CONFIG.robot.footprint_radius_m, CONFIG.robot.height_m)
+
+
+@pytest.fixture(scope="module")
+def building() -> tuple[World, tuple[Episode, ...]]:
+    known = load_episodes("gdc1")
+    return known.world, known.episodes
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread() -> Iterator[None]:
+    """Keep PyTorch's threads from fighting over a busy machine's cores."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def reactive() -> Policy:
+    return ReactivePolicy(PLANT, CONFIG.robot, CONFIG.rates, CONFIG.goal)
+
+
+def network(seed: int) -> Policy:
+    """Return a tiny network without training behind the contract."""
+    tiny = untrained(seed, TINY)
+    return NetworkPolicy(TorchEngine(tiny), manifest_of(tiny, "0" * 64, "tiny", {}), CONFIG.policy.memory_reset_s)
+
+
+def drive(
+    world: World, start: Pose, goal: Pose, policy: Policy, config: Config = CONFIG, seed: int = 0, limit_s: float = 60.0
+) -> tuple[Drive, SimulatedRobot, InProcess]:
+    robot = SimulatedRobot(world, PLANT, BODY, MOUNTS, start, Senses(seed=seed))
+    process = InProcess(config, MOUNTS, PLANT, robot, policy)
+    return process.drive_to(goal, limit_s=limit_s), robot, process
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_committed_episodes_are_reached_without_contact(
+    building: tuple[World, tuple[Episode, ...]], number: int
+) -> None:
+    world, episodes = building
+    episode = episodes[number]
+    ended, robot, process = drive(world, episode.start, Pose(*episode.goal_xy_m, 0.0), reactive(), seed=number)
+    assert ended.state == "reached"
+    assert robot.state.contacts == 0
+    away_m = math.hypot(robot.state.pose.x_m - episode.goal_xy_m[0], robot.state.pose.y_m - episode.goal_xy_m[1])
+    assert away_m <= CONFIG.goal.tolerance_m
+    assert process.inbox.sent[-1] == STOP
+    assert process.runtime.counters.missed_slots == process.runtime.counters.deadline_misses == 0
+    assert process.runtime.counters.delay_error.max_ns < 10
+
+
+def plain(tick: TickRecord) -> object:
+    """Return everything of a tick that can be compared with ==."""
+    sensed = tick.sensed and (tick.sensed.number, tick.sensed.memory_reset, tick.sensed.observation.odometry)
+    acted = tick.acted and tick.acted.decision and (tick.acted.decision.action, tick.acted.decision.logits.tolist())
+    scans = tick.scan.ranges_m.tolist(), tick.scan.seen.tolist()
+    arrays = {"inputs", "scan", "limits_scan", "sensed", "acted", "after"}
+    rest = [getattr(tick, field.name) for field in dataclasses.fields(tick) if field.name not in arrays]
+    return rest, sensed, acted, scans, tick.inputs.odometry, encode(tick.after)
+
+
+#   what           policy
+POLICIES: list[tuple[str, Callable[[], Policy]]] = [("reactive", reactive), ("network", lambda: network(5))]
+
+
+@pytest.mark.parametrize(("what", "policy"), POLICIES, ids=[row[0] for row in POLICIES])
+def test_the_same_seed_gives_the_same_run(
+    building: tuple[World, tuple[Episode, ...]], what: str, policy: Callable[[], Policy]
+) -> None:
+    world, episodes = building
+    goal = Pose(*episodes[0].goal_xy_m, 0.0)
+    runs = [drive(world, episodes[0].start, goal, policy(), seed=seed, limit_s=4.0) for seed in (3, 3, 4)]
+    first, again, other = ([plain(tick) for tick in ended.ticks] for ended, _, _ in runs)
+    sent, sent_again, _ = (process.inbox.sent for _, _, process in runs)
+    trace, trace_again, _ = (robot.trace.rows for _, robot, _ in runs)
+    assert sent == sent_again
+    assert trace == trace_again
+    assert first == again
+    assert first != other, "another seed is another run"
+
+
+def test_a_network_that_learnt_nothing_is_held_back_from_walls() -> None:
+    """In a plain room, where the cameras see everything that stands."""
+    ended, robot, process = drive(room(4.0, 4.0), Pose(1.0, 1.0, 0.3), Pose(3.0, 3.0, 0.0), network(5), limit_s=25.0)
+    reasons = process.runtime.counters.reasons
+    assert robot.state.path_m > 0.8
+    assert robot.state.contacts == 0
+    assert reasons["zone_stop"] + reasons["time_to_contact"] > 30
+    for tick in ended.ticks:
+        assert CONFIG.limits.v_min_mps <= tick.command.v_mps <= CONFIG.limits.v_max_mps
+        assert abs(tick.command.w_radps) <= CONFIG.limits.w_max_radps
+
+
+def test_pushed_against_a_wall_it_backs_off_three_times_and_gives_up() -> None:
+    """The policy wants through the wall; what it is held by is seen, so nothing is touched."""
+    config = Config(recovery={"blocked_s": 1.0})
+    ended, robot, process = drive(
+        room(5.0, 3.0), Pose(1.5, 1.5, 0.0), Pose(4.0, 1.5, 0.0), Puppet(FORWARD), config, limit_s=60.0
+    )
+    assert ended.state.startswith("stopped: blocked: 3 recoveries")
+    assert process.runtime.counters.recoveries == 3
+    assert robot.state.contacts == 0
+    back = [tick.command.v_mps for tick in ended.ticks if tick.recovery]
+    assert back == pytest.approx([-config.recovery.backward_mps] * len(back))
+    assert len(back) > 100
+
+
+def test_what_the_bumper_feels_is_backed_off_from_although_no_camera_sees_it() -> None:
+    """With the front cameras off, an operator is not held: he creeps into a wall; then a drive begins there."""
+    world = room(5.0, 3.0)
+    robot = SimulatedRobot(world, PLANT, BODY, MOUNTS, Pose(4.6, 1.5, 0.0), Senses(seed=1))
+    for _ in range(60):
+        robot.command(Twist(0.3, 0.0))
+        robot.step()
+    assert robot.state.touched_at is not None
+    process = InProcess(CONFIG, MOUNTS, PLANT, robot, Puppet(ACTIONS.index(STOP)))
+    ended = process.drive_to(Pose(1.0, 1.5, 0.0), limit_s=8.0)
+    assert any(tick.inputs.obstacle for tick in ended.ticks)
+    backed = [tick for tick in ended.ticks if tick.recovery]
+    assert len(backed) > 30
+    assert robot.state.touched_at is None, "it has come away from the wall"
+
+
+def test_the_scan_of_the_limits_may_be_another_and_buffered() -> None:
+    config = Config(scan={"history": 4}, limits_scan={"history": 8, "z_max_m": 1.0})
+    ended, robot, _ = drive(room(6.0, 4.0), Pose(1.0, 1.0, 0.0), Pose(5.0, 3.0, 0.0), reactive(), config, limit_s=30.0)
+    assert (ended.state, robot.state.contacts) == ("reached", 0)
+    moving = [tick for tick in ended.ticks if tick.command != STOP]
+    assert all(tick.limits_scan is not tick.scan for tick in ended.ticks)
+    assert any(np.isfinite(tick.limits_scan.ranges_m).any() for tick in moving)

@@ -1,0 +1,79 @@
+"""The picture of a drive: written, cropped to the drive, and showing what it should where it should."""
+
+from __future__ import annotations
+
+import numpy as np
+from PIL import Image
+
+from hil.drive.picture import (
+    CONTACT,
+    DRIVEN,
+    FOOTER_PX,
+    GOAL,
+    LOW,
+    MARGIN_M,
+    SHORTEST,
+    START,
+    WALL,
+    Drawing,
+    save_picture,
+)
+from hil.physics.free_space import Episode
+from onboard.values.messages import Pose
+from tests.rigs.rooms import room, with_box
+
+WORLD = with_box(room(20.0, 10.0), (9.0, 9.5), (6.0, 6.5), (0.0, 0.5))
+EPISODE = Episode(Pose(5.0, 5.0, 0.0), (10.0, 5.0), 5.0)
+PATH = np.array([[5.0, 5.0], [7.5, 6.0], [9.0, 5.0]])
+SHORT = np.array([[5.0, 5.0], [10.0, 5.0]])
+
+
+def has(image: np.ndarray, color: tuple[int, int, int]) -> bool:
+    return bool((image == color).all(axis=2).any())
+
+
+def picture(tmp_path, **changes) -> np.ndarray:
+    drawing = Drawing(EPISODE, PATH, Pose(9.0, 5.0, 1.0), **{"shortest": SHORT, **changes})
+    save_picture(WORLD, drawing, tmp_path / "drive.png")
+    with Image.open(tmp_path / "drive.png") as image:
+        assert image.format == "PNG"
+        return np.asarray(image.convert("RGB"))
+
+
+def test_everything_is_shown(tmp_path):
+    image = picture(tmp_path, contacts=[(7.5, 6.0)])[:-FOOTER_PX]
+    for color in (DRIVEN, SHORTEST, START, GOAL, CONTACT, LOW):
+        assert has(image, color)
+    assert not has(image, WALL)
+
+
+def test_what_is_not_given_is_not_shown(tmp_path):
+    image = picture(tmp_path, shortest=None)
+    assert not has(image[:-FOOTER_PX], SHORTEST)
+    assert not has(image, CONTACT)
+
+
+def test_it_is_cropped_to_the_drive_with_a_margin(tmp_path):
+    image = picture(tmp_path)
+    height, width = image.shape[0] - FOOTER_PX, image.shape[1]
+    columns, rows = (5.0 + 2 * MARGIN_M) / 0.05, (1.0 + 2 * MARGIN_M) / 0.05
+    cell_px = round(width / columns)
+    assert width % cell_px == height % cell_px == 0
+    assert abs(width / cell_px - columns) <= 2
+    assert abs(height / cell_px - rows) <= 2
+
+
+def test_the_goal_is_where_it_belongs(tmp_path):
+    """At 10 m of a crop from 2.5 to 12.5 m, at 5 m of one from 2.5 to 8.5 m, the top being the largest y."""
+    image = picture(tmp_path)[:-FOOTER_PX]
+    rows, columns = np.nonzero((image == GOAL).all(axis=2))
+    assert abs(columns.mean() / image.shape[1] - 0.75) < 0.01
+    assert abs(rows.mean() / image.shape[0] - 3.5 / 6.0) < 0.01
+
+
+def test_a_drive_at_the_edge_of_the_map_is_cropped_there(tmp_path):
+    edge = Episode(Pose(0.5, 0.5, 0.0), (1.0, 0.5), 0.5)
+    drawing = Drawing(edge, np.array([[0.5, 0.5], [1.0, 0.5]]), Pose(1.0, 0.5, 0.0))
+    save_picture(WORLD, drawing, tmp_path / "edge.png")
+    with Image.open(tmp_path / "edge.png") as image:
+        assert has(np.asarray(image.convert("RGB")), WALL)

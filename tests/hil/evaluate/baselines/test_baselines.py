@@ -1,0 +1,100 @@
+"""Policies by name, and the one that sees nothing."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from hil.drive.fast.drive import drive_fast
+from hil.drive.robot import Senses
+from hil.drive.setting import KnowsMap, Setting
+from hil.evaluate.baselines.blind import straight
+from hil.evaluate.baselines.registry import POLICIES, make_policy
+from hil.physics.collision_world import Body
+from hil.physics.free_space import Episode
+from onboard.config import config
+from onboard.config.config import DEFAULT_ROBOT, Config
+from onboard.config.mounts import load_mounts
+from onboard.config.plant_model import load_plant
+from onboard.policy.dwa.cost_to_go import sample
+from onboard.values.errors import ConfigError, InputError
+from onboard.values.interfaces import Policy
+from onboard.values.messages import Pose
+from tests.rigs.devices.small_model import observation, small_policy_files
+from tests.rigs.rooms import drawn, room
+
+PLANT = load_plant(DEFAULT_ROBOT / "plant.toml")
+MOUNTS = load_mounts(DEFAULT_ROBOT / "mounts.toml")
+EXACT = Senses(drift_scale=0.0, localization_scale=0.0)
+EMPTY = Setting(room(8.0, 6.0), PLANT, Body(), MOUNTS, Config(), EXACT, limits=False)
+ACROSS = Episode(Pose(1.0, 3.0, 2.0), (6.5, 4.0), 5.6)
+WALLED = drawn(
+    """
+    ################
+    #......#.......#
+    #......#.......#
+    #......#.......#
+    #..............#
+    ################
+    """,
+    0.5,
+)
+
+
+@pytest.mark.parametrize("name", list(POLICIES))
+def test_every_baseline_has_its_name_and_arrives_in_an_empty_room(name):
+    policy: Policy = make_policy(name, EMPTY, ACROSS)
+    assert policy.name == name
+    assert isinstance(policy, KnowsMap) is (name == "planner")
+    outcome = drive_fast(EMPTY, ACROSS, policy, seed=1)
+    assert (outcome.reached, outcome.contacts) == (True, 0)
+    assert outcome.path_m < 1.15 * ACROSS.geodesic_m
+    policy.close()
+
+
+def test_the_blind_one_runs_into_what_stands_in_its_way():
+    setting = replace(EMPTY, world=WALLED)
+    outcome = drive_fast(
+        setting, Episode(Pose(1.5, 2.0, 0.0), (6.0, 2.0), 6.0), make_policy("blind", setting, ACROSS), 1
+    )
+    assert not outcome.reached
+    assert outcome.contacts > 0
+
+
+@pytest.mark.parametrize(("x", "y"), [(0.0, 0.0), (0.33, -0.4), (-1.0, 0.9)])
+def test_the_straight_way_is_as_long_as_it_is(x, y):
+    field = straight((3.0, 1.0), np.array([(-1.0, -1.0), (1.0, 1.0)]))
+    i, j = ((a - corner) / field.cell_m - 0.5 for a, corner in zip((x, y), field.corner_xy_m, strict=True))
+    assert sample(field.cost, i, j, field.most_m)[0] == pytest.approx(math.hypot(x - 3.0, y - 1.0), abs=0.01)
+
+
+def test_an_unknown_name_is_one_line_that_lists_the_known_ones():
+    with pytest.raises(InputError, match=r"^policy rective: must be one of planner, reactive, blind, .*or the path of"):
+        make_policy("rective", EMPTY, ACROSS)
+
+
+def test_a_model_that_is_not_there_is_refused():
+    with pytest.raises(ConfigError, match=r"nowhere"):
+        make_policy("nowhere.onnx", EMPTY, ACROSS)
+
+
+def test_a_policy_that_ships_is_known_by_its_name(tmp_path, monkeypatch):
+    small_policy_files(tmp_path)
+    monkeypatch.setattr(config, "PRETRAINED", tmp_path)
+    policy = make_policy("small", EMPTY, ACROSS)
+    assert policy.name == "small"
+    policy.close()
+    with pytest.raises(InputError, match="one of planner, reactive, blind, small, or the path"):
+        make_policy("smal", EMPTY, ACROSS)
+
+
+def test_a_model_with_its_manifest_is_a_policy(tmp_path):
+    policy = make_policy(str(small_policy_files(tmp_path)), EMPTY, ACROSS)
+    assert policy.name == "small"
+    decision, memory = policy.decide(observation(), policy.initial_memory())
+    assert decision.action == int(np.argmax(decision.logits))
+    assert memory.shape == (2, 3)
+    policy.close()

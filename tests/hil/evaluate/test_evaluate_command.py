@@ -1,0 +1,174 @@
+"""`onboard-hil evaluate` as it is typed: the same result by any number of hands, signals, kills, and bad input."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from hil.__main__ import app
+from onboard.values.errors import OnboardError
+from tests.rigs.machine.processes import Command, done, running
+from tests.rigs.machine.waiting import until
+
+# The first drive on a machine compiles the kernels.
+pytestmark = pytest.mark.timeout(600)
+
+EPISODES, OF = 12, 25
+DRIVE = ("evaluate", "--policy", "reactive", "--maps", "depot", "--episodes", str(EPISODES))
+INTERRUPTED = 130
+
+
+def result(file: Path) -> dict[str, Any]:
+    """Return all of a result that must not depend on how it came about."""
+    table = json.loads(file.read_text())
+    del table["run"]
+    return table
+
+
+def typed(folder: Path, *arguments: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Run a command in this process and return its standard output."""
+    monkeypatch.chdir(folder)
+    ran = CliRunner().invoke(app, arguments)
+    assert ran.exit_code == 0, (ran.output, ran.exception)
+    return ran.stdout
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The result of this process alone, never interrupted."""
+    folder = tmp_path_factory.mktemp("whole")
+    with pytest.MonkeyPatch.context() as patch:
+        typed(folder, *DRIVE, "--json", "whole.json", "--report", "page.html", monkeypatch=patch)
+    assert sorted(file.name for file in folder.iterdir()) == ["page.html", "whole.json"]
+    page = (folder / "page.html").read_text()
+    assert "How reactive drives" in page
+    assert page.count("data:image/png;base64,") > 1
+    assert not [word for word in ("http://", "https://", "<script", "@import") if word in page]
+    return result(folder / "whole.json")
+
+
+def lines(partial: Path) -> int:
+    return partial.read_bytes().count(b"\n") if partial.exists() else 0
+
+
+def started(folder: Path, command: Command) -> None:
+    """Return once some episodes have been driven, and not all."""
+    partial = folder / "some.json.partial.jsonl"
+
+    def driving() -> bool:
+        assert command.process.poll() is None, command.err
+        return lines(partial) > 1
+
+    until(driving, 300.0)
+
+
+def test_it_counts(whole: dict[str, Any]) -> None:
+    assert (whole["episodes"], whole["complete"], len(whole["per_episode"])) == (EPISODES, True, EPISODES)
+    assert [row["index"] for row in whole["per_episode"]] == [number * OF // EPISODES for number in range(EPISODES)]
+    assert 0.0 <= whole["ci95"]["success_rate"][0] <= whole["success_rate"] <= whole["ci95"]["success_rate"][1] <= 1.0
+    assert sum(whole["actions"]) > EPISODES
+    assert all(0.0 < row["fastest_s"] < row["time_s"] for row in whole["per_episode"])
+
+
+def test_ctrl_c_then_the_same_again(tmp_path: Path, whole: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a terminal: every process hears it."""
+    with running("hil", *DRIVE, "--jobs", "2", "--json", "some.json", folder=tmp_path) as command:
+        started(tmp_path, command)
+        assert command.end(signal.SIGINT) == INTERRUPTED
+        assert "the same command goes on" in command.err
+        assert "Traceback" not in command.err
+    part = result(tmp_path / "some.json")
+    assert part["complete"] is False
+    assert 0 < part["episodes"] == len(part["per_episode"]) < EPISODES
+    typed(tmp_path, *DRIVE, "--json", "some.json", monkeypatch=monkeypatch)
+    assert result(tmp_path / "some.json") == whole
+    assert [file.name for file in tmp_path.glob("*.partial*")] == []
+
+
+def test_killed_workers_and_a_killed_parent_lose_nothing(
+    tmp_path: Path, whole: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running("hil", *DRIVE, "--jobs", "2", "--json", "some.json", folder=tmp_path) as command:
+        started(tmp_path, command)
+        for worker in workers_of(command.process.pid):
+            os.kill(worker, signal.SIGKILL)
+        before = lines(tmp_path / "some.json.partial.jsonl")
+        until(lambda: lines(tmp_path / "some.json.partial.jsonl") > before, 300.0)
+        command.interrupt(signal.SIGKILL)
+        command.wait()
+    assert not (tmp_path / "some.json").exists()
+    typed(tmp_path, *DRIVE, "--json", "some.json", monkeypatch=monkeypatch)
+    assert result(tmp_path / "some.json") == whole
+
+
+def workers_of(pid: int) -> list[int]:
+    """Return the processes that drive for another: those of its children that `multiprocessing` spawned to work."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [int(child) for child in children if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
+
+
+def test_json_alone_goes_to_standard_output(tmp_path: Path) -> None:
+    command = done("hil", *DRIVE[:-1], "2", "--json", "-", folder=tmp_path)
+    assert command.process.returncode == 0
+    assert json.loads(command.out)["episodes"] == 2
+    assert "SR %" in command.err
+
+
+#   what                   arguments                                        said
+BAD = [
+    ("policy", ["--policy", "foo"], "policy foo: must be one of"),
+    ("model", ["--policy", "foo.onnx"], "policy foo.onnx: no such file"),
+    ("no jobs", ["--policy", "reactive", "--jobs", "0"], "--jobs 0"),
+    ("jobs and ray", ["--policy", "reactive", "--jobs", "2", "--ray", "local"], "--jobs 2 with --ray"),
+    ("ray", ["--policy", "reactive", "--ray", "nonsense"], "--ray nonsense"),
+    ("rendered", ["--policy", "reactive", "--rendered"], "--rendered: only with --runtime"),
+    ("scan", ["--policy", "reactive", "--scan", "sonar"], "--scan sonar"),
+    ("known map", ["--policy", "reactive", "--known-map", "rearranged"], "only the planner knows a map"),
+    ("no such known map", ["--policy", "planner", "--known-map", "old"], "--known-map old"),
+    ("pedestrians", ["--policy", "reactive", "--pedestrians", "-1"], "--pedestrians -1"),
+    ("a city of them", ["--policy", "reactive", "--pedestrians", "100000"], "must be 0 to 200"),
+    ("partial", ["--policy", "reactive", "--partial", "nowhere/rows"], "there is no folder nowhere"),
+    ("json", ["--policy", "reactive", "--json", "no/such/folder.json"], "no/such/folder.json: cannot be written"),
+    ("report", ["--policy", "reactive", "--report", "no/such/page.html"], "no/such/page.html: cannot be written"),
+    ("episodes", ["--policy", "reactive", "--episodes", "0"], "--episodes 0"),
+    ("maps", ["--policy", "reactive", "--maps", "depot", "nowhere"], "--maps nowhere"),
+    ("a map on its own", ["--policy", "reactive", "depot"], "depot: unexpected: a map comes after --maps"),
+    ("config", ["--policy", "reactive", "--config", "none.toml"], "none.toml: cannot be read"),
+    ("set", ["--policy", "reactive", "--set", "seen"], "--set seen: must be one of committed, unseen, validation"),
+    ("condition", ["--policy", "reactive", "--condition", "fog"], "--condition fog: must be all, or one of"),
+    (
+        "no limits in the runtime",
+        ["--policy", "reactive", "--runtime", "--condition", "paper", "--condition", "no_limits"],
+        "--condition no_limits: with --runtime",
+    ),
+    (
+        "a page of several",
+        ["--policy", "reactive", "--condition", "paper", "--condition", "robot", "--report", "page.html"],
+        "--report page.html: a page is about one condition, not 2",
+    ),
+]
+
+
+@pytest.mark.parametrize(("what", "arguments", "said"), BAD, ids=[one[0] for one in BAD])
+def test_bad_input_is_one_line_before_anything_drives(
+    tmp_path: Path, what: str, arguments: list[str], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ran = CliRunner().invoke(app, ["evaluate", *arguments])
+    assert isinstance(ran.exception, OnboardError)
+    assert said in str(ran.exception)
+    assert "\n" not in str(ran.exception)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_mistake_ends_with_two(tmp_path: Path) -> None:
+    command = done("hil", "evaluate", "--policy", "reactive", "--maps", str(tmp_path), folder=tmp_path)
+    assert command.process.returncode == 2
+    assert command.err.startswith("error: --maps ")
+    assert command.err.count("\n") == 1

@@ -1,0 +1,140 @@
+"""What an evaluation's configuration tells apart: the condition's values, the manifest, the furniture, the base."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from hil.__main__ import app
+from hil.commands.evaluate import load_robot
+from hil.drive.conditions import CONDITIONS_FILE, load_conditions
+from hil.evaluate import evaluation
+from hil.evaluate.campaign import difference_of
+from hil.evaluate.episode import Run
+from hil.evaluate.episode_selection import Source, find_sets, load_set, rearranged
+from hil.evaluate.evaluation import Plan, evaluate
+from hil.maps.load import load_map
+from hil.physics.free_space import free_space
+from onboard.config.config import DEFAULT_ROBOT
+from onboard.values.errors import ConfigError, InputError
+from tests.hil.evaluate.test_evaluate_sets import BODY, episode_file, vector_map
+from tests.rigs.devices.small_model import small_policy_files
+from tests.rigs.evaluate_rows import made_up
+
+SOURCES = [Source("gdc1", "gdc1", 2)]
+PLAN = Plan(Run("reactive", condition="blocked"), load_robot(None), SOURCES, seed=7)
+
+
+def difference(there: dict[str, Any], here: Plan) -> str:
+    """Return the key in which two configurations differ first, as their files tell them; "" for none."""
+    said = difference_of(there, json.loads(json.dumps(here.configuration())))
+    return "" if said is None else said.partition(":")[0]
+
+
+#    in conditions.toml                 becomes                                          what differs
+CHANGES = [
+    ("blocked_s = 20.0", "blocked_s = 2.0", "condition_values"),
+    ("fix_every_steps = [8.0, 12.0]", "fix_every_steps = [8.0, 13.0]", "condition_values"),  # of its base
+    ('what = "', 'what = "in other words: ', ""),
+]
+
+
+@pytest.mark.parametrize(("before", "after", "said"), CHANGES)
+def test_a_condition_of_other_values_is_another_configuration(tmp_path, monkeypatch, before, after, said):
+    there = json.loads(json.dumps(PLAN.configuration()))
+    evaluate(PLAN, tmp_path / "rows", drive=made_up)
+    file = tmp_path / "conditions.toml"
+    file.write_text(CONDITIONS_FILE.read_text().replace(before, after))
+    assert file.read_text() != CONDITIONS_FILE.read_text()
+    monkeypatch.setattr(evaluation, "load_conditions", lambda: load_conditions(file))
+    assert difference(there, PLAN) == said
+    if said:
+        with pytest.raises(InputError, match="another configuration \\(condition_values"):
+            evaluate(PLAN, tmp_path / "rows", drive=made_up)
+
+
+def test_a_model_with_another_manifest_is_another_configuration(tmp_path):
+    model = small_policy_files(tmp_path, memory_reset_s=10.0)
+    plan = PLAN.of(replace(PLAN.run, policy=str(model)))
+    there = json.loads(json.dumps(plan.configuration()))
+    assert difference(there, plan) == ""
+    assert small_policy_files(tmp_path, memory_reset_s=1.0) == model
+    assert difference(there, plan) == "manifest"
+    assert PLAN.configuration()["manifest"] is None
+
+
+@pytest.mark.parametrize("density", [0.0, 0.5])
+def test_a_map_of_ones_own_is_furnished_as_one_says(tmp_path, density):
+    hall = str(vector_map(tmp_path))
+    usual, (own,) = find_sets([hall], 3, 1, BODY), find_sets([hall], 3, 1, BODY, furniture=density)
+    there = json.loads(json.dumps(replace(PLAN, sources=usual).configuration()))
+    assert difference(there, replace(PLAN, sources=[own])) == "sets"
+    bare, furnished = load_map(hall), load_set(own).world
+    assert np.array_equal(furnished.gap, bare.gap) is (density == 0.0)
+    assert np.array_equal(furnished.gap, rearranged(own, load_set(own)).gap) is (density == 0.0)
+    space = free_space(furnished, BODY)
+    assert len(own.drawn) == 3
+    assert own.drawn != usual[0].drawn  # where there is more room, others are drawn
+    assert all(space.standing[furnished.cell_of(one.goal_xy_m)] for one in own.drawn)
+
+
+def test_an_ordinary_density_is_no_other_configuration(tmp_path):
+    hall = str(vector_map(tmp_path))
+    usual, said = find_sets([hall], 3, 1, BODY), find_sets([hall], 3, 1, BODY, furniture=1.0)
+    assert usual == said
+    assert len(usual[0].told) == 5
+
+
+@pytest.mark.parametrize("density", [-0.1, 11.0, float("nan")])
+def test_a_density_that_cannot_be_is_refused(tmp_path, density):
+    with pytest.raises(InputError, match=r"--furniture .*: must be 0 to 10"):
+        find_sets([str(vector_map(tmp_path))], 3, 1, BODY, furniture=density)
+
+
+def test_episodes_bring_their_furniture(tmp_path):
+    for place in ("willow", str(episode_file(tmp_path))):
+        with pytest.raises(InputError, match=f"--furniture 0: {place} brings episodes, and its furniture with them"):
+            find_sets([place], None, 1, BODY, furniture=0.0)
+
+
+def plant(folder: Path, delay_s: float) -> Path:
+    text = (DEFAULT_ROBOT / "plant.toml").read_text()
+    assert "command_delay_s" in text
+    lines = [f"command_delay_s = {delay_s}" if "command_delay_s" in line else line for line in text.splitlines()]
+    file = folder / "plant.toml"
+    file.write_text("\n".join(lines) + "\n")
+    return file
+
+
+def test_a_base_of_ones_own_takes_the_place_of_the_robots(tmp_path):
+    ordinary, own = load_robot(None), load_robot(None, plant(tmp_path, 0.123))
+    assert own.plant.base.command_delay_s == 0.123 != ordinary.plant.base.command_delay_s
+    there = json.loads(json.dumps(PLAN.configuration()))
+    assert difference(there, replace(PLAN, robot=own)) == "robot"
+    same = load_robot(None, plant(tmp_path, ordinary.plant.base.command_delay_s))
+    assert difference(there, replace(PLAN, robot=same)) == ""
+
+
+def test_the_command_drives_a_bare_building_on_a_base_of_ones_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    hall, base = vector_map(tmp_path), plant(tmp_path, 0.02)
+    asked = ["evaluate", "--policy", "blind", "--maps", str(hall), "--episodes", "1", "--furniture", "0",
+             "--plant", base.name, "--json", "r.json", "--report", "page.html"]  # fmt: skip
+    ran = CliRunner().invoke(app, asked)
+    assert ran.exit_code == 0, (ran.output, ran.exception)
+    told = json.loads((tmp_path / "r.json").read_text())["configuration"]
+    assert [one[5] for one in told["sets"]] == [0.0]
+    assert told["robot"] != PLAN.configuration()["robot"]
+    assert "hall 1 (furniture 0.0)" in (tmp_path / "page.html").read_text()
+
+
+def test_a_base_that_is_not_there_is_one_line(tmp_path):
+    with pytest.raises(ConfigError, match=r"none\.toml: cannot be read") as refused:
+        load_robot(None, tmp_path / "none.toml")
+    assert "\n" not in str(refused.value)

@@ -1,0 +1,115 @@
+"""The two configurations of one network: what each end says, and what the target needs beside its own."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hil.live.target.target_config import (
+    Network,
+    address_towards,
+    desktop_section,
+    run_line,
+    target_config,
+    write_target,
+)
+from onboard.assembly.assembly import check_files
+from onboard.config.config import DEFAULT_ROBOT, Config, DdsSection, load_config
+from onboard.values.errors import InputError, OnboardError
+from tests.rigs.devices.small_model import small_policy_files
+
+DEFAULT = load_config(DEFAULT_ROBOT / "onboard.toml")
+WIRED = DdsSection(interface="eth0", peers=["10.0.0.9"], domain=4)
+
+#   configuration       options                                             interface, peers, resend
+ENDS: list[tuple[DdsSection, Network, tuple[str, list[str], bool]]] = [
+    (DdsSection(domain=4), Network(), ("lo", ["127.0.0.1"], False)),
+    (WIRED, Network(), ("eth0", ["10.0.0.9"], True)),
+    (WIRED, Network(resend=False), ("eth0", ["10.0.0.9"], False)),
+    (WIRED, Network("10.0.0.7"), ("eth0", ["10.0.0.7"], True)),
+    (WIRED, Network("10.0.0.7", "wlan0"), ("wlan0", ["10.0.0.7"], True)),
+    (WIRED, Network(interface="lo"), ("lo", ["127.0.0.1"], False)),
+    (DdsSection(domain=4), Network("10.0.0.7", "eth1", resend=True), ("eth1", ["10.0.0.7"], True)),
+]
+
+
+@pytest.mark.parametrize(("dds", "network", "expected"), ENDS)
+def test_this_end(dds: DdsSection, network: Network, expected: tuple[str, list[str], bool]) -> None:
+    section = desktop_section(dds, network)
+    assert (section.interface, section.peers, section.resend) == expected
+    assert section.domain == 4
+    assert not section.publish_used
+
+
+def test_a_target_elsewhere_needs_an_interface() -> None:
+    with pytest.raises(InputError, match=r"--target: over which interface\? Say --interface"):
+        desktop_section(DdsSection(), Network("10.0.0.7"))
+
+
+def test_the_domain_of_the_environment_is_written_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROS_DOMAIN_ID", "33")
+    assert target_config(DEFAULT, None, Network()).dds.domain == 33
+
+
+def test_the_other_end_talks_to_us_over_its_own_interface() -> None:
+    given = DEFAULT.model_copy(update={"dds": WIRED})
+    theirs = target_config(given, "reactive", Network("127.0.0.1", "eth0", "can0"))  # the way to it is known everywhere
+    assert (theirs.dds.interface, theirs.dds.peers) == ("can0", ["127.0.0.1"])
+    assert (theirs.dds.domain, theirs.dds.resend, theirs.dds.publish_used) == (4, True, True)
+    assert (theirs.cameras.source, theirs.cameras.color, theirs.odometry.input) == ("dds", "dds", "dds")
+
+
+def test_where_there_is_no_way() -> None:
+    with pytest.raises(InputError, match=r"--target no\.such\.host\.invalid: there is no way to it"):
+        address_towards("no.such.host.invalid")
+
+
+def written(folder: Path, config: Config) -> tuple[str, Config]:
+    file = write_target(config, folder / "new" / "target.toml")
+    return file.read_text(), load_config(file)
+
+
+def test_of_the_default_robot_only_the_network_is_written(tmp_path: Path) -> None:
+    text, read = written(tmp_path, target_config(DEFAULT, "reactive", Network()))
+    # The default robot looks for drop-offs, which a configuration that says nothing does not.
+    assert [line for line in text.splitlines() if line.startswith("[")] == ["[scan]", "[dds]"]
+    assert read.scan == DEFAULT.scan
+    assert read.dds.publish_used
+    assert read.robot == Config().robot
+    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == ["target.toml"]
+
+
+def test_files_of_ones_own_are_copied_beside_it_and_found_from_there(tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    for name in ("mounts.toml", "plant.toml"):
+        shutil.copy(DEFAULT_ROBOT / name, own / f"my_{name}")
+    model = small_policy_files(own)
+    robot: dict[str, Any] = {"name": "x", "mounts": own / "my_mounts.toml", "plant": own / "my_plant.toml"}
+    given = DEFAULT.model_copy(update={"robot": DEFAULT.robot.model_copy(update=robot)})
+    _, read = written(tmp_path, target_config(given, str(model), Network()))
+    shutil.rmtree(own)
+    check_files(read)
+    assert (read.robot.name, read.robot.mounts) == ("x", tmp_path / "new" / "my_mounts.toml")
+    assert Path(read.policy.model) == tmp_path / "new" / model.name
+
+
+def test_it_may_be_written_where_the_files_are_already(tmp_path: Path) -> None:
+    for name in ("mounts.toml", "plant.toml"):
+        shutil.copy(DEFAULT_ROBOT / name, tmp_path / f"my_{name}")
+    robot = {"mounts": tmp_path / "my_mounts.toml", "plant": tmp_path / "my_plant.toml"}
+    given = DEFAULT.model_copy(update={"robot": DEFAULT.robot.model_copy(update=robot)})
+    check_files(load_config(write_target(target_config(given, None, Network()), tmp_path / "target.toml")))
+
+
+def test_a_folder_that_cannot_be(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OnboardError, match=r"file.*: cannot be written: "):
+        write_target(target_config(DEFAULT, None, Network()), tmp_path / "file" / "target.toml")
+
+
+def test_the_line_to_type() -> None:
+    assert run_line(Path("out/a b/target.toml")) == "onboard run --config 'out/a b/target.toml'"

@@ -1,0 +1,197 @@
+"""`onboard-hil demo`: its result, its exit codes, the configuration that it hands on, and its children."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hil.live.demo import DemoOptions, as_toml, demo_config, run_demo
+from hil.live.demo_result import told
+from onboard.config import config
+from onboard.config.config import CamerasSection, Config, DdsSection, ScanSection, load_config
+from onboard.drivers.engines import onnx_engine
+from onboard.values.errors import InputError, MissingExtraError, OnboardError
+from tests.rigs.devices.small_model import small_policy_files
+from tests.rigs.machine.processes import START_S, Command, done, running, toml
+from tests.rigs.machine.waiting import alive, until
+from tests.rigs.network.loopback import free_domain
+
+RESULT = {
+    "reached",
+    "distance_to_goal_m",
+    "time_s",
+    "path_m",
+    "shortest_path_m",
+    "contacts",
+    "ticks",
+    "missed_slots",
+    "decisions",
+    "deadline_misses",
+    "decision_ms",
+    "recording",
+    "picture",
+}
+OURS = {"goals", "state", "policy", "bumps", "over_budget", "delay_error_ms", "commands_by_reason"}
+
+
+def checked(command: Command) -> dict:
+    """Return the result on standard output, which holds nothing else, with files that exist."""
+    result = json.loads(command.out)
+    assert set(result) == RESULT | OURS
+    assert set(result["decision_ms"]) == {"p50", "p99"}
+    assert Path(result["picture"]).stat().st_size > 0
+    assert Path(result["recording"]).stat().st_size > 0
+    assert "Traceback" not in command.err
+    return result
+
+
+def test_out_of_time_is_exit_code_1_and_a_whole_result(tmp_path: Path) -> None:
+    """In a namespace, from a configuration of one's own."""
+    tables = {"robot": {"name": "seventh"}, "dds": {"namespace": "r7", "remap": {"cmd_vel": "base/cmd_vel"}}}
+    own = toml(tmp_path / "own.toml", record={"directory": "kept"}, **tables)
+    arguments = ["demo", "--config", own, "--limit", "1", "--json", "-"]
+    command = done("hil", *arguments, folder=tmp_path, domain=free_domain())
+    assert command.process.returncode == 1, command.err
+    result = checked(command)
+    assert (result["reached"], result["state"]) == (False, "navigating")
+    assert Path(result["recording"]).parent == tmp_path / "kept"
+    assert Path(result["recording"]).name.startswith("seventh_")
+
+
+#   name                 arguments
+DRIVES = [
+    ("localised", []),
+    ("odometry alone", ["--no-localization", "--drift", "0"]),
+    ("namespace", ["--config", "own.toml"]),
+]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("name", "arguments"), DRIVES, ids=[row[0] for row in DRIVES])
+def test_it_reaches_the_goal(name: str, arguments: list[str], tmp_path: Path) -> None:
+    toml(tmp_path / "own.toml", dds={"namespace": "r7", "remap": {"odom": "/base/odom"}, "stamped_cmd_vel": True})
+    command = done("hil", "demo", *arguments, "--json", "-", folder=tmp_path, domain=free_domain())
+    result = checked(command)
+    assert command.process.returncode == 0, result
+    assert (result["reached"], result["contacts"], result["state"]) == (True, 0, "reached")
+    assert result["distance_to_goal_m"] <= 0.2
+    assert result["path_m"] >= result["shortest_path_m"] - 0.2
+
+
+def test_beside_a_runtime_that_is_there_already_it_says_so(tmp_path: Path) -> None:
+    domain = free_domain()
+    other = toml(tmp_path / "other.toml", cameras={"source": "none", "color": "none"}, record={"enabled": False})
+    with running("onboard", "run", "--config", other, folder=tmp_path, domain=domain) as runtime:
+        runtime.wait_for("ready")
+        command = done("hil", "demo", "--json", "-", folder=tmp_path, domain=domain)
+        assert (command.process.returncode, command.out) == (2, "")
+        assert command.err.splitlines()[-1] == (
+            f"error: the runtime: robot demo is already driven on domain {domain}: somebody publishes /onboard/state"
+        )
+        assert runtime.end() == 0
+
+
+#   signal            exit code
+ENDS = [
+    (signal.SIGINT, 130),
+    pytest.param(signal.SIGTERM, 143, marks=pytest.mark.long),
+    (signal.SIGKILL, -signal.SIGKILL),
+]
+
+
+@pytest.mark.parametrize(("number", "code"), ENDS, ids=["SIGINT", "SIGTERM", "SIGKILL"])
+def test_no_child_is_left_whatever_ends_it(number: signal.Signals, code: int, tmp_path: Path) -> None:
+    with running("hil", "demo", folder=tmp_path, domain=free_domain()) as command:
+        until(lambda: len(children(command.process.pid)) == 2, START_S)
+        left = children(command.process.pid)
+        os.kill(command.process.pid, number)
+        assert command.wait() == code
+        until(lambda: not any(alive(pid) for pid in left))
+        assert "Traceback" not in command.err
+
+
+def children(pid: int) -> list[int]:
+    """Return the processes that a process has started."""
+    return [
+        int(child) for task in Path(f"/proc/{pid}/task").iterdir() for child in (task / "children").read_text().split()
+    ]
+
+
+# ---- the configuration that it hands on --------------------------------------------------------------------------
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+
+
+@given(name=TEXTS, key=TEXTS, far=st.floats(8.0, 1e300), numbers=st.lists(st.floats(-1e9, 1e9), min_size=3, max_size=3))
+def test_a_configuration_survives_being_written(
+    name: str, key: str, far: float, numbers: list[float], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    box = (*numbers, *(number + 1e-3 + abs(number) for number in numbers))
+    asked = Config(
+        robot=Config().robot.model_copy(update={"name": name}),
+        scan=ScanSection(far_m=far, body_boxes_m=[box]),
+        limits_scan=ScanSection(history=3),
+        cameras=CamerasSection(sources={key: "none"}),
+        dds=DdsSection(domain=7, remap={key: name}, peers=[name]),
+    )
+    whole = demo_config(asked, None)
+    path = tmp_path_factory.mktemp("written") / "demo.toml"
+    path.write_text(as_toml(whole), encoding="utf-8")
+    assert load_config(path) == whole
+
+
+def test_only_what_is_simulated_is_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    asked = Config(
+        cameras=CamerasSection(source="realsense", sources={"front": "none"}, color="none", fps=15),
+        dds=DdsSection(namespace="r7"),
+    )
+    whole = demo_config(asked, "models/some.onnx")
+    assert (whole.cameras.source, whole.cameras.sources, whole.cameras.color, whole.cameras.fps) == (
+        "dds",
+        {},
+        "dds",
+        15,
+    )
+    assert whole.policy.model == str(tmp_path / "models" / "some.onnx")
+    assert whole.record.directory == tmp_path / "recordings"
+    same = {"rates", "scan", "limits_scan", "recovery", "limits", "goal", "dds"}
+    assert all(getattr(whole, name) == getattr(asked, name) for name in same)
+    assert (whole.cameras.unchanged_m, whole.cameras.stale_ms) == (asked.cameras.unchanged_m, asked.cameras.stale_ms)
+    assert demo_config(asked, None, depth_noise=False).cameras.unchanged_m == 0.0
+    assert demo_config(asked, None).policy.model == "reactive"
+    assert demo_config(asked, "onboard-v1").policy.model == "onboard-v1"
+
+
+def test_a_network_without_its_library_is_told_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(onnx_engine, "onnxruntime", None)
+    options = DemoOptions(policy=str(small_policy_files(tmp_path)), out=tmp_path / "out")
+    with pytest.raises(MissingExtraError, match=r"^onnxruntime is not installed: pip install 'onboard\[cpu\]'$"):
+        run_demo(options)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("content", [None, "", '{"pose": [1.0'])
+def test_a_process_that_was_killed_before_its_last_words_is_one_line(tmp_path: Path, content: str | None) -> None:
+    file = tmp_path / "gdc1-seed1.run.json"
+    if content is not None:
+        file.write_text(content)
+    with pytest.raises(OnboardError, match=r"run\.json: not written: .* within 15 s, see gdc1-seed1\.run\.log$"):
+        told(file)
+
+
+def test_a_policy_that_does_not_ship_is_one_line_that_lists_those_that_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_policy_files(tmp_path)
+    monkeypatch.setattr(config, "PRETRAINED", tmp_path)
+    with pytest.raises(InputError, match=r"^policy onboard-v0: no policy of that name ships \(there is: small\)$"):
+        run_demo(DemoOptions(policy="onboard-v0", out=tmp_path / "out"))

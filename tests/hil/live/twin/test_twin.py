@@ -1,0 +1,246 @@
+"""The twin between messages: following, pausing, resetting, touching, seeing people, and not believing everything."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import nan, pi
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hil.live.twin.scene import person_in_view, touches
+from hil.live.twin.twin import ASKED, WAITING, Twin, hear, pause, reset, resume, stick, watch
+from hil.scene.walkers import KINDS, crowd_of
+from onboard.config.config import OdometrySection
+from onboard.navigation.odometry import integrate
+from onboard.values.errors import InputError
+from onboard.values.geometry import between, distance
+from onboard.values.messages import STOP, Pose, Twist
+from tests.hil.live.twin.twin_places import START, TICK_NS, boxed, life, said, standing
+
+SECTION = OdometrySection()
+LIFE = life()
+ROBOT = Pose(-3.0, 7.0, 1.0)
+AHEAD = Twist(0.6, 0.0)
+
+
+def begun(place=LIFE, robot: Pose = ROBOT) -> Twin:
+    """Return a twin that has heard the robot once and was put at its start."""
+    return reset(hear(Twin(), said(0, robot), place, SECTION), place)
+
+
+def driven(twin: Twin, robot: Pose, twist: Twist, ticks: int, first: int = 1, place=LIFE) -> tuple[Twin, Pose]:
+    """Return the twin, and the robot, after so many ticks of a velocity."""
+    for tick in range(first, first + ticks):
+        robot = integrate(robot, twist, TICK_NS / 1e9)
+        twin = hear(twin, said(tick, robot, twist), place, SECTION)
+    return twin, robot
+
+
+def near(a: Pose, b: Pose) -> bool:
+    return distance(a, b) < 1e-6 and abs(a.yaw_rad - b.yaw_rad) < 1e-9
+
+
+def test_before_the_robot_is_heard_it_waits_and_refuses() -> None:
+    assert Twin().why == WAITING
+    with pytest.raises(InputError, match="reset: there has been no odometry"):
+        reset(Twin(), LIFE)
+    assert resume(Twin(), 0) == Twin()
+    assert pause(Twin()) == Twin()
+
+
+def test_it_follows_from_its_start() -> None:
+    twin, _ = driven(begun(), ROBOT, AHEAD, 30)
+    assert near(twin.pose, Pose(START.x_m + 0.6, START.y_m, 0.0))
+    assert twin.twist == AHEAD
+    assert near(twin.odom_from_base, Pose(0.6, 0.0, 0.0)), "its own wheels begin at zero"
+
+
+def test_pause_stands_still_and_resume_goes_on_from_there() -> None:
+    twin, robot = driven(begun(), ROBOT, AHEAD, 30)
+    twin = pause(twin)
+    stood = twin.pose
+    twin, robot = driven(twin, robot, Twist(0.2, 2.0), 45, first=31)
+    assert (twin.pose, twin.twist, twin.why) == (stood, STOP, ASKED)
+    twin = resume(twin, 75 * TICK_NS)
+    twin, _ = driven(twin, robot, AHEAD, 30, first=76)
+    assert near(between(stood, twin.pose), Pose(0.6, 0.0, 0.0))
+
+
+twists = st.builds(Twist, st.floats(-0.3, 1.0), st.floats(-3.0, 3.0))
+
+
+@given(st.lists(st.tuples(twists, st.sampled_from(["follow", "pause"])), min_size=1, max_size=8))
+@settings(max_examples=40, deadline=None)
+def test_law_the_twins_way_is_what_the_robot_drove_while_it_followed(legs: list[tuple[Twist, str]]) -> None:
+    free = life(world=None, start=Pose(5.0, 3.2, 0.0))
+    twin, robot, expected, tick = begun(free), ROBOT, Pose(5.0, 3.2, 0.0), 1
+    for twist, word in legs:
+        twin = pause(twin) if word == "pause" else resume(twin, (tick - 1) * TICK_NS)
+        twin, robot = driven(twin, robot, twist, 4, tick, free)
+        expected = integrate(expected, twist, 4 * TICK_NS / 1e9) if word == "follow" else expected
+        tick += 4
+    assert distance(twin.pose, expected) < 1e-6
+
+
+def test_a_reset_begins_another_life_and_its_wheels_go_on() -> None:
+    twin, robot = driven(begun(), ROBOT, AHEAD, 30)
+    wheels = twin.odom_from_base
+    second = life(1, Pose(8.0, 3.0, pi / 2))
+    twin = reset(twin, second)
+    assert twin.pose == second.start
+    assert near(twin.odom_from_base, wheels)
+    twin, _ = driven(twin, robot, AHEAD, 30, 31, second)
+    assert near(twin.odom_from_base, Pose(1.2, 0.0, 0.0))
+
+
+def test_a_reset_while_paused_stands_at_the_new_start_until_resume() -> None:
+    twin = reset(pause(begun()), life(1, Pose(8.0, 3.0, 0.0)))
+    twin, robot = driven(twin, ROBOT, AHEAD, 5)
+    assert (twin.pose, twin.why) == (Pose(8.0, 3.0, 0.0), ASKED)
+    twin, _ = driven(resume(twin, 5 * TICK_NS), robot, AHEAD, 30, 6)
+    assert near(twin.pose, Pose(8.6, 3.0, 0.0))
+
+
+# --- contact and people -----------------------------------------------------------------------------------------------
+
+
+def test_it_touches_the_box_where_the_footprint_reaches_it() -> None:
+    twin, robot, tick = begun(life(start=Pose(1.0, 1.0, 0.0))), ROBOT, 1
+    while not twin.contact and tick < 600:
+        twin, robot = driven(twin, robot, AHEAD, 1, tick)
+        tick += 1
+    assert twin.pose.x_m == pytest.approx(5.0 - 0.25, abs=0.03)
+
+
+def test_where_there_is_no_new_start_it_is_stuck_until_a_reset() -> None:
+    twin, robot = driven(begun(life(start=Pose(4.7, 1.0, 0.0))), ROBOT, AHEAD, 10)
+    assert twin.contact
+    twin = stick(twin, "no room")
+    assert (twin.why, twin.contact, twin.twist) == ("contact: no room", False, STOP)
+    at = twin.pose
+    with pytest.raises(InputError, match="contact: no room; it needs a reset"):
+        resume(twin, 10 * TICK_NS)
+    twin, _ = driven(pause(twin), robot, AHEAD, 30, 11)
+    assert (twin.pose, twin.why) == (at, "contact: no room")
+    assert reset(twin, LIFE).why == ""
+
+
+#   what             where                 touches a person at (3, 2)?
+PERSONS = [("apart", Pose(2.4, 2.0, 0.0), False), ("near", Pose(2.52, 2.0, 0.0), True), ("in", Pose(3, 2, 0), True)]
+
+
+@pytest.mark.parametrize(("what", "pose", "touched"), PERSONS, ids=[row[0] for row in PERSONS])
+def test_it_touches_people(what: str, pose: Pose, touched: bool) -> None:
+    assert touches(LIFE, pose, standing((3.0, 2.0))) == touched
+    assert not touches(LIFE, pose, None)
+
+
+#   what                      from                      a person at     in view?
+VIEWS = [
+    ("ahead", Pose(1.0, 2.0, 0.0), (4.0, 2.0), True),
+    ("at the edge of the view", Pose(1.0, 2.0, 0.0), (2.0, 2.9), True),
+    ("beside the view", Pose(1.0, 2.0, 0.0), (2.0, 3.2), False),
+    ("behind", Pose(2.0, 2.0, 0.0), (1.0, 2.0), False),
+    ("behind, looking back", Pose(2.0, 2.0, pi), (1.0, 2.0), True),
+    ("behind the box", Pose(3.0, 1.0, 0.0), (7.0, 1.0), False),
+    ("past the box", Pose(3.0, 3.0, 0.0), (7.0, 3.0), True),
+]
+
+
+@pytest.mark.parametrize(("what", "pose", "person", "seen"), VIEWS, ids=[row[0] for row in VIEWS])
+def test_a_person_is_in_view_by_the_truth_of_the_world(
+    what: str, pose: Pose, person: tuple[float, float], seen: bool
+) -> None:
+    assert person_in_view(LIFE, pose, standing(person)) == seen
+
+
+def test_farther_than_the_view_nobody_is_seen() -> None:
+    assert not person_in_view(LIFE, Pose(-2.0, 3.2, 0.0), standing((9.0, 3.2)))
+    assert not person_in_view(LIFE, START, None)
+
+
+def test_a_robot_in_view_is_nobody() -> None:
+    way = standing((4.0, 2.0))
+    low = crowd_of([KINDS["robot"]], [0.3], [way.corners_m])
+    assert not person_in_view(LIFE, START, low)
+
+
+def test_people_walk_while_it_follows_and_stand_while_it_is_paused() -> None:
+    walker = crowd_of([KINDS["pedestrian"]], [1.0], [standing((2.0, 3.0)).corners_m * 1.0 + [[0, 0], [5.0, 0]]])
+    place = life(crowd=walker)
+    twin, _ = driven(begun(place), ROBOT, STOP, 30, place=place)
+    assert twin.crowd is not None
+    assert twin.crowd.state[0, 0] == pytest.approx(3.0, abs=0.05)
+    held, _ = driven(pause(twin), ROBOT, STOP, 30, 31, place)
+    assert held.crowd is twin.crowd
+    assert reset(held, place).crowd is walker
+
+
+# --- a stream that cannot be believed ---------------------------------------------------------------------------------
+
+#   what        the bad message                                     what is told                         again good at
+BAD = [
+    ("NaN", replace(said(31, ROBOT), pose=Pose(nan, 0.0, 0.0)), "odometry: x is nan", 32),
+    ("jump", said(31, Pose(40.0, 7.0, 1.0)), "odometry: jumped by", 32),
+    ("time back", said(3, ROBOT), "odometry: its time went back by", 32),
+    ("no pose", replace(said(31, ROBOT), pose=None), "odometry without a pose", 32),
+]
+
+
+@pytest.mark.parametrize(("what", "bad", "told", "good_at"), BAD, ids=[row[0] for row in BAD])
+def test_a_bad_message_freezes_it_until_it_is_resumed_on_a_good_one(what: str, bad, told: str, good_at: int) -> None:
+    twin, robot = driven(begun(), ROBOT, AHEAD, 30)
+    before = twin.pose
+    twin = hear(twin, bad, LIFE, SECTION)
+    assert (twin.pose, twin.twist) == (before, STOP)
+    assert twin.why.startswith(told)
+    with pytest.raises(InputError, match="resume: odometry"):
+        resume(twin, 31 * TICK_NS)
+    with pytest.raises(InputError, match="reset: odometry"):
+        reset(twin, LIFE)
+    after = bad.pose if what == "jump" else robot
+    twin = hear(twin, said(good_at, after), LIFE, SECTION)
+    assert twin.why.startswith(told), "it does not go on by itself"
+    twin = resume(twin, good_at * TICK_NS)
+    twin, _ = driven(twin, after, AHEAD, 30, good_at + 1)
+    assert near(between(before, twin.pose), Pose(0.6, 0.0, 0.0))
+
+
+def test_after_a_fault_a_reset_goes_on_as_well() -> None:
+    twin = hear(begun(), said(1, Pose(40.0, 7.0, 1.0)), LIFE, SECTION)
+    twin = hear(twin, said(2, Pose(40.0, 7.0, 1.0)), LIFE, SECTION)
+    assert reset(twin, LIFE).why == ""
+
+
+def test_a_clock_that_runs_ahead_does_not_explain_a_jump() -> None:
+    twin, robot = driven(begun(), ROBOT, AHEAD, 30)
+    far = Pose(robot.x_m + 5.0, robot.y_m, robot.yaw_rad)
+    twin = hear(twin, replace(said(31 + 30 * 3600, far), arrival_ns=31 * TICK_NS), LIFE, SECTION)
+    assert twin.why.startswith("odometry: jumped by 5 m in 0.433 s")
+
+
+def test_silence_freezes_it_and_resume_waits_for_the_robot() -> None:
+    twin, robot = driven(begun(), ROBOT, AHEAD, 30)
+    late_ns = 30 * TICK_NS + 10**9
+    assert watch(twin, 31 * TICK_NS) == twin
+    frozen = watch(twin, late_ns)
+    assert frozen.why == "odometry: none for more than 0.5 s"
+    with pytest.raises(InputError, match="resume: odometry: none"):
+        resume(frozen, late_ns)
+    heard = hear(frozen, replace(said(62, robot), arrival_ns=late_ns), LIFE, SECTION)
+    assert resume(heard, late_ns).why == ""
+
+
+def test_a_fault_while_it_is_paused_keeps_the_pause_and_is_none_of_its_business_later() -> None:
+    twin = pause(begun())
+    twin = hear(twin, said(1, Pose(40.0, 7.0, 1.0)), LIFE, SECTION)
+    assert twin.why == ASKED
+    twin = hear(twin, said(2, Pose(40.0, 7.0, 1.0)), LIFE, SECTION)
+    assert near(resume(twin, 2 * TICK_NS).pose, START)
+
+
+def test_a_life_whose_start_is_in_the_wall_is_refused() -> None:
+    with pytest.raises(InputError, match="does not fit"):
+        life(start=Pose(5.2, 1.0, 0.0), world=boxed())

@@ -1,0 +1,315 @@
+"""The twin over DDS: a robot that drives for a few seconds, and what comes of every word that is said."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from math import nan
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hil.live.twin.link import TwinLink
+from hil.live.twin.process import TwinOptions, TwinProcess
+from hil.live.twin.scene import Life
+from hil.live.twin.sensors import Views
+from hil.live.twin.topics import (
+    COLLISION,
+    PAUSE,
+    PAUSED,
+    POSE,
+    RESET,
+    RESUME,
+    RUNNING,
+    STATE,
+    robot_section,
+    twin_section,
+)
+from hil.live.twin.twin import ASKED, Twin
+from hil.scene.walkers import Crowd
+from onboard.config.config import Config, DdsSection
+from onboard.config.mounts import load_mounts
+from onboard.drivers.dds.camera_input import depth_from_ros
+from onboard.drivers.dds.participant import Wire, wait_until
+from onboard.drivers.dds.ros_convert import odometry_from_ros, pose_from_ros, rays_from_ros, ros_odometry
+from onboard.drivers.dds.ros_types import Empty
+from onboard.drivers.dds.topics import ros_topic
+from onboard.navigation.odometry import integrate
+from onboard.perception.laser_scan import scan_of_rays
+from onboard.values.clock import NS_PER_S, SimulatedClock
+from onboard.values.errors import InputError
+from onboard.values.geometry import IDENTITY, between, distance
+from onboard.values.messages import STOP, Pose, Twist
+from tests.hil.live.twin.twin_places import START, boxed, life, standing
+from tests.rigs.network.loopback import DOMAIN, PATIENCE_S
+
+CONFIG = Config(dds=DdsSection(domain=DOMAIN, namespace="r2", remap={"odom": "r2/twin/odom"}))
+MOUNTS = load_mounts(CONFIG.robot.mounts)
+TICK_NS = round(NS_PER_S / 30)
+STAMP_NS = 1_700_000_000 * NS_PER_S
+AHEAD = Twist(0.6, 0.0)
+
+
+class Place:
+    """Stands in for `Site`: the same room again and again, the second life elsewhere; of some there are none."""
+
+    label = "room"
+
+    def __init__(self, start: Pose = START, crowd: Crowd | None = None, full: frozenset[int] = frozenset()) -> None:
+        self._start, self._crowd, self.full = start, crowd, full
+
+    def life(self, number: int) -> Life:
+        if number in self.full:
+            raise InputError("map room: no room for a start")
+        start = self._start if number == 0 else Pose(8.0, 1.0, 1.5)
+        return life(number, start, self._crowd, boxed())
+
+
+class Bench:
+    """A robot at one end of the wire, the twin at the other, and everybody who listens."""
+
+    def __init__(self, stack: contextlib.ExitStack, place: Place) -> None:
+        def wire(section: DdsSection) -> Wire:
+            return stack.enter_context(contextlib.closing(Wire(section)))
+
+        robot, twin = robot_section(CONFIG.dds, "odom"), twin_section(CONFIG.dds)
+        link = TwinLink(wire(robot), wire(twin), MOUNTS)
+        views = Views(MOUNTS, CONFIG.scan)
+        self.clock = SimulatedClock()
+        self.process = TwinProcess(place, views, link, self.clock, CONFIG, TwinOptions(localization_scale=0.0))  # type: ignore[arg-type]
+        self.theirs, around = wire(robot), wire(twin)
+        names = ["odom", "amcl_pose", "scan", "front/depth/image", "color/image", POSE, COLLISION, STATE]
+        self.heard: dict[str, list[Any]] = {}
+        self._readers = {getattr(name, "name", name): around.reader(name) for name in names}
+        self._readers["speed_limit"] = self.theirs.reader("speed_limit")
+        self._odom = self.theirs.writer("odom")
+        self._words = {word: around.writer(word) for word in (RESET, PAUSE, RESUME)}
+        self.robot, self.tick = Pose(-1.0, 4.0, 2.0), 0
+        writers = [self._odom, *self._words.values()]
+        assert wait_until(
+            lambda: all(w.readers() for w in writers) and all(r.writers() for r in self._readers.values()), PATIENCE_S
+        )
+
+    def say(self, pose: Pose | None = None, twist: Twist = STOP, ticks: int = 1) -> None:
+        """Let the robot drive so many ticks, or be somewhere, and the twin live as long."""
+        for _ in range(ticks):
+            self.robot = pose if pose is not None else integrate(self.robot, twist, TICK_NS / NS_PER_S)
+            stamp_ns = STAMP_NS + self.tick * TICK_NS
+            self._odom.write(ros_odometry(stamp_ns, "odom", "base_link", self.robot, twist))
+            self.tick += 1
+            self.live()
+
+    def live(self, ticks: int = 1) -> None:
+        for _ in range(ticks):
+            self.clock.advance(TICK_NS)
+            self.process.turn(self.process._link.take(self.clock, 1.0 if ticks == 1 else 0.0))
+        for name, reader in self._readers.items():
+            self.heard.setdefault(name, []).extend(message.sample for message in reader.take())
+
+    def ask(self, word, twist: Twist = STOP) -> None:
+        """Say a word to the twin, and let it live until it has heard it."""
+        reader = self.process._link._words[word.name]
+        self._words[word].write(Empty())
+        assert reader.wait(PATIENCE_S)
+        self.say(twist=twist)
+
+    def newest(self, name: str) -> Any:
+        assert wait_until(lambda: self._drain(name), PATIENCE_S)
+        return self.heard[name][-1]
+
+    def _drain(self, name: str) -> bool:
+        self.heard.setdefault(name, []).extend(message.sample for message in self._readers[name].take())
+        return bool(self.heard[name])
+
+    def settle(self) -> None:
+        """Take what is on its way."""
+        for name in self._readers:
+            self._readers[name].wait(0.05)
+            self._drain(name)
+
+
+@pytest.fixture
+def stack() -> Iterator[contextlib.ExitStack]:
+    with contextlib.ExitStack() as held:
+        yield held
+
+
+def test_names_on_the_wire() -> None:
+    section = twin_section(CONFIG.dds)
+    assert ros_topic(section, "front/depth/image") == "/r2/twin/front/depth/image"
+    assert ros_topic(section, COLLISION) == "/r2/twin/collision"
+    assert ros_topic(robot_section(CONFIG.dds, "odom"), "odom") == "/r2/odom"
+    renamed = DdsSection(remap={"odom": "twin/odom", "cmd_vel": "/base/cmd", "color/image": "/twin/color/image"})
+    assert robot_section(renamed, "wheel/odom").remap == {"cmd_vel": "/base/cmd", "odom": "wheel/odom"}
+
+
+def test_a_few_seconds_of_driving(stack: contextlib.ExitStack) -> None:
+    """The robot drives on in its own room: the twin drives the same way in its own, senses, and tells."""
+    bench = Bench(stack, Place())
+    bench.say(bench.robot)
+    assert bench.newest(STATE.name).data == RUNNING
+    bench.say(twist=AHEAD, ticks=90)
+    bench.settle()
+    end = pose_from_ros(bench.newest(POSE.name).pose)
+    assert distance(end, Pose(START.x_m + 1.8, START.y_m, 0.0)) < 1e-6
+    wheels = odometry_from_ros(bench.newest("odom"), 0)
+    assert wheels.pose is not None
+    assert distance(wheels.pose, Pose(1.8, 0.0, 0.0)) < 1e-6
+    assert wheels.twist == AHEAD
+    assert wheels.stamp_ns == STAMP_NS + 90 * TICK_NS, "of the robot's message that it follows from"
+    scan = scan_of_rays(rays_from_ros(bench.newest("scan")), 0)
+    assert scan.ranges_m[0] == pytest.approx(2.8, abs=0.06), "the wall behind"
+    assert scan.seen.all()
+    depth = depth_from_ros(bench.newest("front/depth/image"), MOUNTS.depth["front"])
+    assert depth.max() > 1000
+    assert (bench.newest("color/image").width, bench.newest("color/image").height) == (256, 144)
+    fixes = [pose_from_ros(fix.pose.pose) for fix in bench.heard["amcl_pose"]]
+    assert 2 <= len(fixes) <= 4
+    assert {message.data for message in bench.heard[COLLISION.name]} == {False}
+    assert len(bench.heard[COLLISION.name]) == pytest.approx(91, abs=5)
+
+
+def test_pause_the_robot_anyhow_resume(stack: contextlib.ExitStack) -> None:
+    bench = Bench(stack, Place())
+    bench.say(bench.robot)
+    bench.say(twist=AHEAD, ticks=15)
+    bench.ask(PAUSE)
+    bench.settle()
+    stood = pose_from_ros(bench.newest(POSE.name).pose)
+    frames = len(bench.heard["scan"])
+    bench.say(twist=Twist(0.1, 2.0), ticks=30)
+    bench.settle()
+    assert pose_from_ros(bench.newest(POSE.name).pose) == stood
+    assert bench.newest("odom").twist.twist.linear.x == 0.0, "its wheels stand, and are still heard"
+    assert bench.newest(STATE.name).data.startswith(PAUSED)
+    assert len(bench.heard["scan"]) == frames, "nothing is sensed meanwhile"
+    bench.ask(RESUME)
+    bench.say(twist=AHEAD, ticks=15)
+    bench.settle()
+    after = pose_from_ros(bench.newest(POSE.name).pose)
+    assert distance(between(stood, after), Pose(0.3, 0.0, 0.0)) < 1e-6
+    assert bench.newest(STATE.name).data == RUNNING
+
+
+def test_a_contact_is_told_and_begins_another_life(stack: contextlib.ExitStack) -> None:
+    bench = Bench(stack, Place(Pose(4.6, 1.0, 0.0)))
+    bench.say(bench.robot)
+    bench.say(twist=AHEAD, ticks=30)
+    bench.settle()
+    words = [message.data for message in bench.heard[COLLISION.name]]
+    assert words.count(True) == 1
+    assert not words[-1]
+    result = bench.process.result()
+    assert (result["contacts"], result["lives"]) == (1, 2)
+    after = pose_from_ros(bench.newest(POSE.name).pose)
+    assert distance(after, Pose(8.0, 1.0, 0.0)) < 0.6
+    json.dumps(result)
+
+
+def test_where_there_is_no_new_start_a_contact_is_one_contact_and_the_twin_stands(stack: contextlib.ExitStack) -> None:
+    bench = Bench(stack, Place(Pose(4.6, 1.0, 0.0), full=frozenset({1})))
+    bench.say(bench.robot)
+    bench.say(twist=AHEAD, ticks=30)
+    bench.ask(RESUME, AHEAD)
+    bench.say(twist=AHEAD, ticks=10)
+    bench.settle()
+    assert [message.data for message in bench.heard[COLLISION.name]].count(True) == 1
+    assert bench.newest(STATE.name).data == "paused: contact: map room: no room for a start"
+    assert bench.process.twin.pose.x_m == pytest.approx(5.0 - 0.25, abs=0.03), "before the box, not in it"
+    assert (bench.process.result()["contacts"], bench.process.result()["lives"]) == (1, 1)
+    bench.ask(RESET)
+    assert (bench.process.twin.pose, bench.process.twin.why) == (Pose(8.0, 1.0, 1.5), ""), "the life after"
+
+
+@pytest.mark.parametrize("word", [PAUSE, RESET], ids=["pause", "reset"])
+def test_a_contact_is_told_whatever_is_asked_at_the_same_time(stack: contextlib.ExitStack, word) -> None:
+    bench = Bench(stack, Place(Pose(4.71, 1.0, 0.0)))
+    bench.say(bench.robot)
+    bench.ask(word, Twist(2.0, 0.0))
+    bench.settle()
+    assert [message.data for message in bench.heard[COLLISION.name]] == [False, True]
+    assert (bench.process.result()["contacts"], bench.process.result()["lives"]) == (1, 2)
+    assert bench.process.twin.why == (ASKED if word is PAUSE else "")
+
+
+def test_a_reset_that_is_asked_for(stack: contextlib.ExitStack) -> None:
+    bench = Bench(stack, Place())
+    bench.say(bench.robot)
+    bench.ask(RESET)
+    bench.settle()
+    assert distance(pose_from_ros(bench.newest(POSE.name).pose), Pose(8.0, 1.0, 0.0)) < 1e-9
+    wheels = odometry_from_ros(bench.newest("odom"), 0).pose
+    assert wheels is not None
+    assert distance(wheels, IDENTITY) < 1e-9
+
+
+def test_the_speed_limit_comes_and_goes_with_people(stack: contextlib.ExitStack) -> None:
+    bench = Bench(stack, Place(crowd=standing((2.6, 3.4))))
+    bench.say(bench.robot)
+    bench.settle()
+    assert bench.newest("speed_limit").speed_limit == 0.5
+    bench.say(twist=Twist(0.0, -2.0), ticks=60)
+    bench.settle()
+    said = [message.speed_limit for message in bench.heard["speed_limit"]]
+    assert said.count(0.0) == 1, "said again it would end the limit of somebody else"
+    assert said[-1] == 0.0
+
+
+def test_without_people_the_speed_limit_is_somebody_elses(stack: contextlib.ExitStack) -> None:
+    bench = Bench(stack, Place())
+    bench.say(bench.robot)
+    bench.say(twist=AHEAD, ticks=40)
+    bench.process.stop()
+    bench.process.run(None)
+    bench.settle()
+    assert bench.heard["speed_limit"] == []
+
+
+#   what        what the robot says                       state that is told
+BAD = [
+    ("NaN", Pose(nan, 0.0, 0.0), "paused: odometry: x is nan"),
+    ("jump", Pose(50.0, 4.0, 2.0), "paused: odometry: jumped by 51.1 m in 0.0333 s, limit 0.15 m"),
+]
+
+
+@pytest.mark.parametrize(("what", "bad", "told"), BAD, ids=[row[0] for row in BAD])
+def test_bad_poses_freeze_the_twin_in_one_clear_line(
+    stack: contextlib.ExitStack, what: str, bad: Pose, told: str
+) -> None:
+    bench = Bench(stack, Place())
+    bench.say(bench.robot)
+    bench.say(twist=AHEAD, ticks=10)
+    before, robot = bench.process.twin.pose, bench.robot
+    bench.say(bad)
+    bench.settle()
+    assert bench.newest(STATE.name).data == told
+    assert bench.process.twin.pose == before
+    bench.ask(RESUME)
+    bench.robot = robot if what == "NaN" else bad
+    bench.say(bench.robot)
+    bench.ask(RESUME)
+    assert bench.process.twin.why == ""
+    assert distance(bench.process.twin.pose, before) < 1e-9
+
+
+def test_a_robot_that_falls_silent_freezes_the_twin(stack: contextlib.ExitStack) -> None:
+    bench = Bench(stack, Place())
+    bench.say(bench.robot)
+    bench.live(ticks=20)
+    bench.settle()
+    assert bench.newest(STATE.name).data == "paused: odometry: none for more than 0.5 s"
+    bench.ask(RESUME)
+    assert bench.process.twin.why == ""
+
+
+def test_two_twins_of_the_same_seed_sense_the_same() -> None:
+    place, views = Place(crowd=standing((3.0, 3.0))).life(0), Views(MOUNTS, CONFIG.scan)
+    twin = replace(Twin(), pose=START, crowd=place.crowd)
+    other = Place(crowd=standing((3.0, 3.0))).life(0)
+    assert np.array_equal(views.color("color", place, twin), Views(MOUNTS, CONFIG.scan).color("color", other, twin))
+    assert np.array_equal(views.depth("rear", place, twin), Views(MOUNTS, CONFIG.scan).depth("rear", other, twin))
+    near = views.scan(place, twin).ranges_m
+    assert near.min() < views.scan(place, replace(twin, crowd=None)).ranges_m[112]

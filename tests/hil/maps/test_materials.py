@@ -1,0 +1,131 @@
+"""Looks: drawn by seed alone, different by seed, and geometry shows under each of them; frames are the same bytes."""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hil.maps.materials import (
+    BARS,
+    BRICKS,
+    CHECKS,
+    FLAT,
+    FLOOR_SURFACE,
+    MATERIALS,
+    NOISE,
+    PANELS,
+    PATTERNS,
+    PLAIN,
+    STRIPES,
+    STYLES,
+    SURFACES,
+    draw_look,
+)
+from hil.sensors.camera import rays_of, render_color
+from hil.sensors.shading import scatter, second_share
+from onboard.config.config import DEFAULT_ROBOT
+from onboard.config.mounts import load_mounts
+from onboard.values.messages import Pose
+from tests.hil.maps.frame_digests import digests
+from tests.rigs.rooms import room, with_box
+
+COLOR = rays_of(load_mounts(DEFAULT_ROBOT / "mounts.toml").color["color"])
+ROOM = room(8.0, 6.0)
+HERE = Pose(3.0, 3.1, 0.4)
+
+
+def test_every_surface_has_a_style_and_a_plain_colour():
+    assert list(STYLES) == list(SURFACES)
+    assert MATERIALS[0] == "wall"
+    assert len(PLAIN.colours) == len(PLAIN.pattern) == len(PLAIN.size_m) == len(SURFACES)
+
+
+@given(seed=st.integers(0, 2**32 - 1))
+def test_a_look_is_its_seed_and_within_its_styles(seed):
+    look, again = draw_look(seed), draw_look(seed)
+    for a, b in ((look.colours, again.colours), (look.pattern, again.pattern), (look.size_m, again.size_m)):
+        np.testing.assert_array_equal(a, b)
+        assert not a.flags.writeable
+    assert look.light == again.light
+    assert (look.colours >= 0.0).all()
+    assert (look.colours <= 255.0).all()
+    assert set(look.pattern.tolist()) <= set(range(len(PATTERNS)))
+    assert (look.size_m > 0.0).all()
+    assert math.hypot(look.light.x, look.light.y, look.light.z) == pytest.approx(1.0)
+    assert look.colours[FLOOR_SURFACE, 0].max() < look.colours[0, 0].max()
+
+
+def test_images_differ_strongly_by_seed():
+    images = [render_color(ROOM, COLOR, HERE, draw_look(seed)).astype(int) for seed in range(12)]
+    apart = [np.abs(a - b).mean() for i, a in enumerate(images) for b in images[:i]]
+    assert np.median(apart) > 25.0
+    assert min(apart) > 5.0
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_geometry_shows_under_every_look(seed):
+    """A box before a wall: floor, box and wall differ by more than patterns of one of them, on average."""
+    world = with_box(ROOM, (5.0, 5.5), (2.0, 4.0), (0.0, 0.4))
+    image = render_color(world, COLOR, Pose(3.0, 3.0, 0.0), draw_look(seed)).astype(float)
+    bare = render_color(ROOM, COLOR, Pose(3.0, 3.0, 0.0), draw_look(seed)).astype(float)
+    wall, floor = image[40:70].mean(axis=(0, 1)), image[130:].mean(axis=(0, 1))
+    assert np.abs(wall - floor).max() > 10.0
+    changed = (image != bare).any(axis=2)
+    assert changed.mean() > 0.02
+    assert np.abs(image[changed].mean(axis=0) - bare[changed].mean(axis=0)).max() > 3.0
+
+
+# pattern, u, v in sizes -> share of the second colour (None: between 0 and 1)
+PLACES = [
+    (FLAT, 0.3, 0.7, 0.0),
+    (STRIPES, 0.5, 7.2, 0.0),
+    (STRIPES, 1.5, 7.2, 1.0),
+    (STRIPES, -0.5, 7.2, 1.0),
+    (BARS, 0.5, 7.2, 1.0),
+    (CHECKS, 0.5, 0.5, 0.0),
+    (CHECKS, 0.5, 1.5, 1.0),
+    (CHECKS, -0.5, -0.5, 0.0),
+    (BRICKS, 1.0, 0.02, 1.0),
+    (BRICKS, 0.02, 0.5, 1.0),
+    (BRICKS, 0.02, 1.5, None),
+    (PANELS, 0.02, 0.5, 1.0),
+    (PANELS, 0.5, 0.5, None),
+    (NOISE, 0.5, 0.5, None),
+]
+
+
+@pytest.mark.parametrize(("pattern", "u", "v", "expected"), PLACES)
+def test_patterns(pattern, u, v, expected):
+    share = second_share(pattern, 0.2, 0.2 * u, 0.2 * v, 3)
+    if expected is None:
+        assert 0.0 <= share < 1.0
+    else:
+        assert share == expected
+
+
+def test_scattered_numbers_are_even_and_unrelated():
+    numbers = np.array([scatter(i, j, salt) for i in range(-20, 20) for j in range(-20, 20) for salt in range(3)])
+    assert (numbers >= 0.0).all()
+    assert (numbers < 1.0).all()
+    assert np.histogram(numbers, 8, (0.0, 1.0))[0] == pytest.approx(len(numbers) / 8, rel=0.15)
+    table = numbers.reshape(40, 40, 3)
+    assert abs(np.corrcoef(table[1:, :, 0].ravel(), table[:-1, :, 0].ravel())[0, 1]) < 0.1
+    assert abs(np.corrcoef(table[..., 0].ravel(), table[..., 1].ravel())[0, 1]) < 0.1
+
+
+def test_the_same_map_and_seed_give_the_same_bytes_in_every_process():
+    """Depth, colour and direct scan, without bodies and with them, here and in another process."""
+    program = Path(__file__).with_name("frame_digests.py")
+    environment = {**os.environ, "PYTHONHASHSEED": "1"}
+    other = subprocess.run([sys.executable, str(program)], env=environment, capture_output=True, text=True, check=True)
+    without, with_bodies = digests()
+    assert other.stdout.split() == [without, with_bodies]
+    assert without != with_bodies

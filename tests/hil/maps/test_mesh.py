@@ -1,0 +1,230 @@
+"""Meshes: a room with a table in every format against the heights that it was made with, and files of no use."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hil.maps import mesh
+from hil.maps.load import load_map
+from hil.maps.materials import MATERIALS
+from hil.maps.mesh import FLOOR_M, load_mesh
+from hil.maps.world_grid import WALL_HEIGHT_M, World
+from hil.physics.free_space import indoor_cells
+from onboard.values.errors import InputError, MissingExtraError
+
+trimesh = pytest.importorskip("trimesh")
+collada = pytest.importorskip("collada")
+
+#   name            x              y              z [m], z up
+BOXES = [
+    ("floor", (0.0, 6.0), (0.0, 4.0), (-0.10, 0.0)),
+    ("ceiling", (0.0, 6.0), (0.0, 4.0), (2.60, 2.70)),
+    ("west", (-0.1, 0.0), (-0.1, 4.1), (0.0, 2.6)),
+    ("east", (6.0, 6.1), (-0.1, 4.1), (0.0, 2.6)),
+    ("south", (-0.1, 6.1), (-0.1, 0.0), (0.0, 2.6)),
+    ("north", (-0.1, 6.1), (4.0, 4.1), (0.0, 2.6)),
+    ("top", (2.0, 3.2), (1.0, 1.8), (0.70, 0.74)),
+    ("leg", (2.02, 2.06), (1.02, 1.06), (0.0, 0.70)),
+    ("shelf's low board", (4.0, 5.0), (3.6, 3.9), (0.30, 0.33)),
+    ("shelf's high board", (4.0, 5.0), (3.6, 3.9), (1.50, 1.53)),
+]
+TO_Y_UP = np.array([[1, 0, 0, 0], [0, 0, 1, 0], [0, -1, 0, 0], [0, 0, 0, 1]], np.float64)
+
+
+def boxes(turned: np.ndarray | None = None, scale: float = 1.0) -> trimesh.Scene:
+    """Return the room as a scene of ten boxes, each in a node of its own."""
+    scene = trimesh.Scene()
+    for name, *sides in BOXES:
+        ends = np.array(sides)
+        box = trimesh.creation.box(extents=ends[:, 1] - ends[:, 0])
+        place = np.eye(4)
+        place[:3, 3] = ends.mean(axis=1)
+        frame = (np.eye(4) if turned is None else turned) @ place
+        frame[:3] *= scale
+        scene.add_geometry(box, node_name=name, transform=frame)
+    return scene
+
+
+def as_collada(file: Path, up: str | None, unit_m: float | None, turned: np.ndarray | None) -> None:
+    mesh = boxes(turned, 1.0 if unit_m is None else 1.0 / unit_m).to_geometry()
+    text = trimesh.exchange.dae.export_collada(mesh).decode()
+    start, end = text.index("<up_axis>"), text.index("</up_axis>") + len("</up_axis>")
+    unit = "" if unit_m is None else f'<unit name="own" meter="{unit_m}"/>'
+    file.write_text(text[:start] + unit + ("" if up is None else f"<up_axis>{up}</up_axis>") + text[end:])
+
+
+def make(folder: Path, name: str) -> Path:
+    """Write the room in one of `FORMATS`."""
+    file = folder / f"room.{name.split()[0]}"
+    if file.suffix == ".dae":
+        up, unit_m, turned = {
+            "dae": (None, None, TO_Y_UP),
+            "dae Y_UP": ("Y_UP", 1.0, TO_Y_UP),
+            "dae Z_UP": ("Z_UP", 1.0, None),
+            "dae Z_UP centimetres": ("Z_UP", 0.01, None),
+            "dae X_UP": ("X_UP", None, np.array([[0, 0, 1, 0], [-1, 0, 0, 0], [0, -1, 0, 0], [0, 0, 0, 1.0]])),
+        }[name]
+        as_collada(file, up, unit_m, turned)
+    elif file.suffix == ".obj":
+        file.write_text(trimesh.exchange.obj.export_obj(boxes()))
+    else:
+        boxes(TO_Y_UP).export(file)
+    return file
+
+
+FORMATS = ["glb", "gltf", "obj", "dae", "dae Y_UP", "dae Z_UP", "dae Z_UP centimetres", "dae X_UP"]
+
+
+def held(world: World, x: float, y: float) -> list[tuple[float, float]]:
+    """Return the intervals at a point, to the millimetre."""
+    cell = world.cell_of((x, y))
+    used = world.low_m[cell] <= world.high_m[cell]
+    pairs = zip(world.low_m[cell][used], world.high_m[cell][used], strict=True)
+    return [(round(float(low), 3), round(float(high), 3)) for low, high in pairs]
+
+
+# what is at a point, x, y, intervals: hollow things are their surfaces
+POINTS = [
+    ("the floor and the ceiling are neither", 1.0, 3.0, []),
+    ("a wall, from what is floor up", 6.001, 2.0, [(FLOOR_M, WALL_HEIGHT_M)]),
+    ("a table's middle: bottom and top face", 2.6, 1.4, [(0.7, 0.7), (0.74, 0.74)]),
+    ("a table's edge", 2.6, 1.001, [(0.7, 0.74)]),
+    ("a table's leg joins its top", 2.04, 1.04, [(FLOOR_M, 0.7), (0.74, 0.74)]),
+    ("two boards over each other", 4.5, 3.601, [(0.3, 0.33), (1.5, 1.53)]),
+    ("beside the shelf", 3.9, 3.75, []),
+    ("outside", -1.0, 2.0, []),
+]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_room_in_every_format(name, tmp_path):
+    world = load_map(make(tmp_path, name))
+    assert world.name == "room"
+    for what, x, y, intervals in POINTS:
+        assert held(world, x, y) == intervals, what
+
+
+def test_all_formats_are_the_same_world(tmp_path):
+    first, *others = (load_mesh(make(tmp_path, name)) for name in FORMATS)
+    for other in others:
+        assert other.map_from_grid.x_m == pytest.approx(first.map_from_grid.x_m, abs=1e-4)
+        np.testing.assert_array_equal(other.gap, first.gap)
+        np.testing.assert_allclose(other.low_m, first.low_m, atol=1e-3)
+
+
+def test_the_room_is_indoors_and_closed(tmp_path):
+    world = load_mesh(make(tmp_path, "glb"))
+    indoors_m2 = indoor_cells(world).sum() * world.cell_m**2
+    assert 6.0 * 4.0 - 1.2 * 0.8 - 1.0 * 0.3 - 3.0 < indoors_m2 < 6.0 * 4.0
+    for edge in (world.gap[0], world.gap[-1], world.gap[:, 0], world.gap[:, -1]):
+        assert not edge.any()
+    assert MATERIALS[world.material[world.cell_of((2.6, 1.4))]] == "wood"
+    assert MATERIALS[world.material[world.cell_of((6.05, 2.0))]] == "wall"
+
+
+def test_a_slope_is_as_high_in_a_cell_as_it_is_there(tmp_path):
+    """One triangle from z = 0 at x = 0 to z = 2 at x = 4, 2 m wide there: 0.5 m of height a metre."""
+    trimesh.Trimesh([[0, 0, 0], [4, -1, 2], [4, 1, 2]], [[0, 1, 2]]).export(tmp_path / "slope.obj")
+    world = load_mesh(tmp_path / "slope.obj")
+    for x in (1.0, 2.0, 3.5):
+        cell = world.cell_of((x, 0.0))
+        middle = world.centre_of(cell)[0]
+        ((low, high),) = held(world, x, 0.0)
+        assert (low, high) == pytest.approx((0.5 * (middle - 0.025), 0.5 * (middle + 0.025)), abs=2e-3)
+    covered = (world.gap[1:-1, 1:-1] == 0).sum() * world.cell_m**2
+    assert covered == pytest.approx(4.0, abs=0.4)
+
+
+def test_a_triangle_covers_what_it_passes_over():
+    """Against points drawn in it: the cell of each is solid at its height."""
+    rng = np.random.default_rng(4)
+    for _ in range(30):
+        triangle = rng.uniform([1.0, 1.0, 0.1], [19.0, 19.0, 2.4], (3, 3))
+        low = np.full((20, 20, 2), np.inf, np.float32)
+        high = np.full((20, 20, 2), -np.inf, np.float32)
+        mesh._voxelise(triangle[None], FLOOR_M, WALL_HEIGHT_M, low, high)
+        weights = rng.dirichlet((1.0, 1.0, 1.0), 300)
+        for x, y, z in weights @ triangle:
+            cell = int(y), int(x)
+            assert ((low[cell] <= z + 1e-5) & (z - 1e-5 <= high[cell])).any()
+        assert low[np.isfinite(low)].min() >= triangle[:, 2].min() - 1e-5
+
+
+def write(folder: Path, name: str, text: str) -> Path:
+    (folder / name).write_text(text)
+    return folder / name
+
+
+def exported(folder: Path, name: str, *points: list[float]) -> Path:
+    lines = [f"v {x} {y} {z}" for x, y, z in points] + ["f 1 2 3"]
+    return write(folder, name, "\n".join(lines) + "\n")
+
+
+GLTF = '{"asset": {"version": "2.0"}, "scene": 0, "scenes": [{"nodes": []}]}'
+
+# name, file made in a folder, words of the line
+BAD = [
+    ("points alone", lambda f: write(f, "m.obj", "v 0 0 0\nv 1 0 0\nv 0 1 0\n"), ["m.obj", "mesh"]),
+    ("an empty scene", lambda f: write(f, "m.gltf", GLTF), ["m.gltf", "mesh"]),
+    ("an empty file", lambda f: write(f, "m.obj", ""), ["m.obj", "mesh"]),
+    ("an empty glb", lambda f: write(f, "m.glb", ""), ["m.glb", "mesh"]),
+    ("text as glb", lambda f: write(f, "m.glb", "nothing of a mesh, but long enough"), ["m.glb", "mesh"]),
+    ("text as gltf", lambda f: write(f, "m.gltf", "nothing"), ["m.gltf", "mesh"]),
+    ("a buffer that is missing", lambda f: write(f, "m.gltf", GLTF.replace("}]}", '}], "buffers": [{"uri": "no.bin", '
+     '"byteLength": 4}]}')), ["m.gltf", "mesh"]),
+    ("a face of a corner that is missing", lambda f: write(f, "m.obj", "v 0 0 0\nv 1 0 1\nf 1 2 9\n"), ["m.obj"]),
+    ("text as dae", lambda f: write(f, "m.dae", "nothing"), ["m.dae", "not COLLADA"]),
+    ("another xml as dae", lambda f: write(f, "m.dae", "<a/>"), ["m.dae", "mesh"]),
+    ("an axis of its own", lambda f: write(f, "m.dae", "<COLLADA><asset><up_axis>W_UP</up_axis></asset></COLLADA>"),
+     ["m.dae", "up_axis 'W_UP'", "Z_UP"]),
+    ("a unit of zero", lambda f: write(f, "m.dae", '<COLLADA><asset><unit meter="0"/></asset></COLLADA>'),
+     ["m.dae", "unit 0.0"]),
+    ("no file", lambda f: f / "no.glb", ["no.glb", "No such file"]),
+    ("no dae", lambda f: f / "no.dae", ["no.dae", "No such file"]),
+    ("a folder", lambda f: f, ["mesh"]),
+    ("NaN", lambda f: exported(f, "m.obj", [0, 0, 0], [1, 0, "nan"], [0, 1, 1]), ["m.obj"]),
+    ("as large as a city", lambda f: exported(f, "m.obj", [0, 0, 0], [9000, 0, 1], [0, 9000, 1]),
+     ["m.obj", "the limit is 25000000"]),
+    ("far away", lambda f: exported(f, "m.obj", [1e20, 0, 0], [1e20, 1, 1], [1e20, 0, 1]),
+     ["m.obj: a coordinate of 1e+20 m, the limit is 1000000 m"]),
+    ("in millimetres", lambda f: exported(f, "m.obj", [0, 0, 3000], [40, 0, 3100], [0, 40, 3200]),
+     ["m.obj", "between z = 3000.00 and 3200.00 m", "floor must be at z = 0"]),
+    ("under the floor", lambda f: exported(f, "m.obj", [0, 0, -3], [4, 0, -2], [0, 4, -1]), ["z = -3.00 and -1.00 m"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "made", "words"), BAD, ids=[row[0] for row in BAD])
+def test_a_bad_mesh_is_refused_in_one_line(name, made, words, tmp_path):
+    file = made(tmp_path)
+    with pytest.raises(InputError) as refused:
+        load_mesh(file)
+    line = str(refused.value)
+    assert line.startswith(str(file))
+    assert "\n" not in line
+    for word in words:
+        assert word in line
+
+
+def test_a_mesh_without_faces_is_named(tmp_path):
+    with pytest.raises(InputError, match=r"m\.gltf: a mesh without faces"):
+        load_mesh(write(tmp_path, "m.gltf", GLTF))
+
+
+@pytest.mark.parametrize(("limit", "words"), [("MAX_FACES", "120 faces, the limit is 3"), ("MAX_BYTES", "bytes, the")])
+def test_large_meshes_are_refused(limit, words, tmp_path, monkeypatch):
+    file = make(tmp_path, "glb")
+    monkeypatch.setattr(mesh, limit, 3)
+    with pytest.raises(InputError, match=words):
+        load_mesh(file)
+
+
+@pytest.mark.parametrize(("library", "name"), [("trimesh", "glb"), ("collada", "dae")])
+def test_a_missing_library_is_named_with_its_extra(library, name, tmp_path, monkeypatch):
+    file = make(tmp_path, name)
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(MissingExtraError, match=r"onboard\[mesh\]"):
+        load_mesh(file)

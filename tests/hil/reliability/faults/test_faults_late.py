@@ -1,0 +1,66 @@
+"""What the rows of the fault table for late words and late scans find, when the rule that they are of is broken."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from hil.reliability.faults import expectations
+from hil.reliability.faults.expectations import Run
+from hil.reliability.faults.observed_tick import Step
+from hil.reliability.faults.run.live import BACKWARD
+from hil.reliability.faults.run.simulated import in_simulation
+from hil.reliability.faults.verdict import Status
+from onboard.config.config import Config
+from onboard.drivers.dds.sender_clock import SenderClock
+from onboard.values.clock import NS_PER_S
+from onboard.values.messages import STOP, Teleop, Twist
+from tests.hil.reliability.faults.faults_rig import BY_NAME, site
+
+TICK_NS = NS_PER_S // 30
+
+
+def test_late_scans_that_pass_for_new_ones_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SenderClock, "take", lambda self, stamp_ns, now_ns: 0)
+    verdict = in_simulation(BY_NAME["scan_late_and_rare"], site())
+    assert verdict.status is Status.FAILED
+    assert any(problem.startswith("it stands in 0 of ") for problem in verdict.problems), verdict.problems
+
+
+def run(teleops: Sequence[Teleop | None] = (), states: Sequence[str] = ()) -> Run:
+    """Return a run that is under its fault all the time, with a tick for each command or state."""
+    teleops, states = teleops or [None] * len(states), states or ["navigating"] * len(teleops)
+    steps = [
+        Step(number, number * TICK_NS, 0, STOP, "", state, teleop=teleop)
+        for number, (teleop, state) in enumerate(zip(teleops, states, strict=True))
+    ]
+    return Run(steps, 0, len(steps) * TICK_NS)
+
+
+def given(twist: Twist, late_s: float = 0.0) -> list[Teleop | None]:
+    """Return what counts as an operator's command in the ticks of four seconds."""
+    return [Teleop(number * TICK_NS - round(late_s * NS_PER_S), twist) for number in range(120)]
+
+
+#   what                            commands               is said
+OPERATORS = [
+    ("a stop",                      given(STOP),           ""),
+    ("obeyed, as if on time",       given(BACKWARD),       "a late command of an operator is obeyed in 120 "),
+    ("obeyed, not late enough",     given(BACKWARD, 0.4),  "a late command of an operator is obeyed in 120 "),
+    ("left out",                    given(BACKWARD, 1.0),  "no late command of an operator holds the robot"),
+    ("none",                        [None] * 120,          "no late command of an operator holds the robot"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("what", "teleops", "said"), OPERATORS, ids=[row[0] for row in OPERATORS])
+def test_an_operator_who_is_late_must_hold(what: str, teleops: list[Teleop | None], said: str) -> None:
+    found = expectations.late_operator_holds(run(teleops), Config())
+    assert found.startswith(said)
+    assert bool(found) == bool(said)
+
+
+def test_a_late_goal_must_be_refused() -> None:
+    refused = "navigating: goal refused: it came 5.5 s late, or its clock was set back; at most 5 s are taken"
+    assert expectations.goal_refused(run(states=["navigating", refused, "navigating"]), Config()) == ""
+    assert expectations.goal_refused(run(states=["navigating"] * 3), Config()) == "no goal was refused for its age"

@@ -1,0 +1,311 @@
+"""The rules that hold in every tick, on ticks made by hand."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hil.reliability.faults.expectations import During, Must, Run, Then, place_stays, problems
+from hil.reliability.faults.fault import Fault
+from hil.reliability.faults.invariants import GRACE_TICKS, Monitor
+from hil.reliability.faults.observed_tick import Due, Step
+from hil.reliability.faults.verdict import Mode, Status, judge
+from onboard.config.config import Config
+from onboard.values.clock import NS_PER_S
+from onboard.values.messages import STOP, OdometryMessage, Pose, Teleop, Twist
+from tests.rigs.runtime_bench import PLANT
+
+PERIOD_NS = NS_PER_S // 30
+GO = Twist(0.5, 0.1)
+
+
+def wheels(now_ns: int, twist: Twist = GO) -> OdometryMessage:
+    return OdometryMessage(now_ns, now_ns, Pose(0.0, 0.0, 0.0), twist)
+
+
+def step(number: int, command: Twist = GO, **changes: Any) -> Step:
+    """Return a tick of a robot that drives with all that it needs."""
+    now_ns = NS_PER_S + number * PERIOD_NS
+    fresh = Step(
+        number, now_ns, 0, command, "none", "navigating",
+        odometry=(wheels(now_ns),), stamps_ns={"front": now_ns, "rear": now_ns},
+    )  # fmt: skip
+    return replace(fresh, **changes)
+
+
+def broken(steps: list[Step], **sections: Any) -> list[tuple[int, str]]:
+    monitor = Monitor(Config(**sections), PLANT)
+    return [(one.slot, one.rule) for tick in steps for one in monitor.watch(tick)]
+
+
+def test_a_robot_that_drives_with_all_it_needs_breaks_nothing() -> None:
+    assert broken([step(number) for number in range(100)]) == []
+
+
+#   command                        rule
+NUMBERS = [
+    (Twist(math.nan, 0.0), "finite"),
+    (Twist(0.0, math.inf), "finite"),
+    (Twist(1.001, 0.0), "speed"),
+    (Twist(-0.301, 0.0), "speed"),
+    (Twist(0.0, -3.001), "speed"),
+]
+
+
+@pytest.mark.parametrize(("command", "rule"), NUMBERS)
+def test_a_command_that_cannot_be_is_found_at_once(command: Twist, rule: str) -> None:
+    assert broken([step(0), step(1, command), step(2)]) == [(1, rule)]
+
+
+#   what it goes through [m/s], ramp 3 m/s^2 upward is 0.1 a tick     in which slots it leaps
+RAMPS = [
+    ([0.0, 0.1, 0.2, 0.3], []),
+    ([0.0, 0.1, 0.3], [2]),
+    ([0.5, 0.0, -0.1], []),
+    ([0.5, 0.1, 0.0], []),
+    ([0.05, -0.05], []),
+    ([0.05, -0.1], [1]),
+    ([0.0, -0.2], [1]),
+]
+
+
+@pytest.mark.parametrize(("speeds", "leaps"), RAMPS)
+def test_a_ramp_is_held_away_from_zero_and_stopping_is_free(speeds: list[float], leaps: list[int]) -> None:
+    """Plant and limits are such that the limits' ramp is the slower one."""
+    plant = PLANT.model_copy(update={"linear": PLANT.linear.model_copy(update={"acceleration_max": 9.0})})
+    monitor = Monitor(Config(limits={"acceleration_mps2": 3.0}), plant)
+    found = [one for number, v in enumerate(speeds) for one in monitor.watch(step(number, Twist(v, 0.0)))]
+    assert [(one.slot, one.rule) for one in found] == [(slot, "acceleration") for slot in leaps]
+
+
+NOTHING: dict[str, Any] = {"odometry": ()}
+NO_IMAGE: dict[str, Any] = {"stamps_ns": {}}
+#   from tick 10 on              how                                                rule                    late tick
+CAUSES = [
+    ("e-stop",                     {"e_stop": True},                                  "e-stop",                  12),
+    ("no odometry",                NOTHING,                                           "stale odometry",          18),
+    ("odometry of yesterday",      {"odometry": (wheels(NS_PER_S + 9 * PERIOD_NS),)}, "stale odometry",          18),
+    ("no image",                   NO_IMAGE,                                          "stale scan",              24),
+    ("one image is old",           {"stamps_ns": {"front": 2 * NS_PER_S, "rear": 0}}, "stale scan",              12),
+    ("odometry is NaN",            {"odometry": (wheels(2, Twist(math.nan, 0.0)),)},  "odometry that cannot be", 12),
+    ("the engine fails",           {"due": Due.FAILED},                               "lost engine",             12),
+    ("decisions are late",         {"due": Due.MISSED},                               "lost engine",             14),
+    ("they are, while it backs",   {"due": Due.MISSED, "backing": True},              "lost engine",             14),
+    ("there is no goal",           {"state": "idle"},                                 "no goal",                 12),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("what", "how", "rule", "late"), CAUSES, ids=[row[0] for row in CAUSES])
+def test_what_must_stop_it_is_given_two_ticks(what: str, how: dict[str, Any], rule: str, late: int) -> None:
+    steps = [step(number, **(how if number >= 10 else {})) for number in range(40)]
+    assert broken(steps)[0] == (late, rule)
+    standing = [tick if tick.slot < late else replace(tick, command=STOP) for tick in steps]
+    assert broken(standing) == []
+
+
+def test_an_e_stop_holds_until_a_goal_after_its_release() -> None:
+    pressed = [step(number, STOP, e_stop=True) for number in range(5)]
+    goal_while_pressed = [step(5, STOP, e_stop=True, goals=1)]
+    released = [step(number, GO, e_stop=False) for number in range(6, 8)]
+    assert broken([*pressed, *goal_while_pressed, *released]) == [(6, "e-stop"), (7, "e-stop")]
+    goal_as_it_is_released = [step(6, STOP, e_stop=False, goals=1), step(7, GO, e_stop=False)]
+    assert broken([*pressed, *goal_while_pressed, *goal_as_it_is_released]) == [(7, "e-stop")]
+    asked = [step(6, STOP, e_stop=False), step(7, GO, e_stop=False, goals=1), step(8, GO, e_stop=False)]
+    assert broken([*pressed, *goal_while_pressed, *asked]) == []
+
+
+BACKS: tuple[bool | None, float, bool, bool] = (None, -0.2, False, True)
+RESTS: tuple[bool | None, float, bool, bool] = (False, 0.0, False, False)
+#   obstacle, v [m/s], operated?, backing?  tick by tick                                in which slots what is broken
+TOLD = [
+    ([(True, 0.1, False, False), (True, -0.1, False, False), (True, 0.0, False, False)], [(0, "obstacle")]),
+    ([(None, 0.1, False, False), (False, 0.1, False, False)],                            []),
+    ([(True, 0.1, True, False), (True, 0.101, True, False)],                             [(1, "obstacle")]),
+    ([(True, -0.2, False, True), (True, -0.2, False, True)],                             []),
+    ([(False, -0.2, False, True), (True, -0.2, False, True), (True, -0.2, False, True)],
+     [(1, "backed into"), (2, "backed into")]),
+    ([(None, -0.2, False, True), (True, 0.0, False, False), (True, -0.2, False, True)],  [(2, "backed into")]),
+    ([BACKS, (True, 0.0, False, False), RESTS, (True, 0.0, False, False), (True, -0.2, False, True)],
+     [(4, "backed into")]),
+    ([BACKS, RESTS, RESTS, (True, 0.0, False, False), (True, -0.2, False, True)],        [(4, "backed into")]),
+    ([BACKS, *[RESTS] * 13, (True, 0.0, False, False), (True, -0.2, False, True)],       [(15, "backed into")]),
+    ([BACKS, *[RESTS] * 15, (True, 0.0, False, False), (True, -0.2, False, True)],       []),
+    ([RESTS, (True, 0.0, False, False), (True, -0.2, False, True)],                      []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("ticks", "found"), TOLD)
+def test_while_an_obstacle_is_told_nothing_goes_forward_and_nothing_backs_on(
+    ticks: list[tuple[bool | None, float, bool, bool]], found: list[tuple[int, str]]
+) -> None:
+    steps = [
+        step(
+            number, Twist(v, 0.0), obstacle=told, backing=backing,
+            teleop=Teleop(NS_PER_S + number * PERIOD_NS, GO) if operated else None,
+        )
+        for number, (told, v, operated, backing) in enumerate(ticks)
+    ]  # fmt: skip
+    assert broken(steps) == found
+    assert broken([replace(one, heard=False) for one in steps]) == []
+
+
+def test_an_operator_drives_without_a_goal_and_without_an_engine_but_not_without_wheels() -> None:
+    def held(number: int, **changes: Any) -> Step:
+        return step(number, state="idle", teleop=Teleop(NS_PER_S + number * PERIOD_NS, GO), **changes)
+
+    assert broken([held(number, due=Due.FAILED) for number in range(20)]) == []
+    assert {rule for _, rule in broken([held(number, **NOTHING) for number in range(20)])} == {"stale odometry"}
+
+
+def test_what_was_only_heard_on_the_wire_is_judged_by_its_numbers_alone() -> None:
+    assert broken([step(number, heard=False, **NOTHING) for number in range(40)]) == []
+    assert broken([step(0, Twist(math.nan, 0.0), heard=False)]) == [(0, "finite")]
+
+
+@given(
+    st.lists(
+        st.fixed_dictionaries(
+            {
+                "e_stop": st.sampled_from([None, True, False]),
+                "goals": st.integers(0, 2),
+                "due": st.sampled_from(list(Due)),
+                "state": st.sampled_from(["idle", "navigating", "recovering", "stopped: x"]),
+                "odometry": st.sampled_from([(), (wheels(1),), (wheels(2, Twist(math.nan, 1.0)),)]),
+                "stamps_ns": st.sampled_from([{}, {"front": 0}, {"front": 10 * NS_PER_S}]),
+                "backing": st.booleans(),
+                "obstacle": st.sampled_from([None, True, False]),
+            }
+        ),
+        max_size=12,
+    )
+)
+def test_a_robot_that_stands_breaks_nothing_whatever_happens(happenings: list[dict[str, Any]]) -> None:
+    assert broken([step(number, STOP, **changes) for number, changes in enumerate(happenings)]) == []
+
+
+# ---- what a fault must come to
+
+ONSET, END = 10, 40
+STANDS = Must(During.STANDS, timeouts=("odometry.stale_ms",), reasons=("stale_odometry",))
+
+
+def told(must: Must, judged: Run, config: Config) -> list[str]:
+    return [problem.what for problem in problems(must, judged, config)]
+
+
+def run(stands_from: int, again_from: int, **changes: Any) -> Run:
+    steps = []
+    for number in range(60):
+        standing = stands_from <= number < again_from
+        reason = "stale_odometry" if standing else "none"
+        steps.append(replace(step(number, STOP if standing else GO), reason=reason))
+    return replace(Run(steps, steps[ONSET].now_ns, steps[END].now_ns), **changes)
+
+
+#   stands from, drives again from      what is said
+RUNS = [
+    (16, 41, []),
+    (18, 41, []),
+    (19, 41, ["it stands from tick 9 on, must by tick 8"]),
+    (16, 30, ["never so: stands"]),
+    (99, 99, ["never so: stands"]),
+    (16, 60, ['it does not go on: it stands (stale_odometry, "navigating")']),
+]
+
+
+@pytest.mark.parametrize(("stands_from", "again_from", "said"), RUNS)
+def test_within_how_long_it_stands_and_that_it_goes_on(stands_from: int, again_from: int, said: list[str]) -> None:
+    assert STANDS.within_ticks(Config()) == 6 + GRACE_TICKS
+    assert told(STANDS, run(stands_from, again_from), Config()) == said
+
+
+def test_a_robot_must_not_stand_for_another_reason() -> None:
+    other = replace(STANDS, reasons=("stale_scan",))
+    assert told(other, run(16, 41), Config()) == ["it stands for another reason: stale_odometry"]
+
+
+def test_what_must_stay_must_not_move_again_and_what_must_leave_must_have_stopped() -> None:
+    stays = replace(STANDS, then=Then.STAYS)
+    assert told(stays, run(16, 41), Config()) == ["it moves again in slot 41, nobody asked for it"]
+    assert told(stays, run(16, 60), Config()) == []
+    leaves = Must(During.HOLDS, Then.LEAVES)
+    assert told(leaves, run(16, 60), Config()) == ["the run goes on"]
+    assert told(leaves, run(16, 60, ended="x", stopped_last=False), Config()) == ["the run ended without a stop"]
+    assert told(STANDS, run(16, 60, ended="DriverError: x"), Config()) == ["the run ended: DriverError: x"]
+
+
+def test_a_fault_too_short_to_show_anything_is_said() -> None:
+    short = run(16, 41)
+    short = replace(short, end_ns=short.steps[ONSET + 5].now_ns)
+    assert told(STANDS, short, Config()) == ["only 5 ticks of the fault were lived, it may take 8"]
+
+
+GONE = Fault("gone", "nothing comes", STANDS, "R5")
+#   what                              with the fault  without it  status            told
+SHOWN = [
+    ("as it must be",                   (16, 41),       None,       Status.PASSED,    []),
+    ("it stands on",                    (16, 60),       (99, 99),   Status.FAILED,    ["it does not go on: "]),
+    ("it stands on, without it too",    (16, 60),       (35, 60),   Status.NOT_SHOWN, []),
+    ("it stands too late and on",       (19, 60),       (35, 60),   Status.FAILED,    ["it stands from "]),
+    ("it never stands, without it too", (99, 99),       (99, 99),   Status.FAILED,    ["never so: "]),
+    ("it stood when the fault began",   (0, 41),        None,       Status.NOT_SHOWN, []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("what", "ticks", "plain", "status", "said"), SHOWN, ids=[row[0] for row in SHOWN])
+def test_what_is_the_same_without_the_fault_is_not_its_doing(
+    what: str, ticks: tuple[int, int], plain: tuple[int, int] | None, status: Status, said: list[str]
+) -> None:
+    without = None if plain is None else lambda: run(*plain)
+    verdict = judge(GONE, Mode.CLOCK, run(*ticks), Config(), PLANT, without)
+    assert verdict.status is status
+    assert len(verdict.problems) == len(said)
+    assert all(problem.startswith(start) for problem, start in zip(verdict.problems, said, strict=True))
+
+
+def test_a_drive_that_is_over_shows_nothing_and_a_broken_rule_is_one_all_the_same() -> None:
+    there = run(99, 99)
+    there = replace(there, steps=[replace(tick, state="reached", command=STOP) for tick in there.steps])
+    verdict = judge(GONE, Mode.CLOCK, run(99, 99), Config(), PLANT, lambda: there)
+    assert (verdict.status, verdict.happened) == (Status.NOT_SHOWN, "without the fault it reaches its goal meanwhile")
+    verdict = judge(GONE, Mode.CLOCK, run(99, 99), Config(), PLANT, lambda: None)
+    assert (verdict.status, verdict.happened) == (Status.NOT_SHOWN, "without the fault it does not drive either")
+    stood = run(0, 41)
+    mad = [*stood.steps[:-1], replace(stood.steps[-1], command=Twist(math.nan, 0.0))]
+    verdict = judge(GONE, Mode.CLOCK, replace(stood, steps=mad), Config(), PLANT)
+    assert (verdict.status, verdict.problems) == (
+        Status.FAILED,
+        ("finite: the command is (nan, 0.0) (slot 59)",),
+    )
+
+
+def test_reasons_count_from_when_it_must_be_so() -> None:
+    """It stood by itself until then."""
+    early = run(14, 41)
+    steps = [replace(tick, reason="none") if tick.slot < ONSET + 8 else tick for tick in early.steps]
+    assert told(STANDS, replace(early, steps=steps), Config()) == []
+    steps = [replace(tick, reason="none") if tick.slot <= ONSET + 8 else tick for tick in early.steps]
+    assert told(STANDS, replace(early, steps=steps), Config()) == ["it stands for another reason: none"]
+
+
+def test_a_place_that_leaps_is_told() -> None:
+    """An honest fix after seconds without one corrects the place by less than metres."""
+    lost = run(99, 99)
+
+    def leaping(by_m: float) -> Run:
+        places = [Pose(by_m if tick.slot > END else 0.0, 0.0, 0.0) for tick in lost.steps]
+        return replace(lost, steps=[replace(tick, filtered=at) for tick, at in zip(lost.steps, places, strict=True)])
+
+    assert place_stays(leaping(0.5), Config()) == ""
+    assert place_stays(leaping(1.0), Config()) == "where it believes to be leaps by 1.00 m in slot 41"
+
+
+def test_decisions_that_may_be_due_are_ticks_too() -> None:
+    assert Must(During.STANDS, decisions=1).within_ticks(Config()) == 10 + 3 + GRACE_TICKS
+    late = Must(During.STANDS, decisions="rates.deadline_misses_to_stop")
+    assert late.within_ticks(Config(rates={"deadline_misses_to_stop": 2})) == 20 + 3 + GRACE_TICKS

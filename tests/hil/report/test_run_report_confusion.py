@@ -1,0 +1,83 @@
+"""What was done against what another policy would have done: every decision stands once in the table."""
+
+from __future__ import annotations
+
+from collections import Counter
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hil.replay.other_policy import Opinion
+from hil.report.confusion_matrix import confusion_of, parted
+from hil.report.page import render
+from onboard.policy.contract import ACTIONS
+from tests.hil.report.report_rows import story
+
+STAND, LEFT, SLOW, FAST = 3, 4, 10, 24
+ANY = st.integers(-1, len(ACTIONS) - 1)
+
+
+@given(st.dictionaries(st.tuples(ANY, ANY), st.integers(1, 9), min_size=1))
+def test_every_decision_is_counted_once(pairs):
+    table = confusion_of(pairs)
+    assert sum(row.count for row in table.rows) == sum(pairs.values())
+    assert sum(cell.count for row in table.rows for cell in row.cells) == sum(pairs.values())
+    assert sum(row.same for row in table.rows) == sum(count for (one, other), count in pairs.items() if one == other)
+    assert {len(row.cells) for row in table.rows} == {len(table.columns)} == {sum(wide for _, wide in table.speeds)}
+    assert all((cell.shade == 0) == (cell.count == 0) for row in table.rows for cell in row.cells)
+
+
+#   pairs                                        in words
+PARTED = [
+    ({}, ""),
+    ({(STAND, STAND): 4}, ""),
+    ({(STAND, STAND): 4, (STAND, LEFT): 2}, "Of the 2 others: 2 as fast but turning otherwise."),
+    ({(STAND, FAST): 1}, "Of the 1 other: 1 faster."),
+    ({(FAST, SLOW): 1000, (SLOW, FAST): 2, (-1, FAST): 1},
+     "Of the 1,003 others: 2 faster, 1,000 slower, 1 with no action in one of the two."),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("pairs", "said"), PARTED)
+def test_how_they_part(pairs, said):
+    assert parted(pairs) == said
+
+
+class Cells(HTMLParser):
+    """The rows of one table as lists of their texts."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.rows: list[list[str]] = []
+        self.feed(page[page.index('<table class="confusion">') :].partition("</table>")[0])
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Begin a row or a cell."""
+        if tag == "tr":
+            self.rows.append([])
+        elif tag in ("td", "th"):
+            self.rows[-1].append("")
+
+    def handle_data(self, data: str) -> None:
+        """Add to the cell."""
+        if self.rows and self.rows[-1]:
+            self.rows[-1][-1] += data.strip()
+
+
+def test_the_page_has_the_table():
+    pairs = Counter({(STAND, STAND): 3, (STAND, FAST): 1, (LEFT, STAND): 2})
+    page = render(story(3), outcome=Opinion("drive.mcap", "other.onnx", ("drive",), 6, 3, pairs))
+    assert "Of the 3 others: 1 faster, 2 as fast but turning otherwise." in page
+    assert Cells(page).rows == [
+        ["done ↓", "", "", "it would have → [m/s]", "0", "1"],
+        ["[m/s, rad/s]", "decisions", "the same", "[rad/s, + is left]", "0", "0"],
+        ["0, 0", "4", "75 %", "", "3", "1"],
+        ["0, +1", "2", "0 %", "", "2", ""],
+    ]
+
+
+def test_without_a_decision_there_is_none():
+    assert confusion_of({}) is None
+    assert 'class="confusion"' not in render(story(3), outcome=Opinion("drive.mcap", "other.onnx"))

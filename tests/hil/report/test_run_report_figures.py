@@ -1,0 +1,208 @@
+"""What is said of a session: its sentence, its moments, its stretches, for every kind of end and trouble."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hil.report.events import BAD, REASONS, lanes_of, moments_of, never_seen, row_of, runs
+from hil.report.session_metrics import drives_of, endings, headline, plural, times, times_of
+from hil.report.tables import changes_of, notes_of, record_of
+from onboard.drivers.dds.tick_types import GoalInput
+from onboard.safety.limits import Reason
+from tests.hil.report.report_rows import PERIOD_S, spread, story
+
+N = 90
+
+
+def driven(end: str, left_m: float = 0.05, **changes):
+    """Return a drive from tick 30 to 59, and how it ended."""
+    episode = np.where(np.arange(N) >= 30, 1, 0)
+    state = ["idle"] * 30 + ["navigating"] * 30 + [end] * 30
+    odometry = np.zeros((N, 5))
+    odometry[30:60, 0] = np.linspace(0.0, 3.0, 30)
+    odometry[60:, 0] = 3.0
+    return story(N, episode=episode, state=state, goal_m=np.full(N, left_m), odometry=odometry, **changes)
+
+
+def flags(*stretches: tuple[int, int], value: int = 1, ticks: int = N):
+    found = np.zeros(ticks, np.int64)
+    for first, end in stretches:
+        found[first:end] = value
+    return found
+
+
+NOTHING = "0 commands cut by collision zones, 0 deadline misses"
+#   session                                                       its sentence
+SAID = [
+    (story(N), f"Stood without a goal for 3.0 s: {NOTHING}"),
+    (driven("reached"), f"Reached the goal in 1.0 s: {NOTHING}"),
+    (driven("idle", 1.25), f"Cancelled after 1.0 s, 1.25 m from the goal: {NOTHING}"),
+    (driven("stopped: e_stop", 2.0), f"Stopped after 1.0 s, 2.00 m from the goal, because of e-stop: {NOTHING}"),
+    (driven("navigating", 2.0), f"Under way for 2.0 s, 2.00 m from the goal when the recording ends: {NOTHING}"),
+    (driven("reached", reason=spread(N, "none", zone_stop=(40, 43))),
+     "Reached the goal in 1.0 s: 3 commands cut by collision zones, 0 deadline misses"),
+    (driven("reached", acted=flags((45, 46), (55, 56)), action=np.full(N, -1)),
+     "Reached the goal in 1.0 s: 0 commands cut by collision zones, 2 deadline misses"),
+    (driven("reached", acted=flags((45, 46)), faults={45: "engine gone"}),
+     f"Reached the goal in 1.0 s: {NOTHING}, 1 engine fault"),
+    (driven("reached", e_stop=flags((5, 9), (70, 80)), recovery=spread(N, "", backing=(50, 55))),
+     f"Reached the goal in 1.0 s: {NOTHING}, 2 e-stops, 1 recovery"),
+    (driven("reached", missed=flags((9, 10), value=2), slot=np.arange(N) + 2 * (np.arange(N) >= 9)),
+     f"Reached the goal in 1.0 s: {NOTHING}, 2 ticks skipped"),
+    (driven("reached", slot=np.arange(N) + 5 * (np.arange(N) >= 9)),
+     f"Reached the goal in 1.0 s: {NOTHING}, 1 gap in the recording"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("session", "said"), SAID)
+def test_the_sentence_says_what_came_of_it(session, said):
+    assert headline(session, drives_of(session)) == said
+
+
+def test_two_goals_are_two_drives():
+    episode = np.repeat([0, 1, 2], 30)
+    state = ["idle"] * 30 + ["navigating"] * 40 + ["reached"] * 20
+    session = story(N, episode=episode, state=state)
+    assert [(one.episode, one.first, one.last, one.ended) for one in drives_of(session)] == [
+        (1, 30, 59, "another goal"),
+        (2, 60, 69, "reached"),
+    ]
+    assert headline(session, drives_of(session)).startswith("Reached 1 of 2 goals in 1.3 s of driving: ")
+
+
+def test_how_the_goals_were_missed_is_said_the_commonest_first():
+    episode = np.repeat([1, 2, 3, 4, 5], 20)
+    ends = ["stopped: no decision", "reached", "stopped: blocked", "stopped: no decision"]
+    state = [word for end in ends for word in ["navigating"] * 15 + [end] * 5] + ["navigating"] * 20
+    drives = drives_of(story(100, episode=episode, state=state))
+    assert endings(drives) == "2 times no decision, once blocked, once the recording ends"
+    assert endings([one for one in drives if one.ended == "reached"]) == ""
+
+
+def test_times_of_decisions_say_that_the_missed_ones_have_none():
+    acted, action, took = flags((5, 6), (15, 16)), np.full(N, -1), np.full(N, np.nan)
+    action[5], took[5] = 3, 20.0
+    (decisions,) = [one for one in times_of(story(N, acted=acted, action=action, decision_ms=took))
+                    if one.name == "a decision took"]  # fmt: skip
+    assert decisions.what.endswith("; without the 1 that came too late or not at all")
+
+
+def test_the_way_driven_is_that_of_the_wheels():
+    (drive,) = drives_of(driven("reached"))
+    assert drive.path_m == pytest.approx(3.0)
+    assert drive.took_s == pytest.approx(30 * PERIOD_S)
+
+
+def test_a_camera_lost_and_one_that_never_came():
+    there = np.ones(N, bool)
+    there[:10] = there[40:50] = False
+    session = story(N, cameras={"front": there, "rear": np.ones(N, bool), "front_left": np.ones(N, bool)})
+    assert never_seen(session) == ["front_right"]
+    assert headline(session, []).endswith(", lost: front, front_right")
+    assert [(one.row, one.text) for one in moments_of(session)] == [(40, "camera front lost for 0.3 s")]
+    assert [lane.name for lane in lanes_of(session)] == ["state", "command", "no front"]
+    assert notes_of(session)[0] == "Camera front_right gave no frame at all."
+
+
+def goal(frame: str) -> GoalInput:
+    return GoalInput(1, 1, frame, [1.0, 2.0, 0.0])
+
+
+#   changes                                             row, kind, and beginning of the text of the one moment
+MOMENTS = [
+    ({"resets": {7: "period"}}, (7, "memory", "memory reset: its period has passed")),
+    ({"resets": {7: "another"}}, (7, "memory", "memory reset: another")),
+    ({"faults": {4: "boom"}, "acted": flags((4, 5))}, (4, "fault", "engine failed: boom")),
+    ({"acted": flags((4, 5), value=12)}, (4, "deadline", "deadline missed: decision 12 ")),
+    ({"missed": flags((4, 5)), "slot": np.arange(N) + (np.arange(N) >= 4)},
+     (4, "deadline", "1 tick of the control rate")),
+    ({"slot": np.arange(N) + 2 * (np.arange(N) >= 4)}, (4, "gap", "2 ticks missing in the recording")),
+    ({"e_stop": flags((80, N))}, (80, "e-stop", "e-stop pressed")),
+    ({"obstacle": flags((30, 60))}, (30, "sensor", "obstacle told for 1.0 s")),
+    ({"reason": spread(N, "none", stale_scan=(30, 60))}, (30, "sensor", "scan lost for 1.0 s")),
+    ({"reason": spread(N, "none", teleop=(30, 60))}, (30, "note", "an operator drives for 1.0 s")),
+    ({"events": {3: ("recovery what=rear_not_free",)}}, (3, "recovery", "recovery rear not free")),
+    ({"events": {3: ("stale_scan: the robot stands until it is back",)}}, (3, "note", "stale_scan: the robot stands")),
+    ({"events": {3: ("mission state=reached",)}}, (3, "state", "state: idle")),
+    ({"events": {3: ("goal_accepted x_m=1.0 y_m=2.0 frame=map reason=none",)}},
+     (3, "goal", "goal accepted: x 1.00 m, y 2.00 m in frame map")),
+    ({"events": {3: ("goal_refused x_m=1.0 y_m=2.0 frame=a b reason=unknown frame 'a b'",)}},
+     (3, "goal", "goal refused: unknown frame 'a b' (x 1.00 m, y 2.00 m in frame a b)")),
+    ({"events": {3: ("goal_accepted x_m=1.2.3 y_m=2.0 frame=map reason=none",)}},
+     (3, "goal", "goal_accepted x_m=1.2.3")),
+    ({"events": {3: ("goal_refused in other words",)}}, (3, "goal", "goal_refused in other words")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("changes", "expected"), MOMENTS)
+def test_what_happened_is_a_moment(changes, expected):
+    (moment,) = moments_of(story(N, **changes))
+    assert (moment.row, moment.kind) == expected[:2]
+    assert moment.text.startswith(expected[2])
+
+
+def test_what_ends_a_drive_weighs():
+    session = driven("stopped: e_stop", events={60: ("mission state=stopped: e_stop",)})
+    assert [(one.weight, one.text) for one in moments_of(session)] == [(BAD, "state: stopped: e_stop")]
+
+
+def test_a_change_of_commands_shows_where_most_was_taken_away():
+    wanted = np.tile([1.0, 0.5], (N, 1))
+    command = wanted.copy()
+    command[40:50] = [0.8, 0.4]
+    command[45] = [0.1, 0.05]
+    changes = changes_of(story(N, wanted=wanted, command=command, reason=spread(N, "none", zone_slow=(40, 50))))
+    assert [one.row.label for one in changes] == ["as wanted", "slow zone", "as wanted"]
+    assert (changes[1].wanted, changes[1].sent) == ((1.0, 0.5), (0.1, 0.05))
+    assert changes[1].worst_s == pytest.approx(45 * PERIOD_S)
+    assert sum(one.took_s for one in changes) == pytest.approx(N * PERIOD_S)
+
+
+def test_every_reason_of_the_limits_has_words_and_an_unknown_one_stands_for_itself():
+    assert set(REASONS) == {reason.value for reason in Reason}
+    assert row_of("later_version").label == "later_version"
+
+
+def test_times_are_counted_against_their_limit():
+    found = times("a tick took", "", np.array([1.0, 2.0, np.nan, 50.0]), 33.3)
+    assert (found.over, found.largest, len(found.values)) == (1, 50.0, 3)
+
+
+def test_a_simulated_clock_tells_no_times():
+    session = story(N, stage_ms=np.zeros((N, 2)))
+    assert times_of(session) == []
+    assert any("simulated" in note for note in notes_of(session))
+    assert [one.name for one in times_of(story(N))] == ["a tick took"]
+
+
+def test_the_record_names_version_configuration_model_and_machine():
+    session = {"onboard_version": "1.2", "configuration": "{}", "model_sha256": "ab" * 32, "machine": "box"}
+    record = dict(record_of(story(N, session=session)))
+    assert record["version"] == "onboard 1.2"
+    assert record["configuration"] == "sha256 44136fa355b3678a"
+    assert record["policy"].endswith("sha256 " + "ab" * 8)
+    assert record["machine"] == "box"
+
+
+#   count, word      said
+PLURALS = [
+    (1, "tick", "1 tick"),
+    (0, "tick", "0 ticks"),
+    (1203, "deadline miss", "1,203 deadline misses"),
+    (2, "recovery", "2 recoveries"),
+]
+
+
+@pytest.mark.parametrize(("count", "word", "said"), PLURALS)
+def test_counts_read_well(count, word, said):
+    assert plural(count, word) == said
+
+
+#   values           first, last and value of each run
+RUNS = [([], []), ([1], [(0, 0, 1)]), ([1, 1, 2, 1], [(0, 1, 1), (2, 2, 2), (3, 3, 1)])]
+
+
+@pytest.mark.parametrize(("values", "expected"), RUNS)
+def test_runs(values, expected):
+    assert list(runs(values)) == expected

@@ -1,0 +1,282 @@
+"""The page: whole for any session, nothing of it from outside, and no text of a recording becomes a part of it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from collections import Counter
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hil.replay.compare import Compared, FieldCount, Found, SessionCount
+from hil.replay.compared_fields import Difference
+from hil.replay.other_policy import Moment, Opinion
+from hil.replay.player import NO_IMAGES
+from hil.replay.tick_selection import Missing
+from hil.report.charts import histogram, scan_picture
+from hil.report.page import PAGE, SCRIPTS, render, write_report
+from hil.report.replay_section import verdict_of
+from hil.report.session_metrics import times
+from hil.report.timeline import Story
+from onboard.drivers.dds.tick_types import GoalInput
+from onboard.values.errors import InputError, OnboardError
+from onboard.values.messages import BINS, Scan
+from tests.hil.report.report_rows import spread, story
+
+EVIL = "</script><img src=x onerror=alert(1)>\"'&"
+N = 60
+VENDORED = {
+    "uPlot.iife.min.js": "19c8d4c6ad88929a79f4ae49d6f7161566dfd0ba3d15cc495e974f787eb78f1f",
+    "uPlot.min.css": "df630c6a8d6f8eeaff264b50f73ce5b114f646ffd9a0bb74f049b0a00135fa04",
+}
+
+
+class Outline(HTMLParser):
+    """Whether every tag is closed where it should be; what scripts, attributes and text there are."""
+
+    VOID = frozenset({"meta", "img", "line", "circle", "rect", "path", "link", "br", "input"})
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.names: set[str] = set()
+        self.texts: dict[str, list[str]] = {}
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Remember an open tag."""
+        self.tags.append(tag)
+        self.names |= {name for name, _ in attrs}
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        """Close the last one, which must be of this name."""
+        if tag not in self.VOID:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        """Keep the text of the open tag."""
+        self.texts.setdefault(self.open[-1] if self.open else "", []).append(data)
+
+
+def eventful() -> Story:
+    """Everything happens, and every text that a recording has is an attempt to break the page."""
+    there = np.ones(N, bool)
+    there[20:30] = False
+    flags = np.zeros(N, np.int64)
+    flags[40:45] = 1
+    acted = np.zeros(N, np.int64)
+    acted[[12, 22, 32]] = [1, 2, 3]
+    decided = np.full(N, np.nan)
+    decided[12] = 20.0
+    odometry = np.zeros((N, 5))
+    odometry[:, 0] = np.linspace(0.0, 3.0, N)
+    return story(
+        N,
+        session={"robot": EVIL, "machine": EVIL, "format": EVIL, "onboard_version": EVIL, "configuration": EVIL},
+        state=[EVIL] * 5 + ["navigating"] * 50 + ["reached"] * 5,
+        episode=np.minimum(np.arange(N) // 5, 1),
+        reason=spread(N, "none", zone_stop=(30, 35), **{EVIL: (50, 53)}),
+        e_stop=flags,
+        cameras={"front": there, EVIL: there},
+        acted=acted,
+        action=np.where(acted == 1, 3, -1),
+        decision_ms=decided,
+        delay_ms=decided * 5,
+        odometry=odometry,
+        faults={32: EVIL},
+        resets={10: EVIL},
+        events={5: (f"goal_accepted x_m=1.0 y_m=2.0 frame={EVIL} reason=none", "mission state=navigating", EVIL)},
+        goals={5: (GoalInput(1, 1, "odom", [1.0, 2.0, 0.0]), GoalInput(1, 1, EVIL, [float("nan")]))},
+        slot=np.arange(N) + 3 * (np.arange(N) >= 50),
+        stages=("inbox", EVIL),
+        scans=np.where(np.arange(BINS) % 3 == 0, np.nan, np.float32(2.0)) * np.ones((N, 1), np.float32),
+    )
+
+
+def compared(first: Found | None) -> Compared:
+    count = SessionCount(session=None, ticks=N, decisions=3, same=2, first=first, recorded_s=2.0)  # type: ignore[arg-type]
+    fields = {} if first is None else {EVIL: FieldCount(3, 0.5, 1)}
+    return Compared(EVIL, [count], first, fields, took_s=0.1)
+
+
+def found(recorded: object, replayed: object, by: float) -> Found:
+    ranges = np.full(BINS, 2.0, np.float32)
+    other = ranges.copy()
+    other[80] = 1.5
+    scans = (Scan(0, ranges, np.ones(BINS, bool)), Scan(0, other, np.ones(BINS, bool)))
+    difference = Difference("scan", EVIL, "[80]", recorded, replayed, by)  # type: ignore[arg-type]
+    return Found(25, 0.8, difference, scans)
+
+
+OPINION = Opinion(EVIL, EVIL, (EVIL,), 3, 2, moments=[Moment(1.5, 12, 0.4, 3, 4), Moment(0.5, 22, 0.7, -1, 4)])
+SESSIONS = {
+    "eventful": (eventful(), None),
+    "idle": (story(3), None),
+    "one tick": (story(1), None),
+    "nothing seen": (story(5, scans=np.full((5, BINS), np.inf, np.float32)), None),
+    "no pose": (story(5, odometry=np.full((5, 5), np.nan)), None),
+    "identical": (eventful(), compared(None)),
+    "differs": (eventful(), compared(found(2.0, 1.5, 0.5))),
+    "differs in a word": (eventful(), compared(found(EVIL, None, float("inf")))),
+    "opinion": (eventful(), OPINION),
+}
+
+
+@pytest.fixture(scope="module", params=SESSIONS)
+def page(request) -> str:
+    session, outcome = SESSIONS[request.param]
+    return render(session, outcome=outcome)
+
+
+def test_the_page_is_whole_and_nothing_of_a_recording_becomes_a_part_of_it(page):
+    outline = Outline(page)
+    assert outline.open == []
+    assert "img" not in outline.tags
+    assert "onerror" not in outline.names
+    assert outline.tags.count("script") == 1 + len(SCRIPTS)
+    assert not [word for word in ("None", "nan ", "inf ") if word in "".join(outline.texts.get("td", []))]
+
+
+def test_nothing_is_loaded_from_anywhere(page):
+    outline = Outline(page)
+    assert not {"src", "href", "action", "style"} & outline.names
+    assert not [text for text in outline.texts["style"] if "url(" in text or "@import" in text]
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page)
+    assert policy is not None
+    assert policy[1].startswith("default-src &#39;none&#39;;")
+    allowed = set(re.findall(r"sha256-([^&]+)&", policy[1]))
+    ours = [text for text in outline.texts["script"] if not text.startswith("{")] + outline.texts["style"]
+    assert {base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in ours} == allowed
+
+
+def test_the_numbers_are_json_that_cannot_end_its_element(page):
+    (text,) = [one for one in Outline(page).texts["script"] if one.startswith("{")]
+    assert not set("<>&") & set(text)
+    contents = json.loads(text)
+    assert contents["ticks"] >= 1
+    assert set(contents["series"]) >= {"t", "slot", "x", "y", "yaw", "v_sent", "w_sent", "v_wanted", "w_wanted"}
+
+
+def test_what_a_recording_says_is_shown_as_it_says_it():
+    text = "".join(Outline(render(eventful())).texts["td"])
+    assert EVIL in text
+
+
+#   outcome                              said in the page
+VERDICTS = [
+    (compared(None), ["Replay: identical, 60 ticks", "3 decisions, 0 scans fused again, judged bit for bit, 20.0"]),
+    (compared(found(2.0, 1.5, 0.5)), ["Replay differs, first at tick 25 (0.800 s) in scan", "2 of 3 actions the same",
+                                      "0.5 apart", "1 of its bins differs"]),
+    (OPINION, ["would have done the same in 66.7 % of 3 decisions", "1.50"]),
+]  # fmt: skip
+
+
+#   ticks compared, missing, scans fused, not for want of images      headline, weight
+IN_PART = [
+    (60, 0, 5, 0, "Replay: identical, 60 ticks", "good"),
+    (59, 1, 5, 0, "Replay: no difference in what was compared, 59 of 60 ticks", "allowed"),
+    (60, 0, 5, 1, "Replay: no difference in what was compared, 60 ticks", "allowed"),
+    (3, 653, 5, 0, "Replay: too little compared, 3 of 656 ticks", "bad"),
+    (60, 0, 1, 9, "Replay: too little compared, 60 ticks", "bad"),
+]
+
+
+@pytest.mark.parametrize(("ticks", "missing", "fused", "unfused", "headline", "weight"), IN_PART)
+def test_a_replay_is_not_called_identical_where_part_of_it_was_not_compared(
+    ticks, missing, fused, unfused, headline, weight
+):
+    count = SessionCount(session=None, ticks=ticks, fused=fused, missing=Missing(missing, 0))  # type: ignore[arg-type]
+    count.unfused = Counter({NO_IMAGES: unfused} if unfused else {})
+    verdict = verdict_of(Compared("drive.mcap", [count]))
+    assert (verdict.headline, verdict.weight) == (headline, weight)
+    assert (f"{unfused} not ({NO_IMAGES})" in verdict.detail) == (unfused > 0)
+
+
+@pytest.mark.parametrize(("outcome", "words"), VERDICTS)
+def test_a_replay_leads_the_page(outcome, words):
+    page = render(eventful(), outcome=outcome)
+    assert [word for word in words if word not in page] == []
+    assert page.index(words[0]) < page.index("cut by collision zones")
+
+
+def test_a_run_leads_with_what_came_of_it_and_its_record():
+    page = render(eventful())
+    said = page.index("<h1>Reached the goal in 1.7 s: 5 commands cut by collision zones, 1 deadline miss")
+    assert said < page.index('id="cockpit"')
+    assert page.index("configuration sha256 ") < page.index('id="cockpit"')
+
+
+def test_ten_minutes_stay_below_ten_megabytes_with_the_worst_numbers():
+    """Noise does not compress."""
+    ticks, rng = 18_000, np.random.default_rng(1)
+    noise = {name: rng.normal(size=(ticks, wide)) for name, wide in (("odometry", 5), ("wanted", 2), ("command", 2))}
+    scans = rng.uniform(0.3, 9.0, (ticks, BINS)).astype(np.float32)
+    page = render(story(ticks, **noise, scans=scans, stage_ms=rng.exponential(1.0, (ticks, 2))))
+    assert len(page) < 10e6
+    assert "6,000 of 18,000 scans are in this page" in page
+
+
+def test_a_map_is_drawn_where_the_robot_was_localised_and_only_there():
+    localised = np.tile([-33.0, -24.0, 0.1], (N, 1))
+    known = story(N, correction=localised)
+    assert "map gdc1" in render(known, map_name="gdc1")
+    unplaced = render(story(N), map_name="gdc1")
+    assert "the map gdc1 cannot be placed" in unplaced
+    assert "positions are those of the wheels alone" in unplaced
+    elsewhere = render(story(N, correction=localised + np.array([5000.0, 0.0, 0.0])), map_name="gdc1")
+    assert "is it the right one?" in elsewhere
+    with pytest.raises(InputError, match="no such map"):
+        render(known, map_name="atlantis")
+
+
+def test_a_page_that_cannot_be_written_is_one_line(tmp_path, monkeypatch):
+    monkeypatch.setattr("hil.report.page.read_story", lambda recordings: story(3))
+    with pytest.raises(OnboardError, match=r"none/page.html: cannot be written: No such file"):
+        write_report(tmp_path / "none" / "page.html", [Path("drive.mcap")])
+
+
+#   values [ms]                       limit   bars' counts, from the hints
+HISTOGRAMS = [
+    ([1.0, 1.0, 2.0], None, 3),
+    ([0.0], None, 1),
+    ([100.0] * 9, None, 9),
+    ([5.0, 90.0], 33.3, 2),
+    ([-0.5, 1.0], None, 2),
+    ([1e12, 1.0], None, 2),
+    ([99.0, 101.0, 100.5], None, 3),
+]
+
+
+@pytest.mark.parametrize(("values", "limit", "count"), HISTOGRAMS)
+def test_a_histogram_counts_every_value_once(values, limit, count):
+    chart = histogram(times("a", "", np.array(values), limit))
+    assert sum(int(bar.hint.rpartition(": ")[2].replace(",", "")) for bar in chart.bars) == count
+    assert all(0.0 <= bar.x <= 300.0 and 0.0 < bar.height <= 90.0 for bar in chart.bars)
+    assert any(bar.over for bar in chart.bars) == (limit is not None)
+    assert len(chart.marks) >= 1
+
+
+def test_a_picture_of_scans_shows_what_differs_however_far_it_is():
+    ranges = np.full(BINS, 1.0, np.float32)
+    other = ranges.copy()
+    other[90] = 9.0
+    picture = scan_picture(Scan(0, ranges, np.ones(BINS, bool)), Scan(0, other, np.ones(BINS, bool)))
+    assert picture.differing == 1
+    (dot,) = [dot for dot in picture.replayed if dot.differs]
+    assert dot.y < -100.0
+    assert abs(dot.x) < 5.0
+    nothing = Scan(0, np.full(BINS, np.inf, np.float32), np.zeros(BINS, bool))
+    assert scan_picture(nothing, nothing).recorded == ()
+
+
+@pytest.mark.parametrize("name", VENDORED)
+def test_what_is_not_ours_is_unchanged(name):
+    assert hashlib.sha256((PAGE / "vendor" / name).read_bytes()).hexdigest() == VENDORED[name]

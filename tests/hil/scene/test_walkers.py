@@ -1,0 +1,214 @@
+"""Characters: where they start, how they walk, whom they wait for, and that the seed decides all."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hil.maps.materials import MATERIALS
+from hil.physics.collision_world import Body, Simulation
+from hil.physics.free_space import Episode
+from hil.scene.crowd_file import CrowdOptions, asked_crowd, load_crowd
+from hil.scene.walker_kernels import ROBOT_M, TOUCH_M, WAIT_M
+from hil.scene.walkers import CLEAR_M, KINDS, NEAR_M, bodies_of, crowd_of, make_crowd, walk, walking_space
+from onboard.config.config import DEFAULT_ROBOT
+from onboard.config.plant_model import load_plant
+from onboard.values.errors import ConfigError, InputError
+from onboard.values.messages import Pose
+from tests.rigs.rooms import drawn, room, with_box
+
+TICK_S = 1.0 / 30.0
+ROUNDING_M = 1e-9
+HALL = with_box(with_box(room(12.0, 9.0), (4.0, 5.0), (2.0, 7.0), (0.0, 2.0)), (8.0, 8.4), (4.0, 6.0), (1.2, 1.4))
+"""A shelf to walk around, and a beam at the height of a head."""
+SPACE = walking_space(HALL)
+PERSON = Simulation(HALL, load_plant(DEFAULT_ROBOT / "plant.toml"), Body(0.25, 1.7))
+WALKER = KINDS["pedestrian"]
+
+
+def apart(bodies: np.ndarray) -> float:
+    """Return the least room between two cylinders."""
+    room_m = math.inf
+    for i in range(len(bodies)):
+        for j in range(i):
+            room_m = min(room_m, math.dist(bodies[i, :2], bodies[j, :2]) - bodies[i, 2] - bodies[j, 2])
+    return room_m
+
+
+def straight(*points: tuple[float, float]) -> np.ndarray:
+    return np.array(points)
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    pedestrians=st.integers(0, 6),
+    robots=st.integers(0, 3),
+    dt_s=st.sampled_from([TICK_S, 0.1, 0.5]),
+    robot=st.tuples(st.floats(1.0, 11.0), st.floats(1.0, 8.0)),
+)
+@settings(max_examples=25, deadline=None)
+def test_nobody_walks_into_anything_or_faster_than_his_speed(seed, pedestrians, robots, dt_s, robot):
+    crowd = make_crowd(SPACE, seed, pedestrians, robots, keep_clear=(robot,))
+    for _ in range(150):
+        before, crowd = bodies_of(crowd), walk(crowd, dt_s, robot)
+        bodies = bodies_of(crowd)
+        stepped = np.hypot(*(bodies[:, :2] - before[:, :2]).T)
+        assert (stepped <= crowd.shape[:, 3] * dt_s + ROUNDING_M).all()
+        assert not any(PERSON.overlaps(Pose(x, y, 0.0)) for x, y in bodies[:, :2])
+        assert apart(bodies) > 0.0
+        assert all(math.dist(robot, (x, y)) > 0.25 + radius + ROBOT_M - ROUNDING_M for x, y, radius in bodies[:, :3])
+
+
+@given(seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=10, deadline=None)
+def test_the_same_seed_walks_the_same_ways(seed):
+    one, two = (make_crowd(SPACE, seed, 4, 1) for _ in range(2))
+    for _ in range(100):
+        one, two = walk(one, TICK_S), walk(two, TICK_S)
+    np.testing.assert_array_equal(bodies_of(one), bodies_of(two))
+    other = make_crowd(SPACE, seed + 1, 4, 1)
+    assert not np.array_equal(bodies_of(one)[:, :2], bodies_of(other)[:, :2])
+
+
+@given(seed=st.integers(0, 2**32 - 1), x=st.floats(1.0, 11.0), y=st.floats(1.0, 8.0))
+@settings(max_examples=25, deadline=None)
+def test_starts_are_clear_of_the_robot_and_near_where_asked(seed, x, y):
+    crowd = make_crowd(SPACE, seed, 4, keep_clear=((x, y),), near=((x, y),))
+    distances = [math.dist((x, y), place) for place in crowd.state[:, :2]]
+    assert min(distances) >= CLEAR_M
+    assert max(distances) <= NEAR_M + HALL.cell_m
+
+
+def test_pedestrians_and_robots_have_their_sizes_speeds_and_looks():
+    crowd = make_crowd(SPACE, 5, 4, 2)
+    bodies = bodies_of(crowd)
+    np.testing.assert_array_equal(bodies[:, 2:5], [[0.25, 0.0, 1.7]] * 4 + [[0.25, 0.0, 0.5]] * 2)
+    assert [MATERIALS[int(material)] for material in bodies[:, 5]] == ["person"] * 4 + ["robot"] * 2
+    speeds = crowd.shape[:, 3]
+    assert ((speeds[:4] >= 0.6) & (speeds[:4] <= 1.5)).all()
+    assert (speeds[4:] <= 1.0).all()
+
+
+def test_walking_changes_nothing_of_the_crowd_that_was_given():
+    crowd = make_crowd(SPACE, 5, 2)
+    before = crowd.state.copy()
+    walk(crowd, 1.0)
+    np.testing.assert_array_equal(crowd.state, before)
+
+
+def test_alone_it_walks_its_way_to_and_fro_at_its_speed():
+    crowd = crowd_of([WALKER], [1.0], [straight((1.0, 1.0), (3.0, 1.0), (3.0, 2.0))])
+    places = {0.5: (1.5, 1.0), 2.5: (3.0, 1.5), 3.0: (3.0, 2.0), 3.5: (3.0, 1.5), 6.0: (1.0, 1.0), 7.0: (2.0, 1.0)}
+    for ticks in range(1, 211):
+        crowd = walk(crowd, TICK_S)
+        if (expected := places.get(round(ticks * TICK_S, 3))) is not None:
+            np.testing.assert_allclose(crowd.state[0, :2], expected, atol=2 * TICK_S + ROUNDING_M)
+
+
+def test_it_waits_before_a_robot_that_stands_and_then_turns_round():
+    crowd = crowd_of([WALKER], [1.0], [straight((1.0, 1.0), (9.0, 1.0))])
+    places = []
+    for _ in range(30 * 16):
+        crowd = walk(crowd, TICK_S, (5.0, 1.0))
+        places.append(crowd.state[0, 0])
+    farthest = int(np.argmax(places))
+    assert 0.5 + WAIT_M <= 5.0 - places[farthest] < 0.5 + WAIT_M + 0.15
+    assert min(np.diff(places[:farthest])) >= 0.0
+    assert min(places[farthest:]) == pytest.approx(1.0, abs=0.04)
+
+
+def test_two_who_meet_in_a_corridor_turn_round():
+    ways = [straight((1.0, 1.0), (9.0, 1.0)), straight((9.0, 1.0), (1.0, 1.0))]
+    crowd, nearest = crowd_of([WALKER, WALKER], [1.0, 0.8], ways), math.inf
+    for _ in range(30 * 12):
+        crowd = walk(crowd, TICK_S)
+        nearest = min(nearest, apart(bodies_of(crowd)))
+    assert TOUCH_M < nearest < WAIT_M + 0.15
+    assert apart(bodies_of(crowd)) > 2.0
+
+
+def test_a_faster_one_stays_behind_a_slower_one():
+    ways = [straight((2.0, 1.0), (30.0, 1.0)), straight((1.0, 1.0), (30.0, 1.0))]
+    crowd = crowd_of([WALKER, WALKER], [0.6, 1.5], ways)
+    for _ in range(30 * 10):
+        crowd = walk(crowd, TICK_S)
+    assert crowd.state[0, 0] == pytest.approx(8.0)
+    assert WAIT_M < apart(bodies_of(crowd)) < 1.0
+
+
+def test_one_whom_the_robot_has_run_into_may_walk_off():
+    crowd = crowd_of([WALKER], [1.0], [straight((1.0, 1.0), (9.0, 1.0))])
+    for _ in range(30):
+        crowd = walk(crowd, TICK_S, (0.7, 1.0))
+    assert crowd.state[0, 0] == pytest.approx(2.0)
+
+
+def test_without_room_for_so_many_it_says_so():
+    closet = walking_space(drawn("####\n#..#\n#..#\n####", 0.5))
+    with pytest.raises(InputError, match="map drawn: no room for 1 characters"):
+        make_crowd(closet, 1, 3)
+
+
+def test_a_crowd_of_a_file_walks_its_waypoints(tmp_path):
+    file = tmp_path / "crowd.toml"
+    file.write_text(
+        '[[character]]\nkind = "pedestrian"\nspeed_mps = 1.2\nwaypoints_m = [[2.0, 4.0], [7.0, 4.0], [7.0, 2.0]]\n'
+        '[[character]]\nkind = "robot"\nspeed_mps = 0.4\nwaypoints_m = [[1.0, 1.0], [3.0, 1.0]]\n'
+    )
+    crowd = load_crowd(file, SPACE)
+    np.testing.assert_allclose(crowd.state[:, :2], [[2.0, 4.0], [1.0, 1.0]], atol=HALL.cell_m)
+    np.testing.assert_array_equal(crowd.shape[:, 3], [1.2, 0.4])
+    assert crowd.along_m[crowd.first[1] - 1] > 5.0 + 2.0 + 2.0
+
+
+HEAD = '[[character]]\nkind = "robot"\nspeed_mps = 1.0\n'
+#  name, text, what the line says
+BAD_FILES = [
+    ("no speed", '[[character]]\nkind = "robot"\nwaypoints_m = [[1, 1], [2, 1]]', "character.0.speed_mps"),
+    ("another kind", '[[character]]\nkind = "dog"\nspeed_mps = 1.0\nwaypoints_m = [[1, 1], [2, 1]]', "kind"),
+    ("one point", HEAD + "waypoints_m = [[1, 1]]", "waypoints_m"),
+    ("not a number", HEAD + "waypoints_m = [[1, 1], [nan, 1]]", "waypoints_m"),
+    ("in a wall", HEAD + "waypoints_m = [[1, 1], [4.5, 4]]", r"character 0: .*does not fit at \(4.50, 4.00\)"),
+    ("off the map", HEAD + "waypoints_m = [[1, 1], [400, 4]]", r"character 0: .*does not fit at \(400.00, 4.00\)"),
+    ("one in another", 2 * (HEAD + "waypoints_m = [[1, 1], [2, 1]]\n"), "character 1 starts in character 0"),
+    ("no TOML", "[[", "not valid TOML"),
+]
+
+
+EPISODE = Episode(Pose(2.0, 4.5, 0.0), (10.0, 4.5), 9.0)
+
+
+def test_a_crowd_that_is_asked_for_is_clear_of_the_start_and_near_the_way():
+    assert asked_crowd(CrowdOptions(), HALL, EPISODE, 1) is None
+    crowd = asked_crowd(CrowdOptions(3, 1), HALL, EPISODE, 1)
+    assert crowd is not None
+    assert len(crowd.state) == 4
+    assert all(math.dist((2.0, 4.5), place) >= CLEAR_M for place in crowd.state[:, :2])
+
+
+def test_a_crowd_of_a_file_must_be_clear_of_the_start_and_is_all_there_is(tmp_path):
+    file = tmp_path / "crowd.toml"
+    file.write_text(HEAD + "waypoints_m = [[2.0, 3.5], [3.0, 1.0]]")
+    with pytest.raises(InputError, match=r"character 0 is 1\.0\d m from the robot, the limit is 2 m"):
+        asked_crowd(CrowdOptions(file=file), HALL, EPISODE, 1)
+    with pytest.raises(InputError, match="--crowd names all characters"):
+        asked_crowd(CrowdOptions(1, 0, file), HALL, EPISODE, 1)
+
+
+def test_the_options_are_handed_on_as_they_are(tmp_path):
+    assert CrowdOptions(2, 1).arguments() == ["--pedestrians", "2", "--robots", "1"]
+    assert CrowdOptions(file=tmp_path / "c.toml").arguments()[-2:] == ["--crowd", str(tmp_path / "c.toml")]
+
+
+@pytest.mark.parametrize(("name", "text", "line"), BAD_FILES)
+def test_a_bad_file_is_refused_in_one_line(name, text, line, tmp_path):
+    file = tmp_path / "crowd.toml"
+    file.write_text(text)
+    with pytest.raises((InputError, ConfigError), match=line) as error:
+        load_crowd(file, SPACE)
+    assert str(error.value).startswith(str(file))
+    assert "\n" not in str(error.value)

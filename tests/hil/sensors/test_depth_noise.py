@@ -1,0 +1,238 @@
+"""The simulated depth camera against real frames, both measured by the same code; and that the seed decides all."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from hil.commands.depth_noise import compare, summary
+from hil.sensors.depth_calibration.fit import FOCAL_PX, UNIT_M, as_toml, read_frames, same_scenes, slanted_planes
+from hil.sensors.depth_calibration.kernels import blob_areas, fill_holes, runs_of
+from hil.sensors.depth_calibration.plot import save_comparison
+from hil.sensors.depth_calibration.statistics import measure_holes, measure_surfaces
+from hil.sensors.depth_noise import DepthNoise, load_depth_noise
+from hil.sensors.depth_noise_kernels import EDGE_PER_M
+from onboard.values.errors import ConfigError, InputError
+
+REAL = Path(__file__).parents[2] / "data" / "realsense-office"
+"""Six of the hundred frames that the numbers were measured on."""
+MODEL = load_depth_noise()
+SMALL = 8
+"""Every so many pixels of a real frame make a frame of the size that the default robot has."""
+SMALL_FOCAL_PX = FOCAL_PX / SMALL
+WALL = np.full((60, 80), 2000, np.uint16)
+SIX_FRAMES = 0.25
+"""Six frames are not a hundred: what was measured on them may differ by this part from what the model shows."""
+
+
+@pytest.fixture(scope="module")
+def real():
+    return read_frames(REAL)[1]
+
+
+@pytest.fixture(scope="module")
+def simulated(real):
+    return same_scenes(MODEL, real)
+
+
+def perfect(**changes: object) -> DepthNoise:
+    """Return a model without faults but the given ones."""
+    none = {
+        "disparity_px_m": 1e-9, "step_per_m": 1e-9, "least_m": 0.0, "rim_px": 0.0, "rim_sd_px": 0.0, "band_px": 0.0,
+        "depth_m": (1.0, 10.0), "sd_per_m": (0.0, 0.0), "dropout": (0.0, 0.0),
+    }  # fmt: skip
+    return DepthNoise(MODEL.numbers.model_copy(update={**none, **changes}))
+
+
+def test_holes_of_the_same_scenes_are_as_many_as_real_ones_and_have_the_same_causes(real, simulated):
+    ours, theirs = measure_holes(simulated), measure_holes(real)
+    for cause in ("share", "band", "shadow"):
+        assert getattr(ours, cause) == pytest.approx(getattr(theirs, cause), rel=SIX_FRAMES), cause
+    assert ours.rim == pytest.approx(theirs.rim, abs=0.004)
+    assert ours.dropout == pytest.approx(theirs.dropout, abs=0.004)
+    assert ours.rim_px == pytest.approx(theirs.rim_px, abs=1.0)
+    np.testing.assert_allclose(ours.band_px, theirs.band_px, atol=4.0)
+
+
+def test_shadows_are_as_wide_as_the_baseline_makes_them(real, simulated):
+    ours, theirs = measure_holes(simulated), measure_holes(real)
+    known = (theirs.shadow_px > 0.0) & (ours.shadow_px > 0.0)
+    assert known.sum() >= 5
+    np.testing.assert_allclose(ours.shadow_px[known], theirs.shadow_px[known], atol=2.5)
+    slope = np.polyfit(ours.jump_per_m[known], ours.shadow_px[known], 1)[0]
+    assert slope == pytest.approx(MODEL.numbers.disparity_px_m, rel=0.15)
+
+
+def test_noise_grows_with_depth_as_real_noise_does(real):
+    ours, theirs = measure_surfaces(slanted_planes(MODEL, 6)), measure_surfaces(real)
+    known = np.isfinite(ours.sd_per_m) & np.isfinite(theirs.sd_per_m)
+    assert known.sum() >= 6
+    np.testing.assert_allclose(ours.sd_per_m[known], theirs.sd_per_m[known], rtol=SIX_FRAMES)
+    np.testing.assert_allclose(ours.correlation, theirs.correlation, atol=0.25)
+    assert ours.step_per_m == pytest.approx(theirs.step_per_m, rel=0.01)
+    assert (np.diff(ours.sd_m[known]) > 0.0).all()
+
+
+def test_small_images_have_as_many_holes_as_real_ones_with_pixels_left_out(real):
+    scenes = np.round(fill_holes(real, EDGE_PER_M)[:, ::SMALL, ::SMALL] / UNIT_M).astype(np.uint16)
+    ours = [MODEL.apply(scene, SMALL_FOCAL_PX, UNIT_M, (3, k)) for k, scene in enumerate(scenes)]
+    share = float((real[:, ::SMALL, ::SMALL] == 0.0).mean())
+    assert float((np.array(ours) == 0).mean()) == pytest.approx(share, rel=SIX_FRAMES)
+
+
+@given(seed=st.tuples(st.integers(0, 2**32 - 1), st.integers(0, 10), st.integers(0, 10**6)))
+@settings(max_examples=20, deadline=None)
+def test_the_same_seed_gives_the_same_frame_and_another_one_another(seed):
+    frame = MODEL.apply(WALL, SMALL_FOCAL_PX, UNIT_M, seed)
+    np.testing.assert_array_equal(frame, MODEL.apply(WALL, SMALL_FOCAL_PX, UNIT_M, seed))
+    assert (frame != MODEL.apply(WALL, SMALL_FOCAL_PX, UNIT_M, (*seed[:2], seed[2] + 1))).any()
+
+
+@given(
+    depth=st.lists(st.integers(0, 65535), min_size=12 * 16, max_size=12 * 16),
+    seed=st.integers(0, 2**32 - 1),
+    focal_px=st.floats(4.0, 400.0),
+)
+@settings(max_examples=50, deadline=None)
+def test_whatever_is_seen_it_adds_no_depth_where_there_was_none(depth, seed, focal_px):
+    true = np.array(depth, np.uint16).reshape(12, 16)
+    before = true.copy()
+    seen = MODEL.apply(true, focal_px, UNIT_M, (seed,))
+    assert seen.dtype == np.uint16
+    assert not seen[true == 0].any()
+    assert not seen[(seen > 0) & (seen * UNIT_M < MODEL.numbers.least_m)].any()
+    np.testing.assert_array_equal(true, before)
+
+
+def test_without_faults_depth_is_what_it_was():
+    true = np.arange(300, 300 + 60 * 80, dtype=np.uint16).reshape(60, 80)
+    np.testing.assert_array_equal(perfect().apply(true, SMALL_FOCAL_PX, UNIT_M, (1,)), true)
+
+
+def test_units_do_not_matter():
+    coarse = MODEL.apply(WALL, SMALL_FOCAL_PX, UNIT_M, (1,))
+    fine = MODEL.apply(WALL * np.uint16(10), SMALL_FOCAL_PX, UNIT_M / 10, (1,))
+    np.testing.assert_allclose(fine / 10.0, coarse, atol=0.51)
+
+
+def test_noise_has_the_deviation_that_the_numbers_say():
+    for length_px in (1.0, 8.0, 80.0):
+        model = perfect(sd_per_m=(0.005, 0.005), noise_px=length_px)
+        frames = np.array([model.apply(WALL, SMALL_FOCAL_PX, UNIT_M, (k,)) for k in range(40)])
+        assert (1.0 / (frames * UNIT_M)).std() == pytest.approx(0.005, rel=0.1)
+
+
+def test_dropouts_have_the_share_that_the_numbers_say():
+    model = perfect(dropout=(0.05, 0.05))
+    share = np.mean([(model.apply(WALL, SMALL_FOCAL_PX, UNIT_M, (k,)) == 0).mean() for k in range(100)])
+    assert share == pytest.approx(0.05, rel=0.15)
+
+
+def test_the_shadow_of_something_near_lies_at_its_left_on_what_is_behind():
+    """A box at 1 m before a wall at 4 m: 20 px m (1/1 - 1/4) = 15 px."""
+    scene = np.full((4, 100), 4000, np.uint16)
+    scene[:, 50:70] = 1000
+    seen = perfect(disparity_px_m=20.0).apply(scene, FOCAL_PX, UNIT_M, (1,))
+    band, shadow = np.arange(5), np.arange(35, 50)
+    hidden = np.flatnonzero(seen[0] == 0)
+    assert set(shadow) <= set(hidden)
+    assert set(hidden) <= {*band, *shadow, 34, 70}
+
+
+#  name, inverse depth along a row [1/m]
+NO_EDGES = [
+    ("a slanted wall", np.linspace(0.3, 3.0, 80)),
+    ("a wall and the floor before it, seen in portrait", np.append(np.full(40, 0.3), np.arange(40) * 0.1 + 0.35)),
+    ("the same the other way round", np.append(np.arange(40)[::-1] * 0.1 + 0.35, np.full(40, 0.3))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "per_m"), NO_EDGES)
+def test_what_is_slanted_has_no_edges(name, per_m):
+    true = np.round(1000.0 / np.tile(per_m, (60, 1))).astype(np.uint16)
+    seen = perfect(rim_px=30.0).apply(true, SMALL_FOCAL_PX, UNIT_M, (1,))
+    assert (seen[:, 8:] > 0).all()
+
+
+def test_a_thin_pole_has_a_shadow():
+    scene = np.full((4, 80), 4000, np.uint16)
+    scene[:, 50] = 1000
+    seen = perfect(disparity_px_m=20.0).apply(scene, FOCAL_PX, UNIT_M, (1,))
+    assert (seen[:, 35:50] == 0).all()
+    assert (seen[:, 50] > 0).all()
+
+
+def test_runs_and_blobs_of_a_drawn_frame():
+    frame = np.array([[0.0, 0.0, 2.0, 0.0, 2.0, 0.0], [1.0, 0.0, 0.0, 2.0, 2.0, 0.5]])[np.newaxis]
+    runs, bands = runs_of(frame, EDGE_PER_M)
+    np.testing.assert_array_equal(runs, [[1, 2.0, 2.0], [2, 1.0, 2.0], [0, 2.0, 0.5]])
+    np.testing.assert_array_equal(bands, [[2, 2.0], [0, 1.0]])
+    assert sorted(blob_areas(frame == 0.0)) == [1, 1]
+    filled = [[2.0, 2.0, 2.0, 2.0, 2.0, 2.0], [1.0, 2.0, 2.0, 2.0, 2.0, 0.5]]
+    np.testing.assert_allclose(fill_holes(frame, EDGE_PER_M)[0], filled)
+
+
+def test_the_numbers_survive_their_file(tmp_path):
+    file = tmp_path / "numbers.toml"
+    file.write_text(as_toml(MODEL.numbers))
+    assert load_depth_noise(file).numbers == MODEL.numbers
+    assert "MIT" in MODEL.numbers.licence
+
+
+#  name, what is replaced, by what, what the line says
+BAD_NUMBERS = [
+    ("too few", "sd_per_m = [0.00354, ", "sd_per_m = [", "sd_per_m: must have 9 numbers"),
+    ("not ascending", "depth_m = [0.592, 0.837", "depth_m = [0.837, 0.592", "depth_m: must ascend"),
+    ("negative", "rim_px = 3.0", "rim_px = -3.0", "rim_px"),
+    ("unknown", "rim_px", "rims_px", "unknown key rims_px|rim_px: Field required"),
+]
+
+
+@pytest.mark.parametrize(("name", "old", "new", "line"), BAD_NUMBERS)
+def test_bad_numbers_are_refused(name, old, new, line, tmp_path):
+    text = as_toml(MODEL.numbers)
+    assert old in text
+    (tmp_path / "numbers.toml").write_text(text.replace(old, new))
+    with pytest.raises(ConfigError, match=line):
+        load_depth_noise(tmp_path / "numbers.toml")
+
+
+def test_the_command_measures_fits_and_draws(tmp_path):
+    result = compare(REAL, tmp_path / "both.png", tmp_path / "numbers.toml", "here", "MIT")
+    assert result["frames"] == 6
+    assert json.loads(json.dumps(result)) == result
+    assert (tmp_path / "both.png").stat().st_size > 0
+    fitted = load_depth_noise(tmp_path / "numbers.toml").numbers
+    assert fitted.disparity_px_m == pytest.approx(MODEL.numbers.disparity_px_m, rel=0.15)
+    assert fitted.step_per_m == pytest.approx(MODEL.numbers.step_per_m, rel=0.01)
+    assert "real" in summary(result)
+
+
+def test_the_picture_shows_what_is_not_known_as_nothing(real, tmp_path):
+    one = real[:1]
+    measured = measure_surfaces(one[:, :60, :60]), measure_holes(one[:, :60, :60])
+    save_comparison(measured, measured, (one[0], one[0]), tmp_path / "both.png")
+    assert (tmp_path / "both.png").stat().st_size > 0
+
+
+#  name, frames of the folder, what the line says
+BAD_FOLDERS = [
+    ("nothing in it", [], "no .png with depth in it"),
+    ("no depth", [np.zeros((40, 40), np.uint16)], "no depth in any of 1 frames"),
+    ("two sizes", [np.ones((40, 40), np.uint16), np.ones((30, 40), np.uint16)], r"1.png: \(30, 40\) pixels, 0.png has"),
+    ("only a wall", [np.full((200, 200), 1500, np.uint16)] * 3, "planes in 1 of 9 classes .* shadows .* 0 of 6"),
+]
+
+
+@pytest.mark.parametrize(("name", "frames", "line"), BAD_FOLDERS)
+def test_a_folder_of_too_little_is_refused(name, frames, line, tmp_path):
+    for k, frame in enumerate(frames):
+        Image.fromarray(frame).save(tmp_path / f"{k}.png")
+    with pytest.raises(InputError, match=line):
+        compare(tmp_path)

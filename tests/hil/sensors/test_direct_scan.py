@@ -1,0 +1,65 @@
+"""The scan that is cast: where it looks, how high, how far."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hil.sensors.direct_scan import LIDAR_HEIGHT_M, direct_scan, looked_at
+from onboard.config.config import ScanSection
+from onboard.perception.scan_fusion import build_rig
+from onboard.values.messages import BINS, Pose
+from tests.rigs.body_rows import body_row
+from tests.rigs.rooms import room, with_box
+from tests.rigs.runtime_bench import MOUNTS
+
+WORLD = with_box(room(8.0, 6.0), (6.0, 6.3), (2.0, 4.0), (0.4, 0.8))
+POSE = Pose(4.0, 3.0, 0.0)
+AHEAD = BINS // 2
+
+
+def test_where_no_camera_looks_there_is_nothing():
+    scan = direct_scan(WORLD, MOUNTS, ScanSection(), "fused")
+    ranges_m = scan.ranges(POSE)
+    assert np.isinf(ranges_m[~scan.seen]).all()
+    assert np.isfinite(ranges_m[scan.seen]).all()
+    assert ranges_m[AHEAD] == pytest.approx(2.0, abs=1e-3)
+
+
+def test_it_looks_where_the_fusions_cameras_look():
+    rig = build_rig(MOUNTS, ScanSection())
+    everyone = np.logical_or.reduce([view.looks for view in rig.views.values()])
+    np.testing.assert_array_equal(looked_at(MOUNTS, ScanSection()), everyone)
+    front = ScanSection(cameras=["front"])
+    np.testing.assert_array_equal(looked_at(MOUNTS, front), rig.views["front"].looks)
+
+
+@pytest.mark.parametrize(("z", "ahead_m"), [((0.1, 0.3), 2.0), ((0.4, 0.8), 4.0)], ids=["in its plane", "above it"])
+def test_a_lidar_sees_one_plane_all_around(z, ahead_m):
+    world = with_box(room(8.0, 6.0), (6.0, 6.3), (2.0, 4.0), z)
+    scan = direct_scan(world, MOUNTS, ScanSection(), "lidar")
+    assert z[0] <= LIDAR_HEIGHT_M <= z[1] or ahead_m == 4.0
+    assert scan.seen.all()
+    assert scan.ranges(POSE)[AHEAD] == pytest.approx(ahead_m, abs=1e-3)
+
+
+def test_what_is_near_is_the_same_when_it_looks_no_farther():
+    scan = direct_scan(WORLD, MOUNTS, ScanSection(), "lidar")
+    for yaw in np.linspace(-3.0, 3.0, 7):
+        pose = Pose(4.3, 2.2, float(yaw))
+        whole, near = scan.ranges(pose), scan.ranges(pose, within_m=2.5)
+        within = whole <= 2.4
+        assert 0 < within.sum() < BINS
+        np.testing.assert_array_equal(near[within], whole[within])
+        assert (near[~within] > 2.4).all()
+
+
+def test_it_sees_no_farther_than_the_cameras_are_believed():
+    scan = direct_scan(room(30.0, 2.0), MOUNTS, ScanSection(far_m=5.0), "fused")
+    assert np.isinf(scan.ranges(Pose(10.0, 1.0, 0.0))[AHEAD])
+
+
+def test_it_sees_who_moves():
+    scan = direct_scan(room(8.0, 6.0), MOUNTS, ScanSection(), "fused")
+    person = body_row((5.5, 3.0), 0.25, 1.7, 0)[None]
+    assert scan.ranges(POSE, person)[AHEAD] == pytest.approx(1.25, abs=1e-2)

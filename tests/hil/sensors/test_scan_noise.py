@@ -1,0 +1,84 @@
+"""Noise of a scan that is cast: as much as rendered frames with the noise of real ones leave in a fused scan."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hil.drive.episodes import load_episodes
+from hil.physics.collision_world import Body
+from hil.physics.free_space import free_space
+from hil.sensors.camera import rays_of, render_depth
+from hil.sensors.depth_noise import EMPTY, load_depth_noise, noisy_scan
+from hil.sensors.direct_scan import looked_at
+from onboard.config.config import DEFAULT_ROBOT, ScanSection
+from onboard.config.mounts import load_mounts
+from onboard.perception.scan_fusion import ScanMemory, build_rig, fuse
+from onboard.values.geometry import IDENTITY
+from onboard.values.messages import BINS, DepthFrame, Pose
+
+MOUNTS = load_mounts(DEFAULT_ROBOT / "mounts.toml")
+SECTION = ScanSection()
+PLACES = 25
+OTHER = 0.3
+"""What changes by more is another thing behind or before: not noise of this one."""
+
+
+def both_fused() -> tuple[np.ndarray, np.ndarray]:
+    """Return the scans of true and of noisy frames at many places of a building, (places, bins that are looked at)."""
+    world, rig, noise = load_episodes("gdc3").world, build_rig(MOUNTS, SECTION), load_depth_noise()
+    standing, rng = np.argwhere(free_space(world, Body()).standing), np.random.default_rng(3)
+    rays = {name: rays_of(mount) for name, mount in MOUNTS.depth.items()}
+    scans: list[list[np.ndarray]] = [[], []]
+    for place in range(PLACES):
+        row, column = standing[rng.integers(len(standing))]
+        pose = Pose(*world.centre_of((int(row), int(column))), float(rng.uniform(-3.0, 3.0)))
+        true = {name: render_depth(world, ray, pose) for name, ray in rays.items()}
+        spoilt = {
+            name: noise.apply(image, MOUNTS.depth[name].fx, MOUNTS.depth[name].depth_scale_m, (place, number))
+            for number, (name, image) in enumerate(true.items())
+        }
+        for images, kept in zip((true, spoilt), scans, strict=True):
+            frames = {name: DepthFrame(name, 1, 0, image) for name, image in images.items()}
+            kept.append(fuse(frames, 0, IDENTITY, ScanMemory(), rig)[0].ranges_m[looked_at(MOUNTS, SECTION)])
+    return np.array(scans[0]), np.array(scans[1])
+
+
+def errors(true: np.ndarray, noisy: np.ndarray, band: tuple[float, float]) -> np.ndarray:
+    """Return relative errors of what is seen within a band of ranges."""
+    chosen = (true >= band[0]) & (true < band[1]) & np.isfinite(noisy)
+    relative = noisy[chosen] / true[chosen] - 1.0
+    return np.asarray(relative[np.abs(relative) < OTHER])
+
+
+def test_it_is_as_much_as_rendered_frames_leave() -> None:
+    """Within a factor of about 1.5 in bias and scatter, from 1.5 m on; what is nearer is good to a centimetre."""
+    true, fused = both_fused()
+    cast = np.array([noisy_scan(row, 1, tick) for tick, row in enumerate(true.astype(np.float32))])
+    for band in ((1.5, 2.5), (2.5, 4.0), (4.0, 8.0)):
+        ours, theirs = errors(true, cast, band), errors(true, fused, band)
+        assert len(theirs) > 200
+        assert 0.6 < np.mean(ours) / np.mean(theirs) < 1.6
+        assert 0.6 < np.std(ours) / np.std(theirs) < 1.6
+    near = (0.5, 1.0)
+    assert max(abs(np.median(errors(true, cast, near))), abs(np.median(errors(true, fused, near)))) < 0.01
+    lost = [np.isinf(noisy[np.isfinite(true)]).mean() for noisy in (cast, fused)]
+    assert lost == pytest.approx([EMPTY, EMPTY], abs=0.006)
+
+
+def test_the_same_seed_and_tick_are_the_same_noise() -> None:
+    ranges = np.linspace(0.3, 9.0, BINS, dtype=np.float32)
+    one, again, later, other = (noisy_scan(ranges, *key) for key in ((4, 5), (4, 5), (4, 6), (5, 5)))
+    np.testing.assert_array_equal(one, again)
+    assert not np.array_equal(one, later)
+    assert not np.array_equal(one, other)
+
+
+def test_nothing_comes_of_nothing() -> None:
+    ranges = np.full(BINS, np.inf, np.float32)
+    ranges[3] = 0.0
+    noisy = noisy_scan(ranges, 1, 1)
+    assert noisy[3] in (0.0, np.inf)
+    assert np.isinf(np.delete(noisy, 3)).all()
+    assert noisy.dtype == np.float32
+    assert ranges[3] == 0.0

@@ -1,0 +1,169 @@
+"""The direct scan against its definition, cell by cell and body by body; and against rays, which can only see less."""
+
+from __future__ import annotations
+
+import gc
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from hil.maps.world_grid import World, make_world
+from hil.sensors import direct_scan
+from hil.sensors.direct_scan import ScanCaster, cast_scan, caster_of, scan_plain
+from onboard.values.messages import BINS, Pose
+from tests.rigs.body_rows import body_row
+from tests.rigs.rooms import drawn, room, with_box
+
+ROUNDING_M = 1e-4
+"""Between kernel and definition: single precision of the ranges at 10 m, and slopes against cross products."""
+ROUNDING_RAD = 1e-9
+"""What touches a sector's edge may fall either way: the kernel lies between sectors so much narrower and wider."""
+TURN = 2.0 * math.pi / BINS
+
+
+def scattered(seed: int, share: float, cell_m: float = 0.05, side: int = 60, yaw_rad: float = 0.0) -> World:
+    """Return a world of single cells, each solid with a chance of `share`, at heights from the floor to 1.6 m."""
+    rng = np.random.default_rng(seed)
+    low = np.full((side, side + 70, 2), np.inf, np.float32)
+    high = np.full_like(low, -np.inf)
+    solid = rng.random(low.shape[:2]) < share
+    low[solid, 0] = rng.uniform(0.0, 1.4, solid.sum())
+    high[solid, 0] = low[solid, 0] + 0.2
+    return make_world("scattered", cell_m, Pose(-1.0, -2.0, yaw_rad), low, high)
+
+
+def in_world(world: World, across: float, up: float, yaw: float) -> Pose:
+    rows, columns = world.gap.shape
+    return Pose(*world.centre_of((int(up * (rows - 1)), int(across * (columns - 1)))), yaw)
+
+
+def assert_same(ranges: np.ndarray, expected: np.ndarray, narrower: np.ndarray | None = None) -> None:
+    """Equal to rounding, but in bins where something only touches the sector's edge: there `narrower` is as good."""
+    other = expected if narrower is None else narrower
+    with np.errstate(invalid="ignore"):
+        same = (ranges == expected) | (np.abs(ranges - expected) <= ROUNDING_M)
+        same |= (ranges == other) | (np.abs(ranges - other) <= ROUNDING_M)
+    assert same.all(), (np.flatnonzero(~same), ranges[~same], expected[~same])
+
+
+unit = st.floats(0.0, 1.0)
+
+
+@given(
+    seed=st.integers(0, 10_000),
+    share=st.sampled_from([0.0, 0.001, 0.01, 0.05, 0.3]),
+    cell_m=st.sampled_from([0.02, 0.05, 0.1]),
+    turned=st.sampled_from([0.0, 0.7]),
+    across=unit,
+    up=unit,
+    yaw=st.one_of(st.floats(-math.pi, math.pi), st.sampled_from([0.0, math.pi / 2, TURN, math.pi / 4])),
+    radius_m=st.sampled_from([0.5, 3.0, 10.0]),
+    bodies=st.lists(
+        st.tuples(st.floats(-3, 3), st.floats(-3, 3), st.floats(0.05, 0.6), st.floats(0.0, 1.6)), max_size=4
+    ),
+)
+@settings(max_examples=60, deadline=None)
+def test_the_kernel_is_its_definition(seed, share, cell_m, turned, across, up, yaw, radius_m, bodies):
+    # On a body's very surface it is a matter of rounding whether it is all around or on one side.
+    assume(all(abs(math.hypot(x, y) - r) > ROUNDING_M for x, y, r, _ in bodies))
+    world = scattered(seed, share, cell_m, yaw_rad=turned)
+    # Off the grid's lines, where every edge of a cell is a matter of rounding.
+    pose = in_world(world, across, up, yaw)
+    pose = replace(pose, x_m=pose.x_m + 0.123 * cell_m, y_m=pose.y_m - 0.077 * cell_m)
+    rows = [body_row((pose.x_m + x, pose.y_m + y), r, low + 0.3, 0, low) for x, y, r, low in bodies]
+    moving = np.array(rows).reshape(-1, 6)
+    expected = scan_plain(world, pose, radius_m, bodies=moving)
+    turned_back = scan_plain(world, replace(pose, yaw_rad=yaw - ROUNDING_RAD), radius_m, bodies=moving)
+    assert_same(cast_scan(world, pose, radius_m, bodies=moving), expected, turned_back)
+
+
+@given(seed=st.integers(0, 1000), across=unit, up=unit, yaw=st.floats(-math.pi, math.pi))
+@settings(max_examples=20, deadline=None)
+def test_no_ray_sees_anything_nearer(seed, across, up, yaw):
+    """Rays 0.1 deg apart sample a sector, so they see no more than it does."""
+    world = scattered(seed, 0.02)
+    pose = in_world(world, across, up, yaw)
+    ranges = cast_scan(world, pose, 3.0)
+    solid = world.overlapping(direct_scan.SCAN_Z_MIN_M, direct_scan.SCAN_Z_MAX_M)
+    for k in range(20):
+        azimuth = yaw + np.arange(BINS) * TURN - math.pi + (k + 0.5) / 20 * TURN
+        for distance in np.arange(0.0, 3.0, 0.02):
+            x, y = pose.x_m + distance * np.cos(azimuth), pose.y_m + distance * np.sin(azimuth)
+            row, column = np.floor((y + 2.0) / 0.05).astype(int), np.floor((x + 1.0) / 0.05).astype(int)
+            inside = (row >= 0) & (row < solid.shape[0]) & (column >= 0) & (column < solid.shape[1])
+            hit = np.zeros(BINS, np.bool_)
+            hit[inside] = solid[row[inside], column[inside]]
+            assert (ranges[hit] <= distance + ROUNDING_M).all()
+
+
+def test_a_thread_of_one_cell_is_never_missed():
+    """A pole 2 cm thick at 9.5 m is 0.12 deg wide, a seventeenth of a sector."""
+    hall = room(10.0, 3.0, cell_m=0.02)
+    world = with_box(hall, (9.5, 9.52), (1.5, 1.52), (0.0, 1.0))
+    for yaw in np.linspace(-math.pi, math.pi, 101):
+        azimuth = math.atan2(1.51 - 1.49, 9.51 - 0.0123) - yaw
+        bin_ = math.floor((azimuth + math.pi) / TURN) % BINS
+        assert cast_scan(world, Pose(0.0123, 1.49, float(yaw)))[bin_] == pytest.approx(9.49, abs=0.01)
+
+
+# name, body x, y (from the base), radius, low, high, bin, range there
+DISCS = [
+    ("ahead", (2.0, 0.0), 0.3, 0.0, 1.7, BINS // 2, 1.7),
+    ("its side", (2.0, 0.0), 0.3, 0.0, 1.7, BINS // 2 + 3, None),
+    ("beside it", (2.0, 0.0), 0.3, 0.0, 1.7, BINS // 2 + 6, math.inf),
+    ("across the seam at the back", (-2.0, 0.0), 0.3, 0.0, 1.7, 0, 1.7),
+    ("the other side of the seam", (-2.0, 0.0), 0.3, 0.0, 1.7, BINS - 1, 1.7),
+    ("over the band", (2.0, 0.0), 0.3, 1.3, 1.7, BINS // 2, math.inf),
+    ("under the band", (2.0, 0.0), 0.3, 0.0, 0.04, BINS // 2, math.inf),
+    ("beyond the radius", (9.0, 0.0), 0.3, 0.0, 1.7, BINS // 2, math.inf),
+    ("around the base", (0.1, 0.0), 0.3, 0.0, 1.7, 17, 0.0),
+]
+
+
+@pytest.mark.parametrize(("name", "xy", "radius", "low", "high", "index", "expected"), DISCS)
+def test_bodies_are_discs(name, xy, radius, low, high, index, expected):
+    hall = room(40.0, 40.0)
+    bodies = body_row((20.0 + xy[0], 20.0 + xy[1]), radius, high, 0, low).reshape(1, 6)
+    ranges = cast_scan(hall, Pose(20.0, 20.0, 0.0), 8.0, bodies=bodies)
+    if expected is None:
+        assert 1.7 < ranges[index] < 2.0
+    else:
+        assert ranges[index] == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize(("z_min", "z_max", "seen"), [(0.05, 1.2, True), (0.2, 0.2, False), (0.75, 0.75, True)])
+def test_a_single_plane_passes_under_a_table(z_min, z_max, seen):
+    table = with_box(room(8.0, 6.0), (4.0, 4.6), (2.0, 4.0), (0.7, 0.78))
+    ranges = cast_scan(table, Pose(1.0, 3.01, 0.0), z_min_m=z_min, z_max_m=z_max)
+    assert ranges[BINS // 2] == pytest.approx(3.0 if seen else 7.0, abs=0.01)
+
+
+def test_outside_the_grid_nothing_is_seen():
+    assert np.isinf(cast_scan(drawn("###\n#.#\n###", 0.5), Pose(-3.0, 0.5, 0.0))).all()
+
+
+def test_a_world_is_prepared_once_for_each_band_and_forgotten_with_it():
+    world = room(3.0, 2.0)
+    assert caster_of(world) is caster_of(world)
+    assert caster_of(world, 0.2, 0.2) is not caster_of(world)
+    assert caster_of(room(3.0, 2.0)) is not caster_of(world)
+    before = len(direct_scan._casters)
+    del world
+    gc.collect()
+    assert len(direct_scan._casters) < before
+
+
+def test_memory_is_bounded_whatever_is_asked_for():
+    world = room(3.0, 2.0)
+    for millimetres in range(40):
+        caster_of(world, millimetres * 0.001, 1.0)
+    assert len(direct_scan._casters) <= direct_scan.MOST_CASTERS
+
+
+def test_a_caster_takes_far_less_than_its_world():
+    world = room(40.0, 40.0)
+    assert ScanCaster(world).nbytes < 0.04 * (world.low_m.nbytes + world.high_m.nbytes)

@@ -1,0 +1,158 @@
+"""The inbox of a robot: the wire, the cameras, and a base on its own cable, put together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from onboard.assembly.inbox import DeviceInbox
+from onboard.values.errors import DriverError
+from onboard.values.messages import BINS, CameraHealth, ColorFrame, DepthFrame, Inputs, OdometryMessage, Scan, Twist
+
+NOW_NS = 7
+WHEELS = (OdometryMessage(1, NOW_NS, None, Twist(0.1, 0.0)),)
+OWN = (OdometryMessage(2, NOW_NS, None, Twist(0.2, 0.0)),)
+
+
+class Wire:
+    def __init__(self, **said: object) -> None:
+        self.inputs = Inputs(0, odometry=WHEELS, **said)  # type: ignore[arg-type]
+        self.closed = 0
+
+    def take(self, now_ns: int) -> Inputs:
+        return replace(self.inputs, now_ns=now_ns)
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+class Camera:
+    """A depth camera, or a colour one."""
+
+    def __init__(self, name: str, working: bool = True, frame: DepthFrame | ColorFrame | None = None) -> None:
+        self.name = name
+        self.working = working
+        self.frame = frame or DepthFrame(name, 1, NOW_NS, np.zeros((2, 2), np.uint16))
+        self.closed = 0
+
+    def latest(self, now_ns: int) -> DepthFrame | ColorFrame | None:
+        assert now_ns == NOW_NS
+        return self.frame if self.working else None
+
+    def health(self) -> CameraHealth:
+        return CameraHealth(self.name, self.working, "" if self.working else "unplugged", 1, 0)
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+class Stuck(Camera):
+    def close(self) -> None:
+        super().close()
+        raise DriverError(f"{self.name} does not let go")
+
+
+@dataclass
+class Report:
+    odometry: tuple[OdometryMessage, ...] = OWN
+    obstacle: bool | None = None
+    stop: bool | None = None
+
+
+class Base:
+    def __init__(self, report: Report) -> None:
+        self.report = report
+
+    def take(self, now_ns: int) -> Report:
+        assert now_ns == NOW_NS
+        return self.report
+
+
+COLOR = Camera("color", frame=ColorFrame(1, NOW_NS, np.zeros((144, 256, 3), np.uint8)))
+
+
+def inbox(wire: Wire, cameras: Iterable[Camera] = (), color: Camera | None = None, base: Base | None = None):
+    return DeviceInbox(wire, list(cameras), color, base)  # type: ignore[arg-type]
+
+
+def test_frames_of_working_cameras_come_with_what_the_wire_said() -> None:
+    left, down = Camera("left"), Camera("down", working=False)
+    inputs = inbox(Wire(cancel=True), (left, down), COLOR).take(NOW_NS)
+    assert (inputs.now_ns, inputs.cancel, inputs.odometry) == (NOW_NS, True, WHEELS)
+    assert inputs.depth == {"left": left.frame}
+    assert inputs.color is COLOR.frame
+
+
+def test_without_a_colour_camera_there_is_no_colour() -> None:
+    assert inbox(Wire()).take(NOW_NS).color is None
+
+
+def test_a_base_on_its_own_cable_is_the_source_of_odometry() -> None:
+    assert inbox(Wire(), base=Base(Report())).take(NOW_NS).odometry == OWN
+    assert inbox(Wire(), base=Base(Report(odometry=()))).take(NOW_NS).odometry == ()
+
+
+#   wire    base    together
+WORDS = [
+    (None, None, None),
+    (None, False, False),
+    (None, True, True),
+    (False, None, False),
+    (True, None, True),
+    (True, False, True),
+    (False, True, True),
+    (False, False, False),
+]
+
+
+@pytest.mark.parametrize(("wire", "base", "together"), WORDS)
+def test_stop_and_obstacle_of_wire_and_base_are_one_word(
+    wire: bool | None, base: bool | None, together: bool | None
+) -> None:
+    stop = inbox(Wire(e_stop=wire), base=Base(Report(stop=base))).take(NOW_NS)
+    obstacle = inbox(Wire(obstacle=wire), base=Base(Report(obstacle=base))).take(NOW_NS)
+    assert (stop.e_stop, stop.obstacle) == (together, None)
+    assert (obstacle.e_stop, obstacle.obstacle) == (None, together)
+
+
+def test_the_health_of_every_camera_is_told_down_or_not() -> None:
+    told = inbox(Wire(), (Camera("left"), Camera("down", working=False)), COLOR).cameras()
+    assert [(camera.camera, camera.working) for camera in told] == [("left", True), ("down", False), ("color", True)]
+
+
+def test_one_that_cannot_be_closed_does_not_keep_the_others_open() -> None:
+    wire, stuck, last = Wire(), Stuck("stuck"), Camera("last")
+    with pytest.raises(DriverError, match="stuck does not let go"):
+        inbox(wire, (stuck, last)).close()
+    assert (wire.closed, stuck.closed, last.closed) == (1, 1, 1)
+
+
+def test_a_camera_whose_picture_stays_the_same_is_blind_until_it_changes() -> None:
+    """By the wheels of the base on its own cable; what the camera says of itself is not asked."""
+    camera, base = Camera("front"), Base(Report())
+    devices = DeviceInbox(Wire(), [camera], None, base, unchanged_m=0.15)  # type: ignore[arg-type]
+    believed = []
+    for number in range(5):
+        base.report = Report(odometry=(OdometryMessage(0, number * 10**9, None, Twist(0.08, 0.0)),))
+        camera.frame = replace(camera.frame, number=number)
+        believed.append("front" in devices.take(NOW_NS).depth)
+    (health,) = devices.cameras()
+    assert believed == [True, True, True, True, False]
+    assert (health.working, health.reason) == (False, "the same picture over a way of 0.16 m, limit 0.15 m")
+    camera.frame = replace(camera.frame, number=9, depth=np.ones((2, 2), np.uint16))
+    assert "front" in devices.take(NOW_NS).depth
+    assert devices.cameras()[0].working
+
+
+def test_a_scan_that_stays_the_same_is_held_back_so_that_it_ages() -> None:
+    wire, base = Wire(), Base(Report())
+    devices = DeviceInbox(wire, [], None, base, unchanged_m=0.15)  # type: ignore[arg-type]
+    ranges_m, stamps_ns = np.ones(BINS, np.float32), []
+    for number in range(5):
+        base.report = Report(odometry=(OdometryMessage(0, number * 10**9, None, Twist(0.08, 0.0)),))
+        wire.inputs = replace(wire.inputs, scans={"laser": Scan(number, ranges_m, np.ones(BINS, np.bool_))})
+        stamps_ns.append(devices.take(NOW_NS).scans["laser"].stamp_ns)
+    assert stamps_ns == [0, 1, 2, 3, 3]

@@ -1,0 +1,56 @@
+"""A robot that cannot stop within what is known around it is refused, by what it has to know."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onboard.assembly.robot import check_reach
+from onboard.config.config import DEFAULT_ROBOT, Config, ZonesSection
+from onboard.config.plant_model import load_plant
+from onboard.perception import cliff, obstacle_memory
+from onboard.safety import keepout_zones
+from onboard.values.errors import ConfigError
+
+PLANT = load_plant(DEFAULT_ROBOT / "plant.toml")
+FORGETS = {"remember_s": 0.0}
+MASKS = ZonesSection(keep_out=Path("mask.yaml"))
+
+
+def config(drop_m: float = 0.0, zones: ZonesSection | None = None, radius_m: float = 0.25, **limits: Any) -> Config:
+    robot, scan = {"footprint_radius_m": radius_m}, {"drop_m": drop_m}
+    return Config.model_validate({"robot": robot, "scan": scan, "limits": limits, "zones": zones or ZonesSection()})
+
+
+#   By the formula of the docstring of `zones.braking_m`, 0.3 m of footprint and margin before it.
+#   name                             robot                                                       refused for
+ROBOTS = [
+    ("the default one",              config(drop_m=0.08),                                        None),
+    ("just slow enough",             config(v_max_mps=2.10),                                     None),
+    ("faster than it remembers",     config(v_max_mps=2.11),                                     "is remembered"),
+    ("as fast, remembering nothing", config(v_max_mps=2.11, **FORGETS),                          None),
+    ("faster than it sees floor",    config(v_max_mps=2.11, drop_m=0.08, **FORGETS),             "missing floor"),
+    ("faster than it knows the map", config(v_max_mps=3.40, zones=MASKS, **FORGETS),             "masks of the map"),
+    ("just slow enough for the map", config(v_max_mps=3.30, zones=MASKS, **FORGETS),             None),
+    ("a base that brakes slowly",    config(v_max_mps=1.50, acceleration_mps2=1.0),              "is remembered"),
+    ("a wide robot",                 config(v_max_mps=1.50, radius_m=1.0),                       "is remembered"),
+    ("a robot wider than that",      config(v_max_mps=0.50, radius_m=2.0),                       "up to 0.00 m/s"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("robot", "words"), [row[1:] for row in ROBOTS], ids=[row[0] for row in ROBOTS])
+def test_a_robot_must_stop_within_what_it_knows(robot: Config, words: str | None) -> None:
+    if words is None:
+        check_reach(robot, PLANT)
+        return
+    with pytest.raises(ConfigError, match=words) as caught:
+        check_reach(robot, PLANT)
+    assert str(caught.value).startswith(f"limits.v_max_mps {robot.limits.v_max_mps:g}: stopping takes ")
+
+
+def test_the_speed_that_is_named_is_taken() -> None:
+    for most_mps in (2.09, 2.10):
+        check_reach(config(v_max_mps=most_mps, drop_m=0.08), PLANT)
+    assert obstacle_memory.REACH_M == cliff.REACH_M < keepout_zones.REACH_M

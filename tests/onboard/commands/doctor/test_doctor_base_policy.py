@@ -1,0 +1,126 @@
+"""What the doctor says of base and policy: over a real cable and with the engine that ships."""
+
+from __future__ import annotations
+
+import os
+import threading
+import tty
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from onboard.commands.doctor import base, engine
+from onboard.commands.doctor.finding import Level
+from onboard.config.config import Config, PolicySection, model_path
+from onboard.drivers.engines import tensorrt_build, tensorrt_engine
+from onboard.drivers.engines.tensorrt_engine import cached_engine
+from onboard.policy.manifest import load_manifest
+from onboard.values.errors import EngineError
+from tests.onboard.drivers.engines.test_tensorrt_engine import TENSORS
+from tests.onboard.drivers.test_serial_base import frame
+from tests.rigs.devices.fake_tensorrt import Machine
+
+GREEN, AMBER, RED = Level.GREEN, Level.AMBER, Level.RED
+
+#   name              rate   publishers    level   words
+ODOMETRY = [
+    ("well", 50.0, ["base"], GREEN, "50.0 odometry messages/s from base"),
+    ("nobody", 0.0, [], RED, "nobody publishes"),
+    ("announced only", 0.0, ["base"], RED, "none comes"),
+    ("stale in between", 4.0, ["base"], RED, "slower than odometry.stale_ms"),
+    ("as good as one a tick", 29.9, ["base"], GREEN, ""),
+    ("slower than ticks", 20.0, ["base"], AMBER, "fewer than one a tick"),
+    ("two bases", 50.0, ["a", "b"], RED, "several"),
+]
+
+
+@pytest.mark.parametrize(("rate", "who", "level", "words"), [row[1:] for row in ODOMETRY], ids=[r[0] for r in ODOMETRY])
+def test_odometry(rate: float, who: list[str], level: Level, words: str) -> None:
+    found = base.over_dds(Config(), rate, who)
+    assert found.level is level
+    assert words in found.found
+
+
+@pytest.fixture
+def cable() -> Iterator[tuple[int, str]]:
+    base_end, robot_end = os.openpty()
+    tty.setraw(robot_end)
+    yield base_end, os.ttyname(robot_end)
+    os.close(base_end)
+    os.close(robot_end)
+
+
+def test_a_serial_base_that_talks(cable: tuple[int, str]) -> None:
+    base_end, port = cable
+    ended = threading.Event()
+
+    def talk() -> None:
+        for number in count():
+            if ended.wait(0.02):
+                return
+            os.write(base_end, frame(ms=20 * number))
+
+    thread = threading.Thread(target=talk)
+    thread.start()
+    found = base.over_serial(port, 1.0, taken=False)
+    ended.set()
+    thread.join()
+    assert found.level is GREEN
+    assert f"packets/s on {port}" in found.found
+
+
+def test_a_serial_base_that_does_not(cable: tuple[int, str], tmp_path: Path) -> None:
+    assert "says nothing" in base.over_serial(cable[1], 0.2, taken=False).found
+    assert base.over_serial(cable[1], 0.2, taken=True).found == f"{cable[1]}, in use by the runtime"
+    assert "is not there" in base.over_serial(str(tmp_path / "base"), 0.2, taken=False).found
+    no_port = tmp_path / "file"
+    no_port.touch()
+    assert base.over_serial(str(no_port), 0.2, taken=False).level is RED
+
+
+def test_the_policy_that_ships_is_run() -> None:
+    found = engine.policy(Config(policy=PolicySection(model="onboard-v1")), driving=False)
+    assert found.level in (GREEN, AMBER), found.found
+    assert len(found.values["decision_ms"]) == engine.RUNS  # type: ignore[arg-type]
+    assert found.values["sha256"] == load_manifest(model_path("onboard-v1")).sha256
+    beside = engine.policy(Config(policy=PolicySection(model="onboard-v1")), driving=True)
+    assert "in use by the runtime" in beside.found
+
+
+def test_a_model_of_another_hash_is_red(tmp_path: Path) -> None:
+    model = tmp_path / "mine.onnx"
+    model.write_bytes(model_path("onboard-v1").read_bytes()[:-1])
+    manifest = model_path("onboard-v1").with_name("onboard-v1.onnx.manifest.json")
+    (tmp_path / "mine.onnx.manifest.json").write_bytes(manifest.read_bytes())
+    found = engine.policy(Config(policy=PolicySection(model=str(model))), driving=False)
+    assert found.level is RED
+    assert "sha256: expected" in found.found
+
+
+def test_a_policy_without_a_model_needs_no_engine() -> None:
+    assert engine.policy(Config(), driving=False).found == "reactive: no model, no engine"
+
+
+def test_a_tensorrt_engine_that_is_not_built_is_amber(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine(dict(TENSORS))
+    for module in (tensorrt_build, tensorrt_engine):
+        monkeypatch.setattr(module, "trt", machine.trt, raising=False)
+    monkeypatch.setattr(tensorrt_build, "HAS_TENSORRT", True)
+    monkeypatch.setattr(tensorrt_engine, "cuda", machine.cuda, raising=False)
+    monkeypatch.setattr(tensorrt_engine, "HAS_PYCUDA", True)
+    config = Config(policy=PolicySection(model="onboard-v1", engine="tensorrt", engine_cache=tmp_path))
+    missing = engine.policy(config, driving=False)
+    assert missing.level is AMBER
+    assert "onboard-engines build onboard-v1" in missing.remedy
+    name, file = cached_engine(load_manifest(model_path("onboard-v1")), tmp_path)
+    file.touch()
+    assert engine.policy(config, driving=True).found.endswith(name)
+    assert engine.policy(config, driving=True).level is GREEN
+
+
+def test_tensorrt_on_a_machine_without_it_is_red() -> None:
+    found = engine.policy(Config(policy=PolicySection(model="onboard-v1", engine="tensorrt")), driving=False)
+    assert found.level is RED
+    assert EngineError.__name__ not in found.found

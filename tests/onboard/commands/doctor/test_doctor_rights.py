@@ -1,0 +1,214 @@
+"""What the doctor says where somebody may not look or write: one line each, and all the rest of the report."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from onboard.commands.doctor import camera_probe
+from onboard.commands.doctor import doctor as examining
+from onboard.commands.doctor.doctor import examine
+from onboard.commands.doctor.finding import Finding, Level, looked
+from onboard.commands.doctor.storage import Writer, disk, of_the_service, refusal, who_asks
+from onboard.config.config import CamerasSection, Config, DdsSection, RecordSection
+from onboard.config.mounts import load_mounts
+from onboard.values.errors import DriverError
+from tests.rigs.machine.processes import toml
+from tests.rigs.network.nobody import NEEDS_ROOT, NOBODY, by_nobody, open_folder
+
+GREEN, AMBER, RED = Level.GREEN, Level.AMBER, Level.RED
+OFF = {"cameras": {"source": "none", "color": "none"}, "dds": {"interface": "none0"}}
+"""Neither cameras nor a wire: what is left to look at is there at once."""
+
+IMPORTS = """
+from pathlib import Path
+from onboard.config.config import RecordSection
+from onboard.commands.doctor.storage import disk
+from onboard.commands.doctor.finding import looked
+from onboard.commands.doctor.storage import Writer, refusal, who_asks
+from onboard.values.errors import InputError
+from onboard.recording.retention import mark
+"""
+
+
+def rows(given: Path | None) -> dict[str, Finding]:
+    return {one.part: one for one in examine(given, 0.5).findings}
+
+
+@NEEDS_ROOT
+def test_recordings_that_this_user_may_not_see_are_a_finding() -> None:
+    """As on an installed robot, where /var/lib/onboard is the service's own."""
+    with open_folder() as folder:
+        (folder / "shut").mkdir(mode=0o700)
+        program = (
+            f"section = RecordSection(directory='{folder}/shut/recordings')\n"
+            "(one,) = looked('disk', lambda: [disk(section, who_asks())])\n"
+            "print(one.level.name, one.found, one.remedy, sep='; ')"
+        )
+        said = by_nobody(IMPORTS, program)
+        refused = f"cannot be looked at by this user: {folder}/shut/recordings: Permission denied"
+        assert said == f"AMBER; {refused}; ask again with sudo\n"
+        program = program.replace("/shut/recordings", "/shut")
+        assert f"{folder}/shut: Permission denied" in by_nobody(IMPORTS, program), "a folder that cannot be listed"
+
+
+@NEEDS_ROOT
+def test_a_recording_that_this_user_may_not_see_is_not_marked_in_one_line() -> None:
+    with open_folder() as folder:
+        (folder / "shut").mkdir(mode=0o700)
+        program = (
+            f"try:\n    mark(Path('{folder}/shut/a.mcap'), keep=True)\nexcept InputError as error:\n    print(error)"
+        )
+        assert by_nobody(IMPORTS, program) == f"{folder}/shut/a.mcap: cannot be marked: Permission denied\n"
+
+
+def test_a_folder_that_cannot_be_looked_at_ends_no_report(tmp_path: Path) -> None:
+    """Its name is longer than the system takes: an error of looking, whoever asks."""
+    found = rows(toml(tmp_path / "onboard.toml", record={"directory": "x" * 300}, **OFF))
+    assert (found["disk"].level, "File name too long" in found["disk"].found) == (RED, True)
+    assert {"configuration", "calibration", "policy", "clock", "memory", "power", "versions"} <= set(found)
+
+
+def test_a_wire_that_cannot_be_joined_ends_no_report(tmp_path: Path) -> None:
+    """A serial base, cameras on cables, disk and policy have nothing to do with it."""
+    odometry = {"input": "serial", "serial_port": "/dev/none"}
+    record = {"directory": "recordings"}
+    found = rows(toml(tmp_path / "onboard.toml", odometry=odometry, record=record, **OFF))
+    assert {part: one.level for part, one in found.items() if part in ("dds", "base", "disk", "cameras", "policy")} == {
+        "dds": RED,
+        "base": RED,
+        "disk": GREEN,
+        "cameras": GREEN,
+        "policy": GREEN,
+    }
+    assert "/dev/none is not there" in found["base"].found
+    assert {"calibration", "clock", "versions"} <= set(found)
+    assert not {"command", "topics", "runtime"} & set(found), "nothing is said of what was not heard"
+
+
+def test_a_domain_that_is_none_ends_no_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROS_DOMAIN_ID", "none")
+    found = rows(toml(tmp_path / "onboard.toml", cameras=OFF["cameras"]))
+    assert "ROS_DOMAIN_ID: 'none'" in found["dds"].found
+    assert {"policy", "disk", "versions"} <= set(found)
+
+
+def test_cameras_on_cables_are_measured_without_a_wire() -> None:
+    config = Config(cameras=CamerasSection(source="none", color="none"), dds=DdsSection(interface="none0"))
+    mounts = load_mounts(config.robot.mounts)
+    assert camera_probe.by_opening(config, mounts, 0.1) == []
+    sent = config.model_copy(update={"cameras": CamerasSection(source="none", color="dds")})
+    with pytest.raises(DriverError, match="none0"):
+        camera_probe.by_opening(sent, mounts, 0.1)
+
+
+#   name              what systemd says                                            who records, from where
+SERVICES = [
+    ("ours", {"User": "onboard", "WorkingDirectory": "/var/lib/onboard"}, Writer("onboard", Path("/var/lib/onboard"))),
+    ("optional folder", {"User": "a", "WorkingDirectory": "!/srv/a"}, Writer("a", Path("/srv/a"))),
+    ("nothing said", {"User": "", "WorkingDirectory": ""}, Writer("root", Path("/"))),
+]
+
+
+@pytest.mark.parametrize(("state", "writer"), [row[1:] for row in SERVICES], ids=[row[0] for row in SERVICES])
+def test_who_records_as_a_service(state: dict[str, str], writer: Writer) -> None:
+    assert of_the_service(state) == writer
+
+
+def test_a_user_that_is_none_cannot_record(tmp_path: Path) -> None:
+    told = refusal(Writer("no-such-user", tmp_path), tmp_path)
+    assert told is not None
+    assert (told.level, "there is no user no-such-user" in told.found) == (RED, True)
+
+
+def test_who_asks_may_be_the_services_user(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    writer = Writer(os.environ.get("USER") if os.geteuid() else "root", tmp_path)
+    assert refusal(writer, tmp_path / "recordings") is None
+    for one in (writer, who_asks()):
+        told = refusal(one, tmp_path / "file")
+        assert told is not None
+        assert (told.level, "cannot be used: Not a directory" in told.found) == (RED, True)
+
+
+@NEEDS_ROOT
+def test_root_asks_for_the_services_user() -> None:
+    """Root may write everywhere; that says nothing of the service."""
+    with open_folder() as folder:
+        writer, own, open_to_all = Writer("nobody", folder), folder / "own", folder / "open"
+        for one in (own, open_to_all):
+            one.mkdir()
+        told = disk(RecordSection(directory=Path("own/recordings"), min_free_mb=0.0, max_total_mb=1.0), writer)
+        assert (told.level, f"{own} cannot be written by nobody" in told.found) == (RED, True)
+        assert told.remedy.startswith(f"`install -d -o nobody {own}/recordings`")
+        open_to_all.chmod(0o777)
+        assert refusal(writer, open_to_all / "recordings") is None
+        os.chown(own, NOBODY, NOBODY)
+        assert refusal(writer, own) is None
+        (own / "file").write_text("")
+        os.chown(own / "file", NOBODY, NOBODY)
+        assert refusal(writer, own / "file") is not None
+
+
+@NEEDS_ROOT
+def test_without_root_nobody_can_tell_for_another() -> None:
+    with open_folder() as folder:
+        program = f"one = refusal(Writer('root', Path('{folder}')), Path('{folder}'))\nprint(one.level.name, one.found)"
+        assert by_nobody(IMPORTS, program) == f"AMBER only root can tell whether root may write at {folder}\n"
+
+
+@NEEDS_ROOT
+def test_the_services_recordings_are_where_the_service_puts_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first installation's configuration names no folder: then it is the service's, not the caller's."""
+    given = toml(tmp_path / "onboard.toml", **OFF)
+    with open_folder() as folder:
+        program = tmp_path / "systemctl"
+        program.write_text(f"#!/bin/sh\necho LoadState=loaded\necho User=nobody\necho WorkingDirectory={folder}\n")
+        program.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+        monkeypatch.setattr(examining, "INSTALLED", given)
+        found = rows(None)["disk"]
+        assert (found.level, f"{folder} cannot be written by nobody" in found.found) == (RED, True)
+        os.chown(folder, NOBODY, NOBODY)
+        found = rows(given)["disk"]
+        assert (found.level, f"free at {folder}/recordings" in found.found) == (GREEN, True)
+        other = toml(tmp_path / "other.toml", **OFF)
+        assert f"free at {Path.cwd()}/recordings" in rows(other)["disk"].found, (
+            "what somebody tries is not the service's"
+        )
+
+
+#   name             raised                                   level  words
+FAILURES = [
+    ("ours", DriverError("gone"), RED, "gone"),
+    ("not allowed", PermissionError(13, "Permission denied", "/x"), AMBER, "by this user: /x: Permission denied"),
+    ("no file named", OSError(5, "Input/output error"), RED, "cannot be looked at: Input/output error"),
+    ("no words", OSError("odd"), RED, "cannot be looked at: odd"),
+]
+
+
+@pytest.mark.parametrize(("error", "level", "words"), [row[1:] for row in FAILURES], ids=[row[0] for row in FAILURES])
+def test_a_part_that_cannot_be_looked_at(error: Exception, level: Level, words: str) -> None:
+    def look() -> list[Finding]:
+        raise error
+
+    (one,) = looked("part", look)
+    assert (one.part, one.level) == ("part", level)
+    assert words in one.found
+    assert one.remedy
+
+
+@NEEDS_ROOT
+def test_a_services_configuration_that_this_user_may_not_read_is_not_passed_over_for_the_default_one() -> None:
+    with open_folder() as folder:
+        (folder / "shut").mkdir(mode=0o700)
+        program = (
+            f"doctor.INSTALLED = Path('{folder}/shut/onboard.toml')\nfound = doctor.examine(None, 0.5)\n"
+            "print(found.exit_code, found.findings[0].found)"
+        )
+        said = by_nobody(f"{IMPORTS}\nfrom onboard.commands.doctor import doctor", program)
+        assert said == f"2 {folder}/shut/onboard.toml: cannot be read: Permission denied\n"

@@ -1,0 +1,266 @@
+"""`onboard install` and `uninstall` on a machine with a real systemd: what a person types, and what runs then.
+
+The tests share one machine, in the order in which they stand; each leaves it as the next one needs it (`installed`).
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from onboard.system.signals import KILLED_BY
+from tests.onboard.commands.install.installing import (
+    FIRST,
+    REFUSED,
+    SECOND,
+    WENT_BACK,
+    in_force,
+    install,
+    install_words,
+    installer,
+    one_line,
+    overrides,
+    versions,
+)
+from tests.rigs.machine.install_rig import LIMIT_S, Machine, environment, missing, onboard, wheel
+from tests.rigs.machine.waiting import until
+
+pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "a systemd of its own")
+
+LONG = pytest.mark.long
+"""Several installations each."""
+
+
+@pytest.fixture
+def installed(box: Machine, wheels: Path) -> Machine:
+    """The machine with the first version READY, and nothing else."""
+    done = install(box, wheel(wheels, FIRST), "--downgrade")
+    assert done.returncode == 0, done.stderr
+    return box
+
+
+def test_dry_run_says_what_would_be_done_and_does_nothing(box: Machine, wheels: Path) -> None:
+    done = install(box, wheel(wheels, FIRST), "--dry-run")
+    assert done.returncode == 0, done.stderr
+    assert re.match(r"would build 0\.1\.0-\w{12} beside the others\nwould write the default", done.stdout)
+    assert not box.file("/opt/onboard").exists()
+    assert not box.file("/etc/onboard").exists()
+
+
+def test_without_rights_nothing_is_touched(box: Machine) -> None:
+    words = onboard(*install_words("--previous"))
+    reads_all = ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]  # the tests' interpreter is root's
+    unmeasured = ["env", "-u", "COVERAGE_PROCESS_CONFIG"]  # the figures are a file of root's as well
+    done = box.run(*unmeasured, "setpriv", "--reuid=65534", "--clear-groups", *reads_all, *words)
+    assert done.returncode == REFUSED
+    assert "use sudo" in one_line(done)
+    assert not box.file("/opt/onboard").exists()
+
+
+def test_the_first_is_ready_starts_with_the_machine_and_is_done_once(box: Machine, wheels: Path) -> None:
+    done = install(box, wheel(wheels, FIRST))
+    assert done.returncode == 0, done.stderr
+    assert box.running() == in_force(box)
+    assert box.run("systemctl", "is-enabled", "onboard.service").stdout.strip() == "enabled"
+    assert box.file("/etc/onboard/onboard.toml").read_text() == "# as release 0.1.0 knows it\n"
+    pid = box.show("MainPID")
+    again = install(box, wheel(wheels, FIRST))
+    assert (again.returncode, again.stdout.count("\n")) == (0, 1)
+    assert "nothing to do" in again.stdout
+    assert box.show("MainPID") == pid
+    assert box.file("/opt/onboard/versions").stat().st_mode & 0o777 == 0o755
+
+
+@LONG
+def test_the_same_starts_it_when_it_was_stopped(installed: Machine, wheels: Path) -> None:
+    installed.run("systemctl", "stop", "onboard.service")
+    assert installed.running() == ""
+    assert install(installed, wheel(wheels, FIRST)).returncode == 0
+    assert installed.running() == in_force(installed)
+
+
+#   what the new version does, what is said of it
+BROKEN = [
+    ("silent", "not READY within 2 s"),
+    pytest.param("ends", "did not become READY", marks=LONG),
+    pytest.param("crashes", "was READY, but did not stay so", marks=LONG),
+]
+
+
+@pytest.mark.parametrize(("behaviour", "complaint"), BROKEN)
+def test_a_version_that_does_not_come_up_is_taken_back(
+    behaviour: str, complaint: str, installed: Machine, wheels: Path
+) -> None:
+    before = in_force(installed)
+    done = install(installed, wheel(wheels / behaviour, SECOND, behaviour), "--ready-within", "2")
+    assert done.returncode == WENT_BACK
+    assert complaint in one_line(done)
+    assert f"{before} runs again" in done.stderr
+    assert installed.running() == in_force(installed) == before
+    assert overrides(installed) == []
+
+
+@LONG
+def test_one_that_comes_up_is_in_force_and_back_again_by_word(installed: Machine, wheels: Path) -> None:
+    before = in_force(installed)
+    assert install(installed, wheel(wheels, SECOND)).returncode == 0
+    after = in_force(installed)
+    assert installed.running() == after
+    assert after.startswith(SECOND)
+    assert overrides(installed) == []
+    assert set(versions(installed)) == {before, after}, "those that did not come up are deleted by now"
+    older = install(installed, wheel(wheels, FIRST))
+    assert older.returncode == REFUSED
+    assert "--downgrade takes it" in one_line(older)
+    assert installed.running() == after
+    assert install(installed, "--previous").returncode == 0
+    assert installed.running() == in_force(installed) == before
+
+
+def test_a_configuration_that_does_not_validate_leaves_the_old_one_running(installed: Machine, wheels: Path) -> None:
+    before, pid = in_force(installed), installed.show("MainPID")
+    file = installed.file("/etc/onboard/onboard.toml")
+    text = file.read_text()
+    file.write_text(text + "nonsense = 1\n")
+    done = install(installed, wheel(wheels, SECOND))
+    file.write_text(text)
+    assert done.returncode == REFUSED
+    assert "refuses the configuration, nothing was changed" in one_line(done)
+    assert "unknown key nonsense" in done.stderr
+    assert (in_force(installed), installed.show("MainPID")) == (before, pid)
+
+
+@LONG
+def test_the_configuration_is_never_written_over(installed: Machine, wheels: Path) -> None:
+    file = installed.file("/etc/onboard/onboard.toml")
+    file.write_text("# mine\n")
+    assert install(installed, wheel(wheels, SECOND)).returncode == 0
+    assert file.read_text() == "# mine\n"
+
+
+@LONG
+def test_a_unit_of_somebody_elses_is_left_alone(installed: Machine, wheels: Path) -> None:
+    before, theirs = in_force(installed), installed.file("/etc/systemd/system/onboard.service")
+    theirs.write_text("[Service]\nExecStart=/bin/true\n")
+    done = install(installed, wheel(wheels, SECOND))
+    kept = theirs.read_text()
+    theirs.unlink()
+    assert done.returncode == REFUSED
+    assert "/etc/systemd/system/onboard.service: is not ours" in one_line(done)
+    assert (in_force(installed), kept) == (before, "[Service]\nExecStart=/bin/true\n")
+
+
+def tried(box: Machine, path: Path) -> subprocess.Popen[str]:
+    """Return an installation in the middle of waiting for a version that never becomes READY."""
+    words = box.command(*onboard(*install_words(path, "--ready-within", "60")))
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
+    until(lambda: bool(overrides(box)) and box.show("ActiveState") == "activating", LIMIT_S)
+    return process
+
+
+@LONG
+def test_an_end_in_the_middle_goes_back_first(installed: Machine, wheels: Path) -> None:
+    before = in_force(installed)
+    process = tried(installed, wheel(wheels / "silent", SECOND, "silent"))
+    subprocess.run(["kill", "-TERM", str(installer(process))], check=True)
+    _, said = process.communicate(timeout=LIMIT_S)
+    assert (process.returncode, said) == (KILLED_BY + signal.SIGTERM, "error: ended by SIGTERM\n")
+    assert installed.running() == in_force(installed) == before
+    assert overrides(installed) == []
+
+
+@LONG
+def test_killed_in_the_middle_the_old_one_is_in_force_and_the_next_call_cleans_up(
+    installed: Machine, wheels: Path
+) -> None:
+    before = in_force(installed)
+    process = tried(installed, wheel(wheels / "silent", SECOND, "silent"))
+    subprocess.run(["kill", f"-{signal.SIGKILL}", str(installer(process))], check=True)
+    process.communicate(timeout=LIMIT_S)
+    assert in_force(installed) == before, "which is what a boot would start: /run is gone then"
+    half = installed.file("/opt/onboard/versions/0.3.0-half/bin")
+    half.mkdir(parents=True)
+    done = install(installed, wheel(wheels, FIRST))
+    assert done.returncode == 0, done.stderr
+    assert "take away what an interrupted installation left" in done.stdout
+    assert installed.running() == before
+    assert overrides(installed) == []
+    assert not half.exists()
+
+
+@LONG
+def test_two_at_a_time_are_refused(installed: Machine, wheels: Path) -> None:
+    process = tried(installed, wheel(wheels / "silent", SECOND, "silent"))
+    done = install(installed, wheel(wheels, SECOND))
+    subprocess.run(["kill", "-TERM", str(installer(process))], check=True)
+    process.communicate(timeout=LIMIT_S)
+    assert done.returncode == REFUSED
+    assert "another installation goes on" in one_line(done)
+
+
+FILL = """\
+import sys
+from pathlib import Path
+from onboard.commands.install import venv
+from onboard.commands.install.layout import Layout
+from onboard.commands.install.wheel import Choice, read_wheel
+venv.NEEDED_FREE_MB = 0
+choice = Choice("", None, False, Path("/usr/bin/python3"))
+Path("/opt/onboard/versions/fill").write_bytes(b"x" * 2_070_000)
+try:
+    venv.build(Layout(), read_wheel(Path(sys.argv[1]), choice), choice)
+except venv.InputError as error:
+    print(error)
+Path("/opt/onboard/versions/fill").unlink()
+"""
+
+
+@LONG
+def test_a_full_disk_leaves_what_is_in_force(installed: Machine, wheels: Path) -> None:
+    before, here = in_force(installed), versions(installed)
+    installed.run("mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", "/opt/onboard/versions")
+    try:
+        refused = install(installed, wheel(wheels, "0.4.0"))
+        filled = installed.run(*onboard()[:1], "-c", FILL, wheel(wheels, "0.4.0"))
+        left = versions(installed)
+    finally:
+        installed.run("umount", "/opt/onboard/versions")
+    assert refused.returncode == REFUSED
+    assert "1500 MB are needed" in one_line(refused)
+    assert "No space left on device" in filled.stdout, filled.stderr
+    assert left == []
+    assert (installed.running(), versions(installed)) == (before, here)
+
+
+def test_uninstalled_over_a_running_service_recordings_stay_until_purged(installed: Machine) -> None:
+    recording = installed.file("/var/lib/onboard/recordings/robot_1.mcap")
+    recording.parent.mkdir(parents=True)
+    recording.touch()
+    drop_in = installed.file("/etc/systemd/system/onboard.service.d/robot.conf")
+    drop_in.parent.mkdir()
+    drop_in.write_text("[Service]\nEnvironment=OF_THIS_ROBOT=1\n")
+    cache = installed.file("/var/cache/onboard/numba")
+    cache.mkdir(parents=True)
+    said = installed.onboard("uninstall", "--dry-run").stdout
+    assert "would stop the service" in said
+    assert installed.running() == in_force(installed)
+    done = installed.onboard("uninstall")
+    assert done.returncode == 0, done.stderr
+    assert installed.show("ActiveState") == "inactive"
+    assert installed.show("LoadState") == "not-found"
+    assert not installed.file("/opt/onboard").exists()
+    assert not list(installed.file("/usr/local").rglob("onboard.service"))
+    assert not cache.parent.exists()
+    assert recording.exists()
+    assert installed.file("/etc/onboard/onboard.toml").exists()
+    assert f"/{drop_in.parent.relative_to(installed.file('/'))} stays; --purge removes it" in done.stdout
+    assert installed.onboard("uninstall", "--purge").returncode == 0
+    assert not recording.exists()
+    assert not drop_in.parent.exists()
+    assert not installed.file("/etc/onboard").exists()
+    again = installed.onboard("uninstall", "--purge")
+    assert (again.returncode, again.stdout) == (0, "nothing is installed\n")

@@ -1,0 +1,215 @@
+"""What an installation does, as a function of what is there: a table, and what every plan holds to."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from onboard.commands.install.layout import UNIT, UNITS_IN_VERSION, Layout, Version
+from onboard.commands.install.plan import Found, Order, Step, before, line, outcome, plan, surplus
+from onboard.commands.install.unit_files import (
+    end_trial,
+    folder_of,
+    foreign,
+    in_place,
+    is_for_system,
+    on_trial,
+    place,
+    prepare,
+    present,
+    remove,
+    set_trial,
+)
+from onboard.values.errors import InputError
+from tests.rigs.machine.install_rig import ROOT
+
+OLD, NEW, OLDEST = "0.1.0-a", "0.2.0-b", "0.0.9-c"
+VERSIONS = {name: Version(name, name.partition("-")[0], f"{name}.whl") for name in (OLD, NEW, OLDEST)}
+
+
+def there(*names: str, current: str | None = None, previous: str | None = None, running: str = "") -> Found:
+    """All in order, with these versions; what runs is the one in force when not said otherwise."""
+    versions = {name: VERSIONS[name] for name in names}
+    found = Found(versions, current, previous, left=(), placed=True, configured=True, runs=True, enabled=True)
+    return replace(found, running=running or current)
+
+
+NOTHING = Found({}, None, None, left=(), placed=False, configured=False, runs=False, enabled=False)
+INSTALLED = there(OLD, current=OLD)
+WANT_OLD, WANT_NEW = Order("0.1.0", OLD), Order("0.2.0", NEW)
+
+BUILD, CONFIGURE, CHECK, ACCOUNT = Step.BUILD, Step.CONFIGURE, Step.CHECK, Step.ACCOUNT
+TRY, SWITCH, START, ENABLE, PRUNE = Step.TRY, Step.SWITCH, Step.START, Step.ENABLE, Step.PRUNE
+CLEAN, RETURN = Step.CLEAN, Step.RETURN
+UPGRADE = (BUILD, CHECK, ACCOUNT, TRY, SWITCH)
+FIRST = (BUILD, CONFIGURE, CHECK, ACCOUNT, SWITCH)
+UNSTARTED = there(OLD, NEW, current=NEW, previous=OLD, running=OLD)
+"""After `--no-start` over a service that runs, which still does."""
+UNPROVEN = there(OLD, OLDEST, current=OLD, previous=OLDEST, running=OLDEST)
+WAITS = replace(UNSTARTED, runs=False)
+"""The same, and it is not READY."""
+ON_TRIAL = replace(there(OLD, NEW, current=OLD, running=NEW), left=("x",), tried=True)
+RETRIED = (CHECK, RETURN, ACCOUNT, TRY, SWITCH)
+QUIET_NEW, QUIET_OLD = replace(WANT_NEW, start=False), replace(WANT_OLD, start=False, downgrade=True)
+
+#   name                                order      found       steps
+PLANS = [
+    ("the first", WANT_OLD, NOTHING, (*FIRST, START, ENABLE)),
+    ("the first, without starting it", replace(WANT_OLD, start=False), NOTHING, FIRST),
+    ("the same once more", WANT_OLD, INSTALLED, ()),
+    ("the same, which was stopped", WANT_OLD, replace(INSTALLED, runs=False), (CHECK, START)),
+    ("the same, a file missing", WANT_OLD, replace(INSTALLED, placed=False), (CHECK, ACCOUNT, SWITCH)),
+    ("the same, not started with the machine", WANT_OLD, replace(INSTALLED, enabled=False), (ENABLE,)),
+    ("a newer one", WANT_NEW, INSTALLED, UPGRADE),
+    ("a newer one, without starting it", QUIET_NEW, INSTALLED, (BUILD, CHECK, ACCOUNT, SWITCH)),
+    ("one built before", WANT_NEW, there(OLD, NEW, current=OLD), (CHECK, ACCOUNT, TRY, SWITCH)),
+    ("a third", WANT_NEW, there(OLD, OLDEST, current=OLD, previous=OLDEST), (*UPGRADE, PRUNE)),
+    ("an older one, as asked for", replace(WANT_OLD, downgrade=True), there(NEW, current=NEW), UPGRADE),
+    ("after an interruption", WANT_OLD, replace(INSTALLED, left=("x",)), (CLEAN, CHECK, START)),
+    ("in force, another one runs", WANT_NEW, UNSTARTED, RETRIED),
+    ("in force, another one waits for its base", WANT_NEW, WAITS, RETRIED),
+    ("what waits, another one in force", replace(WANT_OLD, downgrade=True), WAITS, (CHECK, ACCOUNT, SWITCH, START)),
+    ("in force, another one runs, and shall", QUIET_NEW, UNSTARTED, ()),
+    ("what runs, another one in force", replace(WANT_OLD, downgrade=True), UNSTARTED, (CHECK, ACCOUNT, SWITCH)),
+    ("the same, without starting it", QUIET_OLD, UNSTARTED, (CHECK, ACCOUNT, SWITCH)),
+    ("a third, and the first of them runs", WANT_NEW, UNPROVEN, (BUILD, *RETRIED, PRUNE)),
+    ("in force, stopped", WANT_NEW, replace(UNSTARTED, runs=False, running=None), (CHECK, START)),
+    ("in force, what runs is not known", WANT_NEW, replace(UNSTARTED, running=None), (CHECK, START)),
+    ("in force, what runs is gone", WANT_NEW, replace(UNSTARTED, running="0.0.1-gone"), (CHECK, START)),
+    ("the one on trial", WANT_NEW, ON_TRIAL, (CLEAN, CHECK, ACCOUNT, TRY, SWITCH)),
+    ("the one before a trial", WANT_OLD, ON_TRIAL, (CLEAN, CHECK, START)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("order", "found", "steps"), [row[1:] for row in PLANS], ids=[row[0] for row in PLANS])
+def test_the_plan(order: Order, found: Found, steps: tuple[Step, ...]) -> None:
+    assert plan(order, found) == steps
+
+
+#   what is there    wanted   the one before     deleted
+KEPT = [
+    (UNSTARTED, NEW, OLD, []),
+    (UNSTARTED, OLD, NEW, []),
+    (UNPROVEN, NEW, OLDEST, [OLD]),
+    (there(OLD, NEW, OLDEST, current=OLD, previous=OLDEST), NEW, OLD, [OLDEST]),
+    (there(OLD, NEW, OLDEST, current=OLD, previous=NEW), OLD, NEW, [OLDEST]),
+    (replace(UNPROVEN, runs=False), NEW, OLDEST, [OLD]),
+    (replace(UNPROVEN, runs=False, running=None), NEW, OLD, [OLDEST]),
+    (replace(ON_TRIAL, current=None), OLDEST, None, [OLD]),
+]
+
+
+@pytest.mark.parametrize(("found", "name", "previous", "deleted"), KEPT)
+def test_what_ran_is_the_one_before_and_what_runs_is_not_deleted(
+    found: Found, name: str, previous: str | None, deleted: list[str]
+) -> None:
+    assert (before(name, found), surplus(name, found)) == (previous, deleted)
+
+
+#   asked for    there                                           changed   said
+SAID = [
+    (WANT_OLD, INSTALLED, False, f"{OLD} is in force and READY: nothing to do"),
+    (WANT_NEW, UNSTARTED, True, f"{NEW} is in force"),
+    (QUIET_NEW, UNSTARTED, False, f"{NEW} is in force from the next start of the service on; {OLD} runs until then"),
+    (QUIET_NEW, replace(UNSTARTED, running=None), True, f"{NEW} is in .* on; another one runs until then"),
+    (QUIET_NEW, replace(UNSTARTED, running=None, runs=False), True, f"{NEW} is in .* on; nothing runs"),
+    (QUIET_OLD, UNSTARTED, True, f"{OLD} is in force, and is what runs"),
+]
+
+
+@pytest.mark.parametrize(("order", "found", "changed", "said"), SAID)
+def test_what_is_said_at_the_end_is_so(order: Order, found: Found, changed: bool, said: str) -> None:
+    assert re.fullmatch(said, outcome(order, found, changed=changed))
+
+
+def test_an_older_one_that_was_not_asked_for_is_refused() -> None:
+    with pytest.raises(InputError, match=r"0\.1\.0-a is older than 0\.2\.0-b, which is in force: --downgrade"):
+        plan(WANT_OLD, there(NEW, current=NEW))
+
+
+def test_another_build_of_the_same_release_is_no_downgrade() -> None:
+    assert TRY in plan(Order("0.2.0", "0.2.0-other"), there(NEW, current=NEW))
+
+
+FOUND = st.builds(
+    lambda names, current, previous, running, flags: Found(
+        {name: VERSIONS[name] for name in names},
+        current if current in names else None,
+        previous if previous in names else None,
+        left=("x",) if flags[0] else (),
+        placed=flags[1],
+        configured=flags[2],
+        runs=flags[3],
+        enabled=flags[4],
+        running=running,
+        tried=flags[5],
+    ),
+    st.sets(st.sampled_from(sorted(VERSIONS))),
+    st.sampled_from(sorted(VERSIONS)),
+    st.sampled_from(sorted(VERSIONS)),
+    st.sampled_from([None, "0.0.1-gone", *sorted(VERSIONS)]),
+    st.tuples(*[st.booleans()] * 6),
+)
+ORDERS = st.builds(
+    lambda version, start: Order(version.release, version.name, True, start),
+    st.sampled_from(sorted(VERSIONS.values(), key=lambda one: one.name)),
+    st.booleans(),
+)
+
+
+@given(ORDERS, FOUND)
+def test_every_plan(order: Order, found: Found) -> None:
+    steps = plan(order, found)
+    assert list(steps) == [step for step in Step if step in steps], "in their order, each once"
+    assert (SWITCH in steps) or (order.name == found.current and found.placed), "the wanted one is in force at the end"
+    assert not {TRY, START} <= set(steps), "started once"
+    assert order.start or not {TRY, START, ENABLE} & set(steps), "never started when that was not asked for"
+    if SWITCH in steps and TRY in steps:
+        assert steps.index(TRY) < steps.index(SWITCH), "what is not READY never gets into force"
+    if {TRY, START, SWITCH} & set(steps):
+        assert CHECK in steps, "no start and no switch before the configuration was checked"
+    assert RETURN not in steps or TRY in steps, "what runs is put in force again where it may be needed"
+    ready = found.runs and found.running == order.name
+    assert ready or not order.start or {TRY, START} & set(steps), "what is READY at the end is what was asked for"
+    kept = found.versions.keys() - set(surplus(order.name, found))
+    assert found.proven is None or found.proven in kept, "there is always one to go back to"
+    assert found.running not in found.versions or found.running in kept, "what runs is not deleted"
+    assert all("{" not in line(step, order, found) for step in steps)
+
+
+FOR_PEOPLE = (".md", ".example")
+
+
+def test_every_file_of_the_service_has_a_folder_or_is_for_people() -> None:
+    names = {path.name for path in (ROOT / "systemd").iterdir()}
+    people = {name for name in names if name.endswith(FOR_PEOPLE)}
+    assert UNIT in names
+    assert {name for name in names if not is_for_system(name)} == people
+    assert len({folder_of(name) / name for name in names - people}) == len(names - people)
+
+
+def test_on_trial_the_service_names_the_version_itself_and_nothing_else(tmp_path: Path) -> None:
+    layout = Layout(tmp_path)
+    version = layout.folder(NEW)
+    shutil.copytree(ROOT / "systemd", version / UNITS_IN_VERSION)
+    place(layout, prepare(layout, version))
+    assert in_place(layout, version)
+    set_trial(layout, version)
+    unit = (tmp_path / "run/systemd/system" / UNIT).read_text()
+    assert f"ExecStart=/opt/onboard/versions/{NEW}/bin/onboard run" in unit
+    assert "/opt/onboard/current" not in unit
+    assert in_place(layout, version), "what is in force stays as it is"
+    end_trial(layout)
+    assert on_trial(layout) == []
+    (tmp_path / "usr/local/lib/systemd/system" / UNIT).write_text("[Service]\n")
+    assert not in_place(layout, version)
+    assert foreign(layout, version) == [tmp_path / "usr/local/lib/systemd/system" / UNIT]
+    remove(layout)
+    assert present(layout) == []
+    assert (tmp_path / "usr/local/lib/systemd/system" / UNIT).exists(), "it is somebody else's now"

@@ -1,0 +1,132 @@
+"""`onboard install --no-start` over a service that runs: what runs, what is said, what is deleted, and the next call.
+
+On a machine with a real systemd, by the wheels of `install_rig`. The tests share the machine.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from onboard.commands.install.install import version_of
+from onboard.commands.install.layout import Layout
+from tests.onboard.commands.install.installing import (
+    FIRST,
+    SECOND,
+    WENT_BACK,
+    again,
+    in_force,
+    install,
+    one_line,
+    overrides,
+    versions,
+)
+from tests.rigs.machine.install_rig import UNIT, Machine, missing, wheel
+from tests.rigs.machine.waiting import until
+
+NEEDS_SYSTEMD = pytest.mark.skipif(bool(missing()), reason=missing() or "a systemd of its own")
+THIRD = "0.3.0"
+
+
+@pytest.fixture
+def runs(box: Machine, wheels: Path) -> str:
+    """The first version, READY and in force."""
+    done = again(box, wheel(wheels, FIRST), "--downgrade")
+    assert done.returncode == 0, done.stderr
+    assert box.running() == in_force(box)
+    return in_force(box)
+
+
+@NEEDS_SYSTEMD
+def test_the_next_call_starts_what_is_in_force_when_another_one_runs(box: Machine, wheels: Path, runs: str) -> None:
+    quiet = install(box, wheel(wheels, SECOND), "--no-start")
+    assert quiet.returncode == 0, quiet.stderr
+    assert in_force(box).startswith(SECOND)
+    assert quiet.stdout.endswith(f"from the next start of the service on; {runs} runs until then\n")
+    assert box.running() == runs
+    done = install(box, wheel(wheels, SECOND))
+    assert done.returncode == 0, done.stderr
+    assert "nothing to do" not in done.stdout
+    assert box.running() == in_force(box)
+    assert in_force(box).startswith(SECOND)
+    assert set(versions(box)) == {runs, in_force(box)}
+    assert install(box, "--previous").returncode == 0
+    assert box.running() == in_force(box) == runs
+
+
+@NEEDS_SYSTEMD
+def test_one_that_does_not_come_up_then_is_taken_back_to_what_ran(box: Machine, wheels: Path, runs: str) -> None:
+    broken = wheel(wheels / "ends", SECOND, "ends")
+    assert install(box, broken, "--no-start").returncode == 0
+    done = install(box, broken)
+    assert done.returncode == WENT_BACK, done.stdout
+    said = one_line(done)
+    assert "did not become READY" in said
+    assert f"{runs} runs again" in said
+    assert box.running() == in_force(box) == runs
+    assert overrides(box) == []
+
+
+@NEEDS_SYSTEMD
+@pytest.mark.long
+def test_what_runs_is_not_deleted_by_another_call_that_starts_nothing(box: Machine, wheels: Path, runs: str) -> None:
+    for release in (SECOND, THIRD):
+        assert install(box, wheel(wheels, release), "--no-start").returncode == 0
+    assert box.running() == runs
+    assert set(versions(box)) == {runs, in_force(box)}, "what never ran is deleted"
+    assert install(box, "--previous").returncode == 0
+    assert box.running() == in_force(box) == runs
+
+
+def process_of(box: Machine) -> str:
+    """Return the version whose process there is, READY or not, "" without one."""
+    line = box.run("ps", "-o", "args=", "-p", box.show("MainPID")).stdout
+    return line.partition("/opt/onboard/versions/")[2].partition("/")[0]
+
+
+@NEEDS_SYSTEMD
+def test_one_that_does_not_come_up_is_taken_back_to_one_that_waits(box: Machine, wheels: Path) -> None:
+    """Its base is switched off, so it is not READY; it is what drove all the same, and the new one never ran."""
+    patient = UNIT.replace("TimeoutStartSec=4", "TimeoutStartSec=90")
+    assert (
+        again(box, wheel(wheels / "waits", FIRST, "silent", unit=patient), "--downgrade", "--no-start").returncode == 0
+    )
+    waits = in_force(box)
+    box.run("systemctl", "restart", "--no-block", "onboard.service")
+    until(lambda: process_of(box) == waits)
+    broken = wheel(wheels / "ends", SECOND, "ends", unit=patient)
+    assert install(box, broken, "--no-start").returncode == 0
+    assert process_of(box) == waits
+    assert in_force(box).startswith(SECOND)
+    done = install(box, broken, "--ready-within", "3")
+    assert done.returncode == WENT_BACK, done.stdout
+    assert f"is not in force, and {waits} does not come up: not READY within 3 s" in one_line(done)
+    assert (in_force(box), process_of(box), box.show("ActiveState")) == (waits, waits, "activating")
+    assert overrides(box) == []
+
+
+#   command line of the process                                                   version
+LINES = [
+    (b"/opt/onboard/versions/1.0-a/bin/python\0/opt/onboard/current/bin/onboard\0run\0", "1.0-a"),
+    (b"/bin/sh\0/opt/onboard/versions/1.0-a/bin/onboard\0run\0", "1.0-a"),
+    (b"/usr/bin/python3\0/opt/onboard/current/bin/onboard\0", None),
+    (b"/opt/onboard/versions\0", None),
+    (b"\xff\0", None),
+    (b"", None),
+]
+
+
+@pytest.mark.parametrize(("words", "version"), LINES)
+def test_the_version_of_a_process(words: bytes, version: str | None, tmp_path: Path) -> None:
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7/cmdline").write_bytes(words)
+    assert version_of(Layout(), 7, tmp_path) == version
+
+
+def test_no_process_is_of_no_version(tmp_path: Path) -> None:
+    assert version_of(Layout(), 0) is None
+    assert version_of(Layout(), 7, tmp_path) is None
+    assert version_of(Layout(), os.getpid()) is None, f"{sys.executable} is none"

@@ -1,0 +1,116 @@
+"""The configuration: checked at load, one clear line for each mistake."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from onboard.config.config import DEFAULT_ROBOT, Config, load_config
+from onboard.values.errors import ConfigError
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "onboard.toml"
+    path.write_text(text)
+    return path
+
+
+def test_default_robot_loads() -> None:
+    config = load_config(DEFAULT_ROBOT / "onboard.toml")
+    assert config.robot.mounts.name == "mounts.toml"
+    assert config.rates.control_hz / config.rates.ticks_per_decision == 3.0
+
+
+def test_no_file_means_the_defaults() -> None:
+    assert load_config(None) == Config()
+
+
+#   what                 text                                              what the line must name
+MISTAKES = [
+    ("unknown key", "[rates]\nspeed = 1\n", "unknown key rates.speed"),
+    ("unknown table", "[rate]\ncontrol_hz = 1\n", "unknown key rate"),
+    (
+        "negative rate",
+        "[rates]\ncontrol_hz = -3\n",
+        "rates.control_hz: Input should be greater than or equal to 10 (is -3)",
+    ),
+    ("infinite", "[limits]\nv_max_mps = inf\n", "limits.v_max_mps"),
+    ("not a number", "[limits]\nv_max_mps = nan\n", "limits.v_max_mps"),
+    ("delay too long", "[rates]\ndelay_ticks = 10\n", "delay_ticks 10 must be below ticks_per_decision 10"),
+    ("band upside down", "[scan]\nz_min_m = 2.0\n", "z_min_m 2.0 must be below z_max_m 1.2"),
+    ("near beyond far", "[scan]\nnear_m = 20.0\n", "near_m 20.0 must be below far_m"),
+    ("body box upside down", "[scan]\nbody_boxes_m = [[1,0,0,0,1,1]]\n", "body_boxes_m"),
+    ("domain", "[dds]\ndomain = 300\n", "dds.domain: Input should be less than or equal to 232 (is 300)"),
+    ("too slow a grid", "[rates]\ncontrol_hz = 0.2\n", "rates.control_hz: Input should be greater than or equal to 10"),
+    ("too fast a grid", "[rates]\ncontrol_hz = 1000\n", "rates.control_hz: Input should be less than or equal to 200"),
+    ("no grid", "[rates]\ncontrol_hz = nan\n", "rates.control_hz"),
+    ("a lost engine", "[rates]\ndeadline_misses_to_stop = 99\n", "deadline_misses_to_stop: Input should be less than"),
+    ("a dead man of a day", "[limits]\nteleop_dead_man_s = 86400\n", "teleop_dead_man_s: Input should be less than"),
+    ("a dead man of none", "[limits]\nteleop_dead_man_s = nan\n", "limits.teleop_dead_man_s"),
+    (
+        "old scans",
+        "[limits]\nscan_stale_ms = 1e7\n",
+        "limits.scan_stale_ms: Input should be less than or equal to 1000",
+    ),
+    (
+        "perfect fixes",
+        "[odometry]\nlocalization_sd = [0.03, 1e-5, 0.05]\n",
+        "odometry.localization_sd.1: Input should be greater than or equal to 0.0001",
+    ),
+    ("old wheels", "[odometry]\nstale_ms = 1e7\n", "odometry.stale_ms: Input should be less than or equal to 1000"),
+    (
+        "at once",
+        "[limits]\nreaction_s = 0\n",
+        "limits.reaction_s: Input should be greater than or equal to 0.05 (is 0)",
+    ),
+    ("never", "[limits]\nreaction_s = inf\n", "limits.reaction_s"),
+    ("a fast creep", "[limits]\ncreep_mps = 1.0\n", "limits.creep_mps: Input should be less than or equal to 0.3"),
+    ("backing for ever", "[recovery]\nbackward_s = 1e6\n", "recovery.backward_s: Input should be less than or equal"),
+    ("not TOML", "[rates\n", "not valid TOML"),
+]
+
+
+@pytest.mark.parametrize(("what", "text", "named"), MISTAKES, ids=[row[0] for row in MISTAKES])
+def test_mistakes_are_one_line_that_names_file_and_field(what: str, text: str, named: str, tmp_path: Path) -> None:
+    path = write(tmp_path, text)
+    with pytest.raises(ConfigError) as caught:
+        load_config(path)
+    line = str(caught.value)
+    assert line.startswith(str(path))
+    assert named in line
+    assert "\n" not in line
+
+
+def test_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"nowhere\.toml: cannot be read: No such file"):
+        load_config(tmp_path / "nowhere.toml")
+
+
+def test_relative_paths_start_at_the_file(tmp_path: Path) -> None:
+    path = write(
+        tmp_path,
+        '[robot]\nmounts = "m.toml"\n[policy]\nmodel = "p.onnx"\n[cameras.recordings]\nfront = "a.db3"\n'
+        '[record]\ndirectory = "runs"\n',
+    )
+    config = load_config(path)
+    assert config.robot.mounts == tmp_path / "m.toml"
+    assert config.policy.model == str(tmp_path / "p.onnx")
+    assert config.cameras.recordings == {"front": tmp_path / "a.db3"}
+    assert config.record.directory == tmp_path / "runs"
+    assert config.robot.plant == DEFAULT_ROBOT / "plant.toml"
+
+
+#    as stated         in effect, where the file is in FOLDER
+MODELS = [
+    ("reactive", "reactive"),
+    ("onboard-v1", "onboard-v1"),
+    ("models/a.onnx", "FOLDER/models/a.onnx"),
+    ("./onboard-v1", "FOLDER/onboard-v1"),
+]
+
+
+@pytest.mark.parametrize(("stated", "in_effect"), MODELS)
+def test_a_policys_name_stays_a_name_and_a_path_starts_at_the_file(stated: str, in_effect: str, tmp_path: Path) -> None:
+    config = load_config(write(tmp_path, f'[policy]\nmodel = "{stated}"\n'))
+    assert config.policy.model == in_effect.replace("FOLDER", str(tmp_path))

@@ -1,0 +1,128 @@
+"""`onboard/config/robots/default/mounts.toml`: what the default robot's file says, and one clear line for each way
+in which a file is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from onboard.config.config import DEFAULT_ROBOT
+from onboard.config.mounts import load_mounts
+from onboard.values.errors import ConfigError
+
+CAMERA = {
+    "serial": '""',
+    "width": "80",
+    "height": "60",
+    "fx": "40.0",
+    "fy": "41.0",
+    "cx": "39.5",
+    "cy": "29.5",
+    "depth_scale_m": "0.001",
+    "translation_m": "[0.1, 0.2, 0.3]",
+    "rotation_xyzw": "[-0.5, 0.5, -0.5, 0.5]",
+}
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "mounts.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def table(name: str = "front", **changes: str | None) -> str:
+    rows = {key: value for key, value in {**CAMERA, **changes}.items() if value is not None}
+    return f"[cameras.{name}]\n" + "".join(f"{key} = {value}\n" for key, value in rows.items())
+
+
+def test_a_mount_holds_what_the_file_says(tmp_path: Path) -> None:
+    mount = load_mounts(write(tmp_path, table(serial='"0123"'))).depth["front"]
+    assert (mount.name, mount.serial, mount.width, mount.height) == ("front", "0123", 80, 60)
+    assert (mount.fx, mount.fy, mount.cx, mount.cy, mount.depth_scale_m) == (40.0, 41.0, 39.5, 29.5, 0.001)
+    # A level camera that looks ahead: optical z is base x, optical x is base -y, optical y is base -z.
+    expected = np.array([[0, 0, 1, 0.1], [-1, 0, 0, 0.2], [0, -1, 0, 0.3], [0, 0, 0, 1]])
+    assert np.array_equal(mount.base_from_camera, expected)
+
+
+def test_depth_scale_and_serial_may_be_left_out(tmp_path: Path) -> None:
+    mount = load_mounts(write(tmp_path, table(depth_scale_m=None, serial=None))).depth["front"]
+    assert (mount.depth_scale_m, mount.serial) == (0.001, "")
+
+
+def test_the_least_distance_is_what_the_file_states(tmp_path: Path) -> None:
+    assert load_mounts(write(tmp_path, table(least_m="0.17"))).depth["front"].least_m == 0.17
+    assert load_mounts(write(tmp_path, table())).depth["front"].least_m is None
+    with pytest.raises(ConfigError, match=r"cameras\.front\.least_m"):
+        load_mounts(write(tmp_path, table(least_m="-0.1")))
+
+
+def test_a_slightly_rounded_quaternion_is_normalised(tmp_path: Path) -> None:
+    mount = load_mounts(write(tmp_path, table(rotation_xyzw="[-0.5002, 0.5002, -0.5002, 0.5002]"))).depth["front"]
+    assert np.linalg.norm(mount.rotation_xyzw) == pytest.approx(1.0, abs=1e-15)
+    assert mount.base_from_camera[:3, :3] == pytest.approx(np.array([[0.0, 0, 1], [-1, 0, 0], [0, -1, 0]]), abs=1e-15)
+
+
+def test_cameras_keep_the_order_of_the_file(tmp_path: Path) -> None:
+    assert list(load_mounts(write(tmp_path, table("rear") + table("b") + table("a"))).depth) == ["rear", "b", "a"]
+
+
+WRONG = [
+    # change, what the line names
+    ({"rotation_xyzw": "[0.0, 0.0, 0.0, 1.01]"}, ["cameras.front.rotation_xyzw", "norm 1.01", "0.001"]),
+    ({"rotation_xyzw": "[0.0, 0.0, 0.0, 0.0]"}, ["cameras.front.rotation_xyzw", "norm 0"]),
+    ({"rotation_xyzw": "[0.0, 0.0, nan, 1.0]"}, ["cameras.front.rotation_xyzw", "finite"]),
+    ({"rotation_xyzw": "[0.0, 0.0, 1.0]"}, ["cameras.front.rotation_xyzw"]),
+    ({"translation_m": "[0.0, inf, 0.0]"}, ["cameras.front.translation_m", "finite"]),
+    ({"width": "0"}, ["cameras.front.width", "greater than 0"]),
+    ({"height": "5000"}, ["cameras.front.height", "4096"]),
+    ({"width": "80.5"}, ["cameras.front.width", "80.5"]),
+    ({"fx": "-1.0"}, ["cameras.front.fx", "greater than 0"]),
+    ({"fy": "0.0"}, ["cameras.front.fy", "greater than 0"]),
+    ({"cx": "nan"}, ["cameras.front.cx", "finite"]),
+    ({"depth_scale_m": "0.0"}, ["cameras.front.depth_scale_m", "greater than 0"]),
+    ({"fx": None}, ["cameras.front.fx", "required"]),
+    ({"translation_m": None}, ["cameras.front.translation_m", "required"]),
+    ({"focal": "3"}, ["unknown key cameras.front.focal"]),
+]
+
+
+@pytest.mark.parametrize(("changes", "names"), WRONG)
+def test_a_wrong_field_is_named_in_one_line(tmp_path: Path, changes: dict[str, str | None], names: list[str]) -> None:
+    path = write(tmp_path, table(**changes))
+    with pytest.raises(ConfigError) as caught:
+        load_mounts(path)
+    line = str(caught.value)
+    assert "\n" not in line
+    for name in [str(path), *names]:
+        assert name in line
+
+
+@pytest.mark.parametrize("text", ["", "[cameras]\n", "[cameras.front\n", "cameras = 3\n", "\x00"])
+def test_a_file_without_cameras_is_refused(tmp_path: Path, text: str) -> None:
+    path = write(tmp_path, text)
+    with pytest.raises(ConfigError, match=str(path)):
+        load_mounts(path)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"missing\.toml: cannot be read"):
+        load_mounts(tmp_path / "missing.toml")
+
+
+#   camera, yaw [deg], portrait: rows of the image run sideways
+DEFAULT = [("front_left", 70, True), ("front", 0, True), ("front_right", -70, True), ("rear", 180, False)]
+
+
+@pytest.mark.parametrize(("name", "yaw_deg", "portrait"), DEFAULT)
+def test_the_default_cameras_sit_as_documented(name: str, yaw_deg: float, portrait: bool) -> None:
+    mount = load_mounts(DEFAULT_ROBOT / "mounts.toml").depth[name]
+    yaw, pitch = np.radians(yaw_deg), np.radians(10.0)
+    away = np.array([np.cos(yaw), np.sin(yaw), 0.0])
+    right, down, forward = mount.base_from_camera[:3, :3].T
+    assert mount.base_from_camera[:3, 3] == pytest.approx(0.2 * away + [0, 0, 0.3], abs=1e-8)
+    assert forward == pytest.approx(np.cos(pitch) * away - [0, 0, np.sin(pitch)], abs=1e-9)
+    sideways, upright = (down, right) if portrait else (right, down)
+    assert sideways[2] == pytest.approx(0.0, abs=1e-9)
+    assert abs(upright[2]) == pytest.approx(np.cos(pitch), abs=1e-9)

@@ -1,0 +1,152 @@
+"""Policies that ship: found by name, and each of them small, whole, described, and able to decide."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hatchling.builders.wheel import WheelBuilder
+
+from engines.report.card import make_card
+from engines.report.card_sections import all_parts
+from engines.report.results.result_files import gather
+from hil.commands.evaluate import load_robot
+from hil.evaluate.campaign import jobs_of
+from hil.evaluate.episode import EpisodeDriver, Run, check_run
+from hil.evaluate.episode_selection import find_sets
+from onboard.assembly.assembly import check_files
+from onboard.assembly.policies import policy_maker
+from onboard.config import config as shipping
+from onboard.config.config import DEFAULT_ROBOT, Config, is_name, load_config, model_path, pretrained, pretrained_names
+from onboard.config.plant_model import load_plant
+from onboard.drivers.engines.onnx_engine import OnnxEngine
+from onboard.policy.inference import blank_observation
+from onboard.policy.manifest import delay_complaint, load_manifest
+from onboard.policy.network_policy import load_policy
+from onboard.values.errors import InputError
+from onboard.values.messages import BINS, ColorFrame, Scan
+from tests.rigs.devices.small_model import small_policy_files
+
+ROOT = Path(__file__).parents[3]
+FIRST = "onboard-v1"
+MOST_BYTES = 60e6
+SHIPPED = [FIRST, *(name for name in pretrained_names() if name != FIRST)]
+
+
+@pytest.fixture
+def small(tmp_path, monkeypatch):
+    """The small model stands for what ships."""
+    model = small_policy_files(tmp_path)
+    monkeypatch.setattr(shipping, "PRETRAINED", tmp_path)
+    return model
+
+
+#    text                    a name?
+TEXTS = [
+    ("onboard-v1", True),
+    ("reactive", True),
+    ("a.onnx", False),
+    ("./onboard-v1", False),
+    ("models/onboard-v1", False),
+    ("/models/onboard-v1", False),
+]
+
+
+@pytest.mark.parametrize(("text", "named"), TEXTS)
+def test_a_name_has_neither_a_folder_nor_a_suffix(text, named):
+    assert is_name(text) is named
+
+
+def test_a_name_is_its_file_and_a_path_is_itself(small):
+    assert pretrained("small") == model_path("small") == small
+    assert model_path("models/a.onnx") == Path("models/a.onnx")
+    assert pretrained_names() == ["small"]
+
+
+def test_another_name_is_one_line_that_lists_what_ships(small):
+    with pytest.raises(InputError, match=r"^policy onboard-v9: no policy of that name ships \(there is: small\)$"):
+        model_path("onboard-v9")
+
+
+def test_an_installation_without_policies_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(shipping, "PRETRAINED", tmp_path / "none")
+    with pytest.raises(InputError, match=r"there is: none in this release"):
+        pretrained(FIRST)
+
+
+def test_the_runtime_takes_a_name(small):
+    config = Config()
+    config = config.model_copy(update={"policy": config.policy.model_copy(update={"model": "small"})})
+    check_files(config)
+    policy = policy_maker(config, load_plant(config.robot.plant))()
+    assert policy.name == "small"
+    policy.close()
+    unknown = config.model_copy(update={"policy": config.policy.model_copy(update={"model": "smal"})})
+    with pytest.raises(InputError, match="policy smal: "):
+        check_files(unknown)
+
+
+def test_the_folder_is_packed_into_the_wheel():
+    """By the same rules as a build: whatever stands there and is not ignored."""
+    packed = {entry.distribution_path for entry in WheelBuilder(str(ROOT)).recurse_included_files()}
+    assert "engines/pretrained/README.md" in packed
+    assert {f"engines/pretrained/{path.name}" for path in shipping.PRETRAINED.iterdir()} <= packed
+
+
+# ---- what ships --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_it_is_small_and_whole(name):
+    model = pretrained(name)
+    assert model.stat().st_size < MOST_BYTES
+    manifest = load_manifest(model)
+    assert manifest.policy == name
+    assert "untrained" not in manifest.extra["origin"]
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_its_card_names_the_same_file(name):
+    card = pretrained(name).with_suffix(".md").read_text(encoding="utf-8")
+    assert load_manifest(pretrained(name)).sha256 in card
+    assert "never driven on a real robot" in card.lower()
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_its_card_is_printed_from_the_results_beside_it(name):
+    found = gather(ROOT / "docs/results" / name)
+    printed = make_card(found, all_parts(found), pretrained(name))
+    assert pretrained(name).with_suffix(".md").read_text(encoding="utf-8") == printed
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_it_fits_the_default_robots_rates(name):
+    rates = load_config(DEFAULT_ROBOT / "onboard.toml").rates
+    manifest = load_manifest(pretrained(name))
+    assert delay_complaint(manifest, rates.delay_ticks, rates.control_hz, rates.ticks_per_decision) is None
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_it_decides_alike_twice_and_by_what_it_sees(name):
+    policy = load_policy(pretrained(name), lambda path, _: OnnxEngine(path, threads=1))
+    image = np.random.default_rng(0).integers(0, 256, (144, 256, 3), np.uint8)
+    free = replace(blank_observation(), color=ColorFrame(1, 0, image))
+    wall = replace(free, scan=Scan(0, np.full(BINS, 0.4, np.float32), np.ones(BINS, np.bool_)))
+    logits = [policy.decide(seen, policy.initial_memory())[0].logits for seen in (free, free, wall)]
+    np.testing.assert_array_equal(logits[0], logits[1])
+    assert np.abs(logits[0] - logits[2]).max() > 0.1
+    policy.close()
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_it_drives_to_goals_in_buildings_that_it_never_saw(name):
+    """Greedy, with colour, drift and limits: a sign or an order that is wrong anywhere on the way would show."""
+    robot, run = load_robot(None), Run(name, condition="paper")
+    check_run(run, robot)
+    sources = find_sets(["ahg2", "lgrc1", "warehouse"], 2, 1, robot.body, "unseen")
+    drive = EpisodeDriver(run, robot, {source.name: source for source in sources})
+    driven = [drive(job).row for source in sources for job in jobs_of(source.name, source.indices, 1)]
+    assert [(row.map, row.index, row.ended) for row in driven if not row.success or row.contacts] == []
+    assert len(driven) == 6

@@ -1,0 +1,246 @@
+"""Images over DDS: encodings, sizes, freshness, a covered lens."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from onboard.config.config import DEFAULT_ROBOT, CamerasSection
+from onboard.config.mounts import load_mounts
+from onboard.drivers.dds.camera_input import DdsColorCamera, DdsDepthCamera, color_from_ros, depth_from_ros
+from onboard.drivers.dds.participant import Wire, wait_until
+from onboard.drivers.dds.ros_convert import ros_image
+from onboard.values.clock import NS_PER_S
+from onboard.values.errors import InputError
+from tests.rigs.network.loopback import SECTION, hear
+
+FRONT = load_mounts(DEFAULT_ROBOT / "mounts.toml").depth["front"]
+SMALL = replace(FRONT, width=3, height=2)
+UNITS = np.array([[0, 1, 65535], [1000, 256, 2]], np.uint16)
+MS = 1_000_000
+CAMERAS = CamerasSection(stale_ms=300.0, min_valid_fraction=0.02)
+
+
+def image(encoding, array, **changes):
+    """Return an image message; `changes` replace its fields."""
+    sample = ros_image(0, "camera", encoding, array)
+    for name, value in changes.items():
+        setattr(sample, name, value)
+    return sample
+
+
+def padded(array, padding):
+    """Return (bytes, step) of an image whose rows are followed by padding."""
+    rows = [row.tobytes() + b"\xee" * padding for row in array]
+    return b"".join(rows), len(rows[0])
+
+
+def test_depth_passes_as_it_is():
+    for encoding in ("16UC1", "mono16"):
+        np.testing.assert_array_equal(depth_from_ros(image(encoding, UNITS), SMALL), UNITS)
+
+
+def test_big_endian_depth():
+    depth = depth_from_ros(image("16UC1", UNITS.astype(">u2"), is_bigendian=1), SMALL)
+    np.testing.assert_array_equal(depth, UNITS)
+    assert depth.dtype == np.dtype(np.uint16)
+
+
+@pytest.mark.parametrize("padding", [1, 2, 7])
+def test_padded_rows(padding):
+    data, step = padded(UNITS, padding)
+    np.testing.assert_array_equal(depth_from_ros(image("16UC1", UNITS, data=data, step=step), SMALL), UNITS)
+
+
+def test_depth_is_the_callers_own():
+    assert depth_from_ros(image("16UC1", UNITS), SMALL).flags.writeable
+
+
+#    metres        units of 1 mm; 0 is no return
+METRES = [
+    (1.0, 1000),
+    (0.0006, 1),
+    (65.535, 65535),
+    (66.0, 0),
+    (0.0, 0),
+    (-1.0, 0),
+    (np.nan, 0),
+    (np.inf, 0),
+    (-np.inf, 0),
+]
+
+
+@pytest.mark.parametrize(("metres", "units"), METRES)
+def test_depth_in_metres(metres, units):
+    depth = depth_from_ros(image("32FC1", np.full((2, 3), metres, np.float32)), SMALL)
+    np.testing.assert_array_equal(depth, np.full((2, 3), units))
+
+
+#    image                                              what the message names
+BAD_DEPTH = [
+    (image("16UC1", np.ones((4, 5), np.uint16)), "image is 5x4, mounts say 3x2"),
+    (image("16UC1", UNITS, data=b"123"), "3 bytes"),
+    (image("16UC1", UNITS, step=5), "rows of 5"),
+    (image("rgb8", np.ones((2, 3, 3), np.uint8)), "'rgb8'"),
+    (image("16UC1", UNITS, width=2**31, height=2**31), "mounts say 3x2"),
+]
+
+
+@pytest.mark.parametrize(("sample", "named"), BAD_DEPTH)
+def test_bad_depth_is_refused(sample, named):
+    with pytest.raises(InputError, match=named):
+        depth_from_ros(sample, SMALL)
+
+
+def color(height=144, width=256):
+    return np.random.default_rng(0).integers(0, 256, (height, width, 3)).astype(np.uint8)
+
+
+def test_color_of_the_policys_size_passes_as_it_is():
+    np.testing.assert_array_equal(color_from_ros(image("rgb8", color())), color())
+
+
+def test_blue_first_is_turned():
+    np.testing.assert_array_equal(color_from_ros(image("bgr8", color()[..., ::-1])), color())
+
+
+def test_larger_color_is_averaged():
+    sample = image("rgb8", np.repeat(np.repeat(color(), 5, axis=0), 5, axis=1))
+    np.testing.assert_array_equal(color_from_ros(sample), color())
+
+
+def test_padded_color():
+    data, step = padded(color(), 3)
+    np.testing.assert_array_equal(color_from_ros(image("rgb8", color(), data=data, step=step)), color())
+
+
+@pytest.mark.parametrize(
+    ("sample", "named"),
+    [
+        (image("mono8", color()[..., 0]), "'mono8'"),
+        (image("rgb8", color(100, 100)), "100x100"),
+        (image("rgb8", color(), width=0, height=0, data=b""), "0x0"),
+    ],
+)
+def test_bad_color_is_refused(sample, named):
+    with pytest.raises(InputError, match=named):
+        color_from_ros(sample)
+
+
+@pytest.fixture
+def wires():
+    """The runtime's participant and the sender's."""
+    ours, theirs = Wire(SECTION), Wire(SECTION)
+    yield ours, theirs
+    ours.close()
+    theirs.close()
+
+
+def sent(wires, name, sample):
+    """Write a sample and return when a reader beside the camera's has it."""
+    witness = wires[0].reader(name)
+    writer = wires[1].writer(name)
+    assert wait_until(lambda: writer.readers() >= 1 and witness.writers() != frozenset(), 5.0)
+    writer.write(sample)
+    assert hear(witness)
+    witness.close()
+
+
+def good():
+    return ros_image(0, "front", "16UC1", np.full((60, 80), 1500, np.uint16))
+
+
+def test_camera_without_an_image_is_blind(wires):
+    camera = DdsDepthCamera(wires[0], FRONT, CAMERAS)
+    assert camera.latest(0) is None
+    assert (camera.health().working, camera.health().reason) == (False, "no image yet")
+
+
+def test_camera_gives_the_frame_until_it_is_stale(wires):
+    camera = DdsDepthCamera(wires[0], FRONT, CAMERAS)
+    sent(wires, "front/depth/image", good())
+    frame = camera.latest(1000 * MS)
+    assert (frame.camera, frame.number, frame.stamp_ns, frame.depth[0, 0]) == ("front", 1, 1000 * MS, 1500)
+    assert camera.health().working
+    assert camera.latest(1300 * MS) is frame
+    assert camera.latest(1301 * MS) is None
+    assert "301 ms, limit 300 ms" in camera.health().reason
+    sent(wires, "front/depth/image", good())
+    assert camera.latest(1400 * MS).number == 2
+    assert camera.health().working
+
+
+#    what comes                                         the reason
+BLIND = [
+    (np.zeros((60, 80), np.uint16), "covered: 0.0 % valid pixels, limit 2 %"),
+    (np.ones((48, 64), np.uint16), "image is 64x48, mounts say 80x60"),
+]
+
+
+@pytest.mark.parametrize(("depth", "reason"), BLIND)
+def test_camera_says_why_it_is_blind_and_recovers(wires, depth, reason):
+    camera = DdsDepthCamera(wires[0], FRONT, CAMERAS)
+    sent(wires, "front/depth/image", good())
+    assert camera.latest(0) is not None
+    sent(wires, "front/depth/image", ros_image(0, "front", "16UC1", depth))
+    assert camera.latest(1 * MS) is None
+    assert camera.latest(2 * MS) is None
+    assert (camera.health().working, camera.health().reason) == (False, reason)
+    sent(wires, "front/depth/image", good())
+    assert camera.latest(3 * MS) is not None
+    assert camera.health().working
+
+
+#   after the first [s]        taken
+STAMPS = [
+    ("later", 0.2, True),
+    ("the same again: frozen", 0.0, False),
+    ("earlier, as a repeat that came late", -0.5, False),
+    ("of a clock that was set back", -10.1, True),
+    ("of no clock at all", None, True),
+]
+
+
+@pytest.mark.parametrize(("what", "after_s", "taken"), STAMPS, ids=[row[0] for row in STAMPS])
+def test_an_image_that_is_not_stamped_later_is_no_new_one(wires, what, after_s, taken):
+    """A camera that hangs and sends its last image on must not pass for one that sees."""
+    camera, first_ns = DdsDepthCamera(wires[0], FRONT, CAMERAS), 1000 * NS_PER_S
+    pixels = np.full((60, 80), 1500, np.uint16)
+    sent(wires, "front/depth/image", ros_image(first_ns, "front", "16UC1", pixels))
+    assert camera.latest(0) is not None
+    stamp_ns = 0 if after_s is None else first_ns + round(after_s * NS_PER_S)
+    sent(wires, "front/depth/image", ros_image(stamp_ns, "front", "16UC1", pixels))
+    assert camera.latest(200 * MS).number == (2 if taken else 1)
+    assert (camera.latest(400 * MS) is not None) == taken
+    assert camera.health().detail["repeated"] == (0 if taken else 1)
+
+
+def test_color_camera(wires):
+    camera = DdsColorCamera(wires[0], CAMERAS)
+    assert camera.latest(0) is None
+    sent(wires, "color/image", ros_image(0, "color", "rgb8", color()))
+    frame = camera.latest(5 * MS)
+    np.testing.assert_array_equal(frame.image, color())
+    assert (frame.number, frame.stamp_ns, camera.health().working) == (1, 5 * MS, True)
+    sent(wires, "color/image", ros_image(0, "color", "mono8", color()[..., 0]))
+    assert camera.latest(6 * MS) is None
+    assert "'mono8'" in camera.health().reason
+
+
+@pytest.mark.parametrize(("judge_late", "ages_ms"), [(True, [0, 0, 100, None, None, 0]), (False, [0] * 6)])
+def test_pictures_that_come_late_at_an_even_pace_age_by_that(wires, monkeypatch, judge_late, ages_ms):
+    """As through a network that has filled its queues: by their arrival they would be new."""
+    monkeypatch.setattr(wires[0], "section", wires[0].section.model_copy(update={"judge_late": judge_late}))
+    camera, first_ns = DdsDepthCamera(wires[0], FRONT, CAMERAS), 1000 * NS_PER_S
+    found = []
+    for number, late_ms in enumerate((20, 20, 120, 420, 420, 20)):
+        pixels = np.full((60, 80), 1500 + number, np.uint16)
+        sent(wires, "front/depth/image", ros_image(first_ns + number * 100 * MS, "front", "16UC1", pixels))
+        now_ns = (number * 100 + late_ms) * MS
+        frame = camera.latest(now_ns)
+        found.append(None if frame is None else round((now_ns - frame.stamp_ns) / MS))
+        if frame is None:
+            assert camera.health().reason == "no image for 400 ms, limit 300 ms, which came 400 ms late"
+    assert found == ages_ms

@@ -1,0 +1,224 @@
+"""An e-stop is not lost in a tick, with its publisher or among the words of others; the last stop is repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from onboard.drivers.dds.command_inputs import PAUSE_NS
+from onboard.drivers.dds.latched_inputs import Alarm
+from onboard.drivers.dds.participant import Wire, wait_until
+from onboard.drivers.dds.robot_link import STOP_TRIES, DdsDrive, DdsInputs
+from onboard.drivers.dds.ros_convert import ros_twist
+from onboard.drivers.dds.ros_types import Bool
+from onboard.drivers.dds.topics import LATCHED, WORD, topic
+from onboard.values.errors import DriverError
+from onboard.values.messages import STOP, Twist
+from tests.rigs.network.loopback import PATIENCE_S, SECTION, Sender
+
+
+@pytest.fixture
+def another() -> Iterator[Wire]:
+    """A third participant: beside a button, one who says something else."""
+    wire = Wire(SECTION)
+    yield wire
+    wire.close()
+
+
+def test_a_press_that_ends_within_the_tick_counts_for_it(wires):
+    inputs, sender = DdsInputs(wires[0]), Sender(*wires)
+    sender.send("e_stop", Bool(True), Bool(False))
+    assert inputs.take(1).e_stop is True
+    assert inputs.take(2).e_stop is False
+
+
+def test_a_steady_no_beside_it_does_not_take_back_the_yes_of_a_publisher_that_died(wires):
+    inputs = DdsInputs(wires[0])
+    witness = wires[0].reader("e_stop")
+    button, heartbeat, repaired = Wire(SECTION), Wire(SECTION), Wire(SECTION)
+    beating = Sender(wires[0], heartbeat)
+    beating.send("e_stop", Bool(False))
+    Sender(wires[0], button).send("e_stop", Bool(True))
+    assert inputs.take(1).e_stop is True
+    button.close()
+    assert wait_until(lambda: len(witness.writers()) == 1, PATIENCE_S)
+    beating.send("e_stop", Bool(False))
+    assert inputs.take(2).e_stop is True
+    Sender(wires[0], repaired).send("e_stop", Bool(False))
+    assert inputs.take(3).e_stop is False
+    heartbeat.close()
+    repaired.close()
+
+
+@pytest.mark.parametrize("times", [17, WORD.depth - 2, 2 * WORD.depth])
+def test_one_press_is_not_lost_among_the_words_of_another_in_a_tick_that_is_long(times, wires, another):
+    inputs = DdsInputs(wires[0])
+    button, beating = Sender(*wires), Sender(wires[0], another)
+    beating.send("e_stop", Bool(False))
+    button.send("e_stop", Bool(False))
+    assert inputs.take(1).e_stop is False
+    button.send("e_stop", Bool(True))
+    beating.send("e_stop", *[Bool(False)] * times)
+    assert inputs.take(2).e_stop is True
+    beating.send("e_stop", Bool(False))
+    assert inputs.take(3).e_stop is True
+    button.send("e_stop", Bool(False))
+    assert inputs.take(4).e_stop is False
+
+
+def test_what_a_full_queue_has_lost_counts_as_a_press_until_each_sender_spoke(wires, another):
+    alarm = Alarm(wires[0], "e_stop", unknown_is_true=True)
+    silent, flood = Sender(*wires), Sender(wires[0], another)
+    flood.send("e_stop", *[Bool(False)] * WORD.depth)
+    assert alarm.take(1) is True, "it may have been one of its own"
+    assert alarm.take(1) is False
+    silent.send("e_stop", Bool(False))
+    assert alarm.take(1) is False
+    silent.send("e_stop", Bool(False))
+    flood.send("e_stop", *[Bool(False)] * WORD.depth)
+    assert [alarm.take(1) for _ in range(3)] == [True] * 3
+    silent.send("e_stop", Bool(False))
+    assert alarm.take(1) is False
+
+
+def test_a_full_queue_tells_nothing_of_a_sender_that_has_one_of_its_own(wires, another):
+    """A button that keeps its word is heard by a reader beside the one that the steady word overfilled."""
+    alarm, witness = Alarm(wires[0], "e_stop", unknown_is_true=True), wires[0].reader("e_stop")
+    button = wires[1].writer(replace(topic("e_stop"), quality=LATCHED))
+    assert wait_until(lambda: bool(button.readers() and witness.writers()), PATIENCE_S)
+    button.write(Bool(False))
+    assert wait_until(lambda: alarm.take(1) is False, PATIENCE_S)
+    Sender(wires[0], another).send("e_stop", *[Bool(False)] * WORD.depth)
+    assert [alarm.take(1) for _ in range(3)] == [True, False, False]
+
+
+def test_a_full_queue_gives_no_word_to_a_sender_that_never_spoke(wires, another):
+    """Nor leaves it one behind that nobody could take back."""
+    alarm, mute = Alarm(wires[0], "e_stop", unknown_is_true=True), Wire(SECTION)
+    witness = wires[0].reader("e_stop")
+    mute.writer("e_stop")
+    assert wait_until(lambda: len(witness.writers()) == 1, PATIENCE_S)
+    flood = Sender(wires[0], another)
+    flood.send("e_stop", *[Bool(False)] * WORD.depth)
+    assert [alarm.take(1) for _ in range(3)] == [True, False, False]
+    mute.close()
+    assert wait_until(lambda: len(witness.writers()) == 1, PATIENCE_S)
+    assert alarm.take(1) is False
+
+
+def test_a_sender_that_spoke_and_went_while_its_queue_was_full_is_one_that_pressed(wires, another):
+    alarm, gone = Alarm(wires[0], "e_stop", unknown_is_true=True), Wire(SECTION)
+    witness = wires[0].reader("e_stop")
+    Sender(wires[0], gone).send("e_stop", Bool(False))
+    assert alarm.take(1) is False
+    Sender(wires[0], another).send("e_stop", *[Bool(False)] * WORD.depth)
+    gone.close()
+    assert wait_until(lambda: len(witness.writers()) == 1, PATIENCE_S)
+    assert [alarm.take(1) for _ in range(3)] == [True] * 3
+
+
+@pytest.mark.parametrize("word", [True, False])
+def test_what_senders_said_before_the_first_tick_overfills_none_of_its_queues(word, wires, another):
+    """As while a long recording is repaired: the steady word of one, and a button that keeps its own."""
+    inputs, witness = DdsInputs(wires[0]), wires[0].reader("e_stop")
+    button = wires[1].writer(replace(topic("e_stop"), quality=LATCHED))
+    button.write(Bool(word))
+    assert wait_until(lambda: bool(witness.take()), PATIENCE_S)
+    Sender(wires[0], another).send("e_stop", *[Bool(False)] * WORD.depth)
+    inputs.hear_words()
+    assert [inputs.take(1).e_stop, inputs.take(2).e_stop] == [word] * 2
+
+
+@pytest.mark.parametrize("word", [True, False])
+def test_a_full_queue_makes_no_notice_of_an_obstacle(word, wires, another):
+    """It would have the robot back off where it stands: the last word that is known stays."""
+    inputs = DdsInputs(wires[0])
+    Sender(*wires).send("obstacle", Bool(word))
+    assert inputs.take(1).obstacle is word
+    Sender(wires[0], another).send("obstacle", *[Bool(False)] * WORD.depth)
+    assert [inputs.take(2).obstacle, inputs.take(3).obstacle] == [word] * 2
+
+
+def test_who_starts_anew_hears_the_press_that_a_sender_keeps(wires):
+    """As after a crash: the button is pressed, and says so no more."""
+    button = wires[1].writer(replace(topic("e_stop"), quality=LATCHED))
+    button.write(Bool(True))
+    for _ in range(2):
+        ours = Wire(SECTION)
+        inputs, witness = DdsInputs(ours), ours.reader("e_stop")
+        assert wait_until(lambda told=witness: bool(told.take()), PATIENCE_S)
+        assert [inputs.take(1).e_stop, inputs.take(2).e_stop] == [True] * 2
+        button.write(Bool(False))
+        assert wait_until(lambda told=inputs: told.take(3).e_stop is False, PATIENCE_S)
+        button.write(Bool(True))
+        ours.close()
+
+
+def test_each_word_of_a_sender_that_keeps_them_is_heard_once(wires):
+    button, reader = wires[1].writer(replace(topic("e_stop"), quality=LATCHED)), wires[0].reader("e_stop")
+    button.write(Bool(True))
+    assert wait_until(lambda: bool(reader.take()), PATIENCE_S)
+    for word in (True, False, True):
+        button.write(Bool(word))
+    assert button.wait_for_acks(PATIENCE_S)
+    assert [message.sample.data for message in reader.take()] == [True, False, True]
+
+
+def test_where_an_e_stop_is_required_it_counts_as_pressed_while_nobody_is_there_to_release_it(wires):
+    ours, button = Wire(SECTION.model_copy(update={"e_stop_required": True})), Wire(SECTION)
+    inputs, witness = DdsInputs(ours), wires[0].reader("e_stop")
+    assert inputs.take(1).e_stop is True
+    Sender(wires[0], button).send("e_stop", Bool(False))
+    assert [inputs.take(2).e_stop, inputs.take(3).e_stop] == [False] * 2
+    button.close()
+    assert wait_until(lambda: not witness.writers(), PATIENCE_S)
+    assert inputs.take(4).e_stop is True
+    Sender(*wires).send("e_stop", Bool(False))
+    assert inputs.take(5).e_stop is False
+    ours.close()
+
+
+def test_a_reader_keeps_nothing_of_senders_that_are_gone(wires):
+    reader = wires[0].reader("obstacle")
+
+    def kept() -> int:
+        """How much the reader holds, apart from its ends of the link."""
+        return len(repr({name: value for name, value in vars(reader).items() if name != "_entities"}))
+
+    sizes = []
+    for _ in range(6):
+        sender = Wire(SECTION)
+        Sender(wires[0], sender).send("obstacle", Bool(False))
+        assert wait_until(lambda: bool(reader.take()), PATIENCE_S)
+        sender.close()
+        assert wait_until(lambda: not reader.writers(), PATIENCE_S)
+        reader.take()
+        sizes.append(kept())
+    assert max(sizes) - min(sizes) < 20
+
+
+def test_an_operators_command_that_waited_out_a_pause_is_not_taken(wires):
+    inputs, sender = DdsInputs(wires[0]), Sender(*wires)
+    inputs.take(1)
+    sender.send("cmd_vel_teleop", ros_twist(Twist(0.5, 0.0)))
+    assert inputs.take(2 + PAUSE_NS).teleop is None
+    sender.send("cmd_vel_teleop", ros_twist(Twist(0.25, 0.0)))
+    teleop = inputs.take(3 + PAUSE_NS).teleop
+    assert teleop is not None
+    assert teleop.twist == Twist(0.25, 0.0)
+
+
+def test_the_last_stop_is_tried_again_and_never_hides_another_error(wires, monkeypatch: pytest.MonkeyPatch):
+    drive = DdsDrive(wires[0])
+    tried: list[Twist] = []
+
+    def fail(command: Twist) -> None:
+        tried.append(command)
+        raise DriverError("the link is gone")
+
+    monkeypatch.setattr(drive, "send", fail)
+    drive.close()
+    drive.close()
+    assert tried == [STOP] * STOP_TRIES

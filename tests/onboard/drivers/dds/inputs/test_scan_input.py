@@ -1,0 +1,111 @@
+"""Ready-made scans over the wire."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from onboard.drivers.dds.participant import Wire
+from onboard.drivers.dds.robot_link import DdsInputs
+from onboard.drivers.dds.ros_convert import ros_scan
+from onboard.drivers.dds.ros_types import LaserScan
+from onboard.drivers.dds.topics import scan_source
+from onboard.values.clock import NS_PER_S
+from onboard.values.messages import BINS, Scan
+from tests.rigs.network.loopback import SECTION, Sender
+
+TOPIC = "twin/scan"
+STAMP_NS = 1_700_000_000 * 10**9
+MS = 1_000_000
+
+
+@pytest.fixture
+def wires():
+    both = Wire(SECTION), Wire(SECTION)
+    yield both
+    for wire in both:
+        wire.close()
+
+
+def scan(range_m: float) -> Scan:
+    return Scan(0, np.full(BINS, range_m, np.float32), np.arange(BINS) % 3 > 0)
+
+
+def message(range_m: float, frame: str = "base_link", after_s: float = 0.0) -> LaserScan:
+    return ros_scan(STAMP_NS + round(after_s * NS_PER_S), frame, scan(range_m), 10.0)
+
+
+def test_the_newest_scan_stays_until_the_next_and_is_stamped_by_the_tick_that_took_it(wires):
+    inputs, sender = DdsInputs(wires[0], [TOPIC]), Sender(*wires)
+    assert inputs.take(1).scans == {}
+    sender.send(scan_source(TOPIC), message(2.0), message(3.0, after_s=0.1))
+    taken = inputs.take(2).scans[TOPIC]
+    assert taken.stamp_ns == 2
+    assert np.array_equal(taken.seen, scan(3.0).seen)
+    assert set(taken.ranges_m[taken.seen]) == {3.0}
+    assert inputs.take(3).scans[TOPIC] is taken
+
+
+#   what             message                                                    refused
+BAD = [
+    ("frame", message(4.0, "laser", 0.1), "frame"),
+    ("no frame", message(4.0, "", 0.1), "frame"),
+    ("empty", replace(message(4.0, after_s=0.1), ranges=[]), "ranges"),
+    ("increment", replace(message(4.0, after_s=0.1), angle_increment=math.nan), "increment"),
+    ("frozen", message(4.0), "stamp"),
+    ("older", message(4.0, after_s=-10.0), "stamp"),
+]
+
+
+@pytest.mark.parametrize(("what", "bad", "named"), BAD, ids=[row[0] for row in BAD])
+def test_a_scan_that_is_none_is_counted_and_the_one_before_ages(wires, what, bad, named):
+    inputs, sender = DdsInputs(wires[0], [TOPIC]), Sender(*wires)
+    sender.send(scan_source(TOPIC), message(2.0))
+    inputs.take(1)
+    sender.send(scan_source(TOPIC), bad)
+    assert inputs.take(2).scans[TOPIC].stamp_ns == 1
+    assert inputs.dropped()["refused /twin/scan"] == 1
+    sender.send(scan_source(TOPIC), message(2.5, "/base_link", 0.2))
+    assert inputs.take(3).scans[TOPIC].stamp_ns == 3
+
+
+def test_a_sender_whose_clock_was_set_back_is_heard_again(wires):
+    inputs, sender = DdsInputs(wires[0], [TOPIC]), Sender(*wires)
+    for tick, (after_s, taken) in enumerate([(0.0, 0), (-10.1, 1), (-10.1, 1), (-10.0, 3)]):
+        sender.send(scan_source(TOPIC), message(2.0, after_s=after_s))
+        assert inputs.take(tick).scans[TOPIC].stamp_ns == taken
+    assert inputs.dropped()["refused /twin/scan"] == 1
+
+
+#   stamp [s], arrival [s], range: the second was under way for half a second longer than the first and the third
+UNDER_WAY = [(0.0, 1.0, 1.0), (0.5, 2.0, 2.0), (1.5, 2.5, 3.0)]
+
+
+@pytest.mark.parametrize(("judge_late", "ages_ms"), [(True, [0, 0, 100, 300, 280, 0]), (False, [0] * 6)])
+def test_a_scan_that_comes_late_at_an_even_pace_is_older_by_that(wires, judge_late, ages_ms):
+    """As through a network that has filled its queues: by its arrival it would be new."""
+    receiver = Wire(SECTION.model_copy(update={"judge_late": judge_late}))
+    inputs, sender, found = DdsInputs(receiver, [TOPIC]), Sender(receiver, wires[1]), []
+    for number, late_ms in enumerate((20, 20, 120, 320, 300, 20)):
+        sender.send(scan_source(TOPIC), message(2.0, after_s=number / 10))
+        now_ns = (number * 100 + late_ms) * MS
+        taken = inputs.take(now_ns).scans[TOPIC]
+        assert taken.arrival_ns == now_ns
+        found.append(round((now_ns - taken.stamp_ns) / MS))
+    receiver.close()
+    assert found == ages_ms
+
+
+@pytest.mark.parametrize(("judge_late", "believed"), [(True, [1.0, 1.0, 3.0]), (False, [1.0, 2.0, 3.0])])
+def test_a_scan_that_was_long_under_way_is_refused_where_clocks_are_judged(wires, judge_late, believed):
+    receiver = Wire(SECTION.model_copy(update={"judge_late": judge_late}))
+    inputs, sender, found = DdsInputs(receiver, [TOPIC]), Sender(receiver, wires[1]), []
+    for stamp_s, now_s, range_m in UNDER_WAY:
+        sender.send(scan_source(TOPIC), message(range_m, after_s=stamp_s))
+        found.append(float(inputs.take(round(now_s * NS_PER_S)).scans[TOPIC].ranges_m.min()))
+    assert inputs.dropped()["refused /twin/scan"] == (1 if judge_late else 0)
+    receiver.close()
+    assert found == believed

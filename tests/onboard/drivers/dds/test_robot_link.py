@@ -1,0 +1,233 @@
+"""The robot's end of the wire against the simulator's, in one process."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from onboard.config.config import DEFAULT_ROBOT, DdsSection
+from onboard.config.mounts import load_mounts
+from onboard.drivers.dds.participant import Wire, wait_until
+from onboard.drivers.dds.robot_link import Claim, DdsDrive, DdsInputs, DdsOutputs
+from onboard.drivers.dds.ros_convert import ros_fix, ros_goal, ros_odometry, ros_twist
+from onboard.drivers.dds.ros_types import Bool, Empty
+from onboard.values.errors import DriverError
+from onboard.values.messages import BINS, STOP, Inputs, Pose, Scan, Twist
+from tests.rigs.network.loopback import DOMAIN, PATIENCE_S, SECTION, Sender, hear
+
+MOUNTS = load_mounts(DEFAULT_ROBOT / "mounts.toml")
+STAMP_NS = 1_700_000_000_000_000_000
+HEARD_NS = 1000
+
+
+def test_a_tick_without_messages_is_empty(wires):
+    assert DdsInputs(wires[0]).take(HEARD_NS) == Inputs(now_ns=HEARD_NS)
+
+
+def test_a_tick_takes_everything_once(wires):
+    inputs, sender = DdsInputs(wires[0]), Sender(*wires)
+    pose, twist = Pose(1.0, 2.0, 0.5), Twist(0.5, -1.0)
+    odometry = [ros_odometry(STAMP_NS + i, "odom", "base_link", pose, Twist(0.1 * i, 0.0)) for i in range(3)]
+    sender.send("odom", *odometry)
+    sender.send("amcl_pose", ros_fix(STAMP_NS, "map", pose, (0.1, 0.1, 0.1)))
+    sender.send("goal_pose", ros_goal(STAMP_NS, "odom", pose), ros_goal(STAMP_NS, "map", pose))
+    sender.send("cancel", Empty())
+    sender.send("obstacle", Bool(True))
+    sender.send("e_stop", Bool(False))
+    sender.send("cmd_vel_teleop", ros_twist(twist))
+    taken = inputs.take(HEARD_NS)
+    assert [message.stamp_ns - STAMP_NS for message in taken.odometry] == [0, 1, 2]
+    assert [message.twist.v_mps for message in taken.odometry] == [0.0, 0.1, 0.2]
+    assert {message.arrival_ns for message in taken.odometry} == {HEARD_NS}
+    assert taken.fixes[0].pose.y_m == 2.0
+    assert [goal.frame_id for goal in taken.goals] == ["odom", "map"]
+    assert (taken.cancel, taken.obstacle, taken.e_stop) == (True, True, False)
+    assert (taken.teleop.arrival_ns, taken.teleop.twist) == (HEARD_NS, twist)
+    again = inputs.take(HEARD_NS + 1)
+    assert (again.odometry, again.fixes, again.goals, again.cancel) == ((), (), (), False)
+    assert (again.obstacle, again.e_stop, again.teleop) == (True, False, taken.teleop)
+
+
+def test_odometry_that_is_not_a_number_reaches_the_runtime(wires):
+    inputs, sender = DdsInputs(wires[0]), Sender(*wires)
+    sender.send("odom", ros_odometry(STAMP_NS, "odom", "base_link", Pose(math.inf, 0.0, 0.0), Twist(math.nan, 1.0)))
+    message = inputs.take(HEARD_NS).odometry[0]
+    assert math.isnan(message.twist.v_mps)
+    assert message.pose.x_m == math.inf
+
+
+def test_a_fix_in_another_frame_is_left_out_and_counted(wires):
+    inputs, sender = DdsInputs(wires[0]), Sender(*wires)
+    sender.send("amcl_pose", ros_fix(STAMP_NS, "odom", Pose(0.0, 0.0, 0.0), (0.1, 0.1, 0.1)))
+    assert inputs.take(HEARD_NS).fixes == ()
+    assert inputs.dropped() == {"undecodable": 0, "amcl_pose not in frame map": 1, "too many goals": 0}
+
+
+def test_one_publishers_no_does_not_take_back_anothers_yes(wires):
+    inputs = DdsInputs(wires[0])
+    witness = wires[0].reader("e_stop")
+    button, joystick = Wire(SECTION), Wire(SECTION)
+    Sender(wires[0], button).send("e_stop", Bool(True))
+    assert inputs.take(1).e_stop is True
+    Sender(wires[0], joystick).send("e_stop", Bool(False))
+    assert inputs.take(2).e_stop is True
+    button.close()
+    assert wait_until(lambda: len(witness.writers()) == 1, PATIENCE_S)
+    assert inputs.take(3).e_stop is True, "a publisher that is gone has not said no"
+    joystick.close()
+
+
+def test_a_yes_whose_publisher_is_gone_is_taken_back_by_the_next_no(wires):
+    inputs = DdsInputs(wires[0])
+    witness = wires[0].reader("e_stop")
+    once, later = Wire(SECTION), Wire(SECTION)
+    Sender(wires[0], once).send("e_stop", Bool(True))
+    once.close()
+    assert wait_until(lambda: not witness.writers(), PATIENCE_S)
+    assert inputs.take(1).e_stop is True
+    Sender(wires[0], later).send("e_stop", Bool(False))
+    assert inputs.take(2).e_stop is False
+    later.close()
+
+
+@pytest.mark.parametrize("stamped", [False, True])
+def test_commands_arrive_and_the_last_is_a_stop(stamped):
+    section = DdsSection(domain=DOMAIN, stamped_cmd_vel=stamped)
+    ours, base = Wire(section), Wire(section)
+    reader = base.reader("cmd_vel")
+    drive = DdsDrive(ours)
+    assert ours.writer("cmd_vel").wait_for_reader(PATIENCE_S)
+    assert wait_until(lambda: bool(reader.writers()), PATIENCE_S)
+    heard = []
+    for act in (lambda: drive.send(Twist(0.6, -2.0)), drive.close, drive.close):
+        act()
+        heard += [message.sample.twist if stamped else message.sample for message in reader.take()]
+    ours.close()
+    base.close()
+    pairs = [(sample.linear.x, sample.angular.z) for sample in heard]
+    assert pairs[:2] == [(0.6, -2.0), (STOP.v_mps, STOP.w_radps)]
+    assert set(pairs[1:]) == {(STOP.v_mps, STOP.w_radps)}, "the stop is said again until it is acknowledged"
+
+
+def test_a_drive_whose_link_is_gone_says_so(wires):
+    drive = DdsDrive(wires[0])
+    wires[0].close()
+    with pytest.raises(DriverError, match="cmd_vel is closed"):
+        drive.send(STOP)
+
+
+def scan():
+    ranges = np.full(BINS, 2.0, np.float32)
+    ranges[10] = np.inf
+    return Scan(0, ranges, np.ones(BINS, bool))
+
+
+def test_outputs_are_heard(wires):
+    ours, theirs = wires
+    names = ["scan", "state", "diagnostics", "tf", "tf_static", "front/depth/camera_info", "color/camera_info"]
+    readers = {name: theirs.reader(name) for name in names}
+    outputs = DdsOutputs(ours, MOUNTS, "robot", range_max_m=10.0)
+    for name, reader in readers.items():
+        assert ours.writer(name).wait_for_reader(PATIENCE_S)
+        assert wait_until(lambda reader=reader: bool(reader.writers()), PATIENCE_S)
+    outputs.scan(scan(), STAMP_NS)
+    outputs.state("stopped: e_stop")
+    outputs.diagnostics([("scan", 0, "fine", {"bins": 180})], STAMP_NS)
+    outputs.transforms(Pose(1.0, 0.0, 0.0), Pose(0.0, 2.0, 0.0), STAMP_NS)
+    outputs.cameras(STAMP_NS)
+    heard = {name: hear(reader)[0].sample for name, reader in readers.items()}
+    assert heard["scan"].ranges[10] == math.inf
+    assert heard["state"].data == "stopped: e_stop"
+    assert heard["diagnostics"].status[0].hardware_id == "robot"
+    assert [(t.header.frame_id, t.child_frame_id) for t in heard["tf"].transforms] == [
+        ("odom", "base_link"),
+        ("map", "odom"),
+    ]
+    assert [t.child_frame_id for t in heard["tf_static"].transforms] == [
+        f"{name}_optical_frame" for name in [*MOUNTS.depth, *MOUNTS.color]
+    ]
+    assert heard["front/depth/camera_info"].k[0] == MOUNTS.depth["front"].fx
+    assert heard["color/camera_info"].width == 256
+
+
+def test_without_localisation_the_map_is_left_out(wires):
+    reader = wires[1].reader("tf")
+    outputs = DdsOutputs(wires[0], MOUNTS, "robot", range_max_m=10.0)
+    assert wait_until(lambda: bool(reader.writers() and wires[0].writer("tf").readers()), PATIENCE_S)
+    outputs.transforms(Pose(1.0, 0.0, 0.0), None, STAMP_NS)
+    assert [t.child_frame_id for t in hear(reader)[0].sample.transforms] == ["base_link"]
+
+
+def test_transforms_can_be_left_to_others():
+    wire = Wire(DdsSection(domain=DOMAIN, publish_tf=False))
+    watcher = Wire(SECTION)
+    reader, state = watcher.reader("tf"), watcher.reader("state")
+    outputs = DdsOutputs(wire, MOUNTS, "robot", range_max_m=10.0)
+    outputs.state("idle")
+    outputs.transforms(Pose(0.0, 0.0, 0.0), None, STAMP_NS)
+    outputs.cameras(STAMP_NS)
+    assert hear(state)
+    assert not reader.writers()
+    wire.close()
+    watcher.close()
+
+
+def test_a_robot_is_driven_by_one_runtime_of_this_machine():
+    first, second = Wire(SECTION), Wire(DdsSection(domain=DOMAIN, namespace="elsewhere"))
+    claim = Claim(first, "rosie")
+    with pytest.raises(DriverError, match=f"robot rosie is already driven on domain {DOMAIN}"):
+        Claim(second, "rosie")
+    Claim(second, "other").close()
+    claim.close()
+    claim.close()
+    Claim(second, "rosie").close()
+    first.close()
+    second.close()
+
+
+def test_a_robot_is_driven_by_one_runtime_of_the_network():
+    first, second = Wire(SECTION), Wire(SECTION)
+    first.writer("state")
+    with pytest.raises(DriverError, match=r"robot rosie is already driven .* publishes /onboard/state"):
+        Claim(second, "rosie")
+    first.close()
+    assert wait_until(lambda: not second.foreign_writer("state", 0.0), PATIENCE_S)
+    Claim(second, "rosie").close()
+    second.close()
+
+
+HOLDER = """
+import sys
+from onboard.config.config import DdsSection
+from onboard.drivers.dds.robot_link import Claim
+from onboard.drivers.dds.participant import Wire
+claim = Claim(Wire(DdsSection(domain={domain})), "rosie")
+sys.stdout.write("held\\n")
+sys.stdout.flush()
+sys.stdin.read()
+"""
+
+
+def holder() -> subprocess.Popen[str]:
+    """Return a process that holds the claim, or has failed to get it, until its input ends."""
+    script = HOLDER.format(domain=DOMAIN)
+    return subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def test_a_killed_runtime_can_be_started_again_at_once():
+    first = holder()
+    assert first.stdout.readline() == "held\n"
+    late = Wire(SECTION)
+    with pytest.raises(DriverError, match="already driven"):
+        Claim(late, "rosie")
+    late.close()
+    first.kill()
+    first.communicate()
+    second = holder()
+    assert second.stdout.readline() == "held\n"
+    second.communicate("")
+    assert second.returncode == 0

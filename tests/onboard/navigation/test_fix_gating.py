@@ -1,0 +1,111 @@
+"""How far apart refused fixes may lie and still be believed: the figures that SAFETY.md states."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from onboard.navigation.ekf import LocalizationState
+from onboard.navigation.fix_gating import AGREE_M, WheelsThen, led_here
+from onboard.navigation.odometry import OdometryState
+from onboard.values.geometry import compose, wrap
+from onboard.values.messages import STOP, Fix, Pose
+from tests.onboard.navigation.fixes import after, fix_at, jumped, wheels_after
+
+SPEED_MPS = 1.0
+CARRIED_M = 20.0
+TRIES, MOST_FIXES = 100, 400
+
+
+def agrees(off: Pose, moving_s: float) -> bool:
+    """Return whether a fix that is so far off agrees with the one before, after so long straight ahead."""
+    wheels = OdometryState(pose=Pose(SPEED_MPS * moving_s, 0.0, 0.0), moving_s=moving_s)
+    return led_here(wheels.pose, WheelsThen(), compose(wheels.pose, off), wheels)
+
+
+def farthest(off: Callable[[float], Pose], moving_s: float) -> float:
+    """Return the largest distance that agrees [m], to 1 mm; all smaller ones do."""
+    low, high = 0.0, 100.0
+    while high - low > 1e-3:
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if agrees(off(middle), moving_s) else (low, middle)
+    return low
+
+
+def farthest_of_all(moving_s: float) -> float:
+    """Return the largest distance of any direction and heading that agrees [m], to the steps of the search."""
+    places = [(r, b) for r in np.arange(0.5, 60.0, 0.5) for b in np.arange(-np.pi, np.pi, np.pi / 12)]
+    headings = np.arange(-np.pi, np.pi, np.pi / 12)
+    return max(
+        float(r)
+        for r, b in places
+        if any(agrees(Pose(float(r * np.cos(b)), float(r * np.sin(b)), float(h)), moving_s) for h in headings)
+    )
+
+
+#    s between two fixes   ahead m   aside m, both of the right heading
+APART = [(0.0, 0.5, 0.5), (4.0, 0.74, 2.27), (10.0, 1.00, 8.5), (20.0, 1.32, 23.8)]
+
+
+@pytest.mark.parametrize(("moving_s", "ahead_m", "aside_m"), APART)
+def test_so_far_apart_two_refused_fixes_may_lie_and_agree(moving_s: float, ahead_m: float, aside_m: float) -> None:
+    assert farthest(lambda off: Pose(off, 0.0, 0.0), moving_s) == pytest.approx(ahead_m, abs=0.01)
+    assert farthest(lambda off: Pose(0.0, off, 0.0), moving_s) == pytest.approx(aside_m, abs=0.05)
+
+
+#    s between two fixes   any direction and heading, m
+FARTHEST = [(0.0, 0.5), (4.0, 4.0), (10.0, 16.0), (20.0, 45.0)]
+
+
+@pytest.mark.parametrize(("moving_s", "most_m"), FARTHEST)
+def test_of_another_heading_they_may_lie_farther_apart(moving_s: float, most_m: float) -> None:
+    assert farthest_of_all(moving_s) == pytest.approx(most_m, rel=0.1)
+
+
+def test_at_rest_a_fix_of_another_heading_never_agrees() -> None:
+    assert agrees(Pose(0.0, 0.0, 0.34), 0.0)
+    assert not agrees(Pose(0.0, 0.0, 0.36), 0.0)
+
+
+def test_each_fix_agrees_with_the_one_before_not_with_the_first() -> None:
+    wheels = wheels_after(50, STOP)
+    state = after(wheels, fix_at(wheels, 0))
+    for jump_m in (5.0, 5.0 + 0.9 * AGREE_M, 5.0 + 1.8 * AGREE_M):
+        wheels = wheels_after(5, STOP, wheels)
+        state = after(wheels, fix_at(wheels, 0, jumped(jump_m)), state=state)
+    assert state.restarts == 1
+
+
+def fixes_until_found(sd: tuple[float, float, float], rng: np.random.Generator) -> int:
+    """Return how many fixes it takes until a localised robot that was carried away at rest is found."""
+    stated = np.diag(np.square(sd))
+    wheels, state = wheels_after(50, STOP), LocalizationState()
+    for _ in range(5):
+        wheels = wheels_after(1, STOP, wheels)
+        state = after(wheels, fix_at(wheels, 0, covariance=stated), state=state)
+    there = jumped(CARRIED_M)
+    for count in range(1, MOST_FIXES):
+        wheels = wheels_after(1, STOP, wheels)
+        x, y, yaw = rng.normal(0.0, sd)
+        seen = compose(there, wheels.pose)
+        pose = Pose(seen.x_m + x, seen.y_m + y, wrap(seen.yaw_rad + yaw))
+        state = after(wheels, Fix(wheels.stamp_ns or 0, wheels.arrival_ns or 0, pose, stated), state=state)
+        if state.restarts:
+            return count
+    return MOST_FIXES
+
+
+#    scatter of a fix (m, m, rad)   half of the times by, nine of ten times by
+FOUND = [((0.03, 0.03, 0.05), 3, 3), ((0.17, 0.17, 0.22), 5, 11), ((0.3, 0.3, 0.3), 15, 45)]
+
+
+@pytest.mark.parametrize(("sd", "half", "nine_of_ten"), FOUND)
+def test_coarse_fixes_find_a_robot_that_was_carried_away_later(
+    sd: tuple[float, float, float], half: float, nine_of_ten: float
+) -> None:
+    rng = np.random.default_rng(0)
+    counts = [fixes_until_found(sd, rng) for _ in range(TRIES)]
+    assert np.median(counts) == pytest.approx(half, rel=0.2)
+    assert np.percentile(counts, 90) == pytest.approx(nine_of_ten, rel=0.2)

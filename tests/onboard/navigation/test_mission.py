@@ -1,0 +1,156 @@
+"""The state machine of one goal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from onboard.config.config import GoalSection
+from onboard.navigation import mission as m
+from onboard.navigation.mission import Mission, Situation, State
+from onboard.policy.contract import ACTIONS, STOP_ACTION
+from onboard.safety.limits import Reason
+from onboard.values.clock import NS_PER_S
+from onboard.values.messages import STOP, Pose, Twist
+
+SECTION = GoalSection()
+GOAL = (2.0, 0.0)
+DRIVING = m.accept(Mission(), GOAL, 0)
+
+
+def refused_now(mission: Mission) -> Mission:
+    return m.refuse(mission, "why", 0)
+
+
+FORWARD = ACTIONS.index(Twist(0.6, 0.0))
+
+
+def stopped_at(x_m: float, now_s: float = 1.0, twist: Twist = STOP, stops: int = SECTION.rest_decisions) -> Mission:
+    state = DRIVING
+    for _ in range(stops):
+        state = m.note_action(state, STOP_ACTION)
+    return judged(state, x_m, now_s, twist)
+
+
+def judged(mission: Mission, x_m: float, now_s: float, twist: Twist = STOP, **changes: Any) -> Mission:
+    return m.judge(mission, Situation(round(now_s * NS_PER_S), Pose(x_m, 0.0, 0.0), twist, **changes), SECTION)
+
+
+#   what                                   mission after judging                         state
+ENDS = [
+    ("at the goal, at rest", stopped_at(2.0), State.REACHED),
+    ("at the edge of the tolerance", stopped_at(1.8), State.REACHED),
+    ("just outside", stopped_at(1.79), State.NAVIGATING),
+    ("still rolling", stopped_at(2.0, twist=Twist(0.05, 0.0)), State.NAVIGATING),
+    ("still turning", stopped_at(2.0, twist=Twist(0.0, -0.1)), State.NAVIGATING),
+    ("one stop action only", stopped_at(2.0, stops=1), State.NAVIGATING),
+    ("time is over", stopped_at(0.0, now_s=601.0), State.STOPPED),
+]
+
+
+@pytest.mark.parametrize(("what", "mission", "state"), ENDS, ids=[row[0] for row in ENDS])
+def test_ends(what: str, mission: Mission, state: State) -> None:
+    assert mission.state is state
+
+
+def test_other_actions_restart_the_count_of_stops() -> None:
+    mission = DRIVING
+    for action in (STOP_ACTION, FORWARD, STOP_ACTION):
+        mission = m.note_action(mission, action)
+    assert mission.stops == 1
+
+
+def test_policy_that_gives_up_short_of_the_goal_is_stopped_with_the_distance() -> None:
+    mission = stopped_at(0.5, now_s=1.0)
+    assert mission.state is State.NAVIGATING
+    later = judged(mission, 0.5, 7.0)
+    assert later.text() == "stopped: the policy stopped 1.50 m from the goal"
+
+
+def test_moving_again_restarts_the_patience() -> None:
+    mission = judged(stopped_at(0.5, now_s=1.0), 0.5, 3.0, Twist(0.3, 0.0))
+    assert mission.stopped_since_ns is None
+
+
+#   what                  function                               from driving                 from idle
+TRANSITIONS = [
+    ("stop", lambda mission: m.stop(mission, "why"), "stopped: why", "idle"),
+    ("cancel", m.cancel, "idle: cancelled", "idle"),
+    ("refuse", refused_now, "navigating: goal refused: why", "stopped: goal refused: why"),
+    ("recover", lambda mission: m.recovering(mission, True), "recovering", "idle"),
+    ("new goal", lambda mission: m.accept(mission, GOAL, 5), "navigating", "navigating"),
+]
+
+
+@pytest.mark.parametrize(("what", "change", "driving", "idle"), TRANSITIONS, ids=[row[0] for row in TRANSITIONS])
+def test_transitions(what: str, change: object, driving: str, idle: str) -> None:
+    assert callable(change)
+    assert change(DRIVING).text() == driving
+    assert change(Mission()).text() == idle
+
+
+def test_recovery_ends_in_navigating_and_never_judges_the_goal() -> None:
+    recovering = m.recovering(DRIVING, True)
+    assert judged(recovering, 2.0, 0.1).state is State.RECOVERING
+    assert m.recovering(recovering, False).state is State.NAVIGATING
+
+
+def test_every_goal_counts_as_an_episode() -> None:
+    assert m.accept(m.accept(Mission(), GOAL, 1), GOAL, 2).episode == 2
+
+
+#   what                                          change of the situation       state text after judging 6 s later
+ENDED_FROM_OUTSIDE = [
+    ("nothing", {}, "navigating"),
+    ("e-stop", {"e_stop": True}, "stopped: e_stop"),
+    ("input lost for long", {"lost_ns": 0}, "stopped: input lost for 5 s"),
+    ("input lost just now", {"lost_ns": 5 * NS_PER_S}, "navigating"),
+    ("an operator drives", {"held": True}, "navigating"),
+]
+
+
+@pytest.mark.parametrize(("what", "change", "text"), ENDED_FROM_OUTSIDE, ids=[row[0] for row in ENDED_FROM_OUTSIDE])
+@pytest.mark.parametrize("recovering", [False, True])
+def test_what_ends_a_drive_from_outside(what: str, change: dict[str, Any], text: str, recovering: bool) -> None:
+    after = judged(m.recovering(DRIVING, recovering), 0.0, 6.0, **change)
+    assert after.text() == text.replace("navigating", "recovering" if recovering else "navigating")
+
+
+def test_the_reason_of_the_e_stop_is_that_of_the_limits() -> None:
+    assert Reason.E_STOP.value == m.E_STOP
+
+
+@pytest.mark.parametrize("change", [{"held": True}, {"lost_ns": 0}], ids=["an operator", "a lost input"])
+def test_rest_that_others_brought_about_is_no_stop_of_its_own(change: dict[str, Any]) -> None:
+    mission = stopped_at(0.5)
+    brought = judged(mission, 2.0, 2.0, **change)
+    assert judged(brought, 2.0, 3.0).state is State.NAVIGATING
+    again = m.note_action(m.note_action(brought, STOP_ACTION), STOP_ACTION)
+    assert judged(again, 2.0, 4.0).state is State.REACHED
+
+
+def test_no_progress_ends_the_drive_and_an_operators_time_does_not_count() -> None:
+    assert judged(DRIVING, 0.0, 59.0).driving
+    assert judged(DRIVING, 0.0, 61.0).text() == "stopped: no progress towards the goal for 60 s"
+    held = judged(DRIVING, 0.0, 59.0, held=True)
+    assert judged(held, 0.0, 61.0).driving
+    nearer = judged(DRIVING, 0.5, 59.0)
+    assert judged(nearer, 0.5, 61.0).driving
+
+
+def test_the_distance_is_absent_without_goal_or_pose() -> None:
+    assert Mission().away_m(Pose(0.0, 0.0, 0.0)) is None
+    assert DRIVING.away_m(None) is None
+    assert DRIVING.away_m(Pose(2.0, 1.5, 0.0)) == 1.5
+
+
+def test_a_refusal_is_shown_for_a_while_only() -> None:
+    mission = m.refuse(DRIVING, "why", 0)
+    soon = m.judge(mission, situation_at(1.0), SECTION)
+    later = m.judge(soon, situation_at(3.0), SECTION)
+    assert (soon.text(), later.text()) == ("navigating: goal refused: why", "navigating")
+
+
+def situation_at(now_s: float) -> m.Situation:
+    return m.Situation(int(now_s * NS_PER_S), Pose(0.0, 0.0, 0.0), STOP)

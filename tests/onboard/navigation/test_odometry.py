@@ -1,0 +1,389 @@
+"""Wheel motion: exact arcs, and what happens to messages that are late, repeated, backward or nonsense."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf, nan, pi
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from onboard.config.config import OdometrySection
+from onboard.navigation.odometry import (
+    HISTORY_NS,
+    HISTORY_SAMPLES,
+    OdometryState,
+    advance,
+    at,
+    integrate,
+    noise_along,
+    wheel_twist,
+)
+from onboard.values.clock import NS_PER_S
+from onboard.values.geometry import IDENTITY, distance, wrap
+from onboard.values.messages import STOP, OdometryMessage, Pose, Twist
+
+SECTION = OdometrySection()
+BY_POSE = OdometrySection(source="pose")
+MS = 1_000_000
+PERIOD_NS = 20 * MS
+ARRIVAL_LAG_NS = 5 * MS
+CLOCK_NS = 1_700_000_000 * NS_PER_S
+"""The sender's clock, against ours."""
+
+
+def near(got: Pose, expected: Pose, tolerance: float = 1e-9) -> bool:
+    return distance(got, expected) <= tolerance and abs(wrap(got.yaw_rad - expected.yaw_rad)) <= tolerance
+
+
+def message(
+    at_ns: int, twist: Twist = STOP, pose: Pose | None = None, arrival_ns: int | None = None
+) -> OdometryMessage:
+    arrival_ns = at_ns + ARRIVAL_LAG_NS if arrival_ns is None else arrival_ns
+    return OdometryMessage(CLOCK_NS + at_ns, arrival_ns, pose, twist)
+
+
+def fed(*messages: OdometryMessage, section: OdometrySection = SECTION) -> OdometryState:
+    state = OdometryState()
+    for one in messages:
+        state = advance(state, one, section)
+    return state
+
+
+def driven(twist: Twist, count: int, pose: Pose | None = None) -> OdometryState:
+    return fed(message(0, STOP, pose), *(message(k * PERIOD_NS, twist) for k in range(1, count + 1)))
+
+
+#   name              twist                  dt    expected pose
+ARCS = [
+    ("straight ahead", Twist(0.5, 0.0), 2.0, Pose(1.0, 0.0, 0.0)),
+    ("backward", Twist(-0.2, 0.0), 2.0, Pose(-0.4, 0.0, 0.0)),
+    ("quarter circle", Twist(pi / 2, pi / 2), 1.0, Pose(1.0, 1.0, pi / 2)),
+    ("quarter circle right", Twist(pi / 2, -pi / 2), 1.0, Pose(1.0, -1.0, -pi / 2)),
+    ("full circle", Twist(1.0, 2.0), pi, Pose(0.0, 0.0, 0.0)),
+    ("in place", Twist(0.0, 1.0), 1.5, Pose(0.0, 0.0, 1.5)),
+    ("hardly turning", Twist(1.0, 1e-12), 1.0, Pose(1.0, 5e-13, 1e-12)),
+    ("no time", Twist(1.0, 3.0), 0.0, Pose(0.0, 0.0, 0.0)),
+]
+
+
+@pytest.mark.parametrize(("name", "twist", "dt_s", "expected"), ARCS, ids=[row[0] for row in ARCS])
+def test_arcs(name: str, twist: Twist, dt_s: float, expected: Pose) -> None:
+    assert near(integrate(IDENTITY, twist, dt_s), expected, 1e-12)
+
+
+speeds = st.floats(-3.0, 3.0)
+turns = st.one_of(st.floats(-10.0, 10.0), st.floats(-1e-6, 1e-6))
+poses = st.builds(Pose, st.floats(-50, 50), st.floats(-50, 50), st.floats(-pi, pi))
+
+
+@given(poses, speeds, turns, st.lists(st.floats(0.0, 0.5), min_size=1, max_size=8))
+def test_an_arc_is_the_same_however_it_is_split(pose: Pose, v: float, w: float, parts: list[float]) -> None:
+    twist, whole = Twist(v, w), pose
+    for part in parts:
+        whole = integrate(whole, twist, part)
+    assert near(whole, integrate(pose, twist, sum(parts)), 1e-9)
+
+
+@given(poses, speeds, turns, st.floats(0.0, 2.0))
+def test_driving_back_returns(pose: Pose, v: float, w: float, dt_s: float) -> None:
+    assert near(integrate(integrate(pose, Twist(v, w), dt_s), Twist(v, w), -dt_s), pose, 1e-9)
+
+
+WHEELS = [
+    ("both ahead", 0.4, 0.4, Twist(0.4, 0.0)),
+    ("left turn in place", -0.2, 0.2, Twist(0.0, 0.8)),
+    ("right wheel only", 0.0, 0.5, Twist(0.25, 1.0)),
+]
+
+
+@pytest.mark.parametrize(("name", "left", "right", "expected"), WHEELS, ids=[row[0] for row in WHEELS])
+def test_wheels(name: str, left: float, right: float, expected: Twist) -> None:
+    got = wheel_twist(left, right, 0.5)
+    assert (got.v_mps, got.w_radps) == pytest.approx((expected.v_mps, expected.w_radps))
+
+
+def test_first_message_brings_the_bases_own_frame() -> None:
+    there = Pose(3.0, -1.0, 2.0)
+    assert fed(message(0, STOP, there)).pose == there
+    assert fed(message(0, STOP)).pose == IDENTITY
+
+
+def test_the_newer_twist_holds_over_the_interval() -> None:
+    state = fed(message(0, Twist(1.0, 0.0)), message(100 * MS, Twist(0.5, 0.0)))
+    assert near(state.pose, Pose(0.05, 0.0, 0.0))
+    assert state.travelled_m == pytest.approx(0.05)
+    assert state.moving_s == pytest.approx(0.1)
+
+
+def test_by_pose_the_increments_of_the_base_count() -> None:
+    state = fed(
+        message(0, STOP, Pose(1.0, 2.0, pi / 2)),
+        message(20 * MS, Twist(9.9e-1, 0.0), Pose(1.0, 2.03, pi / 2)),
+        message(40 * MS, Twist(0.0, 0.0), Pose(1.0, 2.05, pi / 2 + 0.1)),
+        section=BY_POSE,
+    )
+    assert near(state.pose, Pose(1.0, 2.05, pi / 2 + 0.1))
+    assert state.travelled_m == pytest.approx(0.05)
+    assert state.twist == STOP
+
+
+#   what, messages after the first, x [m] at the end, counters
+AHEAD = Twist(1.0, 0.0)
+ODD = [
+    ("regular", [message(20 * MS, AHEAD)], 0.02, {}),
+    ("repeat", [message(20 * MS, AHEAD), message(20 * MS, AHEAD)], 0.02, {"repeats": 1}),
+    ("backward", [message(20 * MS, AHEAD), message(10 * MS, AHEAD)], 0.02, {"backward": 1}),
+    ("longest interval", [message(500 * MS, AHEAD)], 0.5, {"gaps": 0}),
+    ("gap", [message(501 * MS, AHEAD)], 0.5, {"gaps": 1}),
+    ("long gap", [message(4000 * MS, AHEAD)], 0.5, {"gaps": 1}),
+    ("clock forward an hour", [message(3_600_000 * MS, AHEAD, arrival_ns=25 * MS)], 0.02, {"gaps": 1}),
+    ("clock back an hour", [message(-3_600_000 * MS, AHEAD)], 0.0, {"backward": 1, "rebased": 1}),
+    ("third backward", [message(-k * MS, AHEAD) for k in (1, 2, 3)], 0.0, {"backward": 3, "rebased": 1}),
+    ("backward, then on", [message(-1, AHEAD), message(20 * MS, AHEAD)], 0.02, {"backward": 1, "rebased": 0}),
+]
+
+
+@pytest.mark.parametrize(("what", "messages", "x_m", "counters"), ODD, ids=[row[0] for row in ODD])
+def test_odd_stamps(what: str, messages: list[OdometryMessage], x_m: float, counters: dict[str, int]) -> None:
+    state = fed(message(0), *messages)
+    assert near(state.pose, Pose(x_m, 0.0, 0.0))
+    expected = {"gaps": 0, "repeats": 0, "backward": 0, "rebased": 0, "refused": 0} | counters
+    assert {name: getattr(state, name) for name in expected} == expected
+
+
+def test_after_a_clock_step_the_motion_goes_on() -> None:
+    state = driven(AHEAD, 50)
+    stepped = advance(state, message(-NS_PER_S * 100, AHEAD, arrival_ns=2 * NS_PER_S), SECTION)
+    assert stepped.pose == state.pose
+    assert len(stepped.history) == 1
+    on = advance(stepped, message(-NS_PER_S * 100 + PERIOD_NS, AHEAD, arrival_ns=2 * NS_PER_S + PERIOD_NS), SECTION)
+    assert on.pose.x_m == pytest.approx(state.pose.x_m + 0.02)
+
+
+def test_ignored_messages_do_not_keep_the_odometry_fresh() -> None:
+    state = fed(message(100 * MS))
+    for odd in (message(100 * MS, arrival_ns=900 * MS), message(99 * MS, arrival_ns=901 * MS)):
+        state = advance(state, odd, SECTION)
+    assert state.arrival_ns == 100 * MS + ARRIVAL_LAG_NS
+
+
+@pytest.mark.parametrize("section", [SECTION, BY_POSE], ids=["twist", "pose"])
+@pytest.mark.parametrize(
+    ("twist", "pose", "reason"),
+    [
+        (Twist(nan, 0.0), IDENTITY, "odometry refused: v is nan"),
+        (Twist(0.0, -inf), IDENTITY, "odometry refused: w is -inf"),
+        (Twist(3.5, 0.0), IDENTITY, "odometry refused: v is 3.5 m/s, limit 3 (odometry.max_speed_mps)"),
+        (Twist(0.0, -11.0), IDENTITY, "odometry refused: w is -11 rad/s, limit 10 (odometry.max_yaw_rate_radps)"),
+        (STOP, Pose(nan, 0.0, 0.0), "odometry refused: x is nan"),
+        (STOP, Pose(0.0, 0.0, inf), "odometry refused: yaw is inf"),
+        (STOP, Pose(0.0, 1e300, 0.0), "odometry refused: y is 1e+300, limit 1e+07"),
+    ],
+)
+def test_nonsense_is_refused_with_a_reason(
+    section: OdometrySection, twist: Twist, pose: Pose | None, reason: str
+) -> None:
+    before = fed(message(0, STOP, IDENTITY), message(PERIOD_NS, AHEAD, Pose(0.02, 0.0, 0.0)), section=section)
+    after = advance(before, message(2 * PERIOD_NS, twist, pose), section)
+    assert (after.pose, after.stamp_ns, after.refused) == (before.pose, before.stamp_ns, 1)
+    assert after.refusal == reason
+
+
+def test_by_pose_a_message_without_one_is_refused() -> None:
+    assert fed(message(0), section=BY_POSE).refusal.endswith("no pose in the message (odometry.source is pose)")
+
+
+JUMPS = [
+    ("place", Pose(5.0, 0.0, 0.0), "pose jumped 5.00 m in 20 ms, limit 3 m/s"),
+    ("heading", Pose(0.0, 0.0, 2.0), "pose turned 2.00 rad in 20 ms, limit 10 rad/s"),
+]
+
+
+@pytest.mark.parametrize(("what", "pose", "reason"), JUMPS, ids=[row[0] for row in JUMPS])
+def test_a_jump_of_the_bases_pose_is_refused_and_then_counted_from(what: str, pose: Pose, reason: str) -> None:
+    state = fed(message(0, STOP, IDENTITY), message(PERIOD_NS, STOP, pose), section=BY_POSE)
+    assert state.pose == IDENTITY
+    assert state.refusal == f"odometry refused: {reason}"
+    on = advance(state, message(2 * PERIOD_NS, STOP, integrate(pose, AHEAD, 0.02)), BY_POSE)
+    assert near(on.pose, Pose(0.02, 0.0, 0.0))
+    assert on.refused == 1
+
+
+def test_noise_is_the_papers_after_one_environment_step_straight_ahead() -> None:
+    state = driven(Twist(0.0, 1e-2), 1)
+    for k in range(2, 51):
+        state = advance(state, message(k * PERIOD_NS, Twist(0.0, 1e-2)), SECTION)
+    assert state.covariance[0, 0] == pytest.approx(3e-4, rel=1e-3)
+    assert state.covariance[2, 2] == pytest.approx(3e-3)
+    assert state.covariance[0, 2] == pytest.approx(3e-4, rel=1e-3)
+
+
+def test_noise_of_heading_becomes_noise_aside() -> None:
+    straight, turned = driven(AHEAD, 100), driven(AHEAD, 100, Pose(0.0, 0.0, pi / 2))
+    assert straight.covariance[1, 1] > straight.covariance[0, 0]
+    turn = np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
+    np.testing.assert_allclose(turn @ straight.covariance @ turn.T, turned.covariance, atol=1e-12)
+
+
+@pytest.mark.parametrize("heading", [0.0, 2.0])
+def test_noise_along_a_straight_way_is_that_of_its_steps(heading: float) -> None:
+    whole = driven(AHEAD, 400, Pose(1.0, 2.0, heading))
+    start = driven(AHEAD, 0, Pose(1.0, 2.0, heading))
+    along = noise_along(start.pose, whole.pose, whole.moving_s)
+    np.testing.assert_allclose(along, whole.covariance, rtol=0.01, atol=1e-9)
+    assert along[2, 2] > 0.0
+
+
+def test_noise_agrees_with_drawing_it() -> None:
+    """The covariance against 4000 drives with the paper's noise drawn step by step."""
+    generator, steps, twist = np.random.default_rng(1), 15, Twist(0.6, 0.4)
+    noise = np.array([[1e-4, 1e-4], [1e-4, 1e-3]])
+    ends = np.zeros((4000, 3))
+    for forward, turn in generator.multivariate_normal([0, 0], noise, (steps, 4000)).transpose(0, 2, 1):
+        heading = ends[:, 2] + 0.5 * twist.w_radps / 3
+        length = twist.v_mps / 3 + forward
+        ends += np.stack([length * np.cos(heading), length * np.sin(heading), twist.w_radps / 3 + turn], axis=1)
+    state = driven(twist, round(steps / 3 * NS_PER_S / PERIOD_NS))
+    drawn = np.cov(ends.T)
+    np.testing.assert_allclose(np.sqrt(np.diag(state.covariance)), np.sqrt(np.diag(drawn)), rtol=0.12)
+
+
+def test_no_noise_at_rest() -> None:
+    assert not driven(STOP, 100).covariance.any()
+
+
+@given(st.lists(st.tuples(speeds, turns), min_size=1, max_size=30))
+def test_covariance_stays_symmetric_and_positive(twists: list[tuple[float, float]]) -> None:
+    state = fed(message(0), *(message((k + 1) * PERIOD_NS, Twist(v, w)) for k, (v, w) in enumerate(twists)))
+    np.testing.assert_array_equal(state.covariance, state.covariance.T)
+    assert np.linalg.eigvalsh(state.covariance).min() >= -1e-12
+
+
+def test_history_is_bounded_in_time() -> None:
+    state = driven(AHEAD, 700)
+    span_ns = state.history[-1].stamp_ns - state.history[0].stamp_ns
+    assert span_ns == HISTORY_NS
+
+
+def test_history_is_bounded_in_number() -> None:
+    state = fed(message(0), *(message(k * MS, AHEAD) for k in range(1, HISTORY_SAMPLES + 50)))
+    assert len(state.history) == HISTORY_SAMPLES
+
+
+#   what              stamp [ms]  x [m], or None
+LOOKUPS = [
+    ("at a message", 40, 0.04),
+    ("between two", 50, 0.05),
+    ("the first", 0, 0.0),
+    ("before the first", -1, None),
+    ("the newest", 200, 0.2),
+    ("a little ahead", 250, 0.25),
+    ("too far ahead", 401, None),
+]
+
+
+@pytest.mark.parametrize(("what", "stamp_ms", "x_m"), LOOKUPS, ids=[row[0] for row in LOOKUPS])
+def test_where_was_it(what: str, stamp_ms: int, x_m: float | None) -> None:
+    sample = at(driven(AHEAD, 10), CLOCK_NS + stamp_ms * MS)
+    if x_m is None:
+        assert sample is None
+    else:
+        assert sample is not None
+        assert near(sample.motion.pose, Pose(x_m, 0.0, 0.0))
+        assert sample.moving_s == pytest.approx(min(x_m, 0.2))
+
+
+def test_nothing_is_known_before_the_first_message() -> None:
+    assert at(OdometryState(), CLOCK_NS) is None
+
+
+def test_the_twist_between_two_messages_is_the_newer_one() -> None:
+    sample = at(fed(message(0), message(PERIOD_NS, AHEAD)), CLOCK_NS + PERIOD_NS // 2)
+    assert sample is not None
+    assert sample.motion.twist == AHEAD
+
+
+@given(
+    st.lists(
+        st.builds(
+            OdometryMessage,
+            st.integers(-(10**12), 10**12),
+            st.integers(0, 10**12),
+            st.none() | st.builds(Pose, st.floats(), st.floats(), st.floats()),
+            st.builds(Twist, st.floats(), st.floats()),
+        ),
+        max_size=12,
+    ),
+    st.sampled_from([SECTION, BY_POSE]),
+)
+def test_whatever_comes_the_state_stays_finite_and_every_message_is_accounted_for(
+    messages: list[OdometryMessage], section: OdometrySection
+) -> None:
+    state = fed(*messages, section=section)
+    assert np.isfinite([state.pose.x_m, state.pose.y_m, state.pose.yaw_rad]).all()
+    assert np.isfinite(state.covariance).all()
+    assert state.messages + state.repeats + state.refused + state.backward - state.rebased == len(messages)
+
+
+def test_states_are_values() -> None:
+    before = driven(AHEAD, 3)
+    kept = replace(before)
+    advance(before, message(4 * PERIOD_NS, AHEAD), SECTION)
+    assert before.pose == kept.pose
+    np.testing.assert_array_equal(before.covariance, kept.covariance)
+
+
+def test_a_clock_that_runs_backward_refreshes_nothing() -> None:
+    """Every third message is a new clock, and nothing is integrated: the limits must see that it is stale."""
+    state = advance(OdometryState(), message(1000 * MS, AHEAD, arrival_ns=1000 * MS), SECTION)
+    for number in range(1, 13):
+        state = advance(state, message((1000 - 33 * number) * MS, AHEAD, arrival_ns=(1000 + 33 * number) * MS), SECTION)
+    assert (state.rebased, state.fresh_ns) == (4, 1000 * MS)
+    assert state.pose == IDENTITY
+
+
+def test_a_clock_that_was_set_back_is_fresh_with_the_first_message_that_goes_on() -> None:
+    state = advance(OdometryState(), message(1000 * MS, arrival_ns=1000 * MS), SECTION)
+    fresh = []
+    for number in range(1, 5):
+        state = advance(state, message((400 + 33 * number) * MS, arrival_ns=(1000 + 33 * number) * MS), SECTION)
+        fresh.append(state.fresh_ns)
+    assert fresh == [1000 * MS, 1000 * MS, 1000 * MS, 1132 * MS]
+
+
+#   name, (stamp, arrival) of messages [ms], fresh as of the last [ms], late by the last [ms]
+ARRIVALS = [
+    ("at an even pace", [(0, 5), (33, 38), (66, 71)], 71, 0),
+    ("one that took longer", [(0, 5), (33, 38), (66, 171)], 71, 100),
+    ("one that was quicker than all before", [(0, 5), (33, 36)], 36, 0),
+    ("a queue that is full", [(n * 33, n * 33 + 5 + 500 * (n > 5)) for n in range(20)], 632, 500),
+    ("a queue that empties", [(n * 33, n * 33 + 5 + 500 * (5 < n < 15)) for n in range(40)], 1292, 0),
+    ("a queue full through a gap", [(0, 5), (33, 38), (700, 1205)], 705, 500),
+    ("a clock set forward", [(0, 5), (5033, 38), (5066, 171)], 71, 100),
+    ("a clock set back, then late", [(9000, 5), (0, 38), (33, 71), (66, 204)], 104, 100),
+]
+
+
+@pytest.mark.parametrize(("name", "arrivals", "fresh_ms", "late_ms"), ARRIVALS, ids=[row[0] for row in ARRIVALS])
+def test_what_comes_late_is_as_old_as_its_stamp_says(
+    name: str, arrivals: list[tuple[int, int]], fresh_ms: float, late_ms: float
+) -> None:
+    said = [message(at_ms * MS, AHEAD, arrival_ns=arrival_ms * MS) for at_ms, arrival_ms in arrivals]
+    state = fed(*said)
+    assert state.late_ns == pytest.approx(late_ms * MS, abs=0.5 * MS)
+    assert state.fresh_ns == pytest.approx(fresh_ms * MS, abs=0.5 * MS)
+    assert state.arrival_ns == arrivals[-1][1] * MS
+    believed = fed(*said, section=OdometrySection(judge_late=False))
+    assert (believed.fresh_ns, believed.late_ns) == (arrivals[-1][1] * MS, 0)
+    assert believed.pose == state.pose, "late or not, the wheels have moved"
+
+
+def test_an_impossible_jump_makes_nothing_forgotten_of_how_quick_messages_can_be() -> None:
+    here, there = Pose(0.0, 0.0, 0.0), Pose(5.0, 0.0, 0.0)
+    jumped = fed(message(0, STOP, here), message(33 * MS, STOP, there, arrival_ns=538 * MS), section=BY_POSE)
+    assert jumped.refused == 1
+    assert jumped.late_ns == pytest.approx(500 * MS, abs=0.5 * MS)
+    assert jumped.fresh_ns == pytest.approx(38 * MS, abs=0.5 * MS)

@@ -1,0 +1,109 @@
+"""From which range on cameras see what stands in a bin: not what is too near to them, nor what is between two views."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from hil.recordings.recording import open_recording
+from hil.recordings.ticks import ticks_of
+from hil.replay.player import Player
+from onboard.assembly.robot import build_rigs
+from onboard.config.config import CamerasSection, ScanSection
+from onboard.config.mounts import Mount
+from onboard.perception.collision import UNIT
+from onboard.perception.min_range import MARGIN_M, sees_from, with_least
+from onboard.perception.scan_fusion import ScanMemory, build_rig
+from onboard.values.geometry import IDENTITY
+from onboard.values.messages import BINS, Inputs
+from tests.onboard.perception.scan_rigs import MS, frame, mount, rig_of, wall
+from tests.rigs.recordings.replay_references import REFERENCES
+from tests.rigs.runtime_bench import MOUNTS, PLANT, Puppet
+
+SECTION = ScanSection()
+AHEAD = BINS // 2
+HEIGHTS_M = np.linspace(SECTION.z_min_m, SECTION.z_max_m, 60)
+
+
+def depths_m(one: Mount, index: int, range_m: float) -> np.ndarray:
+    """Return the depths at which a camera has a thin post in its image, that stands at the middle of a bin."""
+    x, y = UNIT[index] * range_m
+    points = np.stack([np.full(HEIGHTS_M.size, x), np.full(HEIGHTS_M.size, y), HEIGHTS_M])
+    optical = one.base_from_camera[:3, :3].T @ (points - one.base_from_camera[:3, 3:])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        u, v = one.fx * optical[0] / optical[2] + one.cx, one.fy * optical[1] / optical[2] + one.cy
+    inside = (optical[2] > 0.0) & (u >= 0.0) & (u <= one.width - 1) & (v >= 0.0) & (v <= one.height - 1)
+    return optical[2][inside]
+
+
+#   least_m,  near_m,  from the range
+LEAST = [(0.0, 0.1, 0.15), (0.0, 0.2, 0.25), (0.17, 0.1, 0.22), (0.28, 0.1, 0.33), (0.52, 0.1, 0.57)]  # fmt: skip
+
+
+@pytest.mark.parametrize(("least_m", "near_m", "from_m"), LEAST)
+def test_straight_ahead_of_a_level_camera_it_is_its_least_distance(
+    least_m: float, near_m: float, from_m: float
+) -> None:
+    found = sees_from(replace(mount(), least_m=least_m), ScanSection(near_m=near_m))
+    assert found[AHEAD] == pytest.approx(from_m, abs=0.03)
+    assert np.isinf(found[:40]).all(), "nobody looks there"
+
+
+@pytest.mark.parametrize("least_m", [0.0, 0.17, 0.28])
+@pytest.mark.parametrize("name", list(MOUNTS.depth))
+def test_law_what_stands_farther_is_in_the_image_and_not_too_near(name: str, least_m: float) -> None:
+    one = replace(MOUNTS.depth[name], least_m=least_m)
+    found, checked = sees_from(one, SECTION), 0
+    for index in np.flatnonzero(np.isfinite(found)):
+        for range_m in np.arange(found[index], 1.5, 0.05):
+            depths = depths_m(one, index, range_m)
+            assert depths.size > 0, f"bin {index} at {range_m:.2f} m is not in the image"
+            assert depths.min() >= max(least_m, SECTION.near_m) + MARGIN_M - 0.025, f"bin {index} at {range_m:.2f} m"
+            checked += 1
+    assert checked > 300
+
+
+def test_a_post_between_two_views_is_seen_by_nobody() -> None:
+    rig = build_rig(MOUNTS, SECTION)
+    found = rig.sees_from(np.ones(BINS, np.bool_))
+    between = AHEAD + 17  # 35 degrees
+    assert all(view.looks[between - 1 : between + 1].any() for view in (rig.views["front"], rig.views["front_left"]))
+    assert found[between] > 1.0
+    assert not any(depths_m(one, between, 0.6).size for one in MOUNTS.depth.values())
+    assert (found[AHEAD - 5 : AHEAD + 5] < 0.4).all()
+
+
+def test_a_camera_that_is_down_sees_nothing() -> None:
+    one, other = mount("front"), mount("left", yaw_deg=90.0)
+    rig = rig_of(one, other)
+    inputs = Inputs(MS, depth={"left": frame("left", wall(other, 3000))})
+    scan, _ = rig.scan(inputs, IDENTITY, ScanMemory())
+    assert scan.from_m is not None
+    assert np.isinf(scan.from_m[AHEAD])
+    assert scan.from_m[AHEAD + 45] < 0.3
+    nothing, _ = rig.scan(Inputs(MS), IDENTITY, ScanMemory())
+    assert nothing.from_m is not None
+    assert np.isinf(nothing.from_m).all()
+
+
+def test_a_realsense_that_states_no_least_distance_has_that_of_the_widest() -> None:
+    mounts = replace(MOUNTS, depth={"a": replace(mount("a", f=425.0)), "b": replace(mount("b"), least_m=0.17)})
+    section = CamerasSection(source="realsense")
+    found = with_least(mounts, section).depth
+    assert found["a"].least_m == pytest.approx(0.32, abs=0.005)
+    assert found["b"].least_m == 0.17
+    stated = with_least(replace(mounts, depth={"a": replace(mounts.depth["a"], least_m=0.0)}), section)
+    assert stated.depth["a"] == found["a"]
+    assert with_least(mounts, CamerasSection(source="dds")).depth["a"].least_m is None
+
+
+def test_a_replayed_scan_without_its_images_has_it_too() -> None:
+    with open_recording(REFERENCES / "office.mcap") as recording:
+        rig, _ = build_rigs(recording.config, recording.mounts)
+        player = Player(recording.config, recording.mounts, PLANT, Puppet())
+        ticks = [tick for tick, _ in zip(ticks_of(recording), range(30), strict=False)]
+        assert not all(tick.with_images for tick in ticks)
+        scans = [player.play(tick).replayed.limits_scan for tick in ticks]
+    assert all(scan.from_m is not None and (scan.from_m == rig.sees_from(scan.seen)).all() for scan in scans)

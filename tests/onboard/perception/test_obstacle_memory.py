@@ -1,0 +1,313 @@
+"""What was seen near by stays where it was, until a camera looks there again."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from math import cos, hypot, inf, nan, pi, radians, sin
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from onboard.perception.collision import BIN_CENTERS_RAD
+from onboard.perception.obstacle_memory import (
+    BRIEF_NS,
+    MOST,
+    NOWHERE,
+    OFTEN,
+    REACH_M,
+    SPOT_M,
+    SPOT_NS,
+    Nearby,
+    advance,
+    around,
+    filled,
+)
+from onboard.recording.state_snapshot import decode, encode
+from onboard.state import RobotState
+from onboard.values.clock import NS_PER_S
+from onboard.values.errors import InputError
+from onboard.values.geometry import apply, compose, inverse
+from onboard.values.messages import BINS, Pose, Scan
+
+LONG_NS = 60 * NS_PER_S
+TICK_NS = NS_PER_S // 30
+ORIGIN = Pose(0.0, 0.0, 0.0)
+AHEAD_DEG = (-37.0, 37.0)
+
+
+def scan_of(
+    *points: tuple[float, float], stamp_ns: int = TICK_NS, looks_deg: tuple[float, float] = (-180.0, 180.0)
+) -> Scan:
+    """Return a scan of points (x, y) where its cameras look [deg], each in the bin that it falls into."""
+    ranges, centers = np.full(BINS, inf, np.float32), np.degrees(BIN_CENTERS_RAD)
+    seen = (centers >= looks_deg[0]) & (centers <= looks_deg[1])
+    for x, y in points:
+        index = int(np.floor((np.degrees(np.arctan2(y, x)) + 180.0) / 2.0)) % BINS
+        ranges[index] = hypot(x, y)
+    return Scan(stamp_ns, np.where(seen, ranges, np.float32(inf)), seen)
+
+
+def on_bin(degrees: float, range_m: float) -> tuple[float, float]:
+    """Return the point at the centre of the bin of a bearing."""
+    bearing = BIN_CENTERS_RAD[int((degrees + 180.0) / 2.0) % BINS]
+    return range_m * cos(bearing), range_m * sin(bearing)
+
+
+def after(*ticks: tuple[Scan, Pose], remember_ns: int = LONG_NS) -> Nearby:
+    """Return what is remembered after ticks, each at the stamp of its scan."""
+    nearby = Nearby()
+    for scan, pose in ticks:
+        nearby = advance(nearby, scan, pose, scan.stamp_ns, remember_ns)
+    return nearby
+
+
+def blind(stamp_ns: int = 2 * TICK_NS) -> Scan:
+    return scan_of(stamp_ns=stamp_ns, looks_deg=(500.0, 500.0))
+
+
+@given(
+    bearing=st.floats(-36.0, 36.0), range_m=st.floats(0.3, 1.2), x=st.floats(-0.25, 0.25), y=st.floats(-0.25, 0.25),
+    yaw=st.floats(-pi, pi), start=st.builds(Pose, st.floats(-50, 50), st.floats(-50, 50), st.floats(-pi, pi)),
+)  # fmt: skip
+def test_law_a_post_stays_where_it_was_seen_while_the_robot_moves(
+    bearing: float, range_m: float, x: float, y: float, yaw: float, start: Pose
+) -> None:
+    post, moved = on_bin(bearing, range_m), Pose(x, y, yaw)
+    nearby = after((scan_of(post, looks_deg=AHEAD_DEG), start), (blind(), compose(start, moved)))
+    (place,) = around(nearby, blind(), compose(start, moved)).out_of_view
+    assert place == pytest.approx(apply(inverse(moved), post), abs=1e-5)
+
+
+POST = on_bin(21.0, 0.5)
+AHEAD_ONLY = scan_of(stamp_ns=2 * TICK_NS, looks_deg=AHEAD_DEG)
+
+#   what                            the second scan, where from                                 still remembered
+SECONDS = [
+    ("nobody looks there",          blind(),                                    ORIGIN,                True),
+    ("seen again",                  scan_of(POST, stamp_ns=2 * TICK_NS),        ORIGIN,                False),
+    ("looked at, and it is gone",   scan_of(stamp_ns=2 * TICK_NS),              ORIGIN,                False),
+    ("out of view to the left",     AHEAD_ONLY,             Pose(0.0, 0.0, radians(-20)), True),
+    ("looks at it from elsewhere",  AHEAD_ONLY,             Pose(0.2, -0.1, radians(30)), False),
+    ("too far away now",            blind(),                                    Pose(-REACH_M, 0, 0),  False),
+    ("after a minute",              blind(LONG_NS + TICK_NS),                   ORIGIN,                True),
+    ("after more",                  blind(LONG_NS + 2 * TICK_NS),               ORIGIN,                False),
+    ("before it was seen",          blind(-LONG_NS),                            ORIGIN,                False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("what", "scan", "pose", "kept"), SECONDS, ids=[row[0] for row in SECONDS])
+def test_how_long_it_is_remembered(what: str, scan: Scan, pose: Pose, kept: bool) -> None:
+    nearby = after((scan_of(POST), ORIGIN), (scan, pose))
+    assert len(around(nearby, scan, pose).out_of_view) == kept
+
+
+EDGE = on_bin(37.0, 0.5)
+
+#   what stands at the edge of the view          the second scan there                  still remembered
+AT_THE_EDGE = [
+    ("a hole in the image where the post is",    scan_of(stamp_ns=2 * TICK_NS, looks_deg=AHEAD_DEG),               1),
+    ("seen again, a little farther",             scan_of(on_bin(37.0, 0.6), stamp_ns=2 * TICK_NS,
+                                                         looks_deg=AHEAD_DEG),                                     1),
+    ("only what is behind it",                   scan_of(on_bin(37.0, 5.0), stamp_ns=2 * TICK_NS,
+                                                         looks_deg=AHEAD_DEG),                                     0),
+    ("a hole, well within the view",             scan_of(stamp_ns=2 * TICK_NS, looks_deg=(-60.0, 60.0)),           0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("what", "scan", "places"), AT_THE_EDGE, ids=[row[0] for row in AT_THE_EDGE])
+def test_an_empty_bin_at_the_edge_of_the_view_says_nothing(what: str, scan: Scan, places: int) -> None:
+    nearby = after((scan_of(EDGE, looks_deg=AHEAD_DEG), ORIGIN), (scan, ORIGIN))
+    assert len(nearby.places_m) == places
+
+
+FROM_M = 0.6
+NEAR_BY = np.full(BINS, FROM_M, np.float32)
+
+
+def often(scan: Scan, times: int = OFTEN) -> list[tuple[Scan, Pose]]:
+    """Return ticks with a scan again and again, the last at its stamp."""
+    return [(replace(scan, stamp_ns=scan.stamp_ns - n * TICK_NS), ORIGIN) for n in reversed(range(times))]
+
+
+FAR = on_bin(21.0, 0.7)
+
+#   what                                    place  the second scan there                            remembered, unseen
+TOO_NEAR = [
+    ("nothing comes back from it",          POST,  scan_of(stamp_ns=2 * TICK_NS),                       1, 1),
+    ("the wall behind it, seen past it",    POST,  scan_of(on_bin(21.0, 3.0), stamp_ns=2 * TICK_NS),    1, 1),
+    ("something else, well behind it",      POST,  scan_of(on_bin(21.0, 0.58), stamp_ns=2 * TICK_NS),   2, 1),
+    ("it is seen after all",                POST,  scan_of(on_bin(21.0, 0.51), stamp_ns=2 * TICK_NS),   1, 0),
+    ("something before it",                 POST,  scan_of(on_bin(21.0, 0.3), stamp_ns=2 * TICK_NS),    1, 0),
+    ("beyond it, and gone",                 FAR,   scan_of(stamp_ns=2 * TICK_NS),                       0, 0),
+    ("beyond it, what is behind is seen",   FAR,   scan_of(on_bin(21.0, 3.0), stamp_ns=2 * TICK_NS),    0, 0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("what", "place", "scan", "places", "unseen"), TOO_NEAR, ids=[row[0] for row in TOO_NEAR])
+def test_nearer_than_cameras_see_an_empty_bin_says_nothing(
+    what: str, place: tuple[float, float], scan: Scan, places: int, unseen: int
+) -> None:
+    scan = replace(scan, from_m=np.full(BINS, FROM_M, np.float32))
+    nearby = after(*often(scan_of(place)), (scan, ORIGIN))
+    assert (len(nearby.places_m), len(around(nearby, scan, ORIGIN).out_of_view)) == (places, unseen)
+
+
+def test_once_the_robot_has_backed_off_it_is_seen_that_it_is_gone() -> None:
+    scans = [replace(scan_of(stamp_ns=n * TICK_NS), from_m=np.full(BINS, FROM_M, np.float32)) for n in (2, 3)]
+    assert len(after((scan_of(POST), ORIGIN), (scans[0], ORIGIN)).places_m) == 1
+    assert len(after((scan_of(POST), ORIGIN), (scans[1], Pose(-0.2, 0.0, 0.0))).places_m) == 0
+
+
+#   what                                       seen from  in so many scans  after             it holds the robot
+VOUCHED = [
+    ("in one image, near by",                     FROM_M, 1,         TICK_NS,                False),
+    ("in two",                                    FROM_M, OFTEN - 1, TICK_NS,                False),
+    ("a hand",                                    FROM_M, OFTEN,     TICK_NS,                True),
+    ("a hand that was there, in time",            FROM_M, OFTEN,     BRIEF_NS,               True),
+    ("a hand that was there some time ago",       FROM_M, OFTEN,     BRIEF_NS + TICK_NS,     False),
+    ("a hand that was there for ten seconds",     FROM_M, 300,       BRIEF_NS + TICK_NS,     False),
+    ("in one image, in full view",                0.0,    1,         TICK_NS,                False),
+    ("in two, in full view",                      0.0,    OFTEN - 1, TICK_NS,                False),
+    ("a post",                                    0.0,    OFTEN,     TICK_NS,                True),
+    ("a post, almost a minute ago",               0.0,    OFTEN,     LONG_NS,                True),
+    ("a post, more than a minute ago",            0.0,    OFTEN,     LONG_NS + TICK_NS,      False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("what", "from_m", "times", "after_ns", "holds"), VOUCHED, ids=[row[0] for row in VOUCHED])
+def test_where_nothing_says_that_it_is_free_only_good_evidence_holds_the_robot(
+    what: str, from_m: float, times: int, after_ns: int, holds: bool
+) -> None:
+    seen = replace(scan_of(POST), from_m=np.full(BINS, from_m, np.float32))
+    empty = replace(scan_of(stamp_ns=TICK_NS + after_ns), from_m=NEAR_BY)
+    nearby = after(*often(seen, times), (empty, ORIGIN))
+    assert len(around(nearby, empty, ORIGIN).out_of_view) == holds
+
+
+@pytest.mark.parametrize(("apart_ns", "holds"), [(SPOT_NS, True), (SPOT_NS + TICK_NS, False)])
+def test_noise_that_comes_again_later_is_not_seen_again(apart_ns: int, holds: bool) -> None:
+    stamps = [TICK_NS + n * apart_ns for n in range(OFTEN)]
+    ticks = [(replace(scan_of(POST, stamp_ns=stamp_ns), from_m=NEAR_BY), ORIGIN) for stamp_ns in stamps]
+    empty = replace(scan_of(stamp_ns=stamps[-1] + TICK_NS), from_m=NEAR_BY)
+    assert len(around(after(*ticks, (empty, ORIGIN)), empty, ORIGIN).out_of_view) == holds
+
+
+def test_what_comes_up_to_the_robot_was_seen_from_afar_in_another_place() -> None:
+    """It stops well within what cameras do not see, and has left after a while."""
+    ticks = [
+        (replace(scan_of(on_bin(21.0, range_m), stamp_ns=n * TICK_NS), from_m=NEAR_BY), ORIGIN)
+        for n, range_m in enumerate(np.arange(0.9, 0.3, -0.2 * SPOT_M), start=1)
+    ]
+    empty = replace(scan_of(stamp_ns=len(ticks) * TICK_NS + BRIEF_NS + TICK_NS), from_m=NEAR_BY)
+    assert len(around(after(*ticks, (empty, ORIGIN)), empty, ORIGIN).out_of_view) == 0
+
+
+def test_the_state_of_a_recording_of_before_there_were_spots_is_read() -> None:
+    """Each of its places holds the robot, as it did when it was written."""
+    state = json.loads(encode(RobotState(nearby=after((scan_of(POST), ORIGIN)))))
+    del state["nearby"]["spots_m"], state["nearby"]["scans"]
+    nearby = decode(json.dumps(state)).nearby
+    empty = replace(scan_of(stamp_ns=LONG_NS), from_m=NEAR_BY)
+    assert len(around(advance(nearby, empty, ORIGIN, LONG_NS, LONG_NS), empty, ORIGIN).out_of_view) == 1
+
+
+def test_a_state_with_less_of_one_than_of_another_is_none() -> None:
+    state = json.loads(encode(RobotState(nearby=after((scan_of(POST), ORIGIN)))))
+    state["nearby"]["seen_ns"] = json.loads(encode(RobotState()))["nearby"]["seen_ns"]
+    with pytest.raises(InputError, match="not the state of a robot"):
+        decode(json.dumps(state))
+
+
+@given(bearing=st.floats(-180.0, 179.9), range_m=st.floats(0.1, 1.4))
+def test_law_where_nobody_looks_one_scan_is_evidence_enough(bearing: float, range_m: float) -> None:
+    seen = replace(scan_of(on_bin(bearing, range_m)), from_m=NEAR_BY)
+    assert len(around(after((seen, ORIGIN), (blind(), ORIGIN)), blind(), ORIGIN).out_of_view) == 1
+
+
+def test_at_the_edge_of_a_view_what_is_seen_at_all_is_seen_in_full() -> None:
+    """No bin there has a range from which on it is seen: it says nothing of what comes nearer
+    (`onboard/perception/min_range.py`)."""
+    from_m = NEAR_BY.copy()
+    index = int((21.0 + 180.0) / 2.0)
+    from_m[index - 1 : index + 2] = inf
+    empty = replace(scan_of(stamp_ns=LONG_NS), from_m=from_m)
+    nearby = after(*often(replace(scan_of(FAR), from_m=from_m)), (empty, ORIGIN))
+    assert len(around(nearby, empty, ORIGIN).out_of_view) == 1
+
+
+def test_the_policy_is_shown_what_is_too_near_for_its_cameras() -> None:
+    scan = replace(scan_of(), from_m=np.full(BINS, FROM_M, np.float32))
+    index = int((21.0 + 180.0) / 2.0)
+    assert filled(scan, np.array([POST])).ranges_m[index] == pytest.approx(0.5)
+    assert np.isinf(filled(scan, np.array([FAR])).ranges_m).all()
+
+
+def test_what_is_in_view_is_the_scans_to_say() -> None:
+    nearby = after((scan_of(POST), ORIGIN))
+    assert len(nearby.places_m) == 1
+    assert len(around(nearby, scan_of(POST), ORIGIN).out_of_view) == 0
+
+
+def test_a_scan_is_entered_once_and_from_where_the_base_stood_at_its_stamp() -> None:
+    """It comes three ticks late, from a base that drives at 1 m/s, and stays the newest for two more."""
+    nearby, scan = Nearby(), scan_of(stamp_ns=0)
+    for tick in range(1, 8):
+        if tick >= 5:
+            scan = scan_of(POST, stamp_ns=2 * TICK_NS, looks_deg=AHEAD_DEG)
+        nearby = advance(nearby, scan, Pose(tick / 30.0, 0.0, 0.0), tick * TICK_NS, LONG_NS)
+    assert nearby.places_m == pytest.approx(np.array([(POST[0] + 2.0 / 30.0, POST[1])]), abs=1e-6)
+    assert nearby.seen_ns.tolist() == [2 * TICK_NS]
+
+
+def test_nothing_is_remembered_for_no_time_or_of_what_is_far() -> None:
+    assert len(after((scan_of(POST), ORIGIN), remember_ns=0).places_m) == 0
+    assert len(after((scan_of((REACH_M + 0.01, 0.0)), ORIGIN)).places_m) == 0
+
+
+def test_a_range_that_is_no_distance_is_nowhere() -> None:
+    scan = scan_of(POST)
+    odd = replace(scan, ranges_m=np.where(np.isfinite(scan.ranges_m), np.float32(nan), scan.ranges_m))
+    assert len(after((odd, ORIGIN)).places_m) == 0
+
+
+def test_it_forgets_the_longest_known_before_it_grows_without_end() -> None:
+    behind_m = np.stack([np.full(MOST, -0.5), np.linspace(-0.2, 0.2, MOST)], axis=1)
+    scans = np.ones((MOST, 2), np.int64)
+    full = Nearby(behind_m, np.full(MOST, TICK_NS), behind_m, scans, TICK_NS)
+    scan = scan_of(POST, on_bin(-21.0, 0.5), stamp_ns=2 * TICK_NS, looks_deg=AHEAD_DEG)
+    nearby = advance(full, scan, ORIGIN, 2 * TICK_NS, LONG_NS)
+    assert (nearby.places_m[: MOST - 2] == behind_m[2:]).all()
+    assert nearby.seen_ns[-3:].tolist() == [TICK_NS, 2 * TICK_NS, 2 * TICK_NS]
+    assert nearby.spots_m.shape == nearby.scans.shape == (MOST, 2)
+
+
+#   what               place                looks           in the policy's scan
+FILLED = [
+    ("ahead",          on_bin(51.0, 0.7),   AHEAD_DEG,      True),
+    ("beside",         on_bin(-99.0, 0.7),  AHEAD_DEG,      True),
+    ("behind",         on_bin(121.0, 0.7),  AHEAD_DEG,      False),
+    ("where it looks", on_bin(11.0, 0.7),   AHEAD_DEG,      False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("what", "place", "looks", "shown"), FILLED, ids=[row[0] for row in FILLED])
+def test_the_policy_is_shown_what_was_seen_ahead_where_nobody_looks(
+    what: str, place: tuple[float, float], looks: tuple[float, float], shown: bool
+) -> None:
+    scan = scan_of(looks_deg=looks)
+    farther = tuple(1.2 * value for value in place)
+    got = filled(scan, np.array([farther, place]))
+    index = int((np.degrees(np.arctan2(place[1], place[0])) + 180.0) / 2.0)
+    assert (got.ranges_m[index] == pytest.approx(0.7), got.seen[index]) == (shown, shown or scan.seen[index])
+    others = np.arange(BINS) != index
+    assert (got.ranges_m[others] == scan.ranges_m[others]).all()
+    assert (got.seen[others] == scan.seen[others]).all()
+    assert np.isinf(scan.ranges_m).all()
+
+
+def test_a_scan_with_nothing_to_fill_is_the_same_one() -> None:
+    scan = scan_of(POST)
+    assert filled(scan, NOWHERE) is scan

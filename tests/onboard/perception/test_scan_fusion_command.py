@@ -1,0 +1,280 @@
+"""`onboard scan`: what it writes, and one clear line for each input that it cannot use."""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from onboard.commands.scan import PNG_SIGNATURE, limited, read_depth_png, scan_as_json, scan_command
+from onboard.config.config import DEFAULT_ROBOT, ScanSection
+from onboard.values.errors import ConfigError, InputError
+from onboard.values.messages import BINS, DepthFrame
+
+REAL = Path(__file__).parents[2] / "data" / "realsense-office" / "depth_40.png"
+MOUNTS = """
+[cameras.front]
+width = 8
+height = 6
+fx = 10.0
+fy = 10.0
+cx = 4.0
+cy = 3.0
+translation_m = [0.2, 0.0, 0.5]
+rotation_xyzw = [-0.5, 0.5, -0.5, 0.5]
+[cameras.rear]
+width = 8
+height = 6
+fx = 10.0
+fy = 10.0
+cx = 4.0
+cy = 3.0
+translation_m = [-0.2, 0.0, 0.5]
+rotation_xyzw = [-0.5, -0.5, 0.5, 0.5]
+"""
+
+
+@pytest.fixture
+def mounts(tmp_path: Path) -> Path:
+    path = tmp_path / "mounts.toml"
+    path.write_text(MOUNTS, encoding="utf-8")
+    return path
+
+
+def save(path: Path, depth: np.ndarray) -> Path:
+    Image.fromarray(depth).save(path)
+    return path
+
+
+@pytest.fixture
+def depth_png(tmp_path: Path) -> Path:
+    """A wall 2 m before an 8x6 camera."""
+    return save(tmp_path / "depth.png", np.full((6, 8), 2000, np.uint16))
+
+
+def test_the_json_holds_the_scan(mounts: Path, depth_png: Path, tmp_path: Path) -> None:
+    out = tmp_path / "scan.json"
+    scan = scan_command(mounts, [f"front={depth_png}"], json_path=str(out))
+    table = json.loads(out.read_text(encoding="utf-8"))
+    assert set(table) == {"stamp_ns", "ranges_m", "seen"}
+    assert table["stamp_ns"] == 0
+    assert len(table["ranges_m"]) == len(table["seen"]) == BINS
+    assert (table["ranges_m"][90], table["ranges_m"][0]) == (2.2, None)
+    assert (table["seen"][90], table["seen"][0]) == (True, False)
+    restored = np.array([math.inf if r is None else r for r in table["ranges_m"]], dtype=np.float32)
+    assert np.array_equal(restored, scan.ranges_m)
+    assert table["seen"] == scan.seen.tolist()
+
+
+@pytest.mark.parametrize("json_path", [None, "-"])
+def test_standard_output_holds_only_the_json(
+    mounts: Path, depth_png: Path, json_path: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scan = scan_command(mounts, [f"front={depth_png}"], json_path=json_path)
+    written = capsys.readouterr()
+    assert json.loads(written.out) == scan_as_json(scan)
+    assert written.out.count("\n") == 1
+    assert written.err == ""
+
+
+def test_a_plot_alone_writes_nothing_else(
+    mounts: Path, depth_png: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plot = tmp_path / "scan.png"
+    scan_command(mounts, [f"front={depth_png}"], plot_path=plot)
+    assert capsys.readouterr().out == ""
+    with Image.open(plot) as image:
+        assert image.size[0] > 500
+
+
+def test_two_cameras_are_fused(mounts: Path, depth_png: Path, tmp_path: Path) -> None:
+    rear = save(tmp_path / "rear.png", np.full((6, 8), 1000, np.uint16))
+    out = str(tmp_path / "scan.json")
+    scan = scan_command(mounts, [f"front={depth_png}", f"rear={rear}"], json_path=out)
+    assert (scan.ranges_m[90], scan.ranges_m[0], scan.seen[0]) == (np.float32(2.2), np.float32(1.2), True)
+
+
+def test_a_real_frame(tmp_path: Path) -> None:
+    text = (DEFAULT_ROBOT / "mounts.toml").read_text(encoding="utf-8")
+    for old, new in [("width = 80", "width = 640"), ("height = 60", "height = 480"), ("= 40.0", "= 384.0")]:
+        text = text.replace(old, new)
+    mounts = tmp_path / "mounts.toml"
+    mounts.write_text(text.replace("cx = 39.5", "cx = 320.0").replace("cy = 29.5", "cy = 240.0"), encoding="utf-8")
+    scan = scan_command(mounts, [f"rear={REAL}"], json_path=str(tmp_path / "scan.json"))
+    assert np.isfinite(scan.ranges_m).sum() > 20
+    assert scan.seen[np.isfinite(scan.ranges_m)].all()
+
+
+# Recordings are read by the driver; which frame is asked for, and what becomes of it, is decided here.
+
+
+@pytest.mark.parametrize("suffix", [".db3", ".bag", ".DB3"])
+def test_a_recording_gives_the_frame_asked_for(
+    mounts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
+    asked = []
+
+    def read(path: Path, index: int) -> DepthFrame:
+        asked.append((path, index))
+        return DepthFrame("", index + 1, 77, np.full((6, 8), 1000, np.uint16))
+
+    driver = pytest.importorskip("onboard.drivers.realsense.device")
+    monkeypatch.setattr(driver, "read_depth_frame", read)
+    recording = tmp_path / f"session{suffix}"
+    scan = scan_command(mounts, [f"front={recording}"], frame=3, json_path=str(tmp_path / "scan.json"))
+    assert asked == [(recording, 3)]
+    assert (scan.stamp_ns, scan.ranges_m[90]) == (77, np.float32(1.2))
+
+
+# Bad input
+
+
+def png(tmp_path: Path, mode: str) -> str:
+    path = tmp_path / "other.png"
+    Image.new(mode, (8, 6)).save(path)
+    return str(path)
+
+
+def chunk(kind: bytes, body: bytes) -> bytes:
+    return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+
+
+def header(width: int, height: int, bits: int = 16, color: int = 0) -> bytes:
+    return PNG_SIGNATURE + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, bits, color, 0, 0, 0))
+
+
+@pytest.mark.parametrize(
+    ("mode", "words"),
+    [("L", "8-bit greyscale"), ("RGB", "8-bit RGB"), ("1", "1-bit"), ("P", "palette"), ("RGBA", "RGBA")],
+)
+def test_other_png_kinds_are_refused(tmp_path: Path, mode: str, words: str) -> None:
+    file = png(tmp_path, mode)
+    with pytest.raises(InputError, match="must be 16-bit greyscale") as caught:
+        read_depth_png(Path(file))
+    assert words in str(caught.value)
+    assert file in str(caught.value)
+
+
+BAD_BYTES = [
+    ("empty", b"", "not a PNG file"),
+    ("text", b"ranges_m", "not a PNG file"),
+    ("signature only", PNG_SIGNATURE, "truncated after 8 bytes"),
+    ("no image", header(8, 6) + chunk(b"IEND", b""), "cannot be decoded"),
+    (
+        "image cut short",
+        header(8, 6) + chunk(b"IDAT", zlib.compress(b"\0" * 20)) + chunk(b"IEND", b""),
+        "cannot be decoded",
+    ),
+    ("not compressed", header(8, 6) + chunk(b"IDAT", b"abcdefgh") + chunk(b"IEND", b""), "cannot be decoded"),
+    ("header missing", PNG_SIGNATURE + chunk(b"IDAT", b"") + chunk(b"IEND", b""), "does not begin with a PNG header"),
+    ("header too short", PNG_SIGNATURE + chunk(b"IHDR", b"\0" * 5), "does not begin with a PNG header"),
+    ("far too large", header(100_000, 100_000) + chunk(b"IEND", b""), "PNG is 100000x100000, limit 4096x4096"),
+    ("no pixels", header(0, 6) + chunk(b"IEND", b""), "PNG is 0x6"),
+    ("16-bit RGB", header(8, 6, 16, 2) + chunk(b"IEND", b""), "16-bit RGB"),
+]
+
+
+@pytest.mark.parametrize(("data", "words"), [pytest.param(*row[1:], id=row[0]) for row in BAD_BYTES])
+def test_a_damaged_png_is_refused(tmp_path: Path, data: bytes, words: str) -> None:
+    path = tmp_path / "bad.png"
+    path.write_bytes(data)
+    with pytest.raises(InputError) as caught:
+        read_depth_png(path)
+    assert str(caught.value).startswith(f"{path}: ")
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_every_cut_and_every_flipped_byte_of_a_png_is_refused(tmp_path: Path) -> None:
+    data = save(tmp_path / "good.png", np.arange(48, dtype=np.uint16).reshape(6, 8)).read_bytes()
+    bad = tmp_path / "bad.png"
+    for at in range(len(data)):
+        for damaged in (data[:at], data[:at] + bytes([data[at] ^ 0x10]) + data[at + 1 :]):
+            bad.write_bytes(damaged)
+            with pytest.raises(InputError, match=r"bad\.png: "):
+                read_depth_png(bad)
+
+
+def test_a_png_is_read_as_it_was_written(tmp_path: Path) -> None:
+    depth = np.random.default_rng(0).integers(0, 65_536, (6, 8), dtype=np.uint16)
+    depth[0, :2] = [0, 65_535]
+    read = read_depth_png(save(tmp_path / "depth.png", depth))
+    assert read.dtype == np.uint16
+    assert np.array_equal(read, depth)
+
+
+BAD_ARGUMENTS = [
+    # cameras, frame, words
+    ([], 0, ["--camera", "at least one"]),
+    (["front"], 0, ["--camera front", "NAME=FILE"]),
+    (["=depth.png"], 0, ["NAME=FILE"]),
+    (["front="], 0, ["NAME=FILE"]),
+    (["left={depth}"], 0, ["camera left", "mounts.toml", "front, rear"]),
+    (["front={depth}", "front={depth}"], 0, ["camera front", "twice"]),
+    (["front=missing.png"], 0, ["missing.png", "cannot be read"]),
+    (["front={large}"], 0, ["large.png", "camera front", "is 10x12", "8x6", "mounts.toml"]),
+    (["front={depth}"], -1, ["--frame -1", "0 or more"]),
+    (["front={depth}"], 2, ["--frame 2", "recordings"]),
+]
+
+
+@pytest.mark.parametrize(("cameras", "frame", "words"), BAD_ARGUMENTS)
+def test_a_wrong_argument_is_named_in_one_line(
+    mounts: Path, depth_png: Path, tmp_path: Path, cameras: list[str], frame: int, words: list[str]
+) -> None:
+    large = save(tmp_path / "large.png", np.zeros((12, 10), np.uint16))
+    with pytest.raises(InputError) as caught:
+        scan_command(mounts, [c.format(depth=depth_png, large=large) for c in cameras], frame=frame)
+    line = str(caught.value)
+    assert "\n" not in line
+    for word in words:
+        assert word in line
+
+
+def test_wrong_mounts_are_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"none\.toml"):
+        scan_command(tmp_path / "none.toml", ["front=depth.png"])
+
+
+def test_files_that_cannot_be_written_are_named(mounts: Path, depth_png: Path, tmp_path: Path) -> None:
+    for name, options in [
+        ("none/scan.json", {"json_path": str(tmp_path / "none" / "scan.json")}),
+        ("none/scan.png", {"plot_path": tmp_path / "none" / "scan.png"}),
+        ("scan.unknown", {"plot_path": tmp_path / "scan.unknown"}),
+    ]:
+        with pytest.raises(InputError, match="cannot be written") as caught:
+            scan_command(mounts, [f"front={depth_png}"], **options)
+        assert name in str(caught.value)
+
+
+# Limits from the command line
+
+BAD_LIMITS = [
+    ({"near_m": -1.0}, "near_m"),
+    ({"near_m": 5.0, "far_m": 4.0}, "near_m 5.0 must be below far_m 4.0"),
+    ({"far_m": math.inf}, "far_m"),
+    ({"z_min_m": 2.0}, "z_min_m 2.0 must be below z_max_m 1.2"),
+    ({"z_max_m": math.nan}, "z_max_m"),
+]
+
+
+@pytest.mark.parametrize(("limits", "words"), BAD_LIMITS)
+def test_wrong_limits_are_refused(limits: dict[str, float], words: str) -> None:
+    with pytest.raises(InputError) as caught:
+        limited(ScanSection(), **limits)
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_limits_replace_those_of_the_section(mounts: Path, depth_png: Path, tmp_path: Path) -> None:
+    section = limited(ScanSection(body_boxes_m=[(0, 0, 0, 1, 1, 1)]), far_m=1.5)
+    assert section == ScanSection(body_boxes_m=[(0, 0, 0, 1, 1, 1)], far_m=1.5)
+    scan = scan_command(mounts, [f"front={depth_png}"], section=section, json_path=str(tmp_path / "scan.json"))
+    assert math.isinf(scan.ranges_m[90])
+    assert limited(section) == section

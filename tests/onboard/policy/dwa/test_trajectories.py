@@ -1,0 +1,85 @@
+"""The compiled roll-out says what the motion model says."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from onboard.config.config import DEFAULT_ROBOT
+from onboard.config.plant_model import load_plant
+from onboard.policy.contract import ACTIONS, ANGULAR_RADPS, LINEAR_MPS
+from onboard.policy.dwa.trajectories import STATE, roll_axis, roll_axis_definition, roll_out, roll_out_definition
+
+PLANT = load_plant(DEFAULT_ROBOT / "plant.toml")
+LINEAR, ANGULAR = PLANT.linear.as_array(), PLANT.angular.as_array()
+COMMANDS = np.array([[action.v_mps, action.w_radps] for action in ACTIONS])
+DT_S = 1.0 / 30.0
+
+speeds = st.tuples(st.floats(-0.3, 1.0), st.floats(-3.0, 3.0), st.floats(-2.5, 2.5), st.floats(-12.0, 12.0))
+
+
+def from_rest(ticks: int) -> np.ndarray:
+    return roll_out(np.zeros((len(COMMANDS), STATE)), COMMANDS, LINEAR, ANGULAR, ticks, DT_S)
+
+
+@given(pose=st.tuples(st.floats(-50, 50), st.floats(-50, 50), st.floats(-3.1, 3.1)), twist=speeds)
+@settings(max_examples=30, deadline=None)
+def test_kernel_equals_the_motion_model(pose, twist):
+    starts = np.tile(np.array([*pose, *twist]), (len(COMMANDS), 1))
+    fast = roll_out(starts, COMMANDS, LINEAR, ANGULAR, 45, DT_S)
+    plain = roll_out_definition(starts, COMMANDS, PLANT, 45, DT_S)
+    turned = fast[..., 2] - plain[..., 2]
+    np.testing.assert_allclose(np.remainder(turned + math.pi, 2 * math.pi), math.pi, atol=1e-9)
+    others = [0, 1, 3, 4, 5, 6]
+    np.testing.assert_allclose(fast[..., others], plain[..., others], atol=1e-9)
+
+
+#   action         expected v [m/s]  w [rad/s] after two seconds from rest
+SETTLED = [(index, action.v_mps, action.w_radps) for index, action in enumerate(ACTIONS)]
+
+
+@pytest.mark.parametrize(("index", "v_mps", "w_radps"), SETTLED)
+def test_every_action_settles_at_its_set_point(index, v_mps, w_radps):
+    end = from_rest(60)[index, -1]
+    assert end[3] == pytest.approx(v_mps, abs=0.01)
+    assert end[4] == pytest.approx(w_radps, abs=0.01)
+
+
+def test_left_and_right_are_mirrored():
+    paths = from_rest(45).reshape(4, 7, 45, STATE)
+    np.testing.assert_allclose(paths[:, ::-1, :, 1], -paths[:, :, :, 1], atol=1e-12)
+    np.testing.assert_allclose(paths[:, ::-1, :, 0], paths[:, :, :, 0], atol=1e-12)
+
+
+def test_a_roll_out_in_two_parts_is_the_roll_out_in_one():
+    whole = from_rest(30)
+    first = from_rest(12)
+    second = roll_out(first[:, -1], COMMANDS, LINEAR, ANGULAR, 18, DT_S)
+    np.testing.assert_allclose(np.concatenate([first, second], axis=1), whole, atol=1e-12)
+
+
+@given(
+    starts=st.lists(st.tuples(st.floats(-1.0, 1.0), st.floats(-3.0, 3.0)), min_size=1, max_size=4),
+    commands=st.lists(st.floats(-1.0, 1.0), min_size=1, max_size=4),
+    ticks=st.integers(1, 20),
+)
+@settings(max_examples=30, deadline=None)
+def test_rolling_one_axis_equals_its_definition(starts, commands, ticks):
+    fast = roll_axis(np.array(starts), np.array(commands), LINEAR, ticks, DT_S)
+    plain = roll_axis_definition(np.array(starts), np.array(commands), PLANT.linear, ticks, DT_S)
+    np.testing.assert_allclose(fast, plain, atol=1e-12)
+
+
+def test_both_axes_rolled_alone_are_the_roll_out():
+    paths = from_rest(30)
+    rest = np.zeros((1, 2))
+    v = roll_axis(rest, np.array(LINEAR_MPS), LINEAR, 30, DT_S)[0]
+    w = roll_axis(rest, np.array(ANGULAR_RADPS), ANGULAR, 30, DT_S)[0]
+    for index, path in enumerate(paths):
+        a, b = divmod(index, len(ANGULAR_RADPS))
+        np.testing.assert_array_equal(path[:, [3, 5]], v[a])
+        np.testing.assert_array_equal(path[:, [4, 6]], w[b])

@@ -1,0 +1,95 @@
+"""What a run counts: each number once, each at its moment, and the journal that a tick writes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from structlog.testing import capture_logs
+
+from onboard.config.config import RatesSection
+from onboard.counters import LOG_EVERY, STAGES, Counters, Journal
+from onboard.values.clock import NS_PER_S, SimulatedClock, Slot
+from tests.rigs.runtime_bench import LEFT, Bench, Puppet
+
+RATES = RatesSection()
+
+
+def test_a_run_is_counted_whole() -> None:
+    bench = Bench(Puppet(LEFT), takes_ms={2: 80, 3: 110}, broken={5: {"decision": None, "error": "gone"}})
+    bench.ask()
+    ticks = bench.ticks(30)
+    bench.skip(4)
+    ticks += bench.ticks(30)
+    counted = bench.runtime.counters
+    assert (counted.ticks, counted.missed_slots) == (60, 4)
+    assert (counted.decisions, counted.over_budget, counted.deadline_misses) == (3, 1, 1)
+    assert counted.memory_resets == 1
+    assert dict(counted.faults) == {"engine_failed": 1}
+    assert dict(counted.reasons) == {"none": 39, "idle": 21}
+    assert counted.decision.count == counted.sense_to_act.count == counted.delay_error.count == 3
+    assert counted.lateness.count == 60
+    assert {name: histogram.count for name, histogram in counted.stages.items()} == dict.fromkeys(STAGES, 60)
+
+
+def test_the_delay_error_counts_either_way() -> None:
+    bench = Bench(Puppet(LEFT))
+    bench.ask()
+    bench.ticks(3)
+    bench.clock.advance(40_000_000)  # the acting tick comes 6.7 ms late
+    bench.tick()
+    assert bench.runtime.counters.delay_error.summary_ms()["max"] == pytest.approx(6.67, abs=0.3)
+    assert bench.runtime.counters.lateness.summary_ms()["max"] == pytest.approx(6.67, abs=0.3)
+
+
+def test_the_summary_is_plain_numbers() -> None:
+    bench = Bench(Puppet(LEFT)).driving()
+    summary = bench.runtime.counters.summary()
+    assert json.loads(json.dumps(summary)) == summary
+    assert list(summary["stages_ms"]) == list(STAGES)
+    assert summary["decisions"] == bench.runtime.counters.decisions
+    assert Counters().summary()["decision_ms"] == {"count": 0, "p50": 0.0, "p99": 0.0, "max": 0.0}
+
+
+# ---- the journal
+
+SLOT = Slot(3, 0, 5, 2)
+
+
+def test_stages_are_timed_in_their_order_and_anew_each_tick() -> None:
+    clock, counters = SimulatedClock(), Counters()
+    journal = Journal(clock, counters)
+    for number in (1, 2):
+        journal.open(SLOT)
+        for stage in ("inbox", "scan"):
+            with journal.timed(stage):
+                clock.advance(number * 1_000)
+        assert journal.stage_ns == {"inbox": number * 1_000, "scan": number * 1_000}
+    assert (counters.ticks, counters.missed_slots, counters.lateness.max_ns) == (2, 4, 5)
+    assert counters.stages["inbox"].max_ns == 2_000
+
+
+def test_events_are_those_of_the_tick() -> None:
+    journal = Journal(SimulatedClock(), Counters())
+    journal.open(SLOT)
+    journal.note("goal_refused", reason="too far", x_m=3.0)
+    journal.fault("engine_failed", "gone")
+    assert journal.events == ["goal_refused reason=too far x_m=3.0", "engine_failed: gone"]
+    journal.open(SLOT)
+    assert journal.events == []
+
+
+def test_a_fault_that_comes_again_is_always_counted_and_seldom_logged() -> None:
+    counters = Counters()
+    journal = Journal(SimulatedClock(), counters)
+    with capture_logs() as logged:
+        for _ in range(2 * LOG_EVERY):
+            journal.fault("stale_scan", "nobody looks")
+    assert counters.faults["stale_scan"] == 2 * LOG_EVERY
+    assert [line["count"] for line in logged] == [1, LOG_EVERY, 2 * LOG_EVERY]
+
+
+def test_a_stage_that_fails_fails() -> None:
+    journal = Journal(SimulatedClock(NS_PER_S), Counters())
+    with pytest.raises(ZeroDivisionError), journal.timed("inbox"):
+        1 / 0  # noqa: B018

@@ -1,0 +1,221 @@
+"""What must hold in every tick of a whole runtime, whatever comes in: each rule stated plainly once more, not called.
+
+Numbers, ramps and the two ticks to a stop are judged by `hil.reliability.faults.invariants`; latch, way, map, speed
+limit and recovery
+here, from what the tick took in and sent out. Where the robot must not come is told by `safety_places`.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from hil.reliability.faults.invariants import Monitor
+from hil.reliability.faults.observed_tick import step_of
+from onboard.config.config import Config
+from onboard.config.plant_model import Plant
+from onboard.safety.keepout_zones import MapZones
+from onboard.safety.limits import bounds_of
+from onboard.state import TickRecord
+from onboard.values.clock import NS_PER_S
+from onboard.values.messages import BINS, STOP, Pose, Twist
+from tests.onboard.safety.invariants.safety_places import FORBIDDEN, Cells, Remembered, missing_floor, seen_points
+
+STANDS_MPS = 1e-3
+SAMPLES = 40
+ROUNDING_M = 2e-3
+"""The limits take an arc that is straight to 1 mm as straight."""
+ROUNDING_MPS = 1e-9
+SLACK = 1.5
+"""A try may go back by so much more than its speed times its time, by the wheels (recovery R4)."""
+REAR_NOISE_M = 0.05
+LOCALISED_SD = 0.5
+"""Of x, y [m] and yaw [rad]: zones of the map are in force while the place is known so well."""
+DOUBT = 2
+"""After so many fixes in a row that contradict it the place is not known."""
+STRAIGHT = {"front": (BINS // 2 - 1, BINS // 2), "rear": (0, BINS - 1)}
+"""Bins straight ahead and straight behind of a scan that comes ready-made."""
+
+
+def must(rule: str, holds: object, *shown: object) -> None:
+    """Raise AssertionError with the rule's name where it does not hold."""
+    if not holds:
+        raise AssertionError(f"{rule}: {shown}")
+
+
+class Watch:
+    """Watches one run, tick by tick, and fails with what is broken. masks: of the map, where there are some."""
+
+    def __init__(self, config: Config, plant: Plant, masks: MapZones | None = None) -> None:
+        self._config, self._monitor, self._masks = config, Monitor(config, plant), masks
+        self._bounds = bounds_of(config.limits, plant, config.robot.footprint_radius_m, config.odometry.stale_ms)
+        self._remembered = Remembered(config)
+        self._keep_out = Cells(masks.keep_out) if masks is not None and masks.keep_out is not None else None
+        self._slow = Cells(masks.speed) if masks is not None and masks.speed is not None else None
+        self._latched = self._pressed = False
+        self._known: tuple[int, int, int] = (0, 0, 0)
+        self._contradicted = 0
+        self._began: tuple[int, float] | None = None
+        self._tries_ns: list[int] = []
+        self._limit_mps = math.inf
+        self._sent = STOP
+
+    def see(self, tick: TickRecord) -> None:
+        """Judge one tick."""
+        broken = self._monitor.watch(step_of(tick))
+        must(broken[0].rule if broken else "", not broken, broken)
+        unseen = self._remembered.see(tick)
+        base, contradicted = self.known(tick), self._is_contradicted(tick)
+        self._judge_latch(tick)
+        self._judge_speed(tick, base)
+        self._judge_way(tick, unseen)
+        self._judge_map(tick, base, contradicted)
+        self._judge_recovery(tick, unseen, base)
+        self._sent = tick.command
+
+    def _judge_latch(self, tick: TickRecord) -> None:
+        """E-stopped: zero in the same tick, until it is released *and* a goal is accepted in a later one."""
+        pressed = tick.inputs.e_stop is True
+        accepted = any(event.startswith("goal_accepted") for event in tick.events)
+        must("latch", not (accepted and (pressed or self._pressed)), "a goal is accepted while it is pressed")
+        self._latched, self._pressed = pressed or (self._latched and not accepted), pressed
+        must("latch", (tick.reason == "e_stop") == self._latched, tick.reason, self._latched)
+        must("latch", not self._latched or tick.command == STOP, tick.command)
+
+    def _judge_speed(self, tick: TickRecord, base: Pose | None) -> None:
+        """Never faster than the newest limit from outside that is a number, nor than a speed zone of the map."""
+        word_mps, speed_mps = tick.inputs.speed_limit_mps, abs(tick.command.v_mps)
+        if word_mps is not None and 0.0 <= word_mps < math.inf:
+            self._limit_mps = word_mps if word_mps > 0.0 else math.inf
+        must("speed limit", speed_mps <= self._limit_mps + ROUNDING_MPS, speed_mps, self._limit_mps)
+        if self._slow is not None and base is not None and speed_mps > 0.0:
+            slowest = self._slow.slowest(base, self._bounds.footprint_radius_m)
+            allowed_mps = slowest / FORBIDDEN * self._bounds.v_max_mps
+            must("speed zone", speed_mps <= allowed_mps + ROUNDING_MPS, speed_mps, allowed_mps)
+
+    def _judge_way(self, tick: TickRecord, unseen: np.ndarray) -> None:
+        """What the command sweeps until the robot stands is looked at, and nothing comes nearer within it."""
+        command = tick.command
+        if abs(command.v_mps) < STANDS_MPS:
+            return
+        if not self._operated(tick):
+            needed = "front" if command.v_mps > 0.0 else "rear"
+            must("blind", self._looks(tick, needed), command, sorted(tick.inputs.depth))
+        swept_m = self._bounds.swept_radius_m
+        self._keeps_off("stop zone", tick, seen_points(tick.limits_scan), swept_m)
+        self._keeps_off("remembered", tick, unseen, swept_m)
+        if self._config.scan.drop_m > 0.0:
+            missing = missing_floor(tick.inputs.depth, self._config.scan.drop_m)
+            self._keeps_off("drop", tick, missing, self._bounds.footprint_radius_m)
+
+    def _judge_map(self, tick: TickRecord, base: Pose | None, contradicted: bool) -> None:
+        """No way into forbidden ground, and none at all within it or, where zones are required, without a place."""
+        masks, speed_mps = self._masks, abs(tick.command.v_mps)
+        if masks is None or speed_mps < STANDS_MPS:
+            return
+        if self._operated(tick) and speed_mps <= self._bounds.creep_mps + ROUNDING_MPS:
+            return
+        must("required zones", (base is not None and not contradicted) or not masks.required, tick.command)
+        if self._keep_out is not None and base is not None:
+            must("keep-out", not self._keep_out.stands_in(base), tick.command)
+            self._keeps_off("keep-out", tick, self._keep_out.forbidden(base), self._bounds.footprint_radius_m)
+
+    def _judge_recovery(self, tick: TickRecord, unseen: np.ndarray, base: Pose | None) -> None:
+        """Backing is bounded in time, distance and tries, straight back, and only where somebody looks.
+
+        Tries count whatever goals are given meanwhile. A try begins only where the whole way is free; what is seen
+        while it backs may seem a little nearer.
+        """
+        section, now_ns = self._config.recovery, tick.inputs.now_ns
+        window_ns = section.window_s * NS_PER_S
+        self._tries_ns = [when_ns for when_ns in self._tries_ns if now_ns - when_ns < window_ns]
+        if not tick.recovery:
+            self._began = None
+            return
+        travelled_m = tick.after.wheels.travelled_m
+        slack_m = REAR_NOISE_M
+        if self._began is None:
+            slack_m, self._began = 0.0, (now_ns, travelled_m)
+            self._tries_ns.append(now_ns)
+        began_ns, began_m = self._began
+        whole_m = section.backward_mps * section.backward_s
+        must("recovery time", now_ns - began_ns < section.backward_s * NS_PER_S, now_ns - began_ns)
+        must("recovery distance", travelled_m - began_m < SLACK * whole_m, travelled_m - began_m)
+        must("recovery tries", len(self._tries_ns) <= section.tries, self._tries_ns)
+        if not self._operated(tick):
+            must("recovery way", tick.wanted == Twist(-section.backward_mps, 0.0), tick.wanted)
+        # Where the limits ramp the set point, it comes down from the last one first; it never goes up.
+        speed_mps = tick.command.v_mps
+        must("recovery way", -section.backward_mps <= speed_mps <= max(0.0, self._sent.v_mps), tick.command)
+        must("recovery way", abs(tick.command.w_radps) <= abs(self._sent.w_radps), tick.command)
+        must("recovery rear", self._looks(tick, "rear"), "nobody looks there")
+        rest_m = max(0.0, whole_m - (travelled_m - began_m))
+        free_m = behind_m(self._behind(tick, unseen, base), self._bounds.swept_radius_m)
+        needed_m = section.rear_clearance_m + rest_m - slack_m - ROUNDING_M
+        must("recovery rear", free_m >= needed_m, free_m, needed_m)
+
+    def _behind(self, tick: TickRecord, unseen: np.ndarray, base: Pose | None) -> np.ndarray:
+        """Return everything into which the robot must not back."""
+        points = [seen_points(tick.limits_scan), unseen]
+        if self._keep_out is not None and base is not None:
+            must("recovery rear", not self._keep_out.stands_in(base), "it stands in forbidden ground")
+            points.append(self._keep_out.forbidden(base))
+        return np.concatenate(points)
+
+    def _keeps_off(self, rule: str, tick: TickRecord, points: np.ndarray, radius_m: float) -> None:
+        """No point comes nearer than `radius_m`, or than it is, until the robot stands."""
+        command, bounds = tick.command, self._bounds
+        way_m = command.v_mps**2 / (2.0 * bounds.braking_mps2) + abs(command.v_mps) * bounds.reaction_s
+        points = points[np.hypot(*points.T) <= way_m + radius_m]
+        if len(points) == 0:
+            return
+        apart_m = np.linalg.norm(points[:, np.newaxis] - along(command, way_m), axis=2)
+        allowed_m = np.minimum(radius_m, apart_m[:, 0])
+        must(rule, (apart_m.min(axis=1) >= allowed_m - ROUNDING_M).all(), command, tick.reason)
+
+    def _operated(self, tick: TickRecord) -> bool:
+        teleop = tick.inputs.teleop
+        return teleop is not None and abs(tick.inputs.now_ns - teleop.arrival_ns) <= self._bounds.dead_man_ns
+
+    def _looks(self, tick: TickRecord, camera: str) -> bool:
+        """Return whether somebody looks straight ahead ("front") or straight behind ("rear")."""
+        if not self._config.scan.topic:
+            return camera in tick.inputs.depth
+        scan = tick.inputs.scans.get(self._config.scan.topic)
+        return scan is not None and bool(scan.seen[list(STRAIGHT[camera])].all())
+
+    def _is_contradicted(self, tick: TickRecord) -> bool:
+        """Return whether the newest fixes in a row contradict where the wheels say that it is."""
+        known = tick.after.localization
+        now = known.fixes, known.rejected, known.restarts
+        fixes, rejected, restarts = (after - before for after, before in zip(now, self._known, strict=True))
+        if restarts > 0 or fixes > rejected:
+            self._contradicted = 0
+        else:
+            self._contradicted += rejected
+        self._known = now
+        return self._contradicted >= DOUBT
+
+    @staticmethod
+    def known(tick: TickRecord) -> Pose | None:
+        """Return where it is by its fixes, whether they contradict each other or not."""
+        known = tick.after.localization
+        if known.map_from_base is None or np.sqrt(np.diag(known.covariance)[:3]).max() > LOCALISED_SD:
+            return None
+        return known.map_from_base
+
+
+def along(command: Twist, way_m: float) -> np.ndarray:
+    """Return (SAMPLES, 2) [m] where the base's origin comes within `way_m` of its arc, the start first."""
+    signed_m = np.linspace(0.0, way_m, SAMPLES) * np.sign(command.v_mps)
+    yaw_rad = signed_m * command.w_radps / command.v_mps
+    chord_m = signed_m * np.sinc(yaw_rad / (2.0 * np.pi))
+    return np.stack([chord_m * np.cos(yaw_rad / 2.0), chord_m * np.sin(yaw_rad / 2.0)], axis=1)
+
+
+def behind_m(points: np.ndarray, radius_m: float) -> float:
+    """Return how far a circle of `radius_m` goes straight back before it meets a point."""
+    met = points[(points[:, 0] < 0.0) & (np.abs(points[:, 1]) < radius_m)]
+    free_m = -met[:, 0] - np.sqrt(radius_m**2 - met[:, 1] ** 2)
+    return max(0.0, float(free_m.min(initial=np.inf)))

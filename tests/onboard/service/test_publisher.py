@@ -1,0 +1,211 @@
+"""What the robot tells of its ticks: when each message goes out, and the rows of the diagnostics."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from onboard.counters import Counters
+from onboard.navigation.odometry import NS_PER_MS
+from onboard.recording.recorder import RecorderStats
+from onboard.service.publisher import ERROR, OK, WARNING, Publisher, rows
+from onboard.values.interfaces import Diagnostic
+from onboard.values.messages import BINS, CameraHealth, Pose, Scan
+from tests.rigs.runtime_bench import LEFT, Bench, Puppet
+
+WORKS = CameraHealth("front", True, "", 40, 0, {"valid_fraction": 0.9})
+DOWN = CameraHealth("rear", False, "unplugged", 3, 2)
+
+
+def recorder(**changes: Any) -> RecorderStats:
+    fresh: dict[str, Any] = {
+        "written": 10,
+        "dropped": 0,
+        "bytes": 1000,
+        "queued": 1,
+        "queued_bytes": 5,
+        "file": Path("a.mcap"),
+        "stopped": "",
+        "last_problem": "",
+        "repaired": (),
+    }
+    return RecorderStats(**(fresh | changes))
+
+
+class Heard:
+    """`interfaces.Outputs` that keeps everything."""
+
+    def __init__(self) -> None:
+        self.times: Counter[str] = Counter()
+        self.states: list[str] = []
+        self.poses: list[tuple[Pose, Pose | None]] = []
+        self.newest: Sequence[Diagnostic] = ()
+
+    def scan(self, scan: Scan, stamp_ns: int) -> None:
+        self.times["scan"] += 1
+
+    def limits_scan(self, scan: Scan, stamp_ns: int) -> None:
+        self.times["limits_scan"] += 1
+
+    def state(self, text: str) -> None:
+        self.states.append(text)
+
+    def diagnostics(self, entries: Sequence[Diagnostic], stamp_ns: int) -> None:
+        self.times["diagnostics"] += 1
+        self.newest = entries
+
+    def transforms(self, odom_from_base: Pose, map_from_odom: Pose | None, stamp_ns: int) -> None:
+        self.poses.append((odom_from_base, map_from_odom))
+
+    def cameras(self, stamp_ns: int) -> None:
+        self.times["cameras"] += 1
+
+
+class Told:
+    """A listener that publishes every tick."""
+
+    def __init__(self) -> None:
+        self.heard = Heard()
+        self.asked = 0
+        self._publisher = Publisher(self.heard)
+
+    def tick(self, record: Any, counters: Counters) -> None:
+        self._publisher.publish(record, counters, self._cameras, recorder())
+
+    def _cameras(self) -> list[CameraHealth]:
+        self.asked += 1
+        return [WORKS, DOWN]
+
+
+def test_each_message_goes_out_at_its_rate() -> None:
+    told = Told()
+    Bench(listeners=[told]).seconds(20.0)
+    assert len(told.heard.poses) == 600
+    assert told.heard.times == {"scan": 200, "diagnostics": 20, "cameras": 20}
+    assert told.heard.states == ["idle"] * 20
+    assert told.asked == 20, "the cameras are asked with the diagnostics only"
+
+
+def test_both_scans_go_out_where_they_differ() -> None:
+    told = Told()
+    Bench(listeners=[told], limits_scan={"cameras": ["front"]}).seconds(1.0)
+    assert (told.heard.times["scan"], told.heard.times["limits_scan"]) == (10, 10)
+
+
+@pytest.mark.parametrize(("table", "published"), [("scan", (5, 14)), ("limits_scan", (14, 5))])
+def test_a_scan_whose_source_is_silent_is_not_said_again(table: str, published: tuple[int, int]) -> None:
+    told = Told()
+    other = "limits_scan" if table == "scan" else "scan"
+    bench = Bench(listeners=[told], **{table: {"topic": "lidar"}, other: {"cameras": ["front"]}})
+    bench.ticks(2)
+    lidar: dict[str, Scan] = {}
+    bench.alter = lambda inputs: replace(inputs, scans=dict(lidar))
+    for tick in range(40):
+        if tick < 12:  # the last of these goes out two ticks late
+            lidar["lidar"] = Scan(bench.clock.now_ns(), np.full(BINS, 2.0, np.float32), np.ones(BINS, bool))
+        bench.tick()
+    assert (told.heard.times["scan"], told.heard.times["limits_scan"]) == published
+
+
+def test_a_new_state_goes_out_in_its_tick() -> None:
+    told = Told()
+    bench = Bench(Puppet(LEFT), listeners=[told])
+    bench.ticks(7)
+    bench.ask()
+    bench.tick()
+    assert told.heard.states == ["idle", "navigating"]
+    bench.e_stop = True
+    bench.tick()
+    assert told.heard.states[-1] == "stopped: e_stop"
+
+
+def test_the_maps_transform_is_absent_until_localised() -> None:
+    told = Told()
+    bench = Bench(listeners=[told])
+    bench.ticks(2)
+    bench.fix(Pose(1.0, 2.0, 0.0))
+    bench.tick()
+    assert [map_from_odom for _, map_from_odom in told.heard.poses] == [None, None, Pose(1.0, 2.0, 0.0)]
+
+
+def row(name: str, happens: Callable[[Bench], Any] = lambda bench: None, stats: RecorderStats | None = None) -> Any:
+    """Return (level, message, values) of a row after something happened to a robot that turns."""
+    bench = Bench(Puppet(LEFT)).driving()
+    happens(bench)
+    found = rows(bench.tick(), bench.runtime.counters, [WORKS, DOWN], stats)
+    return {entry[0]: entry[1:] for entry in found}[name]
+
+
+def stop(bench: Bench) -> None:
+    bench.e_stop = True
+
+
+def late(bench: Bench) -> None:
+    bench.runtime.counters.deadline_misses = 1
+
+
+def lose(bench: Bench) -> None:
+    bench.images.clear()
+    bench.seconds(1.0)
+
+
+def queue(bench: Bench) -> None:
+    """Odometry stays away for a while, then comes as it was 250 ms ago."""
+    bench.reports = False
+    bench.ticks(10)
+    bench.reports = True
+    bench.alter = lambda inputs: replace(
+        inputs, odometry=tuple(replace(one, stamp_ns=one.stamp_ns - 250 * NS_PER_MS) for one in inputs.odometry)
+    )
+
+
+#   row               what happened          recorder                                    level    message
+ROWS: list[tuple[str, Any, RecorderStats | None, int, str]] = [
+    ("runtime", None, None, OK, "navigating"),
+    ("runtime", stop, None, ERROR, "stopped: e_stop"),
+    ("policy", None, None, OK, "in time"),
+    ("policy", late, None, WARNING, "late decisions"),
+    ("command", None, None, OK, "none"),
+    ("command", stop, None, OK, "e_stop"),
+    ("command", lose, None, OK, "stale_scan"),
+    ("odometry", None, None, OK, "in time"),
+    ("odometry", queue, None, WARNING, "comes 250 ms later than it could: a clock was set, or it queues"),
+    ("pose", None, None, OK, "odometry only"),
+    ("pose", lambda bench: bench.fix(Pose(1.0, 0.0, 0.0)), None, OK, "localized"),
+    ("camera front", None, None, OK, "working"),
+    ("camera rear", None, None, ERROR, "unplugged"),
+    ("recorder", None, recorder(), OK, "recording"),
+    ("recorder", None, recorder(dropped=3), WARNING, "dropped: queue full"),
+    ("recorder", None, recorder(dropped=3, last_problem="/odom: bad"), WARNING, "dropped: /odom: bad"),
+    ("recorder", None, recorder(stopped="disk full"), ERROR, "disk full"),
+]
+
+
+@pytest.mark.parametrize(("name", "happens", "stats", "level", "message"), ROWS)
+def test_rows(name: str, happens: Any, stats: RecorderStats | None, level: int, message: str) -> None:
+    assert row(name, happens or (lambda bench: None), stats)[:2] == (level, message)
+
+
+def test_the_values_are_those_of_the_tick() -> None:
+    _, _, command = row("command")
+    assert (command["v_mps"], command["w_radps"], command["wanted_w_radps"]) == (0.0, 1.0, 1.0)
+    assert (command["recovery"], command["e_stop"], command["obstacle"]) == ("", None, None)
+    _, _, runtime = row("runtime", lose)
+    assert (runtime["ticks"], runtime["missed_slots"], runtime["fault_stale_scan"]) == (45, 0, 1)
+    _, _, pose = row("pose")
+    assert pose["goal_distance_m"] == pytest.approx(5.0, abs=0.01)
+    assert row("camera front")[2] == {"frames": 40, "restarts": 0, "valid_fraction": 0.9}
+    assert row("recorder", stats=recorder())[2]["file"] == "a.mcap"
+
+
+def test_without_a_goal_or_a_recorder_their_values_are_absent() -> None:
+    bench = Bench()
+    found = {entry[0]: entry[3] for entry in rows(bench.tick(), bench.runtime.counters, [], None)}
+    assert list(found) == ["runtime", "policy", "command", "odometry", "pose"]
+    assert "goal_distance_m" not in found["pose"]

@@ -1,0 +1,37 @@
+"""What a signal does before a command runs, while it runs, and afterwards."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from onboard.system.signals import ENDING, Signals
+
+#   signal          what it raises while a command starts
+STARTING = [(signal.SIGINT, KeyboardInterrupt, None), (signal.SIGTERM, SystemExit, 143)]
+
+
+@pytest.mark.parametrize(("number", "kind", "code"), STARTING, ids=["SIGINT", "SIGTERM"])
+def test_a_start_is_ended_at_once(number: signal.Signals, kind: type[BaseException], code: int | None) -> None:
+    with pytest.raises(kind) as ended, Signals():
+        os.kill(os.getpid(), number)
+    assert getattr(ended.value, "code", None) == code
+
+
+@pytest.mark.parametrize("number", ENDING)
+def test_what_runs_is_asked_to_stop_every_time(number: signal.Signals) -> None:
+    asked = []
+    with Signals() as signals:
+        signals.stop_with(lambda: asked.append(number))
+        os.kill(os.getpid(), number)
+        os.kill(os.getpid(), number)
+    assert asked == [number, number]
+
+
+def test_the_handlers_before_come_back_whatever_happens() -> None:
+    before = [signal.getsignal(number) for number in ENDING]
+    with pytest.raises(ValueError), Signals():
+        raise ValueError
+    assert [signal.getsignal(number) for number in ENDING] == before

@@ -1,0 +1,99 @@
+"""The policy's colour image is the exact mean over blocks, halves rounded up."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import floor
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from onboard.values.errors import InputError
+from onboard.values.images import MAX_FACTOR, POLICY_HEIGHT, POLICY_WIDTH, area_average, covered, policy_image
+
+
+def plain_average(image: npt.NDArray[np.uint8], height: int, width: int) -> npt.NDArray[np.uint8]:
+    """The definition in exact fractions, pixel by pixel."""
+    rows, columns = image.shape[0] // height, image.shape[1] // width
+    result = np.empty((height, width, 3), dtype=np.uint8)
+    for y, x, channel in np.ndindex(result.shape):
+        block = image[y * rows : (y + 1) * rows, x * columns : (x + 1) * columns, channel]
+        result[y, x, channel] = floor(Fraction(int(block.sum(dtype=np.int64)), block.size) + Fraction(1, 2))
+    return result
+
+
+@given(
+    height=st.integers(1, 4),
+    width=st.integers(1, 4),
+    rows=st.integers(1, MAX_FACTOR),
+    columns=st.integers(1, MAX_FACTOR),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_equals_the_definition(height: int, width: int, rows: int, columns: int, seed: int) -> None:
+    image = np.random.default_rng(seed).integers(0, 256, (height * rows, width * columns, 3), dtype=np.uint8)
+    assert np.array_equal(area_average(image, height, width), plain_average(image, height, width))
+
+
+def test_every_sum_of_a_camera_block_is_rounded_exactly() -> None:
+    sums = np.arange(25 * 255 + 1)
+    blocks = np.repeat((sums // 25)[:, None], 25, axis=1) + (np.arange(25) < (sums % 25)[:, None])
+    strip = blocks.reshape(-1, 5, 5).transpose(1, 0, 2).reshape(5, -1).astype(np.uint8)
+    averaged = area_average(np.repeat(strip[:, :, None], 3, axis=2), 1, len(sums))
+    assert np.array_equal(averaged[0, :, 1], (2 * sums + 25) // 50)
+
+
+@pytest.mark.parametrize("value", [0, 1, 127, 254, 255])
+def test_a_flat_camera_image_keeps_its_value(value: int) -> None:
+    image = policy_image(np.full((720, 1280, 3), value, dtype=np.uint8))
+    assert image.shape == (POLICY_HEIGHT, POLICY_WIDTH, 3)
+    assert image.dtype == np.uint8
+    assert np.all(image == value)
+
+
+def test_channels_and_places_do_not_mix() -> None:
+    image = np.zeros((720, 1280, 3), dtype=np.uint8)
+    image[5:10, 10:15] = (10, 20, 30)
+    small = policy_image(image)
+    assert small[1, 2].tolist() == [10, 20, 30]
+    assert np.count_nonzero(small) == 3
+
+
+def test_an_image_of_the_policys_size_is_copied_not_shared() -> None:
+    image = np.random.default_rng(1).integers(0, 256, (POLICY_HEIGHT, POLICY_WIDTH, 3), dtype=np.uint8)
+    small = policy_image(image)
+    assert np.array_equal(small, image)
+    assert not np.shares_memory(small, image)
+
+
+#   name                 image                                          part of the message
+REFUSED = [
+    ("not a multiple", np.zeros((480, 640, 3), np.uint8), "640x480, must be 256x144"),
+    ("too small", np.zeros((72, 128, 3), np.uint8), "128x72"),
+    ("too large", np.zeros((144 * 17, 256, 3), np.uint8), "256x2448"),
+    ("grey", np.zeros((720, 1280), np.uint8), "shape (720, 1280)"),
+    ("with alpha", np.zeros((720, 1280, 4), np.uint8), "shape (720, 1280, 4)"),
+    ("float", np.zeros((720, 1280, 3), np.float32), "float32"),
+]
+
+
+@pytest.mark.parametrize(("name", "image", "message"), REFUSED, ids=[row[0] for row in REFUSED])
+def test_refuses(name: str, image: npt.NDArray[np.uint8], message: str) -> None:
+    with pytest.raises(InputError) as error:
+        policy_image(image)
+    assert message in str(error.value)
+
+
+#   valid of 100 pixels, least fraction, covered
+COVERED = [(0, 0.02, True), (1, 0.02, True), (2, 0.02, False), (100, 0.02, False), (0, 0.0, False), (99, 1.0, True)]
+
+
+@pytest.mark.parametrize(("valid", "min_fraction", "is_covered"), COVERED)
+def test_too_few_valid_pixels_are_a_covered_lens(valid: int, min_fraction: float, is_covered: bool) -> None:
+    assert bool(covered(valid, 100, min_fraction)) == is_covered
+
+
+def test_a_covered_lens_is_told_with_its_limit() -> None:
+    assert covered(1, 80, 0.05) == "covered: 1.2 % valid pixels, limit 5 %"

@@ -1,0 +1,64 @@
+"""What the tests of the wire share: a domain of this test process, on loopback, and others that nobody has."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+from onboard.config.config import DdsSection
+from onboard.drivers.dds.participant import Reader, Received, Wire, wait_until
+
+LAST_DOMAIN = 100
+"""The ports of higher domains are among those that Linux lends to anybody."""
+
+_taken: list[socket.socket] = []
+
+
+def free_domain() -> int:
+    """Return a domain that no other test of this machine has, until this process ends."""
+    for step in range(LAST_DOMAIN):
+        domain = 1 + (os.getpid() + step) % LAST_DOMAIN
+        holder = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        try:
+            holder.bind(f"\0onboard-test/{domain}")
+        except OSError:
+            holder.close()
+            continue
+        _taken.append(holder)
+        return domain
+    raise AssertionError("all domains are taken")
+
+
+DOMAIN = free_domain()
+SECTION = DdsSection(domain=DOMAIN)
+PATIENCE_S = 5.0
+
+
+def hear(reader: Reader, count: int = 1) -> list[Received]:
+    """Return the next messages, at least so many unless they do not come within PATIENCE_S."""
+    messages: list[Received] = []
+
+    def enough() -> bool:
+        messages.extend(reader.take())
+        return len(messages) >= count
+
+    wait_until(enough, PATIENCE_S)
+    return messages
+
+
+class Sender:
+    """The other side's writers, with proof of delivery: a witness reader beside the one under test."""
+
+    def __init__(self, ours: Wire, theirs: Wire) -> None:
+        self._ours, self._theirs = ours, theirs
+        self._witnesses = {}
+
+    def send(self, name, *samples):
+        writer = self._theirs.writer(name)
+        if name not in self._witnesses:
+            self._witnesses[name] = self._ours.reader(name)
+        witness = self._witnesses[name]
+        assert wait_until(lambda: bool(writer.readers() and witness.writers()), PATIENCE_S)
+        for sample in samples:
+            writer.write(sample)
+        assert hear(witness)
