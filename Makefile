@@ -13,7 +13,6 @@ ROS_PACKAGES := ros-rclpy ros-rmw-fastrtps-cpp ros-std-msgs ros-geometry-msgs ro
 # What a robot may have installed: the runtime and the extras of its devices.
 LOCKED := --extra cpu --extra realsense --extra serial --extra secure
 PIP := -m pip install --quiet --disable-pip-version-check
-export NUMBA_CACHE_DIR ?= $(CURDIR)/.numba-cache
 # Most of the tests' time is one core's; a file's tests stay together, since they share what is costly to make.
 SIDE_BY_SIDE := -n auto --maxprocesses 4 --dist loadfile
 # What is proved over hours and by real processes: invariants, kills, faults, the service. The others: make test-long.
@@ -99,7 +98,7 @@ setup: $(VENV)/.runtime $(VENV)/.dev ## prepare .venv
 
 .PHONY: clean
 clean: ## remove what set-up and runs have made
-	rm -rf $(VENV) $(ROS_VENV) $(SECURE_VENV) $(AUDIT_VENV) .numba-cache .mypy_cache .ruff_cache .pytest_cache .hypothesis dist out mutants .coverage*
+	rm -rf $(VENV) $(ROS_VENV) $(SECURE_VENV) $(AUDIT_VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist out mutants .coverage*
 
 $(VENV)/.runtime: pyproject.toml
 	@bash .ci/prepare-machine

@@ -6,13 +6,13 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from hil.maps.cell_kernels import circle_overlaps
 from hil.maps.world_grid import World
 from hil.physics.collision_world import GROUND_CLEARANCE_M, Body
 from hil.physics.contact import Bodies
 from onboard.values.geometry import compose
+from onboard.values.kernel import kernel
 from onboard.values.messages import Pose
 
 STEP_M = 0.02
@@ -45,7 +45,7 @@ def _way_to_bodies(body: Body, pose: Pose, bodies: Bodies) -> float:
     return max(float(way[met].min(initial=math.inf)), 0.0)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _way_in_cells(
     x: float, y: float, c: float, s: float, radius: float, step: float, most: float,
     blocked: npt.NDArray[np.bool_], gap: npt.NDArray[np.uint8],

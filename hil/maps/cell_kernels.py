@@ -6,13 +6,14 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from onboard.values.kernel import kernel
 
 FARTHEST = 255
 """Largest distance that `chessboard_distance` states."""
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def chessboard_distance(occupied: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8]:
     """Return the number of king's moves to the nearest occupied cell, 0 in it, at most `FARTHEST`."""
     rows, columns = occupied.shape
@@ -38,7 +39,7 @@ def chessboard_distance(occupied: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8
     return distance
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def mark_segments(wall: npt.NDArray[np.bool_], segments: npt.NDArray[np.float64]) -> None:
     """Set every cell that a segment (x0, y0, x1, y1) passes through; the cells of one are joined by their edges."""
     for index in range(len(segments)):
@@ -51,7 +52,7 @@ def mark_segments(wall: npt.NDArray[np.bool_], segments: npt.NDArray[np.float64]
             wall[row, column] = True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def line_is_free(free: npt.NDArray[np.bool_], a: tuple[int, int], b: tuple[int, int]) -> bool:
     """Return whether all cells on the line between two cells' centres (row, column) are True; exact, in integers.
 
@@ -74,7 +75,7 @@ def line_is_free(free: npt.NDArray[np.bool_], a: tuple[int, int], b: tuple[int, 
     return False
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _next_cell(
     x0: float, y0: float, x1: float, y1: float, column: int, row: int, last_column: int, last_row: int
 ) -> tuple[int, int]:
@@ -91,7 +92,7 @@ def _next_cell(
     return column, row + up
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def circle_overlaps(
     x: float, y: float, radius: float, blocked: npt.NDArray[np.bool_], gap: npt.NDArray[np.uint8]
 ) -> bool:
@@ -116,7 +117,7 @@ def circle_overlaps(
     return False
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def room_for_circle(radius: float, blocked: npt.NDArray[np.bool_], gap: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
     """Return the cells at whose centre a circle overlaps no blocked cell."""
     rows, columns = blocked.shape
@@ -135,7 +136,7 @@ EDGE = 1e-6
 """In cells: one whose centre lies on an edge is inside at the lower edge, outside at the upper, however it rounds."""
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def add_interval(low_m: npt.NDArray[np.float32], high_m: npt.NDArray[np.float32], low: float, high: float) -> None:
     """Make one cell, of (intervals,) and (intervals,), solid from low to high as well; intervals stay sorted.
 
@@ -166,7 +167,7 @@ def add_interval(low_m: npt.NDArray[np.float32], high_m: npt.NDArray[np.float32]
     low_m[at], high_m[at] = low, high
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def put_parts(
     low_m: npt.NDArray[np.float32],
     high_m: npt.NDArray[np.float32],

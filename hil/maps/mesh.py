@@ -19,12 +19,12 @@ from xml.etree import ElementTree
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from hil.maps.cell_kernels import add_interval
 from hil.maps.materials import MATERIALS
 from hil.maps.world_grid import CELL_M, WALL_HEIGHT_M, World, check_coordinates, check_size, make_world
 from onboard.values.errors import InputError, MissingExtraError
+from onboard.values.kernel import kernel
 from onboard.values.messages import Pose
 
 FLOOR_M = 0.03
@@ -174,7 +174,7 @@ def _up_and_unit(path: Path) -> tuple[npt.NDArray[np.float64], float]:
     return UPS[up], unit_m
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _voxelise(
     triangles: npt.NDArray[np.float64],
     floor_m: float,
@@ -204,7 +204,7 @@ def _voxelise(
                         add_interval(low_m[row, column], high_m[row, column], low, high)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _cut(
     polygon: npt.NDArray[np.float64], count: int, axis: int, at: float, side: float, kept: npt.NDArray[np.float64]
 ) -> int:

@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from onboard.values.kernel import kernel
 
 # ---- Things that move in a world, as upright cylinders: pedestrians, other robots
 
@@ -17,7 +18,7 @@ NO_BODIES: Bodies = np.empty((0, 6))
 NO_BODIES.setflags(write=False)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def solid_between(
     low_m: npt.NDArray[np.float32], high_m: npt.NDArray[np.float32], bottom_m: float, top_m: float
 ) -> npt.NDArray[np.bool_]:
@@ -33,7 +34,7 @@ def solid_between(
     return solid
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def nearest_blocked(
     x: float, y: float, at_most: float, blocked: npt.NDArray[np.bool_], gap: npt.NDArray[np.uint8]
 ) -> float:
@@ -62,7 +63,7 @@ def nearest_blocked(
     return best
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def nearest_body(
     x_m: float, y_m: float, bottom_m: float, top_m: float, at_most_m: float, bodies: npt.NDArray[np.float64]
 ) -> float:
@@ -75,7 +76,7 @@ def nearest_body(
     return best
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def step_into_body(
     x_m: float, y_m: float, next_x_m: float, next_y_m: float, radius_m: float, bottom_m: float, top_m: float,
     bodies: npt.NDArray[np.float64],

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from hil.maps.cell_kernels import line_is_free, room_for_circle
 from hil.maps.world_grid import World
 from hil.physics.collision_world import Body, blocked_cells
 from onboard.values.errors import InputError
 from onboard.values.geometry import wrap
+from onboard.values.kernel import kernel
 from onboard.values.messages import Pose
 
 PASSAGE_MARGIN_M = 0.05
@@ -201,7 +201,7 @@ def _path_down(
     return np.array([space.world.centre_of(_as_cell(corner)) for corner in corners])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _march(
     free: npt.NDArray[np.bool_], row: int, column: int, limit: float, last_row: int, last_column: int
 ) -> npt.NDArray[np.float64]:
@@ -243,7 +243,7 @@ def _march(
     return field
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _descend(
     field: npt.NDArray[np.float64], row: int, column: int, goal_row: int, goal_column: int
 ) -> npt.NDArray[np.int64]:
@@ -265,7 +265,7 @@ def _descend(
     return np.array(path)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _pull_taut(free: npt.NDArray[np.bool_], path: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Return (m, 2) the shortest polyline through some of the path's cells whose lines stay on True cells."""
     n = len(path)
@@ -286,7 +286,7 @@ def _pull_taut(free: npt.NDArray[np.bool_], path: npt.NDArray[np.int64]) -> npt.
     return taut
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _rays_met(gap: npt.NDArray[np.uint8], row: int, column: int) -> int:
     """Return how many of `INDOORS_RAYS` rays from a cell meet an occupied cell before the border."""
     rows, columns = gap.shape
@@ -304,7 +304,7 @@ def _rays_met(gap: npt.NDArray[np.uint8], row: int, column: int) -> int:
     return met
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _indoor_squares(gap: npt.NDArray[np.uint8], step: int, enough: float) -> npt.NDArray[np.bool_]:
     """Return for each square of `step` cells whether its free cell nearest to the middle has walls around."""
     rows, columns = gap.shape

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from hil.maps.cell_kernels import chessboard_distance, put_parts
 from hil.maps.materials import MATERIALS
 from hil.scene.kinds import Item
+from onboard.values.kernel import kernel
 
 # ---- The floor while it is being furnished, and how much of it stays free
 
@@ -118,7 +118,7 @@ def place_at_skewed_wall(floor: Floor, places: npt.NDArray[np.int64], item: Item
     return False
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _angles(taken: Cells, beside: npt.NDArray[np.int64], reach: int, run: int) -> npt.NDArray[np.float64]:
     """Return for each cell the angle along the wall next to it, with the wall on the right [rad]; 0 along the grid.
 
@@ -147,7 +147,7 @@ def _angles(taken: Cells, beside: npt.NDArray[np.int64], reach: int, run: int) -
     return angles
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _along_grid(taken: Cells, row: int, column: int, run: int) -> bool:
     """Return whether taken cells run straight beside a free cell and `run` more on one side of it."""
     rows, columns = taken.shape

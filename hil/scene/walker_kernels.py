@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from onboard.values.kernel import kernel
 
 TICK_S = 1.0 / 30.0
 """Longer times are walked in steps of this."""
@@ -29,7 +30,7 @@ STATE_COLUMNS = 5
 SHAPE_RADIUS, SHAPE_HEIGHT, SHAPE_MATERIAL, SHAPE_SPEED = range(4)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def stride(
     state: npt.NDArray[np.float64], corners: npt.NDArray[np.float64], along: npt.NDArray[np.float64],
     first: npt.NDArray[np.int64], shape: npt.NDArray[np.float64], dt_s: float,
@@ -45,7 +46,7 @@ def stride(
             _step(i, state, corners, along, first, shape, dt_s / steps, robot_x, robot_y, robot_radius)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _step(
     i: int, state: npt.NDArray[np.float64], corners: npt.NDArray[np.float64], along: npt.NDArray[np.float64],
     first: npt.NDArray[np.int64], shape: npt.NDArray[np.float64], dt_s: float,
@@ -81,7 +82,7 @@ def _step(
     )  # fmt: skip
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _other(
     i: int, j: int, state: npt.NDArray[np.float64], shape: npt.NDArray[np.float64],
     robot_x: float, robot_y: float, robot_radius: float,
@@ -92,7 +93,7 @@ def _other(
     return state[j, X], state[j, Y], shape[i, SHAPE_RADIUS] + shape[j, SHAPE_RADIUS]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _room_ahead(x: float, y: float, dx: float, dy: float, other_x: float, other_y: float, reach: float) -> float:
     """Return the room between two circles, inf when the other one is not in front along (dx, dy)."""
     length = math.hypot(dx, dy)
@@ -104,7 +105,7 @@ def _room_ahead(x: float, y: float, dx: float, dy: float, other_x: float, other_
     return math.hypot(to_x, to_y) - reach
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _at(
     corners: npt.NDArray[np.float64], along: npt.NDArray[np.float64], begin: int, end: int, way: float
 ) -> tuple[float, float]:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from hil.maps.materials import CEILING_SURFACE, FLOOR_SURFACE, PLAIN, Light, Look
 from hil.maps.world_grid import World
@@ -31,6 +30,7 @@ from hil.sensors.raycast import (
 from hil.sensors.shading import paint
 from onboard.config.mounts import Mount
 from onboard.values.geometry import apply, compose
+from onboard.values.kernel import kernel
 from onboard.values.messages import Pose
 
 __all__ = [
@@ -131,7 +131,7 @@ def _bodies_in_grid(world: World, bodies: Bodies) -> Bodies:
     return placed
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _depth_kernel(
     x: float, y: float, yaw: float, directions: Floats, origin: Floats, max_range: float, units_per_m: float,
     grid: Grid, floor_m: npt.NDArray[np.float32], bodies: Floats, depth: npt.NDArray[np.uint16],
@@ -152,7 +152,7 @@ def _depth_kernel(
         depth[i] = np.uint16(units) if seen else 0
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _color_kernel(
     x: float, y: float, yaw: float, directions: Floats, origin: Floats, grid: Grid, bodies: Floats,
     colours: Floats, pattern: npt.NDArray[np.int64], size_m: Floats, light: Light, image: npt.NDArray[np.uint8],
@@ -175,7 +175,7 @@ def _color_kernel(
         paint(image, i, surface, u, v, place, facing, t, colours, pattern, size_m, light)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _surface(
     what: int, which: int, place: tuple[float, float], z: float, dx: float, dy: float, dz: float,
     material: npt.NDArray[np.uint8], bodies: Floats, light: Light,

@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from onboard.values.kernel import kernel
 
 EDGE_PER_M = 0.05
 """A step of 1/depth between two pixels that is larger than this is an edge..."""
@@ -18,7 +19,7 @@ LARGEST_UNITS = 65535
 Image = npt.NDArray[np.float32]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def smooth_field(knots: Image, height: int, width: int, spacing: float, down: float, right: float) -> Image:
     """Return (height, width) the knots, `spacing` pixels apart, interpolated and brought back to their own variance.
 
@@ -38,7 +39,7 @@ def smooth_field(knots: Image, height: int, width: int, spacing: float, down: fl
     return image
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def hide_unseen(per_m: Image, rim_px: Image, disparity_px_m: float, wider_px: float) -> npt.NDArray[np.bool_]:
     """Return where a stereo camera sees nothing for its geometry: the left band, shadows, and rims at edges.
 
@@ -70,7 +71,7 @@ def hide_unseen(per_m: Image, rim_px: Image, disparity_px_m: float, wider_px: fl
     return hidden
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def noisy_units(
     per_m: Image, hidden: npt.NDArray[np.bool_], noise: Image, coarse: Image, fine: Image,
     curve_per_m: npt.NDArray[np.float32], curve_sd: npt.NDArray[np.float32],
@@ -101,7 +102,7 @@ def noisy_units(
     return units
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _place(curve: npt.NDArray[np.float32], value: float) -> tuple[int, float]:
     """Return the interval of an ascending curve that a value lies in and how far in it; the ends beyond."""
     k = 0

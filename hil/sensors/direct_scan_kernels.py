@@ -11,9 +11,9 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from onboard.perception.kernels import BIN_DEG, EDGES
+from onboard.values.kernel import kernel
 from onboard.values.messages import BINS
 
 WORD_SHIFT = 6
@@ -28,7 +28,7 @@ Words = npt.NDArray[np.uint64]
 Floats = npt.NDArray[np.float64]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def bits_of(
     low_m: npt.NDArray[np.float32], high_m: npt.NDArray[np.float32], z_min: float, z_max: float
 ) -> tuple[Words, Words]:
@@ -46,7 +46,7 @@ def bits_of(
     return by_column, by_row
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def cast_sectors(
     x: float, y: float, c: float, s: float, radius: float, cell_m: float,
     gap: npt.NDArray[np.uint8], by_column: Words, by_row: Words, ranges: Ranges,
@@ -77,7 +77,7 @@ def cast_sectors(
                 ranges[i] = cell_m * _sector(y, x, ay, ax, by, bx, empty, radius, by_row, gap)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _stride(
     strip: int, near: float, v: float, low_slope: float, high_slope: float, strips_a_cell: float,
     gap: npt.NDArray[np.uint8],
@@ -99,7 +99,7 @@ def _stride(
     return 1 + min(reach - 1, np.int64(room * strips_a_cell)), low, high
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _empty(
     u: float, v: float, au: float, av: float, bu: float, bv: float, radius: float, gap: npt.NDArray[np.uint8]
 ) -> float:
@@ -119,7 +119,7 @@ def _empty(
     return near
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _sector(
     u: float, v: float, au: float, av: float, bu: float, bv: float, empty: float, radius: float,
     lines: Words, gap: npt.NDArray[np.uint8],
@@ -161,7 +161,7 @@ def _sector(
     return best if best <= radius else math.inf
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _window(lines: Words, strip: int, first: int, count: int) -> np.uint64:
     """Return bits first, first + 1, ... of a line, the first one lowest, and zeros above `count`, at most 64."""
     word, shift = first >> WORD_SHIFT, np.uint64(first & (WORD_BITS - 1))
@@ -171,7 +171,7 @@ def _window(lines: Words, strip: int, first: int, count: int) -> np.uint64:
     return (((lines[strip, word] >> shift) | above) << unused) >> unused
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _nearest(
     box: tuple[float, float, float, float], slope_a: float, slope_b: float, length_a: float, length_b: float
 ) -> float:
@@ -186,7 +186,7 @@ def _nearest(
     return min(_entry(box, slope_a) * length_a, _entry(box, slope_b) * length_b)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _entry(box: tuple[float, float, float, float], slope: float) -> float:
     """Return the least u at which the line v = slope u is in a box, inf where it passes by."""
     near, far, v_from, v_to = box
@@ -199,7 +199,7 @@ def _entry(box: tuple[float, float, float, float], slope: float) -> float:
     return entry if entry <= min(far, last) else math.inf
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def lower_to_bodies(
     x: float, y: float, yaw: float, radius: float, z_min: float, z_max: float, bodies: Floats, ranges: Ranges
 ) -> None:

@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from hil.maps.world_grid import WALL_HEIGHT_M, World
 from onboard.values.geometry import apply, inverse
+from onboard.values.kernel import kernel
 from onboard.values.messages import Pose
 
 NOTHING, SIDE_X, SIDE_Y, LEVEL, FLOOR, CEILING, BODY_SIDE, BODY_LEVEL = range(8)
@@ -47,7 +47,7 @@ def grid_of(world: World) -> Grid:
     return Grid(world.cell_m, world.gap, world.low_m, world.high_m, world.material)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def bearing(dx: float, dy: float) -> int:
     """Return the part of the circle of a direction, in [0, BEARINGS), ascending to the left; no angle is computed.
 
@@ -64,7 +64,7 @@ def bearing(dx: float, dy: float) -> int:
     return min(int(quarter * (BEARINGS / 4)), BEARINGS - 1)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def bodies_by_bearing(x: float, y: float, bodies: Floats) -> tuple[Indices, Indices]:
     """Return (first, members): members[first[k]:first[k + 1]] are the bodies that reach into bearing k from (x, y)."""
     span = np.empty((len(bodies), 2), np.int64)
@@ -92,7 +92,7 @@ def bodies_by_bearing(x: float, y: float, bodies: Floats) -> tuple[Indices, Indi
     return first, members
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def trace(
     x: float, y: float, z: float, dx: float, dy: float, dz: float, t_max: float, cell_m: float,
     gap: npt.NDArray[np.uint8], low_m: Heights, high_m: Heights, bodies: Floats, first: Indices, members: Indices,
@@ -133,7 +133,7 @@ def trace(
     return end, at_end, which
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def stride(
     x: float, y: float, dx: float, dy: float, slow_x: float, slow_y: float, column: int, row: int, reach: int
 ) -> tuple[float, int, int, bool]:
@@ -152,7 +152,7 @@ def stride(
     return t_y, beside, row + (reach if dy > 0.0 else -reach), False
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _hit_interval(
     z_in: float, dz: float, t_in: float, t_out: float, low_m: Heights, high_m: Heights, row: int, column: int
 ) -> tuple[float, bool]:
@@ -170,7 +170,7 @@ def _hit_interval(
     return best, side
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _hit_body(
     x: float, y: float, z: float, dx: float, dy: float, dz: float, t_max: float, bodies: Floats, j: int
 ) -> tuple[float, bool]:
@@ -244,7 +244,7 @@ def floor_of(world: World) -> Heights:
     return np.empty((0, 0), np.float32) if world.floor_m is None else world.floor_m
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def descend(
     x: float, y: float, z: float, dx: float, dy: float, dz: float, t: float, t_max: float, cell_m: float,
     floor_m: Heights,

@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from hil.maps.materials import BARS, BRICKS, CEILING_SURFACE, CHECKS, FLAT, NOISE, STRIPES, Light
+from onboard.values.kernel import kernel
 
 BLUR = 0.01
 """Angle [rad] below which a pattern's cell runs into its neighbours: two pixels of the colour camera."""
@@ -31,7 +31,7 @@ LAMP_SALT = 17
 Floats = npt.NDArray[np.float64]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def scatter(i: int, j: int, salt: int) -> float:
     """Return a number in [0, 1) that depends on three integers and looks random (integer mixing, no state)."""
     mask = np.uint64(0xFFFFFFFF)
@@ -42,7 +42,7 @@ def scatter(i: int, j: int, salt: int) -> float:
     return np.float64(h ^ (h >> np.uint64(15))) / WHOLE_32
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def second_share(pattern: int, size: float, u: float, v: float, salt: int) -> float:
     """Return how much of its second colour a surface has at (u, v) [m], in [0, 1]."""
     if pattern == FLAT:
@@ -67,7 +67,7 @@ def second_share(pattern: int, size: float, u: float, v: float, salt: int) -> fl
     return FADES * scatter(i, j, salt)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def lamp_light(x: float, y: float, light: Light) -> tuple[float, float]:
     """Return (share of a lamp's light at a place in the grid frame, distance to it in lamp distances), 0 if it is off.
 
@@ -81,7 +81,7 @@ def lamp_light(x: float, y: float, light: Light) -> tuple[float, float]:
     return (1.0 - 4.0 * u * u) * (1.0 - 4.0 * v * v), math.sqrt(u * u + v * v)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def paint(
     image: npt.NDArray[np.uint8], i: int, surface: int, u: float, v: float, place: tuple[float, float],
     facing: float, t: float, colours: Floats, pattern: npt.NDArray[np.int64], size_m: Floats, light: Light,

@@ -19,11 +19,11 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 from pydantic import ValidationError, model_validator
 
 from onboard.config.toml_file import Finite, NonNegative, Positive, Section, read_toml, validation_line
 from onboard.values.errors import ConfigError
+from onboard.values.kernel import kernel
 from onboard.values.messages import STOP, Pose, Twist
 
 
@@ -92,7 +92,7 @@ def load_plant(path: Path) -> Plant:
         raise ConfigError(validation_line(path, error)) from error
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def step_axis(
     command: float, speed: float, rate: float, axis: npt.NDArray[np.float64], dt_s: float
 ) -> tuple[float, float]:

@@ -16,8 +16,9 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit, types
+from numba import types
 
+from onboard.values.kernel import kernel
 from onboard.values.messages import BINS, Pose
 
 BIN_DEG = 360.0 / BINS
@@ -59,7 +60,7 @@ _LENS = (types.float64,) * 5
 _LIMITS = (types.float64,) * 4
 
 
-@njit(inline="always")
+@kernel(cache=False, inline="always")
 def _walk(start: int, x: float, y: float) -> int:  # pragma: no cover - compiled
     """Return the bin of a point off the axis, going from bin `start` the way that the point lies."""
     i = start
@@ -70,7 +71,7 @@ def _walk(start: int, x: float, y: float) -> int:  # pragma: no cover - compiled
     return i
 
 
-@njit(inline="always")
+@kernel(cache=False, inline="always")
 def _inside(boxes_m: Array, x: float, y: float, z: float) -> bool:  # pragma: no cover - compiled
     """Return whether a point lies in one of the (n, 6) boxes, sides included."""
     for box in boxes_m:  # noqa: SIM110 - numba compiles no generator expression
@@ -80,10 +81,8 @@ def _inside(boxes_m: Array, x: float, y: float, z: float) -> bool:  # pragma: no
 
 
 # Compiled at import (or taken from the cache), never in a tick.
-@njit(
-    types.void(types.float32[::1], _read_only(types.uint16), *_LENS, _MATRIX, _MATRIX, *_LIMITS, _MATRIX),
-    cache=True,
-    nogil=True,
+@kernel(
+    signature=types.void(types.float32[::1], _read_only(types.uint16), *_LENS, _MATRIX, _MATRIX, *_LIMITS, _MATRIX),
 )
 def lower_ranges(
     ranges_m: npt.NDArray[np.float32],

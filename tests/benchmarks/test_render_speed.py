@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numba import njit
 
 from hil.maps.load import load_map, map_names
 from hil.maps.materials import MATERIALS, draw_look
@@ -22,6 +21,7 @@ from hil.sensors.direct_scan import SCAN_Z_MAX_M, SCAN_Z_MIN_M, ScanCaster
 from hil.sensors.raycast import NOTHING, bodies_by_bearing, trace
 from onboard.config.config import DEFAULT_ROBOT
 from onboard.config.mounts import load_mounts
+from onboard.values.kernel import kernel
 from onboard.values.messages import BINS, Pose
 from tests.rigs.body_rows import body_row
 
@@ -85,7 +85,7 @@ def median_ms(work: Callable[..., Any], *arguments: list[Any]) -> float:
     return float(np.median(least))
 
 
-@njit(nogil=True)
+@kernel(cache=False)
 def in_band(low_m, high_m, z_min, z_max):
     """Return the heights of a world with all that is out of the band left out."""
     low, high = low_m.copy(), high_m.copy()
@@ -97,7 +97,7 @@ def in_band(low_m, high_m, z_min, z_max):
     return low, high
 
 
-@njit(nogil=True)
+@kernel(cache=False)
 def cast_rays(x, y, yaw, radius, per_bin, cell_m, gap, low_m, high_m, ranges):
     """The plain way: the least of so many level rays in every bin; what is between them is missed."""
     nobody = np.empty((0, 6))

@@ -10,7 +10,6 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from engines.ablations.position_actions.drive import AHEAD, HALT, LEFT, RIGHT, STEP_M, TURN_RAD
 from engines.train.rollout.goals import Goal
@@ -19,6 +18,7 @@ from hil.maps.cell_kernels import circle_overlaps, line_is_free
 from onboard.policy.contract import ACTIONS
 from onboard.policy.dwa.dynamic_window import UNSAFE
 from onboard.values.geometry import compose
+from onboard.values.kernel import kernel
 from onboard.values.messages import Pose
 
 Floats = npt.NDArray[np.float64]
@@ -71,7 +71,7 @@ def _greedy(building: Building, goal: Goal, pose: Pose) -> int | None:
     return AHEAD if turn == 0 else LEFT if turn > 0 else RIGHT
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def ways_left(
     x: float, y: float, yaws: Floats, step: float, looks: Floats, radius: float, blocked: npt.NDArray[np.bool_],
     gap: npt.NDArray[np.uint8], passable: npt.NDArray[np.bool_], field_m: npt.NDArray[np.float32], first_row: int,
@@ -107,7 +107,7 @@ def ways_left(
     return left
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def field_between(x: float, y: float, field_m: npt.NDArray[np.float32], first_row: int, first_column: int) -> float:
     """Return the field [m] at a place in cells of the grid, between the centres of the cells about it that have one."""
     row, column = y - 0.5 - first_row, x - 0.5 - first_column

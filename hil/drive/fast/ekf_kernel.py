@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from hil.drive.fast.tick_kernels import wrapped
 from onboard.navigation.ekf import STATES
 from onboard.navigation.fix_gating import GATE
+from onboard.values.kernel import kernel
 
 Floats = npt.NDArray[np.float64]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def correct_fast(states: Any, covariance: Floats, x: float, y: float, yaw: float, variance: Floats) -> bool:
     """Correct the filter of `ticks.TickState` by a pose of the map with independent errors (3,); False for an outlier.
 
@@ -47,7 +47,7 @@ def correct_fast(states: Any, covariance: Floats, x: float, y: float, yaw: float
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _inverse(covariance: Floats, variance: Floats) -> Floats:
     """Return the inverse (3, 3) of the residual's covariance: the filter's own of x, y, yaw and the fix's."""
     a, b, c = covariance[0, 0] + variance[0], covariance[0, 1], covariance[0, 2]

@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from onboard.perception import collision
 from onboard.perception.collision import REST_MPS, SMALLEST_M, STRAIGHT_PER_M, UNIT, Look
 from onboard.perception.obstacle_memory import AHEAD
 from onboard.safety.limits import Bounds
+from onboard.values.kernel import kernel
 from onboard.values.messages import BINS, Scan, Twist
 
 # ---- Whether cells near the robot may bind a command, before any scan is cast: a compiled test for
@@ -52,7 +52,7 @@ NONE = np.empty(0)
 """In place of `Ways`: no command that anything could bind."""
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def cells_may_bind(
     x_m: float, y_m: float, yaw: float, ways: npt.NDArray[np.float64], cell_m: float,
     solid: npt.NDArray[np.bool_], gap: npt.NDArray[np.uint8],
@@ -88,7 +88,7 @@ def cells_may_bind(
     return False
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _may_bind(ahead: float, aside: float, distance_m: float, half_m: float, ways: npt.NDArray[np.float64]) -> bool:
     """Return whether the cell with this centre, in the base frame, may bind."""
     off_m = half_m + (distance_m + half_m) * HALF_SECTOR
@@ -100,7 +100,7 @@ def _may_bind(ahead: float, aside: float, distance_m: float, half_m: float, ways
     return False
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def soonest_m(ahead: float, aside: float, v: float, w: float, radius_m: float, off_m: float) -> float:
     """Return a way after which, at the earliest, a circle of `radius_m` - `off_m` meets a point within `off_m` of this.
 
@@ -208,7 +208,7 @@ def _empty_scan(seen: npt.NDArray[np.bool_]) -> Scan:
     return Scan(0, np.full(len(seen), np.inf, np.float32), seen)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _allowed_mps(
     ranges_m: npt.NDArray[np.float32], ways: Floats, slow_mps: float, braking_mps2: float, reaction_s: float,
     contact_s: float,
@@ -230,7 +230,7 @@ def _allowed_mps(
     return min(allowed, contact_m / contact_s) if ways[ZONES + 4] > 0.0 else allowed
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _travel_m(ahead: float, aside: float, v: float, w: float, radius_m: float) -> float:
     """Return `zones.travel_m` of one point, for a twist that moves."""
     if v < 0.0:

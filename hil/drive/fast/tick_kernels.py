@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from hil.drive.fast.limits_kernel import cells_may_bind
 from hil.maps.cell_kernels import circle_overlaps
@@ -29,6 +28,7 @@ from onboard.navigation.odometry import NOISE_PER_STEP, STEPS_PER_S
 from onboard.navigation.odometry import REST_MPS as WHEELS_REST_MPS
 from onboard.navigation.odometry import REST_RADPS as WHEELS_REST_RADPS
 from onboard.values.clock import NS_PER_S
+from onboard.values.kernel import kernel
 
 # ---- The stages of a compiled tick, on the records of `ticks.TickState` (s) and `ticks.TickTable` (k); see there
 
@@ -43,7 +43,7 @@ FORWARD, BOTH, TURNING = float(NOISE_PER_STEP[0, 0]), float(NOISE_PER_STEP[0, 1]
 SCALE_WALK, CREEP_WALK = float(SYSTEMATIC_WALK[0, 0]), float(SYSTEMATIC_WALK[1, 1])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def turned(yaw: float) -> float:
     """Return `math.remainder(yaw, 2 pi)` of an angle within three half turns; exact, because the difference is."""
     if yaw > math.pi:
@@ -51,14 +51,14 @@ def turned(yaw: float) -> float:
     return yaw + TURN if yaw < -math.pi else yaw
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def wrapped(yaw: float) -> float:
     """Return `geometry.wrap` of an angle within three half turns."""
     angle = turned(yaw)
     return math.pi if angle == -math.pi else angle
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def arc(x: float, y: float, yaw: float, v: float, w: float, dt_s: float) -> tuple[float, float, float]:
     """Return (x, y, yaw) of `odometry.integrate`."""
     half_turn = 0.5 * w * dt_s
@@ -67,21 +67,21 @@ def arc(x: float, y: float, yaw: float, v: float, w: float, dt_s: float) -> tupl
     return x + chord * math.cos(heading), y + chord * math.sin(heading), wrapped(yaw + 2.0 * half_turn)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def composed(x: float, y: float, yaw: float, dx: float, dy: float, dyaw: float) -> tuple[float, float, float]:
     """Return (x, y, yaw) of `geometry.compose`."""
     c, s = math.cos(yaw), math.sin(yaw)
     return x + c * dx - s * dy, y + s * dx + c * dy, wrapped(yaw + dyaw)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def seen_from(x: float, y: float, yaw: float, to_x: float, to_y: float, to_yaw: float) -> tuple[float, float, float]:
     """Return (x, y, yaw) of `geometry.between`."""
     c, s = math.cos(yaw), math.sin(yaw)
     return composed(-c * x - s * y, s * x - c * y, wrapped(-yaw), to_x, to_y, to_yaw)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def move(
     s: Any, k: Any, v_command: float, w_command: float, linear: Floats, angular: Floats, blocked: Bools, gap: Gaps,
     bodies: Floats,
@@ -112,7 +112,7 @@ def move(
     s.wheel_v, s.wheel_w = (v if s.path_m > path_m else 0.0), w
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _hits(x: float, y: float, next_x: float, next_y: float, k: Any, blocked: Bools, gap: Gaps, bodies: Floats) -> bool:
     """Return whether a step ends in the building or leads into a body."""
     column, row, _ = composed(k.grid_x_m, k.grid_y_m, k.grid_yaw, next_x, next_y, 0.0)
@@ -121,7 +121,7 @@ def _hits(x: float, y: float, next_x: float, next_y: float, k: Any, blocked: Boo
     return len(bodies) > 0 and step_into_body(x, y, next_x, next_y, k.radius_m, GROUND_CLEARANCE_M, k.height_m, bodies)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def report(s: Any, k: Any) -> bool:
     """`drift_step`: turn the true twist of the wheels into the reported one; False where it needs a new sample."""
     v, w = s.wheel_v, s.wheel_w
@@ -137,7 +137,7 @@ def report(s: Any, k: Any) -> bool:
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def roll_on(s: Any, k: Any, base_x: float, base_y: float, base_yaw: float, covariance: Floats) -> None:
     """`odometry.advance` with the newest message, whose pose before was base_*, then `localization.predict`."""
     if s.heard == 0.0:
@@ -160,7 +160,7 @@ def roll_on(s: Any, k: Any, base_x: float, base_y: float, base_yaw: float, covar
     s.travelled_m += way_m
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _predict(s: Any, covariance: Floats, step: tuple[float, float, float], moving_s: float) -> None:
     """`localization.predict` with what the wheels report since."""
     x0, y0, yaw0 = s.filter_x_m, s.filter_y_m, s.filter_yaw
@@ -329,7 +329,7 @@ def state_of(records: Records) -> TickState:
     return TickState._make(records[0].item())
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def run_ticks(
     states: Records, covariance: Floats, tables: Records, linear: Floats, angular: Floats, ticks: int, v: float,
     w: float, late: Floats, judged: bool, blocked: Bools, gap: Gaps, bodies: Floats, trace: Floats, ways: Floats,
@@ -378,13 +378,13 @@ def run_ticks(
     return ticks
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def note_tick(states: Records, tables: Records, blocked: Bools, gap: Gaps, bodies: Floats, trace: Floats) -> None:
     """Note the clearance and the row of the tick in which the goal came, in place."""
     _note(states[0], tables[0], blocked, gap, bodies, trace)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _watch(s: Any, k: Any, judge_block: bool) -> None:
     """Judge the tick that is over: since when it is blocked, and whether it came nearer to the goal than before."""
     if judge_block:
@@ -404,7 +404,7 @@ def _watch(s: Any, k: Any, judge_block: bool) -> None:
         s.best_m, s.best = away_m, s.tick
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _note(s: Any, k: Any, blocked: Bools, gap: Gaps, bodies: Floats, trace: Floats) -> None:
     """Keep the least of `Simulation.clearance_m`, and the row of the tick."""
     column, row, _ = composed(k.grid_x_m, k.grid_y_m, k.grid_yaw, s.x_m, s.y_m, 0.0)

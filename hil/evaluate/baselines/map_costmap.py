@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from hil.maps.world_grid import World
 from onboard.policy.dwa.cost_to_go import BORDER, Nearness, Prices
@@ -15,6 +14,7 @@ from onboard.policy.dwa.costmap import CELL_M
 from onboard.policy.dwa.inflation import COARSE, coarse, empty_grid, enter
 from onboard.policy.dwa.obstacle_points import HIDDEN_M
 from onboard.values.geometry import apply
+from onboard.values.kernel import kernel
 from onboard.values.messages import BINS, Pose, Scan
 
 Floats32 = npt.NDArray[np.float32]
@@ -71,7 +71,7 @@ class Floor:
         return new
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _unknown(fine: Nearness, first: tuple[int, int], cells: Floats32, gone: Floats32, beyond: int) -> Floats32:
     reach, (rows, columns) = math.ceil(0.5 * math.sqrt(beyond)), fine.shape
     doubtful = np.zeros(fine.shape, np.bool_)
@@ -87,7 +87,7 @@ def _unknown(fine: Nearness, first: tuple[int, int], cells: Floats32, gone: Floa
     return new[:count]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _box_of(
     cells: Floats32, first: tuple[int, int], reach: int, box: tuple[int, int, int, int]
 ) -> tuple[int, int, int, int]:
@@ -100,7 +100,7 @@ def _box_of(
     return low_a, high_a, low_b, high_b
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _changed(
     occupied: Flags, fine: Nearness, coarse_: Nearness, gone: Floats32, new: Floats32, first: tuple[int, int],
     about: tuple[int, int], far: int,
@@ -210,7 +210,7 @@ def refuted(floor: Floor, gone: Floats32, pose: Pose, scan: Scan) -> Floats32:
     return np.asarray(cells + np.array(floor.first), np.float32)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _seen_through(
     occupied: Flags, gone: npt.NDArray[np.int32], place: tuple[float, float, float], ranges_m: Floats32, looked: Flags
 ) -> npt.NDArray[np.int32]:  # pragma: no cover - compiled

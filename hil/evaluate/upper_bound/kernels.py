@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from hil.drive.fast.tick_kernels import Records, report, roll_on, wrapped
 from hil.physics.base import STEP_S
 from hil.physics.odometry_noise import REST_MPS, REST_RADPS, TICKS_PER_ENVIRONMENT_STEP
+from onboard.values.kernel import kernel
 
 Floats = npt.NDArray[np.float64]
 
@@ -20,7 +20,7 @@ X, Y, YAW, V, W = range(5)
 """Columns of a known drive."""
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def replay_ticks(
     states: Records, covariance: Floats, tables: Records, known: Floats, ticks: int, mean: Floats, spread: Floats,
     drift_mean: Floats, drift_covariance: Floats,
@@ -53,7 +53,7 @@ def replay_ticks(
     return ticks
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def draw_anew(mean: Floats, spread: Floats, drift_mean: Floats, drift_covariance: Floats) -> None:
     """Forget the drift that was in force: a new sample is, and nothing of it is known but its distribution."""
     mean[3:] = drift_mean
@@ -62,7 +62,7 @@ def draw_anew(mean: Floats, spread: Floats, drift_mean: Floats, drift_covariance
     spread[3:, 3:] = drift_covariance
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def predict_ideal(mean: Floats, spread: Floats, v: float, w: float, drifts: bool) -> None:
     """Carry the estimate on by the reported twist of one tick, less the drift, as the motion model moves the robot."""
     drift_m, drift_rad = (mean[3], mean[4]) if drifts else (0.0, 0.0)
@@ -80,7 +80,7 @@ def predict_ideal(mean: Floats, spread: Floats, v: float, w: float, drifts: bool
     spread[:] = carried @ spread @ carried.T
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def correct_ideal(mean: Floats, spread: Floats, x: float, y: float, yaw: float, variance: Floats) -> None:
     """Take in a fix whose errors have the variances (3,) [m^2, m^2, rad^2]."""
     residual = np.array([x - mean[0], y - mean[1], wrapped(wrapped(yaw - mean[2]))])

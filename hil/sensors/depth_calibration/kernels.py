@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from onboard.values.kernel import kernel
 
 Values = npt.NDArray[np.float64]
 
 
-@njit(cache=True)
+@kernel
 def runs_of(frames: Values, edge_per_m: float) -> tuple[Values, Values]:
     """Return (n, 3) all runs of holes between two depths, and (m, 2) the bands.
 
@@ -24,7 +25,7 @@ def runs_of(frames: Values, edge_per_m: float) -> tuple[Values, Values]:
     return runs, bands[:rows]
 
 
-@njit(cache=True)
+@kernel
 def _find_runs(frames: Values, edge_per_m: float, runs: Values, bands: Values) -> tuple[int, int]:
     """Write as many runs as there is room for; return how many there are, and how many bands."""
     count, rows = 0, 0
@@ -46,7 +47,7 @@ def _find_runs(frames: Values, edge_per_m: float, runs: Values, bands: Values) -
     return count, rows
 
 
-@njit(cache=True)
+@kernel
 def blob_areas(holes: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
     """Return the areas [px] of holes joined by edges, of (n, height, width), but for those at the left border."""
     left = holes.copy()
@@ -73,7 +74,7 @@ def blob_areas(holes: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
     return np.array(areas[1:])
 
 
-@njit(cache=True)
+@kernel
 def fill_holes(frames: Values, edge_per_m: float) -> Values:
     """Return the frames with every hole filled along its row by the depth behind it.
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from onboard.values.kernel import kernel
 
 # ---- A queue by priority for cells of a grid: buckets of about the same priority, each a doubly linked list
 
@@ -24,7 +25,7 @@ NOBODY = -1
 NEXT, PREVIOUS = 0, 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def wait(
     heads: Indices, links: Indices, bucket_of: npt.NDArray[np.int16], cell: int, bucket: int
 ) -> None:  # pragma: no cover - compiled
@@ -35,7 +36,7 @@ def wait(
     links[cell, NEXT], links[cell, PREVIOUS], bucket_of[cell], heads[bucket] = first, NOBODY, bucket, cell
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def leave(
     heads: Indices, links: Indices, bucket_of: npt.NDArray[np.int16], cell: int
 ) -> None:  # pragma: no cover - compiled
@@ -172,7 +173,7 @@ def _in_cells(xy_m: tuple[float, float], corner_xy_m: tuple[float, float], cell_
     return (xy_m[0] - corner_xy_m[0]) / cell_m - 0.5, (xy_m[1] - corner_xy_m[1]) / cell_m - 0.5
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def sample(cost: Floats32, i: float, j: float, most: float) -> tuple[float, float, float]:  # pragma: no cover
     """Return the cost and its two derivatives a cell at (i, j), in cells from the first cell's centre; bilinear."""
     i, j = min(max(i, 0.0), cost.shape[0] - 1.001), min(max(j, 0.0), cost.shape[1] - 1.001)
@@ -185,7 +186,7 @@ def sample(cost: Floats32, i: float, j: float, most: float) -> tuple[float, floa
     return (1 - p) * ((1 - q) * c00 + q * c01) + p * ((1 - q) * c10 + q * c11), di, dj
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _solve(
     nearness: Nearness, table: Floats, cell_m: float, goal: tuple[float, float], home: tuple[float, float]
 ) -> tuple[Floats32, float]:  # pragma: no cover - compiled
@@ -197,7 +198,7 @@ def _solve(
     return cost.reshape(rows, columns), end_m
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _refine(
     nearness: Nearness, table: Floats, cell_m: float, goal: tuple[float, float],
     around: Floats32, corner: tuple[float, float], scale: float, most_m: float,
@@ -222,7 +223,7 @@ def _refine(
     return cost.reshape(rows, columns)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _march(
     cost: Floats32, seeds: Indices, nearness: Nearness, table: Floats, cell_m: float,
     goal: tuple[float, float], home: tuple[float, float],
@@ -271,7 +272,7 @@ def _march(
     return cost[home_cell] + BEYOND_M if led else UNREACHED_M
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _eikonal(a: float, b: float, width: float) -> float:  # pragma: no cover - compiled
     """Return a cell's cost from the cheaper neighbours along both axes and the cost of crossing it."""
     if abs(a - b) >= width:
@@ -279,13 +280,13 @@ def _eikonal(a: float, b: float, width: float) -> float:  # pragma: no cover - c
     return 0.5 * (a + b + math.sqrt(2.0 * width * width - (a - b) * (a - b)))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _is_seed(away: float, price: float) -> bool:  # pragma: no cover - compiled
     """Return whether a cell is about the goal: in its cell, or near and not in a wall, behind which it would be far."""
     return away < 1.0 or (away <= SEED_CELLS and price < LETHAL_PRICE)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _seed_goal(
     cost: Floats32, nearness: Nearness, table: Floats, goal: tuple[float, float], cell_m: float
 ) -> Indices:  # pragma: no cover - compiled

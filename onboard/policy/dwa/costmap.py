@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from onboard.policy.dwa.cost_to_go import BORDER, CostField, make_prices, solve
 from onboard.policy.dwa.inflation import COARSE, coarse, empty_grid, enter, near_robot
 from onboard.policy.dwa.obstacle_points import HIDDEN_M
+from onboard.values.kernel import kernel
 from onboard.values.messages import BINS, Pose, Scan
 
 Floats = npt.NDArray[np.float64]
@@ -89,7 +89,7 @@ class WayFinder:
         return near_robot(near, self._prices, corner_xy_m, goal_xy_m, window, places_xy_m)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _entered(
     cells: Floats32, place: tuple[float, float, float], ranges_m: Floats32, looked: Flags, radius: float
 ) -> Floats32:  # pragma: no cover - compiled
@@ -120,7 +120,7 @@ def _entered(
     return kept[:count]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _lost(dx: float, dy: float, yaw_rad: float, ranges: Floats32, radius: float) -> float:  # pragma: no cover
     """Return the evidence that a scan takes from a cell at (dx, dy) from the robot, in cells."""
     distance = math.sqrt(dx * dx + dy * dy)

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from onboard.values.kernel import kernel
 
 Floats = npt.NDArray[np.float64]
 Floats32 = npt.NDArray[np.float32]
@@ -29,7 +30,7 @@ class Clearance(NamedTuple):
     most_m: float
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def clearance_about(
     points: Floats, x_m: float, y_m: float, reach_m: float, far_m: float
 ) -> Clearance:  # pragma: no cover - compiled
@@ -56,7 +57,7 @@ def clearance_about(
     return Clearance(np.sqrt(squared), corner_x_m, corner_y_m, np.sqrt(np.float32(far_m * far_m)))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def distance_at(clearance: Clearance, x_m: float, y_m: float) -> float:  # pragma: no cover - compiled
     """Return the distance at a place [m]: bilinear, or the most there is where the grid's cell has that.
 

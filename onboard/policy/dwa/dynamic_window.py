@@ -14,13 +14,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from onboard.config.config import GoalSection, RatesSection, RobotSection
 from onboard.config.plant_model import Plant
 from onboard.policy.contract import NO_ACTION, STOP_ACTION
 from onboard.policy.dwa.cost_to_go import CostField, sample
 from onboard.policy.dwa.trajectories import COMMANDS, COUNT, Fan, Horizon, Margins, look_ahead, roll_out
+from onboard.values.kernel import kernel
 from onboard.values.messages import Decision, Memory, Motion
 
 Floats = npt.NDArray[np.float64]
@@ -189,7 +189,7 @@ def _present(motion: Motion, course: Course) -> Floats:
     return np.array([pose.x_m, pose.y_m, pose.yaw_rad, v, w, dv, dw])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _scores(
     fan: Fan, cost: Floats32, corner: tuple[float, float], cell_m: float, most_m: float,
     goal: tuple[float, float], brake_s: float, comfort_m: float, comfort_s: float,
@@ -217,7 +217,7 @@ def _scores(
     return (-best_s).astype(np.float32), left_m
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _time_left(
     ends: Floats, n: int, cost: Floats32, corner: tuple[float, float], cell_m: float, most_m: float,
     goal: tuple[float, float], brake_s: float, enough_s: float,

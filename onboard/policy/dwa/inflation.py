@@ -11,9 +11,9 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from onboard.policy.dwa.cost_to_go import BORDER, CostField, Nearness, Prices, refine
+from onboard.values.kernel import kernel
 
 Floats = npt.NDArray[np.float64]
 Floats32 = npt.NDArray[np.float32]
@@ -44,7 +44,7 @@ def near_robot(
     return refine(patch, prices, (x + a * prices.unit_m, y + b * prices.unit_m), prices.unit_m, goal_xy_m, around)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def enter(near: Nearness, cells: Floats32, first_a: int, first_b: int, far: int) -> None:  # pragma: no cover - compiled
     """Enter obstacles in place, cells (k, 2 or more) a, b, into a grid whose first cell is (first_a, first_b).
 
@@ -73,7 +73,7 @@ def enter(near: Nearness, cells: Floats32, first_a: int, first_b: int, far: int)
                 near[i, j] = min(near[i, j], np.int16(across + 4 * (j - b) * (j - b)))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def coarse(near: Nearness, closed: int) -> Nearness:  # pragma: no cover - compiled
     """Return the nearness of coarse cells, that of the best of their cells, within a closed border."""
     rows, columns = near.shape[0] // COARSE, near.shape[1] // COARSE
@@ -88,7 +88,7 @@ def coarse(near: Nearness, closed: int) -> Nearness:  # pragma: no cover - compi
     return best
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _cells_about(
     places_m: Floats, corner_x_m: float, corner_y_m: float, cell_m: float
 ) -> tuple[int, int, int, int]:  # pragma: no cover - compiled
@@ -103,7 +103,7 @@ def _cells_about(
     return a, b, rows, math.ceil((high_y - corner_y_m) / cell_m) + EDGE_CELLS - b
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _cut(
     near: Nearness, first_a: int, first_b: int, rows: int, columns: int, far: int, closed: int
 ) -> Nearness:  # pragma: no cover - compiled

@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from onboard.perception.collision import BIN_CENTERS_RAD, UNIT
+from onboard.values.kernel import kernel
 from onboard.values.messages import BINS, Pose, Scan
 
 Floats = npt.NDArray[np.float64]
@@ -39,7 +39,7 @@ def obstacle_points(
     return seen, unseen
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _points(
     ranges_m: npt.NDArray[np.float32], looked: npt.NDArray[np.bool_], remembered: Floats,
     place: tuple[float, float, float], look_m: float, guard_m: float,

@@ -9,15 +9,15 @@ and 16 and 49 the 784 sequels; only positions are summed up for each.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from onboard.config.plant_model import Axis, MotionState, Plant, step, step_axis
 from onboard.policy.contract import ACTIONS, ANGULAR_RADPS, LINEAR_MPS, STOP_ACTION
 from onboard.policy.dwa.distance_field import Clearance, clearance_about, distance_at
+from onboard.values.kernel import kernel
 from onboard.values.messages import Pose, Twist
 
 # ---- Commands rolled forward with the motion model, many at once
@@ -28,7 +28,7 @@ STATE = 7
 """Numbers in a state."""
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def roll_out(
     starts: Floats, commands: Floats, linear: Floats, angular: Floats, ticks: int, dt_s: float
 ) -> Floats:  # pragma: no cover - compiled
@@ -66,7 +66,7 @@ def roll_out_definition(starts: Floats, commands: Floats, plant: Plant, ticks: i
     return paths
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def roll_axis(
     starts: Floats, commands: Floats, axis: Floats, ticks: int, dt_s: float
 ) -> Floats:  # pragma: no cover - compiled
@@ -86,12 +86,13 @@ def roll_axis(
 
 def roll_axis_definition(starts: Floats, commands: Floats, axis: Axis, ticks: int, dt_s: float) -> Floats:
     """Define `roll_axis` by the plain step of one axis."""
+    step: Any = step_axis
     paths = np.empty((len(starts), len(commands), ticks, 2))
     for i, start in enumerate(starts):
         for j, command in enumerate(commands):
             speed, rate = float(start[0]), float(start[1])
             for k in range(ticks):
-                speed, rate = step_axis.py_func(float(command), speed, rate, axis.as_array(), dt_s)
+                speed, rate = step.py_func(float(command), speed, rate, axis.as_array(), dt_s)
                 paths[i, j, k] = speed, rate
     return paths
 
@@ -165,7 +166,7 @@ class Fan(NamedTuple):
     near_m: Floats
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def look_ahead(
     present: Floats, held: int, linear: Floats, angular: Floats, horizon: Horizon, margins: Margins,
     seen: Floats, known: Floats,
@@ -202,7 +203,7 @@ def look_ahead(
     return Fan(places_m, ends, safe, rest_m, foretold, sequels, firsts, sequels_near_m)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _actions(
     start: Floats, v: Floats, w: Floats, dt_s: float, seen: Clearance, known: Clearance
 ) -> tuple[Floats, Floats]:  # pragma: no cover - compiled
@@ -217,7 +218,7 @@ def _actions(
     return ends, near_m
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _braking(
     ends: Floats, near_m: Floats, v: Floats, w: Floats, dt_s: float, margins: Margins, seen: Clearance, known: Clearance
 ) -> tuple[Floats, Flags, tuple[float, float]]:  # pragma: no cover - compiled
@@ -236,7 +237,7 @@ def _braking(
     return rest_m, safe, (keep_m, keep_known_m)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _sequels(
     starts: Floats, safe: Flags, before_m: Floats, v: Floats, w: Floats, dt_s: float, keep_m: tuple[float, float],
     seen: Clearance, known: Clearance,
@@ -261,7 +262,7 @@ def _sequels(
     return ends[:count], firsts[:count], near_m[:count]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _headings(yaws_rad: Floats, w: Floats, dt_s: float) -> tuple[Floats, Floats]:  # pragma: no cover - compiled
     """Return (s, c) last yaw and (s, c, ticks, 2) cosine and sine of the yaw, turning with w (s, c, ticks, 2)."""
     last, facing = np.empty(w.shape[:2]), np.empty(w.shape)
@@ -275,7 +276,7 @@ def _headings(yaws_rad: Floats, w: Floats, dt_s: float) -> tuple[Floats, Floats]
     return last, facing
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _walk(
     x: float, y: float, v: Floats, a: int, c: int, facing: Floats, b: int, d: int, dt_s: float,
     seen: Clearance, known: Clearance,

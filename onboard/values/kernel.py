@@ -1,0 +1,97 @@
+"""Compiled kernels, cached on disk by their sources: a changed kernel compiles anew wherever it is called.
+
+numba's own cache looks at the file of the function alone, so a caller would go on with an old callee. Here the cache
+folder carries a digest of numba's version, of all files with kernels, and of the files whose constants they import.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar, overload
+
+import numba
+import numba.core.config
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("onboard", "hil", "engines", "calib")
+MARK = b"onboard.values.kernel import"
+IMPORT = re.compile(rb"^from ((?:onboard|hil|engines|calib)(?:\.\w+)*) import ([^\n(]*|\([^)]*\))", re.MULTILINE)
+DIGEST_BYTES = 8
+KEPT = 8
+"""Folders of other sources that stay, for whoever works on several versions."""
+
+
+def cache_root(environment: Mapping[str, str] = os.environ) -> Path | None:
+    """Return where compiled kernels are kept; None without a home folder.
+
+    NUMBA_CACHE_DIR names it, else it is `onboard/numba` in the user's cache folder (XDG_CACHE_HOME, else ~/.cache).
+    """
+    named = environment.get("NUMBA_CACHE_DIR")
+    if named:
+        return Path(named)
+    home = environment.get("XDG_CACHE_HOME") or (f"{environment['HOME']}/.cache" if environment.get("HOME") else "")
+    return Path(home) / "onboard" / "numba" if home else None
+
+
+def sources_digest(root: Path = ROOT) -> str:
+    """Return a digest of all that a compiled kernel depends on in the packages under `root`."""
+    files = (file for package in PACKAGES for file in (root / package).rglob("*.py"))
+    texts = {file: text for file in files if MARK in (text := file.read_bytes())}
+    for text in list(texts.values()):
+        for module, names in IMPORT.findall(text):
+            folder = root.joinpath(*module.decode().split("."))
+            inside = [folder / f"{name.decode()}.py" for name in re.findall(rb"\w+", names)]
+            for file in (folder.with_suffix(".py"), *inside):
+                if file not in texts and file.is_file():
+                    texts[file] = file.read_bytes()
+    digest = hashlib.blake2b(numba.__version__.encode(), digest_size=DIGEST_BYTES)
+    for file in sorted(texts):
+        digest.update(file.relative_to(root).as_posix().encode() + b"\0" + texts[file] + b"\0")
+    return digest.hexdigest()
+
+
+def _open_cache(root: Path | None) -> bool:
+    """Point numba to the folder of these sources; return False where nothing can be written."""
+    if root is None:
+        return False
+    folder = root / sources_digest()
+    try:
+        if not folder.is_dir():
+            folder.mkdir(parents=True)
+            others = sorted(root.iterdir(), key=lambda one: one.stat().st_mtime, reverse=True)
+            for old in others[KEPT:]:
+                shutil.rmtree(old, ignore_errors=True)
+    except FileExistsError:
+        pass  # another process was first
+    except OSError:
+        return False
+    settings: Any = numba.core.config
+    settings.CACHE_DIR = str(folder)
+    return os.access(folder, os.W_OK)
+
+
+_CACHED = _open_cache(cache_root())
+
+
+@overload
+def kernel(function: Function, /) -> Function: ...
+
+
+@overload
+def kernel(*, signature: Any = None, **options: Any) -> Callable[[Function], Function]: ...
+
+
+def kernel(function: Any = None, /, *, signature: Any = None, **options: Any) -> Any:
+    """Compile a function by `numba.njit`, without the GIL, cached on disk where that is possible.
+
+    signature: numba's; the function is then compiled at once. Other options are those of `njit`.
+    Kernels never use `fastmath`, so that they equal their definitions bit for bit.
+    """
+    made = numba.njit(signature, **{"cache": _CACHED, "nogil": True, **options})
+    return made if function is None else made(function)

@@ -1,0 +1,95 @@
+"""The cache of compiled kernels: a changed callee or constant is seen by its callers, and no folder is no cache."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from onboard.values.kernel import KEPT, cache_root, sources_digest
+
+ROOT = Path(__file__).parents[3]
+CALLEE = """
+from onboard.values.kernel import kernel
+from onboard.limit import LIMIT
+@kernel
+def inner(x):
+    return x * {factor} + LIMIT
+"""
+CALLER = """
+from onboard.callee import inner
+from onboard.values.kernel import kernel
+@kernel
+def outer(x):
+    return inner(x)
+"""
+
+
+def tree(folder: Path) -> Path:
+    """Return a small copy of the package with a kernel that calls a kernel of another file."""
+    values = folder / "onboard" / "values"
+    values.mkdir(parents=True)
+    for name in ("onboard/__init__.py", "onboard/values/__init__.py", "onboard/values/kernel.py"):
+        shutil.copyfile(ROOT / name, folder / name)
+    (folder / "onboard" / "callee.py").write_text(CALLEE.format(factor=2))
+    (folder / "onboard" / "limit.py").write_text("LIMIT = 0\n")
+    (folder / "onboard" / "caller.py").write_text(CALLER)
+    return folder
+
+
+def says(folder: Path, **environment: str) -> str:
+    """Return what `outer(10)` gives in a process of its own."""
+    inherited = {name: value for name, value in os.environ.items() if name not in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME")}
+    program = "from onboard.caller import outer; print(outer(10), sum(outer.stats.cache_hits.values()))"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=folder,
+        env={**inherited, "HOME": str(folder / "home"), "PYTHONPATH": str(folder), **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.strip()
+
+
+def test_a_changed_callee_and_a_changed_constant_are_seen_by_the_caller(tmp_path: Path) -> None:
+    folder = tree(tmp_path)
+    assert says(folder) == "20 0"
+    assert says(folder) == "20 1", "the second process takes it from the cache"
+    (folder / "onboard" / "callee.py").write_text(CALLEE.format(factor=3))
+    assert says(folder) == "30 0"
+    (folder / "onboard" / "limit.py").write_text("LIMIT = 5\n")
+    assert says(folder) == "35 0"
+    assert (folder / "home" / ".cache" / "onboard" / "numba").is_dir()
+
+
+def test_where_nothing_can_be_written_there_is_no_cache(tmp_path: Path) -> None:
+    assert says(tree(tmp_path), NUMBA_CACHE_DIR="/proc/nowhere") == "20 0"
+
+
+def test_old_folders_go_when_there_are_many(tmp_path: Path) -> None:
+    folder = tree(tmp_path)
+    cache = folder / "cache"
+    for number in range(KEPT + 3):
+        (cache / f"old{number}").mkdir(parents=True)
+    says(folder, NUMBA_CACHE_DIR=str(cache))
+    assert len(list(cache.iterdir())) == KEPT
+    assert (cache / sources_digest(folder)).is_dir()
+
+
+#   environment                                          root
+ROOTS = [
+    ({"NUMBA_CACHE_DIR": "/a", "HOME": "/h"},             Path("/a")),
+    ({"XDG_CACHE_HOME": "/x", "HOME": "/h"},              Path("/x/onboard/numba")),
+    ({"HOME": "/h"},                                      Path("/h/.cache/onboard/numba")),
+    ({"NUMBA_CACHE_DIR": "", "HOME": ""},                 None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("environment", "root"), ROOTS)
+def test_where_the_cache_lies(environment: dict[str, str], root: Path | None) -> None:
+    assert cache_root(environment) == root
