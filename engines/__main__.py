@@ -1,232 +1,41 @@
-"""`onboard-engines`: export the network, build and check its TensorRT engine on the robot."""
+"""The command `onboard-engines`: one row a command; its module is imported when it runs."""
 
 from __future__ import annotations
 
-import importlib.util
-import json
-import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import asdict
-from enum import Enum
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from onboard import __version__
+from onboard.commands.cli import Command, commands_app
 
-import onboard
-from engines.ablations.command import ablations
-from engines.cli_options import MOST_SEED, code_of, ended_by_signals, require_range
-from engines.encoder.command import encoder
-from engines.report.command import report
-from engines.train.command import train
-from onboard.__main__ import check_json_target
-from onboard.config.config import MODEL_SUFFIX, model_path
-from onboard.policy.manifest import Weights, manifest_path
-from onboard.values.errors import DisagreementError, InputError, MissingExtraError, OnboardError
-
-if TYPE_CHECKING:
-    from engines.network.network import PolicyNetwork
-
-main = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
-
-JsonTarget = Annotated[str | None, typer.Option("--json", metavar="FILE|-", help="Write the result as JSON.")]
-REFUSED = 2
-"""Exit code when a command could not do what was asked."""
-DISAGREES = 1
-"""Exit code when it did, and the two engines do not decide alike."""
-
-
-TRAINED_DRIVES = 20
-"""Drives on which half weights are compared: about 1200 decisions, of a policy that arrives."""
-UNNAMED = "paper1"
-"""Name of a policy whose weights bring none."""
-
-
-class Stored(str, Enum):
-    """How a model stores its weights."""
-
-    fp32 = "fp32"
-    fp16 = "fp16"
-
-
-MANIFEST_NAMES: dict[Stored, Weights] = {Stored.fp32: "float32", Stored.fp16: "float16"}
-
-
-@main.callback(invoke_without_command=True)
-def _version(version: Annotated[bool, typer.Option("--version", help="Print the version and leave.")] = False) -> None:
-    if version:
-        typer.echo(onboard.__version__)
-        raise typer.Exit
-
-
-main.command()(train)
-main.command()(encoder)
-main.command()(ablations)
-main.command()(report)
-
-
-@main.command()
-def export(
-    out: Annotated[Path, typer.Option(help="The .onnx file to write; its manifest goes beside it.")],
-    seed: Annotated[
-        int, typer.Option(help=f"Seed of the initial weights of an untrained network; 0 to {MOST_SEED}.")
-    ] = 0,
-    checkpoint: Annotated[
-        Path | None, typer.Option(help="Trained weights: a file of the trainer, or a state dict by torch.save.")
-    ] = None,
-    tiny: Annotated[
-        bool, typer.Option("--tiny", help="Small widths behind the same contract, for trying out.")
-    ] = False,
-    name: Annotated[
-        str | None, typer.Option(help="Name of the policy in the manifest; the training's, or paper1, when not given.")
-    ] = None,
-    weights: Annotated[
-        Stored, typer.Option(help="fp16 halves the file and is refused below 99.5 % the same actions as in fp32.")
-    ] = Stored.fp32,
-    drives: Annotated[
-        int | None,
-        typer.Option(
-            help="Compare fp16 on the decisions of so many committed drives, 0 on random sequences; when not given, a "
-            "checkpoint on 20 drives, an untrained network on random sequences.",
-        ),
-    ] = None,
-    json_target: JsonTarget = None,
-) -> None:
-    """Write the network as ONNX with its manifest. Exit 1, nothing written: ONNX Runtime decides otherwise with it."""
-    compared = (0 if checkpoint is None else TRAINED_DRIVES) if drives is None else drives
-    try:
-        require_range("--seed", seed, 0, MOST_SEED)
-        require_range("--drives", compared, 0)
-        _check_targets(out, json_target)
-        with _stopped_in_one_line(out):
-            _require_training_libraries()
-            result = _export(out, _weights(seed, checkpoint, tiny), name, MANIFEST_NAMES[weights], compared)
-            _report(result, json_target)
-    except OnboardError as error:
-        raise _refused(error) from error
-
-
-@main.command()
-def build(
-    model: Annotated[str, typer.Argument(help="A policy that ships, or an .onnx file with its manifest beside it.")],
-    cache: Annotated[Path, typer.Option(help="Folder of engines, as policy.engine_cache in onboard.toml.")] = Path(
-        "engine-cache"
+COMMANDS = {
+    "train": Command(
+        "engines.train.command:train",
+        "Train a policy in resumable stages; the result is OUT/policy.pt, for `onboard-engines export --checkpoint`.",
     ),
-    fp16: Annotated[bool, typer.Option(help="Half precision where the manifest allows it.")] = True,
-    sequences: Annotated[int, typer.Option(help="Random sequences of 30 decisions to compare.")] = 20,
-    json_target: JsonTarget = None,
-) -> None:
-    """On the robot: build the TensorRT engine into the cache and compare its decisions with ONNX Runtime's."""
-    from engines.export.tensorrt import build_and_check
+    "encoder": Command(
+        "engines.encoder.command:encoder",
+        "Train the colour encoder, and say how well it tells distances in buildings that it never saw.",
+    ),
+    "ablations": Command(
+        "engines.ablations.command:ablations",
+        "Train each agent, drive it wherever it is to be, and print one table; OUT/ablations.json has the same figures.",
+    ),
+    "report": Command(
+        "engines.report.command:report",
+        "Print every table in Markdown, only from files; what was not measured yet is said at the end.",
+    ),
+    "export": Command(
+        "engines.export.command:export",
+        "Write the network as ONNX with its manifest. Exit 1, nothing written: ONNX Runtime decides otherwise with it.",
+    ),
+    "build": Command(
+        "engines.export.command:build",
+        "On the robot: build the TensorRT engine into the cache and compare its decisions with ONNX Runtime's.",
+    ),
+}
 
-    try:
-        require_range("--sequences", sequences, 1)
-        check_json_target(json_target)
-        result = build_and_check(model_path(model), cache, fp16=fp16, sequences=sequences)
-    except OnboardError as error:
-        raise _refused(error) from error
-    _report(result, json_target)
-    if not result["agrees"]:
-        raise typer.Exit(DISAGREES)
-
-
-def _check_targets(out: Path, json_target: str | None) -> None:
-    """Raise OnboardError, before there is anything to write, where the model or the report could not be written."""
-    if not out.parent.is_dir():
-        raise InputError(f"{out}: cannot be written: there is no folder {out.parent}")
-    if out.suffix != MODEL_SUFFIX:
-        raise InputError(f"--out {out}: must end in {MODEL_SUFFIX}, by which --init and --policy know a model")
-    if not os.access(out.parent, os.W_OK | os.X_OK):
-        raise InputError(f"{out}: cannot be written: Permission denied")
-    check_json_target(json_target)
-
-
-@contextmanager
-def _stopped_in_one_line(out: Path) -> Iterator[None]:
-    """Say what a signal that ends the export leaves written, and leave with its exit code."""
-    before = _files(out)
-    try:
-        with ended_by_signals():
-            yield
-    except (KeyboardInterrupt, SystemExit) as end:
-        written = ", ".join(file.name for file, number in _files(out).items() if number != before[file])
-        typer.echo(f"stopped; {f'written: {written}' if written else 'nothing was written'}", err=True)
-        raise typer.Exit(code_of(end)) from end
-
-
-def _files(out: Path) -> dict[Path, int | None]:
-    """Return the number that the file system gives model and manifest, None for one that is not there.
-
-    Another number than before is a file that was put in its place (`staged`).
-    """
-    return {file: file.stat().st_ino if file.exists() else None for file in (out, manifest_path(out))}
-
-
-def _require_training_libraries() -> None:
-    """Raise MissingExtraError without PyTorch or onnx."""
-    for name in ("torch", "onnx"):
-        if importlib.util.find_spec(name) is None:
-            raise MissingExtraError(name, "train")
-
-
-def _weights(seed: int, checkpoint: Path | None, tiny: bool) -> tuple[PolicyNetwork, dict[str, Any]]:
-    """Return the network to export and what its manifest says of it. Raises ConfigError, InputError."""
-    from engines.export import export as exporting
-    from engines.network.network import PAPER, TINY
-    from engines.network.policy_checkpoint import load_policy_file
-
-    widths = TINY if tiny else PAPER
-    if checkpoint is None:
-        return exporting.untrained_network(seed, widths)
-    trained = load_policy_file(checkpoint, widths)
-    return trained.network, exporting.told_by(trained)
-
-
-def _export(
-    out: Path, told: tuple[PolicyNetwork, dict[str, Any]], name: str | None, weights: Weights, drives: int
-) -> dict[str, Any]:
-    """Export and return what is reported. Raises InputError, DisagreementError."""
-    from engines.export import export as exporting
-    from engines.export.agreement_drives import recorded_drives
-    from engines.network.network import parameter_count
-
-    network, extra = told
-    judged_by = drives if weights == "float16" else 0
-    if judged_by:
-        typer.echo(f"comparing fp16 with fp32 on {judged_by} drives", err=True)
-    recorded = recorded_drives(network, judged_by, extra)
-    called = name or str(extra.get("training", {}).get("policy", UNNAMED))
-    done = exporting.export(out, network, called, extra, weights=weights, recorded=recorded, drives=drives)
-    return {
-        "model": str(out),
-        "megabytes": round(out.stat().st_size / 1e6, 1),
-        "sha256": done.manifest.sha256,
-        "parameters": parameter_count(network),
-        "weights": weights,
-        "origin": extra["origin"],
-        "agreement": f"{done.agreement} of {f'{drives} drives' if recorded else 'random sequences'}",
-        "parity": asdict(done.parity),
-    }
-
-
-def _refused(error: OnboardError) -> typer.Exit:
-    typer.echo(f"error: {error}", err=True)
-    return typer.Exit(DISAGREES if isinstance(error, DisagreementError) else REFUSED)
-
-
-def _report(result: dict[str, Any], target: str | None) -> None:
-    """Write the result to a file or to standard output; without a target, readable there."""
-    text = json.dumps(result, indent=2)
-    if target in (None, "-"):
-        typer.echo(text)
-        return
-    try:
-        Path(target).write_text(text + "\n", encoding="utf-8")
-    except OSError as error:
-        typer.echo(f"error: {target}: cannot be written: {error.strerror}", err=True)
-        raise typer.Exit(REFUSED) from error
+ABOUT = "`onboard-engines`: export the network, build and check its TensorRT engine on the robot."
+main = commands_app(COMMANDS, ABOUT, __version__)
 
 
 if __name__ == "__main__":

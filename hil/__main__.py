@@ -1,217 +1,98 @@
-"""The commands `onboard-hil sim | demo | evaluate | baselines | ceiling | view | depth-noise`."""
+"""The command `onboard-hil`: one row a command; its module is imported when it runs."""
 
 from __future__ import annotations
 
-import sys
-from dataclasses import replace
-from pathlib import Path
-from typing import Annotated
+from onboard.commands.cli import Command, commands_app, run_app, version_line
 
-import typer
+COMMANDS = {
+    "sim": Command(
+        "hil.commands.simulation:sim",
+        "Run the simulated robot alone: it listens to /cmd_vel and publishes what a robot's sensors would.",
+    ),
+    "demo": Command(
+        "hil.commands.simulation:demo",
+        "Drive the simulated robot to a goal with the real runtime, over real DDS. Exit 0: reached without contact.",
+    ),
+    "replay": Command(
+        "hil.commands.replay:replay_command",
+        "Play recordings through the same runtime and say where it first differs.",
+    ),
+    "accept": Command(
+        "hil.commands.accept:accept_command",
+        "Move references to what the runtime of today makes of their inputs; those that are identical stay as they are.",
+    ),
+    "faults": Command(
+        "hil.commands.faults:faults_command",
+        "Do named faults to the robot, one at a time, and judge what it does.",
+    ),
+    "kills": Command(
+        "hil.commands.kills:kills_command",
+        "Kill the runtime (SIGKILL) at random instants of its drive and measure how far the simulated base rolls.",
+    ),
+    "soak": Command(
+        "hil.commands.soak:soak_command",
+        "Drive a simulated robot for hours at the highest speed, with a fault of the table every 30 s, recorder on.",
+    ),
+    "import": Command(
+        "hil.commands.import_bag:import_command",
+        "Drive the runtime through a bag of another robot, open loop, and record it as a drive of ours.",
+    ),
+    "report": Command(
+        "hil.commands.report:report_command",
+        "Write one self-contained HTML page of a run: its path, scans, commands, times and what happened.",
+    ),
+    "view": Command(
+        "hil.commands.view:view",
+        "Look at a drive, live or recorded: building, robot, scan, cameras, way, commands. It never slows the runtime.",
+    ),
+    "evaluate": Command(
+        "hil.commands.evaluate:evaluate_command",
+        "Drive a policy through sets of episodes and count how often it arrives, how well, and what it hits.",
+    ),
+    "baselines": Command(
+        "hil.commands.baselines:baselines_command",
+        "Drive all baselines through the committed episodes and print their table.",
+    ),
+    "ceiling": Command(
+        "hil.commands.upper_bound:ceiling",
+        "Print how often an ideal estimator of the pose is within 0.2 m at the end of the planner's drives.",
+    ),
+    "target": Command(
+        "hil.commands.target:target",
+        "Be world and base for `onboard run` on another machine, and measure the round trips. Exit 0: all, and at rest.",
+    ),
+    "twin": Command(
+        "hil.commands.twin:twin",
+        "Be the twin of a real robot: follow its odometry through a virtual building, and publish what is sensed there.",
+    ),
+    "depth-noise": Command(
+        "hil.commands.depth_noise:measure_depth_noise",
+        "Measure noise and holes of real depth frames, fit the simulated camera to them, and compare both.",
+    ),
+    "guard": Command(
+        "hil.commands.twin:guard",
+        "Guard the real robot of a twin: safety stop before real obstacles, turn to free room, resume.",
+    ),
+    "twin-robot": Command(
+        "hil.commands.twin:twin_robot",
+        "Be the real robot of a twin, where there is none: the plant in an empty room, on the real robot's topics.",
+    ),
+    "twin-demo": Command(
+        "hil.commands.twin:twin_demo",
+        "Drive a robot in an empty room, and by it its twin to a goal in a building. Exit 0: reached without contact.",
+    ),
+    "twin-latency": Command(
+        "hil.commands.twin:twin_latency",
+        "Measure from a robot's pose to the last message of its twin, over DDS between two processes.",
+    ),
+}
 
-from hil.commands.accept import accept_command
-from hil.commands.baselines import baselines_command
-from hil.commands.depth_noise import measure_depth_noise
-from hil.commands.evaluate import evaluate_command
-from hil.commands.faults import faults_command
-from hil.commands.import_bag import import_command
-from hil.commands.kills import kills_command
-from hil.commands.replay import replay_command
-from hil.commands.report import report_command
-from hil.commands.soak import soak_command
-from hil.commands.target import target
-from hil.commands.twin import guard, twin, twin_demo, twin_latency, twin_robot
-from hil.commands.upper_bound import ceiling
-from hil.commands.view import view
-from hil.drive.episodes import choose
-from hil.drive.robot import Senses, SimulatedRobot
-from hil.live.dashboard import preparing
-from hil.live.demo import DemoOptions, run_demo
-from hil.live.demo_result import summary
-from hil.live.goal_tour import MOST_GOALS
-from hil.live.simulator import run_sim
-from hil.maps.load import map_names
-from hil.maps.materials import PLAIN, draw_look
-from hil.physics.collision_world import Body
-from hil.scene.crowd_file import MOST_CHARACTERS, CrowdOptions, asked_crowd
-from onboard import __version__
-from onboard.__main__ import (
-    STANDARD_OUTPUT,
-    ConfigOption,
-    JsonOption,
-    SecondsOption,
-    check_json_target,
-    finite,
-    run_app,
-    write_json,
-)
-from onboard.config.config import DEFAULT_ROBOT, load_config
-from onboard.config.mounts import load_mounts
-from onboard.config.plant_model import load_plant
-from onboard.drivers.dds.topics import domain_id
-from onboard.values.errors import InputError
-from onboard.values.messages import Pose
-
-FARTHEST_M = 1e5
-"""No map reaches farther."""
-
-app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
-
-MapOption = Annotated[
-    str, typer.Option("--map", help=f"Map: {', '.join(map_names())}, or a .yaml, .json or mesh file.")
-]
-SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Start, goal and noise are drawn by this.")]
-EpisodeOption = Annotated[
-    int | None, typer.Option("--episode", min=0, help="Committed start and goal of the map instead, from 0.")
-]
-LocalizationOption = Annotated[bool, typer.Option("--localization/--no-localization", help="Publish /amcl_pose.")]
-DriftOption = Annotated[
-    float, typer.Option("--drift", min=0.0, help="Times the paper's odometry drift.", callback=finite)
-]
-
-PedestriansOption = Annotated[
-    int, typer.Option("--pedestrians", min=0, max=MOST_CHARACTERS, help="People who walk about.")
-]
-RobotsOption = Annotated[
-    int, typer.Option("--robots", min=0, max=MOST_CHARACTERS, help="Other robots that drive about.")
-]
-CrowdOption = Annotated[Path | None, typer.Option("--crowd", help="A .toml of characters and their waypoints instead.")]
-LookOption = Annotated[
-    int | None, typer.Option("--look-seed", min=0, help="Colours, patterns and light are drawn by this; else plain.")
-]
-
-NoiseOption = Annotated[
-    bool, typer.Option("--depth-noise/--no-depth-noise", help="Noise and holes of real depth images.")
-]
+app = commands_app(COMMANDS, "Drive without the robot.", version_line())
 
 
 def main() -> None:
     """Run the command line; a mistake of the user's is one line on standard error and exit code 2."""
     run_app(app)
-
-
-@app.callback(invoke_without_command=True)
-def _root(version: Annotated[bool, typer.Option("--version", help="Print the version and leave.")] = False) -> None:
-    """Drive without the robot."""
-    if version:
-        sys.stdout.write(f"onboard {__version__}\n")
-        raise typer.Exit
-
-
-@app.command()
-def sim(
-    map_name: MapOption = "gdc1",
-    start: Annotated[str | None, typer.Option(help="x,y,yaw in the map frame, in m and rad.")] = None,
-    episode: EpisodeOption = None,
-    seed: SeedOption = 1,
-    config: ConfigOption = None,
-    localization: LocalizationOption = True,
-    drift: DriftOption = 1.0,
-    pedestrians: PedestriansOption = 0,
-    robots: RobotsOption = 0,
-    crowd: CrowdOption = None,
-    look_seed: LookOption = None,
-    depth_noise: NoiseOption = True,
-    heed_liveliness: Annotated[
-        bool, typer.Option("--heed-liveliness", help="Stop as soon as DDS says that nobody alive sends commands.")
-    ] = False,
-    seconds: SecondsOption = None,
-    json_file: JsonOption = None,
-) -> None:
-    """Run the simulated robot alone: it listens to /cmd_vel and publishes what a robot's sensors would."""
-    check_json_target(json_file)
-    loaded = load_config(config or DEFAULT_ROBOT / "onboard.toml")
-    mounts = load_mounts(loaded.robot.mounts)
-    body = Body(loaded.robot.footprint_radius_m, loaded.robot.height_m)
-    asked = None if start is None else _pose(start)
-    senses = Senses(seed=seed, drift_scale=drift, localization=localization, depth_noise=depth_noise)
-    domain_id(loaded.dds)
-    with preparing(f"map {map_name}"):
-        scenario = choose(map_name, seed, episode, body)
-        world, pose = scenario.world, asked or scenario.episode.start
-        others = asked_crowd(
-            CrowdOptions(pedestrians, robots, crowd), world, replace(scenario.episode, start=pose), seed
-        )
-        look = PLAIN if look_seed is None else draw_look(look_seed)
-        robot = SimulatedRobot(world, load_plant(loaded.robot.plant), body, mounts, pose, senses, others, look)
-
-    def ready(domain: int) -> None:
-        sys.stderr.write(
-            f"simulated robot on map {world.name} at ({pose.x_m:.2f}, {pose.y_m:.2f}), "
-            f"domain {domain}; end with Ctrl-C\n"
-        )
-
-    truth = run_sim(robot, mounts, loaded.dds, seconds, ready, heed_liveliness)
-    if json_file is not None:
-        write_json(json_file, truth)
-
-
-@app.command()
-def demo(
-    map_name: MapOption = "gdc1",
-    seed: SeedOption = 1,
-    episode: EpisodeOption = None,
-    policy: Annotated[
-        str | None,
-        typer.Option(help="reactive, a policy that ships, or an .onnx with its manifest; else the configuration's."),
-    ] = None,
-    localization: LocalizationOption = True,
-    drift: DriftOption = 1.0,
-    pedestrians: PedestriansOption = 0,
-    robots: RobotsOption = 0,
-    crowd: CrowdOption = None,
-    look_seed: LookOption = None,
-    depth_noise: NoiseOption = True,
-    goals: Annotated[int, typer.Option(min=1, max=MOST_GOALS, help="Goals one after another, drawn by the seed.")] = 1,
-    limit: Annotated[float, typer.Option(min=1.0, help="Longest drive to a goal, in s.", callback=finite)] = 100.0,
-    out: Annotated[Path, typer.Option(help="Folder for pictures and logs.")] = Path("out/demo"),
-    config: ConfigOption = None,
-    json_file: JsonOption = None,
-) -> None:
-    """Drive the simulated robot to a goal with the real runtime, over real DDS. Exit 0: reached without contact."""
-    check_json_target(json_file)
-    others = CrowdOptions(pedestrians, robots, crowd)
-    options = DemoOptions(
-        map_name, seed, episode, policy, localization, drift, limit, out, config, others, look_seed, depth_noise, goals
-    )
-    result = run_demo(options)
-    if json_file is not None:
-        write_json(json_file, result)
-    if json_file != STANDARD_OUTPUT:
-        sys.stdout.write(summary(result))
-    if not result["reached"] or result["contacts"]:
-        raise typer.Exit(1)
-
-
-app.command("replay")(replay_command)
-app.command("accept")(accept_command)
-app.command("faults")(faults_command)
-app.command("kills")(kills_command)
-app.command("soak")(soak_command)
-app.command("import")(import_command)
-app.command("report")(report_command)
-app.command()(view)
-app.command("evaluate")(evaluate_command)
-app.command("baselines")(baselines_command)
-app.command()(ceiling)
-app.command()(target)
-app.command()(twin)
-app.command("depth-noise")(measure_depth_noise)
-app.command()(guard)
-app.command()(twin_robot)
-app.command()(twin_demo)
-app.command()(twin_latency)
-
-
-def _pose(text: str) -> Pose:
-    parts = text.split(",")
-    try:
-        x, y, yaw = (float(part) for part in parts)
-    except ValueError as error:
-        raise InputError(f"--start {text}: must be x,y,yaw, three numbers") from error
-    if not all(abs(value) <= FARTHEST_M for value in (x, y, yaw)):  # so that NaN is none of them
-        raise InputError(f"--start {text}: must be finite, and within {FARTHEST_M:g} m of the map's origin")
-    return Pose(x, y, yaw)
 
 
 if __name__ == "__main__":

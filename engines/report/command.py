@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from onboard.__main__ import check_json_target
+from onboard.commands.cli import check_json_target
 from onboard.config.config import model_path
 from onboard.values.errors import InputError, OnboardError
 

@@ -24,7 +24,7 @@ from hil.evaluate.episode import Run, check_run
 from hil.evaluate.episode_selection import given_maps
 from hil.evaluate.evaluation import Evaluation, evaluate, partial_path
 from hil.evaluate.tables import comparison, markdown
-from onboard.__main__ import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, write_json
+from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, write_json
 
 BASELINES: dict[str, Run] = {
     "map planner, fused scan, true map": Run("planner"),

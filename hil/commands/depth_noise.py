@@ -15,7 +15,7 @@ from hil.sensors.depth_calibration.fit import as_toml, fit, read_frames, same_sc
 from hil.sensors.depth_calibration.plot import Measured, save_comparison
 from hil.sensors.depth_calibration.statistics import DEPTH_EDGES_M, measure_holes, measure_surfaces
 from hil.sensors.depth_noise import DepthNoise
-from onboard.__main__ import STANDARD_OUTPUT, JsonOption, check_json_target, write_json
+from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, check_json_target, write_json
 from onboard.values.errors import InputError
 
 SHOWN = 1

@@ -21,7 +21,7 @@ from hil.evaluate.html_report import write_report
 from hil.evaluate.tables import comparison, rich_table
 from hil.live.dashboard import preparing
 from hil.sensors.direct_scan import ScanKind
-from onboard.__main__ import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, write_json
+from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, write_json
 from onboard.config.config import DEFAULT_ROBOT, load_config
 from onboard.values.errors import InputError
 

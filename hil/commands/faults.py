@@ -27,9 +27,9 @@ from hil.reliability.faults.run.simulated import EPISODE, MAP, TAIL_S, Site, in_
 from hil.reliability.faults.table import FAULTS
 from hil.reliability.faults.verdict import Status, Verdict
 from hil.replay.recorded_policy import Policies
-from onboard.__main__ import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, finite, write_json
 from onboard.assembly.assembly import check_files
 from onboard.assembly.policies import policy_maker, require_engine
+from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, finite, write_json
 from onboard.config.config import DEFAULT_ROBOT, Config, load_config
 from onboard.config.mounts import load_mounts
 from onboard.config.plant_model import load_plant

@@ -12,7 +12,7 @@ import typer
 
 from hil.recordings.bags.drive import Imported, import_bag
 from hil.recordings.bags.plan import Asked
-from onboard.__main__ import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, write_json
+from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, write_json
 from onboard.values.errors import InputError
 
 

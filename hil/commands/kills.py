@@ -15,8 +15,8 @@ from rich.table import Table
 
 from hil.physics.base import ON_THE_WAY_S, Rolled, most_rolled
 from hil.reliability.kills.trial import Kill, Trial, run_trial
-from onboard.__main__ import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, write_json
 from onboard.assembly.assembly import check_files
+from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, write_json
 from onboard.config.config import DEFAULT_ROBOT, Config, load_config
 from onboard.config.plant_model import load_plant
 from onboard.drivers.dds.topics import promised_commands

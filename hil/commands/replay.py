@@ -21,7 +21,7 @@ from hil.replay.replay import Answer, Asked, Replayed, Replayer, Unread
 from hil.replay.summary import compared_line, opinion_lines
 from hil.replay.tick_selection import WHOLE, Span
 from hil.report.page import write_report
-from onboard.__main__ import STANDARD_OUTPUT, JsonOption, check_json_target, finite, write_json
+from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, check_json_target, finite, write_json
 from onboard.values.errors import InputError
 
 DIFFERS, UNREADABLE = 1, 2

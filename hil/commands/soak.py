@@ -20,9 +20,9 @@ from hil.reliability.soak.live import passed_live, soak_processes
 from hil.reliability.soak.processes import run_jobs
 from hil.reliability.soak.report import joined, lines, passed, progress_line, result_of, write_markdown
 from hil.scene.crowd_file import MOST_CHARACTERS
-from onboard.__main__ import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, finite, write_json
 from onboard.assembly.assembly import check_files
 from onboard.assembly.policies import require_engine
+from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, finite, write_json
 from onboard.config.config import DEFAULT_ROBOT, Config, load_config
 from onboard.config.mounts import load_mounts
 from onboard.config.plant_model import load_plant

@@ -22,8 +22,8 @@ from hil.live.target.target_config import Network, desktop_section, run_line, ta
 from hil.maps.materials import PLAIN, draw_look
 from hil.physics.collision_world import Body
 from hil.scene.crowd_file import MOST_CHARACTERS, CrowdOptions, asked_crowd
-from onboard.__main__ import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, write_json
 from onboard.assembly.assembly import check_files
+from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, write_json
 from onboard.config.config import DEFAULT_ROBOT, Config, load_config
 from onboard.config.mounts import Mounts, load_mounts
 from onboard.config.plant_model import load_plant

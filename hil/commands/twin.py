@@ -22,7 +22,8 @@ from hil.live.twin.stand_in_robot import ROOM, ROOM_START, run_physical
 from hil.maps.materials import PLAIN, draw_look
 from hil.physics.collision_world import Body
 from hil.scene.crowd_file import MOST_CHARACTERS, CrowdOptions
-from onboard.__main__ import (
+from onboard.assembly.assembly import check_files
+from onboard.commands.cli import (
     STANDARD_OUTPUT,
     ConfigOption,
     JsonOption,
@@ -31,7 +32,6 @@ from onboard.__main__ import (
     finite,
     write_json,
 )
-from onboard.assembly.assembly import check_files
 from onboard.config.config import Config, load_config
 from onboard.config.mounts import load_mounts
 from onboard.config.plant_model import load_plant

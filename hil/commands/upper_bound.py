@@ -22,7 +22,7 @@ from hil.evaluate.metrics import Interval
 from hil.evaluate.result import code_digest
 from hil.evaluate.upper_bound.upper_bound import CASES, Ceiling, EndErrors, Ends, ceiling_of, ends_as_json, ends_of
 from onboard import __version__
-from onboard.__main__ import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, write_json
+from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, write_json
 from onboard.values.errors import InputError
 
 MADE_BY = "onboard-hil ceiling"

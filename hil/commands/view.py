@@ -10,7 +10,7 @@ import typer
 
 from hil.view.queue import Shown
 from hil.view.viewer import ViewOptions, run_view
-from onboard.__main__ import ConfigOption, SecondsOption, check_json_target
+from onboard.commands.cli import ConfigOption, SecondsOption, check_json_target
 from onboard.values.errors import InputError
 
 NICENESS = 10

@@ -8,15 +8,17 @@ import sys
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
+import typer
 from PIL import Image
 from pydantic import ValidationError
 
+from onboard.commands.cli import JsonOption
 from onboard.commands.scan_plot import draw_scan
-from onboard.config.config import ScanSection
+from onboard.config.config import ScanSection, load_config
 from onboard.config.mounts import load_mounts
 from onboard.config.toml_file import validation_line
 from onboard.perception.scan_fusion import Rig, ScanMemory, build_rig, fitting_view, fuse
@@ -185,3 +187,20 @@ def _write(path: str, text: str) -> None:
         Path(path).write_text(text, encoding="utf-8")
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def scan_images(
+    mounts: Annotated[Path, typer.Option(help="mounts.toml of the robot.")],
+    camera: Annotated[list[str], typer.Option(help="NAME=depth.png (16 bit) or NAME=recording.db3|.bag; repeat.")],
+    frame: Annotated[int, typer.Option(help="Frame of the recordings, from 0.")] = 0,
+    near: Annotated[float | None, typer.Option(help="Nearest depth believed, in m.")] = None,
+    far: Annotated[float | None, typer.Option(help="Farthest depth believed, in m.")] = None,
+    z_min: Annotated[float | None, typer.Option(help="Lowest height of an obstacle, in m.")] = None,
+    z_max: Annotated[float | None, typer.Option(help="Highest height of an obstacle, in m.")] = None,
+    config: Annotated[Path | None, typer.Option(help=r"Take the limits and body boxes of its \[scan] table.")] = None,
+    json_file: JsonOption = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw the scan into this PNG.")] = None,
+) -> None:
+    """Fuse depth images on disk into the 180-bin scan."""
+    section = limited(load_config(config).scan if config else ScanSection(), near, far, z_min, z_max)
+    scan_command(mounts, camera, frame, section, json_file, plot)

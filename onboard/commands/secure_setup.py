@@ -10,13 +10,18 @@ import contextlib
 import datetime
 import os
 import pwd
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 from xml.sax.saxutils import escape
 
+import typer
+
+from onboard.commands.cli import ConfigOption
 from onboard.commands.keystore import CA_CERTIFICATE, CA_KEY, GOVERNANCE, PRIVATE_FILE, PUBLIC_FILE, Authority, write
-from onboard.config.config import Config, load_config
+from onboard.config.config import DEFAULT_ROBOT, Config, load_config
 from onboard.drivers.dds.topics import CAMERA, TOPICS, dds_topic, domain_id, scan_source
 from onboard.values.errors import InputError
 
@@ -208,3 +213,11 @@ def _rule(verb: str, topics: Sequence[str]) -> str:
 
 def _moment(moment: datetime.datetime) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def secure_setup(
+    folder: Annotated[Path, typer.Argument(help="Where the keystore is, or is to be made.")],
+    config: ConfigOption = None,
+) -> None:
+    """Make keys, certificates and permissions for DDS Security: one folder a role. What is there is left alone."""
+    sys.stdout.writelines(f"{line}\n" for line in secure_command(folder, config or DEFAULT_ROBOT / "onboard.toml"))

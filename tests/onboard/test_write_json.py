@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from onboard.__main__ import write_json
+from onboard.commands.cli import write_json
 from onboard.values.errors import OnboardError
 
 RESULT = {

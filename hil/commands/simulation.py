@@ -1,0 +1,161 @@
+"""`onboard-hil sim` is the simulated robot alone; `onboard-hil demo` drives it with the real runtime."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hil.drive.episodes import choose
+from hil.drive.robot import Senses, SimulatedRobot
+from hil.live.dashboard import preparing
+from hil.live.demo import DemoOptions, run_demo
+from hil.live.demo_result import summary
+from hil.live.goal_tour import MOST_GOALS
+from hil.live.simulator import run_sim
+from hil.maps.load import map_names
+from hil.maps.materials import PLAIN, draw_look
+from hil.physics.collision_world import Body
+from hil.scene.crowd_file import MOST_CHARACTERS, CrowdOptions, asked_crowd
+from onboard.commands.cli import (
+    STANDARD_OUTPUT,
+    ConfigOption,
+    JsonOption,
+    SecondsOption,
+    check_json_target,
+    finite,
+    write_json,
+)
+from onboard.config.config import DEFAULT_ROBOT, load_config
+from onboard.config.mounts import load_mounts
+from onboard.config.plant_model import load_plant
+from onboard.drivers.dds.topics import domain_id
+from onboard.values.errors import InputError
+from onboard.values.messages import Pose
+
+FARTHEST_M = 1e5
+"""No map reaches farther."""
+
+MapOption = Annotated[
+    str, typer.Option("--map", help=f"Map: {', '.join(map_names())}, or a .yaml, .json or mesh file.")
+]
+SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Start, goal and noise are drawn by this.")]
+EpisodeOption = Annotated[
+    int | None, typer.Option("--episode", min=0, help="Committed start and goal of the map instead, from 0.")
+]
+LocalizationOption = Annotated[bool, typer.Option("--localization/--no-localization", help="Publish /amcl_pose.")]
+DriftOption = Annotated[
+    float, typer.Option("--drift", min=0.0, help="Times the paper's odometry drift.", callback=finite)
+]
+
+PedestriansOption = Annotated[
+    int, typer.Option("--pedestrians", min=0, max=MOST_CHARACTERS, help="People who walk about.")
+]
+RobotsOption = Annotated[
+    int, typer.Option("--robots", min=0, max=MOST_CHARACTERS, help="Other robots that drive about.")
+]
+CrowdOption = Annotated[Path | None, typer.Option("--crowd", help="A .toml of characters and their waypoints instead.")]
+LookOption = Annotated[
+    int | None, typer.Option("--look-seed", min=0, help="Colours, patterns and light are drawn by this; else plain.")
+]
+
+NoiseOption = Annotated[
+    bool, typer.Option("--depth-noise/--no-depth-noise", help="Noise and holes of real depth images.")
+]
+
+
+def sim(
+    map_name: MapOption = "gdc1",
+    start: Annotated[str | None, typer.Option(help="x,y,yaw in the map frame, in m and rad.")] = None,
+    episode: EpisodeOption = None,
+    seed: SeedOption = 1,
+    config: ConfigOption = None,
+    localization: LocalizationOption = True,
+    drift: DriftOption = 1.0,
+    pedestrians: PedestriansOption = 0,
+    robots: RobotsOption = 0,
+    crowd: CrowdOption = None,
+    look_seed: LookOption = None,
+    depth_noise: NoiseOption = True,
+    heed_liveliness: Annotated[
+        bool, typer.Option("--heed-liveliness", help="Stop as soon as DDS says that nobody alive sends commands.")
+    ] = False,
+    seconds: SecondsOption = None,
+    json_file: JsonOption = None,
+) -> None:
+    """Run the simulated robot alone: it listens to /cmd_vel and publishes what a robot's sensors would."""
+    check_json_target(json_file)
+    loaded = load_config(config or DEFAULT_ROBOT / "onboard.toml")
+    mounts = load_mounts(loaded.robot.mounts)
+    body = Body(loaded.robot.footprint_radius_m, loaded.robot.height_m)
+    asked = None if start is None else _pose(start)
+    senses = Senses(seed=seed, drift_scale=drift, localization=localization, depth_noise=depth_noise)
+    domain_id(loaded.dds)
+    with preparing(f"map {map_name}"):
+        scenario = choose(map_name, seed, episode, body)
+        world, pose = scenario.world, asked or scenario.episode.start
+        others = asked_crowd(
+            CrowdOptions(pedestrians, robots, crowd), world, replace(scenario.episode, start=pose), seed
+        )
+        look = PLAIN if look_seed is None else draw_look(look_seed)
+        robot = SimulatedRobot(world, load_plant(loaded.robot.plant), body, mounts, pose, senses, others, look)
+
+    def ready(domain: int) -> None:
+        sys.stderr.write(
+            f"simulated robot on map {world.name} at ({pose.x_m:.2f}, {pose.y_m:.2f}), "
+            f"domain {domain}; end with Ctrl-C\n"
+        )
+
+    truth = run_sim(robot, mounts, loaded.dds, seconds, ready, heed_liveliness)
+    if json_file is not None:
+        write_json(json_file, truth)
+
+
+def demo(
+    map_name: MapOption = "gdc1",
+    seed: SeedOption = 1,
+    episode: EpisodeOption = None,
+    policy: Annotated[
+        str | None,
+        typer.Option(help="reactive, a policy that ships, or an .onnx with its manifest; else the configuration's."),
+    ] = None,
+    localization: LocalizationOption = True,
+    drift: DriftOption = 1.0,
+    pedestrians: PedestriansOption = 0,
+    robots: RobotsOption = 0,
+    crowd: CrowdOption = None,
+    look_seed: LookOption = None,
+    depth_noise: NoiseOption = True,
+    goals: Annotated[int, typer.Option(min=1, max=MOST_GOALS, help="Goals one after another, drawn by the seed.")] = 1,
+    limit: Annotated[float, typer.Option(min=1.0, help="Longest drive to a goal, in s.", callback=finite)] = 100.0,
+    out: Annotated[Path, typer.Option(help="Folder for pictures and logs.")] = Path("out/demo"),
+    config: ConfigOption = None,
+    json_file: JsonOption = None,
+) -> None:
+    """Drive the simulated robot to a goal with the real runtime, over real DDS. Exit 0: reached without contact."""
+    check_json_target(json_file)
+    others = CrowdOptions(pedestrians, robots, crowd)
+    options = DemoOptions(
+        map_name, seed, episode, policy, localization, drift, limit, out, config, others, look_seed, depth_noise, goals
+    )
+    result = run_demo(options)
+    if json_file is not None:
+        write_json(json_file, result)
+    if json_file != STANDARD_OUTPUT:
+        sys.stdout.write(summary(result))
+    if not result["reached"] or result["contacts"]:
+        raise typer.Exit(1)
+
+
+def _pose(text: str) -> Pose:
+    parts = text.split(",")
+    try:
+        x, y, yaw = (float(part) for part in parts)
+    except ValueError as error:
+        raise InputError(f"--start {text}: must be x,y,yaw, three numbers") from error
+    if not all(abs(value) <= FARTHEST_M for value in (x, y, yaw)):  # so that NaN is none of them
+        raise InputError(f"--start {text}: must be finite, and within {FARTHEST_M:g} m of the map's origin")
+    return Pose(x, y, yaw)

@@ -1,0 +1,135 @@
+"""What all command lines of this project share: commands imported when they run, options, results as JSON."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import math
+import os
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from onboard import __version__
+from onboard.values.errors import OnboardError
+
+EXIT_BAD_INPUT = 2
+STANDARD_OUTPUT = "-"
+
+_NUMBERS = re.compile(r"\[\n[-+.\deE,\s]*\]")
+"""An array of numbers over several lines; no text in JSON holds the end of a line."""
+
+ConfigOption = Annotated[Path | None, typer.Option("--config", help="TOML file; the default robot when not given.")]
+JsonOption = Annotated[
+    str | None, typer.Option("--json", metavar="FILE|-", help="Write the result there; - is standard output.")
+]
+
+
+class Command(NamedTuple):
+    """A row of a table of commands: the function as "module:function", and what `--help` says of it in one line."""
+
+    target: str
+    line: str
+
+
+def commands_app(table: Mapping[str, Command], about: str, told_version: str) -> typer.Typer:
+    """Return an application whose commands are imported when they run, so that `--help` imports none of them.
+
+    about: what `--help` says first; told_version: what `--version` prints
+    """
+
+    class Commands(TyperGroup):
+        # `Any`: newer releases of typer bring their own copy of click.
+        def list_commands(self, ctx: Any) -> list[str]:
+            return list(table)
+
+        def get_command(self, ctx: Any, cmd_name: str) -> Any:
+            row = table.get(cmd_name)
+            return None if row is None else TyperCommand(cmd_name, help=row.line)
+
+        def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+            name, found, rest = super().resolve_command(ctx, args)
+            return name, found and command_of(table[str(found.name)], str(found.name)), rest
+
+    app = typer.Typer(cls=Commands, add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
+
+    @app.callback(invoke_without_command=True, help=about)
+    def _root(
+        version: Annotated[bool, typer.Option("--version", help="Print the version and leave.")] = False,
+    ) -> None:
+        if version:
+            sys.stdout.write(f"{told_version}\n")
+            raise typer.Exit
+
+    return app
+
+
+def command_of(row: Command, name: str) -> Any:
+    """Import a command and return it as click's."""
+    module, function = row.target.split(":")
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    app.command(name)(getattr(importlib.import_module(module), function))
+    return typer.main.get_command(app)
+
+
+def version_line() -> str:
+    """Return what `--version` prints."""
+    return f"onboard {__version__}"
+
+
+def run_app(commands: typer.Typer) -> None:
+    """Run a typer application with this project's manners for errors."""
+    try:
+        commands()
+    except OnboardError as error:
+        sys.stderr.write(f"error: {error}\n")
+        sys.exit(EXIT_BAD_INPUT)
+
+
+def finite(value: float | None) -> float | None:
+    """Return an option's value. Raises typer's error of usage for NaN and infinity, which its ranges let pass."""
+    if value is not None and not math.isfinite(value):
+        raise typer.BadParameter(f"{value} is not finite")
+    return value
+
+
+SecondsOption = Annotated[
+    float | None, typer.Option("--for", min=0.1, help="Stop after so many seconds.", callback=finite)
+]
+
+
+def write_json(target: str, value: Any) -> None:
+    """Write a result as JSON to a file, or to standard output for "-", an array of numbers in one line.
+
+    Raises OnboardError naming the file.
+    """
+    text = _NUMBERS.sub(_in_one_line, json.dumps(value, indent=2, allow_nan=False)) + "\n"
+    if target == STANDARD_OUTPUT:
+        sys.stdout.write(text)
+        return
+    try:
+        Path(target).write_text(text)
+    except OSError as error:
+        raise OnboardError(f"{target}: cannot be written: {error.strerror}") from error
+
+
+def _in_one_line(array: re.Match[str]) -> str:
+    return "[" + ", ".join(array[0][1:-1].replace(",", " ").split()) + "]"
+
+
+def check_json_target(target: str | None) -> None:
+    """Raise OnboardError when the result could not be written at the end of a drive: better now than then."""
+    if target is None or target == STANDARD_OUTPUT:
+        return
+    file = Path(target)
+    if file.is_dir():
+        raise OnboardError(f"{target}: cannot be written: is a folder")
+    if not file.parent.is_dir():
+        raise OnboardError(f"{target}: cannot be written: there is no folder {file.parent}")
+    if not os.access(file if file.exists() else file.parent, os.W_OK):
+        raise OnboardError(f"{target}: cannot be written: Permission denied")

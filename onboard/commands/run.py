@@ -1,0 +1,55 @@
+"""`onboard run` drives the robot; `onboard check-config` checks what it would drive with."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from onboard.assembly.assembly import check_files, check_machine, run_robot
+from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, SecondsOption, check_json_target, write_json
+from onboard.config.config import DEFAULT_ROBOT, Config, load_config
+from onboard.system.log import configure
+
+
+def effective(config: Config) -> dict[str, Any]:
+    """Return the whole configuration as plain values, as it goes into every recording."""
+    return config.model_dump(mode="json")
+
+
+def run(
+    config: ConfigOption = None,
+    json_file: JsonOption = None,
+    seconds: SecondsOption = None,
+    status: Annotated[bool, typer.Option(help="Show a live status line on a terminal.")] = True,
+    log_json: Annotated[bool, typer.Option("--log-json", help="Log one JSON object a line.")] = False,
+) -> None:
+    """Drive the robot until a signal comes. The last command on the wire is always zero."""
+    stream = configure(json_lines=log_json)
+    check_json_target(json_file)
+    terminal = stream if status and sys.stderr.isatty() else None
+    result = run_robot(load_config(config or DEFAULT_ROBOT / "onboard.toml"), seconds, terminal)
+    if json_file is not None:
+        write_json(json_file, result)
+
+
+def check_config(
+    config: ConfigOption = None,
+    json_file: JsonOption = None,
+    elsewhere: Annotated[
+        bool,
+        typer.Option(
+            "--elsewhere", help="Check its files alone: it is for another machine, or this one is not all up."
+        ),
+    ] = False,
+) -> None:
+    """Check the configuration, all files that it names and what it needs of this machine; show what is in effect.
+
+    That is the network's interface, keys, libraries, and that this user can record. Nothing is sent.
+    """
+    loaded = load_config(config or DEFAULT_ROBOT / "onboard.toml")
+    check_files(loaded)
+    if not elsewhere:
+        sys.stderr.writelines(f"warning: {missing}\n" for missing in check_machine(loaded))
+    write_json(json_file or STANDARD_OUTPUT, effective(loaded))
