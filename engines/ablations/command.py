@@ -20,7 +20,7 @@ from engines.runs.input_files import encoder_file
 from engines.runs.processes import in_turn
 from engines.train.dagger import STAGE
 from hil.evaluate.metrics import Summary
-from hil.evaluate.result import code_digest
+from hil.jobs.code_digest import code_digest
 from onboard.policy.manifest import load_manifest
 from onboard.values.errors import InputError, MissingExtraError
 

@@ -28,7 +28,7 @@ from hil.evaluate.campaign import DriveJob
 from hil.evaluate.episode import Run, check_run
 from hil.evaluate.episode_selection import find_sets
 from hil.evaluate.evaluation import Plan, evaluate
-from hil.evaluate.result import DIGEST_BYTES
+from hil.jobs.code_digest import DIGEST_BYTES
 from onboard.policy.manifest import load_manifest, manifest_path, sha256_of
 from onboard.values.errors import ConfigError, InputError
 

@@ -16,7 +16,7 @@ from engines.report.results.result_files import Gathered
 from engines.report.results.section import NOT_STATED, Part
 from engines.report.sections.realtime import require_demos_of
 from engines.report.sections.splits import places_of
-from hil.evaluate.result import file_digest
+from hil.jobs.code_digest import file_digest
 from onboard.policy.manifest import Manifest, load_manifest, manifest_path
 from onboard.values.errors import InputError
 

@@ -17,10 +17,11 @@ from engines.report.results.result_files import REFERENCE, REFERENCE_SET, Evalua
 from hil.commands.evaluate import load_robot
 from hil.drive.picture import FREE, GOAL, HANGING, INK, LARGEST_PX, LOW, MARGIN_M, OVERSAMPLE, START, WALL
 from hil.evaluate.baselines.registry import POLICIES, check_policy, model_of
-from hil.evaluate.campaign import in_this_process, jobs_of
+from hil.evaluate.campaign import jobs_of
 from hil.evaluate.episode import EpisodeDriver, Run, check_run
 from hil.evaluate.episode_selection import Source, find_sets, load_set
-from hil.evaluate.result import file_digest
+from hil.jobs.code_digest import file_digest
+from hil.jobs.work import in_this_process
 from hil.maps.world_grid import WALL_HEIGHT_M, World
 from onboard.config.config import is_name
 from onboard.policy.contract import ANGULAR_RADPS, LINEAR_MPS

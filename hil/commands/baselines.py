@@ -16,7 +16,6 @@ from hil.commands.evaluate import (
     MoreMapsArgument,
     RayOption,
     SeedOption,
-    checked_hands,
     load_robot,
     plan_of,
 )
@@ -24,6 +23,7 @@ from hil.evaluate.episode import Run, check_run
 from hil.evaluate.episode_selection import given_maps
 from hil.evaluate.evaluation import Evaluation, evaluate, partial_path
 from hil.evaluate.tables import comparison, markdown
+from hil.jobs.hands import checked_hands
 from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, write_json
 
 BASELINES: dict[str, Run] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,6 +19,7 @@ from hil.evaluate.episode_selection import find_sets, given_maps
 from hil.evaluate.evaluation import Evaluation, Plan, evaluate, partial_path
 from hil.evaluate.html_report import write_report
 from hil.evaluate.tables import comparison, rich_table
+from hil.jobs.hands import Hands, checked_hands
 from hil.live.dashboard import preparing
 from hil.sensors.direct_scan import ScanKind
 from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, write_json
@@ -94,14 +95,6 @@ RayOption = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Hands:
-    """Who drives: so many processes, or a cluster at an address."""
-
-    jobs: int = 1
-    ray: str | None = None
-
-
 def evaluate_command(
     policy: Annotated[
         str, typer.Option("--policy", help="planner, reactive, blind, one that ships, or an .onnx with its manifest.")
@@ -169,21 +162,6 @@ def evaluate_command(
         raise typer.Exit(exit_code)
     for evaluation in done.values():
         evaluation.forget()
-
-
-def checked_hands(jobs: int, ray: str | None) -> Hands:
-    """Return who drives. Raises InputError when that cannot be, within seconds also for a cluster."""
-    if jobs < 1:
-        raise InputError(f"--jobs {jobs}: must be at least 1")
-    if ray is None:
-        return Hands(jobs)
-    if jobs != 1:
-        raise InputError(f"--jobs {jobs} with --ray {ray}: give one of them, a cluster has its own number of workers")
-    # Only here, since Ray is an extra.
-    from hil.evaluate.ray_pool import check_ray
-
-    check_ray(ray)
-    return Hands(ray=ray)
 
 
 def load_robot(config: Path | None, plant: Path | None = None) -> RobotFiles:

@@ -10,17 +10,14 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from hil.commands.evaluate import checked_hands
-from hil.commands.report import MapUnderOption
-from hil.evaluate.evaluation import executor
-from hil.maps.load import load_map
+from hil.jobs.hands import checked_hands, executor
+from hil.maps.load import load_map, map_names
 from hil.recordings.locate import Take, completed, found_in, local, takes_of
 from hil.replay.compare import Compared, joined
 from hil.replay.other_policy import Opinion
 from hil.replay.replay import Answer, Asked, Replayed, Replayer, Unread
 from hil.replay.summary import compared_line, opinion_lines
 from hil.replay.tick_selection import WHOLE, Span
-from hil.report.page import write_report
 from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, check_json_target, finite, write_json
 from onboard.values.errors import InputError
 
@@ -59,7 +56,10 @@ def replay_command(
     ] = None,
     json_file: JsonOption = None,
     report: Annotated[Path | None, typer.Option("--report", help="Write a page about the one session.")] = None,
-    map_name: MapUnderOption = None,
+    map_name: Annotated[
+        str | None,
+        typer.Option("--map", help=f"Drawn under the path: {', '.join(map_names())}, or a .yaml, .json or mesh file."),
+    ] = None,
 ) -> None:
     """Play recordings through the same runtime and say where it first differs.
 
@@ -135,6 +135,8 @@ def _check_report(report: Path | None, map_name: str | None, takes: Sequence[Tak
 
 def _write_report(report: Path, map_name: str | None, take: Take, answers: Sequence[Answer]) -> None:
     """Write the page of a session, where all of it could be read."""
+    from hil.report.page import write_report
+
     opinions = [one for one in answers if isinstance(one, Opinion)]
     compared = [one for one in answers if isinstance(one, Compared)]
     if len(opinions) + len(compared) < len(answers):

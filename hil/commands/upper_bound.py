@@ -19,8 +19,8 @@ from hil.evaluate.campaign import noise_seed
 from hil.evaluate.episode import RobotFiles
 from hil.evaluate.episode_selection import Source, find_sets, given_maps, load_set
 from hil.evaluate.metrics import Interval
-from hil.evaluate.result import code_digest
 from hil.evaluate.upper_bound.upper_bound import CASES, Ceiling, EndErrors, Ends, ceiling_of, ends_as_json, ends_of
+from hil.jobs.code_digest import code_digest
 from onboard import __version__
 from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, write_json
 from onboard.values.errors import InputError

@@ -10,17 +10,15 @@ import fcntl
 import hashlib
 import io
 import json
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 from hil.evaluate.result import Row, row_of_json
-from onboard.values.errors import InputError, OnboardError
+from onboard.values.errors import InputError
 
-MAX_ATTEMPTS = 3
-"""So often may a job take its worker with it."""
 SEED_BYTES = 4
 
 
@@ -49,23 +47,7 @@ class Driven:
         return self.row.map, self.row.index
 
 
-class Work(Protocol):
-    """What workers can be sent: a job here, recordings to replay elsewhere. Hashable; its text names it."""
-
-    @property
-    def map(self) -> str:
-        """Return what a worker should stay with as long as there is work of it."""
-
-
-SomeWork = TypeVar("SomeWork", bound=Work)
-Came = TypeVar("Came")
-
 DriveJob = Callable[[Job], Driven]
-Execute = Callable[[Callable[[Any], Any], Sequence[Any]], Generator[Any, None, None]]
-"""Does work: yields what came of it, as it comes, in any order. Closed, it leaves no worker behind.
-
-Raises OnboardError naming the work that cannot be done.
-"""
 
 
 def jobs_of(map_name: str, episodes: Iterable[int], seed: int) -> list[Job]:
@@ -77,26 +59,6 @@ def noise_seed(seed: int, map_name: str, index: int) -> int:
     """Return the seed of one episode's noise, which depends on these three alone."""
     text = f"{seed}/{map_name}/{index}".encode()
     return int.from_bytes(hashlib.blake2b(text, digest_size=SEED_BYTES).digest(), "big")
-
-
-def in_this_process(drive: Callable[[SomeWork], Came], jobs: Sequence[SomeWork]) -> Generator[Came, None, None]:
-    """Drive one after the other here."""
-    for job in jobs:
-        try:
-            driven = drive(job)
-        except OnboardError as error:
-            raise failed(job, str(error)) from error
-        yield driven
-
-
-def failed(job: Work, reason: str) -> OnboardError:
-    """Return the error of a job that cannot be driven, whoever tried."""
-    return OnboardError(f"{job}: {reason}")
-
-
-def lost_too_often(job: Work, reason: str) -> OnboardError:
-    """Return the error of a job whose workers ended before it did, `MAX_ATTEMPTS` times."""
-    return OnboardError(f"{job}: its worker ended {MAX_ATTEMPTS} times, at last with {reason}")
 
 
 # ---- The file of a campaign under way: JSON lines, one an episode, in the order in which they come

@@ -10,7 +10,7 @@ from typing import Any
 
 from hil.drive.episode_sets import COMMITTED_SET, SETS, NamedSet
 from hil.drive.episodes import DENSITY, EpisodeSet, load_episodes, make_set
-from hil.evaluate.result import file_digest
+from hil.jobs.code_digest import file_digest
 from hil.maps.load import ROS_SUFFIXES, files_of, load_map, map_names
 from hil.maps.vector_map import MAX_BYTES
 from hil.maps.world_grid import World

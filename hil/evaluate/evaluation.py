@@ -14,13 +14,14 @@ from typing import Any
 
 from hil.drive.conditions import load_conditions
 from hil.evaluate.baselines.registry import POLICIES, model_of
-from hil.evaluate.campaign import DriveJob, Driven, Execute, Job, Partial, in_this_process, jobs_of
+from hil.evaluate.campaign import DriveJob, Driven, Job, Partial, jobs_of
 from hil.evaluate.episode import EpisodeDriver, RobotFiles, Run
 from hil.evaluate.episode_selection import Source
 from hil.evaluate.metrics import BehindDoors, Summary, behind_doors, summarise, summarise_by
-from hil.evaluate.process_pool import in_processes
 from hil.evaluate.progress import CampaignProgress
-from hil.evaluate.result import DIGEST_BYTES, Row, code_digest, file_digest
+from hil.evaluate.result import Row
+from hil.jobs.code_digest import DIGEST_BYTES, code_digest, file_digest
+from hil.jobs.hands import executor
 from onboard import __version__
 from onboard.policy.manifest import manifest_path
 from onboard.system.signals import KILLED_BY, Signals
@@ -175,18 +176,6 @@ def evaluate(plan: Plan, partial_file: Path, title: str | None = None, drive: Dr
     began = datetime.fromtimestamp(began_ns / 1e9, timezone.utc)
     wall_s = (wall_ns() - began_ns) / 1e9
     return Evaluation(plan, ordered, exit_code, began, wall_s, resumed, partial_file)
-
-
-def executor(processes: int, ray: str | None) -> Execute:
-    """Return what drives the jobs: this process, several, or the cluster at an address."""
-    if ray is not None:
-        # Only here, since Ray is an extra.
-        from hil.evaluate.ray_pool import on_ray
-
-        return lambda drive, jobs: on_ray(drive, jobs, ray)
-    if processes > 1:
-        return lambda drive, jobs: in_processes(drive, jobs, processes)
-    return in_this_process
 
 
 def _drive_all(

@@ -2,40 +2,16 @@
 
 from __future__ import annotations
 
-import functools
-import hashlib
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from pathlib import Path
 from typing import Any, Literal, get_args
 
-import hil
-import onboard
 from onboard.config.plant_model import Axis
 from onboard.policy.contract import ACTIONS
 from onboard.values.errors import InputError
 
 # ---- Which code drives: rows of different code are different experiments
-
-DIGEST_BYTES = 8
-COMPILED = "__pycache__"
-
-
-@functools.cache
-def code_digest() -> str:
-    """Return a digest of `onboard` and `hil` with the maps and episodes in them, as on disk at the first call."""
-    digest = hashlib.blake2b(digest_size=DIGEST_BYTES)
-    for package in (onboard, hil):
-        folder = Path(package.__path__[0])
-        for file in sorted(file for file in folder.rglob("*") if file.is_file() and COMPILED not in file.parts):
-            digest.update(str(file.relative_to(folder)).encode() + b"\0" + file.read_bytes())
-    return digest.hexdigest()
-
-
-def file_digest(path: Path) -> str:
-    """Return a digest of one file. Raises OSError."""
-    return hashlib.blake2b(path.read_bytes(), digest_size=DIGEST_BYTES).hexdigest()
 
 
 Door = Literal["none", "open", "shut"]

@@ -42,7 +42,10 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """A file that could not be replayed, or not to its end, and why, in one line that names it."""
+    """A file that could not be replayed, or not to its end, and why.
+
+    reason: one line that names the file; of a fault of the runtime the traceback follows
+    """
 
     source: str
     reason: str

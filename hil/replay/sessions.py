@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Iterator, Mapping
 from dataclasses import replace as changed
 from typing import NamedTuple
@@ -15,7 +16,7 @@ from hil.replay.tick_selection import Missing, Placer, Span, Window
 from hil.replay.tolerances import Measure, measure_of
 from onboard.recording.recorder import FORMAT
 from onboard.state import RobotState
-from onboard.values.errors import InputError
+from onboard.values.errors import InputError, RuntimeFaultError
 from onboard.values.interfaces import Policy
 
 FAILURES = (ArithmeticError, LookupError, TypeError, ValueError)
@@ -62,7 +63,7 @@ class Act:
     def take(self, heard: Heard, missing: Missing) -> Iterator[tuple[Played, float]]:
         """Yield what the next message lets be played, with the time since the session's first tick [s].
 
-        Raises InputError for what does not fit together, or a tick in which the runtime fails.
+        Raises InputError for what does not fit together, RuntimeFaultError for a tick in which the runtime fails.
         """
         tick = self._reader.take(heard)
         if tick is not None:
@@ -88,8 +89,8 @@ class Act:
             except InputError:
                 raise
             except FAILURES as error:
-                why = f"{type(error).__name__}: {' '.join(str(error).split())}"
-                raise InputError(f"tick {one.tick.slot.number}: the runtime fails: {why}") from error
+                what = f"tick {one.tick.slot.number}: a fault of the runtime, not of the recording"
+                raise RuntimeFaultError(f"{what}\n{traceback.format_exc().rstrip()}") from error
             if self._span.holds(one.t_s):
                 yield played, one.t_s
 

@@ -21,6 +21,10 @@ class EngineError(OnboardError):
     """The policy's engine could not be built, does not fit its manifest, or failed."""
 
 
+class RuntimeFaultError(OnboardError):
+    """The runtime itself failed on inputs that are in order. The message ends with the traceback."""
+
+
 class DisagreementError(OnboardError):
     """A model does not decide as the one that it was made from."""
 

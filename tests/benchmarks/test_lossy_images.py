@@ -22,10 +22,10 @@ from onboard.config.config import DdsSection
 from onboard.drivers.dds.participant import Wire
 from onboard.drivers.dds.ros_convert import ns_from_time, ros_image
 from onboard.drivers.dds.topics import COMMAND, Topic, topic
+
+sys.path.insert(0, str(Path(__file__).parents[2]))  # it starts itself as a script
+
 from tests.rigs.network.lossy_link import DESKTOP, DEVICE, TARGET, Link, NoNamespacesError, lossy_link
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
 
 DELAY_MS = 5.0
 SECONDS = 6

@@ -11,6 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+pytest.importorskip("rerun")
+
+
 from hil.drive.episodes import load_episodes
 from hil.recordings.recording import TICK, open_recording
 from hil.view.dds_source import Ears, listen
@@ -25,9 +28,6 @@ from onboard.values.clock import wall_ns
 from onboard.values.messages import Pose
 from tests.rigs.machine.processes import running, toml
 from tests.rigs.network.loopback import free_domain
-
-pytest.importorskip("rerun")
-
 
 MAP, EPISODE = "gdc1", 5
 WINDOWS, WINDOW_S, LOOK_S = 16, 5.0, 0.1

@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from engines.report.results.checks import shaped
-from hil.evaluate.result import file_digest
+from hil.jobs.code_digest import file_digest
 from onboard.config.config import MODEL_SUFFIX
 from onboard.config.toml_file import validation_line
 from onboard.policy.manifest import MANIFEST_SUFFIX, Manifest

@@ -15,7 +15,7 @@ from engines.report.sections.differences import beside_words, paired
 from hil.commands.evaluate import load_robot
 from hil.evaluate.episode import Run
 from hil.evaluate.evaluation import Plan
-from hil.evaluate.result import file_digest
+from hil.jobs.code_digest import file_digest
 from onboard.config.config import model_path, pretrained_names
 from onboard.policy.manifest import load_manifest, manifest_path
 from onboard.values.errors import InputError, MissingExtraError

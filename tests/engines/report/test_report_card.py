@@ -17,7 +17,7 @@ from engines.report.card import make_card
 from engines.report.card_sections import PARTS
 from engines.report.results.result_files import gather
 from engines.report.sections.splits import places_of
-from hil.evaluate.result import file_digest
+from hil.jobs.code_digest import file_digest
 from onboard.config import config
 from onboard.policy.manifest import Weights, save_manifest, sha256_of
 from onboard.values.errors import InputError

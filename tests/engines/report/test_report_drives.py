@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from engines.__main__ import main
 from engines.report import plots
 from engines.report.plots import PAD_PX, driver_of, save_trajectories
-from hil.evaluate.result import file_digest
+from hil.jobs.code_digest import file_digest
 from onboard.config.config import pretrained, pretrained_names
 from tests.rigs.result_rows import evaluated, put, report
 

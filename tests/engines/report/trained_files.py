@@ -11,7 +11,7 @@ from engines.train.config import described, load_train_config
 from hil.commands.evaluate import load_robot
 from hil.evaluate.episode import Run
 from hil.evaluate.evaluation import Plan
-from hil.evaluate.result import file_digest
+from hil.jobs.code_digest import file_digest
 from onboard.config.config import DEFAULT_ROBOT
 from onboard.policy.manifest import manifest_path, save_manifest
 

@@ -12,20 +12,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ray.cluster_utils import Cluster
-
-from hil.evaluate.campaign import Driven, in_this_process, jobs_of
-from hil.evaluate.ray_pool import check_ray, on_ray
-from onboard.values.errors import InputError, OnboardError
-from tests.rigs.evaluate_rows import Stranded, made_up, refused
-from tests.rigs.machine.processes import done, running
-from tests.rigs.machine.waiting import until
 
 # Read when Ray is first imported: 127.0.0.1 is this machine's address, and nothing listens on another.
 os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 pytest.importorskip("ray", reason="the extra `ray` is not installed")
 
+from ray.cluster_utils import Cluster
+
+from hil.evaluate.campaign import Driven, jobs_of
+from hil.jobs.ray_pool import check_ray, on_ray
+from hil.jobs.work import in_this_process
+from onboard.values.errors import InputError, OnboardError
+from tests.rigs.evaluate_rows import Stranded, made_up, refused
+from tests.rigs.machine.processes import done, running
+from tests.rigs.machine.waiting import until
 
 JOBS = [*jobs_of("gdc1", range(6), 7), *jobs_of("willow", range(4), 7)]
 HERE = {one.key: one for one in in_this_process(made_up, JOBS)}
@@ -115,7 +116,7 @@ def mute() -> Iterator[str]:
 
 
 def test_who_does_not_answer_is_told_apart(mute: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hil.evaluate.ray_pool.ANSWER_S", 4.0)
+    monkeypatch.setattr("hil.jobs.ray_pool.ANSWER_S", 4.0)
     with pytest.raises(InputError, match=f"--ray {mute}: listens, but did not answer as Ray within 4 s"):
         check_ray(mute)
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from hil.evaluate.campaign import MAX_ATTEMPTS, Driven, in_this_process, jobs_of, noise_seed
-from hil.evaluate.process_pool import in_processes
+from hil.evaluate.campaign import Driven, jobs_of, noise_seed
+from hil.jobs.process_pool import in_processes
+from hil.jobs.work import MAX_ATTEMPTS, in_this_process
 from onboard.values.errors import OnboardError
 from tests.rigs.evaluate_rows import Killed, made_up, refused
 

@@ -18,7 +18,7 @@ from onboard.perception import scan_fusion
 from onboard.safety import limits
 from onboard.state import TickRecord
 from onboard.values.clock import NS_PER_S
-from onboard.values.errors import InputError
+from onboard.values.errors import InputError, RuntimeFaultError
 from onboard.values.messages import BINS, Inputs, Scan
 from tests.rigs.recordings.replay_rig import TURNS, Tape, puppet, recorded
 from tests.rigs.runtime_bench import FORWARD, LEFT, Bench, Puppet
@@ -241,3 +241,19 @@ def test_another_policy_says_what_it_would_have_done(drive: tuple[Path, list[Tic
     told = opinion.as_json()
     assert sum(row["decisions"] for row in told["confusion"]) == len(done)
     assert told["confusion"][0]["now"] == {"action": FORWARD, "v_mps": 0.6, "w_radps": 0.0}
+
+
+def test_a_fault_of_the_runtime_shows_its_traceback(
+    drive: tuple[Path, list[TickRecord]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*arguments: Any) -> None:
+        raise TypeError("broken on purpose")
+
+    monkeypatch.setattr(limits, "limit", broken)
+    with pytest.raises(RuntimeFaultError) as fault:
+        again(drive[0])
+    first, *lines = str(fault.value).split("\n")
+    assert "a fault of the runtime, not of the recording" in first
+    assert lines[0] == "Traceback (most recent call last):"
+    assert lines[-1] == "TypeError: broken on purpose"
+    assert any("onboard/runtime.py" in line for line in lines)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -119,3 +121,19 @@ def test_a_mistake_is_one_line(arguments: list[str], code: int, said: str) -> No
     assert done.exit_code == code
     assert said in (done.stderr + str(done.exception))
     assert done.stdout == ""
+
+
+def test_a_replay_imports_little(tmp_path: Path) -> None:
+    """Neither the simulator nor evaluation nor the page: a replay is the runtime and what reads a recording."""
+    recording = Path(__file__).parents[2] / "data" / "replay" / "demo.mcap"
+    program = (
+        "import sys\nfrom hil.__main__ import app\n"
+        f"try: app(['replay', {str(recording)!r}, '--to', '1'])\nexcept SystemExit as end: assert end.code == 0, end\n"
+        "ours = [name for name in sys.modules if name.split('.')[0] in ('onboard', 'hil', 'engines')]\n"
+        "print('imported:', len(ours), any(name.startswith(('hil.evaluate', 'hil.report')) for name in ours))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    count, others = done.stdout.split("imported: ")[1].split()
+    assert int(count) < 120
+    assert others == "False"

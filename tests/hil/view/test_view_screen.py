@@ -8,6 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+pytest.importorskip("rerun")
+
+
 from hil.maps.world_grid import make_world
 from hil.recordings.recording import Heard, open_recording
 from hil.view.draw_scene import blocks_of
@@ -23,9 +26,6 @@ from onboard.values.messages import BINS, Pose, Scan, Twist
 from tests.hil.view.rrd import TIMELINE, Saved
 from tests.rigs.runtime_bench import MOUNTS
 from tests.rigs.view_bench import COLOR, FAR_MM, FIX, GOAL, WALL_NS, Recorded, record_drive, wall_ns
-
-pytest.importorskip("rerun")
-
 
 FLOAT32 = 1e-5
 START = Pose(7.0, -2.0, 1.0)

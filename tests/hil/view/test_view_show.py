@@ -8,6 +8,9 @@ import threading
 
 import numpy as np
 import pytest
+
+pytest.importorskip("rerun")
+
 from typer.testing import CliRunner
 
 from hil.__main__ import app
@@ -25,9 +28,6 @@ from tests.hil.view.rrd import Saved
 from tests.rigs.machine.processes import toml
 from tests.rigs.network.loopback import SECTION
 from tests.rigs.view_bench import Recorded, record_drive
-
-pytest.importorskip("rerun")
-
 
 PERIOD_S = 0.02
 

@@ -41,7 +41,7 @@ from engines.train.rollout.sequences import TARGETS
 from engines.train.rollout.vector_env import Seat
 from hil.drive.fast.course import varied
 from hil.evaluate.campaign import difference_of
-from hil.evaluate.result import code_digest
+from hil.jobs.code_digest import code_digest
 from onboard.policy.contract import ACTIONS, NO_ACTION
 from onboard.values.errors import InputError
 from onboard.values.geometry import between

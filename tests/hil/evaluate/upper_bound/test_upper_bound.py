@@ -21,7 +21,6 @@ from hil.drive.fast.drive import FastDrive
 from hil.drive.robot import Senses
 from hil.drive.setting import Setting, goal_tick
 from hil.evaluate.episode_selection import find_sets, load_set
-from hil.evaluate.result import code_digest
 from hil.evaluate.upper_bound.kernels import IDEAL_STATES, correct_ideal, draw_anew, predict_ideal
 from hil.evaluate.upper_bound.upper_bound import (
     CASES,
@@ -35,6 +34,7 @@ from hil.evaluate.upper_bound.upper_bound import (
     own_pose,
     replay,
 )
+from hil.jobs.code_digest import code_digest
 from hil.physics.base import STEP_S
 from hil.physics.collision_world import Body
 from hil.physics.free_space import Episode

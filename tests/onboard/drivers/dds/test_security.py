@@ -8,6 +8,9 @@ import sys
 from contextlib import ExitStack
 
 import pytest
+
+pytest.importorskip("cryptography", reason="not installed: pip install 'onboard[secure]'")
+
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 from typer.testing import CliRunner
@@ -22,8 +25,6 @@ from onboard.drivers.dds.security import FILES, check_enclave
 from onboard.values.errors import ConfigError, DriverError, InputError
 from tests.rigs.network.loopback import DOMAIN
 from tests.rigs.network.secure_peer import PYTHON, SCRIPT, WHOLE, environment
-
-pytest.importorskip("cryptography", reason="not installed: pip install 'onboard[secure]'")
 
 NOW = datetime.datetime.now(datetime.timezone.utc)
 CONFIG = Config(dds=DdsSection(domain=DOMAIN))

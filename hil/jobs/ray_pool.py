@@ -14,9 +14,9 @@ import sys
 from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
-from hil.evaluate.campaign import Came, SomeWork, Work, failed
-from hil.evaluate.process_pool import Failure
-from hil.evaluate.result import code_digest
+from hil.jobs.code_digest import code_digest
+from hil.jobs.process_pool import Failure
+from hil.jobs.work import Came, SomeWork, Work, failed
 from onboard.values.errors import InputError, MissingExtraError, OnboardError
 
 LOCAL = "local"

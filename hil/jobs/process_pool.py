@@ -12,7 +12,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import Any
 
-from hil.evaluate.campaign import MAX_ATTEMPTS, Came, SomeWork, Work, failed, lost_too_often
+from hil.jobs.work import MAX_ATTEMPTS, Came, SomeWork, Work, failed, lost_too_often
 from onboard.values.errors import OnboardError
 
 END_S = 5.0

@@ -1,0 +1,1 @@
+"""Jobs on several processes of this machine, or on a Ray cluster."""
