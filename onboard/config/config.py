@@ -119,7 +119,7 @@ class ScanSection(Section):
     topic: str = ""
     z_min_m: float = Field(0.05, allow_inf_nan=False)
     z_max_m: float = Field(1.2, allow_inf_nan=False)
-    drop_m: NonNegative = 0.0
+    drop_m: NonNegative = 0.08
     near_m: NonNegative = 0.1
     far_m: Positive = 10.0
     history: int = Field(1, ge=1, le=30)
@@ -167,7 +167,7 @@ class PolicySection(Section):
              case as in the best: on a busy machine two wait for each other (`onboard-hil demo --policy` prints both)
     """
 
-    model: str = "reactive"
+    model: str = "onboard-v1"
     engine: Literal["onnxruntime", "tensorrt"] = "onnxruntime"
     threads: int = Field(1, ge=1)
     memory_reset_s: Positive = 10.0

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from onboard.assembly.robot import build_rigs
-from onboard.config.config import Config
+from onboard.config.config import Config, PolicySection, ScanSection
 from onboard.config.mounts import load_mounts
 from onboard.config.plant_model import load_plant
 from onboard.navigation.odometry import integrate
@@ -43,6 +43,13 @@ from onboard.values.messages import (
 MS = 1_000_000
 MOUNTS = load_mounts(Config().robot.mounts)
 PLANT = load_plant(Config().robot.plant)
+
+
+def plain_config(**sections: Any) -> Config:
+    """Return a configuration that drives `reactive` and looks for no stairs, for tests that are about neither."""
+    return Config(**{"policy": PolicySection(model="reactive"), "scan": ScanSection(drop_m=0.0), **sections})
+
+
 SLOW = ACTIONS.index(Twist(0.3, 0.0))
 FORWARD = ACTIONS.index(Twist(0.6, 0.0))
 LEFT = ACTIONS.index(Twist(0.0, 1.0))
@@ -140,7 +147,7 @@ class Bench:
         masks: MapZones | None = None,
         **sections: Any,
     ) -> None:
-        self.config = Config(**sections)
+        self.config = plain_config(**sections)
         self.clock = SimulatedClock()
         self.policy = policy or Puppet()
         self.inference: Inference = InlineInference(self.policy, self.clock.now_ns)

@@ -16,10 +16,9 @@ from hil.__main__ import app
 from hil.replay.replay import consult
 from hil.replay.summary import opinion_lines
 from onboard.assembly.policies import policy_maker
-from onboard.config.config import Config
 from onboard.safety import limits
 from tests.rigs.recordings.replay_rig import recorded
-from tests.rigs.runtime_bench import FORWARD, PLANT, Puppet
+from tests.rigs.runtime_bench import FORWARD, PLANT, Puppet, plain_config
 
 
 def run(*arguments: object) -> Any:
@@ -30,7 +29,7 @@ def run(*arguments: object) -> Any:
 def drive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A drive of the policy that its configuration names."""
     folder = tmp_path_factory.mktemp("drive")
-    (file,), _ = recorded(folder, policy=policy_maker(Config(), PLANT)())
+    (file,), _ = recorded(folder, policy=policy_maker(plain_config(), PLANT)())
     return file
 
 

@@ -16,12 +16,11 @@ from hil.recordings.locate import found_in
 from hil.recordings.recording import open_recording
 from hil.replay.replay import replay
 from onboard.assembly.policies import policy_maker
-from onboard.config.config import Config
 from onboard.recording.tick_writer import TICK_TOPIC
 from onboard.values.errors import InputError
 from tests.rigs.recordings.replay_mutations import Message, Whole, put_together, taken_apart
 from tests.rigs.recordings.replay_rig import recorded, short_drive
-from tests.rigs.runtime_bench import PLANT
+from tests.rigs.runtime_bench import PLANT, plain_config
 
 DEPTH = "/depth/image"
 
@@ -38,7 +37,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
 @pytest.fixture(scope="module")
 def parts(tmp_path_factory: pytest.TempPathFactory) -> list[Whole]:
     """The files of one session."""
-    policy = policy_maker(Config(), PLANT)()
+    policy = policy_maker(plain_config(), PLANT)()
     files, _ = recorded(tmp_path_factory.mktemp("parts"), record={"max_file_mb": 1}, policy=policy)
     return [taken_apart(file.read_bytes()) for file in files]
 

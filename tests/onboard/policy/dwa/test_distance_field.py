@@ -24,6 +24,8 @@ def test_distances_are_those_to_the_nearest_point(points, place, middle):
     told_m = distance_at(clearance, *place)
     if exact_m >= FAR_M + GRID_M:
         assert told_m >= FAR_M
+    elif exact_m >= FAR_M:
+        assert told_m >= exact_m - GRID_M
     else:
         assert told_m == pytest.approx(exact_m, abs=GRID_M)
 

@@ -1,0 +1,1 @@
+"""Reads recordings: files, sessions, ticks."""

@@ -1,0 +1,1 @@
+"""Bags of other robots, driven through the runtime open loop."""

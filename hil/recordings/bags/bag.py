@@ -1,0 +1,241 @@
+"""A rosbag2 (.db3, .mcap, or the folder of them) or a ROS 1 bag as messages of our own types, by way of `rosbags`."""
+
+from __future__ import annotations
+
+import io
+import sqlite3
+import struct
+import zlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import cache, partial
+from pathlib import Path
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
+
+import numpy as np
+from cyclonedds.idl import IdlStruct
+from cyclonedds.idl.types import array, sequence
+from PIL import Image as Picture
+
+from onboard.drivers.dds.ros_types import BY_ROS_NAME, Bytes, ByteSequence, Header, Image
+from onboard.recording.ros_schema import EMPTY_MEMBER
+from onboard.values.clock import NS_PER_S
+from onboard.values.errors import InputError, MissingExtraError
+
+# ---- Compressed images of ROS as plain ones: PNG depth of `compressed_depth_image_transport`, JPEG or PNG colour
+
+DEPTH_HEAD_BYTES = 12
+"""Before the PNG: format and the two parameters of a quantisation that 16UC1 does not use."""
+UNDECODABLE = (OSError, ValueError, SyntaxError, EOFError, struct.error, zlib.error, Picture.DecompressionBombError)
+SUFFIXES = ("/compressedDepth", "/compressed")
+
+
+@dataclass
+class CompressedImage(IdlStruct, typename="sensor_msgs.msg.dds_.CompressedImage_"):
+    """format: "16UC1; compressedDepth png", "rgb8; jpeg compressed bgr8", "jpeg"."""
+
+    header: Header = field(default_factory=Header)
+    format: str = ""
+    data: Bytes = b""
+
+
+def plain(sample: CompressedImage) -> Image:
+    """Return the image. One that cannot be decoded has no pixels and its format as encoding: cameras refuse it."""
+    depth = "compressedDepth" in sample.format
+    encoding = sample.format.partition(";")[0].strip()
+    if depth and encoding != "16UC1":
+        return Image(sample.header, encoding=sample.format)
+    try:
+        with Picture.open(io.BytesIO(sample.data[DEPTH_HEAD_BYTES if depth else 0 :])) as picture:
+            pixels = np.asarray(picture).astype(np.uint16) if depth else np.asarray(picture.convert("RGB"))
+    except UNDECODABLE:
+        return Image(sample.header, encoding=sample.format)
+    height, width = pixels.shape[:2]
+    return Image(
+        sample.header, height, width, "16UC1" if depth else "rgb8", 0, pixels.nbytes // height, pixels.tobytes()
+    )
+
+
+def uncompressed(topic: str) -> str:
+    """Return the topic of the plain images that belong to one of compressed ones; any other as it is."""
+    suffix = next((one for one in SUFFIXES if topic.endswith(one)), "")
+    return topic.removesuffix(suffix)
+
+
+# ---- Messages of another library as our types, field by field by their names
+
+
+def ours(kind: type[IdlStruct], message: Any) -> Any:
+    """Return a message of the library as one of our type, field by field; fields that ours does not have are left out.
+
+    ROS 1 has a `seq` more in headers, and writes the fields of CameraInfo in capitals. Raises AttributeError where one
+    of ours is missing.
+    """
+    return kind(**{name: take(_of(message, name)) for name, take in _fields(kind)})
+
+
+def _of(message: Any, name: str) -> Any:
+    value = getattr(message, name, None)
+    return getattr(message, name.upper()) if value is None else value
+
+
+@cache
+def _fields(kind: type[IdlStruct]) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
+    """Return the fields of a type, each with what makes its value of the library's."""
+    hints = get_type_hints(kind, include_extras=True)
+    return tuple((name, _taker(hint)) for name, hint in hints.items() if name != EMPTY_MEMBER)
+
+
+def _taker(hint: Any) -> Callable[[Any], Any]:
+    if isinstance(hint, type) and issubclass(hint, IdlStruct):
+        return partial(ours, hint)
+    detail = get_args(hint)[1] if get_origin(hint) is Annotated else None
+    if isinstance(detail, ByteSequence):
+        return bytes
+    if isinstance(detail, (array, sequence)):
+        part = detail.subtype
+        return partial(_all, part) if isinstance(part, type) and issubclass(part, IdlStruct) else _numbers
+    return _plain
+
+
+def _all(kind: type[IdlStruct], messages: Iterable[Any]) -> list[Any]:
+    return [ours(kind, one) for one in messages]
+
+
+def _plain(value: Any) -> Any:
+    return value
+
+
+def _numbers(values: Any) -> list[Any]:
+    return list(np.asarray(values).tolist())
+
+
+IMAGE = "sensor_msgs/msg/Image"
+COMPRESSED = "sensor_msgs/msg/CompressedImage"
+ROSBAG2_INDEX = "metadata.yaml"
+DAMAGE = (
+    ValueError, LookupError, ArithmeticError, TypeError, AttributeError, NameError, SyntaxError, AssertionError,
+    EOFError, RuntimeError, MemoryError, struct.error, sqlite3.Error,
+)  # fmt: skip
+"""What the library raises, beside errors of its own, where a file is damaged: it writes Python of the definitions."""
+
+
+KINDS = {**BY_ROS_NAME, COMPRESSED: CompressedImage}
+"""Types of messages that are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class BagTopic:
+    """A topic of a bag, whatever its type: `nav_msgs/msg/Odometry`. Compressed images are images."""
+
+    name: str
+    kind: str
+    messages: int
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """A message as it was heard. time_ns: when it was recorded, the bag's clock; sample: of a type of `ros_types`."""
+
+    topic: str
+    time_ns: int
+    sample: Any
+
+
+class Bag:
+    """An open bag. Its times are those at which messages were recorded [ns since 1970]."""
+
+    def __init__(self, name: str, reader: Any) -> None:
+        self.name = name
+        self._reader = reader
+        self.start_ns: int = reader.start_time
+        self.end_ns: int = reader.end_time
+        self.topics = tuple(
+            BagTopic(name, IMAGE if info.msgtype == COMPRESSED else info.msgtype or "", info.msgcount)
+            for name, info in sorted(reader.topics.items())
+        )
+
+    @property
+    def duration_s(self) -> float:
+        """Return the time from the first message to the last."""
+        return (self.end_ns - self.start_ns) / NS_PER_S
+
+    def heard(self, topics: Collection[str]) -> Iterator[Arrived]:
+        """Yield the messages of some topics in their order. Memory does not grow with the bag.
+
+        Raises InputError that names the bag for one that cannot be read.
+        """
+        wanted = [one for one in self._reader.connections if one.topic in topics and one.msgtype in KINDS]
+        if not wanted:
+            return
+        with _readable(self.name):
+            for connection, time_ns, data in self._reader.messages(connections=wanted):
+                message = self._reader.deserialize(data, connection.msgtype)
+                sample = ours(KINDS[connection.msgtype], message)
+                yield Arrived(connection.topic, time_ns, plain(sample) if type(sample) is CompressedImage else sample)
+
+    def first(self, topic: str) -> Any | None:
+        """Return the first message of a topic, None where there is none. Raises InputError."""
+        return next((one.sample for one in self.heard({topic})), None)
+
+
+@contextmanager
+def open_bag(paths: Sequence[Path]) -> Iterator[Bag]:
+    """Open one rosbag2, or the ROS 1 bags of one drive. Raises InputError in one line, or MissingExtraError."""
+    try:
+        from rosbags.highlevel import AnyReader
+        from rosbags.typesys import Stores, get_typestore
+    except ImportError as error:
+        raise MissingExtraError("rosbags", "bags") from error
+    name = ", ".join(map(str, paths))
+    if len(paths) > 1 and any(path.suffix != ".bag" for path in paths):
+        raise InputError(f"{name}: several files of one drive are taken of ROS 1 (.bag) only; a rosbag2 is its folder")
+    for path in paths:
+        if not path.exists():
+            raise InputError(f"{path}: there is no such bag")
+        if path.is_dir() and not (path / ROSBAG2_INDEX).is_file():
+            raise InputError(f"{path}: not a rosbag2: the folder has no {ROSBAG2_INDEX}")
+    with _readable(name):
+        reader = AnyReader(list(paths), default_typestore=get_typestore(Stores.ROS2_HUMBLE))
+        reader.open()
+    try:
+        if reader.message_count == 0:
+            raise InputError(f"{name}: there is no message in it")
+        with _readable(name):
+            bag = Bag(name, reader)
+        yield bag
+    finally:
+        reader.close()
+
+
+@contextmanager
+def _readable(name: str) -> Iterator[None]:
+    """Turn what the library raises into an InputError that names the bag."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{name}: cannot be read: {error.strerror or error}") from error
+    except (*_errors(), *DAMAGE) as error:
+        line = (str(error).splitlines() or [""])[0] or type(error).__name__
+        raise InputError(f"{name}: not a bag that can be read: {line}") from error
+
+
+def _errors() -> tuple[type[Exception], ...]:
+    """Return the library's own errors, with those of the SQLite and zstd bindings that it has from 0.11 on."""
+    from rosbags.highlevel import AnyReaderError
+    from rosbags.rosbag1 import ReaderError as Ros1Error
+    from rosbags.rosbag2 import ReaderError as Ros2Error
+    from rosbags.serde import SerdeError
+    from rosbags.typesys import TypesysError
+
+    found: list[type[Exception]] = [AnyReaderError, Ros1Error, Ros2Error, SerdeError, TypesysError]
+    with suppress(ImportError):
+        import apsw
+
+        found.append(apsw.Error)
+    with suppress(ImportError):
+        from backports.zstd import ZstdError
+
+        found.append(ZstdError)
+    return tuple(found)

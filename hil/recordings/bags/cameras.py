@@ -1,0 +1,116 @@
+"""The cameras of a bag as mounts: intrinsics by CameraInfo, places by its transforms, or as a configuration says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from hil.recordings.bags.bag import IMAGE, Bag, uncompressed
+from hil.recordings.bags.topics import camera_name, info_topic
+from hil.recordings.bags.transforms import Frames, Transform
+from onboard.config.mounts import Mount, Mounts
+from onboard.drivers.dds import ros_types as ros
+from onboard.drivers.dds.camera_input import RGB_ENCODINGS, UINT16_ENCODINGS
+
+DEPTH_ENCODINGS = (*UINT16_ENCODINGS, "32FC1")
+MILLIMETRE_M = 0.001
+
+
+@dataclass(frozen=True, slots=True)
+class Cameras:
+    """What a bag has of cameras: topics of depth images by camera, that of colour images, and what is wrong.
+
+    mounts: text of a mounts file where it was made from the bag, "" where that of the configuration holds
+    """
+
+    depth: Mapping[str, str]
+    color: str | None
+    mounts: str
+    missing: tuple[str, ...]
+
+
+def cameras_of(
+    bag: Bag, frames: Frames, base: str, asked: Mapping[str, str], color: str | None, mounts: Mounts | None
+) -> Cameras:
+    """Return the cameras. asked: topics of depth by camera, empty for those found; color likewise, "" for none.
+
+    mounts: those of a configuration, None where the bag is to say where its cameras sit
+    """
+    samples = {topic.name: bag.first(topic.name) for topic in bag.topics if topic.kind == IMAGE}
+    known = None if mounts is None else mounts.depth
+    depth, missing = dict(asked), []
+    if not asked:
+        for topic, sample in samples.items():
+            if sample is None or sample.encoding not in DEPTH_ENCODINGS:
+                continue
+            name = camera_name(topic, known)
+            if uncompressed(topic) in depth.values():
+                continue
+            if name is None or name in depth:
+                missing.append(f"{topic}: it is not clear of which camera it is: name it with --depth NAME={topic}")
+            else:
+                depth[name] = topic
+    if color is None:
+        color = next((name for name, one in samples.items() if one is not None and one.encoding in RGB_ENCODINGS), "")
+    tables = []
+    for name, topic in list(depth.items()):
+        problem = _misfit(name, samples[topic], known) if mounts is not None else ""
+        if mounts is None:
+            table, problem = _table(bag, name, topic, samples[topic], frames, base)
+            tables.append(table)
+        if problem:
+            missing.append(f"{topic}: {problem}")
+            del depth[name]
+    return Cameras(depth, color or None, "\n".join(filter(None, tables)), tuple(missing))
+
+
+def _misfit(name: str, sample: ros.Image, known: Mapping[str, Mount] | None) -> str:
+    """Return why a configured mount cannot be that of a camera's images, or ""."""
+    mount = (known or {}).get(name)
+    if mount is None:
+        return f"the mounts have no camera {name}, they have {', '.join(known or {})}"
+    if (sample.width, sample.height) != (mount.width, mount.height):
+        return f"its images are {sample.width}x{sample.height}, the mount {name} says {mount.width}x{mount.height}"
+    return ""
+
+
+def _table(bag: Bag, name: str, topic: str, sample: ros.Image, frames: Frames, base: str) -> tuple[str, str]:
+    """Return a camera's table of a mounts file, or "" and what the bag lacks for it."""
+    info = bag.first(info_topic(topic))
+    if info is None:
+        return "", f"no intrinsics on {info_topic(topic)}: give --config with the robot's mounts"
+    base_from_camera = frames.between(base, sample.header.frame_id)
+    if base_from_camera is None:
+        where = f"no transform from {base} to {sample.header.frame_id}"
+        return "", f"{where}: give --config with the robot's mounts"
+    k = [float(value) for value in info.k]
+    if not (np.isfinite(k).all() and k[0] > 0.0 and k[4] > 0.0):
+        return "", f"intrinsics on {info_topic(topic)} are none: focal lengths {k[0]}, {k[4]}"
+    return _toml(name, sample.width, sample.height, k, base_from_camera), ""
+
+
+def _toml(name: str, width: int, height: int, k: list[float], base_from_camera: Transform) -> str:
+    rotation = [float(value) for value in quaternion_of(base_from_camera[:3, :3])]
+    translation = [float(value) for value in base_from_camera[:3, 3]]
+    return (
+        f"[cameras.{name}]\nwidth = {width}\nheight = {height}\n"
+        f"fx = {k[0]!r}\nfy = {k[4]!r}\ncx = {k[2]!r}\ncy = {k[5]!r}\ndepth_scale_m = {MILLIMETRE_M}\n"
+        f"translation_m = {translation}\nrotation_xyzw = {rotation}\n"
+    )
+
+
+def quaternion_of(rotation: Transform) -> Transform:
+    """Return (x, y, z, w) of a (3, 3) rotation: the main axis of the matrix K of Bar-Itzhack (2000)."""
+    r = rotation
+    k = np.array(
+        [
+            [r[0, 0] - r[1, 1] - r[2, 2], r[1, 0] + r[0, 1], r[2, 0] + r[0, 2], r[2, 1] - r[1, 2]],
+            [r[1, 0] + r[0, 1], r[1, 1] - r[0, 0] - r[2, 2], r[2, 1] + r[1, 2], r[0, 2] - r[2, 0]],
+            [r[2, 0] + r[0, 2], r[2, 1] + r[1, 2], r[2, 2] - r[0, 0] - r[1, 1], r[1, 0] - r[0, 1]],
+            [r[2, 1] - r[1, 2], r[0, 2] - r[2, 0], r[1, 0] - r[0, 1], r[0, 0] + r[1, 1] + r[2, 2]],
+        ]
+    )
+    main: Transform = np.linalg.eigh(k)[1][:, -1]
+    return main if main[3] >= 0.0 else -main

@@ -1,0 +1,262 @@
+"""The runtime over a bag, open loop: its ticks on the bag's inputs, recorded as a drive of our own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import os
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from hil.recordings.bags.bag import Arrived, Bag, open_bag
+from hil.recordings.bags.plan import Asked, Plan, planned
+from hil.recordings.bags.transforms import seen_from_base
+from hil.recordings.bags.wire import BagInbox, BagReader, BagWire
+from onboard.assembly.inbox import DeviceInbox
+from onboard.assembly.policies import policy_maker
+from onboard.assembly.robot import build_rigs, robot_of, scan_topics, session_of, zones_of
+from onboard.config.config import RecordSection
+from onboard.config.mounts import load_mounts
+from onboard.config.plant_model import load_plant
+from onboard.drivers.dds.camera_input import DdsColorCamera, DdsDepthCamera
+from onboard.drivers.dds.robot_link import DdsInputs
+from onboard.drivers.dds.ros_convert import ros_twist
+from onboard.drivers.dds.ros_types import Twist as RosTwist
+from onboard.drivers.dds.ros_types import to_cdr
+from onboard.perception.scan_fusion import reach_m
+from onboard.policy.contract import ACTIONS
+from onboard.policy.inference import InlineInference
+from onboard.recording.recorder import Recorder
+from onboard.recording.ros_schema import message_type
+from onboard.recording.tick_writer import TickRecorder
+from onboard.runtime import Runtime
+from onboard.state import TickRecord
+from onboard.system.log import unlogged
+from onboard.values.clock import NS_PER_S, SimulatedClock
+from onboard.values.errors import InputError
+from onboard.values.messages import Pose, Twist
+
+# ---- How far the runtime, on the inputs of another robot, wanted what was commanded there
+
+FRESH_NS = 500_000_000
+"""An older command is no longer in force, as bases have it."""
+TURN_M_PER_RAD = 0.5
+"""What a turn counts beside a speed, for the action that is nearest to a command."""
+
+
+@dataclass(slots=True)
+class Agreement:
+    """Decisions beside the command that was in force when they took effect.
+
+    decisions: compared, `same` of them with the action that is nearest to the command
+    v_mps, w_radps: sums of the differences
+    """
+
+    decisions: int = 0
+    same: int = 0
+    v_mps: float = 0.0
+    w_radps: float = 0.0
+
+    def add(self, action: int, command: Twist) -> None:
+        """Compare one decision."""
+        chosen = ACTIONS[action]
+        self.decisions += 1
+        self.same += action == nearest_action(command)
+        self.v_mps += abs(chosen.v_mps - command.v_mps)
+        self.w_radps += abs(chosen.w_radps - command.w_radps)
+
+    def line(self) -> str:
+        """Return it as a sentence."""
+        mean_v, mean_w = self.v_mps / self.decisions, self.w_radps / self.decisions
+        return (
+            f"{self.same:,} of {self.decisions:,} decisions are the action nearest to the recorded command; "
+            f"mean difference {mean_v:.2f} m/s, {mean_w:.2f} rad/s"
+        )
+
+
+def nearest_action(command: Twist) -> int:
+    """Return the action that is nearest to a command."""
+
+    def away(twist: Twist) -> float:
+        return math.hypot(twist.v_mps - command.v_mps, TURN_M_PER_RAD * (twist.w_radps - command.w_radps))
+
+    return min(range(len(ACTIONS)), key=lambda action: away(ACTIONS[action]))
+
+
+class Commands:
+    """A listener that compares decisions with the newest recorded command, and hands the commands on."""
+
+    def __init__(self, reader: BagReader) -> None:
+        self._reader = reader
+        self._newest: tuple[int, Twist] | None = None
+        self.agreement = Agreement()
+
+    def hear(self, tick: TickRecord) -> list[Twist]:
+        """Take note of a tick; return the commands that came in it."""
+        came = [_twist(message.sample) for message in self._reader.take()]
+        if came:
+            self._newest = tick.slot.start_ns, came[-1]
+        decided = tick.acted.decision if tick.acted is not None else None
+        if decided is not None and self._newest is not None and tick.slot.start_ns - self._newest[0] <= FRESH_NS:
+            self.agreement.add(decided.action, self._newest[1])
+        return came
+
+
+def _twist(sample: object) -> Twist:
+    """Return the two numbers of a Twist or TwistStamped."""
+    twist = getattr(sample, "twist", sample)
+    return Twist(twist.linear.x, twist.angular.z)
+
+
+COMMANDS_TOPIC = "/imported/cmd_vel"
+"""Where the commands that were recorded stand in the result, beside what the runtime would have sent."""
+
+MOST_WAITING = 100
+"""So many ticks may wait for the disk; the drive, which goes faster than the real one, waits then."""
+PAUSE_S = 0.005
+ONE_FILE_MB = 1e9
+
+
+@dataclass(slots=True)
+class Imported:
+    """What came of an import.
+
+    scans:     ticks with a scan that was not too old to drive by
+    driven_m:  by the odometry
+    missing:   one line each
+    """
+
+    file: Path
+    topics: dict[str, str]
+    missing: tuple[str, ...]
+    ticks: int = 0
+    seconds: float = 0.0
+    scans: int = 0
+    decisions: int = 0
+    driven_m: float = 0.0
+    state: str = ""
+    agreement: Agreement | None = None
+
+
+def import_bag(paths: Sequence[Path], out: Path, asked: Asked) -> Imported:
+    """Drive the runtime through a bag and write the recording. Raises InputError, ConfigError, EngineError."""
+    if out.exists():
+        raise InputError(f"{out}: is there already")
+    if not out.parent.is_dir():
+        raise InputError(f"{out}: cannot be written: there is no folder {out.parent}")
+    with open_bag(paths) as bag, _working_folder(out) as folder, unlogged():
+        plan = planned(bag, asked, folder)
+        imported = Imported(out, dict(plan.topics), plan.missing)
+        session = {**session_of(plan.config), "imported_from": bag.name}
+        section = RecordSection(
+            directory=folder, max_file_mb=ONE_FILE_MB, queue_messages=2 * MOST_WAITING, queue_mb=ONE_FILE_MB
+        )
+        recorder = Recorder(section, "imported", session, wall_ns=bag.start_ns, now_ns=NS_PER_S)
+        with contextlib.closing(recorder):
+            _drive(plan, bag, recorder, imported)
+        stats = recorder.stats()
+        if stats.stopped or stats.dropped or stats.file is None:
+            raise InputError(f"{out}: {stats.stopped or stats.last_problem or 'not all of it was written'}")
+        os.replace(stats.file, out)
+    return imported
+
+
+@contextlib.contextmanager
+def _working_folder(out: Path) -> Iterator[Path]:
+    """Give a folder beside the result, for a file that is not whole yet. Raises InputError."""
+    try:
+        with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as folder:
+            yield Path(folder)
+    except PermissionError as error:
+        raise InputError(f"{out}: cannot be written: {error.strerror}") from error
+
+
+def _drive(plan: Plan, bag: Bag, recorder: Recorder, imported: Imported) -> None:
+    """Let the runtime live through the bag on the simulated clock."""
+    config = plan.config
+    mounts, plant = load_mounts(config.robot.mounts), load_plant(config.robot.plant)
+    rigs = build_rigs(config, mounts)
+    clock = SimulatedClock()
+    wire = BagWire(config.dds, _arrived(plan, bag))
+    depth = [DdsDepthCamera(wire, mount, config.cameras) for mount in mounts.depth.values()]
+    color = DdsColorCamera(wire, config.cameras)
+    heard = DdsInputs(wire, set(scan_topics(config).values()), config.limits)
+    inbox = BagInbox(wire, DeviceInbox(heard, depth, color, unchanged_m=config.cameras.unchanged_m))
+    with contextlib.closing(policy_maker(config, plant)()) as policy:
+        robot = robot_of(config, rigs, plant, policy, zones_of(config))
+        ticks = TickRecorder(recorder, config.dds, mounts, reach_m(rigs[0]))
+        teller = _Teller(recorder, ticks, Commands(wire.reader("cmd_vel")), wire, imported)
+        runtime = Runtime(robot, clock, inbox, InlineInference(policy, clock.now_ns), _Nowhere(), (teller,))
+        teller.runtime = runtime
+        asyncio.run(runtime.run())
+
+
+def _arrived(plan: Plan, bag: Bag) -> Iterator[Arrived]:
+    """Yield what the runtime hears, under our names and at its own time."""
+    to_clock_ns, goal = NS_PER_S - bag.start_ns, plan.goal
+    for one in bag.heard(plan.topics.keys()):
+        if goal is not None and goal.time_ns <= one.time_ns:
+            yield replace(goal, time_ns=goal.time_ns + to_clock_ns)
+            goal = None
+        sample = one.sample
+        if plan.laser is not None and one.topic == plan.laser[0]:
+            with contextlib.suppress(
+                InputError
+            ):  # one that is none is refused as on the wire, by `onboard/drivers/dds/scan_input.py`
+                sample = seen_from_base(sample, plan.laser[1], plan.config.dds.base_frame)
+        yield Arrived(plan.topics[one.topic], one.time_ns + to_clock_ns, sample)
+
+
+class _Nowhere:
+    """A drive that leads nowhere: the robot of a bag has driven already."""
+
+    def send(self, command: Twist) -> None:
+        """Send nothing."""
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class _Teller:
+    """A listener that records every tick, counts, and ends the run with the bag."""
+
+    runtime: Runtime
+
+    def __init__(
+        self, recorder: Recorder, ticks: TickRecorder, commands: Commands, wire: BagWire, imported: Imported
+    ) -> None:
+        self._recorder, self._ticks, self._commands = recorder, ticks, commands
+        self._wire, self._imported = wire, imported
+        self._place: Pose | None = None
+
+    def tick(self, record: TickRecord, counters: object) -> None:
+        """Record a tick; wait while the disk lags behind."""
+        for twist in self._commands.hear(record):
+            self._recorder.write(COMMANDS_TOPIC, TWIST, to_cdr(ros_twist(twist)), record.slot.start_ns)
+        self._ticks.record(record)
+        self._count(record)
+        pause = threading.Event()
+        while self._recorder.waiting > MOST_WAITING and not self._recorder.stats().stopped:
+            pause.wait(PAUSE_S)
+        if self._wire.ended:
+            self.runtime.stop()
+
+    def _count(self, record: TickRecord) -> None:
+        found, place = self._imported, record.odometry.pose
+        if self._place is not None:
+            found.driven_m += math.hypot(place.x_m - self._place.x_m, place.y_m - self._place.y_m)
+        self._place = place if self.runtime.state.wheels.messages else None
+        found.ticks += 1
+        found.seconds = (record.slot.start_ns - NS_PER_S) / NS_PER_S
+        found.scans += bool(record.scan.seen.any())
+        found.decisions += record.acted is not None and record.acted.decision is not None
+        found.state = record.state
+        agreement = self._commands.agreement
+        found.agreement = agreement if agreement.decisions else None
+
+
+TWIST = message_type(RosTwist)

@@ -1,0 +1,178 @@
+"""What of a bag is imported, under which configuration, and what is missing, one line each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hil.recordings.bags.bag import Arrived, Bag
+from hil.recordings.bags.cameras import Cameras, cameras_of
+from hil.recordings.bags.topics import ROLES, TRANSFORMS, choose, named_cameras
+from hil.recordings.bags.transforms import Frames, Transform
+from onboard.config.config import DEFAULT_ROBOT, Config, load_config
+from onboard.config.mounts import load_mounts
+from onboard.drivers.dds.ros_convert import header
+from onboard.drivers.dds.ros_types import Point, Pose, PoseStamped
+from onboard.drivers.dds.topics import scan_source
+from onboard.values.clock import NS_PER_S
+from onboard.values.errors import ConfigError
+
+LASER = "imported/scan"
+"""Our name of the topic that the laser's scan comes on, where the configuration has none."""
+FRAMES_HEARD = 500
+"""So many messages of transforms are heard for where sensors sit."""
+NEVER_S = 1e6
+"""The robot of a bag drives as it did, so nothing that asks whether it obeys can end or take over the drive."""
+SETTLE_S = 1.0
+"""From the first odometry to the goal that is asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the user says: topics by role ("" leaves it out), "NAME=TOPIC" of depth, the goal in the odom frame [m]."""
+
+    roles: Mapping[str, str | None]
+    depth: Sequence[str] = ()
+    color: str | None = None
+    goal_xy_m: tuple[float, float] | None = None
+    config: Path | None = None
+    policy: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is imported.
+
+    topics:  those of the bag that the runtime hears, under our names
+    laser:   the one of them that is a laser, with base_from_laser
+    goal:    asked for beside those in the bag, and when [ns, the bag's clock]
+    missing: one line each
+    """
+
+    config: Config
+    topics: Mapping[str, str]
+    laser: tuple[str, Transform] | None
+    goal: Arrived | None
+    missing: tuple[str, ...]
+
+
+def planned(bag: Bag, asked: Asked, folder: Path) -> Plan:
+    """Return what is imported. folder: for a mounts file that is made from the bag. Raises InputError, ConfigError."""
+    config = load_config(asked.config) if asked.config else _default()
+    roles = {role.name: choose(role, bag.topics, asked.roles.get(role.name)) for role in ROLES}
+    config = _with_frames(config, bag, roles)
+    frames, base = _frames(bag), config.dds.base_frame
+    named = named_cameras(bag.topics, asked.depth)
+    mounts = None if asked.config is None else load_mounts(config.robot.mounts)
+    cameras = cameras_of(bag, frames, base, named, asked.color, mounts)
+    laser, lines = _laser(bag, roles["laser"], frames, base, wanted=bool(asked.roles.get("laser")) or not cameras.depth)
+    goal = None if roles["goals"] else _goal(bag, roles["odometry"], config, asked.goal_xy_m)
+    config = _configured(config, cameras, laser is not None, asked, folder)
+    topics = {name: role.ours for role in ROLES if role.ours and (name := roles[role.name])}
+    topics |= {topic: f"{name}/depth/image" for name, topic in cameras.depth.items()}
+    topics |= {cameras.color: "color/image"} if cameras.color else {}
+    topics |= {laser[0]: scan_source(config.scan.topic).name} if laser else {}
+    missing = [f"{role.name}: {role.without}" for role in ROLES if role.without and not roles[role.name]]
+    missing += [] if roles["goals"] else [_goal_line(goal)]
+    missing += [*cameras.missing, *lines, *_blind(cameras, laser is not None)]
+    return Plan(config, topics, laser, goal, tuple(missing))
+
+
+def _default() -> Config:
+    """Return the default robot's configuration, without what would need cameras whose tilt is known to a degree."""
+    config = load_config(DEFAULT_ROBOT / "onboard.toml")
+    return config.model_copy(update={"scan": config.scan.model_copy(update={"drop_m": 0.0})})
+
+
+def _goal_line(goal: Arrived | None) -> str:
+    if goal is None:
+        return "goals: without odometry none can be asked for, so nothing is decided"
+    at = goal.sample.pose.position
+    return f"goals: ({at.x:.2f}, {at.y:.2f}) in frame {goal.sample.header.frame_id} is asked for instead"
+
+
+def _blind(cameras: Cameras, laser: bool) -> list[str]:
+    lines = [] if cameras.color else ["colour images: a policy that looks at them sees none"]
+    if not cameras.depth and not laser:
+        lines.append("depth images or a laser scan: the runtime is blind, and stands still")
+    return lines
+
+
+def _with_frames(config: Config, bag: Bag, roles: Mapping[str, str | None]) -> Config:
+    """Return the configuration with the bag's names of the frames."""
+    names: dict[str, str] = {}
+    odometry, fix = (bag.first(topic) if (topic := roles[name]) else None for name in ("odometry", "localization"))
+    if odometry is not None:
+        names["odom_frame"], names["base_frame"] = odometry.header.frame_id, odometry.child_frame_id
+    if fix is not None:
+        names["map_frame"] = fix.header.frame_id
+    known = {key: name.strip("/") for key, name in names.items() if name.strip("/")}
+    return config.model_copy(update={"dds": config.dds.model_copy(update=known)})
+
+
+def _frames(bag: Bag) -> Frames:
+    """Return the tree of the bag's frames, the static ones first."""
+    frames = Frames()
+    trees = [topic.name for topic in bag.topics if topic.kind == TRANSFORMS]
+    for topic in sorted(trees, key=lambda name: not name.endswith("static")):
+        for _, one in zip(range(FRAMES_HEARD), bag.heard({topic}), strict=False):
+            frames.hear(one.sample.transforms)
+    return frames
+
+
+def _laser(
+    bag: Bag, topic: str | None, frames: Frames, base: str, *, wanted: bool
+) -> tuple[tuple[str, Transform] | None, list[str]]:
+    """Return the laser's topic and place, None and why where it is not used."""
+    sample = bag.first(topic) if topic and wanted else None
+    if topic is None or sample is None:
+        return None, []
+    base_from_laser = frames.between(base, sample.header.frame_id)
+    if base_from_laser is None:
+        return None, [f"{topic}: no transform from {base} to {sample.header.frame_id}, so it is not used"]
+    return (topic, base_from_laser), []
+
+
+def _goal(bag: Bag, odometry: str | None, config: Config, asked_xy_m: tuple[float, float] | None) -> Arrived | None:
+    """Return the goal that was asked for, or else the last place of the robot that is near enough to ask for."""
+    if odometry is None:
+        return None
+    began_ns, place = 0, asked_xy_m
+    start: tuple[float, float] | None = None
+    for one in bag.heard({odometry}):
+        at = one.sample.pose.pose.position
+        began_ns = began_ns or one.time_ns
+        start = start or (at.x, at.y)
+        near = math.hypot(at.x - start[0], at.y - start[1]) < config.goal.max_distance_m
+        if asked_xy_m is None and near:
+            place = (at.x, at.y)
+    if place is None:
+        return None
+    time_ns = began_ns + round(SETTLE_S * NS_PER_S)
+    goal = PoseStamped(header(time_ns, config.dds.odom_frame), Pose(Point(*place)))
+    return Arrived("goal_pose", time_ns, goal)
+
+
+def _configured(config: Config, cameras: Cameras, laser: bool, asked: Asked, folder: Path) -> Config:
+    """Return the configuration that the runtime has. Raises ConfigError where the bag's cameras are none."""
+    changes: dict[str, Any] = {
+        "goal": config.goal.model_copy(update={"progress_timeout_s": NEVER_S, "timeout_s": NEVER_S}),
+        "recovery": config.recovery.model_copy(update={"blocked_s": NEVER_S}),
+    }
+    policy = {"engine": "onnxruntime"} | ({"model": asked.policy} if asked.policy else {})
+    changes["policy"] = config.policy.model_copy(update=policy)
+    if laser:
+        changes["scan"] = config.scan.model_copy(update={"topic": config.scan.topic or LASER})
+        changes["limits_scan"] = None
+    if cameras.mounts:
+        file = folder / "mounts.toml"
+        file.write_text(cameras.mounts, encoding="utf-8")
+        changes["robot"] = config.robot.model_copy(update={"mounts": file})
+        try:
+            load_mounts(file)
+        except ConfigError as error:
+            raise ConfigError(f"the cameras of the bag: {str(error).removeprefix(f'{file}: ')}") from error
+    return config.model_copy(update=changes)

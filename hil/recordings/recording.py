@@ -1,0 +1,384 @@
+"""One of our recordings as messages: opened, checked, and read chunk by chunk, whatever its length."""
+
+from __future__ import annotations
+
+import json
+import struct
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple, Protocol, TypeVar
+
+import zstandard
+from cyclonedds.idl import IdlStruct
+from mcap.data_stream import ReadDataStream
+from mcap.exceptions import McapError
+from mcap.opcode import Opcode
+from mcap.reader import SeekingReader
+from mcap.records import Channel, Chunk, ChunkIndex, Metadata, MetadataIndex, Schema
+from mcap.stream_reader import get_chunk_data_stream
+from pydantic import ValidationError
+
+from onboard.assembly.robot import scan_topics
+from onboard.config.config import Config
+from onboard.config.mounts import Mounts, load_mounts
+from onboard.config.toml_file import validation_line
+from onboard.drivers.dds.ros_types import BY_ROS_NAME, LaserScan, String, from_cdr, ros_name
+from onboard.drivers.dds.tick_types import Tick
+from onboard.drivers.dds.topics import CAMERA, TOPICS, ros_topic, scan_source
+from onboard.recording.mcap_file import SESSION
+from onboard.recording.mcap_summary import MAGIC
+from onboard.recording.recorder import FORMAT
+from onboard.recording.repair import is_finished
+from onboard.recording.ros_schema import message_type
+from onboard.recording.tick_writer import KEYFRAME_TOPIC, TICK_TOPIC
+from onboard.values.clock import NS_PER_S
+from onboard.values.errors import ConfigError, InputError
+
+# ---- What goes from where messages come to where they are shown
+
+SMALL_BYTES = 2_000
+"""What a message without an image takes, roughly."""
+
+
+TWIN_PREFIX = "twin/"
+"""In front of the names of the twin's topics."""
+THEN = (("scan", "drop_m", 0.0), ("policy", "model", "reactive"))
+"""Defaults that were others when older recordings were made: section, key, value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """One message.
+
+    topic:   our name of its topic (`dds_topics.TOPICS`); "twin/scan" and the like; "tick", the recording's own message
+    time_ns: when it came, wall time [ns since 1970]
+    sample:  of a type of `drivers.ros_types`, or of `drivers.onboard_types`
+    """
+
+    topic: str
+    time_ns: int
+    sample: Any
+
+    @property
+    def size_bytes(self) -> int:
+        """What it holds in memory, roughly."""
+        data = getattr(self.sample, "data", b"")
+        return SMALL_BYTES + (len(data) if isinstance(data, bytes) else 0)
+
+
+class Screen(Protocol):
+    """Where messages are shown; it may take its time."""
+
+    def show(self, heard: Heard) -> None:
+        """Show one message. Raises InputError for one that cannot be shown."""
+
+    def close(self) -> None:
+        """Show what is left and let go. Safe to call twice."""
+
+
+# ---- The messages of an MCAP file chunk by chunk, in the order of the file, and never more in memory than a chunk
+
+MOST_BYTES = 1 << 26
+"""No chunk or record of ours is nearly as long (`record_file.CHUNK_BYTES`); one that says so is damaged."""
+RECORD_HEAD = struct.Struct("<BQ")
+MESSAGE_HEAD = struct.Struct("<HIQQ")
+ZSTD = "zstd"
+COMPRESSIONS = (ZSTD, "")
+
+
+class Packed(NamedTuple):
+    """A message as it stands in the file. time_ns: its log time [ns since 1970]; data: CDR."""
+
+    channel: int
+    time_ns: int
+    data: bytes
+
+
+def messages_of(stream: BinaryIO, chunks: Iterable[ChunkIndex], channels: Container[int]) -> Iterator[Packed]:
+    """Yield the messages of some channels. Chunks that hold none of them by their index are not read.
+
+    Raises ValueError, struct.error, McapError or ZstdError where the file is damaged.
+    """
+    for index in sorted(chunks, key=lambda one: one.chunk_start_offset):
+        if not index.message_index_offsets or any(channel in channels for channel in index.message_index_offsets):
+            yield from _messages(_content(stream, index), channels)
+
+
+def metadata_of(stream: BinaryIO, indexes: Iterable[MetadataIndex]) -> Iterator[Metadata]:
+    """Yield the metadata records of a file. Raises as `messages_of`."""
+    for index in sorted(indexes, key=lambda one: one.offset):
+        yield Metadata.read(ReadDataStream(BytesIO(_record(stream, index.offset, index.length, Opcode.METADATA))))
+
+
+def _content(stream: BinaryIO, index: ChunkIndex) -> bytes:
+    """Return the records in a chunk."""
+    body = _record(stream, index.chunk_start_offset, index.chunk_length, Opcode.CHUNK)
+    chunk = Chunk.read(ReadDataStream(BytesIO(body)))
+    if chunk.compression not in COMPRESSIONS:
+        raise ValueError(f"a chunk compressed with {chunk.compression!r}, must be {ZSTD}")
+    told = max(chunk.uncompressed_size, _frame_bytes(chunk.data) if chunk.compression == ZSTD else 0)
+    if told > MOST_BYTES:
+        raise ValueError(f"a chunk that says it holds {told} bytes, at most {MOST_BYTES} are believed")
+    content, length = get_chunk_data_stream(chunk, validate_crc=True)
+    return content.read(length)
+
+
+def _frame_bytes(data: bytes) -> int:
+    """Return how much a zstd frame says that it holds, 0 where it says nothing: its chunk's word then bounds it."""
+    told: int = zstandard.get_frame_parameters(data).content_size
+    return 0 if told in (zstandard.CONTENTSIZE_UNKNOWN, zstandard.CONTENTSIZE_ERROR) else told
+
+
+def _record(stream: BinaryIO, offset: int, length: int, opcode: int) -> bytes:
+    """Return the body of the record that an index tells of."""
+    if not RECORD_HEAD.size <= length <= MOST_BYTES:
+        raise ValueError(f"an index of a record of {length} bytes")
+    stream.seek(offset)
+    record = stream.read(length)
+    if len(record) < length or RECORD_HEAD.unpack_from(record) != (opcode, length - RECORD_HEAD.size):
+        raise ValueError(f"no such record at byte {offset} as its index tells of")
+    return record[RECORD_HEAD.size :]
+
+
+def _messages(content: bytes, channels: Container[int]) -> Iterator[Packed]:
+    at = 0
+    while at < len(content):
+        opcode, length = RECORD_HEAD.unpack_from(content, at)
+        at, end = at + RECORD_HEAD.size, at + RECORD_HEAD.size + length
+        if end > len(content):
+            raise ValueError(f"a record of {length} bytes, longer than its chunk")
+        if opcode == Opcode.MESSAGE:
+            channel, _, time_ns, _ = MESSAGE_HEAD.unpack_from(content, at)
+            if channel in channels:
+                yield Packed(channel, time_ns, content[at + MESSAGE_HEAD.size : end])
+        at = end
+
+
+Made = TypeVar("Made")
+TICK, KEYFRAME = "tick", "keyframe"
+KINDS: dict[str, type[IdlStruct]] = {**BY_ROS_NAME, ros_name(Tick): Tick}
+DAMAGE = (
+    McapError, zstandard.ZstdError, ValueError, KeyError, struct.error, OverflowError, RuntimeError, StopIteration,
+    MemoryError,
+)  # fmt: skip
+"""What reading a damaged file raises; the last but one where a generator meets its end too early."""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One run of the recorder, which may go on over several files.
+
+    name:   tells it from all others; record: what was recorded by whom (`record.Recorder`)
+    part:   number of the file among those of the session, from 0
+    config: of the robot when it was recorded; mounts: its cameras
+    """
+
+    name: str
+    record: Mapping[str, str]
+    part: int
+    config: Config
+    mounts: Mounts
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """An open recording.
+
+    sessions: in the file, one unless another tool has joined several
+    messages: in the whole file
+    left_out: topics that were recorded by a version of ours with other fields; they cannot be read
+    """
+
+    path: Path
+    sessions: tuple[Session, ...]
+    messages: int
+    left_out: tuple[str, ...]
+    _stream: BinaryIO
+    _chunks: Sequence[ChunkIndex]
+    _names: Mapping[int, tuple[str, type[IdlStruct]]]
+
+    @property
+    def session(self) -> Mapping[str, str]:
+        """What was recorded by whom, in the first session."""
+        return self.sessions[0].record
+
+    @property
+    def config(self) -> Config:
+        """The robot's configuration in the first session."""
+        return self.sessions[0].config
+
+    @property
+    def mounts(self) -> Mounts:
+        """The robot's cameras in the first session."""
+        return self.sessions[0].mounts
+
+    def name_of(self, channel: int) -> str:
+        """Return our name of a channel's topic, "" of one that is not ours or cannot be read."""
+        return self._names[channel][0] if channel in self._names else ""
+
+    def heard(self, only: Container[str] | None = None) -> Iterator[Heard]:
+        """Yield the messages in their order, those of some topics where `only` names them.
+
+        Memory does not grow with the file. Most of the time goes into taking messages apart: ask for what you need.
+        Raises InputError that names the file where it is damaged; what came before was good.
+        """
+        return self._each(only, lambda name, kind, packed: Heard(name, packed.time_ns, from_cdr(kind, packed.data)))
+
+    def walked(self) -> Iterator[tuple[str, int]]:
+        """Yield topic and time [ns since 1970] of each message, every chunk unpacked and checked, none taken apart.
+
+        Raises as `heard`.
+        """
+        return self._each(None, lambda name, kind, packed: (name, packed.time_ns))
+
+    def _each(
+        self, only: Container[str] | None, make: Callable[[str, type[IdlStruct], Packed], Made]
+    ) -> Iterator[Made]:
+        """Yield what is made of each message."""
+        names = {number: one for number, one in self._names.items() if only is None or one[0] in only}
+        at_ns = 0
+        try:
+            for packed in messages_of(self._stream, self._chunks, names):
+                at_ns = packed.time_ns
+                yield make(*names[packed.channel], packed)
+        except InputError as error:
+            raise InputError(f"{self.path}: {error}") from error
+        except DAMAGE as error:
+            where = f"damaged after the messages of {at_ns / NS_PER_S:.3f} s"
+            raise InputError(f"{self.path}: {where}: {_why(error)}") from error
+
+
+@contextmanager
+def open_recording(path: Path) -> Iterator[Recording]:
+    """Open a recording of `onboard run`. Raises InputError with one line that names the file and what is wrong."""
+    try:
+        with path.open("rb") as stream:
+            _check_ends(path, stream)
+            try:
+                opened = _opened(path, stream)
+            except DAMAGE as error:
+                raise InputError(f"{path}: damaged: {_why(error)}") from error
+            yield opened
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+def session_name(record: Mapping[str, str]) -> str:
+    """Return what tells a session from all others."""
+    return record.get("session") or f"{record.get('robot', '')}_{record.get('wall_minus_monotonic_ns', '')}"
+
+
+def part_of(record: Mapping[str, str]) -> int:
+    """Return which of its session's files a record stands in."""
+    number = record.get("file_number", "0")
+    return int(number) if number.isascii() and number.isdecimal() else 0
+
+
+def _why(error: BaseException) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def _check_ends(path: Path, stream: BinaryIO) -> None:
+    if stream.read(len(MAGIC)) != MAGIC:
+        raise InputError(f"{path}: not a recording: no MCAP file")
+    if not is_finished(path):
+        raise InputError(f"{path}: unfinished: still being recorded, or cut off: then `onboard repair` completes it")
+    stream.seek(0)
+
+
+def _opened(path: Path, stream: BinaryIO) -> Recording:
+    summary = SeekingReader(stream, record_size_limit=MOST_BYTES).get_summary()
+    if summary is None or summary.statistics is None:
+        raise InputError(f"{path}: not a recording of onboard: it has no summary")
+    records = [one.metadata for one in metadata_of(stream, summary.metadata_indexes) if one.name == SESSION]
+    if not records:
+        raise InputError(f"{path}: not a recording of onboard: it has no record {SESSION!r}")
+    messages = summary.statistics.message_count
+    if messages and not summary.chunk_indexes:
+        raise InputError(f"{path}: not as onboard records: its messages are in no chunks, or without their index")
+    sessions: dict[str, Session] = {}
+    twice = [one for one, count in Counter((session_name(one), part_of(one)) for one in records).items() if count > 1]
+    if twice:
+        raise InputError(f"{path}: part {twice[0][1]} of session {twice[0][0]} stands in it twice")
+    for session in (_session(path, record) for record in records):
+        if session.name not in sessions or session.part < sessions[session.name].part:
+            sessions[session.name] = session
+    names: dict[int, tuple[str, type[IdlStruct]]] = {}
+    left_out: set[str] = set()
+    for session in sessions.values():
+        _topics(session, summary.channels, summary.schemas, names, left_out)
+    return Recording(
+        path, tuple(sessions.values()), messages, tuple(sorted(left_out)), stream, summary.chunk_indexes, names
+    )
+
+
+def _as_recorded(configuration: str) -> Any:
+    """Return a recorded configuration with the defaults of its time for keys that it does not have."""
+    table = json.loads(configuration)
+    if isinstance(table, dict):
+        for section, key, value in THEN:
+            if isinstance(told := table.setdefault(section, {}), dict):
+                told.setdefault(key, value)
+    return table
+
+
+def _session(path: Path, record: Mapping[str, str]) -> Session:
+    """Return a session with the robot's configuration and mounts as they were recorded."""
+    missing = [name for name in ("configuration", "mounts") if name not in record]
+    if missing:
+        raise InputError(f"{path}: not a recording of onboard: its session has no {missing[0]}")
+    told = record.get("format", "unknown")
+    version = "" if told == FORMAT else f" (format {told}, this version's is {FORMAT})"
+    try:
+        config = Config.model_validate(_as_recorded(record["configuration"]))
+    except json.JSONDecodeError as error:
+        raise InputError(f"{path}: {error}, in the recorded configuration{version}") from error
+    except ValidationError as error:
+        raise InputError(f"{validation_line(path, error)}, in the recorded configuration{version}") from error
+    with tempfile.TemporaryDirectory() as folder:
+        mounts_file = Path(folder) / "mounts.toml"
+        mounts_file.write_text(record["mounts"], encoding="utf-8")
+        try:
+            mounts = load_mounts(mounts_file)
+        except ConfigError as error:
+            why = str(error).replace(str(mounts_file), "mounts")
+            raise InputError(f"{path}: recorded mounts: {why}{version}") from error
+    return Session(session_name(record), record, part_of(record), config, mounts)
+
+
+def _topics(
+    session: Session,
+    channels: Mapping[int, Channel],
+    schemas: Mapping[int, Schema],
+    names: dict[int, tuple[str, type[IdlStruct]]],
+    left_out: set[str],
+) -> None:
+    """Enter our name and type of the channels that can be read, and the topics of those that cannot."""
+    known = _known(session)
+    for number, channel in channels.items():
+        if channel.topic not in known:
+            continue
+        name, ros_kind = known[channel.topic]
+        kind, schema = KINDS[ros_kind], schemas.get(channel.schema_id)
+        if schema is None or (schema.name, schema.data.decode()) != (ros_kind, message_type(kind).definition):
+            left_out.add(channel.topic)
+        else:
+            names[number] = name, kind
+
+
+def _known(session: Session) -> dict[str, tuple[str, str]]:
+    """Return our name and the ROS type of what a session has on the topics of its configuration."""
+    section = session.config.dds
+    known = {TICK_TOPIC: (TICK, ros_name(Tick)), KEYFRAME_TOPIC: (KEYFRAME, ros_name(String))}
+    for row in TOPICS:
+        cameras = session.mounts.depth if CAMERA in row.name else [""]
+        for name in (row.name.replace(CAMERA, camera) for camera in cameras):
+            known[ros_topic(section, name)] = name, row.kind
+    for name in scan_topics(session.config).values():
+        known[ros_topic(section, scan_source(name))] = name, ros_name(LaserScan)
+    return known

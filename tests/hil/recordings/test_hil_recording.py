@@ -1,0 +1,145 @@
+"""Recordings as messages to show: all of ours, in order; of others and damaged ones, one line."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from mcap.reader import SeekingReader
+from mcap.writer import Writer
+
+from hil.recordings import recording as recordings
+from hil.recordings.recording import TICK, open_recording
+from onboard.values.errors import InputError
+from tests.rigs.view_bench import Recorded, record_drive
+
+
+@pytest.fixture(scope="module")
+def drive(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+    return record_drive(tmp_path_factory.mktemp("drive"))
+
+
+def copied(drive: Recorded, folder: Path) -> Path:
+    return Path(shutil.copy(drive.path, folder / "drive.mcap"))
+
+
+def test_every_message_comes_under_our_name_at_its_time(drive):
+    with open_recording(drive.path) as recording:
+        heard = list(recording.heard())
+        assert recording.left_out == ()
+        assert list(recording.mounts.depth) == ["front_left", "front", "front_right", "rear"]
+        assert recording.config.robot.name == "robot"
+    count = Counter(message.topic for message in heard)
+    assert len(heard) == recording.messages
+    for name in (TICK, "tf", "scan", "cmd_vel", "odom"):
+        assert count[name] == len(drive.ticks)
+    decisions = sum(tick.sensed is not None for tick in drive.ticks)
+    assert count["front/depth/image"] == count["rear/depth/image"] == count["color/image"] == decisions
+    assert (count["goal_pose"], count["amcl_pose"], count["e_stop"]) == (1, 1, 1)
+    assert [message.time_ns for message in heard if message.topic == TICK] == drive.times_ns
+
+
+def test_topics_keep_our_names_when_the_robot_has_a_namespace_and_a_remapping(tmp_path):
+    drive = record_drive(tmp_path, dds={"namespace": "robot7", "remap": {"scan": "my_scan"}})
+    with open_recording(drive.path) as recording:
+        topics = Counter(message.topic for message in recording.heard())
+    assert topics["scan"] == topics["cmd_vel"] == len(drive.ticks)
+    assert "front/depth/image" in topics
+
+
+def test_a_message_of_another_version_is_left_out_and_named(drive, monkeypatch):
+    monkeypatch.setattr(recordings, "message_type", lambda kind: type("Other", (), {"definition": "float64 other\n"}))
+    with open_recording(drive.path) as recording:
+        assert list(recording.heard()) == []
+    assert "/onboard/tick" in recording.left_out
+
+
+def not_mcap(path: Path) -> None:
+    path.write_bytes(b"SQLite format 3\0" * 100)
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-2000])
+
+
+def foreign(path: Path) -> None:
+    with path.open("wb") as stream:
+        writer = Writer(stream)
+        writer.start(profile="ros2", library="another")
+        schema = writer.register_schema("std_msgs/msg/String", "ros2msg", b"string data\n")
+        writer.add_message(writer.register_channel("/chatter", "cdr", schema), 1, b"\0\1\0\0\1\0\0\0\0", 1)
+        writer.finish()
+
+
+def folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def missing(path: Path) -> None:
+    path.unlink()
+
+
+#   what is done to it   the line, after the name of the file
+BAD_FILES = [
+    (not_mcap, "not a recording: no MCAP file"),
+    (empty, "not a recording: no MCAP file"),
+    (cut, "unfinished: still being recorded, or cut off: then `onboard repair` completes it"),
+    (foreign, "not a recording of onboard: it has no record 'onboard_session'"),
+    (folder, "cannot be read: Is a directory"),
+    (missing, "cannot be read: No such file or directory"),
+]
+
+
+@pytest.mark.parametrize(("spoil", "line"), BAD_FILES, ids=[row[0].__name__ for row in BAD_FILES])
+def test_a_file_that_is_no_whole_recording_of_ours_is_refused_in_one_line(drive, tmp_path, spoil, line):
+    path = copied(drive, tmp_path)
+    spoil(path)
+    with pytest.raises(InputError) as raised, open_recording(path):
+        pass
+    assert str(raised.value) == f"{path}: {line}"
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.6, 0.99])
+def test_damage_in_the_middle_is_one_line_after_what_was_good(drive, tmp_path, share):
+    path = copied(drive, tmp_path)
+    with open_recording(path) as recording:
+        whole = sum(1 for _ in recording.heard())
+    with path.open("rb") as stream:
+        chunk = SeekingReader(stream).get_summary().chunk_indexes[-1]
+    at = chunk.chunk_start_offset + chunk.chunk_length - chunk.compressed_size + int(chunk.compressed_size * share)
+    with path.open("r+b") as stream:
+        stream.seek(at)
+        byte = stream.read(1)[0]
+        stream.seek(at)
+        stream.write(bytes([byte ^ 0x5A]))
+    good = []
+    with pytest.raises(InputError) as raised, open_recording(path) as recording:
+        good.extend(recording.heard())
+    assert 0 < len(good) < whole
+    assert str(raised.value).startswith(f"{path}: damaged after the messages of 17900000")
+    assert "\n" not in str(raised.value)
+
+
+#   field            value                                line
+BAD_SESSIONS = [
+    ("configuration", '{"rates": {"control_hz": -1}}', "rates.control_hz"),
+    ("configuration", "{", "in the recorded configuration"),
+    ("mounts", "[cameras]", "recorded mounts"),
+]
+
+
+@pytest.mark.parametrize(("field", "value", "words"), BAD_SESSIONS)
+def test_a_session_that_cannot_be_understood_is_one_line(tmp_path, field, value, words):
+    drive = record_drive(tmp_path, ticks=40, session={field: value})
+    with pytest.raises(InputError) as raised, open_recording(drive.path):
+        pass
+    assert str(raised.value).startswith(f"{drive.path}: ")
+    assert words in str(raised.value)
+    assert "\n" not in str(raised.value)

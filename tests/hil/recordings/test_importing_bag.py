@@ -1,0 +1,156 @@
+"""Bags of every kind read back what was written into them; anything else is one line."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hil.recordings.bags.bag import open_bag
+from onboard.drivers.dds.ros_types import to_cdr
+from onboard.values.errors import InputError, MissingExtraError
+from tests.rigs.recordings.bag_rig import START_NS, drive, write_ros1, write_ros2, write_ros2_file, write_ros2_mcap
+
+KINDS = [write_ros2, write_ros2_mcap, write_ros2_file, write_ros1]
+
+
+@pytest.mark.parametrize("write", KINDS, ids=lambda write: write.__name__)
+def test_messages_come_back_as_they_were_written(write: Callable[..., Path], tmp_path: Path) -> None:
+    messages = drive(0.5)
+    with open_bag([write(tmp_path / "bag", messages)]) as bag:
+        heard = [(one.topic, one.time_ns, to_cdr(one.sample)) for one in bag.heard({one.name for one in bag.topics})]
+        assert bag.start_ns == START_NS
+        assert bag.duration_s == pytest.approx(0.45)
+        assert {one.name: one.messages for one in bag.topics}["/robot/odom"] == 10
+    assert sorted(heard) == sorted((topic, at_ns, to_cdr(sample)) for topic, at_ns, sample in messages)
+    assert [at_ns for _, at_ns, _ in heard] == sorted(at_ns for _, at_ns, _ in heard)
+
+
+def test_several_ros1_bags_of_one_drive_are_one(tmp_path: Path) -> None:
+    messages = drive(1.0)
+    halves = [messages[:30], messages[30:]]
+    files = [write_ros1(tmp_path / f"part{number}", half) for number, half in enumerate(halves)]
+    with open_bag(files) as bag:
+        assert [one.time_ns for one in bag.heard({"/robot/odom"})] == [START_NS + n * 50_000_000 for n in range(20)]
+
+
+def test_a_topic_that_is_not_there_has_no_first_message(tmp_path: Path) -> None:
+    with open_bag([write_ros2_file(tmp_path / "bag", drive(0.2))]) as bag:
+        assert bag.first("/nothing") is None
+
+
+def nothing(folder: Path) -> Path:
+    return folder / "nothing.bag"
+
+
+def plain_folder(folder: Path) -> Path:
+    return folder
+
+
+def text(folder: Path) -> Path:
+    path = folder / "notes.bag"
+    path.write_text("no bag\n")
+    return path
+
+
+def empty_file(folder: Path) -> Path:
+    path = folder / "empty.db3"
+    path.touch()
+    return path
+
+
+def empty_mcap(folder: Path) -> Path:
+    return write_ros2_mcap(folder / "bag", [])
+
+
+def other_suffix(folder: Path) -> Path:
+    path = folder / "notes.txt"
+    path.write_text("no bag\n")
+    return path
+
+
+def cut(folder: Path) -> Path:
+    path = write_ros1(folder / "bag", drive(0.5))
+    path.write_bytes(path.read_bytes()[:-2000])
+    return path
+
+
+#   what is given    in the line, after the path
+REFUSED = [
+    (nothing, "there is no such bag"),
+    (plain_folder, "not a rosbag2: the folder has no metadata.yaml"),
+    (text, "not a bag that can be read: "),
+    (empty_file, "not a bag that can be read: "),
+    (empty_mcap, "there is no message in it"),
+    (other_suffix, "not a bag that can be read: "),
+    (cut, "not a bag that can be read: "),
+]
+
+
+@pytest.mark.parametrize(("make", "line"), REFUSED, ids=[row[0].__name__ for row in REFUSED])
+def test_what_is_no_bag_is_one_line(make: Callable[[Path], Path], line: str, tmp_path: Path) -> None:
+    path = make(tmp_path)
+    with pytest.raises(InputError) as raised, open_bag([path]):
+        pass
+    assert str(raised.value).startswith(f"{path}: {line}")
+    assert "\n" not in str(raised.value)
+
+
+def test_several_rosbag2_at_once_are_refused(tmp_path: Path) -> None:
+    with (
+        pytest.raises(InputError, match=r"several files of one drive are taken of ROS 1 \(.bag\) only"),
+        open_bag([tmp_path / "a", tmp_path / "b"]),
+    ):
+        pass
+
+
+def test_without_the_library_its_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "rosbags.highlevel", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'onboard\[bags\]'"), open_bag([Path("a.bag")]):
+        pass
+
+
+MUTATED = pytest.mark.parametrize(
+    "write", [write_ros2_file, write_ros1, write_ros2_mcap], ids=lambda write: write.__name__
+)
+
+
+@MUTATED
+def test_a_mutated_bag_is_read_or_refused_in_one_line(write: Callable[..., Path], tmp_path: Path) -> None:
+    assert refused_of(20, write, tmp_path) > 3
+
+
+@pytest.mark.long
+@MUTATED
+def test_many_mutated_bags_are_read_or_refused_in_one_line(write: Callable[..., Path], tmp_path: Path) -> None:
+    assert refused_of(700, write, tmp_path) > 100
+
+
+def refused_of(count: int, write: Callable[..., Path], folder: Path) -> int:
+    """Return how many of so many mutated bags were refused; each of those in one line that names it."""
+    written = write(folder / "bag", drive(0.2, ["/camera/color/image_raw", "/camera/depth/image_raw"]))
+    path = next(written.glob("*.mcap")) if written.is_dir() else written
+    whole, rng, refused = path.read_bytes(), random.Random(1), 0
+    for _ in range(count):
+        spoilt = bytearray(whole)
+        for _ in range(rng.choice((1, 10, 1000))):
+            spoilt[rng.randrange(len(spoilt))] = rng.randrange(256)
+        path.write_bytes(spoilt[: rng.choice((len(whole), rng.randrange(len(whole))))])
+        refusal = outcome(path)
+        refused += refusal is not None
+        assert refusal is None or refusal.startswith(f"{path}: ")
+        assert refusal is None or "\n" not in refusal
+    return refused
+
+
+def outcome(path: Path) -> str | None:
+    """Return why a bag cannot be read, None where all of it can."""
+    try:
+        with open_bag([path]) as bag:
+            for _ in bag.heard({one.name for one in bag.topics}):
+                pass
+    except InputError as error:
+        return str(error)
+    return None

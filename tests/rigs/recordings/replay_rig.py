@@ -1,0 +1,146 @@
+"""An eventful drive, recorded, for replaying it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hil.drive.episodes import choose
+from hil.drive.full_runtime import InProcess
+from hil.drive.robot import Senses, SimulatedRobot
+from hil.maps.materials import draw_look
+from hil.physics.collision_world import Body
+from onboard.assembly.policies import policy_maker
+from onboard.assembly.robot import session_of
+from onboard.config.config import PolicySection, RecordSection
+from onboard.counters import Counters
+from onboard.policy.contract import ACTIONS
+from onboard.recording.recorder import Recorder
+from onboard.recording.tick_writer import TickRecorder
+from onboard.state import TickRecord
+from onboard.values.clock import NS_PER_S
+from onboard.values.interfaces import Policy
+from onboard.values.messages import Inputs, Pose, Twist
+from tests.rigs.machine.waiting import until
+from tests.rigs.runtime_bench import FORWARD, LEFT, MOUNTS, PLANT, Bench, Puppet, plain_config, with_noise
+
+WRITTEN_S = 300.0
+TURNS = (LEFT, LEFT, ACTIONS.index(Twist(0.3, 1.0)), FORWARD)
+
+
+class Tape:
+    """A listener that records every tick but those that `lose` says."""
+
+    def __init__(self, folder: Path, config: Any, lose: Callable[[int], bool], **record: Any) -> None:
+        section = RecordSection(directory=folder, queue_messages=100_000, **record)
+        self.recorder = Recorder(section, "robot", session_of(config), wall_ns=10**18, now_ns=NS_PER_S)
+        self._writer = TickRecorder(self.recorder, config.dds, MOUNTS, 10.0)
+        self._lose = lose
+        self.ticks: list[TickRecord] = []
+
+    def tick(self, record: TickRecord, counters: Counters) -> None:
+        self.ticks.append(record)
+        if not self._lose(record.slot.number):
+            self._writer.record(record)
+
+    def close(self) -> None:
+        """Finish the file, however busy the machine is."""
+        until(lambda: self.recorder.stats().queued == 0, WRITTEN_S)
+        self.recorder.close()
+        assert self.recorder.stats().stopped == ""
+
+
+def short_drive(folder: Path) -> Path:
+    """Record two seconds with the policy that the configuration names, whole states among them; return the file."""
+    tape = Tape(folder, plain_config(), lose=lambda slot: False)
+    made = Bench(policy_maker(plain_config(), PLANT)(), listeners=[tape])
+    rng = np.random.default_rng(1)
+    made.alter = lambda inputs: with_noise(inputs, rng, 2000, 9000)
+    made.ask()
+    made.ticks(25)
+    made.fix(Pose(1.0, 2.0, 0.6))
+    made.ticks(20)
+    made.e_stop = True
+    made.ticks(3)
+    made.e_stop = False
+    made.tick()
+    made.ask(x_m=2.0)
+    made.ticks(14)
+    tape.close()
+    (file,) = folder.glob("*.mcap")
+    return file
+
+
+def simulated_drive(folder: Path, model: Path, longest_s: float) -> Path:
+    """Record a drive through a furnished floor with a model on one thread, colour images among it; return the file."""
+    config = plain_config()
+    policy = config.policy.model_copy(update={"model": str(model), "engine": "onnxruntime", "threads": 1})
+    config = config.model_copy(update={"policy": policy})
+    body = Body(config.robot.footprint_radius_m, config.robot.height_m)
+    scenario = choose("gdc1", 1, 3, body)
+    senses, look = Senses(seed=3, depth_noise=True), draw_look(4)
+    robot = SimulatedRobot(scenario.world, PLANT, body, MOUNTS, scenario.episode.start, senses, look=look)
+    tape = Tape(folder, config, lose=lambda slot: False, queue_mb=1000)
+    with contextlib.closing(policy_maker(config, PLANT)()) as deciding:
+        whole = InProcess(config, MOUNTS, PLANT, robot, deciding, [tape])
+        whole.drive_to(Pose(*scenario.episode.goal_xy_m, 0.0), limit_s=longest_s)
+    tape.close()
+    (file,) = folder.glob("*.mcap")
+    return file
+
+
+def puppet(actions: Sequence[int] = TURNS) -> Puppet:
+    """Return a policy that does another thing every second."""
+    return Puppet(lambda seen: actions[seen.stamp_ns // NS_PER_S % len(actions)], reset_s=5.0)
+
+
+def recorded(
+    folder: Path,
+    lose: Callable[[int], bool] = lambda slot: False,
+    record: dict[str, Any] | None = None,
+    policy: Policy | None = None,
+    policy_section: PolicySection | None = None,
+    **bench: Any,
+) -> tuple[list[Path], list[TickRecord]]:
+    """Record an eventful drive: walls, a fix, late decisions, an operator, a blocked loop, an e-stop, another goal.
+
+    policy_section: what the session says of the policy
+    """
+    sections = {name: bench.pop(name) for name in ("scan", "limits_scan") if name in bench}
+    config = Bench(**sections).config.model_copy(update={"policy": policy_section or PolicySection()})
+    tape = Tape(folder, config, lose, **(record or {}))
+    made = Bench(policy or puppet(), takes_ms={6: 200, 9: 90}, listeners=[tape], **bench, **sections)
+    rng = np.random.default_rng(1)
+
+    def noisy(inputs: Inputs) -> Inputs:
+        seen = with_noise(inputs, rng, 2000, 9000)
+        return replace(seen, speed_limit_mps=0.4 if made.clock.now_ns() > 3e9 else None)
+
+    made.alter = noisy
+    made.ticks(5)
+    made.ask()
+    made.ticks(70)
+    made.fix(Pose(1.0, 2.0, 0.6))
+    made.obstacle = True
+    made.skip(3)
+    made.ticks(40)
+    made.obstacle = False
+    made.operate(Twist(0.1, 0.2))
+    made.ticks(40)
+    made.ask(frame="mars")
+    del made.images["rear"]
+    made.ticks(60)
+    made.e_stop = True
+    made.ticks(10)
+    made.e_stop = False
+    made.tick()
+    made.ask(x_m=2.0)
+    made.ticks(199)
+    tape.close()
+    assert tape.recorder.stats().dropped == 0
+    return sorted(folder.glob("*.mcap")), tape.ticks
