@@ -47,7 +47,10 @@ PLANT = load_plant(Config().robot.plant)
 
 def plain_config(**sections: Any) -> Config:
     """Return a configuration that drives `reactive` and looks for no stairs, for tests that are about neither."""
-    return Config(**{"policy": PolicySection(model="reactive"), "scan": ScanSection(drop_m=0.0), **sections})
+    scan = sections.pop("scan", {})
+    if isinstance(scan, dict):
+        scan = ScanSection(**{"drop_m": 0.0, **scan})
+    return Config(**{"policy": PolicySection(model="reactive"), "scan": scan, **sections})
 
 
 SLOW = ACTIONS.index(Twist(0.3, 0.0))

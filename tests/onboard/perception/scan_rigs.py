@@ -29,7 +29,9 @@ def mount(name: str = "front", yaw_deg: float = 0.0, at=(0.0, 0.0, 0.3), size=(8
 
 
 def rig_of(*mounts: Mount, **section) -> Rig:
-    return build_rig(Mounts(Path("mounts.toml"), {m.name: m for m in mounts}, {}), ScanSection(**section))
+    return build_rig(
+        Mounts(Path("mounts.toml"), {m.name: m for m in mounts}, {}), ScanSection(**{"drop_m": 0.0, **section})
+    )
 
 
 def frame(name: str, depth: np.ndarray, number: int = 1, stamp_ns: int = 1) -> DepthFrame:

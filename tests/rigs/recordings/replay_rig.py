@@ -112,7 +112,7 @@ def recorded(
     policy_section: what the session says of the policy
     """
     sections = {name: bench.pop(name) for name in ("scan", "limits_scan") if name in bench}
-    config = Bench(**sections).config.model_copy(update={"policy": policy_section or PolicySection()})
+    config = Bench(**sections).config.model_copy(update={"policy": policy_section or PolicySection(model="reactive")})
     tape = Tape(folder, config, lose, **(record or {}))
     made = Bench(policy or puppet(), takes_ms={6: 200, 9: 90}, listeners=[tape], **bench, **sections)
     rng = np.random.default_rng(1)
