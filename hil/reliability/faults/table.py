@@ -49,6 +49,10 @@ def _topics(scene: Scene) -> frozenset[str]:
 CAMERA, SCAN = "cameras.stale_ms", "limits.scan_stale_ms"
 HELD_BACK = ("blind_ahead", "zone_stop", "stale_scan")
 BLIND = Must(During.NOT_FORWARD, timeouts=(CAMERA,), reasons=HELD_BACK, checks=(expectations.no_contact,), ahead=True)
+TOO_NEAR = Must(
+    During.NOT_FORWARD, timeouts=(CAMERA,), reasons=(*HELD_BACK, "remembered"),
+    checks=(expectations.no_contact,), ahead=True,
+)  # fmt: skip
 SIGHTLESS = Must(
     During.STANDS, timeouts=(SCAN,), reasons=("stale_scan", "blind_ahead"), checks=(expectations.no_contact,)
 )
@@ -107,8 +111,8 @@ SENSES: tuple[Fault, ...] = (
         lambda scene: sensors.Painted(_all(scene), scene.mounts, 0.0), IMAGES,
     ),
     Fault(
-        "depth_near", "every pixel ahead is at 0.11 m", BLIND,
-        "R9 of limits.py: the stop zone; then R20, until it has backed off",
+        "depth_near", "every pixel ahead is at 0.11 m", TOO_NEAR,
+        "R9 or R20 of limits.py: the stop zone, or what is too near to be seen; until it has backed off",
         lambda scene: sensors.Painted(_front(scene), scene.mounts, sensors.NEAR_M), IMAGES,
         sections=SOON,
     ),
