@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 
 import onboard
 from calib.__main__ import main as calib_main
-from engines import __main__ as commands
 from engines.__main__ import main as engines_main
+from engines.export import command as commands
 from engines.export import export as exporting
 from engines.export.export import HALF_PRECISION_NODES, OPSET, TorchEngine
 from engines.network.network import PAPER, PAPER_VARIANT, TINY, Variant, untrained

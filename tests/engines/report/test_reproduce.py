@@ -32,8 +32,8 @@ NO_CAMERAS = {"source": "none", "color": "none"}
 
 def quiet(folder: Path, name: str = "onboard.toml", **tables: dict) -> Path:
     """Write the configuration of a robot that has nothing to see with."""
-    given = {"record": {"directory": folder / "recordings"}, "cameras": NO_CAMERAS, **tables}
-    return toml(folder / name, **given)
+    given = {"policy": {"model": "reactive"}, "record": {"directory": folder / "recordings"}, "cameras": NO_CAMERAS}
+    return toml(folder / name, **given, **tables)
 
 
 #   module      commands that its help names

@@ -74,9 +74,8 @@ def written(folder: Path, config: Config) -> tuple[str, Config]:
 
 def test_of_the_default_robot_only_the_network_is_written(tmp_path: Path) -> None:
     text, read = written(tmp_path, target_config(DEFAULT, "reactive", Network()))
-    # The default robot looks for drop-offs, which a configuration that says nothing does not.
-    assert [line for line in text.splitlines() if line.startswith("[")] == ["[scan]", "[dds]"]
-    assert read.scan == DEFAULT.scan
+    assert [line for line in text.splitlines() if line.startswith("[")] == ["[policy]", "[dds]"]
+    assert read.policy.model == "reactive"
     assert read.dds.publish_used
     assert read.robot == Config().robot
     assert sorted(path.name for path in (tmp_path / "new").iterdir()) == ["target.toml"]

@@ -100,7 +100,8 @@ def test_a_model_of_another_hash_is_red(tmp_path: Path) -> None:
 
 
 def test_a_policy_without_a_model_needs_no_engine() -> None:
-    assert engine.policy(Config(), driving=False).found == "reactive: no model, no engine"
+    config = Config(policy=PolicySection(model="reactive"))
+    assert engine.policy(config, driving=False).found == "reactive: no model, no engine"
 
 
 def test_a_tensorrt_engine_that_is_not_built_is_amber(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
