@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,45 @@ from tests.rigs.network.loopback import SECTION
 # No deadline: kernels compile at their first call, and machines are shared. In CI the examples are the same every time.
 settings.register_profile("onboard", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("onboard")
+
+SLOW_FILE = Path(__file__).parent / "slow_tests.txt"
+"""Tests and files that `make test` leaves to `make test-all`; written by `make test-times`."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option of `make test-times`."""
+    parser.addoption("--times", metavar="FILE", help="write what each test took: seconds, phase, test")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Gather times where they are asked for, in the process that all reports reach."""
+    if config.getoption("--times") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Times(Path(config.getoption("--times"))))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the slow tests."""
+    slow = {line for line in SLOW_FILE.read_text().splitlines() if line and not line.startswith("#")}
+    for item in items:
+        file, _, test = item.nodeid.partition("::")
+        if file in slow or f"{file}::{test.partition('[')[0]}" in slow:
+            item.add_marker("slow")
+
+
+class Times:
+    """Writes what each phase of each test took."""
+
+    def __init__(self, file: Path) -> None:
+        self._file, self._rows = file, defaultdict[tuple[str, str], float](float)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Add up one phase; the cases of one function count together."""
+        self._rows[report.nodeid.partition("[")[0], report.when] += report.duration
+
+    def pytest_sessionfinish(self) -> None:
+        """Write the table, longest first."""
+        rows = sorted(((took, *row) for row, took in self._rows.items()), reverse=True)
+        self._file.write_text("".join(f"{took:.3f}\t{when}\t{test}\n" for took, test, when in rows))
 
 
 @pytest.fixture

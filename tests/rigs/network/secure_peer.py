@@ -17,8 +17,10 @@ from pathlib import Path
 
 PAUSES_S = {"write": 0.05, "read": 0.005}
 """A reader looks more often than anybody writes: of the commands it keeps the newest only."""
-VENV = Path(os.environ.get("ONBOARD_SECURE_VENV", Path(__file__).parents[3] / ".venv-secure"))
 SCRIPT = Path(__file__)
+ROOT = next((folder for folder in SCRIPT.parents if (folder / "pyproject.toml").is_file()), SCRIPT.parent)
+"""A copy of this file may stand alone."""
+VENV = Path(os.environ.get("ONBOARD_SECURE_VENV", ROOT / ".venv-secure"))
 PYTHON = VENV / "bin" / "python"
 WHOLE = VENV / "whole"
 """What `.ci/prepare-secure` leaves when everything went well."""
@@ -28,7 +30,7 @@ def environment() -> dict[str, str]:
     """Return what a process of that kind needs: where the library and its plugins are, and our code."""
     libraries = VENV / "home" / "lib"
     paths = f"{libraries}:{libraries / 'libddsc0debian'}"
-    return {**os.environ, "LD_LIBRARY_PATH": paths, "PYTHONPATH": str(Path(__file__).parents[3])}
+    return {**os.environ, "LD_LIBRARY_PATH": paths, "PYTHONPATH": str(ROOT)}
 
 
 def say(text: str) -> None:
