@@ -165,8 +165,8 @@ def test_only_what_is_simulated_is_changed(tmp_path: Path, monkeypatch: pytest.M
     assert all(getattr(whole, name) == getattr(asked, name) for name in same)
     assert (whole.cameras.unchanged_m, whole.cameras.stale_ms) == (asked.cameras.unchanged_m, asked.cameras.stale_ms)
     assert demo_config(asked, None, depth_noise=False).cameras.unchanged_m == 0.0
-    assert demo_config(asked, None).policy.model == "reactive"
-    assert demo_config(asked, "onboard-v1").policy.model == "onboard-v1"
+    assert demo_config(asked, None).policy.model == "onboard-v1"
+    assert demo_config(asked, "reactive").policy.model == "reactive"
 
 
 def test_a_network_without_its_library_is_told_before_anything_starts(
