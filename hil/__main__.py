@@ -39,7 +39,7 @@ COMMANDS = {
     ),
     "report": Command(
         "hil.commands.report:report_command",
-        "Write one self-contained HTML page of a run: its path, scans, commands, times and what happened.",
+        "Write one self-contained HTML page of a run: what happened and why, commands, times, and one picture of the path.",
     ),
     "view": Command(
         "hil.commands.view:view",

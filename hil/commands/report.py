@@ -36,7 +36,9 @@ def report_command(
     out: Annotated[Path, typer.Option("--out", help="The page (.html); else a folder, for a page of each session.")],
     map_name: MapUnderOption = None,
 ) -> None:
-    """Write one self-contained HTML page of a run: its path, scans, commands, times and what happened.
+    """Write one self-contained HTML page of a run: what happened and why, commands, times, and one picture of the path.
+
+    `onboard-hil view` shows a run over time, on its map and in 3-D; the page names the command.
 
     Of several recordings those that can be read have their pages, and what is wrong with the others is said.
     """

@@ -77,7 +77,7 @@ def histogram(times: Times) -> Histogram:
     values, limit = times.values, times.limit_ms
     top = max(float(np.percentile(values, SHOWN_QUANTILE)), 1.1 * (limit or 0.0), LEAST_MS)
     low = min(float(values.min()), LEAST_WIDE * top) if values.min() > FAR_FROM_ZERO * top else 0.0
-    step = _nice(max(top - low, LEAST_MS) / BARS)
+    step = nice(max(top - low, LEAST_MS) / BARS)
     first = math.floor(low / step)
     count = max(math.ceil(top / step) - first, 1)
     places = np.clip(np.floor(values / step) - first, 0, count).astype(np.int64)
@@ -91,7 +91,7 @@ def histogram(times: Times) -> Histogram:
         )
         for place, found in enumerate(counts.tolist()) if found
     )  # fmt: skip
-    apart = _nice(count * step / MARKS)
+    apart = nice(count * step / MARKS)
     marks = tuple(
         ((one * apart / step - first) * width, f"{one * apart:g}")
         for one in range(math.ceil(first * step / apart), int((first + count) * step / apart) + 1)
@@ -103,7 +103,7 @@ def _stretch(begin: float, step: float | None) -> str:
     return f"from {begin:g} ms" if step is None else f"{begin:g} to {begin + step:g} ms"
 
 
-def _nice(value: float) -> float:
+def nice(value: float) -> float:
     """Return 1, 2 or 5 times a power of ten, not below a value."""
     power = 10.0 ** math.floor(math.log10(value))
     return next(one * power for one in (1.0, 2.0, 5.0, 10.0) if one * power >= 0.999 * value)
@@ -117,7 +117,7 @@ def scan_picture(recorded: Scan, replayed: Scan) -> ScanPicture:
     apart = both[:, differs][np.isfinite(both[:, differs])]
     most = float(np.percentile(finite, MOST_RANGES)) if len(finite) else 0.0
     far = max(LEAST_M, most, 1.05 * float(apart.max(initial=0.0)))
-    ring, scale = _nice(far / 4.0), PICTURE_PX / far
+    ring, scale = nice(far / 4.0), PICTURE_PX / far
     rings = tuple((one * ring * scale, f"{one * ring:g} m") for one in range(1, int(far / ring) + 1))
     return ScanPicture(_dots(recorded, differs, far), _dots(replayed, differs, far), rings, int(differs.sum()))
 

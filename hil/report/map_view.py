@@ -17,7 +17,7 @@ from onboard.values.messages import BINS, Pose
 # ---- The part of a map around what a session went through
 
 MARGIN_M = 3.0
-CELLS_AT_MOST = 1_000_000
+CELLS_AT_MOST = 250_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def _coarse(building: Building) -> Building:
 
 
 SEEN_CELL_M = 0.05
-SEEN_AT_MOST = 60_000
+SEEN_AT_MOST = 20_000
 FARTHEST_M = 1e6
 CELL_BITS = 32
 HALF_CELL_BITS = 1 << (CELL_BITS - 1)

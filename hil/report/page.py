@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import jinja2
 import numpy as np
@@ -21,18 +20,17 @@ from hil.report.event_list import happened
 from hil.report.events import lanes_of, moments_of
 from hil.report.load import read_stories, read_story
 from hil.report.map_view import surroundings_of
-from hil.report.page_data import contents_of, millimetres, packed
 from hil.report.replay_section import verdict_of
 from hil.report.session_metrics import QUANTILES, drives_of, endings, headline, times, times_of
 from hil.report.tables import began, changes_of, notes_of, record_of, tiles_of
-from hil.report.timeline import Story
+from hil.report.time_charts import over_time
+from hil.report.timeline import Story, shown
+from hil.report.trajectory import trajectory_of
 from onboard.values.errors import OnboardError
 
 PAGE = Path(__file__).parent / "page"
-STYLES = ("vendor/uPlot.min.css", "page.css")
-SCRIPTS = ("vendor/uPlot.iife.min.js", "data.js", "lanes.js", "charts.js", "marks.js", "map.js", "polar.js", "main.js")
 ROWS_AT_MOST = 500
-"""Rows of a table; the time line has them all."""
+"""Rows of a table; the charts have them all."""
 
 Outcome = Compared | Opinion
 
@@ -72,27 +70,15 @@ def write_page(path: Path, story: Story, *, outcome: Outcome | None = None, map_
 def render(story: Story, *, outcome: Outcome | None = None, map_name: str | None = None) -> str:
     """Return the page. Raises InputError for a map that cannot be read."""
     around = surroundings_of(story, map_name)
-    lanes, moments, drives = lanes_of(story), moments_of(story), drives_of(story)
+    moments, drives = moments_of(story), drives_of(story)
     verdict = None if outcome is None else verdict_of(outcome)
     first = None if verdict is None or verdict.mark is None else _row_of_tick(story, verdict.mark.tick)
-    contents, thinned = contents_of(story, around, lanes, moments, first)
     distributions = times_of(story)
-    contents |= {
-        "timed": {
-            "stages": bool(story.took_ms.any()),
-            "decisions": bool(np.isfinite(story.delay_ms).any()),
-        },
-        "from_s": float(story.t_s[drives[0].first]) if drives else 0.0,
-        "replayed": _replayed(outcome),
-    }
     changes = changes_of(story)
-    styles = [_file(name) for name in STYLES]
-    scripts = [_file(name) for name in SCRIPTS]
+    style = (PAGE / "page.css").read_text(encoding="utf-8").strip()
     return _environment().get_template("page.html.j2").render(
-        policy=_content_policy(styles, scripts),
-        styles=[Markup(one) for one in styles],
-        scripts=[Markup(one) for one in scripts],
-        contents=_json(contents),
+        policy=_content_policy(style),
+        style=Markup(style),
         story=story,
         record=record_of(story),
         began=began(story.session, story.began_ns),
@@ -101,7 +87,7 @@ def render(story: Story, *, outcome: Outcome | None = None, map_name: str | None
         drives=drives if len(drives) > 1 else [],
         endings=endings(drives) if len(drives) > 1 else "",
         tiles=tiles_of(story, drives, distributions),
-        notes=[*around.notes, *notes_of(story), *thinned],
+        notes=[*around.notes, *notes_of(story)],
         happened=happened(story, moments),
         changes=changes[:ROWS_AT_MOST],
         changes_left=max(0, len(changes) - ROWS_AT_MOST),
@@ -110,6 +96,9 @@ def render(story: Story, *, outcome: Outcome | None = None, map_name: str | None
         if story.took_ms.any() else [],
         quantiles=QUANTILES,
         around=around,
+        over_time=over_time(story, lanes_of(story), moments, first),
+        trajectory=trajectory_of(story, around, moments, first),
+        viewer=viewer_command(story, map_name),
     )  # fmt: skip
 
 
@@ -118,12 +107,10 @@ def _row_of_tick(story: Story, tick: int) -> int:
     return max(0, int(np.searchsorted(story.slot, tick, side="right")) - 1)
 
 
-def _replayed(outcome: Outcome | None) -> dict[str, Any] | None:
-    """Return the scan that came out again at the first difference."""
-    if not isinstance(outcome, Compared) or outcome.first is None or outcome.first.scans is None:
-        return None
-    scan = outcome.first.scans[1]
-    return {"mm": packed(millimetres(np.where(scan.seen, scan.ranges_m, np.float32(np.nan))))}
+def viewer_command(story: Story, map_name: str | None) -> str:
+    """Return the command that opens the viewer at this recording; at its first file, where it has several."""
+    words = ["onboard-hil", "view", shown(story.files[0].name)]
+    return shlex.join(words + ([] if map_name is None else ["--map", shown(map_name), "--bare"]))
 
 
 def _environment() -> jinja2.Environment:
@@ -136,21 +123,7 @@ def _environment() -> jinja2.Environment:
     )
 
 
-def _file(name: str) -> str:
-    return (PAGE / name).read_text(encoding="utf-8").strip()
-
-
-def _content_policy(styles: Sequence[str], scripts: Sequence[str]) -> str:
-    """Return the policy by which a browser runs these scripts and no other, and fetches nothing at all."""
-    allowed = [" ".join(f"'sha256-{_digest(one)}'" for one in texts) for texts in (scripts, styles)]
-    return f"default-src 'none'; script-src {allowed[0]}; style-src {allowed[1]}; base-uri 'none'; form-action 'none'"
-
-
-def _digest(text: str) -> str:
-    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
-
-
-def _json(contents: Mapping[str, Any]) -> Markup:
-    """Return values as JSON that cannot end the element that it stands in."""
-    text = json.dumps(contents, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
-    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
+def _content_policy(style: str) -> str:
+    """Return the policy by which a browser takes this style, runs no script, and fetches nothing at all."""
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode("ascii")
+    return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"

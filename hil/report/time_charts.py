@@ -1,0 +1,272 @@
+"""Charts over time as plain numbers: lanes of what held, lines, stages, decisions; the template draws them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hil.report.charts import nice
+from hil.report.events import BAD, FREE, MISS, PLAIN, RESET, WARNING, Lane, Moment
+from hil.report.timeline import Flags, Floats, Ints, Story
+
+WIDTH, LANE = 1000.0, 21.0
+"""Width of every chart, and height of one lane [px]."""
+HEIGHT, TIMES_HEIGHT = 90.0, 105.0
+APART_PX = 2.0
+"""Signs of one kind are drawn at least so far apart."""
+DOT_PX = 2.0
+"""Dots are thinned to this grid."""
+CHARACTER_PX, LEAST_CHARACTERS, MOST_NAME = 6.0, 3, 13
+TIME_MARKS, VALUE_MARKS = 10, 5
+LARGEST = 1e9
+"""Values beyond it are drawn there."""
+STAGE_COLOURS = 7
+OWN_LANES = {RESET: "memory", MISS: "deadlines"}
+"""What comes often has a lane of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line: an SVG path, and the class that it is drawn with. kind: "line", "dashed", "area" or "dots"."""
+
+    name: str
+    colour: str
+    kind: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """Lines over one another. marks: (y [px], text); limit_y: a dashed level, None without one."""
+
+    title: str
+    height: float
+    lines: tuple[Line, ...]
+    marks: tuple[tuple[float, str], ...]
+    limit_y: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """What held from x on, as wide as `width` [px]; `label` has as many characters as fit."""
+
+    x: float
+    width: float
+    label: str
+    kind: str
+    hint: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """Something that happened at x [px]."""
+
+    x: float
+    kind: str
+    weight: str
+    hint: str
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnLane:
+    """One row of the first chart."""
+
+    name: str
+    blocks: tuple[Block, ...] = ()
+    signs: tuple[Sign, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OverTime:
+    """All charts of a session, on one time axis.
+
+    marks: (x [px], text) of the time axis
+    gaps:  (x, width) [px] where ticks are missing in the recording
+    first: x of a replay's first difference [px], None without one
+    """
+
+    lanes: tuple[DrawnLane, ...]
+    charts: tuple[Chart, ...]
+    marks: tuple[tuple[float, str], ...]
+    gaps: tuple[tuple[float, float], ...]
+    first: float | None
+
+
+def over_time(story: Story, lanes: Sequence[Lane], moments: Sequence[Moment], first: int | None) -> OverTime:
+    """Return the charts. first: row of a replay's first difference.
+
+    A pixel of a line spans from the smallest to the largest of its values, so a peak of one tick is seen.
+    """
+    end_s = story.end_s(story.ticks - 1)
+    per_s = WIDTH / end_s
+    apart_s = nice(end_s / TIME_MARKS)
+    gaps = [(float(story.t_s[row - 1]), float(story.t_s[row])) for row in np.flatnonzero(story.gap)]
+    return OverTime(
+        tuple(_lanes(story, lanes, moments, per_s)),
+        tuple(_charts(story, story.t_s * per_s)),
+        tuple((one * apart_s * per_s, f"{one * apart_s:g} s") for one in range(int(end_s / apart_s * 1.0001) + 1)),
+        tuple((begin * per_s, max((end - begin) * per_s, APART_PX)) for begin, end in gaps),
+        None if first is None else float(story.t_s[first]) * per_s,
+    )
+
+
+def _lanes(story: Story, lanes: Sequence[Lane], moments: Sequence[Moment], per_s: float) -> list[DrawnLane]:
+    """Return a lane of events, one each of what comes often, and those of what held for a while."""
+    own = {name: [one for one in moments if one.kind == kind] for kind, name in OWN_LANES.items()}
+    others = [one for one in moments if one.kind not in OWN_LANES]
+    signs = [DrawnLane("events", signs=_signs(story, others, per_s))]
+    signs += [DrawnLane(name, signs=_signs(story, found, per_s)) for name, found in own.items() if found]
+    return signs + [DrawnLane(_cut(lane.name, MOST_NAME), _blocks(story, lane, per_s)) for lane in lanes]
+
+
+def _signs(story: Story, moments: Sequence[Moment], per_s: float) -> tuple[Sign, ...]:
+    """Return the signs, graver ones last and so above the others; those of a kind are APART_PX apart."""
+    found: list[Sign] = []
+    last: dict[tuple[str, str], float] = {}
+    for one in moments:
+        x = float(story.t_s[one.row]) * per_s
+        if x - last.get((one.kind, one.weight), -np.inf) >= APART_PX:
+            last[one.kind, one.weight] = x
+            found.append(Sign(x, one.kind, one.weight, f"{story.t_s[one.row]:.2f} s: {one.text}"))
+    return tuple(sorted(found, key=lambda one: (PLAIN, WARNING, BAD).index(one.weight)))
+
+
+def _blocks(story: Story, lane: Lane, per_s: float) -> tuple[Block, ...]:
+    """Return the blocks of a lane; where several share a pixel, one of each kind, and free only where nothing else."""
+    found, taken, drawn_to = [], set[tuple[str, int]](), -1.0
+    for one in lane.spans:
+        begin_s, end_s = float(story.t_s[one.first]), story.end_s(one.last)
+        x, end = begin_s * per_s, end_s * per_s
+        place = one.kind, int(x)
+        if end < drawn_to + 1.0 and (one.kind == FREE or place in taken):
+            continue
+        taken.add(place)
+        drawn_to = end
+        hint = f"{lane.name}: {one.label}, {begin_s:.2f} to {end_s:.2f} s"
+        found.append(Block(x, max(end - x, 1.0), _cut(one.label, int((end - x - 8.0) / CHARACTER_PX)), one.kind, hint))
+    return tuple(found)
+
+
+def _cut(text: str, characters: int) -> str:
+    """Return as much of a text as there is room for; nothing where that would say nothing."""
+    if len(text) <= characters:
+        return text
+    return f"{text[: characters - 1]}…" if characters > LEAST_CHARACTERS else ""
+
+
+def _charts(story: Story, x: Floats) -> list[Chart]:
+    nearest = np.where(np.isfinite(story.scans), story.scans, np.inf).min(axis=1)
+    nearest_m = np.where(np.isfinite(nearest), nearest, np.nan).astype(np.float64)
+    found = [_commands(story, x, "forward speed [m/s]", 0), _commands(story, x, "turning speed, + is left [rad/s]", 1)]
+    distances = [
+        ("to the goal", "goal", "line", story.goal_m),
+        ("to the nearest thing seen", "nearest", "line", nearest_m),
+    ]
+    found.append(_chart(story, x, "distances [m]", distances))
+    if story.took_ms.any():
+        found.append(_stages(story, x))
+    if np.isfinite(story.delay_ms).any():
+        times = [("from sensing to acting", "stage-4", "dots", story.delay_ms),
+                 ("policy took", "stage-3", "dots", story.decision_ms)]  # fmt: skip
+        title = "decisions; dashed is the policy's budget [ms]"
+        found.append(_chart(story, x, title, times, story.config.rates.budget_ms))
+    return found
+
+
+def _commands(story: Story, x: Floats, title: str, axis: int) -> Chart:
+    measured, wanted, sent = story.odometry[:, 3 + axis], story.wanted[:, axis], story.command[:, axis]
+    return _chart(story, x, title, [("measured", "measured", "line", measured), ("wanted", "wanted", "dashed", wanted),
+                                    ("sent", "sent", "line", sent)])  # fmt: skip
+
+
+def _chart(
+    story: Story, x: Floats, title: str, rows: Sequence[tuple[str, str, str, Floats]], limit: float | None = None
+) -> Chart:
+    """Return a chart of (name, colour, kind, values); with a limit it begins at 0 and reaches beyond it."""
+    height = HEIGHT if limit is None else TIMES_HEIGHT
+    values = [np.clip(row[3], -LARGEST, LARGEST) for row in rows]
+    low, high = _range(np.concatenate(values)) if limit is None else _up_to(np.concatenate(values), limit)
+    lines = []
+    for (name, colour, kind, _), one in zip(rows, values, strict=True):
+        y = (high - one) / (high - low) * height
+        path = dots_path(x, y) if kind == "dots" else line_path(x, y, story.gap)
+        lines.append(Line(name, colour, kind, path))
+    limit_y = None if limit is None else (high - limit) / (high - low) * height
+    return Chart(title, height, tuple(lines), _marks(low, high, height), limit_y)
+
+
+def _stages(story: Story, x: Floats) -> Chart:
+    """Return the stages of the slowest tick of each pixel, one on the other, the last one first."""
+    took, period_ms = story.took_ms, 1e3 * story.period_s
+    picked = np.array([b + int(took[b:e].argmax()) for b, e in _groups(np.floor(x))])
+    sums = np.cumsum(np.clip(np.nan_to_num(story.stage_ms[picked]), -LARGEST, LARGEST), axis=1)
+    low, high = _up_to(sums[:, -1], period_ms)
+    at = np.r_[x[picked], WIDTH]
+    lines = []
+    for stage, name in reversed(list(enumerate(story.stages))):
+        y = (high - sums[:, stage]) / (high - low) * TIMES_HEIGHT
+        steps = " ".join(f"V{_px(one)}H{_px(end)}" for one, end in zip(y, at[1:], strict=True))
+        path = f"M{_px(at[0])} {_px(TIMES_HEIGHT)}{steps}V{_px(TIMES_HEIGHT)}Z"
+        lines.append(Line(name, f"stage-{stage % STAGE_COLOURS}", "area", path))
+    marks, limit_y = _marks(low, high, TIMES_HEIGHT), (high - period_ms) / (high - low) * TIMES_HEIGHT
+    return Chart("a tick's stages; dashed is the period [ms]", TIMES_HEIGHT, tuple(lines), marks, limit_y)
+
+
+def line_path(x: Floats, y: Floats, gap: Flags) -> str:
+    """Return a line as an SVG path. It is broken where a value is NaN, and before each row of `gap`.
+
+    Of each pixel's rows the first, the smallest, the largest and the last are drawn.
+    """
+    rows = np.flatnonzero(np.isfinite(y))
+    piece = np.cumsum(np.r_[False, np.diff(rows) > 1]) + np.cumsum(gap)[rows] if len(rows) else rows
+    said = []
+    for begin, end in _groups(np.floor(x[rows]), piece):
+        part = y[rows[begin:end]]
+        starts = begin == 0 or piece[begin] != piece[begin - 1]
+        kept = sorted({0, int(part.argmin()), int(part.argmax()), len(part) - 1})
+        points = [f"{_px(x[rows[begin + one]])} {_px(part[one])}" for one in kept]
+        said.append(f"M{points[0]}h0L{' '.join(points)}" if starts else f" {' '.join(points)}")
+    return "".join(said)
+
+
+def dots_path(x: Floats, y: Floats) -> str:
+    """Return values as dots: pieces without a length, which round ends make seen."""
+    at = np.column_stack([x, y])[np.isfinite(y)]
+    return "".join(f"M{_px(one)} {_px(other)}h0" for one, other in np.unique(np.rint(at / DOT_PX) * DOT_PX, axis=0))
+
+
+def _groups(*keys: Ints | Floats) -> list[tuple[int, int]]:
+    """Return begin and end of each stretch of rows in which no key changes."""
+    count = len(keys[0])
+    if not count:
+        return []
+    changes = np.any([np.diff(key) != 0 for key in keys], axis=0)
+    begins = [0, *(np.flatnonzero(changes) + 1).tolist()]
+    return list(zip(begins, [*begins[1:], count], strict=True))
+
+
+def _px(value: float) -> str:
+    return f"{value:.1f}".removesuffix(".0")
+
+
+def _range(values: Floats) -> tuple[float, float]:
+    """Return what an axis spans: all values with some room, from 0 where they begin near it."""
+    finite = values[np.isfinite(values)]
+    if not len(finite):
+        return 0.0, 1.0
+    low, high = float(finite.min()), float(finite.max())
+    room = max(0.06 * (high - low), 0.05)
+    return (-room / 3.0 if 0.0 <= low <= 0.5 * (high - low) else low - room), high + room
+
+
+def _up_to(values: Floats, limit: float) -> tuple[float, float]:
+    finite = values[np.isfinite(values)]
+    return 0.0, max(1.08 * float(finite.max(initial=0.0)), 1.2 * limit)
+
+
+def _marks(low: float, high: float, height: float) -> tuple[tuple[float, str], ...]:
+    step = nice((high - low) / VALUE_MARKS)
+    numbers = range(int(np.ceil(low / step)), int(np.floor(high / step)) + 1)
+    return tuple(((high - one * step) / (high - low) * height, f"{one * step:g}") for one in numbers)

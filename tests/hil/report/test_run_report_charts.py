@@ -1,0 +1,260 @@
+"""Charts over time and the picture of the path: thin enough for any session, and no peak, gap or moment is lost."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hil.report.events import BAD, FAULT, FREE, GOAL, MISS, NOTE, PLAIN, RESET, STOP, ZONE, Lane, Moment, Span, lanes_of
+from hil.report.map_view import surroundings_of
+from hil.report.time_charts import WIDTH, OverTime, dots_path, line_path, over_time
+from hil.report.trajectory import WIDTH as PATH_WIDTH
+from hil.report.trajectory import Trajectory, cells_path, trajectory_of
+from onboard.config.config import Config
+from onboard.drivers.dds.tick_types import GoalInput
+from tests.hil.report.report_rows import PERIOD_S, spread, story
+
+LONG = 20_000
+
+
+def pieces_of(path: str) -> list[list[tuple[float, float]]]:
+    """Return the points of each piece of a path."""
+    pieces = [re.findall(r"-?[\d.]+", piece.replace("h0L", " ")) for piece in path.split("M")[1:]]
+    found = []
+    for numbers in pieces:
+        values = [float(one) for one in numbers]
+        points = list(zip(values[::2], values[1::2], strict=True))
+        found.append(points[1:] if points[:1] == points[1:2] else points)
+    return found
+
+
+def drawn(session, moments=(), first=None) -> OverTime:
+    return over_time(session, lanes_of(session), moments, first)
+
+
+@settings(deadline=None)
+@given(st.lists(st.one_of(st.just(np.nan), st.floats(-100, 100)), min_size=1, max_size=60), st.data())
+def test_a_line_is_broken_where_it_should_be_and_nowhere_else(values, data):
+    y = np.round(np.array(values), 1)
+    gap = np.array([False, *data.draw(st.lists(st.booleans(), min_size=len(y) - 1, max_size=len(y) - 1))])
+    expected: list[list[tuple[float, float]]] = []
+    for row, value in enumerate(y.tolist()):
+        if np.isnan(value):
+            continue
+        if not expected or np.isnan(y[row - 1]) or gap[row]:
+            expected.append([])
+        expected[-1].append((10.0 * row, value))
+    assert pieces_of(line_path(np.arange(len(y)) * 10.0, y, gap)) == expected
+
+
+@given(st.integers(0, LONG - 1), st.integers(0, LONG - 1))
+@settings(deadline=None, max_examples=20)
+def test_no_peak_of_a_tick_is_thinned_away(high, low):
+    y = np.sin(np.arange(LONG))
+    y[low], y[high] = -9.0, 9.0
+    (points,) = pieces_of(line_path(np.arange(LONG) * WIDTH / LONG, y, np.zeros(LONG, bool)))
+    assert len(points) <= 4 * WIDTH
+    assert [one for one in points if one[1] == 9.0] == [(pytest.approx(high * WIDTH / LONG, abs=0.06), 9.0)]
+    assert (-9.0 in [one[1] for one in points]) == (high != low)
+    assert points == sorted(points, key=lambda one: one[0])
+
+
+def test_dots_are_thinned_to_a_grid_and_none_is_lost():
+    x, y = np.arange(LONG) * WIDTH / LONG, np.full(LONG, 50.0)
+    y[::2], y[7777] = np.nan, 4.0
+    dots = [tuple(map(float, one.removesuffix("h0").split())) for one in dots_path(x, y).split("M")[1:]]
+    assert sorted({one[1] for one in dots}) == [4.0, 50.0]
+    assert [one[0] for one in dots if one[1] == 4.0] == [pytest.approx(7777 * WIDTH / LONG, abs=1.0)]
+    assert len(dots) == WIDTH / 2 + 2
+    assert dots_path(x[:2], np.array([np.nan, np.nan])) == ""
+
+
+def test_the_slowest_tick_of_a_pixel_is_the_one_whose_stages_are_seen():
+    stage_ms = np.full((LONG, 2), 1.0)
+    stage_ms[7777] = 40.0, 50.0
+    (chart,) = [one for one in drawn(story(LONG, stage_ms=stage_ms)).charts if "stages" in one.title]
+    assert [line.name for line in chart.lines] == ["send", "inbox"]
+    for line, top_ms in zip(chart.lines, (90.0, 40.0), strict=True):
+        levels = [float(one) for one in re.findall(r"V(-?[\d.]+)", line.path)]
+        assert chart.height - min(levels) == pytest.approx(top_ms / (1.08 * 90.0) * chart.height, abs=0.06)
+        assert line.path.endswith("Z")
+    assert chart.limit_y == pytest.approx(chart.height * (1.0 - 1e3 * PERIOD_S / (1.08 * 90.0)))
+
+
+def test_values_stand_where_their_axis_says():
+    command = np.zeros((30, 2))
+    command[10:, 0] = 0.5
+    chart = drawn(story(30, command=command)).charts[0]
+    (sent,) = [line for line in chart.lines if line.name == "sent"]
+    ((*_, last),) = pieces_of(sent.path)
+    at = {text: y for y, text in chart.marks}
+    assert last == (
+        pytest.approx(29 * WIDTH / 30, abs=0.06),
+        pytest.approx(at["0.4"] + (at["0.4"] - at["0.2"]) / 2, abs=0.06),
+    )
+    assert at["0.4"] < at["0.2"] < at["0"] < chart.height
+
+
+#   session                                                 titles of the charts after speeds and distances
+CHARTS = [
+    ({}, ["a tick's stages"]),
+    ({"stage_ms": np.zeros((30, 2))}, []),
+    ({"delay_ms": np.full(30, 100.0), "decision_ms": np.full(30, 5.0)}, ["a tick's stages", "decisions"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("changes", "titles"), CHARTS)
+def test_what_was_not_measured_has_no_chart(changes, titles):
+    charts = drawn(story(30, **changes)).charts
+    assert [one.title.partition(";")[0] for one in charts[3:]] == titles
+
+
+@pytest.mark.parametrize("value", [np.nan, 1e308, -1e308, 1e-300, 0.0])
+@pytest.mark.parametrize("ticks", [1, 5])
+def test_any_number_of_a_recording_can_be_drawn(value, ticks):
+    wild = {name: np.full((ticks, wide), value) for name, wide in (("odometry", 5), ("wanted", 2), ("command", 2))}
+    stage_ms = np.full((ticks, 2), min(abs(value), 1e12))
+    session = story(ticks, **wild, goal_m=np.full(ticks, abs(value)), stage_ms=stage_ms,
+                    delay_ms=np.full(ticks, value), decision_ms=np.full(ticks, value))  # fmt: skip
+    charts = drawn(session).charts
+    path = trajectory_of(session, surroundings_of(session, None), [], 0)
+    said = " ".join([line.path for chart in charts for line in chart.lines] + [way for _, way in path.ways])
+    assert "nan" not in said
+    assert "inf" not in said
+    assert all(-1.0 <= y <= chart.height + 1.0 for chart in charts for y, _ in chart.marks)
+
+
+def test_gaps_and_the_first_difference_stand_at_their_time():
+    session = story(
+        30, slot=np.arange(30) + 60 * (np.arange(30) >= 15), t_s=(np.arange(30) + 60 * (np.arange(30) >= 15)) / 30
+    )
+    charts = drawn(session, first=15)
+    assert charts.first == pytest.approx(WIDTH * 75 / 90)
+    assert charts.gaps == ((pytest.approx(WIDTH * 14 / 90), pytest.approx(WIDTH * 61 / 90)),)
+    assert charts.marks[-1] == (pytest.approx(WIDTH), "3 s")
+    assert drawn(story(30)).gaps == ()
+
+
+def test_signs_of_a_kind_are_thinned_and_what_is_bad_stands_above():
+    moments = [Moment(row, NOTE, PLAIN, "a") for row in range(LONG)] + [Moment(5, FAULT, BAD, "b")]
+    moments += [Moment(9, RESET, PLAIN, "c"), Moment(9, MISS, BAD, "d")]
+    lanes = {one.name: one.signs for one in drawn(story(LONG), moments).lanes}
+    assert [one.hint for one in lanes["memory"]] == ["0.30 s: c"]
+    assert [one.hint for one in lanes["deadlines"]] == ["0.30 s: d"]
+    assert (lanes["events"][-1].kind, lanes["events"][-1].x) == (FAULT, pytest.approx(5 * WIDTH / LONG))
+    assert WIDTH / 4 < len(lanes["events"]) <= WIDTH / 2 + 1
+    assert "memory" not in {one.name for one in drawn(story(30), [Moment(1, GOAL, PLAIN, "e")]).lanes}
+
+
+def test_a_short_stop_is_seen_among_many_others():
+    spans = tuple(Span(row, row, "", STOP if row == 7777 else ZONE if row % 2 else FREE) for row in range(LONG))
+    charts = over_time(story(LONG), [Lane("command", spans)], [], None)
+    blocks = charts.lanes[-1].blocks
+    assert [one.x for one in blocks if one.kind == STOP] == [pytest.approx(7777 * WIDTH / LONG)]
+    assert len(blocks) < 3 * WIDTH
+    assert all(one.width >= 1.0 for one in blocks)
+
+
+def test_a_label_has_as_many_characters_as_fit():
+    session = story(100, reason=spread(100, "none", zone_stop=(50, 54), blind_flank=(60, 67), e_stop=(80, 81)))
+    (lane,) = [one for one in drawn(session).lanes if one.name == "command"]
+    assert [one.label for one in lane.blocks] == [
+        "as wanted",
+        "stop…",
+        "as want…",
+        "blind fla…",
+        "as wanted",
+        "",
+        "as wanted",
+    ]
+    assert [one.hint for one in lane.blocks][1] == "command: stop zone, 1.67 to 1.80 s"
+
+
+@given(st.sets(st.tuples(st.integers(-5, 5), st.integers(-5, 5)), max_size=40))
+def test_cells_are_drawn_once_each(cells):
+    path = cells_path(np.array(sorted(cells), np.int64).reshape(-1, 2))
+    found = [
+        (int(x) + one, int(y))
+        for x, y, wide in re.findall(r"M(-?\d+) (-?\d+)\.5h(\d+)", path)
+        for one in range(int(wide))
+    ]
+    assert sorted(found) == sorted(cells)
+
+
+N = 200
+
+
+def driven(first: int | None = None, moments=(), **changes) -> Trajectory:
+    """Return the picture of a drive 10 m along x."""
+    odometry = np.zeros((N, 5))
+    odometry[:, 0] = np.linspace(0.0, 10.0, N)
+    session = story(N, **({"odometry": odometry} | changes))
+    return trajectory_of(session, surroundings_of(session, None), moments, first)
+
+
+def test_the_path_is_as_wide_as_the_picture_and_up_is_up():
+    ((kind, path),) = driven(reason=["none"] * N).ways
+    assert kind == FREE
+    (points,) = pieces_of(path)
+    assert (points[0][0], points[-1][0]) == (pytest.approx(30.0), pytest.approx(PATH_WIDTH - 30.0))
+    assert len(points) == pytest.approx(N, abs=5)
+    up = np.zeros((N, 5))
+    up[:, 1] = np.linspace(0.0, 10.0, N)
+    (points,) = pieces_of(driven(odometry=up).ways[0][1])
+    assert points[0][1] > points[-1][1]
+
+
+def test_a_path_has_the_colour_of_what_shaped_its_commands_and_no_hole():
+    picture = driven(reason=spread(N, "none", zone_stop=(50, 60)))
+    ways = {kind: pieces_of(path) for kind, path in picture.ways}
+    assert [len(pieces) for pieces in ways.values()] == [2, 1]
+    before, after = ways[FREE]
+    (cut,) = ways[ZONE]
+    assert (cut[0], after[0]) == (before[-1], cut[-1])
+
+
+def test_cells_stand_where_the_path_says_they_are():
+    """A wall 2 m ahead of a robot that drives on: its last cell is 2 m beyond the last pose."""
+    picture = driven(scans=np.where(np.arange(180) == 90, 2.0, np.inf) * np.ones((N, 1)))
+    often = {one.name: one for one in picture.cells}
+    points = [(float(x) + float(wide) / 2, float(y)) for one in often.values()
+              for x, y, wide in re.findall(r"M(-?\d+) (-?[\d.]+)h(\d+)", one.path)]  # fmt: skip
+    a, b, c, d, e, f = map(float, often["seen"].matrix.split())
+    ends = pieces_of(driven().ways[0][1])[0]
+    px_per_m = (ends[-1][0] - ends[0][0]) / 10.0
+    assert (b, c) == (0.0, 0.0)
+    assert (a, -d) == (pytest.approx(0.05 * px_per_m, rel=1e-3), pytest.approx(0.05 * px_per_m, rel=1e-3))
+    least = min(a * x + e for x, _ in points)
+    assert least == pytest.approx(ends[0][0] + 2.0 * px_per_m, abs=0.1 * px_per_m)
+    assert all(d * y + f == pytest.approx(ends[0][1], abs=0.1 * px_per_m) for _, y in points)
+
+
+def test_places_are_named_and_stay_within_the_picture():
+    goals = {
+        10: (GoalInput(1, 1, "odom", [10.0, 0.5, 0.0]), GoalInput(1, 1, "odom", [5.0, 0.0, 0.0])),
+        20: (GoalInput(1, 1, "odom", [900.0, 0.0, 0.0]),),
+    }
+    events = {10: ("goal_accepted y", "goal_refused x"), 20: ("goal_refused z",)}
+    places = {one.label: one for one in driven(first=100, goals=goals, events=events).places}
+    assert list(places) == ["start", "goal 1", "refused 2", "first difference"]
+    assert places["goal 1"].leftward
+    assert not places["start"].leftward
+    assert places["goal 1"].radius == pytest.approx(Config().goal.tolerance_m * (PATH_WIDTH - 60.0) / 10.0, rel=0.01)
+    many = {row: (GoalInput(1, 1, "odom", [5.0, 0.0, 0.0]),) for row in range(13)}
+    said = dict.fromkeys(many, ("goal_accepted",))
+    assert [one.label for one in driven(goals=many, events=said).places][-1] == "13"
+    one = {3: (GoalInput(1, 1, "odom", [5.0, 0.0, 0.0]),)}
+    assert [place.label for place in driven(goals=one, events={3: ("goal_accepted",)}).places] == ["start", "goal"]
+
+
+def test_signs_on_the_path_are_what_was_bad_with_late_decisions_below():
+    bad = [Moment(row, FAULT, BAD, "f") for row in (100, 100)] + [Moment(row, MISS, BAD, "m") for row in range(N)]
+    signs = driven(moments=[*bad, Moment(50, GOAL, PLAIN, "g")]).signs
+    assert [one[2] for one in signs] == [MISS] * (len(signs) - 1) + [FAULT]
+    assert 15 <= len(signs) - 1 <= 30
+    nowhere = np.full((N, 5), np.nan)
+    assert driven(moments=bad, odometry=nowhere).signs == ()
