@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 MOST_CHANGES = 6
 LONGEST_INSERT = 24
 TELLING = (
-    b"\x00", b"\xff", b"\xff\xff\xff\xff", b"\x00\x00\x00\x80", b"\xff\xff\xff\x7f", b"\x7f", b"\n", b'"', b"{",
-    b"[" * 40, b"[" * 1200, b"nan", b"null", b"[]", b"{}", b"../", b"\xc3\xa9", b"\xed\xa0\x80",
+    b"\x00", b"\xff", b"\xff" * 4, b"\xff" * 8, b"\x00\x00\x00\x00\x00\x01\x00\x00", b"\x00\x00\x00\x80",
+    b"\xff\xff\xff\x7f", b"\x7f", b"\n", b'"', b"{", b"[" * 40, b"[" * 1200, b"nan", b"null", b"[]", b"{}", b"../",
+    b"\xc3\xa9", b"\xed\xa0\x80",
 )  # fmt: skip
 """Bytes that parsers trip over: ends of number ranges, and what opens something."""
 NUMBERS = (b"-1", b"0", b"1e999", b"-1e-999", b"9" * 30, b"9" * 5000, b"0x10", b"1.5", b"true", b"2147483648", b"nan")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import struct
 from collections.abc import Callable, Sequence
 from functools import cache, partial
@@ -11,11 +12,12 @@ from pathlib import Path
 from hypothesis import strategies as st
 from mcap.writer import CompressionType, Writer
 
+from hil.commands.replay import as_json
 from hil.commands.report import stories_of
 from hil.recordings.bags.bag import open_bag
 from hil.recordings.locate import takes_of
 from hil.recordings.recording import open_recording
-from hil.replay.replay import Asked, Replayer
+from hil.replay.replay import Asked, Replayer, Unread
 from hil.report.page import write_page
 from onboard.assembly.policies import policy_maker
 from onboard.config.config import Config, ZonesSection
@@ -25,16 +27,19 @@ from onboard.navigation.ekf import LocalizationState
 from onboard.recording import state_snapshot
 from onboard.recording.repair import repair
 from onboard.safety.keepout_zones import decode, encode, load_zones, zone_of
+from onboard.values.errors import InputError
 from onboard.values.messages import Pose
 from tests.fuzz.fuzz_bytes import damaged
 from tests.fuzz.fuzz_parsers import InFile, Parser
 from tests.rigs.recordings.bag_rig import CAMERA_TOPICS, drive, write_ros1, write_ros2_file, write_ros2_mcap
-from tests.rigs.recordings.replay_mutations import MUTATIONS, Whole, mutant, swapped_chunks, taken_apart
+from tests.rigs.recordings.replay_mutations import Whole, mutant, put_together, taken_apart
 from tests.rigs.recordings.replay_rig import Tape
 from tests.rigs.runtime_bench import MOUNTS, PLANT, Bench, Puppet
 
 MUTANTS = 1 << 20
 """Of a recording that is taken apart, spoiled and put together again (`replay_mutations`)."""
+TAIL_BYTES = 6_000
+"""The end of a file, where its index and summary are."""
 
 
 def small_recording(compression: CompressionType) -> bytes:
@@ -57,7 +62,10 @@ def unfinished(_folder: Path) -> st.SearchStrategy[bytes]:
 
 @cache
 def a_drive(folder: Path) -> Whole:
-    """Return two seconds of a drive before walls, whole states among them: small, for its images are even."""
+    """Return two seconds of a drive before walls in several chunks, whole states among them.
+
+    It is small, for its images are even.
+    """
     place = folder / "drive"
     place.mkdir()
     config = Config()
@@ -71,17 +79,15 @@ def a_drive(folder: Path) -> Whole:
     bench.ticks(30)
     tape.close()
     (file,) = place.glob("*.mcap")
-    return taken_apart(file.read_bytes())
+    return taken_apart(put_together(taken_apart(file.read_bytes())))
 
 
 def spoiled_drive(folder: Path) -> st.SearchStrategy[bytes]:
+    """Return what draws the drive spoiled in its parts, in its bytes, or in its index and summary."""
     whole = a_drive(folder)
-    numbers = st.integers(0, MUTANTS).filter(lambda number: MUTATIONS[number % len(MUTATIONS)] is not swapped_chunks)
-    return numbers.map(lambda number: mutant(whole, number)[1])  # it is so short that it has one chunk
-
-
-def damaged_drive(folder: Path) -> st.SearchStrategy[bytes]:
-    return st.one_of(damaged(a_drive(folder).content), spoiled_drive(folder))
+    head, tail = whole.content[:-TAIL_BYTES], whole.content[-TAIL_BYTES:]
+    parts = st.integers(0, MUTANTS).map(lambda number: mutant(whole, number))
+    return st.one_of(parts, damaged(whole.content), damaged(tail, longest=0).map(lambda end: head + end))
 
 
 def read_messages(path: Path) -> None:
@@ -96,9 +102,12 @@ def replayer() -> Replayer:
 
 
 def replayed(path: Path) -> None:
-    """Replay a file; what is wrong with it is part of the answer."""
-    for take in takes_of([str(path)]):
-        replayer()(take)
+    """Replay a file. Raises InputError where it is refused; fails unless the answer is JSON that names the file."""
+    (answer,) = [one for take in takes_of([str(path)]) for one in replayer()(take).answers]
+    json.dumps(as_json([answer]), allow_nan=False)
+    if isinstance(answer, Unread):
+        assert answer.reason.startswith(f"{path}: "), answer.reason
+        raise InputError(answer.reason)
 
 
 def reported(path: Path) -> None:
@@ -170,7 +179,7 @@ def camera_heads(folder: Path) -> st.SearchStrategy[bytes]:
 
 PARSERS = (
     Parser("unfinished recording", unfinished, InFile("r.mcap", repair)),
-    Parser("recording", damaged_drive, InFile("r.mcap", read_messages)),
+    Parser("recording", spoiled_drive, InFile("r.mcap", read_messages)),
     Parser("replay", spoiled_drive, InFile("r.mcap", replayed)),
     Parser("page of a recording", spoiled_drive, InFile("r.mcap", reported)),
     Parser("state in a recording", states, state),

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis.strategies import SearchStrategy
@@ -18,13 +20,14 @@ from mcap.writer import CompressionType
 
 from onboard.drivers.dds import ros_types as ros
 from onboard.recording.repair import repair
-from onboard.values.errors import OnboardError
+from onboard.values.errors import InputError, OnboardError
 from tests.fuzz import fuzz_parsers
 from tests.fuzz.fuzz_bytes import damaged
 from tests.fuzz.fuzz_parsers import KEPT, Parser
-from tests.fuzz.fuzz_recordings import small_recording
+from tests.fuzz.fuzz_recordings import a_drive, small_recording
 from tests.fuzz.fuzz_run import PARSERS, fuzz
 from tests.fuzz.fuzz_wire import damaged_message, read_message
+from tests.rigs.recordings.replay_mutations import MUTATIONS, Whole, a_bomb, mutant
 
 FUZZED = settings(
     max_examples=int(os.environ.get("FUZZ_EXAMPLES", "40")),
@@ -38,6 +41,7 @@ CASES = [(parser, file) for parser in PARSERS.values() for file in sorted(parser
 
 
 Draw = Callable[[str], SearchStrategy[bytes]]
+Spoil = Callable[[Whole, np.random.Generator], bytes]
 
 
 @pytest.fixture(scope="module")
@@ -133,3 +137,43 @@ def test_found_once_a_chunk_that_names_a_length_beyond_all_bounds(
     (tmp_path / "r.mcap").write_bytes(content)
     with contextlib.suppress(OnboardError):
         assert repair(tmp_path / "r.mcap").messages < 20
+
+
+MUTANTS = 2_000
+MOST_MB, KB_PER_MB = 400, 1024
+
+
+def peak_mb() -> float:
+    """Return the most memory that this process has held."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / KB_PER_MB
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
+    return a_drive(tmp_path_factory.mktemp("drive"))
+
+
+@pytest.mark.parametrize("spoil", MUTATIONS, ids=lambda spoil: spoil.__name__)
+def test_a_drive_spoiled_in_each_way_is_replayed_or_refused(spoil: Spoil, whole: Whole, tmp_path: Path) -> None:
+    for seed in range(2):
+        spoiled = spoil(whole, np.random.default_rng(seed))
+        assert spoiled != whole.content
+        PARSERS["replay"].feed(spoiled, tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(7200)
+def test_no_mutant_of_2000_crashes_the_replay_or_fills_the_memory(whole: Whole, tmp_path: Path) -> None:
+    begun_mb = peak_mb()
+    for number in range(MUTANTS):
+        PARSERS["replay"].feed(mutant(whole, number), tmp_path)
+    assert peak_mb() - begun_mb < MOST_MB
+
+
+def test_a_chunk_that_grows_without_end_is_not_believed(whole: Whole, tmp_path: Path) -> None:
+    PARSERS["replay"].read(whole.content, tmp_path)
+    begun_mb = peak_mb()
+    for seed in range(3):
+        with pytest.raises(InputError):
+            PARSERS["replay"].read(a_bomb(whole, np.random.default_rng(seed)), tmp_path)
+    assert peak_mb() - begun_mb < MOST_MB
