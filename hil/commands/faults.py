@@ -18,7 +18,7 @@ from hil.drive.episodes import choose
 from hil.live.demo import demo_config
 from hil.physics.collision_world import Body
 from hil.reliability.faults.fault import LASTS_S, Fault
-from hil.reliability.faults.report import as_json, list_faults, print_verdicts, write_markdown
+from hil.reliability.faults.report import as_json, list_faults, markdown, print_verdicts
 from hil.reliability.faults.run.excerpt import choose_excerpt
 from hil.reliability.faults.run.live import in_process
 from hil.reliability.faults.run.processes import Drive
@@ -29,7 +29,15 @@ from hil.reliability.faults.verdict import Status, Verdict
 from hil.replay.recorded_policy import Policies
 from onboard.assembly.assembly import check_files
 from onboard.assembly.policies import policy_maker, require_engine
-from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, finite, write_json
+from onboard.commands.cli import (
+    STANDARD_OUTPUT,
+    ConfigOption,
+    JsonOption,
+    check_json_target,
+    finite,
+    write_json,
+    write_text,
+)
 from onboard.config.config import DEFAULT_ROBOT, Config, load_config
 from onboard.config.mounts import load_mounts
 from onboard.config.plant_model import load_plant
@@ -112,7 +120,7 @@ def faults_command(
     if json_file is not None:
         write_json(json_file, as_json(source, judged_by, verdicts))
     if markdown_file is not None:
-        write_markdown(markdown_file, verdicts)
+        write_text(markdown_file, markdown(verdicts))
     came = {one.status for one in verdicts}
     if Status.FAILED in came:
         raise typer.Exit(FAILED)

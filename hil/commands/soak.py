@@ -18,11 +18,19 @@ from hil.reliability.soak.drive import Robot, Soak, Until
 from hil.reliability.soak.episodes import MAPS, load_buildings
 from hil.reliability.soak.live import passed_live, soak_processes
 from hil.reliability.soak.processes import run_jobs
-from hil.reliability.soak.report import joined, lines, passed, progress_line, result_of, write_markdown
+from hil.reliability.soak.report import joined, lines, markdown, passed, progress_line, result_of
 from hil.scene.crowd_file import MOST_CHARACTERS
 from onboard.assembly.assembly import check_files
 from onboard.assembly.policies import require_engine
-from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, finite, write_json
+from onboard.commands.cli import (
+    STANDARD_OUTPUT,
+    ConfigOption,
+    JsonOption,
+    check_json_target,
+    finite,
+    write_json,
+    write_text,
+)
 from onboard.config.config import DEFAULT_ROBOT, Config, load_config
 from onboard.config.mounts import load_mounts
 from onboard.config.plant_model import load_plant
@@ -97,7 +105,7 @@ def soak_command(
     if json_file is not None:
         write_json(json_file, result)
     if markdown_file is not None:
-        write_markdown(markdown_file, result)
+        write_text(markdown_file, markdown(result))
     if not passed(result):
         raise typer.Exit(FAILED)
 

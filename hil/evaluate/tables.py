@@ -9,6 +9,7 @@ from rich.table import Table
 
 from hil.evaluate.evaluation import Evaluation
 from hil.evaluate.metrics import HARD_DETOUR, Summary
+from onboard.commands.cli import markdown_table
 
 NOTHING = "-"
 TO = " to "
@@ -137,19 +138,21 @@ def caption(evaluation: Evaluation) -> str:
 
 def markdown(rows: Sequence[tuple[str, Summary]]) -> str:
     """Return a table of several policies, with the intervals of SR, SPL and SCT, and how hard the set is."""
-    lines = [f"| {' | '.join(COMPARED)} |", f"|{'---|' * len(COMPARED)}"]
-    for name, summary in rows:
-        figures = [
-            _with(percent(summary.success_rate), between(summary, "success_rate")),
-            _with(percent(summary.spl), between(summary, "spl")),
-            _with(percent(summary.sct), between(summary, "sct")),
-            _with(number(summary.contacts_per_episode), between(summary, "contacts_per_episode", 2, 1.0)),
+    figures = [
+        [
+            name,
+            with_interval(percent(summary.success_rate), between(summary, "success_rate")),
+            with_interval(percent(summary.spl), between(summary, "spl")),
+            with_interval(percent(summary.sct), between(summary, "sct")),
+            with_interval(number(summary.contacts_per_episode), between(summary, "contacts_per_episode", 2, 1.0)),
             number(summary.contacts_per_m, scale=100.0),
             str(summary.time_outs),
             gave_up(summary),
-            _with(percent(summary.hard_success_rate), between(summary, "hard_success_rate")),
+            with_interval(percent(summary.hard_success_rate), between(summary, "hard_success_rate")),
         ]
-        lines.append(f"| {name} | {' | '.join(figures)} |")
+        for name, summary in rows
+    ]
+    lines = [markdown_table(COMPARED, figures)]
     for summary in [summary for _, summary in rows][:1]:
         lines += [
             "",
@@ -159,5 +162,6 @@ def markdown(rows: Sequence[tuple[str, Summary]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _with(figure: str, interval: str) -> str:
+def with_interval(figure: str, interval: str) -> str:
+    """Return a figure with its interval in brackets, where it has one."""
     return f"{figure} ({interval})" if interval else figure

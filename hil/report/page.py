@@ -26,7 +26,7 @@ from hil.report.tables import began, changes_of, notes_of, record_of, tiles_of
 from hil.report.time_charts import over_time
 from hil.report.timeline import Story, shown
 from hil.report.trajectory import trajectory_of
-from onboard.values.errors import OnboardError
+from onboard.commands.cli import write_text
 
 PAGE = Path(__file__).parent / "page"
 ROWS_AT_MOST = 500
@@ -60,11 +60,7 @@ def _differing(recordings: Sequence[Path], outcome: Compared) -> Story:
 
 def write_page(path: Path, story: Story, *, outcome: Outcome | None = None, map_name: str | None = None) -> None:
     """Write the page of a session that was read; as `write_report`. Nothing is written where the map cannot be read."""
-    page = render(story, outcome=outcome, map_name=map_name)
-    try:
-        path.write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise OnboardError(f"{path}: cannot be written: {error.strerror or error}") from error
+    write_text(path, render(story, outcome=outcome, map_name=map_name))
 
 
 def render(story: Story, *, outcome: Outcome | None = None, map_name: str | None = None) -> str:

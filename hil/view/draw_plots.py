@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import rerun as rr
 
+from onboard.commands.cli import markdown_table
 from onboard.drivers.dds import ros_types as ros
 from onboard.drivers.dds.tick_types import Tick
 from onboard.values.messages import Twist
@@ -132,8 +133,7 @@ class FigurePainter:
         if self._summary.get(name) == value:
             return
         self._summary[name] = value
-        rows = "".join(f"| **{key}** | {text} |\n" for key, text in self._summary.items())
-        text = f"| | |\n|:--|:--|\n{rows}"
+        text = markdown_table(("", ""), [(f"**{key}**", said) for key, said in self._summary.items()], words=2)
         self._recording.log(SUMMARY, rr.TextDocument(text, media_type=rr.MediaType.MARKDOWN))
 
 

@@ -1,4 +1,4 @@
-"""What all command lines of this project share: commands imported when they run, options, results as JSON."""
+"""What all command lines of this project share: commands imported when they run, options, how results are written."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import math
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -112,10 +112,22 @@ def write_json(target: str, value: Any) -> None:
     if target == STANDARD_OUTPUT:
         sys.stdout.write(text)
         return
+    write_text(Path(target), text)
+
+
+def write_text(file: Path, text: str) -> None:
+    """Write a file. Raises OnboardError naming it."""
     try:
-        Path(target).write_text(text)
+        file.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise OnboardError(f"{target}: cannot be written: {error.strerror}") from error
+        raise OnboardError(f"{file}: cannot be written: {error.strerror or error}") from error
+
+
+def markdown_table(headings: Sequence[str], rows: Iterable[Sequence[str]], words: int = 1) -> str:
+    """Return a table in Markdown: so many columns of words, then numbers to the right. What a cell says stays in it."""
+    cells = [[one.replace("|", "\\|").replace("\n", " ") for one in row] for row in (headings, *rows)]
+    first, *others = [f"| {' | '.join(row)} |" for row in cells]
+    return "\n".join([first, f"|{'---|' * words}{'---:|' * (len(headings) - words)}", *others])
 
 
 def _in_one_line(array: re.Match[str]) -> str:

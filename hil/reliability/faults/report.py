@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from rich import box
@@ -15,40 +14,28 @@ from rich.text import Text
 from hil.reliability.faults.expectations import During
 from hil.reliability.faults.fault import Fault
 from hil.reliability.faults.verdict import Mode, Status, Verdict
+from onboard.commands.cli import markdown_table
 from onboard.config.config import Config
-from onboard.values.errors import InputError
 
 # ---- Verdicts as a table in Markdown, for `docs/reliability.md`
 
-HEAD = (
-    "| fault | what is done | what must happen | what stopped it | zero from tick | at the latest | from m/s | "
-    "stood at tick | rolled m |"
-)
-RULE = "| --- | --- | --- | --- | ---: | ---: | ---: | ---: | ---: |"
+HEADINGS = (
+    "fault", "what is done", "what must happen", "what stopped it", "zero from tick", "at the latest", "from m/s",
+    "stood at tick", "rolled m",
+)  # fmt: skip
 
 
-def write_markdown(path: Path, verdicts: Sequence[Verdict]) -> None:
-    """Write the table. Raises InputError where the file cannot be written."""
-    try:
-        path.write_text("\n".join(markdown(verdicts)) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"--markdown {path}: cannot be written: {error.strerror}") from error
+def markdown(verdicts: Sequence[Verdict]) -> str:
+    """Return the table. A cell is empty where there is nothing to say."""
+    return markdown_table(HEADINGS, map(_row, verdicts), words=4) + "\n"
 
 
-def markdown(verdicts: Sequence[Verdict]) -> Iterator[str]:
-    """Yield the lines of the table. A cell is empty where there is nothing to say."""
-    yield HEAD
-    yield RULE
-    yield from map(_row, verdicts)
-
-
-def _row(one: Verdict) -> str:
+def _row(one: Verdict) -> list[str]:
     must, way = one.fault.must, one.rolled
     timed = must.during in (During.STANDS, During.NOT_FORWARD, During.SLOWS)
     cells = [f"`{one.fault.name}`", one.fault.what, must.text(), *_stopped(one)]
     cells.append("" if one.within is None or not timed else f"{one.within}")
-    cells += ["", "", ""] if way is None else [f"{way.from_mps:.2f}", f"{way.ticks}", f"{way.way_m:.2f}"]
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+    return cells + (["", "", ""] if way is None else [f"{way.from_mps:.2f}", f"{way.ticks}", f"{way.way_m:.2f}"])
 
 
 def _stopped(one: Verdict) -> list[str]:

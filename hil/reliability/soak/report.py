@@ -5,47 +5,34 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from hil.reliability.soak.drive import Soak
 from hil.reliability.soak.resources import as_json as samples_json
 from hil.reliability.soak.resources import growth
-from onboard.values.errors import InputError
+from onboard.commands.cli import markdown_table
+
+Result = Mapping[str, Any]
 
 # ---- A soak's figures in Markdown, for `docs/reliability.md`
 
-FIGURES = "| what | figure |\n| --- | --- |"
-GROWTH = (
-    "| process | what | middle third | last third | grown | allowed | an hour |\n"
-    "| --- | --- | ---: | ---: | ---: | ---: | ---: |"
-)
+FIGURES = "what", "figure"
+GROWTH = "process", "what", "middle third", "last third", "grown", "allowed", "an hour"
 
 
-def write_markdown(path: Path, result: Mapping[str, Any]) -> None:
-    """Write the tables. Raises InputError where the file cannot be written."""
-    try:
-        path.write_text("\n".join(markdown(result)) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"--markdown {path}: cannot be written: {error.strerror}") from error
+def markdown(result: Result) -> str:
+    """Return two tables: the figures of all processes, and what each process held."""
+    held = [_growth(one["seed"], row) for one in result["processes"] for row in one["growth"]]
+    return f"{markdown_table(FIGURES, _figures(result), words=2)}\n\n{markdown_table(GROWTH, held, words=2)}\n"
 
 
-def markdown(result: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines of two tables: the figures of all processes, and what each process held."""
-    yield FIGURES
-    for name, value in _figures(result):
-        yield f"| {name} | {value} |"
-    yield ""
-    yield GROWTH
-    for one in result["processes"]:
-        for row in one["growth"]:
-            name = row["what"] if row["held"] else f"**{row['what']} GREW**"
-            numbers = (row["middle"], row["last"], row["grown"], row["allowed"], row["per_hour"])
-            cells = " | ".join(f"{value:.1f}" for value in numbers)
-            yield f"| seed {one['seed']} | {name.replace('_', ' ')} | {cells} |"
+def _growth(seed: int, row: Mapping[str, Any]) -> list[str]:
+    name = row["what"] if row["held"] else f"**{row['what']} GREW**"
+    numbers = (row["middle"], row["last"], row["grown"], row["allowed"], row["per_hour"])
+    return [f"seed {seed}", name.replace("_", " "), *(f"{value:.1f}" for value in numbers)]
 
 
-def _figures(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _figures(result: Result) -> Iterator[tuple[str, str]]:
     read = result["recordings"]
     yield "robot hours", f"{result['robot_hours']:.2f}"
     yield "wall clock", f"{result['wall_s'] / 60.0:.0f} min, {len(result['processes'])} processes"
@@ -75,7 +62,6 @@ def _figures(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "recordings kept for what happened in them", f"{len(read['kept'])}"
 
 
-Result = Mapping[str, Any]
 SUMMED = (
     "robot_s",
     "processor_s",

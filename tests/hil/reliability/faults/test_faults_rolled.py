@@ -82,7 +82,7 @@ def test_who_ends_the_runtime_rolls_too_and_who_drives_on_does_not(verdicts: dic
 
 
 def test_the_table_has_a_row_for_each_with_what_stopped_it(verdicts: dict[str, Verdict]) -> None:
-    head, rule, *rows = markdown(list(verdicts.values()))
+    head, rule, *rows = markdown(list(verdicts.values())).splitlines()
     assert len({line.count("|") for line in (head, rule, *rows)}) == 1
     cells = {row.split(" | ")[0].strip("|` "): [cell.strip(" |") for cell in row.split(" | ")] for row in rows}
     assert set(cells) == set(verdicts)

@@ -1,4 +1,4 @@
-"""How a result is written as JSON: readable, and of a size that can be kept."""
+"""How a result is written: JSON that is readable and of a size that can be kept, and tables in Markdown."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from onboard.commands.cli import write_json
+from onboard.commands.cli import markdown_table, write_json
 from onboard.values.errors import OnboardError
 
 RESULT = {
@@ -28,3 +28,16 @@ def test_an_array_of_numbers_is_one_line_and_every_value_the_same(tmp_path):
 def test_what_cannot_be_written_is_one_line_that_names_the_file(tmp_path):
     with pytest.raises(OnboardError, match=r"nowhere/a\.json: cannot be written: No such file or directory$"):
         write_json(str(tmp_path / "nowhere" / "a.json"), RESULT)
+
+
+#   headings, rows, columns of words       table
+TABLES = [
+    (("a", "b"), [["x", "1"], ["y", "2"]], 1, "| a | b |\n|---|---:|\n| x | 1 |\n| y | 2 |"),
+    (("a", "b"), [["x|y", "z\nw"]], 2, "| a | b |\n|---|---|\n| x\\|y | z w |"),
+    (("a",), [], 0, "| a |\n|---:|"),
+]
+
+
+@pytest.mark.parametrize(("headings", "rows", "words", "table"), TABLES)
+def test_what_a_cell_says_does_not_end_it(headings, rows, words, table):
+    assert markdown_table(headings, rows, words) == table
