@@ -30,8 +30,7 @@ from engines.report.sections.realtime import demonstrations
 from engines.report.sections.robustness import failures, others_beside, robustness
 from engines.report.sections.trainings import choice, fine_tuning, seeds
 from engines.report.sections.upper_bound import far_note, joined_ceilings, joined_note, made_note
-from hil.evaluate.html_report import DETOURS
-from hil.evaluate.metrics import HARD_DETOUR
+from hil.evaluate.metrics import DETOURS, HARD_DETOUR
 from hil.evaluate.tables import NOTHING, number, percent
 from onboard.policy.contract import ANGULAR_RADPS, LINEAR_MPS
 

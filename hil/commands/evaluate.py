@@ -17,7 +17,7 @@ from hil.evaluate.campaign import DriveJob
 from hil.evaluate.episode import KnownMap, Loop, RobotFiles, Run, check_run, robot_files
 from hil.evaluate.episode_selection import find_sets, given_maps
 from hil.evaluate.evaluation import Evaluation, Plan, evaluate, partial_path
-from hil.evaluate.html_report import write_report
+from hil.evaluate.report import check_report, write_report
 from hil.evaluate.tables import comparison, rich_table
 from hil.jobs.hands import Hands, checked_hands
 from hil.live.dashboard import preparing
@@ -128,7 +128,9 @@ def evaluate_command(
         typer.Option("--partial", help="Keep unfinished results there; beside --json FILE when not given."),
     ] = None,
     json_file: JsonOption = None,
-    report: Annotated[Path | None, typer.Option("--report", help="Write a page for a browser there.")] = None,
+    report: Annotated[
+        Path | None, typer.Option("--report", metavar="FILE.md", help="Write tables there, and a chart beside it.")
+    ] = None,
 ) -> None:
     """Drive a policy through sets of episodes and count how often it arrives, how well, and what it hits.
 
@@ -140,8 +142,10 @@ def evaluate_command(
     hands = checked_hands(jobs, ray)
     run = Run(policy, _loop(runtime, rendered), _scan(scan), _known_map(known_map), pedestrians, color=color)
     conditions = chosen(condition or [])
-    if report is not None and len(conditions) > 1:
-        raise InputError(f"--report {report}: a page is about one condition, not {len(conditions)}")
+    if report is not None:
+        check_report(report)
+        if len(conditions) > 1:
+            raise InputError(f"--report {report}: is about one condition, not {len(conditions)}")
     check_run(run)
     robot = load_robot(config, plant)
     runs = {name: replace(run, condition=name) for name in conditions}

@@ -32,6 +32,8 @@ BLOCK = 500
 """Resamples drawn at a time, which bounds memory."""
 HARD_DETOUR = DETOUR
 """An episode is hard when its shortest way is this much longer than the straight line."""
+DETOURS = (1.0, 1.05, 1.1, HARD_DETOUR, 1.2, 1.3, 1.5, 2.0)
+"""Edges of the classes of detours; the last is open."""
 LOW_PERCENT = 5.0
 
 Interval = tuple[float, float]

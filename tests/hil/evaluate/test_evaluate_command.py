@@ -44,12 +44,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The result of this process alone, never interrupted."""
     folder = tmp_path_factory.mktemp("whole")
     with pytest.MonkeyPatch.context() as patch:
-        typed(folder, *DRIVE, "--json", "whole.json", "--report", "page.html", monkeypatch=patch)
-    assert sorted(file.name for file in folder.iterdir()) == ["page.html", "whole.json"]
-    page = (folder / "page.html").read_text()
-    assert "How reactive drives" in page
-    assert page.count("data:image/png;base64,") > 1
-    assert not [word for word in ("http://", "https://", "<script", "@import") if word in page]
+        typed(folder, *DRIVE, "--json", "whole.json", "--report", "report.md", monkeypatch=patch)
+    assert sorted(file.name for file in folder.iterdir()) == ["report.md", "report.svg", "whole.json"]
+    assert "# How reactive drives" in (folder / "report.md").read_text()
     return result(folder / "whole.json")
 
 
@@ -135,7 +132,8 @@ BAD = [
     ("a city of them", ["--policy", "reactive", "--pedestrians", "100000"], "must be 0 to 200"),
     ("partial", ["--policy", "reactive", "--partial", "nowhere/rows"], "there is no folder nowhere"),
     ("json", ["--policy", "reactive", "--json", "no/such/folder.json"], "no/such/folder.json: cannot be written"),
-    ("report", ["--policy", "reactive", "--report", "no/such/page.html"], "no/such/page.html: cannot be written"),
+    ("report", ["--policy", "reactive", "--report", "no/such/report.md"], "no/such/report.md: cannot be written"),
+    ("a page", ["--policy", "reactive", "--report", "page.html"], "--report page.html: must end in .md"),
     ("episodes", ["--policy", "reactive", "--episodes", "0"], "--episodes 0"),
     ("maps", ["--policy", "reactive", "--maps", "depot", "nowhere"], "--maps nowhere"),
     ("a map on its own", ["--policy", "reactive", "depot"], "depot: unexpected: a map comes after --maps"),
@@ -148,9 +146,9 @@ BAD = [
         "--condition no_limits: with --runtime",
     ),
     (
-        "a page of several",
-        ["--policy", "reactive", "--condition", "paper", "--condition", "robot", "--report", "page.html"],
-        "--report page.html: a page is about one condition, not 2",
+        "a report of several",
+        ["--policy", "reactive", "--condition", "paper", "--condition", "robot", "--report", "report.md"],
+        "--report report.md: is about one condition, not 2",
     ),
 ]
 

@@ -125,13 +125,13 @@ def test_the_command_drives_a_bare_building_on_a_base_of_ones_own(tmp_path, monk
     monkeypatch.chdir(tmp_path)
     hall, base = vector_map(tmp_path), plant(tmp_path, 0.02)
     asked = ["evaluate", "--policy", "blind", "--maps", str(hall), "--episodes", "1", "--furniture", "0",
-             "--plant", base.name, "--json", "r.json", "--report", "page.html"]  # fmt: skip
+             "--plant", base.name, "--json", "r.json", "--report", "report.md"]  # fmt: skip
     ran = CliRunner().invoke(app, asked)
     assert ran.exit_code == 0, (ran.output, ran.exception)
     told = json.loads((tmp_path / "r.json").read_text())["configuration"]
     assert [one[5] for one in told["sets"]] == [0.0]
     assert told["robot"] != PLAN.configuration()["robot"]
-    assert "hall 1 (furniture 0.0)" in (tmp_path / "page.html").read_text()
+    assert "hall 1 (furniture 0.0)" in (tmp_path / "report.md").read_text()
 
 
 def test_a_base_that_is_not_there_is_one_line(tmp_path):

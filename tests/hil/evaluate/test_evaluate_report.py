@@ -1,11 +1,12 @@
-"""Tables and the page for a person: they say what the figures say, for any result, also of a part or of nothing."""
+"""Tables and the report for a person: they say what the figures say, for any result, also of a part or of nothing."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import datetime, timezone
-from html.parser import HTMLParser
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from typer.testing import CliRunner
@@ -17,8 +18,8 @@ from hil.evaluate.campaign import Driven
 from hil.evaluate.episode import Run
 from hil.evaluate.episode_selection import Source
 from hil.evaluate.evaluation import Evaluation, Plan
-from hil.evaluate.html_report import Shown, action_chart, choose, detour_chart, render, write_report
 from hil.evaluate.metrics import summarise
+from hil.evaluate.report import NAME_PX, SCALE_PX, actions, choose, how, success_chart, write_report
 from hil.evaluate.result import Row
 from hil.evaluate.tables import markdown
 from onboard.policy.contract import ACTIONS
@@ -40,94 +41,99 @@ def evaluation(rows: list[Row], exit_code: int = 0) -> Evaluation:
     return Evaluation(PLAN, [Driven(one, WAY) for one in rows], exit_code, began, 12.0, 0, Path("none"))
 
 
-class Outline(HTMLParser):
-    """Whether every tag is closed where it should be."""
-
-    VOID = frozenset({"meta", "img", "line", "circle", "rect", "link", "br"})
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: object) -> None:
-        """Remember an open tag."""
-        if tag not in self.VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        """Close the last one, which must be of this name."""
-        if tag not in self.VOID:
-            assert self.open.pop() == tag
+DRIVEN = [ROWS, ROWS[:1], [], [replace(ROWS[0], min_clearance_m=float("inf"))]]
 
 
-@pytest.mark.parametrize("rows", [ROWS, ROWS[:1], [], [replace(ROWS[0], min_clearance_m=float("inf"))]])
-def test_the_page_is_whole_for_any_result(rows: list[Row]) -> None:
-    page = render(evaluation(rows, exit_code=130), [Shown(one, "a <drive>", "data:image/png;base64,") for one in rows])
-    outline = Outline()
-    outline.feed(page)
-    assert outline.open == []
-    assert "<time>" not in page
-    assert "<drive>" not in page
-    assert f"interrupted after {len(rows)} of 4 episodes" in page
-    assert not [word for word in ("http:", "https:", "<script", "url(", "None", "nan") if word in page]
+def written(one: Evaluation, folder: Path) -> str:
+    write_report(one, folder / "report.md")
+    return (folder / "report.md").read_text()
 
 
-def test_the_page_says_the_figures() -> None:
-    page = render(evaluation(ROWS), [])
+@pytest.mark.parametrize("rows", DRIVEN)
+def test_every_row_has_the_cells_of_its_head(rows: list[Row], tmp_path: Path) -> None:
+    text = written(evaluation(rows, exit_code=130), tmp_path)
+    tables = [block.splitlines() for block in text.split("\n\n") if block.startswith("|")]
+    assert len(tables) == 5
+    for head, rule, *others in tables:
+        assert {line.count("|") for line in (rule, *others)} == {head.count("|")}
+    assert f"interrupted after {len(rows)} of 4 episodes" in text
+    assert "![success rates with their 95 % intervals](report.svg)" in text
+    assert not [word for word in ("None", "nan") if word in text]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["report.md", "report.svg"]
+
+
+def test_the_report_says_the_figures(tmp_path: Path) -> None:
+    text = written(evaluation(ROWS), tmp_path)
     summary = summarise(ROWS, PLAN.seed)
     low, high = summary.ci95["success_rate"]
     for said in (
-        "75.0 %",
-        f"95 %: {100 * low:.1f} to {100 * high:.1f}",
+        f"75.0 ({100 * low:.1f} to {100 * high:.1f})",
         "2026-01-02 03:04 UTC",
         "50.0 % of the episodes",
+        "policy and base stepped directly",
+        "ended 3.25 m away: ",
     ):
-        assert said in page
-    assert "interrupted" not in page
+        assert said in text
+    assert "interrupted" not in text
 
 
-def test_the_page_says_how_many_stood_behind_doors() -> None:
-    page = render(evaluation([replace(ROWS[0], door="shut"), replace(ROWS[2], door="none")]), [])
-    assert "1 of 2 behind doors, 1 shut. Behind doors: the figures of" in page
-    assert "<td>behind doors</td>" in page
-    assert "behind doors" not in render(evaluation(ROWS), [])
+def test_the_report_says_how_many_stood_behind_doors(tmp_path: Path) -> None:
+    text = written(evaluation([replace(ROWS[0], door="shut"), replace(ROWS[2], door="none")]), tmp_path)
+    assert "1 of 2 behind doors, 1 shut. Behind doors: the figures of" in text
+    assert "| **behind doors** | 1 |" in text
+    assert "behind doors" not in written(evaluation(ROWS), tmp_path)
 
 
-def test_the_gallery_shows_failures_first() -> None:
+def test_drives_worth_a_look_begin_with_failures() -> None:
     assert [one.row.index for one in choose(evaluation(ROWS).driven)] == [2, 1, 3, 0]
-    assert choose([Driven(ROWS[0])]) == []
+    many = [row(number, map=f"m{number % 3}", success=False) for number in range(9)]
+    assert [one.key for one in choose(evaluation(many).driven)] == [("m0", 0), ("m1", 1), ("m2", 2), ("m0", 3)]
 
 
-def test_a_page_with_real_pictures(tmp_path: Path) -> None:
-    write_report(evaluation(ROWS[:1]), tmp_path / "page.html")
-    assert (tmp_path / "page.html").read_text().count('src="data:image/png;base64,') == 1
+#   row                                                        how it ended
+ENDS = [
+    (row(0), "arrived"),
+    (row(0, contacts=1), "arrived, 1 contact"),
+    (row(0, contacts=2), "arrived, 2 contacts"),
+    (row(0, success=False, ended="time"), "did not stop in time"),
+    (row(0, success=False, ended="blocked", distance_m=3.25), "ended 3.25 m away: blocked"),
+]
 
 
-def test_a_page_that_cannot_be_written(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("one", "said"), ENDS)
+def test_how_a_drive_ended_is_said_in_words(one: Row, said: str) -> None:
+    assert how(one) == said
+
+
+def test_a_report_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(OnboardError, match="cannot be written"):
-        write_report(evaluation([]), tmp_path / "none" / "page.html")
+        write_report(evaluation([]), tmp_path / "none" / "report.md")
 
 
-def test_actions_in_groups_of_one_linear_speed() -> None:
+def test_actions_are_a_row_for_each_forward_speed() -> None:
     counts = tuple(range(len(ACTIONS)))
-    chart = action_chart(summarise([row(actions=counts)]))
-    assert [group.label for group in chart.groups] == ["0 m/s", "0.3 m/s", "0.6 m/s", "1 m/s"]
-    heights = [bar.height for group in chart.groups for bar in group.bars]
-    assert heights == sorted(heights)
-    assert heights[-1] == chart.height
-    assert chart.groups[0].bars[3].label == "0"
+    headings, rows = actions(summarise([row(actions=counts)]))
+    assert headings == ["", "-3 rad/s", "-2 rad/s", "-1 rad/s", "0 rad/s", "+1 rad/s", "+2 rad/s", "+3 rad/s"]
+    assert [one[0] for one in rows] == ["0 m/s", "0.3 m/s", "0.6 m/s", "1 m/s"]
+    parts = [float(part) for one in rows for part in one[1:]]
+    assert parts == [pytest.approx(100 * count / sum(counts), abs=0.05) for count in counts]
+    assert {part for one in actions(summarise([]))[1] for part in one[1:]} == {"-"}
 
 
-#   detour  class
-DETOURS = [(1.0, 0), (1.05, 0), (1.051, 1), (1.15, 2), (1.1501, 3), (2.0, 6), (7.0, 7), (0.99, 0)]
-
-
-@pytest.mark.parametrize(("detour", "place"), DETOURS)
-def test_detours_fall_into_classes(detour: float, place: int) -> None:
-    chart = detour_chart([row(straight_m=1.0, shortest_m=detour)])
-    bars = chart.groups[0].bars
-    assert [bar.height > 0.0 for bar in bars].index(True) == place
-    assert bars[place].strong == (detour > 1.15)
+def test_the_chart_shows_each_rate_within_its_interval() -> None:
+    named = [("<one>", summarise(ROWS)), ("all good", summarise(ROWS[:1])), ("none", summarise([]))]
+    chart = ElementTree.fromstring(success_chart(named))
+    space = "{http://www.w3.org/2000/svg}"
+    assert {"<one>", "all good", "none", "75.0", "100.0"} <= {one.text for one in chart.iter(f"{space}text")}
+    dots = [float(one.attrib["cx"]) for one in chart.iter(f"{space}circle")]
+    assert dots == [NAME_PX + 0.75 * SCALE_PX, NAME_PX + SCALE_PX]
+    bars = [one.attrib["d"] for one in chart.iter(f"{space}path") if "stroke-width" in one.attrib]
+    assert len(bars) == 2
+    for (_, summary), bar in zip(named, bars, strict=False):
+        ends = [NAME_PX + end * SCALE_PX for end in summary.ci95["success_rate"]]
+        assert [float(one) for one in re.findall(r"[MH]([\d.]+)", bar)] == [
+            pytest.approx(end, abs=0.05) for end in ends
+        ]
 
 
 def test_markdown() -> None:

@@ -1,0 +1,203 @@
+"""`--report FILE.md`: one evaluation in Markdown, with its success rates drawn in FILE.svg beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from html import escape
+from pathlib import Path
+
+from hil.drive.conditions import load_conditions
+from hil.evaluate.campaign import Driven
+from hil.evaluate.evaluation import Evaluation
+from hil.evaluate.metrics import HARD_DETOUR, NOTE, RESAMPLES, Summary
+from hil.evaluate.result import Row
+from hil.evaluate.tables import HEADINGS, between, cells, intervals, number, percent, with_interval
+from onboard.commands.cli import markdown_table, write_text
+from onboard.policy.contract import ACTIONS, ANGULAR_RADPS, LINEAR_MPS
+from onboard.values.errors import InputError
+
+SUFFIX = ".md"
+FAILURES, TOUCHES, SHOWN = 4, 2, 6
+"""Drives named: not arrived, arrived with a contact, at most; and others, so that there are so many."""
+LOOPS = {
+    "fast": "policy and base stepped directly, with the constant delay",
+    "runtime": "the whole runtime on the simulated clock, the same direct scan",
+    "rendered": "the whole runtime on the simulated clock, rendered cameras",
+}
+MEASURES = f"""\
+- **SR**: the robot stopped by itself within 0.2 m of the goal, before 100 s.
+- **SPL**: success times the shortest way, over the longer of the way driven and the shortest way.
+- **SCT**: success times the fastest time, over the longer of the time taken and the fastest time. The fastest time is
+  that of the shortest way at the base's largest acceleration and speed, without turning.
+- **contacts** are those of an episode, then those of 100 m driven. **clear m** is the median of the episodes' least
+  clearance.
+- In brackets stand 95 % intervals. Rates: Wilson's score. Others: a bootstrap over episodes ({RESAMPLES} seeded draws).
+  No contact at all: the exact bound of a Poisson rate."""
+
+
+def check_report(file: Path) -> None:
+    """Raise InputError for a file that cannot be told from its chart."""
+    if file.suffix != SUFFIX:
+        raise InputError(f"--report {file}: must end in {SUFFIX}; the chart is written beside it")
+
+
+def write_report(evaluation: Evaluation, file: Path) -> None:
+    """Write the report and its chart. Raises OnboardError naming the file."""
+    chart = file.with_suffix(".svg")
+    rates = [*evaluation.by("map").items(), *evaluation.by("split").items(), ("all", evaluation.summary())]
+    write_text(chart, success_chart(rates))
+    write_text(file, "\n\n".join(sections(evaluation, chart.name)) + "\n")
+
+
+def sections(evaluation: Evaluation, chart: str) -> Iterator[str]:
+    """Yield the report's paragraphs and tables. chart: the file name of its picture."""
+    summary, plan, doors = evaluation.summary(), evaluation.plan, evaluation.doors()
+    yield f"# How {plan.run.policy} drives"
+    yield f"{summary.episodes} episodes, {evaluation.began.strftime('%Y-%m-%d %H:%M')} UTC."
+    if evaluation.exit_code:
+        done = f"interrupted after {summary.episodes} of {plan.episodes} episodes"
+        yield f"**Not complete: {done}.** The same command goes on where it stopped."
+    yield f"![success rates with their 95 % intervals]({chart})"
+
+    yield "## By map"
+    yield markdown_table(("", *HEADINGS), _by_map(evaluation))
+    yield MEASURES if doors is None else f"{MEASURES}\n- **doors**: {doors}. {NOTE}"
+
+    yield "## How hard the set is"
+    rate = with_interval(f"{percent(summary.hard_success_rate)} %", between(summary, "hard_success_rate"))
+    yield (
+        f"{percent(summary.hard_share)} % of the episodes ({summary.hard_episodes}) have a shortest way more than "
+        f"{HARD_DETOUR} times as long as the straight line. On those, SR is {rate}."
+    )
+
+    yield "## How drives ended"
+    yield markdown_table(("reason", "episodes"), [(reason, str(count)) for reason, count in summary.ends.items()])
+    yield (
+        '"stop" is the policy\'s own stop, held until the robot rested. "time" is 100 s. '
+        f"{summary.successes_without_contact} episodes succeeded without any contact; "
+        f"{summary.episodes_with_contact} had at least one."
+    )
+
+    yield "## What it chose [%]"
+    yield markdown_table(*actions(summary))
+
+    yield "## Drives worth a look"
+    yield "First drives that did not arrive, then arrivals with contacts, then the longest detours."
+    headings = ("map", "how", "episode", "driven m", "shortest m", "s")
+    yield markdown_table(headings, [_told(one.row) for one in choose(evaluation.driven)], words=2)
+
+    yield "## What ran"
+    yield markdown_table(("what", ""), _ran(evaluation), words=2)
+
+
+def _by_map(evaluation: Evaluation) -> Iterator[list[str]]:
+    """Yield a row for each map, then with their intervals one for each split, for all, and for those behind doors."""
+    doors = evaluation.doors()
+    for name, one in evaluation.by("map").items():
+        yield [name, *cells(one)]
+    groups = [*evaluation.by("split").items(), ("all", evaluation.summary())]
+    for name, one in groups + ([] if doors is None else [("behind doors", doors.summary)]):
+        yield [f"**{name}**", *map(with_interval, cells(one), intervals(one))]
+
+
+def actions(summary: Summary) -> tuple[list[str], list[list[str]]]:
+    """Return headings and rows of a table: which part of the decisions chose each action [%]."""
+    total = sum(summary.actions)
+    parts = [f"{100.0 * count / total:.1f}" if total else percent(None) for count in summary.actions]
+    wide = len(ANGULAR_RADPS)
+    turns = [f"{one.w_radps:+g} rad/s" if one.w_radps else "0 rad/s" for one in ACTIONS[:wide]]
+    rows = [[f"{v_mps:g} m/s", *parts[row * wide : (row + 1) * wide]] for row, v_mps in enumerate(LINEAR_MPS)]
+    return ["", *turns], rows
+
+
+def choose(driven: Sequence[Driven]) -> list[Driven]:
+    """Return drives worth a look: not arrived, arrived with contacts, and the longest detours that arrived well."""
+    failures = [one for one in driven if not one.row.success]
+    touches = [one for one in driven if one.row.success and one.row.contacts > 0]
+    arrivals = [one for one in driven if one.row.success and one.row.contacts == 0]
+    telling = [*_varied(failures, FAILURES), *_varied(touches, TOUCHES)]
+    return [*telling, *_varied(sorted(arrivals, key=lambda one: -one.row.detour), SHOWN - len(telling))]
+
+
+def _varied(driven: Sequence[Driven], count: int) -> list[Driven]:
+    """Return the first ones, of different maps as long as there are some."""
+    first: dict[str, Driven] = {}
+    for one in driven:
+        first.setdefault(one.row.map, one)
+    others = [one for one in driven if one not in first.values()]
+    return [*first.values(), *others][:count]
+
+
+def _told(row: Row) -> list[str]:
+    lengths = [number(one, 1) for one in (row.path_m, row.shortest_m, row.time_s)]
+    return [row.map, how(row), str(row.index), *lengths]
+
+
+def how(row: Row) -> str:
+    """Return in words how a drive ended."""
+    if not row.success:
+        return "did not stop in time" if row.ended == "time" else f"ended {row.distance_m:.2f} m away: {row.ended}"
+    return f"arrived, {row.contacts} contact{'s' if row.contacts > 1 else ''}" if row.contacts else "arrived"
+
+
+def _ran(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
+    plan, run, configuration = evaluation.plan, evaluation.plan.run, evaluation.plan.configuration()
+    condition, summary = load_conditions()[run.condition], evaluation.summary()
+    model = configuration["model"]
+    yield "policy", f"{run.policy}, model {model}" if model else run.policy
+    yield "loop", f"{run.loop}: {LOOPS[run.loop]}"
+    yield "scan", run.scan
+    if run.policy == "planner":
+        yield "known map", run.known_map
+    yield "condition", f"{run.condition}: {condition.what}"
+    if people := run.pedestrians + condition.pedestrians:
+        yield "pedestrians", f"{people} an episode; {summary.bumps} times one walked into the robot (no contact of its)"
+    if summary.min_clearance_m:
+        least, p5 = number(summary.min_clearance_m["min"]), number(summary.min_clearance_m["p5"])
+        yield "least clearance", f"{least} m over all episodes; its 5th percentile {p5} m"
+    sources = [
+        f"{one.name} {one.count}{'' if one.seed is None else f' (furniture {one.furniture})'}" for one in plan.sources
+    ]
+    yield "episodes", ", ".join(sources)
+    yield "seed", str(plan.seed)
+    yield "robot", f"{plan.robot.config.robot.name} ({configuration['robot']})"
+    yield "version", f"onboard {configuration['version']}, code {configuration['code']}"
+    hands = f"on Ray at {plan.ray}" if plan.ray else f"{plan.jobs} process{'es' if plan.jobs > 1 else ''}"
+    resumed = f", {evaluation.resumed} episodes from before" if evaluation.resumed else ""
+    yield "took", f"{number(evaluation.wall_s, 1)} s, {hands}{resumed}"
+
+
+# ---- The chart
+
+NAME_PX, SCALE_PX, VALUE_PX, ROW_PX, AXIS_PX = 160, 400, 70, 26, 22
+QUARTERS = (0, 25, 50, 75, 100)
+
+
+def success_chart(rows: Sequence[tuple[str, Summary]]) -> str:
+    """Return the success rates [%] as dots in an SVG, with their 95 % intervals as bars; none of no episode."""
+    width, bottom = NAME_PX + SCALE_PX + VALUE_PX, ROW_PX * len(rows)
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {bottom + AXIS_PX}" width="{width}" '
+        f'height="{bottom + AXIS_PX}" font-family="sans-serif" font-size="13" role="img" '
+        'aria-label="success rates with their 95 % intervals">',
+        '<rect width="100%" height="100%" fill="#fff"/>',
+    ]
+    for at in QUARTERS:
+        x = _x(at)
+        parts.append(f'<path d="M{x:.1f} 0V{bottom}" stroke="#d5d9de"/>')
+        parts.append(f'<text x="{x:.1f}" y="{bottom + 16}" fill="#555" text-anchor="middle">{at} %</text>')
+    for row, (name, summary) in enumerate(rows):
+        y = ROW_PX * (row + 0.5)
+        parts.append(f'<text x="{NAME_PX - 12}" y="{y + 4.5}" text-anchor="end">{escape(name)}</text>')
+        if summary.success_rate is None:
+            continue
+        low, high = (_x(100.0 * end) for end in summary.ci95["success_rate"])
+        x = _x(100.0 * summary.success_rate)
+        parts.append(f'<path d="M{low:.1f} {y}H{high:.1f}" stroke="#9dbbe6" stroke-width="6"/>')
+        parts.append(f'<circle cx="{x:.1f}" cy="{y}" r="5" fill="#1d5fc4"/>')
+        parts.append(f'<text x="{width - 4}" y="{y + 4.5}" text-anchor="end">{percent(summary.success_rate)}</text>')
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def _x(rate: float) -> float:
+    return NAME_PX + SCALE_PX * rate / 100.0
