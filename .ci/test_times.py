@@ -42,7 +42,9 @@ def main(times: str, slow_tests: str) -> int:
     for name, took in sorted(folders.items(), key=lambda row: -row[1]):
         sys.stdout.write(f"{took:8.1f} s  {name}\n")
     total_s = sum(units.values())
-    sys.stdout.write(f"{total_s:8.1f} s  all; {quick_s:.1f} s of them in `make test`, which leaves out {len(slow)} tests or files\n")
+    sys.stdout.write(
+        f"{total_s:8.1f} s  all; {quick_s:.1f} s of them in `make test`, which leaves out {len(slow)} tests or files\n"
+    )
     head = "# Written by `make test-times`: what `make test` leaves to `make test-all`.\n"
     Path(slow_tests).write_text(head + "".join(f"{unit}\n" for unit in sorted(slow)), encoding="utf-8")
     return 0
