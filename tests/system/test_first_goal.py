@@ -1,0 +1,54 @@
+"""README's two processes and its first goal, sent and followed by a real ROS 2 node."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.rigs.machine.processes import ROOT, running
+from tests.rigs.network.loopback import free_domain
+from tests.rigs.network.ros2_peer import ROS_PYTHON, Peer
+
+README = (ROOT / "README.md").read_text()
+STATE, COMMANDS = "/onboard/state", "/cmd_vel"
+DRIVE_S = 60.0
+
+pytestmark = pytest.mark.skipif(ROS_PYTHON is None, reason="no ROS 2 here: `make test` prepares .venv-ros")
+
+
+def printed(pattern: str) -> str:
+    """Return what the one place in README that fits has in its group."""
+    (found,) = re.findall(pattern, README)
+    return str(found)
+
+
+def test_the_first_goal_of_the_readme_is_reached(tmp_path: Path) -> None:
+    pub = re.search(r'topic pub --once (\S+) (\S+) "(.*)"', README)
+    assert pub is not None
+    sim = printed(r"\nonboard-hil (sim[^#\n]*?) +#").split()
+    domain = free_domain()
+    with (
+        running("hil", *sim, folder=tmp_path, domain=domain) as world,
+        running("onboard", printed(r"\nonboard (run) +#"), folder=tmp_path, domain=domain) as robot,
+    ):
+        world.wait_for(printed(r'wait for "(simulated [^"]*)"'))
+        robot.wait_for(printed(r'wait for "(rea[^"]*)"'))
+        node = Peer(domain)
+        try:
+            node.subscribe(STATE, "std_msgs/msg/String", qos="latched")
+            node.subscribe(COMMANDS, "geometry_msgs/msg/Twist")
+            node.publish(pub[1], pub[2], yaml.safe_load(pub[3]))
+            states = []
+            while not states or not states[-1].startswith("reached"):
+                heard = node.hear(STATE, qos="latched", patience_s=DRIVE_S)
+                assert heard is not None, f"no state within {DRIVE_S:g} s after {states}"
+                states.append(heard["fields"]["data"])
+            speeds = [line["fields"]["linear"]["x"] for line in node.heard if line.get("heard") == COMMANDS]
+        finally:
+            node.close()
+        assert robot.end() == 0
+    assert max(speeds) > 0.3
+    assert any(state.startswith("navigating") for state in states)
