@@ -65,7 +65,7 @@ class RobotState:
 
 @dataclass(frozen=True, slots=True)
 class TickRecord:
-    """One tick, whole.
+    """One tick, whole: as the runtime lives it, and as `onboard/recording/tick_message.py` reads it from a recording.
 
     odometry:      raw pose of the base in the odom frame, with the wheels' twist
     map_from_odom: the filter's correction; None until localised
@@ -76,7 +76,8 @@ class TickRecord:
     limits_scan:   what limits and recovery looked at; the same object as `scan` unless configured apart
     sent_ns:       when it went out, monotonic
     stage_ns:      time of each stage but the last, the telling of this (counters.STAGES) [ns]
-    after:         the whole state that the next tick begins with
+    after:         the whole state that the next tick begins with; None of a tick that was read from a recording,
+                   which has it as text, `keyframe`, where it has it (`state_snapshot.decode`)
     """
 
     slot: Slot
@@ -97,5 +98,6 @@ class TickRecord:
     reason: str
     sent_ns: int
     stage_ns: Mapping[str, int]
-    after: RobotState
+    after: RobotState | None
     events: tuple[str, ...] = ()
+    keyframe: str = ""

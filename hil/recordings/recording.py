@@ -35,7 +35,7 @@ from onboard.recording.mcap_summary import MAGIC
 from onboard.recording.recorder import FORMAT
 from onboard.recording.repair import is_finished
 from onboard.recording.ros_schema import message_type
-from onboard.recording.tick_writer import KEYFRAME_TOPIC, TICK_TOPIC
+from onboard.recording.tick_message import KEYFRAME_TOPIC, TICK_TOPIC
 from onboard.values.clock import NS_PER_S
 from onboard.values.errors import ConfigError, InputError
 

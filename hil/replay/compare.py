@@ -13,6 +13,7 @@ from hil.replay.compared_fields import Difference, Value, differences
 from hil.replay.player import NO_IMAGES, Played
 from hil.replay.tick_selection import Missing
 from hil.replay.tolerances import BIT_FOR_BIT, Measure
+from onboard.recording.tick_message import action_of
 from onboard.values.messages import Scan
 
 LEAST_COMPARED = 0.5
@@ -201,10 +202,10 @@ class Compared:
             count.unfused[played.unfused] += 1
         if played.decided is not None:
             count.decisions += 1
-            count.same += played.decided.action == played.recorded.told.action
+            count.same += played.decided.action == action_of(played.recorded)
         for one in differences(played):
             allowed = count.measure.allows(one)
-            found = Found(played.recorded.told.slot, t_s, one, _scans(played, one), allowed)
+            found = Found(played.recorded.slot.number, t_s, one, _scans(played, one), allowed)
             count.first, self.first = _graver(count.first, found), _graver(self.first, found)
             of_field = self.fields.setdefault(one.field, FieldCount())
             of_field.values += 1

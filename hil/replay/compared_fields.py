@@ -13,7 +13,7 @@ import numpy as np
 from hil.replay.player import Played
 from onboard.drivers.dds.tick_types import Tick
 from onboard.recording.state_snapshot import decode, encode
-from onboard.recording.tick_writer import tick_message
+from onboard.recording.tick_message import tick_message
 from onboard.state import RobotState
 from onboard.values.messages import Scan
 
@@ -28,7 +28,7 @@ STAGES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("limits", ("wanted", "command", "reason")),
     ("events", ("events",)),
 )  # fmt: skip
-"""Fields of `onboard_types.Tick` that are produced. The others are inputs or times, which a replay is given."""
+"""Fields of `tick_types.Tick` that are produced. The others are inputs or times, which a replay is given."""
 
 Value = float | int | str | bool | None
 
@@ -51,22 +51,17 @@ class Difference:
 
 def differences(played: Played) -> Iterator[Difference]:
     """Yield all that differs in a tick, in the order of its stages."""
-    recorded, again = played.recorded, _told_again(played)
-    yield from _of_tick(STAGES[:2], recorded.told, again)
-    yield from _of_scan("scan", recorded.scan, played.replayed.scan)
-    if recorded.limits_scan is not recorded.scan:
-        yield from _of_scan("limits_scan", recorded.limits_scan, played.replayed.limits_scan)
-    yield from _of_tick(STAGES[2:], recorded.told, again)
-    if recorded.keyframe and encode(played.replayed.after) != recorded.keyframe:
-        yield from _of_state(decode(recorded.keyframe), decode(encode(played.replayed.after)))
-
-
-def _told_again(played: Played) -> Tick:
-    """Return what the runtime would have written of the replayed tick, with the action that was decided here."""
-    again = tick_message(played.replayed)
+    recorded, replayed = played.recorded, played.replayed
+    before, again = tick_message(recorded), tick_message(replayed)
     if played.decided is not None:
         again.action = played.decided.action
-    return again
+    yield from _of_tick(STAGES[:2], before, again)
+    yield from _of_scan("scan", recorded.scan, replayed.scan)
+    if recorded.limits_scan is not recorded.scan:
+        yield from _of_scan("limits_scan", recorded.limits_scan, replayed.limits_scan)
+    yield from _of_tick(STAGES[2:], before, again)
+    if recorded.keyframe and replayed.after is not None and encode(replayed.after) != recorded.keyframe:
+        yield from _of_state(decode(recorded.keyframe), decode(encode(replayed.after)))
 
 
 def _of_tick(stages: Sequence[tuple[str, tuple[str, ...]]], recorded: Tick, again: Tick) -> Iterator[Difference]:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from hil.replay.player import Played
 from onboard.policy.contract import ACTIONS
+from onboard.recording.tick_message import action_of
 
 MOMENTS = 10
 """So many of the greatest disagreements are kept."""
@@ -46,16 +47,16 @@ class Opinion:
 
     def add(self, played: Played, t_s: float) -> None:
         """Count a tick, if a decision was due in it."""
-        decided, told = played.decided, played.recorded.told
+        decided, recorded = played.decided, action_of(played.recorded)
         if decided is None:
             return
         self.decisions += 1
-        self.pairs[told.action, decided.action] += 1
-        if decided.action == told.action:
+        self.pairs[recorded, decided.action] += 1
+        if decided.action == recorded:
             self.same += 1
             return
-        margin = float(decided.logits[decided.action] - decided.logits[told.action])
-        moment = Moment(margin, told.slot, t_s, told.action, decided.action)
+        margin = float(decided.logits[decided.action] - decided.logits[recorded])
+        moment = Moment(margin, played.recorded.slot.number, t_s, recorded, decided.action)
         keep = heapq.heappush if len(self.moments) < MOMENTS else heapq.heappushpop
         keep(self.moments, moment)
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from hil.recordings.ticks import RecordedTick
 from onboard.assembly.robot import build_rigs, robot_of
 from onboard.config.config import Config
 from onboard.config.mounts import Mounts
 from onboard.config.plant_model import Plant
 from onboard.perception.scan_fusion import Rig, ScanMemory
 from onboard.policy.inference import InlineInference, Result
+from onboard.recording.tick_message import has_images, only_with_images
 from onboard.runtime import Runtime
 from onboard.safety.keepout_zones import MapZones
 from onboard.state import RobotState, TickRecord
@@ -34,7 +34,7 @@ class Played:
     unfused: why they were not, of a tick that began a decision; "" where there was nothing to fuse
     """
 
-    recorded: RecordedTick
+    recorded: TickRecord
     replayed: TickRecord
     decided: Decision | None
     fused: bool = False
@@ -64,11 +64,11 @@ class Player:
         """Go on from a state."""
         self._runtime.state = state
 
-    def play(self, tick: RecordedTick) -> Played:
+    def play(self, tick: TickRecord) -> Played:
         """Live a recorded tick once more."""
         self._tape.now = tick
         replayed = self._runtime.tick(tick.slot)
-        if not tick.told.sensed or not self._fusing:
+        if tick.sensed is None or not self._fusing:
             return Played(tick, replayed, self._tape.decided)
         why = next((one.hindrance(tick) for one in self._fusing if one.hindrance(tick)), "")
         return Played(tick, replayed, self._tape.decided, fused=not why, unfused=why)
@@ -77,7 +77,7 @@ class Player:
 class Tape:
     """Clock, inbox, inference and drive of a replay: what they say is what they said in the tick that is played."""
 
-    now: RecordedTick
+    now: TickRecord
 
     def __init__(self, policy: Policy, *, own_actions: bool = False) -> None:
         self._inline = InlineInference(policy, self.now_ns)
@@ -94,7 +94,7 @@ class Tape:
     def take(self, now_ns: int) -> Inputs:
         """Return what the tick consumed."""
         self.decided = None
-        return self.now.inputs
+        return only_with_images(self.now.inputs)
 
     def submit(self, number: int, observation: Observation, memory: Memory) -> bool:
         """Decide now."""
@@ -102,22 +102,20 @@ class Tape:
 
     def poll(self) -> Result | None:
         """Return the decision that was due, with the action that was put in force; None where it was late."""
-        result, told = self._inline.poll(), self.now.told
+        result, acted = self._inline.poll(), self.now.acted
         if result is None:
             return None
-        if self._own_actions and told.acted != result.number:  # no decision was due here on the robot
+        if self._own_actions and (acted is None or acted.number != result.number):  # none was due here on the robot
             self.decided = result.decision
             return result
-        if told.action < 0 and not told.fault:
+        if acted is None or (acted.decision is None and not acted.fault):
             return None
-        took = {"elapsed_ns": told.decision_elapsed_ns}
-        if told.fault:
-            return Result(result.number, None, None, error=told.fault, **took)
-        self.decided = result.decision
-        in_force = result.decision
+        if acted.decision is None:
+            return Result(result.number, None, None, error=acted.fault, elapsed_ns=acted.elapsed_ns)
+        self.decided = in_force = result.decision
         if in_force is not None and not self._own_actions:
-            in_force = replace(in_force, action=told.action)
-        return Result(result.number, in_force, result.memory, error=result.error, **took)
+            in_force = replace(in_force, action=acted.decision.action)
+        return Result(result.number, in_force, result.memory, error=result.error, elapsed_ns=acted.elapsed_ns)
 
     def send(self, command: Twist) -> None:
         """Send nothing."""
@@ -137,11 +135,11 @@ class RecordedScanner:
         """Return whether the scan comes from another, so that nothing is fused."""
         return bool(self._rig.section.topic)
 
-    def hindrance(self, tick: RecordedTick) -> str:
+    def hindrance(self, tick: TickRecord) -> str:
         """Return why a tick's scan cannot be fused again, "" where it can."""
         if self._rig.section.history > 1:
             return HISTORY  # of the ticks between decisions, whose images are not recorded
-        return "" if tick.with_images else NO_IMAGES
+        return "" if has_images(tick) else NO_IMAGES
 
     def scan(self, inputs: Inputs, pose: Pose, memory: ScanMemory) -> tuple[Scan, ScanMemory]:
         """Return the scan of the tick that is played."""

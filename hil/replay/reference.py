@@ -29,7 +29,7 @@ from onboard.drivers.dds.ros_types import LaserScan, String, from_cdr, to_cdr
 from onboard.drivers.dds.tick_types import Tick
 from onboard.recording.mcap_file import CHUNK_BYTES, SESSION
 from onboard.recording.state_snapshot import encode
-from onboard.recording.tick_writer import tick_message
+from onboard.recording.tick_message import tick_message
 from onboard.state import TickRecord
 from onboard.system.log import unlogged
 from onboard.values.errors import InputError, OnboardError
@@ -120,8 +120,9 @@ def _moved(messages: Iterable[Message], played: Mapping[int, TickRecord]) -> Ite
     newest: TickRecord | None = None
     for message in messages:
         if message.name == KEYFRAME:
-            if newest is not None and newest.after.pilot.pending is None:
-                yield replace(message, data=to_cdr(String(encode(newest.after))))
+            after = None if newest is None else newest.after
+            if after is not None and after.pilot.pending is None:
+                yield replace(message, data=to_cdr(String(encode(after))))
             continue
         waiting.append(message)
         if message.name != TICK:

@@ -5,17 +5,16 @@ from __future__ import annotations
 import traceback
 from collections.abc import Iterator, Mapping
 from dataclasses import replace as changed
-from typing import NamedTuple
 
 from hil.recordings.demux import apart
 from hil.recordings.recording import Heard, Recording, Session
-from hil.recordings.ticks import RecordedTick, TickReader, naming, topics_of
+from hil.recordings.ticks import TickReader, naming, topics_of
 from hil.replay.player import Played, Player
 from hil.replay.recorded_policy import Policies, recorded_plant, recorded_zones
 from hil.replay.tick_selection import Missing, Placer, Span, Window
 from hil.replay.tolerances import Measure, measure_of
 from onboard.recording.recorder import FORMAT
-from onboard.state import RobotState
+from onboard.state import RobotState, TickRecord
 from onboard.values.errors import InputError, RuntimeFaultError
 from onboard.values.interfaces import Policy
 
@@ -79,7 +78,7 @@ class Act:
         """Go on from the next whole state, after a file that could not be read to its end."""
         self._placer.lose()
 
-    def _played(self, tick: RecordedTick, missing: Missing) -> Iterator[tuple[Played, float]]:
+    def _played(self, tick: TickRecord, missing: Missing) -> Iterator[tuple[Played, float]]:
         placed = self._placer.place(tick, missing)
         for one in () if placed is None else self._window.take(placed):
             if one.state is not None:
@@ -93,14 +92,6 @@ class Act:
                 raise RuntimeFaultError(f"{what}\n{traceback.format_exc().rstrip()}") from error
             if self._span.holds(one.t_s):
                 yield played, one.t_s
-
-
-class Told(NamedTuple):
-    """A tick that was played, of which session, and when since its first [s]."""
-
-    session: Session
-    played: Played
-    t_s: float
 
 
 class Stage:
@@ -136,8 +127,8 @@ class Stage:
                 self._acts[session.name].check(source, session)
         return {one.name: self._measure or self._measure_of(one) for one in recording.sessions}
 
-    def play(self, recording: Recording, missing: Mapping[str, Missing]) -> Iterator[Told]:
-        """Yield the ticks of the file that was begun; those of its sessions that were under way go on.
+    def play(self, recording: Recording, missing: Mapping[str, Missing]) -> Iterator[tuple[Session, Played, float]]:
+        """Yield session, tick and time of the file that was begun; those of its sessions that were under way go on.
 
         missing: where what cannot be played is counted, by the session's name
         Raises InputError that names the file.
@@ -147,12 +138,12 @@ class Stage:
             for session, heard in apart(recording, only):
                 act = self._acts[session.name]
                 for played, t_s in act.take(heard, missing[session.name]):
-                    yield Told(session, played, t_s)
+                    yield session, played, t_s
                 if act.over and all(self._acts[one.name].over for one in recording.sessions):
                     return
             for session in recording.sessions:
                 for played, t_s in self._acts[session.name].end(missing[session.name]):
-                    yield Told(session, played, t_s)
+                    yield session, played, t_s
 
     def lose(self) -> None:
         """Go on from the next whole states, after a file that could not be read to its end."""

@@ -6,9 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from hil.recordings.ticks import RecordedTick
 from onboard.recording.state_snapshot import decode
-from onboard.state import RobotState
+from onboard.state import RobotState, TickRecord
 from onboard.values.clock import NS_PER_S
 
 
@@ -38,7 +37,7 @@ class Missing:
 class Placed(NamedTuple):
     """A tick that can be played. state: to begin with, None where it is that after the tick before."""
 
-    tick: RecordedTick
+    tick: TickRecord
     t_s: float
     state: RobotState | None
 
@@ -56,7 +55,7 @@ class Placer:
         self._playing = from_start
         self._state: RobotState | None = RobotState()
 
-    def place(self, tick: RecordedTick, missing: Missing) -> Placed | None:
+    def place(self, tick: TickRecord, missing: Missing) -> Placed | None:
         """Return the tick if it can be played; count it where not. Raises InputError for a state that is none."""
         if self._began_ns is None:
             self._began_ns = tick.slot.start_ns

@@ -11,12 +11,10 @@ in the others the scan stands for them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 from cyclonedds.idl import IdlStruct
 
 from onboard.config.config import DdsSection
@@ -24,117 +22,23 @@ from onboard.config.mounts import Mounts
 from onboard.drivers.dds import ros_convert as convert
 from onboard.drivers.dds import ros_types as ros
 from onboard.drivers.dds.ros_types import to_cdr
-from onboard.drivers.dds.tick_types import FixInput, GoalInput, Tick, WheelInput
+from onboard.drivers.dds.tick_types import Tick
 from onboard.drivers.dds.topics import ros_topic, scan_source
 from onboard.recording.recorder import Message, Recorder
 from onboard.recording.ros_schema import message_type
-from onboard.recording.state_snapshot import encode, without_images
+from onboard.recording.state_snapshot import encode
+from onboard.recording.tick_message import KEYFRAME_TOPIC, NO_DEPTH, TICK_TOPIC, imageless, new_scans, tick_message
 from onboard.state import TickRecord
 from onboard.values.clock import NS_PER_S
 from onboard.values.images import CHANNELS, POLICY_HEIGHT, POLICY_WIDTH
-from onboard.values.messages import Fix, Inputs, Motion, Pose, Scan, Twist
+from onboard.values.messages import Fix, Inputs, Pose, Scan
 
-# ---- A tick as the message that stands for it in a recording, number for number
-
-
-def tick_message(tick: TickRecord) -> Tick:
-    """Return the record as the message that goes into the file."""
-    inputs, sensed, acted = tick.inputs, tick.sensed, tick.acted
-    message = Tick(
-        slot=tick.slot.number,
-        deadline_ns=tick.slot.deadline_ns,
-        start_ns=tick.slot.start_ns,
-        missed=tick.slot.missed,
-        cameras=list(inputs.depth) + (["color"] if inputs.color else []),
-        camera_frames=[f.number for f in inputs.depth.values()] + ([inputs.color.number] if inputs.color else []),
-        camera_stamps_ns=[f.stamp_ns for f in inputs.depth.values()]
-        + ([inputs.color.stamp_ns] if inputs.color else []),
-        wheel_inputs=[
-            WheelInput(one.stamp_ns, one.arrival_ns, _pose(one.pose), _two(one.twist)) for one in inputs.odometry
-        ],
-        fix_inputs=[
-            FixInput(one.stamp_ns, one.arrival_ns, _pose(one.pose), _matrix(one.covariance)) for one in inputs.fixes
-        ],
-        goal_inputs=[GoalInput(one.stamp_ns, one.arrival_ns, one.frame_id, _pose(one.pose)) for one in inputs.goals],
-        cancel=inputs.cancel,
-        e_stop=_word(inputs.e_stop),
-        obstacle=_word(inputs.obstacle),
-        scans=new_scans(tick),
-        speed_limit_mps=[] if inputs.speed_limit_mps is None else [inputs.speed_limit_mps],
-        state=tick.state,
-        episode=tick.episode,
-        events=list(tick.events),
-        odometry=_five(tick.odometry),
-        map_from_odom=_pose(tick.map_from_odom),
-        filtered=_five(tick.filtered),
-        scan_stamp_ns=tick.scan.stamp_ns,
-        limits_scan_stamp_ns=tick.limits_scan.stamp_ns,
-        goal_distance_m=[] if tick.goal_distance_m is None else [tick.goal_distance_m],
-        recovery=tick.recovery,
-        wanted=_two(tick.wanted),
-        command=_two(tick.command),
-        reason=tick.reason,
-        sent_ns=tick.sent_ns,
-        stages=list(tick.stage_ns),
-        stage_ns=list(tick.stage_ns.values()),
-    )
-    if inputs.teleop is not None:
-        message.teleop_arrival_ns, message.teleop = inputs.teleop.arrival_ns, _two(inputs.teleop.twist)
-    if sensed is not None:
-        seen = sensed.observation
-        message.sensed, message.memory_reset = sensed.number, sensed.memory_reset
-        message.goal, message.previous_action = list(seen.goal_xy_m), seen.previous_action
-        message.observation_odometry = _five(seen.odometry)
-        message.localization = _five(seen.localization)
-        message.localization_age_ns = seen.localization_age_ns or 0
-    if acted is not None:
-        message.acted, message.fault = acted.number, acted.fault
-        message.decision_elapsed_ns = acted.elapsed_ns
-        if acted.decision is not None:
-            message.action, message.logits = acted.decision.action, acted.decision.logits.tolist()
-    return message
-
-
-def new_scans(tick: TickRecord) -> list[str]:
-    """Return the topics of the ready-made scans that came in this tick. One without an arrival came as it was taken."""
-    inputs = tick.inputs
-    came_ns = {
-        name: scan.stamp_ns if scan.arrival_ns is None else scan.arrival_ns for name, scan in inputs.scans.items()
-    }
-    return [name for name, at_ns in came_ns.items() if at_ns == inputs.now_ns]
-
-
-def _word(value: bool | None) -> int:
-    return -1 if value is None else int(value)
-
-
-def _two(twist: Twist) -> Sequence[float]:
-    return [twist.v_mps, twist.w_radps]
-
-
-def _pose(pose: Pose | None) -> Sequence[float]:
-    return [] if pose is None else [pose.x_m, pose.y_m, pose.yaw_rad]
-
-
-def _matrix(values: npt.NDArray[np.float64] | None) -> Sequence[float]:
-    return [] if values is None else [float(value) for value in values.flat]
-
-
-def _five(motion: Motion | None) -> Sequence[float]:
-    return [] if motion is None else [*_pose(motion.pose), *_two(motion.twist)]
-
-
-TICK_TOPIC = "/onboard/tick"
-KEYFRAME_TOPIC = "/onboard/keyframe"
 KEYFRAME_S = 10.0
 TICK_BYTES = 20_000
 """What a tick without its images holds in memory while it waits, roughly, for the bound of the queue."""
 
 MOST_WITH_IMAGES = 10
 """So many ticks may wait just as they are: making them small takes longer than queueing them."""
-
-NO_DEPTH = np.zeros((0, 0), np.uint16)
-NO_COLOR = np.zeros((0, 0, 3), np.uint8)
 
 
 class TickRecorder:
@@ -158,17 +62,6 @@ class TickRecorder:
         if tick.sensed is None and self._recorder.waiting > MOST_WITH_IMAGES:
             tick, held = imageless(tick), TICK_BYTES
         return self._recorder.write_together(self._messages.of(tick), tick.slot.start_ns, held)
-
-
-def imageless(tick: TickRecord) -> TickRecord:
-    """Return a tick that keeps no image alive: of its frames it has the names, numbers and times."""
-    inputs = tick.inputs
-    bare = replace(
-        inputs,
-        depth={name: replace(frame, depth=NO_DEPTH) for name, frame in inputs.depth.items()},
-        color=None if inputs.color is None else replace(inputs.color, image=NO_COLOR),
-    )
-    return replace(tick, inputs=bare, after=without_images(tick.after))
 
 
 class _Messages:
@@ -206,9 +99,10 @@ class _Messages:
         if reset or first != self._next_slot or self._recorder.file_number != self._file_number:
             self._keyframe_due_ns = now_ns
         self._next_slot, self._file_number = tick.slot.number + 1, self._recorder.file_number
-        if now_ns >= self._keyframe_due_ns and tick.after.pilot.pending is None:
+        after = tick.after
+        if now_ns >= self._keyframe_due_ns and after is not None and after.pilot.pending is None:
             self._keyframe_due_ns = now_ns + round(KEYFRAME_S * NS_PER_S)
-            yield self._message(KEYFRAME_TOPIC, ros.String, lambda: ros.String(encode(tick.after)))
+            yield self._message(KEYFRAME_TOPIC, ros.String, lambda: ros.String(encode(after)))
 
     def _inputs(self, tick: TickRecord) -> Iterator[Message]:
         base, odom, inputs, now_ns = self._section.base_frame, self._section.odom_frame, tick.inputs, tick.slot.start_ns

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from onboard.counters import Counters
-from onboard.navigation.odometry import NS_PER_MS
+from onboard.navigation.odometry import NS_PER_MS, OdometryState
 from onboard.perception.scan_fusion import NOT_HEARD
 from onboard.recording.recorder import RecorderStats
 from onboard.state import TickRecord
@@ -70,7 +70,10 @@ def rows(
 ) -> list[Diagnostic]:
     """Return the rows of `/diagnostics` about a tick: runtime, policy, command, odometry, pose, cameras,
     recorder."""
-    found = [_runtime(record, counters), _policy(counters), _command(record), _odometry(record), _pose(record)]
+    found = [_runtime(record, counters), _policy(counters), _command(record)]
+    if record.after is not None:
+        found.append(_odometry(record.after.wheels))
+    found.append(_pose(record))
     found += [_camera(camera) for camera in cameras]
     if recorder is not None:
         found.append(_recorder(recorder))
@@ -115,9 +118,8 @@ def _command(record: TickRecord) -> Diagnostic:
     return ("command", OK, record.reason, values)
 
 
-def _odometry(record: TickRecord) -> Diagnostic:
+def _odometry(state: OdometryState) -> Diagnostic:
     """Return how the wheels are heard. Only who looks at both machines can tell a clock that was set from a queue."""
-    state = record.after.wheels
     late_ms = round(state.late_ns / NS_PER_MS)
     values = {"messages": state.messages, "gaps": state.gaps, "refused": state.refused, "late_ms": late_ms}
     if state.messages == 0:

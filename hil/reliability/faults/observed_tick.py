@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from hil.recordings.ticks import RecordedTick
-from hil.reliability.faults.inject.schedule import COLOR
 from onboard.navigation.mission import DRIVING
 from onboard.state import TickRecord
 from onboard.values.messages import STOP, Inputs, OdometryMessage, Pose, Teleop, Twist
@@ -70,7 +68,7 @@ class Step:
 
 
 def step_of(record: TickRecord) -> Step:
-    """Return a tick of the runtime."""
+    """Return a tick of the runtime or of a recording."""
     due = Due.NOTHING
     if record.acted is not None:
         due = Due.FAILED if record.acted.fault else Due.MISSED if record.acted.decision is None else Due.MADE
@@ -79,22 +77,6 @@ def step_of(record: TickRecord) -> Step:
         slot.number, slot.start_ns, slot.missed, record.command, record.reason, record.state, bool(record.recovery),
         inputs.odometry, _stamps(inputs), inputs.e_stop, len(inputs.goals), inputs.teleop, due,
         None if record.filtered is None else record.filtered.pose, record.wanted, obstacle=inputs.obstacle,
-    )  # fmt: skip
-
-
-def step_of_recorded(tick: RecordedTick) -> Step:
-    """Return a tick as the robot recorded it."""
-    told, inputs, due = tick.told, tick.inputs, Due.NOTHING
-    if told.acted:
-        due = Due.FAILED if told.fault else Due.MISSED if told.action < 0 else Due.MADE
-    stamps = {
-        name: stamp_ns for name, stamp_ns in zip(told.cameras, told.camera_stamps_ns, strict=True) if name != COLOR
-    }
-    return Step(
-        told.slot, told.start_ns, told.missed, Twist(*told.command), told.reason, told.state, bool(told.recovery),
-        inputs.odometry, _stamps(inputs) | stamps, inputs.e_stop, len(inputs.goals), inputs.teleop, due,
-        Pose(*told.filtered[:3]) if told.filtered else None, Twist(*told.wanted) if told.wanted else STOP,
-        obstacle=inputs.obstacle,
     )  # fmt: skip
 
 

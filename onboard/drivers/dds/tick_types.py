@@ -54,7 +54,9 @@ GoalInputs = Annotated[Sequence[GoalInput], sequence(GoalInput)]
 
 @dataclass
 class Tick(IdlStruct, typename="onboard_msgs.msg.dds_.Tick_"):
-    """One tick. Times are monotonic [ns]; poses x, y, yaw [m, rad]; twists v, w [m/s, rad/s].
+    """One tick as recordings have it: a `TickRecord` in types that IDL knows (`onboard/recording/tick_message.py`).
+
+    Times are monotonic [ns]; poses x, y, yaw [m, rad]; twists v, w [m/s, rad/s].
 
     camera_*:     the frames that it consumed, by name, number and capture time
     wheel, fix, goal_inputs: the messages of that kind that it consumed, oldest first; for other tools they stand before

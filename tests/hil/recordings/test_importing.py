@@ -14,8 +14,10 @@ from hil.__main__ import app
 from hil.recordings.bags.drive import COMMANDS_TOPIC, import_bag
 from hil.recordings.bags.plan import Asked
 from hil.recordings.recording import open_recording
-from hil.recordings.ticks import RecordedTick, ticks_of
+from hil.recordings.ticks import ticks_of
 from hil.replay.replay import replay
+from onboard.recording.tick_message import has_images, only_with_images
+from onboard.state import TickRecord
 from onboard.values.errors import InputError, OnboardError
 from tests.rigs.devices.small_model import small_policy_files
 from tests.rigs.recordings.bag_rig import (
@@ -35,7 +37,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(small_policy_files(tmp_path_factory.mktemp("model")))
 
 
-def recorded(path: Path) -> list[RecordedTick]:
+def recorded(path: Path) -> list[TickRecord]:
     with open_recording(path) as recording:
         return list(ticks_of(recording))
 
@@ -60,7 +62,7 @@ def test_a_bag_with_a_laser_becomes_a_drive_that_replays_identically(write, mode
     for tick in ticks[15:]:
         ahead_m = min(tick.scan.ranges_m[89:91])
         assert ahead_m == pytest.approx(WALL_M - SPEED_MPS * tick.slot.number / 30, abs=0.1)
-    assert imported.decisions == sum(tick.told.acted > 0 for tick in ticks) > 5
+    assert imported.decisions == sum(tick.acted is not None for tick in ticks) > 5
     assert imported.agreement is not None
     assert imported.agreement.decisions == imported.decisions
     again = replay(imported.file)
@@ -77,11 +79,11 @@ def test_a_bag_with_a_depth_camera_says_itself_where_it_sits(model, tmp_path):
     assert mount.base_from_camera[:3, 3] == pytest.approx([0.1, 0.0, 0.4])
     assert (mount.width, mount.height, mount.fx, mount.cy) == (80, 60, 40.0, 29.5)
     ticks = recorded(imported.file)
-    deciding = [tick for tick in ticks if tick.with_images]
-    assert len(deciding) == sum(tick.told.sensed > 0 for tick in ticks) > 3
+    deciding = [tick for tick in ticks if has_images(tick)]
+    assert len(deciding) == sum(tick.sensed is not None for tick in ticks) > 3
     for tick in deciding:
         assert min(tick.scan.ranges_m[89:91]) == pytest.approx(WALL_M - SPEED_MPS * tick.slot.number / 30, abs=0.1)
-        assert tick.inputs.color is not None
+        assert only_with_images(tick.inputs).color is not None
     again = replay(imported.file)
     assert (again.identical, again.fused) == (True, len(deciding))
 

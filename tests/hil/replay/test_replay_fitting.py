@@ -16,7 +16,7 @@ from hil.recordings.locate import found_in
 from hil.recordings.recording import open_recording
 from hil.replay.replay import replay
 from onboard.assembly.policies import policy_maker
-from onboard.recording.tick_writer import TICK_TOPIC
+from onboard.recording.tick_message import TICK_TOPIC
 from onboard.values.errors import InputError
 from tests.rigs.recordings.replay_mutations import Message, Whole, put_together, taken_apart
 from tests.rigs.recordings.replay_rig import recorded, short_drive

@@ -16,6 +16,7 @@ from onboard.config.mounts import Mount
 from onboard.perception.collision import UNIT
 from onboard.perception.min_range import MARGIN_M, sees_from, with_least
 from onboard.perception.scan_fusion import ScanMemory, build_rig
+from onboard.recording.tick_message import has_images
 from onboard.values.geometry import IDENTITY
 from onboard.values.messages import BINS, Inputs
 from tests.onboard.perception.scan_rigs import MS, frame, mount, rig_of, wall
@@ -104,6 +105,6 @@ def test_a_replayed_scan_without_its_images_has_it_too() -> None:
         rig, _ = build_rigs(recording.config, recording.mounts)
         player = Player(recording.config, recording.mounts, PLANT, Puppet())
         ticks = [tick for tick, _ in zip(ticks_of(recording), range(30), strict=False)]
-        assert not all(tick.with_images for tick in ticks)
+        assert not all(has_images(tick) for tick in ticks)
         scans = [player.play(tick).replayed.limits_scan for tick in ticks]
     assert all(scan.from_m is not None and (scan.from_m == rig.sees_from(scan.seen)).all() for scan in scans)

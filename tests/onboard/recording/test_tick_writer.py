@@ -20,9 +20,11 @@ from onboard.drivers.dds.ros_types import String, to_cdr
 from onboard.recording.recorder import Recorder
 from onboard.recording.ros_schema import message_type
 from onboard.recording.state_snapshot import encode
-from onboard.recording.tick_writer import MOST_WITH_IMAGES, TICK_BYTES, TickRecorder, imageless, tick_message
+from onboard.recording.tick_message import has_images, imageless, only_with_images, tick_message, tick_record
+from onboard.recording.tick_writer import MOST_WITH_IMAGES, TICK_BYTES, TickRecorder
 from onboard.state import TickRecord
 from onboard.values.clock import NS_PER_S
+from onboard.values.errors import InputError
 from onboard.values.geometry import yaw_from_quaternion
 from onboard.values.messages import BINS, Fix, GoalRequest, Inputs, OdometryMessage, Pose, Scan, Twist
 from tests.rigs.machine.waiting import until
@@ -184,6 +186,36 @@ def test_the_state_stands_every_ten_seconds_and_after_a_reset_with_no_decision_u
     for number, (_, message) in zip(numbers, found["/onboard/keyframe"], strict=True):
         assert message.data == encode(ticks[number].after)
         assert ticks[number].after.pilot.pending is None
+
+
+def test_a_tick_comes_back_from_its_message(drive: Drive) -> None:
+    for tick in drive[0]:
+        message = tick_message(tick)
+        again = tick_record(message, {}, (tick.scan, tick.limits_scan), tick.inputs.scans)
+        assert tick_message(again) == message
+        produced = ("slot", "odometry", "map_from_odom", "filtered", "wanted", "command", "events", "stage_ns")
+        assert all(getattr(again, name) == getattr(tick, name) for name in produced)
+        consumed = ("odometry", "goals", "cancel", "obstacle", "e_stop", "teleop", "speed_limit_mps")
+        assert all(getattr(again.inputs, name) == getattr(tick.inputs, name) for name in consumed)
+        assert only_with_images(again.inputs) == replace(again.inputs, depth={}, color=None)
+        assert not has_images(again)
+        assert has_images(tick) == (tick.sensed is not None)
+
+
+#   field                 value               what is said
+BROKEN = [
+    ("action",            28,                 "tick 0: action 28, must be -1 to 27"),
+    ("command",           [0.0],              "a twist of 1 numbers, must be 2"),
+    ("odometry",          [0.0] * 4,          "a pose with its twist of 4 numbers, must be 5"),
+    ("map_from_odom",     [0.0] * 2,          "a pose of 2 numbers, must be 3"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("field", "value", "said"), BROKEN)
+def test_what_is_no_tick_is_refused(drive: Drive, field: str, value: Any, said: str) -> None:
+    tick = drive[0][0]
+    with pytest.raises(InputError, match=f"^{said}$"):
+        tick_record(replace(tick_message(tick), **{field: value}), {}, (tick.scan, tick.scan), {})
 
 
 def test_images_stand_bit_for_bit_at_every_decision_and_there_only(drive: Drive) -> None:

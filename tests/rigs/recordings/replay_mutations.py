@@ -15,7 +15,7 @@ from mcap.records import ChunkIndex
 from mcap.writer import CompressionType, Writer
 
 from onboard.recording.mcap_file import SESSION
-from onboard.recording.tick_writer import KEYFRAME_TOPIC, TICK_TOPIC
+from onboard.recording.tick_message import KEYFRAME_TOPIC, TICK_TOPIC
 
 CHUNK_BYTES = 1 << 16
 CDR_STRING_AT = 8

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hil.recordings.recording import KEYFRAME, TICK, Recording, Session, open_recording
-from hil.recordings.ticks import RecordedTick, ticks_of
+from hil.recordings.ticks import ticks_of
 from hil.replay.recorded_policy import recorded_plant, recorded_zones
 from onboard.config.plant_model import Plant
 from onboard.navigation.mission import DRIVING
 from onboard.recording.recorder import FORMAT
 from onboard.recording.state_snapshot import decode
+from onboard.recording.tick_message import only_with_images
 from onboard.safety.keepout_zones import MapZones
-from onboard.state import RobotState
+from onboard.state import RobotState, TickRecord
 from onboard.values.clock import NS_PER_S
 from onboard.values.errors import InputError
 from onboard.values.messages import ColorFrame, DepthFrame
@@ -43,7 +44,7 @@ class Excerpt:
     state: RobotState
     depth: dict[str, DepthFrame]
     color: ColorFrame | None
-    ticks: Sequence[RecordedTick]
+    ticks: Sequence[TickRecord]
     onset: int
     t_s: float
 
@@ -138,10 +139,10 @@ def _best(marks: Sequence[_Mark], lasts_s: float, from_s: float) -> tuple[int, i
 
 def _read(
     recording: Recording, marks: Sequence[_Mark], first: int, last: int
-) -> tuple[list[RecordedTick], RobotState, dict[str, DepthFrame], ColorFrame | None]:
+) -> tuple[list[TickRecord], RobotState, dict[str, DepthFrame], ColorFrame | None]:
     """Return the ticks from `first` to before `last`, the state before them and the newest images until then."""
     state, depth, color = RobotState(), dict[str, DepthFrame](), None
-    ticks: list[RecordedTick] = []
+    ticks: list[TickRecord] = []
     for tick in ticks_of(recording):
         now_ns = tick.slot.start_ns
         if now_ns > marks[last - 1].now_ns:
@@ -149,8 +150,9 @@ def _read(
         if now_ns >= marks[first].now_ns:
             ticks.append(tick)
             continue
-        depth |= tick.inputs.depth
-        color = tick.inputs.color or color
+        inputs = only_with_images(tick.inputs)
+        depth |= inputs.depth
+        color = inputs.color or color
         if first and now_ns == marks[first - 1].now_ns and tick.keyframe:
             state = decode(tick.keyframe)
     return ticks, state, depth, color

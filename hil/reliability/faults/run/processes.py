@@ -13,7 +13,7 @@ from hil.live.child import Child
 from hil.live.demo import LOCALIZE_S, START_S, as_toml
 from hil.recordings.recording import open_recording
 from hil.recordings.ticks import ticks_of
-from hil.reliability.faults.observed_tick import Step, step_of_recorded
+from hil.reliability.faults.observed_tick import Step, step_of
 from onboard.config.config import Config
 from onboard.drivers.dds.participant import Wire
 from onboard.drivers.dds.ros_convert import ros_goal, twist_from_ros
@@ -152,5 +152,5 @@ def recorded_steps(told: dict[str, Any], folder: Path) -> list[Step]:
     for file in files:
         repair(file)
         with open_recording(file) as recording:
-            steps += [step_of_recorded(tick) for tick in ticks_of(recording)]
+            steps += [step_of(tick) for tick in ticks_of(recording)]
     return steps

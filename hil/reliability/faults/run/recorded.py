@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hil.recordings.ticks import RecordedTick
 from hil.reliability.faults.expectations import Run
 from hil.reliability.faults.fault import Fault, Need
 from hil.reliability.faults.fault_proxies import FaultyInbox, FaultyInference
@@ -20,7 +19,9 @@ from hil.reliability.faults.verdict import Mode, Verdict, judge, not_run
 from onboard.assembly.robot import build_rigs, robot_of, scan_topics
 from onboard.config.config import Config
 from onboard.policy.inference import InlineInference
+from onboard.recording.tick_message import only_with_images
 from onboard.runtime import Runtime
+from onboard.state import TickRecord
 from onboard.system.log import unlogged
 from onboard.values.clock import NS_PER_S
 from onboard.values.errors import OnboardError
@@ -73,7 +74,7 @@ def _missing(fault: Fault, excerpt: Excerpt) -> str:
         Need.IMAGES: not scan_topics(excerpt.session.config),
         Need.SCANS: bool(scan_topics(excerpt.session.config)),
         Need.FIXES: any(tick.inputs.fixes for tick in there),
-        Need.COLOR: any(tick.inputs.color is not None for tick in there),
+        Need.COLOR: any(only_with_images(tick.inputs).color is not None for tick in there),
     }
     return next((need.value for need in fault.needs if not has.get(need, False)), "")
 
@@ -81,7 +82,7 @@ def _missing(fault: Fault, excerpt: Excerpt) -> str:
 class _Tape:
     """Clock, inbox and drive of an excerpt that is played."""
 
-    now: RecordedTick
+    now: TickRecord
 
     def __init__(self, excerpt: Excerpt) -> None:
         self._depth: dict[str, DepthFrame] = dict(excerpt.depth)
@@ -96,15 +97,17 @@ class _Tape:
 
     def take(self, now_ns: int) -> Inputs:
         """Return what the tick consumed, with an image for every frame that it names."""
-        told, inputs = self.now.told, self.now.inputs
-        self._depth |= inputs.depth
-        self._color = inputs.color or self._color
-        depth, color = {}, None
-        for name, number, stamp_ns in zip(told.cameras, told.camera_frames, told.camera_stamps_ns, strict=True):
-            if name in self._depth:
-                depth[name] = replace(self._depth[name], number=number, stamp_ns=stamp_ns)
-            elif self._color is not None:
-                color = replace(self._color, number=number, stamp_ns=stamp_ns)
+        inputs = self.now.inputs
+        self._depth |= only_with_images(inputs).depth
+        self._color = only_with_images(inputs).color or self._color
+        depth = {
+            name: replace(self._depth[name], number=frame.number, stamp_ns=frame.stamp_ns)
+            for name, frame in inputs.depth.items()
+            if name in self._depth
+        }
+        color = None
+        if inputs.color is not None and self._color is not None:
+            color = replace(self._color, number=inputs.color.number, stamp_ns=inputs.color.stamp_ns)
         return replace(inputs, depth=depth, color=color)
 
     def send(self, command: Twist) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from hil.recordings.ticks import RecordedTick
 from hil.reliability.faults.expectations import Run
 from hil.reliability.faults.fault import Fault, Need
 from hil.reliability.faults.inject.schedule import Schedule
@@ -16,8 +15,9 @@ from hil.reliability.faults.run.excerpt import Excerpt, choose_excerpt
 from hil.reliability.faults.run.recorded import in_recording, play
 from hil.reliability.faults.run.simulated import ONSET_S, drive
 from hil.reliability.faults.verdict import Status
+from onboard.state import TickRecord
 from onboard.values.errors import InputError
-from onboard.values.messages import STOP
+from onboard.values.messages import STOP, Twist
 from tests.hil.reliability.faults.faults_rig import BY_NAME, ON_CLOCK, by_name, site
 from tests.rigs.recordings.replay_rig import Tape
 from tests.rigs.runtime_bench import FORWARD, Puppet
@@ -58,9 +58,9 @@ def test_it_begins_where_the_robot_has_driven_for_a_second(excerpt: Excerpt, dro
 def test_without_a_fault_it_drives_as_recorded(excerpt: Excerpt) -> None:
     """Open loop, with images of decisions only: the same commands from the onset on, as nothing is near."""
     run = play(excerpt, excerpt.session.config, Puppet(FORWARD), Schedule())
-    told = [tuple(tick.told.command) for tick in excerpt.ticks[excerpt.onset :]]
-    assert [(step.command.v_mps, step.command.w_radps) for step in run.steps[excerpt.onset :]] == told
-    assert set(told) == {(0.6, 0.0)}
+    told = [tick.command for tick in excerpt.ticks[excerpt.onset :]]
+    assert [step.command for step in run.steps[excerpt.onset :]] == told
+    assert set(told) == {Twist(0.6, 0.0)}
 
 
 @pytest.mark.parametrize("fault", ON_CLOCK, ids=by_name(ON_CLOCK))
@@ -81,7 +81,7 @@ def test_a_later_part_is_played_from_a_whole_state(drove: tuple[Path, Run]) -> N
 
 
 def test_what_the_recording_has_not_is_said(excerpt: Excerpt) -> None:
-    def bare(tick: RecordedTick) -> RecordedTick:
+    def bare(tick: TickRecord) -> TickRecord:
         return replace(tick, inputs=replace(tick.inputs, fixes=()))
 
     without = replace(excerpt, ticks=[bare(tick) for tick in excerpt.ticks])
