@@ -10,8 +10,9 @@ from enum import Enum
 from typing import Protocol
 
 from hil.reliability.faults.invariants import GRACE_TICKS, ROUNDING
-from hil.reliability.faults.observed_tick import Step
+from hil.reliability.faults.observed_tick import driving, stands
 from onboard.config.config import Config
+from onboard.state import TickRecord
 from onboard.values.clock import NS_PER_S
 from onboard.values.geometry import distance
 from onboard.values.messages import STOP
@@ -69,7 +70,7 @@ class Run:
     truth:    of the base, when each tick took its inputs, and after the end of a run that ended; empty where unknown
     """
 
-    steps: Sequence[Step]
+    ticks: Sequence[TickRecord]
     onset_ns: int
     end_ns: int
     ended: str = ""
@@ -78,14 +79,14 @@ class Run:
     truth: Sequence[Truth] = ()
 
     @property
-    def during(self) -> list[Step]:
+    def during(self) -> list[TickRecord]:
         """The ticks under the fault."""
-        return [step for step in self.steps if self.onset_ns <= step.now_ns < self.end_ns]
+        return [tick for tick in self.ticks if self.onset_ns <= tick.slot.start_ns < self.end_ns]
 
     @property
-    def after(self) -> list[Step]:
+    def after(self) -> list[TickRecord]:
         """The ticks after it."""
-        return [step for step in self.steps if step.now_ns >= self.end_ns]
+        return [tick for tick in self.ticks if tick.slot.start_ns >= self.end_ns]
 
 
 class Check(Protocol):
@@ -152,22 +153,22 @@ def seconds_of(config: Config, key: str) -> float:
     return value / 1e3 if key.endswith("_ms") else value
 
 
-def holds(must: Must, step: Step, config: Config) -> bool:
+def holds(must: Must, tick: TickRecord, config: Config) -> bool:
     """Return whether a tick is as it must be under the fault."""
     if must.during is During.STANDS:
-        return step.stands
+        return stands(tick)
     if must.during is During.NOT_FORWARD:
-        return step.command.v_mps <= 0.0
+        return tick.command.v_mps <= 0.0
     if must.during is During.SLOWS:
-        return step.command.v_mps <= config.limits.slow_fraction * config.limits.v_max_mps
+        return tick.command.v_mps <= config.limits.slow_fraction * config.limits.v_max_mps
     return True
 
 
 def settled(must: Must, run: Run, config: Config) -> int | None:
     """Return the tick after the onset, from 0, from which on it is as it must be; None when it never is."""
     first: int | None = None
-    for number, step in enumerate(run.during):
-        if not holds(must, step, config):
+    for number, tick in enumerate(run.during):
+        if not holds(must, tick, config):
             first = None
         elif first is None:
             first = number
@@ -176,8 +177,8 @@ def settled(must: Must, run: Run, config: Config) -> int | None:
 
 def stood(run: Run) -> str:
     """Return that the robot stood when the fault began, so that nothing is shown, or ""."""
-    began = [step for step in run.steps if step.now_ns < run.onset_ns][-GRACE_TICKS:]
-    return "" if any(not step.stands for step in began) else "the robot stood when the fault began"
+    began = [tick for tick in run.ticks if tick.slot.start_ns < run.onset_ns][-GRACE_TICKS:]
+    return "" if any(not stands(tick) for tick in began) else "the robot stood when the fault began"
 
 
 def problems(must: Must, run: Run, config: Config) -> list[Problem]:
@@ -201,18 +202,18 @@ def _during(must: Must, run: Run, config: Config) -> list[Problem]:
     late = f"it {must.during.value} from tick {first} on, must by tick {within}"
     found = [] if first <= within else [Problem(HELD, late)]
     shaped = during[max(first, must.reasons_from(config)) :]
-    other = sorted({step.reason for step in shaped} - set(must.reasons))
+    other = sorted({tick.reason for tick in shaped} - set(must.reasons))
     if must.reasons and other:
         found.append(Problem(HELD, f"it {must.during.value} for another reason: {', '.join(other)}"))
     return found
 
 
-def _drives(during: Sequence[Step]) -> list[Problem]:
-    stopped = next((step for step in during if not step.driving and not step.state.startswith("reached")), None)
+def _drives(during: Sequence[TickRecord]) -> list[Problem]:
+    stopped = next((tick for tick in during if not driving(tick) and not tick.state.startswith("reached")), None)
     if stopped is not None:
         return [Problem(DRIVES_ON, f'it does not drive on: "{stopped.state}"')]
     half = during[len(during) // 2 :]
-    if half and not half[-1].state.startswith("reached") and all(step.stands for step in half):
+    if half and not half[-1].state.startswith("reached") and all(stands(tick) for tick in half):
         return [Problem(DRIVES_ON, f"it does not drive on: it stands ({half[-1].reason})")]
     return []
 
@@ -224,13 +225,13 @@ def _then(must: Must, run: Run, config: Config) -> list[Problem]:
         return [Problem(ENDS, f"the run ended: {run.ended}")]
     after = run.after
     if must.then is Then.STAYS:
-        moved = next((step for step in after if not step.stands), None)
+        moved = next((tick for tick in after if not stands(tick)), None)
         last = (after or run.during)[-1]
-        again = [] if moved is None else [f"it moves again in slot {moved.slot}, nobody asked for it"]
+        again = [] if moved is None else [f"it moves again in slot {moved.slot.number}, nobody asked for it"]
         wrong = must.state and not last.state.startswith(must.state)
         return [Problem(ENDS, what) for what in ([*again, f'its state is "{last.state}"'] if wrong else again)]
     soon = after[: round(AGAIN_S * config.rates.control_hz)]
-    idle = [step for step in soon if step.stands and not step.state.startswith("reached")]
+    idle = [tick for tick in soon if stands(tick) and not tick.state.startswith("reached")]
     if must.then is Then.GOES_ON and soon and len(idle) == len(soon):
         return [Problem(GOES_ON, f'it does not go on: it stands ({soon[-1].reason}, "{soon[-1].state}")')]
     return []
@@ -253,13 +254,13 @@ SETTLED_S = 0.5
 def place_stays(run: Run, config: Config) -> str:
     """Check that where the robot believes to be does not leap from one tick to the next."""
     most_mps = config.odometry.max_speed_mps
-    lived = [step for step in run.steps if step.now_ns >= run.onset_ns and step.filtered is not None]
+    lived = [tick for tick in run.ticks if tick.slot.start_ns >= run.onset_ns and tick.filtered is not None]
     for before, now in itertools.pairwise(lived):
         if before.filtered is None or now.filtered is None:
             continue
-        leapt_m = distance(before.filtered, now.filtered)
-        if leapt_m > STEP_SLACK_M + most_mps * (now.now_ns - before.now_ns) / NS_PER_S:
-            return f"where it believes to be leaps by {leapt_m:.2f} m in slot {now.slot}"
+        leapt_m = distance(before.filtered.pose, now.filtered.pose)
+        if leapt_m > STEP_SLACK_M + most_mps * (now.slot.start_ns - before.slot.start_ns) / NS_PER_S:
+            return f"where it believes to be leaps by {leapt_m:.2f} m in slot {now.slot.number}"
     return ""
 
 
@@ -267,22 +268,22 @@ def backs_off_bounded(run: Run, config: Config) -> str:
     """Check that it backed off no more often than it may, and never faster."""
     section = config.recovery
     tries, backing = 0, False
-    for step in run.steps:
-        tries += step.backing and not backing
-        backing = step.backing
-        if step.command.v_mps < -section.backward_mps and step.backing:
-            return f"it backs off at {-step.command.v_mps:.2f} m/s, must at {section.backward_mps:g}"
+    for tick in run.ticks:
+        tries += bool(tick.recovery) and not backing
+        backing = bool(tick.recovery)
+        if tick.command.v_mps < -section.backward_mps and backing:
+            return f"it backs off at {-tick.command.v_mps:.2f} m/s, must at {section.backward_mps:g}"
     return f"it backed off {tries} times, must at most {section.tries}" if tries > section.tries else ""
 
 
 def misses_counted(run: Run, config: Config) -> str:
     """Check that slots were missed, counted, and not caught up in a burst."""
     during = run.during
-    missed = sum(step.missed for step in during)
+    missed = sum(tick.slot.missed for tick in during)
     wanted = int(LATE_S * config.rates.control_hz) - GRACE_TICKS
     if missed < wanted:
         return f"{missed} slots were counted as missed, must be {wanted} at least"
-    slots = [step.slot for step in during]
+    slots = [tick.slot.number for tick in during]
     return "" if len(set(slots)) == len(slots) else "a slot was lived twice"
 
 
@@ -294,7 +295,7 @@ def no_contact(run: Run, config: Config) -> str:
 def mostly_stands(run: Run, config: Config) -> str:
     """Check that from half a second on it stands in half of the ticks at least."""
     during = run.during[round(SETTLED_S * config.rates.control_hz) :]
-    standing = sum(step.stands for step in during)
+    standing = sum(stands(tick) for tick in during)
     return "" if 2 * standing >= len(during) else f"it stands in {standing} of {len(during)} ticks, must in half"
 
 
@@ -302,22 +303,22 @@ def slows_after_a_miss(run: Run, config: Config) -> str:
     """Check that a decision after a first miss half as much is wanted. Limits may have held the robot back before."""
     during, rates = run.during, config.rates
     due = rates.ticks_per_decision + rates.delay_ticks + GRACE_TICKS
-    most = max((abs(step.wanted.v_mps) for step in during[:due]), default=0.0) / 2
-    worst = max((abs(step.wanted.v_mps) for step in during[due + rates.ticks_per_decision :]), default=0.0)
+    most = max((abs(tick.wanted.v_mps) for tick in during[:due]), default=0.0) / 2
+    worst = max((abs(tick.wanted.v_mps) for tick in during[due + rates.ticks_per_decision :]), default=0.0)
     return f"{worst:.2f} m/s are wanted after a miss, must be {most:.2f} at most" if worst > most + ROUNDING else ""
 
 
 def stands_in_between(run: Run, config: Config) -> str:
     """Check that from half a second on it stands, for want of a scan, in a fifth of the ticks at least."""
     during = run.during[round(SETTLED_S * config.rates.control_hz) :]
-    standing = sum(step.stands and step.reason == "stale_scan" for step in during)
+    standing = sum(stands(tick) and tick.reason == "stale_scan" for tick in during)
     return "" if 5 * standing >= len(during) else f"it stands in {standing} of {len(during)} ticks, must in a fifth"
 
 
 def late_operator_holds(run: Run, config: Config) -> str:
     """Check that late commands of an operator, who never says stop, come and are taken for a stop, none for itself."""
     dead_man_ns = round(config.limits.teleop_dead_man_s * NS_PER_S)
-    known = [(step.now_ns, step.teleop) for step in run.during if step.teleop is not None]
+    known = [(tick.slot.start_ns, tick.inputs.teleop) for tick in run.during if tick.inputs.teleop is not None]
     in_force = [teleop for now_ns, teleop in known if now_ns - teleop.arrival_ns <= dead_man_ns]
     if not in_force:
         return "no late command of an operator holds the robot"
@@ -330,5 +331,5 @@ def late_operator_holds(run: Run, config: Config) -> str:
 def goal_refused(run: Run, config: Config) -> str:
     """Check that a goal was refused for its age."""
     return (
-        "" if any("goal refused: it came" in step.state for step in run.during) else "no goal was refused for its age"
+        "" if any("goal refused: it came" in tick.state for tick in run.during) else "no goal was refused for its age"
     )

@@ -12,9 +12,10 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from hil.reliability.faults.observed_tick import Due, Step
+from hil.reliability.faults.observed_tick import NOT_TOLD, driving, stamps_ns, stands
 from onboard.config.config import Config, ScanSection
 from onboard.config.plant_model import Plant
+from onboard.state import TickRecord
 from onboard.values.clock import NS_PER_S
 from onboard.values.messages import STOP, OdometryMessage, Twist
 
@@ -55,16 +56,18 @@ class Monitor:
         self._backed_ns: int | None = None
         self._overdue: dict[str, int] = {}
 
-    def watch(self, step: Step) -> list[Violation]:
+    def watch(self, tick: TickRecord) -> list[Violation]:
         """Return what this tick breaks."""
-        broken = [*self._numbers(step), *((*self._stands(step), *self._touches(step)) if step.heard else ())]
-        self._sent, self._sent_ns = step.command, step.now_ns
-        return [Violation(step.slot, rule, what) for rule, what in broken]
+        broken = [*self._numbers(tick)]
+        if tick.reason != NOT_TOLD:
+            broken += [*self._stands(tick), *self._touches(tick)]
+        self._sent, self._sent_ns = tick.command, tick.slot.start_ns
+        return [Violation(tick.slot.number, rule, what) for rule, what in broken]
 
     # ---- numbers
 
-    def _numbers(self, step: Step) -> Iterable[tuple[str, str]]:
-        v, w, section = step.command.v_mps, step.command.w_radps, self._config.limits
+    def _numbers(self, tick: TickRecord) -> Iterable[tuple[str, str]]:
+        v, w, section = tick.command.v_mps, tick.command.w_radps, self._config.limits
         if not (math.isfinite(v) and math.isfinite(w)):
             yield "finite", f"the command is ({v}, {w})"
             return
@@ -72,7 +75,7 @@ class Monitor:
             yield "speed", f"({v:.3f} m/s, {w:.3f} rad/s) is beyond the limits"
         if self._sent_ns is None:
             return
-        elapsed_s = min(max((step.now_ns - self._sent_ns) / NS_PER_S, 0.0), MOST_RAMP_S)
+        elapsed_s = min(max((tick.slot.start_ns - self._sent_ns) / NS_PER_S, 0.0), MOST_RAMP_S)
         pairs = ((self._sent.v_mps, v, self._ramp_mps2), (self._sent.w_radps, w, self._ramp_radps2))
         for name, (last, now, ramp) in zip(("v", "w"), pairs, strict=True):
             if ramp is not None and not _ramped(last, now, ramp * elapsed_s):
@@ -80,50 +83,51 @@ class Monitor:
 
     # ---- what must stop it
 
-    def _stands(self, step: Step) -> Iterable[tuple[str, str]]:
-        causes = self._causes(step)
+    def _stands(self, tick: TickRecord) -> Iterable[tuple[str, str]]:
+        causes = self._causes(tick)
         self._overdue = {cause: self._overdue.get(cause, -1) + 1 for cause, there in causes.items() if there}
         for cause, ticks in self._overdue.items():
-            if ticks >= GRACE_TICKS and not step.stands:
-                shown = f"({step.command.v_mps:.3f} m/s, {step.command.w_radps:.3f} rad/s)"
+            if ticks >= GRACE_TICKS and not stands(tick):
+                shown = f"({tick.command.v_mps:.3f} m/s, {tick.command.w_radps:.3f} rad/s)"
                 yield cause, f"{shown} in tick {ticks} after what must stop it"
 
-    def _touches(self, step: Step) -> Iterable[tuple[str, str]]:
+    def _touches(self, tick: TickRecord) -> Iterable[tuple[str, str]]:
         """Judge the way while an obstacle is told: at once, for what is told is told in the tick."""
-        told, v = step.obstacle is True, step.command.v_mps
-        allowed_mps = self._config.limits.creep_mps if self._operated(step) else 0.0
+        told, v = tick.inputs.obstacle is True, tick.command.v_mps
+        allowed_mps = self._config.limits.creep_mps if self._operated(tick) else 0.0
         if told and v > allowed_mps + ROUNDING:
             yield "obstacle", f"forward at {v:.3f} m/s while one is told"
         begins = told and not self._told
-        self._backed_into = told and (self._backed_into or (begins and self._rolls_back(step)))
-        if self._backed_into and step.backing and v < 0.0:
+        self._backed_into = told and (self._backed_into or (begins and self._rolls_back(tick)))
+        if self._backed_into and tick.recovery and v < 0.0:
             yield "backed into", "it backs off although it has backed into something"
-        self._told, self._backed = told, step.backing
-        self._backed_ns = step.now_ns if step.backing else self._backed_ns
+        self._told, self._backed = told, bool(tick.recovery)
+        self._backed_ns = tick.slot.start_ns if tick.recovery else self._backed_ns
 
-    def _rolls_back(self, step: Step) -> bool:
+    def _rolls_back(self, tick: TickRecord) -> bool:
         """Return whether it backed off in the last tick, or did so a moment ago."""
         if self._backed or self._backed_ns is None:
             return self._backed
-        return 0 <= step.now_ns - self._backed_ns < ROLLS_ON_NS
+        return 0 <= tick.slot.start_ns - self._backed_ns < ROLLS_ON_NS
 
-    def _operated(self, step: Step) -> bool:
+    def _operated(self, tick: TickRecord) -> bool:
         """Return whether an operator drives."""
         dead_man_ns = self._config.limits.teleop_dead_man_s * NS_PER_S
-        return step.teleop is not None and abs(step.now_ns - step.teleop.arrival_ns) <= dead_man_ns
+        teleop = tick.inputs.teleop
+        return teleop is not None and abs(tick.slot.start_ns - teleop.arrival_ns) <= dead_man_ns
 
-    def _causes(self, step: Step) -> Mapping[str, bool]:
+    def _causes(self, tick: TickRecord) -> Mapping[str, bool]:
         """Return what must stop the robot now."""
-        now_ns, config, operator = step.now_ns, self._config, self._operated(step)
-        asked = step.goals > 0 and not step.e_stop and not self._pressed
-        self._pressed = bool(step.e_stop)
+        now_ns, config, operator = tick.slot.start_ns, self._config, self._operated(tick)
+        asked = bool(tick.inputs.goals) and not tick.inputs.e_stop and not self._pressed
+        self._pressed = bool(tick.inputs.e_stop)
         self._e_stopped = self._pressed or (self._e_stopped and not asked)
-        self._hear_wheels(step, asked)
-        self._hear_engine(step, asked)
+        self._hear_wheels(tick, asked)
+        self._hear_engine(tick, asked)
         guard = config.scan if config.limits_scan is None else config.limits_scan
         scan_ns = config.limits.scan_stale_ms * NS_PER_MS
-        guard_late = now_ns - self._taken_ns(step, guard, "limits") > scan_ns
-        seen_late = now_ns - self._taken_ns(step, config.scan, "policy") > scan_ns
+        guard_late = now_ns - self._taken_ns(tick, guard, "limits") > scan_ns
+        seen_late = now_ns - self._taken_ns(tick, config.scan, "policy") > scan_ns
         wheels_ns = config.odometry.stale_ms * NS_PER_MS
         missed = self._misses >= config.rates.deadline_misses_to_stop
         return {
@@ -132,29 +136,30 @@ class Monitor:
             "stale scan": guard_late or (seen_late and not operator),
             "odometry that cannot be": self._wheels_mad and not operator,
             "lost engine": (self._engine_lost or missed) and not operator,
-            "no goal": not step.driving and not operator,
+            "no goal": not driving(tick) and not operator,
         }
 
-    def _hear_wheels(self, step: Step, asked: bool) -> None:
+    def _hear_wheels(self, tick: TickRecord, asked: bool) -> None:
         """Note when the wheels last said something new that can be, and whether they said something that cannot."""
         self._wheels_mad = self._wheels_mad and not asked
-        for message in step.odometry:
+        for message in tick.inputs.odometry:
             if not _possible(message, self._config):
                 self._wheels_mad = True
             elif message.stamp_ns != self._wheels_stamp_ns:
                 self._wheels_stamp_ns, self._wheels_ns = message.stamp_ns, message.arrival_ns
 
-    def _hear_engine(self, step: Step, asked: bool) -> None:
-        self._engine_lost = (self._engine_lost and not asked) or step.due is Due.FAILED
-        if step.due is Due.MISSED:
+    def _hear_engine(self, tick: TickRecord, asked: bool) -> None:
+        acted = tick.acted
+        self._engine_lost = (self._engine_lost and not asked) or (acted is not None and acted.fault != "")
+        if acted is not None and acted.decision is None and not acted.fault:
             self._misses += 1
-        elif step.due is Due.MADE or asked:
+        elif asked or (acted is not None and acted.decision is not None):
             self._misses = 0
 
-    def _taken_ns(self, step: Step, section: ScanSection, use: str) -> int:
+    def _taken_ns(self, tick: TickRecord, section: ScanSection, use: str) -> int:
         """Return when the oldest of the newest images of a scan was taken; the last known, while none is there."""
         wanted = {section.topic} if section.topic else set(section.cameras)
-        stamps = [stamp_ns for name, stamp_ns in step.stamps_ns.items() if not wanted or name in wanted]
+        stamps = [stamp_ns for name, stamp_ns in stamps_ns(tick.inputs).items() if not wanted or name in wanted]
         self._oldest_ns[use] = min(stamps, default=self._oldest_ns.get(use, 0))
         return self._oldest_ns[use]
 

@@ -28,6 +28,7 @@ from hil.reliability.faults.expectations import (
 )
 from hil.reliability.faults.fault import Fault
 from hil.reliability.faults.invariants import Monitor, Violation
+from hil.reliability.faults.observed_tick import NOT_TOLD, stands
 from onboard.config.config import Config
 from onboard.config.plant_model import Plant
 from onboard.values.clock import NS_PER_S
@@ -149,7 +150,7 @@ def judge(
     without: drives the same without the fault, asked only where it matters; it returns None where nothing drives then
     """
     must, monitor = fault.must, Monitor(config, plant)
-    broken = [violation for step in run.steps for violation in monitor.watch(step)]
+    broken = [violation for tick in run.ticks for violation in monitor.watch(tick)]
     found, nothing = _weighed(must, run, config, without)
     wrong = (*(problem.what for problem in found), *_told(broken))
     if nothing and not wrong:
@@ -186,7 +187,7 @@ def _weighed(
     if plain is None:
         return [], "without the fault it does not drive either"
     plain = replace(plain, onset_ns=run.onset_ns, end_ns=run.end_ns)
-    if any(step.state.startswith("reached") for step in plain.during):
+    if any(tick.state.startswith("reached") for tick in plain.during):
         return [], "without the fault it reaches its goal meanwhile"
     same = {problem.kind: problem.what for problem in problems(must, plain, config) if problem.kind in ALIKE}
     left = [problem for problem in found if problem.kind not in same]
@@ -212,14 +213,14 @@ def _happened(fault: Fault, run: Run, config: Config) -> str:
     parts = []
     first = settled(must, run, config)
     if must.during in (During.STANDS, During.NOT_FORWARD, During.SLOWS):
-        reasons = [step.reason for step in during[first:]] if first is not None else []
+        reasons = [tick.reason for tick in during[first:]] if first is not None else []
         why = f" ({_mostly(reasons)})" if reasons else ""
         parts.append(f"from tick {first} on{why}" if first is not None else "never")
     elif during:
-        speeds = [abs(step.command.v_mps) for step in during]
-        most = _mostly([step.reason for step in during])
+        speeds = [abs(tick.command.v_mps) for tick in during]
+        most = _mostly([tick.reason for tick in during])
         parts.append(f"{min(speeds):.2f} to {max(speeds):.2f} m/s, mostly {most}")
-    again = next((number for number, step in enumerate(after) if not step.stands), None)
+    again = next((number for number, tick in enumerate(after) if not stands(tick)), None)
     if must.then is Then.GOES_ON and must.during is not During.DRIVES and again is not None:
         parts.append(f"drives {again} ticks after the end")
     if (way := rolled(run)) is not None:
@@ -227,10 +228,10 @@ def _happened(fault: Fault, run: Run, config: Config) -> str:
     if run.contacts:
         parts.append(f"{run.contacts} contacts")
     last = (after or during)[-1:]
-    return "; ".join([*parts, *(step.state for step in last)])
+    return "; ".join([*parts, *(tick.state for tick in last)])
 
 
 def _mostly(reasons: Sequence[str]) -> str:
     """Return the commonest reason that shaped commands, as a person reads it."""
     most = Counter(reasons).most_common(1)[0][0]
-    return {"none": "as the policy wants", "": "not told"}.get(most, most)
+    return {"none": "as the policy wants", NOT_TOLD: "not told"}.get(most, most)

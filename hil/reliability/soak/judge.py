@@ -13,7 +13,7 @@ from hil.drive.robot import SimulatedRobot
 from hil.reliability.faults.fault import Fault
 from hil.reliability.faults.inject.schedule import Planned
 from hil.reliability.faults.invariants import GRACE_TICKS, Monitor, Violation
-from hil.reliability.faults.observed_tick import Step, step_of
+from hil.reliability.faults.observed_tick import driving
 from hil.reliability.soak.episodes import Ground
 from onboard.config.config import Config
 from onboard.config.plant_model import Plant
@@ -42,21 +42,21 @@ class Bounded:
         self._began: tuple[int, float] | None = None
         self._moved: tuple[int, float] | None = None
 
-    def watch(self, step: Step, path_m: float, operator: bool) -> list[Violation]:
+    def watch(self, tick: TickRecord, path_m: float, operator: bool) -> list[Violation]:
         """Return what this tick breaks. path_m: the true way so far; operator: whether one drives.
 
         Tries count whatever goals are given meanwhile: who gives them does not move what stands in the way.
         """
-        wrong = [*self._backing(step, path_m), *self._wedged(step, path_m, operator)]
-        return [Violation(step.slot, rule, what) for rule, what in wrong]
+        wrong = [*self._backing(tick, path_m), *self._wedged(tick, path_m, operator)]
+        return [Violation(tick.slot.number, rule, what) for rule, what in wrong]
 
-    def _backing(self, step: Step, path_m: float) -> Iterator[tuple[str, str]]:
-        section, now_ns = self._section, step.now_ns
-        if not step.backing:
+    def _backing(self, tick: TickRecord, path_m: float) -> Iterator[tuple[str, str]]:
+        section, now_ns = self._section, tick.slot.start_ns
+        if not tick.recovery:
             self._began = None
             return
-        if step.command.v_mps < -section.backward_mps and step.wanted == _back(section.backward_mps):
-            yield RECOVERY, f"it backs off at {-step.command.v_mps:.2f} m/s"
+        if tick.command.v_mps < -section.backward_mps and tick.wanted == _back(section.backward_mps):
+            yield RECOVERY, f"it backs off at {-tick.command.v_mps:.2f} m/s"
         if self._began is None:
             self._began = now_ns, path_m
             window_ns = round(section.window_s * NS_PER_S)
@@ -70,15 +70,15 @@ class Bounded:
         if path_m - began_m > section.backward_mps * section.backward_s + SLACK_M:
             yield RECOVERY, f"it has backed off by {path_m - began_m:.2f} m"
 
-    def _wedged(self, step: Step, path_m: float, operator: bool) -> Iterator[tuple[str, str]]:
+    def _wedged(self, tick: TickRecord, path_m: float, operator: bool) -> Iterator[tuple[str, str]]:
         """Find a drive that goes on without a way, longer than the mission lets one without progress."""
-        if not step.driving or operator or self._moved is None or path_m - self._moved[1] > MOVED_M:
-            self._moved = step.now_ns, path_m
+        if not driving(tick) or operator or self._moved is None or path_m - self._moved[1] > MOVED_M:
+            self._moved = tick.slot.start_ns, path_m
             return
-        stood_s = (step.now_ns - self._moved[0]) / NS_PER_S
+        stood_s = (tick.slot.start_ns - self._moved[0]) / NS_PER_S
         if stood_s > self._goal.progress_timeout_s + WEDGED_SLACK_S:
             yield WEDGED, f"it drives, and has stood for {stood_s:.0f} s"
-            self._moved = step.now_ns, path_m
+            self._moved = tick.slot.start_ns, path_m
 
 
 def _back(speed_mps: float) -> Twist:
@@ -214,23 +214,23 @@ class Judge:
         fault, planned = self._fault
         return fault if planned.onset_ns <= now_ns < planned.end_ns + AFTER_NS else None
 
-    def watch(self, record: TickRecord, at_s: float) -> bool:
+    def watch(self, tick: TickRecord, at_s: float) -> bool:
         """Judge a tick; return whether something was broken in it."""
-        step, fault = step_of(record), self.fault_at(record.slot.start_ns)
-        operator = record.inputs.teleop is not None
-        violations = self._monitor.watch(step)
-        violations += self._bounded.watch(step, self._ground.path_m, operator)
-        contact = self._contacts.look(record, fault, at_s)
+        fault = self.fault_at(tick.slot.start_ns)
+        operator = tick.inputs.teleop is not None
+        violations = self._monitor.watch(tick)
+        violations += self._bounded.watch(tick, self._ground.path_m, operator)
+        contact = self._contacts.look(tick, fault, at_s)
         if contact is not None:
             self.contacts.append(contact)
             what = f"{contact.what}, at {contact.v_mps:.2f} m/s, {contact.w_radps:.2f} rad/s"
-            violations.append(Violation(step.slot, CONTACT, what))
+            violations.append(Violation(tick.slot.number, CONTACT, what))
         self.ticks += 1
         self.moving += abs(self._ground.robot.state.twist.v_mps) > self._config.recovery.moving_mps
-        self.recoveries += step.backing and not self._backing
-        self._backing = step.backing
+        self.recoveries += bool(tick.recovery) and not self._backing
+        self._backing = bool(tick.recovery)
         for violation in violations:
-            self.add(violation, record.slot.start_ns, at_s, fault)
+            self.add(violation, tick.slot.start_ns, at_s, fault)
         return bool(violations)
 
     def add(self, violation: Violation, now_ns: int, at_s: float, fault: Fault | None) -> None:

@@ -142,12 +142,12 @@ class LiveSoak:
 
     def _judge(self, stand: Stand) -> None:
         """Judge the commands that were heard since the last time, by their numbers, and forget them."""
-        steps, stand.steps = stand.steps, []
-        self.commands += len(steps)
-        for step in steps:
-            for violation in self._monitor.watch(step):
+        heard, stand.ticks = stand.ticks, []
+        self.commands += len(heard)
+        for tick in heard:
+            for violation in self._monitor.watch(tick):
                 self.rules[violation.rule] += 1
-                self.broken.append(f"at {step.now_ns / NS_PER_S:.2f} s: {violation.rule}: {violation.what}")
+                self.broken.append(f"at {tick.slot.start_ns / NS_PER_S:.2f} s: {violation.rule}: {violation.what}")
 
     def result(self) -> dict[str, Any]:
         """Return it as plain values."""

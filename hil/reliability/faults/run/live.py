@@ -21,13 +21,13 @@ from hil.reliability.faults.expectations import Run
 from hil.reliability.faults.fault import Fault
 from hil.reliability.faults.inject.engine import BLOCK_NS
 from hil.reliability.faults.inject.inputs import MAD_TWISTS
-from hil.reliability.faults.observed_tick import Step
-from hil.reliability.faults.run.processes import Drive, Stand, TooLateError, recorded_steps
+from hil.reliability.faults.run.processes import Drive, Stand, TooLateError, recorded_ticks
 from hil.reliability.faults.verdict import Mode, Status, Verdict, judge, not_run
 from onboard.config.plant_model import Plant
 from onboard.drivers.dds.participant import Wire
 from onboard.drivers.dds.ros_convert import ros_twist
 from onboard.drivers.dds.ros_types import Bool
+from onboard.state import TickRecord
 from onboard.values.clock import NS_PER_S, wall_ns
 from onboard.values.errors import OnboardError
 from onboard.values.messages import Pose, Twist
@@ -71,7 +71,7 @@ def in_process(fault: Fault, drive: Drive, plant: Plant, folder: Path) -> Verdic
         except TooLateError:
             return None
         later_ns = run.onset_ns - plain.onset_ns
-        return replace(plain, steps=[replace(step, now_ns=step.now_ns + later_ns) for step in plain.steps])
+        return replace(plain, ticks=[_moved(tick, start_ns=tick.slot.start_ns + later_ns) for tick in plain.ticks])
 
     verdict = judge(fault, Mode.PROCESS, run, drive.config, plant, without)
     missing = _unshown(fault, told)
@@ -93,16 +93,20 @@ def _driven(meddle: Meddle, lasts_s: float, drive: Drive, folder: Path) -> tuple
     finally:
         told = stand.end()
     until_ns = end_ns + round(TAIL_S * NS_PER_S)
-    recorded = recorded_steps(told, recordings)
-    steps = [step for step in _joined(recorded, stand.steps) if step.now_ns < until_ns]
-    return Run(steps, onset_ns, end_ns), told
+    recorded = recorded_ticks(told, recordings)
+    ticks = [tick for tick in _joined(recorded, stand.ticks) if tick.slot.start_ns < until_ns]
+    return Run(ticks, onset_ns, end_ns), told
 
 
-def _joined(recorded: Sequence[Step], heard: Sequence[Step]) -> list[Step]:
+def _joined(recorded: Sequence[TickRecord], heard: Sequence[TickRecord]) -> list[TickRecord]:
     """Return the recorded ticks, and what was heard after the last of them."""
-    last = recorded[-1]
-    beyond = [step for step in heard if step.now_ns > last.now_ns]
-    return [*recorded, *(replace(step, slot=last.slot + 1 + number) for number, step in enumerate(beyond))]
+    last = recorded[-1].slot
+    beyond = [tick for tick in heard if tick.slot.start_ns > last.start_ns]
+    return [*recorded, *(_moved(tick, number=last.number + 1 + place) for place, tick in enumerate(beyond))]
+
+
+def _moved(tick: TickRecord, **slot: int) -> TickRecord:
+    return replace(tick, slot=replace(tick.slot, **slot))
 
 
 def _unshown(fault: Fault, told: dict[str, Any]) -> str:

@@ -13,11 +13,13 @@ from hil.live.child import Child
 from hil.live.demo import LOCALIZE_S, START_S, as_toml
 from hil.recordings.recording import open_recording
 from hil.recordings.ticks import ticks_of
-from hil.reliability.faults.observed_tick import Step, step_of
+from hil.reliability.faults.observed_tick import off_the_wire, stands
 from onboard.config.config import Config
 from onboard.drivers.dds.participant import Wire
 from onboard.drivers.dds.ros_convert import ros_goal, twist_from_ros
 from onboard.recording.repair import repair
+from onboard.recording.tick_message import imageless
+from onboard.state import TickRecord
 from onboard.values.clock import wall_ns
 from onboard.values.errors import InputError, OnboardError
 from onboard.values.messages import Pose
@@ -59,7 +61,7 @@ class Stand:
         self.wire = Wire(drive.config.dds)
         self._states, self._commands = self.wire.reader("state"), self.wire.reader("cmd_vel")
         self._odometry, self._goal = self.wire.reader("odom"), self.wire.writer("goal_pose")
-        self.steps: list[Step] = []
+        self.ticks: list[TickRecord] = []
         self.state = ""
         self.asked_ns = 0
         self._sims = 0
@@ -109,12 +111,12 @@ class Stand:
 
     def wait_moving(self) -> None:
         """Wait until the robot has been told to move for a while."""
-        ticks = round(MOVES_S * self._drive.config.rates.control_hz)
-        last = len(self.steps)
+        count = round(MOVES_S * self._drive.config.rates.control_hz)
+        last = len(self.ticks)
 
         def moves() -> bool:
-            newest = self.steps[max(last, len(self.steps) - ticks) :]
-            return len(newest) == ticks and not any(step.stands for step in newest)
+            newest = self.ticks[max(last, len(self.ticks) - count) :]
+            return len(newest) == count and not any(stands(tick) for tick in newest)
 
         self.wait(moves, SETS_OFF_S, "the robot did not set off")
 
@@ -126,8 +128,8 @@ class Stand:
         self.state = states[-1] if states else self.state
         for message in self._commands.take():
             sample = message.sample.twist if self._drive.config.dds.stamped_cmd_vel else message.sample
-            number = len(self.steps)
-            self.steps.append(Step(number, now_ns, 0, twist_from_ros(sample), "", self.state, heard=False))
+            number = len(self.ticks)
+            self.ticks.append(off_the_wire(number, now_ns, twist_from_ros(sample), self.state))
 
     def end(self) -> dict[str, Any]:
         """End both, the runtime first, so that the base hears its stop; return what the runtime told at its end."""
@@ -143,14 +145,14 @@ class Stand:
         return told
 
 
-def recorded_steps(told: dict[str, Any], folder: Path) -> list[Step]:
+def recorded_ticks(told: dict[str, Any], folder: Path) -> list[TickRecord]:
     """Return the ticks that the runtime recorded, its file completed where it could not. Raises InputError for none."""
-    steps: list[Step] = []
+    ticks: list[TickRecord] = []
     files = sorted(folder.glob("*.mcap"))
     if not told or not files:
         raise InputError(f"{folder}: the runtime left no recording")
     for file in files:
         repair(file)
         with open_recording(file) as recording:
-            steps += [step_of(tick) for tick in ticks_of(recording)]
-    return steps
+            ticks += map(imageless, ticks_of(recording))
+    return ticks

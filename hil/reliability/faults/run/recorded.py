@@ -12,14 +12,13 @@ from hil.reliability.faults.expectations import Run
 from hil.reliability.faults.fault import Fault, Need
 from hil.reliability.faults.fault_proxies import FaultyInbox, FaultyInference
 from hil.reliability.faults.inject.schedule import Scene, Schedule
-from hil.reliability.faults.observed_tick import Step, step_of
 from hil.reliability.faults.run.excerpt import Excerpt
 from hil.reliability.faults.run.simulated import ONLY_PROCESS, changed
 from hil.reliability.faults.verdict import Mode, Verdict, judge, not_run
 from onboard.assembly.robot import build_rigs, robot_of, scan_topics
 from onboard.config.config import Config
 from onboard.policy.inference import InlineInference
-from onboard.recording.tick_message import only_with_images
+from onboard.recording.tick_message import imageless, only_with_images
 from onboard.runtime import Runtime
 from onboard.state import TickRecord
 from onboard.system.log import unlogged
@@ -54,15 +53,15 @@ def play(excerpt: Excerpt, config: Config, policy: Policy, schedule: Schedule) -
     inference = FaultyInference(InlineInference(policy, tape.now_ns), tape, schedule)
     runtime = Runtime(robot, tape, inbox, inference, tape)
     runtime.state = excerpt.state
-    steps: list[Step] = []
+    lived: list[TickRecord] = []
     try:
         with unlogged():
             for tick in excerpt.ticks:
                 tape.now = tick
-                steps.append(step_of(runtime.tick(tick.slot)))
+                lived.append(imageless(runtime.tick(tick.slot)))
     except OnboardError as error:
-        return Run(steps, 0, 0, f"{type(error).__name__}: {error}")
-    return Run(steps, 0, 0)
+        return Run(lived, 0, 0, f"{type(error).__name__}: {error}")
+    return Run(lived, 0, 0)
 
 
 def _missing(fault: Fault, excerpt: Excerpt) -> str:

@@ -26,7 +26,6 @@ from hil.reliability.faults.expectations import Run, Truth
 from hil.reliability.faults.fault import Fault, Need
 from hil.reliability.faults.fault_proxies import FaultyClock, FaultyDrive, FaultyInbox, FaultyInference
 from hil.reliability.faults.inject.schedule import Scene, Schedule
-from hil.reliability.faults.observed_tick import Step, step_of
 from hil.reliability.faults.verdict import Mode, Verdict, judge, not_run
 from hil.sensors.direct_scan import direct_scan
 from onboard.assembly.robot import build_rigs, robot_of, zones_of
@@ -34,6 +33,7 @@ from onboard.config.config import Config
 from onboard.config.mounts import Mounts
 from onboard.config.plant_model import Plant
 from onboard.policy.inference import InlineInference
+from onboard.recording.tick_message import imageless
 from onboard.runtime import Listener, Runtime
 from onboard.state import TickRecord
 from onboard.system.log import unlogged
@@ -109,7 +109,7 @@ def drive(
             script.look(clock.now_ns())
     finally:
         policy.close()
-    return Run(script.steps, 0, 0, ended, base.sent[-1:] == [STOP], robot.state.contacts, script.truth)
+    return Run(script.ticks, 0, 0, ended, base.sent[-1:] == [STOP], robot.state.contacts, script.truth)
 
 
 def _eyes(site: Site, config: Config, cameras: Cameras) -> Eyes:
@@ -137,13 +137,13 @@ class _Script:
         self._inbox, self._robot, self._goal, self._frame_id = inbox, robot, goal, frame_id
         self._goal_ns, self._until_ns = at(GOAL_S), at(until_s)
         self._asked = False
-        self.steps: list[Step] = []
+        self.ticks: list[TickRecord] = []
         self.truth: list[Truth] = []
 
     def tick(self, record: TickRecord, counters: object) -> None:
         """Keep the tick and do what its time asks for."""
         now_ns = record.slot.start_ns
-        self.steps.append(step_of(record))
+        self.ticks.append(imageless(record))
         self.look(now_ns)
         if not self._asked and now_ns >= self._goal_ns:
             self._asked = True

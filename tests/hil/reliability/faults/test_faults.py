@@ -63,7 +63,7 @@ def test_faults_overlap_and_are_over_in_their_own_time() -> None:
     run = drive(here, here.config, Schedule(planned), ONSET_S + 4.0)
     run = replace(run, onset_ns=planned[0].onset_ns, end_ns=planned[0].end_ns)
     assert judge(cameras, Mode.CLOCK, run, here.config, here.plant).problems == ()
-    assert any(step.teleop is not None for step in run.during)
+    assert any(tick.inputs.teleop is not None for tick in run.during)
 
 
 def test_a_fault_may_be_planned_while_the_robot_drives() -> None:
@@ -78,9 +78,9 @@ def test_a_fault_may_be_planned_while_the_robot_drives() -> None:
                 schedule.add(Planned(made, now_ns + 500_000_000, now_ns + 1_000_000_000))
 
     run = drive(here, here.config, schedule, 6.0, listeners=[Drawing()])
-    stood = [step for step in run.steps if step.reason == "stale_odometry"]
+    stood = [tick for tick in run.ticks if tick.reason == "stale_odometry"]
     assert len(stood) > 20
-    assert all(step.command == STOP for step in stood)
+    assert all(tick.command == STOP for tick in stood)
     assert not run.ended
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
 from hil.reliability.faults import expectations
 from hil.reliability.faults.expectations import Run
-from hil.reliability.faults.observed_tick import Step
+from hil.reliability.faults.observed_tick import off_the_wire
 from hil.reliability.faults.run.live import BACKWARD
 from hil.reliability.faults.run.simulated import in_simulation
 from hil.reliability.faults.verdict import Status
@@ -31,11 +32,11 @@ def test_late_scans_that_pass_for_new_ones_are_found(monkeypatch: pytest.MonkeyP
 def run(teleops: Sequence[Teleop | None] = (), states: Sequence[str] = ()) -> Run:
     """Return a run that is under its fault all the time, with a tick for each command or state."""
     teleops, states = teleops or [None] * len(states), states or ["navigating"] * len(teleops)
-    steps = [
-        Step(number, number * TICK_NS, 0, STOP, "", state, teleop=teleop)
-        for number, (teleop, state) in enumerate(zip(teleops, states, strict=True))
-    ]
-    return Run(steps, 0, len(steps) * TICK_NS)
+    ticks = []
+    for number, (teleop, state) in enumerate(zip(teleops, states, strict=True)):
+        heard = off_the_wire(number, number * TICK_NS, STOP, state)
+        ticks.append(replace(heard, inputs=replace(heard.inputs, teleop=teleop)))
+    return Run(ticks, 0, len(ticks) * TICK_NS)
 
 
 def given(twist: Twist, late_s: float = 0.0) -> list[Teleop | None]:

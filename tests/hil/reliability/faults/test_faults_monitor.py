@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,11 +14,25 @@ from hypothesis import strategies as st
 from hil.reliability.faults.expectations import During, Must, Run, Then, place_stays, problems
 from hil.reliability.faults.fault import Fault
 from hil.reliability.faults.invariants import GRACE_TICKS, Monitor
-from hil.reliability.faults.observed_tick import Due, Step
+from hil.reliability.faults.observed_tick import NOT_TOLD, off_the_wire
 from hil.reliability.faults.verdict import Mode, Status, judge
 from onboard.config.config import Config
+from onboard.policy.decision import Acted
+from onboard.recording.tick_message import NO_DEPTH
+from onboard.state import TickRecord
 from onboard.values.clock import NS_PER_S
-from onboard.values.messages import STOP, OdometryMessage, Pose, Teleop, Twist
+from onboard.values.messages import (
+    STOP,
+    Decision,
+    DepthFrame,
+    GoalRequest,
+    Inputs,
+    Motion,
+    OdometryMessage,
+    Pose,
+    Teleop,
+    Twist,
+)
 from tests.rigs.runtime_bench import PLANT
 
 PERIOD_NS = NS_PER_S // 30
@@ -28,23 +43,29 @@ def wheels(now_ns: int, twist: Twist = GO) -> OdometryMessage:
     return OdometryMessage(now_ns, now_ns, Pose(0.0, 0.0, 0.0), twist)
 
 
-def step(number: int, command: Twist = GO, **changes: Any) -> Step:
-    """Return a tick of a robot that drives with all that it needs."""
+def images(**stamps_ns: int) -> dict[str, DepthFrame]:
+    return {name: DepthFrame(name, 0, stamp_ns, NO_DEPTH) for name, stamp_ns in stamps_ns.items()}
+
+
+def tick(number: int, command: Twist = GO, *, consumed: dict[str, Any] | None = None, **changes: Any) -> TickRecord:
+    """Return a tick of a robot that drives with all that it needs, with changes of it and of what it consumed."""
     now_ns = NS_PER_S + number * PERIOD_NS
-    fresh = Step(
-        number, now_ns, 0, command, "none", "navigating",
-        odometry=(wheels(now_ns),), stamps_ns={"front": now_ns, "rear": now_ns},
-    )  # fmt: skip
-    return replace(fresh, **changes)
+    inputs = Inputs(now_ns, images(front=now_ns, rear=now_ns), odometry=(wheels(now_ns),))
+    fresh = replace(off_the_wire(number, now_ns, command, "navigating"), reason="none")
+    return replace(fresh, inputs=replace(inputs, **(consumed or {})), **changes)
 
 
-def broken(steps: list[Step], **sections: Any) -> list[tuple[int, str]]:
+def operated(number: int) -> dict[str, Any]:
+    return {"teleop": Teleop(NS_PER_S + number * PERIOD_NS, GO)}
+
+
+def broken(ticks: list[TickRecord], **sections: Any) -> list[tuple[int, str]]:
     monitor = Monitor(Config(**sections), PLANT)
-    return [(one.slot, one.rule) for tick in steps for one in monitor.watch(tick)]
+    return [(one.slot, one.rule) for lived in ticks for one in monitor.watch(lived)]
 
 
 def test_a_robot_that_drives_with_all_it_needs_breaks_nothing() -> None:
-    assert broken([step(number) for number in range(100)]) == []
+    assert broken([tick(number) for number in range(100)]) == []
 
 
 #   command                        rule
@@ -59,7 +80,7 @@ NUMBERS = [
 
 @pytest.mark.parametrize(("command", "rule"), NUMBERS)
 def test_a_command_that_cannot_be_is_found_at_once(command: Twist, rule: str) -> None:
-    assert broken([step(0), step(1, command), step(2)]) == [(1, rule)]
+    assert broken([tick(0), tick(1, command), tick(2)]) == [(1, rule)]
 
 
 #   what it goes through [m/s], ramp 3 m/s^2 upward is 0.1 a tick     in which slots it leaps
@@ -79,43 +100,56 @@ def test_a_ramp_is_held_away_from_zero_and_stopping_is_free(speeds: list[float],
     """Plant and limits are such that the limits' ramp is the slower one."""
     plant = PLANT.model_copy(update={"linear": PLANT.linear.model_copy(update={"acceleration_max": 9.0})})
     monitor = Monitor(Config(limits={"acceleration_mps2": 3.0}), plant)
-    found = [one for number, v in enumerate(speeds) for one in monitor.watch(step(number, Twist(v, 0.0)))]
+    found = [one for number, v in enumerate(speeds) for one in monitor.watch(tick(number, Twist(v, 0.0)))]
     assert [(one.slot, one.rule) for one in found] == [(slot, "acceleration") for slot in leaps]
 
 
+FAILED = Acted(1, 0, None, 0, fault="it failed")
+MISSED = Acted(1, 0, None, 0)
+MADE = Acted(1, 0, Decision(0, np.zeros(28, np.float32)), 0)
+GOAL = GoalRequest(0, 0, "map", Pose(1.0, 0.0, 0.0))
 NOTHING: dict[str, Any] = {"odometry": ()}
-NO_IMAGE: dict[str, Any] = {"stamps_ns": {}}
-#   from tick 10 on              how                                                rule                    late tick
+OLD = (wheels(NS_PER_S + 9 * PERIOD_NS),)
+MAD = (wheels(2, Twist(math.nan, 0.0)),)
+ONE_OLD = images(front=2 * NS_PER_S, rear=0)
+BACKING = {"acted": MISSED, "recovery": "backing"}
+#   from tick 10 on              what is consumed     what else             rule                       late tick
 CAUSES = [
-    ("e-stop",                     {"e_stop": True},                                  "e-stop",                  12),
-    ("no odometry",                NOTHING,                                           "stale odometry",          18),
-    ("odometry of yesterday",      {"odometry": (wheels(NS_PER_S + 9 * PERIOD_NS),)}, "stale odometry",          18),
-    ("no image",                   NO_IMAGE,                                          "stale scan",              24),
-    ("one image is old",           {"stamps_ns": {"front": 2 * NS_PER_S, "rear": 0}}, "stale scan",              12),
-    ("odometry is NaN",            {"odometry": (wheels(2, Twist(math.nan, 0.0)),)},  "odometry that cannot be", 12),
-    ("the engine fails",           {"due": Due.FAILED},                               "lost engine",             12),
-    ("decisions are late",         {"due": Due.MISSED},                               "lost engine",             14),
-    ("they are, while it backs",   {"due": Due.MISSED, "backing": True},              "lost engine",             14),
-    ("there is no goal",           {"state": "idle"},                                 "no goal",                 12),
+    ("e-stop",                   {"e_stop": True},    {},                   "e-stop",                  12),
+    ("no odometry",              NOTHING,             {},                   "stale odometry",          18),
+    ("odometry of yesterday",    {"odometry": OLD},   {},                   "stale odometry",          18),
+    ("no image",                 {"depth": {}},       {},                   "stale scan",              24),
+    ("one image is old",         {"depth": ONE_OLD},  {},                   "stale scan",              12),
+    ("odometry is NaN",          {"odometry": MAD},   {},                   "odometry that cannot be", 12),
+    ("the engine fails",         {},                  {"acted": FAILED},    "lost engine",             12),
+    ("decisions are late",       {},                  {"acted": MISSED},    "lost engine",             14),
+    ("they are, while it backs", {},                  BACKING,              "lost engine",             14),
+    ("there is no goal",         {},                  {"state": "idle"},    "no goal",                 12),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("what", "how", "rule", "late"), CAUSES, ids=[row[0] for row in CAUSES])
-def test_what_must_stop_it_is_given_two_ticks(what: str, how: dict[str, Any], rule: str, late: int) -> None:
-    steps = [step(number, **(how if number >= 10 else {})) for number in range(40)]
-    assert broken(steps)[0] == (late, rule)
-    standing = [tick if tick.slot < late else replace(tick, command=STOP) for tick in steps]
+@pytest.mark.parametrize(("what", "consumed", "changes", "rule", "late"), CAUSES, ids=[row[0] for row in CAUSES])
+def test_what_must_stop_it_is_given_two_ticks(
+    what: str, consumed: dict[str, Any], changes: dict[str, Any], rule: str, late: int
+) -> None:
+    ticks = [tick(number) for number in range(10)]
+    ticks += [tick(number, consumed=consumed, **changes) for number in range(10, 40)]
+    assert broken(ticks)[0] == (late, rule)
+    standing = [one if one.slot.number < late else replace(one, command=STOP) for one in ticks]
     assert broken(standing) == []
 
 
 def test_an_e_stop_holds_until_a_goal_after_its_release() -> None:
-    pressed = [step(number, STOP, e_stop=True) for number in range(5)]
-    goal_while_pressed = [step(5, STOP, e_stop=True, goals=1)]
-    released = [step(number, GO, e_stop=False) for number in range(6, 8)]
+    def pressable(number: int, command: Twist, e_stop: bool, *goals: GoalRequest) -> TickRecord:
+        return tick(number, command, consumed={"e_stop": e_stop, "goals": goals})
+
+    pressed = [pressable(number, STOP, True) for number in range(5)]
+    goal_while_pressed = [pressable(5, STOP, True, GOAL)]
+    released = [pressable(number, GO, False) for number in range(6, 8)]
     assert broken([*pressed, *goal_while_pressed, *released]) == [(6, "e-stop"), (7, "e-stop")]
-    goal_as_it_is_released = [step(6, STOP, e_stop=False, goals=1), step(7, GO, e_stop=False)]
+    goal_as_it_is_released = [pressable(6, STOP, False, GOAL), pressable(7, GO, False)]
     assert broken([*pressed, *goal_while_pressed, *goal_as_it_is_released]) == [(7, "e-stop")]
-    asked = [step(6, STOP, e_stop=False), step(7, GO, e_stop=False, goals=1), step(8, GO, e_stop=False)]
+    asked = [pressable(6, STOP, False), pressable(7, GO, False, GOAL), pressable(8, GO, False)]
     assert broken([*pressed, *goal_while_pressed, *asked]) == []
 
 
@@ -139,53 +173,54 @@ TOLD = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("ticks", "found"), TOLD)
+@pytest.mark.parametrize(("rows", "found"), TOLD)
 def test_while_an_obstacle_is_told_nothing_goes_forward_and_nothing_backs_on(
-    ticks: list[tuple[bool | None, float, bool, bool]], found: list[tuple[int, str]]
+    rows: list[tuple[bool | None, float, bool, bool]], found: list[tuple[int, str]]
 ) -> None:
-    steps = [
-        step(
-            number, Twist(v, 0.0), obstacle=told, backing=backing,
-            teleop=Teleop(NS_PER_S + number * PERIOD_NS, GO) if operated else None,
-        )
-        for number, (told, v, operated, backing) in enumerate(ticks)
-    ]  # fmt: skip
-    assert broken(steps) == found
-    assert broken([replace(one, heard=False) for one in steps]) == []
+    ticks = []
+    for number, (told, v, held, backing) in enumerate(rows):
+        consumed = {"obstacle": told, **(operated(number) if held else {})}
+        ticks.append(tick(number, Twist(v, 0.0), consumed=consumed, recovery="backing" if backing else ""))
+    assert broken(ticks) == found
+    assert broken([replace(one, reason=NOT_TOLD) for one in ticks]) == []
 
 
 def test_an_operator_drives_without_a_goal_and_without_an_engine_but_not_without_wheels() -> None:
-    def held(number: int, **changes: Any) -> Step:
-        return step(number, state="idle", teleop=Teleop(NS_PER_S + number * PERIOD_NS, GO), **changes)
-
-    assert broken([held(number, due=Due.FAILED) for number in range(20)]) == []
-    assert {rule for _, rule in broken([held(number, **NOTHING) for number in range(20)])} == {"stale odometry"}
+    failed = [tick(number, state="idle", consumed=operated(number), acted=FAILED) for number in range(20)]
+    assert broken(failed) == []
+    silent = [tick(number, state="idle", consumed=operated(number) | NOTHING) for number in range(20)]
+    assert {rule for _, rule in broken(silent)} == {"stale odometry"}
 
 
 def test_what_was_only_heard_on_the_wire_is_judged_by_its_numbers_alone() -> None:
-    assert broken([step(number, heard=False, **NOTHING) for number in range(40)]) == []
-    assert broken([step(0, Twist(math.nan, 0.0), heard=False)]) == [(0, "finite")]
+    assert broken([tick(number, reason=NOT_TOLD, consumed=NOTHING) for number in range(40)]) == []
+    assert broken([tick(0, Twist(math.nan, 0.0), reason=NOT_TOLD)]) == [(0, "finite")]
 
 
-@given(
-    st.lists(
-        st.fixed_dictionaries(
-            {
-                "e_stop": st.sampled_from([None, True, False]),
-                "goals": st.integers(0, 2),
-                "due": st.sampled_from(list(Due)),
-                "state": st.sampled_from(["idle", "navigating", "recovering", "stopped: x"]),
-                "odometry": st.sampled_from([(), (wheels(1),), (wheels(2, Twist(math.nan, 1.0)),)]),
-                "stamps_ns": st.sampled_from([{}, {"front": 0}, {"front": 10 * NS_PER_S}]),
-                "backing": st.booleans(),
-                "obstacle": st.sampled_from([None, True, False]),
-            }
-        ),
-        max_size=12,
-    )
+CONSUMED = st.fixed_dictionaries(
+    {
+        "e_stop": st.sampled_from([None, True, False]),
+        "goals": st.sampled_from([(), (GOAL,), (GOAL, GOAL)]),
+        "odometry": st.sampled_from([(), (wheels(1),), (wheels(2, Twist(math.nan, 1.0)),)]),
+        "depth": st.sampled_from([{}, images(front=0), images(front=10 * NS_PER_S)]),
+        "obstacle": st.sampled_from([None, True, False]),
+    }
 )
-def test_a_robot_that_stands_breaks_nothing_whatever_happens(happenings: list[dict[str, Any]]) -> None:
-    assert broken([step(number, STOP, **changes) for number, changes in enumerate(happenings)]) == []
+CHANGES = st.fixed_dictionaries(
+    {
+        "acted": st.sampled_from([None, MADE, MISSED, FAILED]),
+        "state": st.sampled_from(["idle", "navigating", "recovering", "stopped: x"]),
+        "recovery": st.sampled_from(["", "backing"]),
+    }
+)
+
+
+@given(st.lists(st.tuples(CONSUMED, CHANGES), max_size=12))
+def test_a_robot_that_stands_breaks_nothing_whatever_happens(
+    happenings: list[tuple[dict[str, Any], dict[str, Any]]],
+) -> None:
+    lived = [tick(number, STOP, consumed=given, **more) for number, (given, more) in enumerate(happenings)]
+    assert broken(lived) == []
 
 
 # ---- what a fault must come to
@@ -199,12 +234,12 @@ def told(must: Must, judged: Run, config: Config) -> list[str]:
 
 
 def run(stands_from: int, again_from: int, **changes: Any) -> Run:
-    steps = []
+    ticks = []
     for number in range(60):
         standing = stands_from <= number < again_from
         reason = "stale_odometry" if standing else "none"
-        steps.append(replace(step(number, STOP if standing else GO), reason=reason))
-    return replace(Run(steps, steps[ONSET].now_ns, steps[END].now_ns), **changes)
+        ticks.append(tick(number, STOP if standing else GO, reason=reason))
+    return replace(Run(ticks, ticks[ONSET].slot.start_ns, ticks[END].slot.start_ns), **changes)
 
 
 #   stands from, drives again from      what is said
@@ -241,7 +276,7 @@ def test_what_must_stay_must_not_move_again_and_what_must_leave_must_have_stoppe
 
 def test_a_fault_too_short_to_show_anything_is_said() -> None:
     short = run(16, 41)
-    short = replace(short, end_ns=short.steps[ONSET + 5].now_ns)
+    short = replace(short, end_ns=short.ticks[ONSET + 5].slot.start_ns)
     assert told(STANDS, short, Config()) == ["only 5 ticks of the fault were lived, it may take 8"]
 
 
@@ -270,14 +305,14 @@ def test_what_is_the_same_without_the_fault_is_not_its_doing(
 
 def test_a_drive_that_is_over_shows_nothing_and_a_broken_rule_is_one_all_the_same() -> None:
     there = run(99, 99)
-    there = replace(there, steps=[replace(tick, state="reached", command=STOP) for tick in there.steps])
+    there = replace(there, ticks=[replace(one, state="reached", command=STOP) for one in there.ticks])
     verdict = judge(GONE, Mode.CLOCK, run(99, 99), Config(), PLANT, lambda: there)
     assert (verdict.status, verdict.happened) == (Status.NOT_SHOWN, "without the fault it reaches its goal meanwhile")
     verdict = judge(GONE, Mode.CLOCK, run(99, 99), Config(), PLANT, lambda: None)
     assert (verdict.status, verdict.happened) == (Status.NOT_SHOWN, "without the fault it does not drive either")
     stood = run(0, 41)
-    mad = [*stood.steps[:-1], replace(stood.steps[-1], command=Twist(math.nan, 0.0))]
-    verdict = judge(GONE, Mode.CLOCK, replace(stood, steps=mad), Config(), PLANT)
+    mad = [*stood.ticks[:-1], replace(stood.ticks[-1], command=Twist(math.nan, 0.0))]
+    verdict = judge(GONE, Mode.CLOCK, replace(stood, ticks=mad), Config(), PLANT)
     assert (verdict.status, verdict.problems) == (
         Status.FAILED,
         ("finite: the command is (nan, 0.0) (slot 59)",),
@@ -287,10 +322,10 @@ def test_a_drive_that_is_over_shows_nothing_and_a_broken_rule_is_one_all_the_sam
 def test_reasons_count_from_when_it_must_be_so() -> None:
     """It stood by itself until then."""
     early = run(14, 41)
-    steps = [replace(tick, reason="none") if tick.slot < ONSET + 8 else tick for tick in early.steps]
-    assert told(STANDS, replace(early, steps=steps), Config()) == []
-    steps = [replace(tick, reason="none") if tick.slot <= ONSET + 8 else tick for tick in early.steps]
-    assert told(STANDS, replace(early, steps=steps), Config()) == ["it stands for another reason: none"]
+    ticks = [replace(one, reason="none") if one.slot.number < ONSET + 8 else one for one in early.ticks]
+    assert told(STANDS, replace(early, ticks=ticks), Config()) == []
+    ticks = [replace(one, reason="none") if one.slot.number <= ONSET + 8 else one for one in early.ticks]
+    assert told(STANDS, replace(early, ticks=ticks), Config()) == ["it stands for another reason: none"]
 
 
 def test_a_place_that_leaps_is_told() -> None:
@@ -298,8 +333,9 @@ def test_a_place_that_leaps_is_told() -> None:
     lost = run(99, 99)
 
     def leaping(by_m: float) -> Run:
-        places = [Pose(by_m if tick.slot > END else 0.0, 0.0, 0.0) for tick in lost.steps]
-        return replace(lost, steps=[replace(tick, filtered=at) for tick, at in zip(lost.steps, places, strict=True)])
+        places = [Pose(by_m if one.slot.number > END else 0.0, 0.0, 0.0) for one in lost.ticks]
+        ticks = [replace(one, filtered=Motion(at, GO)) for one, at in zip(lost.ticks, places, strict=True)]
+        return replace(lost, ticks=ticks)
 
     assert place_stays(leaping(0.5), Config()) == ""
     assert place_stays(leaping(1.0), Config()) == "where it believes to be leaps by 1.00 m in slot 41"

@@ -11,6 +11,7 @@ import pytest
 from hil.reliability.faults.expectations import Run
 from hil.reliability.faults.fault import Fault, Need
 from hil.reliability.faults.inject.schedule import Schedule
+from hil.reliability.faults.observed_tick import stands
 from hil.reliability.faults.run.excerpt import Excerpt, choose_excerpt
 from hil.reliability.faults.run.recorded import in_recording, play
 from hil.reliability.faults.run.simulated import ONSET_S, drive
@@ -49,9 +50,9 @@ def excerpt(drove: tuple[Path, Run]) -> Excerpt:
 
 
 def test_it_begins_where_the_robot_has_driven_for_a_second(excerpt: Excerpt, drove: tuple[Path, Run]) -> None:
-    moving = [step for step in drove[1].steps if not step.stands]
+    moving = [tick for tick in drove[1].ticks if not stands(tick)]
     onset_ns = excerpt.ticks[excerpt.onset].slot.start_ns
-    assert onset_ns == pytest.approx(moving[0].now_ns + 1e9, abs=70e6)
+    assert onset_ns == pytest.approx(moving[0].slot.start_ns + 1e9, abs=70e6)
     assert excerpt.ticks[-1].slot.start_ns - onset_ns == pytest.approx(LASTS_S * 1e9, abs=70e6)
 
 
@@ -59,7 +60,7 @@ def test_without_a_fault_it_drives_as_recorded(excerpt: Excerpt) -> None:
     """Open loop, with images of decisions only: the same commands from the onset on, as nothing is near."""
     run = play(excerpt, excerpt.session.config, Puppet(FORWARD), Schedule())
     told = [tick.command for tick in excerpt.ticks[excerpt.onset :]]
-    assert [step.command for step in run.steps[excerpt.onset :]] == told
+    assert [tick.command for tick in run.ticks[excerpt.onset :]] == told
     assert set(told) == {Twist(0.6, 0.0)}
 
 
@@ -91,6 +92,6 @@ def test_what_the_recording_has_not_is_said(excerpt: Excerpt) -> None:
 
 def test_a_recording_in_which_nothing_drives_is_refused(tmp_path: Path) -> None:
     file, run = recorded(tmp_path, ONSET_S / 4)
-    assert all(step.command == STOP for step in run.steps)
+    assert all(tick.command == STOP for tick in run.ticks)
     with pytest.raises(InputError, match=r"\.mcap: nothing drives in it from 0 s on, or for too short a time$"):
         choose_excerpt(file, LASTS_S)

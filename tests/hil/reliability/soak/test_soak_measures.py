@@ -23,7 +23,7 @@ from onboard.assembly.policies import policy_maker
 from onboard.config.config import Config, PolicySection
 from onboard.policy.inference import blank_observation
 from onboard.values.messages import BINS, STOP, Scan, Twist
-from tests.hil.reliability.faults.test_faults_monitor import step
+from tests.hil.reliability.faults.test_faults_monitor import GOAL, tick
 from tests.hil.reliability.soak.soak_rig import config, silent, soak
 from tests.rigs.runtime_bench import PLANT
 
@@ -174,21 +174,21 @@ BACK = Twist(-0.2, 0.0)
 
 
 def backing(numbers: range, command: Twist = BACK) -> list[Any]:
-    return [step(number, command, backing=True, state="recovering", wanted=BACK) for number in numbers]
+    return [tick(number, command, recovery="backing", state="recovering", wanted=BACK) for number in numbers]
 
 
-def broken(steps: list[Any], m_per_tick: float = 0.0066) -> list[str]:
+def broken(ticks: list[Any], m_per_tick: float = 0.0066) -> list[str]:
     watch = Bounded(Config())
-    ways = [m_per_tick * number for number in range(len(steps))]
+    ways = [m_per_tick * number for number in range(len(ticks))]
     return [
-        one.what for tick, way_m in zip(steps, ways, strict=True) for one in watch.watch(tick, way_m, operator=False)
+        one.what for lived, way_m in zip(ticks, ways, strict=True) for one in watch.watch(lived, way_m, operator=False)
     ]
 
 
 def tries(count: int, every: int = 200) -> list[Any]:
     """Return tries of two seconds, each followed by a tick without."""
     firsts = [every * number for number in range(count)]
-    return [one for first in firsts for one in (*backing(range(first, first + 60)), step(first + 60))]
+    return [one for first in firsts for one in (*backing(range(first, first + 60)), tick(first + 60))]
 
 
 def test_a_recovery_within_its_bounds_breaks_nothing() -> None:
@@ -202,12 +202,12 @@ def test_a_recovery_beyond_its_bounds_is_found() -> None:
     assert broken(backing(range(60)), m_per_tick=0.02)[0] == "it has backed off by 0.52 m"
     assert broken(backing(range(3), Twist(-0.25, 0.0)))[0] == "it backs off at 0.25 m/s"
     assert broken(tries(4)) == ["try 4 within 60 s"]
-    asked = [replace(one, goals=1) for one in tries(4)]
+    asked = [replace(one, inputs=replace(one.inputs, goals=(GOAL,))) for one in tries(4)]
     assert broken(asked) == ["try 4 within 60 s"], "a new goal does not begin anew"
 
 
 def test_a_drive_without_a_way_must_have_ended() -> None:
-    stuck = [step(number, STOP) for number in range(30 * 80)]
+    stuck = [tick(number, STOP) for number in range(30 * 80)]
     assert broken(stuck, m_per_tick=0.0) == ["it drives, and has stood for 75 s"]
     assert broken(stuck, m_per_tick=0.001) == []
     assert broken([replace(one, state="stopped: blocked") for one in stuck], m_per_tick=0.0) == []

@@ -12,7 +12,6 @@ import math
 import numpy as np
 
 from hil.reliability.faults.invariants import Monitor
-from hil.reliability.faults.observed_tick import step_of
 from onboard.config.config import Config
 from onboard.config.plant_model import Plant
 from onboard.safety.keepout_zones import MapZones
@@ -63,7 +62,7 @@ class Watch:
 
     def see(self, tick: TickRecord) -> None:
         """Judge one tick."""
-        broken = self._monitor.watch(step_of(tick))
+        broken = self._monitor.watch(tick)
         must(broken[0].rule if broken else "", not broken, broken)
         unseen = self._remembered.see(tick)
         base, contradicted = self.known(tick), self._is_contradicted(tick)
