@@ -27,7 +27,7 @@ HISTORY, NO_IMAGES = "scan.history above 1", "images missing"
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """A tick as it was recorded and as it came out again.
+    """A tick as it was recorded and as it came out again, with what replay adds.
 
     decided: by the policy here, at a decision's due slot
     fused:   whether its scans were fused from recorded images

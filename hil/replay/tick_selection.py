@@ -35,7 +35,7 @@ class Missing:
 
 
 class Placed(NamedTuple):
-    """A tick that can be played. state: to begin with, None where it is that after the tick before."""
+    """A tick that can be played, and when. state: to begin with, None where it is that after the tick before."""
 
     tick: TickRecord
     t_s: float

@@ -12,9 +12,9 @@ import numpy as np
 
 from hil.recordings.demux import apart
 from hil.recordings.recording import TICK, Recording, Session, open_recording
-from hil.recordings.ticks import scan_of
 from hil.report.timeline import Floats, Ints, Ranges, Story, shown
 from onboard.drivers.dds.tick_types import Tick
+from onboard.recording.tick_message import scan_of
 from onboard.values.clock import NS_PER_S
 from onboard.values.errors import InputError
 from onboard.values.messages import BINS, Scan

@@ -22,7 +22,7 @@ Ranges = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """A session. Arrays have a row for each of its n ticks; what is absent is NaN.
+    """A session in columns, as charts and maps are drawn of all of it: a row for each of its n ticks; NaN is absent.
 
     files, session, config, mounts: what was read, and what it says of the robot
     sessions:     names of all that stand in these files, this one among them
@@ -35,7 +35,7 @@ class Story:
     reason, state, recovery: text of each tick
     e_stop, obstacle: -1 not heard yet, 0, 1
     goal_m:       distance to the goal [m]
-    sensed, acted, action: as in `onboard_types.Tick`
+    sensed, acted, action: as in `tick_types.Tick`
     decision_ms:  what the policy took, where a decision was due; delay_ms: from sensing to its command on the wire
     stages, stage_ms: names, (n, stages) [ms]
     cameras:      whether a frame of each camera was there
