@@ -56,9 +56,13 @@ def cameras_of(
         color = next((name for name, one in samples.items() if one is not None and one.encoding in RGB_ENCODINGS), "")
     tables = []
     for name, topic in list(depth.items()):
-        problem = _misfit(name, samples[topic], known) if mounts is not None else ""
-        if mounts is None:
-            table, problem = _table(bag, name, topic, samples[topic], frames, base)
+        sample, problem = samples[topic], ""
+        if sample is None:
+            problem = "there is no message of it"
+        elif mounts is not None:
+            problem = _misfit(name, sample, known)
+        else:
+            table, problem = _table(bag, name, topic, sample, frames, base)
             tables.append(table)
         if problem:
             missing.append(f"{topic}: {problem}")

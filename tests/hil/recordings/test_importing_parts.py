@@ -13,10 +13,12 @@ from hypothesis import strategies as st
 from PIL import Image as Picture
 
 from hil.recordings.bags.bag import IMAGE, BagTopic, CompressedImage, plain
-from hil.recordings.bags.cameras import quaternion_of
+from hil.recordings.bags.cameras import cameras_of, quaternion_of
 from hil.recordings.bags.drive import Agreement, nearest_action
 from hil.recordings.bags.topics import ROLES, camera_name, choose, info_topic, named_cameras
 from hil.recordings.bags.transforms import Frames, matrix, seen_from_base
+from onboard.config.config import DEFAULT_ROBOT
+from onboard.config.mounts import load_mounts
 from onboard.drivers.dds.ros_convert import rays_from_ros
 from onboard.perception.laser_scan import scan_of_rays
 from onboard.policy.contract import ACTIONS
@@ -75,6 +77,22 @@ def test_cameras_are_named_in_pairs():
     for text in ("/a/image", "=/a/image", "front=", "the front=/a/image", "front=/c/image"):
         with pytest.raises(InputError, match=r"^--depth "):
             named_cameras(topics, [text])
+
+
+class SilentBag:
+    """A bag whose one topic of images has no message, as a recorder leaves it that waited for a camera."""
+
+    topics = (BagTopic("/a/image", IMAGE, 0),)
+
+    def first(self, topic: str) -> None:
+        return None
+
+
+@pytest.mark.parametrize("mounts", [None, load_mounts(DEFAULT_ROBOT / "mounts.toml")])
+def test_a_named_camera_without_a_message_is_said(mounts):
+    cameras = cameras_of(SilentBag(), Frames(), "base", {"front": "/a/image"}, None, mounts)
+    assert (dict(cameras.depth), cameras.mounts) == ({}, "")
+    assert cameras.missing == ("/a/image: there is no message of it",)
 
 
 #   topic                                      mounts              camera
