@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from onboard.config.config import CamerasSection
 from onboard.config.mounts import Mount
-from onboard.drivers.dds.participant import Wire
+from onboard.drivers.dds.participant import InputWire, Messages
 from onboard.drivers.dds.ros_convert import ns_from_time
 from onboard.drivers.dds.ros_types import Image
 from onboard.drivers.dds.sender_clock import SenderClock
@@ -73,7 +73,7 @@ def _pixels(sample: Image, dtype: np.dtype[np.generic], channels: int) -> npt.ND
 class _Newest:
     """What both kinds of camera share: the reader, the count of frames, and why there is none."""
 
-    def __init__(self, wire: Wire, topic: str, name: str, stale_ms: float) -> None:
+    def __init__(self, wire: InputWire[Messages], topic: str, name: str, stale_ms: float) -> None:
         self.name = name
         self.frames = 0
         self.repeated = 0
@@ -119,7 +119,7 @@ class _Newest:
 class DdsDepthCamera:
     """One depth camera behind `<name>/depth/image`."""
 
-    def __init__(self, wire: Wire, mount: Mount, section: CamerasSection) -> None:
+    def __init__(self, wire: InputWire[Messages], mount: Mount, section: CamerasSection) -> None:
         """Open the reader. Raises ConfigError, DriverError."""
         self.name = mount.name
         self._mount = mount
@@ -164,7 +164,7 @@ class DdsDepthCamera:
 class DdsColorCamera:
     """The forward colour camera behind `color/image`."""
 
-    def __init__(self, wire: Wire, section: CamerasSection) -> None:
+    def __init__(self, wire: InputWire[Messages], section: CamerasSection) -> None:
         """Open the reader. Raises ConfigError, DriverError."""
         self.name = COLOR
         self._newest = _Newest(wire, "color/image", COLOR, section.stale_ms)

@@ -17,7 +17,7 @@ from dataclasses import replace
 import structlog
 
 from onboard.drivers.dds.discovery import printable
-from onboard.drivers.dds.participant import Received, Wire
+from onboard.drivers.dds.participant import InputWire, Received, WriterMessages
 from onboard.drivers.dds.ros_convert import goal_from_ros, twist_from_ros
 from onboard.drivers.dds.sender_clock import WriterClocks
 from onboard.values.clock import NS_PER_S
@@ -52,7 +52,7 @@ class Allowance:
 class Goals:
     """What is asked for on `/goal_pose`. Of too many the newest are taken; `refused` counts the others."""
 
-    def __init__(self, wire: Wire) -> None:
+    def __init__(self, wire: InputWire[WriterMessages]) -> None:
         """Open the reader. Raises ConfigError, DriverError."""
         self._reader = wire.reader("goal_pose")
         self._clocks = WriterClocks(judged=wire.section.judge_late)
@@ -91,7 +91,7 @@ TOLD_NS = NS_PER_S // 4
 class Operator:
     """The newest command that an operator gave; a stop once it is too old to drive by and has only just come."""
 
-    def __init__(self, wire: Wire, dead_man_s: float) -> None:
+    def __init__(self, wire: InputWire[WriterMessages], dead_man_s: float) -> None:
         """Open the reader. dead_man_s: `limits.teleop_dead_man_s`. Raises ConfigError, DriverError."""
         self._reader = wire.reader("cmd_vel_teleop")
         self._clocks = WriterClocks(judged=wire.section.judge_late)

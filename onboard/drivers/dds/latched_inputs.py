@@ -6,7 +6,7 @@ import math
 
 import structlog
 
-from onboard.drivers.dds.participant import Received, Wire
+from onboard.drivers.dds.participant import InputWire, Received, WriterMessages
 from onboard.drivers.dds.ros_convert import speed_limit_from_ros
 from onboard.values.clock import NS_PER_S
 
@@ -29,7 +29,12 @@ class Alarm:
     """
 
     def __init__(
-        self, wire: Wire, name: str, *, unknown_is_true: bool = False, required_within_s: float | None = None
+        self,
+        wire: InputWire[WriterMessages],
+        name: str,
+        *,
+        unknown_is_true: bool = False,
+        required_within_s: float | None = None,
     ) -> None:
         """Open the reader. Raises ConfigError, DriverError.
 
@@ -116,7 +121,7 @@ class SpeedLimits:
     before, and of whom none was left, is `UNKNOWN_MPS` until it says one.
     """
 
-    def __init__(self, wire: Wire, v_max_mps: float) -> None:
+    def __init__(self, wire: InputWire[WriterMessages], v_max_mps: float) -> None:
         self._reader = wire.reader("speed_limit")
         self._v_max_mps = v_max_mps
         self._words: dict[int, float] = {}

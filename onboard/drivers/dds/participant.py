@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from cyclonedds.builtin import BuiltinDataReader, BuiltinTopicDcpsPublication
 from cyclonedds.core import DDSException, InstanceState, ReadCondition, SampleState, ViewState, WaitSet
@@ -107,6 +107,38 @@ class Writer:
         if self._entity is None:
             raise DriverError(f"dds: {self.name} is closed")
         return self._entity
+
+
+class Messages(Protocol):
+    """What drivers of cameras and scans need of a `Reader`, so that another source may stand in its place."""
+
+    @property
+    def undecodable(self) -> int: ...
+
+    def take(self) -> list[Received]: ...
+
+
+class WriterMessages(Messages, Protocol):
+    """What inputs need that tell writers apart: operators, alarms, limits of the speed."""
+
+    @property
+    def full(self) -> bool: ...
+
+    def unheard(self, messages: list[Received], /) -> frozenset[int]: ...
+
+    def writers(self) -> frozenset[int]: ...
+
+
+MessagesT = TypeVar("MessagesT", bound=Messages, covariant=True)
+
+
+class InputWire(Protocol[MessagesT]):
+    """What drivers that only listen need of a `Wire`."""
+
+    @property
+    def section(self) -> DdsSection: ...
+
+    def reader(self, name: str | Topic, /) -> MessagesT: ...
 
 
 class Reader:

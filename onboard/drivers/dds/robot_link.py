@@ -15,7 +15,7 @@ from onboard.config.config import DdsSection, LimitsSection, RatesSection
 from onboard.config.mounts import Mounts
 from onboard.drivers.dds.command_inputs import Goals, Operator
 from onboard.drivers.dds.latched_inputs import Alarm, SpeedLimits
-from onboard.drivers.dds.participant import Received, Wire
+from onboard.drivers.dds.participant import InputWire, Received, Wire, WriterMessages
 from onboard.drivers.dds.ros_convert import (
     fix_from_ros,
     header,
@@ -78,7 +78,12 @@ class DdsInputs:
     """What the wire brings to a tick, without the cameras. Arrival is the tick that takes a message, less what an
     operator's command, a goal or a scan came later than it could have."""
 
-    def __init__(self, wire: Wire, scan_topics: Collection[str] = (), limits: LimitsSection = DEFAULT_LIMITS) -> None:
+    def __init__(
+        self,
+        wire: InputWire[WriterMessages],
+        scan_topics: Collection[str] = (),
+        limits: LimitsSection = DEFAULT_LIMITS,
+    ) -> None:
         """Open the readers. limits: percentages of speed limits are of its `v_max_mps`, an operator's command is in
         force for its `teleop_dead_man_s`. Raises ConfigError, DriverError."""
         self._map_frame = wire.section.map_frame

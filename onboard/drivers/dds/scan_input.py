@@ -17,7 +17,7 @@ from dataclasses import replace
 
 import structlog
 
-from onboard.drivers.dds.participant import Wire
+from onboard.drivers.dds.participant import InputWire, Messages
 from onboard.drivers.dds.ros_convert import ns_from_time, rays_from_ros
 from onboard.drivers.dds.ros_types import LaserScan
 from onboard.drivers.dds.sender_clock import SenderClock
@@ -35,7 +35,7 @@ LATE_NS = 300_000_000
 class DdsScans:
     """The newest scan of each topic that the configuration names. One that is refused leaves the last one to age."""
 
-    def __init__(self, wire: Wire, topics: Collection[str]) -> None:
+    def __init__(self, wire: InputWire[Messages], topics: Collection[str]) -> None:
         """Open the readers. Raises ConfigError, DriverError."""
         self._section = wire.section
         self._readers = {name: wire.reader(scan_source(name)) for name in topics}
