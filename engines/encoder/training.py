@@ -97,7 +97,7 @@ class Predictor(nn.Module):
     def __init__(self, widths: Widths, seed: int, usual: Labels) -> None:
         """Begin at the logarithms that are usual: (45,)."""
         super().__init__()
-        self.rgb = untrained(seed, widths).rgb
+        self.rgb = untrained(seed, widths).get_submodule("rgb")
         self.head = nn.Linear(widths.rgb, LABELS)
         with torch.no_grad():
             self.head.weight.zero_()
@@ -179,7 +179,8 @@ class _Training:
         found: Checkpoint | None,
     ) -> None:  # fmt: skip
         self.section, self.seed, self.file, self.identity, self.views = section, seed, file, identity, views
-        self.predictor = predictor.to(memory_format=memory_format_of(predictor.rgb))
+        layout = memory_format_of(predictor.rgb)
+        self.predictor = predictor.to(memory_format=layout)  # type: ignore[call-overload]  # missing in PyTorch's types
         parameters = self.predictor.parameters()
         self.optimizer = torch.optim.AdamW(parameters, section.learning_rate, weight_decay=section.weight_decay)
         self.step, self.saved = 0, 0

@@ -161,7 +161,7 @@ def onnx_model(network: PolicyNetwork, weights: Weights = "float32") -> onnx.Mod
         torch.onnx.export(
             _DecisionStep(network.eval()),
             zeros,
-            content,
+            content,  # type: ignore[arg-type]  # the TorchScript exporter writes to streams; the types name files only
             dynamo=False,
             opset_version=OPSET,
             input_names=list(network.inputs),

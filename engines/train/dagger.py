@@ -116,7 +116,7 @@ class Imitation:
         Their columns had no gradient so far, and what Adam divides by is 0 there: late in a training, with nothing to
         correct that, its first steps would be several times too long.
         """
-        self._optimizer.state.pop(self._network.gru.weight_ih_l0, None)
+        self._optimizer.state.pop(self._network.gru.get_parameter("weight_ih_l0"), None)
 
     def _learn(
         self, rounds: Sequence[Round], known: list[Run], rng: np.random.Generator, journal: Journal, step: int

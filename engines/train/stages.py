@@ -156,7 +156,7 @@ def beginning(config: TrainConfig) -> PolicyNetwork:
     network = untrained(config.seed, config.network.widths, config.network.variant)
     silent = network.widths.rgb if network.variant.rgb else 0
     with torch.no_grad():
-        network.gru.weight_ih_l0[:, :silent] = 0.0
+        network.gru.get_parameter("weight_ih_l0")[:, :silent] = 0.0
     return network
 
 

@@ -96,8 +96,8 @@ def soak_command(
         folders = [out / f"seed{one}" for one in seeds]
         bounds = {"--hours": None if hours is None else hours / jobs, "--minutes": minutes}
         places = [word for name in maps or () for word in ("--map", name)]
-        given = {**bounds, "--pedestrians": pedestrians, "--policy": policy, "--config": config}
-        options = [word for name, value in given.items() if value is not None for word in (name, str(value))]
+        passed_on = {**bounds, "--pedestrians": pedestrians, "--policy": policy, "--config": config}
+        options = [word for name, value in passed_on.items() if value is not None for word in (name, str(value))]
         results = run_jobs([*options, *places], folders, seeds)
     result = joined(results)
     for line in lines(result):

@@ -72,9 +72,9 @@ class Link:
             for name, image in robot.depth(glance).items():
                 self._depth[name].write(ros_image(stamp_ns, optical_frame(name), "16UC1", image))
         if color and self._color is not None:
-            image = robot.color(glance)
-            if image is not None:
-                self._color.write(ros_image(stamp_ns, optical_frame("color"), "rgb8", image))
+            seen = robot.color(glance)
+            if seen is not None:
+                self._color.write(ros_image(stamp_ns, optical_frame("color"), "rgb8", seen))
 
 
 class Eyes:

@@ -40,7 +40,7 @@ WALL, FURNITURE = "wall", "wood"
 MOST_CORNERS = 8
 """Of a triangle that is cut at the four sides of a cell."""
 COLLADA_SUFFIX, OBJ_SUFFIX = ".dae", ".obj"
-READ_ERRORS = (
+READ_ERRORS: tuple[type[Exception], ...] = (
     ArithmeticError, AssertionError, AttributeError, LookupError, OSError, RuntimeError, SyntaxError, TypeError,
     ValueError, struct.error,
     UnboundLocalError,  # trimesh, of a GLB with an accessor of a kind that it does not know

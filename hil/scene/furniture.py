@@ -136,7 +136,7 @@ def _side_is_fine(beside: Cells, rows: int, near: int) -> bool:
     """
     if not beside.any():
         return True
-    closed = beside[:, :near].any(axis=1)
+    closed = np.asarray(beside[:, :near].any(axis=1))
     return bool(closed.all() or (closed[:rows].all() and not beside[rows:].any()))
 
 

@@ -29,6 +29,7 @@ NUMBERS_FILE = Path(__file__).parent / "depth_noise.toml"
 NEVER = 1e-9
 """Least share of holes that a threshold is made of."""
 Depth = npt.NDArray[np.uint16]
+Curve = npt.NDArray[np.float32]
 
 
 class NoiseTable(Section):
@@ -112,7 +113,7 @@ def load_depth_noise(path: Path = NUMBERS_FILE) -> DepthNoise:
 
 
 @functools.cache
-def _curves(numbers: NoiseTable) -> tuple[npt.NDArray[np.float32], ...]:
+def _curves(numbers: NoiseTable) -> tuple[Curve, Curve, Curve, Curve]:
     """Return, by 1/depth ascending: 1/depth, sd, and the thresholds of the coarse and the fine field of holes."""
     normal = NormalDist()
 
@@ -122,7 +123,8 @@ def _curves(numbers: NoiseTable) -> tuple[npt.NDArray[np.float32], ...]:
     fine = numbers.dropout_fine
     columns = [[1.0 / depth_m for depth_m in numbers.depth_m], list(numbers.sd_per_m)]
     columns += [thresholds(1.0 - fine), thresholds(fine)]
-    return tuple(np.array(column[::-1], np.float32) for column in columns)
+    per_m, sd, coarse, small = (np.array(column[::-1], np.float32) for column in columns)
+    return per_m, sd, coarse, small
 
 
 def _field(rng: np.random.Generator, height: int, width: int, length_px: float) -> npt.NDArray[np.float32]:
@@ -156,7 +158,7 @@ def noisy_scan(ranges_m: Ranges, seed: int, tick: int) -> Ranges:
     true_m = ranges_m[seen].astype(np.float64)
     sd_per_m = np.interp(true_m, numbers.depth_m, numbers.sd_per_m)
     per_m = 1.0 / true_m + sd_per_m * (NEARER + SCATTER * error[seen])
-    noisy = ranges_m.copy()
+    noisy: Ranges = ranges_m.copy()
     noisy[seen] = 1.0 / np.maximum(per_m, np.finfo(np.float32).tiny)
     noisy[lost] = np.inf
     return noisy

@@ -109,7 +109,8 @@ def scan_plain(
     """
     x, y = apply(world.grid_from_map, (pose.x_m, pose.y_m))
     yaw_rad = pose.yaw_rad + world.grid_from_map.yaw_rad
-    cells = np.argwhere(world.overlapping(z_min_m, z_max_m))[:, ::-1] * world.cell_m - (x, y)
+    solid_cells = np.argwhere(world.overlapping(z_min_m, z_max_m))[:, ::-1].astype(np.float64)
+    cells = solid_cells * world.cell_m - (x, y)
     turn = np.array([[math.cos(yaw_rad), math.sin(yaw_rad)], [-math.sin(yaw_rad), math.cos(yaw_rad)]])
     solid = bodies[(bodies[:, 3] <= z_max_m) & (bodies[:, 4] >= z_min_m)]
     in_grid = np.array([apply(world.grid_from_map, (row[0], row[1])) for row in solid]).reshape(-1, 2) - (x, y)

@@ -168,7 +168,8 @@ def _window(lines: Words, strip: int, first: int, count: int) -> np.uint64:
     # Two shifts, since one by 64 is not defined. A line has a spare word at its end.
     above = (lines[strip, word + 1] << ONE) << (np.uint64(WORD_BITS - 1) - shift)
     unused = np.uint64(WORD_BITS - count)
-    return (((lines[strip, word] >> shift) | above) << unused) >> unused
+    window: np.uint64 = (((lines[strip, word] >> shift) | above) << unused) >> unused
+    return window
 
 
 @kernel

@@ -211,7 +211,7 @@ def stairs_down(
     edge: the middle of the upper edge in the map frame; its yaw is the way down. What stood there stands on.
     """
     rows, columns = world.gap.shape
-    row, column = np.indices((rows, columns))
+    row, column = np.indices((rows, columns), np.float64)
     x_m, y_m = apply_all(world.map_from_grid, (column + 0.5) * world.cell_m, (row + 0.5) * world.cell_m)
     down_m, aside_m = apply_all(inverse(edge), x_m, y_m)
     covered = (down_m >= 0.0) & (down_m < steps * run_m) & (np.abs(aside_m) < 0.5 * width_m)

@@ -39,7 +39,8 @@ def scatter(i: int, j: int, salt: int) -> float:
     h &= mask
     h = ((h ^ (h >> np.uint64(13))) * np.uint64(1274126177)) & mask
     h = ((h ^ (h >> np.uint64(16))) * np.uint64(2246822519)) & mask
-    return np.float64(h ^ (h >> np.uint64(15))) / WHOLE_32
+    share: float = np.float64(h ^ (h >> np.uint64(15))) / WHOLE_32
+    return share
 
 
 @kernel

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Literal
 
 import rerun as rr
 
@@ -19,7 +20,7 @@ WORDS = "words"
 SUMMARY = "summary"
 FIGURES = "figures"
 #   series        colour, width, how values are joined; drawn in this order: what was wanted is seen on what was sent
-SERIES = {
+SERIES: Mapping[str, tuple[tuple[int, int, int], float, Literal["Linear", "StepAfter"]]] = {
     "measured": ((140, 200, 130), 1.5, "Linear"),
     "operator": ((200, 120, 255), 1.5, "StepAfter"),
     "sent": ((70, 150, 255), 4.0, "StepAfter"),
@@ -100,9 +101,9 @@ class FigurePainter:
             self._word(event)
 
     def _command_row(self, message: str, numbers: Mapping[str, float | None]) -> None:
-        wanted = numbers.get("wanted_v_mps"), numbers.get("wanted_w_radps")
-        if wanted[0] is not None and wanted[1] is not None:
-            self.twist("wanted", Twist(*wanted))
+        v_mps, w_radps = numbers.get("wanted_v_mps"), numbers.get("wanted_w_radps")
+        if v_mps is not None and w_radps is not None:
+            self.twist("wanted", Twist(v_mps, w_radps))
         self.words("reason", message)
 
     def _lane(self, name: str, value: str) -> None:

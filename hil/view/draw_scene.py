@@ -95,7 +95,7 @@ def _rectangles(
     at = low[row, start], high[row, start], material[row, start]
     order = np.lexsort((row, *at, stop, start))
     row, start, stop = row[order], start[order], stop[order]
-    at = tuple(values[order] for values in at)
+    at = at[0][order], at[1][order], at[2][order]
     same = np.ones(max(len(row) - 1, 0), np.bool_)
     for values in (start, stop, *at):
         same &= values[1:] == values[:-1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import rerun.blueprint as rrb
+from rerun.encodings import EntityPathLike
 
 from hil.view.draw_plots import FIGURES, LANES, SPEEDS, SUMMARY, TURNS, WORDS
 from hil.view.draw_robot import PATHS
@@ -35,7 +36,7 @@ def _world() -> rrb.Tabs:
     everything = rrb.VisibleTimeRange(
         TIMELINE, start=rrb.TimeRangeBoundary.infinite(), end=rrb.TimeRangeBoundary.cursor_relative()
     )
-    ways = {path: rrb.VisibleTimeRanges(everything) for path in PATHS}
+    ways: dict[EntityPathLike, rrb.VisibleTimeRanges] = {path: rrb.VisibleTimeRanges(everything) for path in PATHS}
     contents = f"/{MAP}/**"
     near = rrb.EyeControls3D(kind=rrb.Eye3DKind.Orbital, position=EYE_M, look_target=LOOK_AT_M)
     return rrb.Tabs(

@@ -32,7 +32,8 @@ def packed_gru(gru: nn.GRU, rows: Tensor, sizes: Tensor, memory: Tensor) -> Tens
     steps = sizes.tolist()
     for layer in range(gru.num_layers):
         weight_in, weight, bias_in, bias = (getattr(gru, f"{name}_l{layer}") for name in _NAMES)
-        rows = _Layer.apply(nn.functional.linear(rows, weight_in, bias_in), memory[layer], weight, bias, steps)
+        inputs = nn.functional.linear(rows, weight_in, bias_in)
+        rows = _Layer.apply(inputs, memory[layer], weight, bias, steps)  # type: ignore[no-untyped-call]  # PyTorch's own
     return rows
 
 

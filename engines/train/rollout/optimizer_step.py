@@ -44,7 +44,7 @@ def make_step(loss: Tensor, optimizer: torch.optim.Optimizer, most: float, where
     Raises OnboardError for a loss or gradient that is no number; no weight is changed then.
     """
     optimizer.zero_grad(set_to_none=True)
-    loss.backward()  # type: ignore[no-untyped-call]
+    loss.backward()
     norm = shortened(optimizer, most, loss.device)
     if not (torch.isfinite(loss) and torch.isfinite(norm)):
         raise OnboardError(

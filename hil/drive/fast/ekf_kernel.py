@@ -58,4 +58,5 @@ def _inverse(covariance: Floats, variance: Floats) -> Floats:
     inverse[0, 0], inverse[0, 1], inverse[0, 2] = minors
     inverse[1, 0], inverse[1, 1], inverse[1, 2] = minors[1], a * f - c * c, b * c - a * e
     inverse[2, 0], inverse[2, 1], inverse[2, 2] = minors[2], inverse[1, 2], a * d - b * b
-    return inverse / determinant
+    scaled: Floats = inverse / determinant
+    return scaled

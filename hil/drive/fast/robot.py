@@ -237,7 +237,8 @@ class FastRobot:
 
     def trace(self, ticks: int) -> npt.NDArray[np.float64]:
         """Return (ticks + 1, 6) rows of `Outcome.trace`, from the beginning on."""
-        return self._trace[: ticks + 1].copy()
+        rows: npt.NDArray[np.float64] = self._trace[: ticks + 1].copy()
+        return rows
 
     def _live(self, ticks: int, command: Twist) -> None:
         """Live so many ticks, drawing what the drift needs."""

@@ -48,7 +48,6 @@ CASES = (
     "no_localization_drift_0", "no_localization", "no_localization_drift_2", "no_localization_drift_3",
 )  # fmt: skip
 """Conditions for which the ceiling is told: both readings of the noise of fixes, and no fix; 0 to 3 times the drift."""
-PERFECT = {"drift_scale": 0.0, "localization_scale": 0.0}
 PLANNER = "planner"
 WAITING_RADPS = 1.0
 """How a robot turns while it waits for a fix: as the planner does that teaches (`engines/train/rollout/expert.py`)."""
@@ -154,7 +153,7 @@ def turning(last: Floats, ticks: int) -> Floats:
 
 def drive_known(setting: Setting, episode: Episode) -> Floats:
     """Return the planner's drive of an episode with perfect senses. Raises InputError where the start is not free."""
-    perfect = replace(setting, senses=replace(setting.senses, **PERFECT))
+    perfect = replace(setting, senses=replace(setting.senses, drift_scale=0.0, localization_scale=0.0))
     outcome = drive_fast(perfect, episode, make_policy(PLANNER, perfect, episode), 0)
     return known_drive(outcome, episode.start, goal_tick(setting.config.rates.ticks_per_decision))
 

@@ -7,6 +7,9 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from threading import Event, Thread
 
+import numpy as np
+import numpy.typing as npt
+
 from hil.drive.robot import Glance, Sensed, SimulatedRobot
 from hil.live.simulator import Link
 from hil.live.target.round_trips import Command, Sent
@@ -43,10 +46,13 @@ class TargetLink(Link):
 
     def show(self, robot: SimulatedRobot, glance: Glance, depth: bool, color: bool) -> None:
         """Render everything that the cameras see, then publish it under one stamp."""
-        images = {name: ("16UC1", image) for name, image in robot.depth(glance).items()} if depth else {}
+        images: dict[str, tuple[str, npt.NDArray[np.uint16] | npt.NDArray[np.uint8]]] = {}
+        if depth:
+            images |= {name: ("16UC1", image) for name, image in robot.depth(glance).items()}
         seen = robot.color(glance) if color and self._color is not None else None
-        writers = {**self._depth, COLOR: self._color}
-        if seen is not None:
+        writers = dict(self._depth)
+        if seen is not None and self._color is not None:
+            writers[COLOR] = self._color
             images[COLOR] = ("rgb8", seen)
         if not images:
             return

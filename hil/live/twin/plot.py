@@ -83,7 +83,8 @@ def save_twin_picture(drawing: TwinDrawing, file: Path) -> None:
 def _leg_numbers(follows: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
     """Return (n,) number of the leg of each row, from 1; a row while the twin stands belongs to the leg before."""
     begins = follows & ~np.concatenate([[False], follows[:-1]])
-    return np.maximum(np.cumsum(begins), 1)
+    numbers: npt.NDArray[np.int64] = np.maximum(np.cumsum(begins), 1)
+    return numbers
 
 
 def _color(leg: int) -> Color:

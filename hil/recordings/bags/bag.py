@@ -114,14 +114,14 @@ def _numbers(values: Any) -> list[Any]:
 IMAGE = "sensor_msgs/msg/Image"
 COMPRESSED = "sensor_msgs/msg/CompressedImage"
 ROSBAG2_INDEX = "metadata.yaml"
-DAMAGE = (
+DAMAGE: tuple[type[Exception], ...] = (
     ValueError, LookupError, ArithmeticError, TypeError, AttributeError, NameError, SyntaxError, AssertionError,
     EOFError, RuntimeError, MemoryError, struct.error, sqlite3.Error,
 )  # fmt: skip
 """What the library raises, beside errors of its own, where a file is damaged: it writes Python of the definitions."""
 
 
-KINDS = {**BY_ROS_NAME, COMPRESSED: CompressedImage}
+KINDS: dict[str, type[IdlStruct]] = {**BY_ROS_NAME, COMPRESSED: CompressedImage}
 """Types of messages that are read."""
 
 

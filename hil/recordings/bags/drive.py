@@ -24,9 +24,9 @@ from onboard.config.mounts import load_mounts
 from onboard.config.plant_model import load_plant
 from onboard.drivers.dds.camera_input import DdsColorCamera, DdsDepthCamera
 from onboard.drivers.dds.robot_link import DdsInputs
-from onboard.drivers.dds.ros_convert import ros_twist
+from onboard.drivers.dds.ros_convert import ros_twist, twist_from_ros
 from onboard.drivers.dds.ros_types import Twist as RosTwist
-from onboard.drivers.dds.ros_types import to_cdr
+from onboard.drivers.dds.ros_types import TwistStamped, to_cdr
 from onboard.perception.scan_fusion import reach_m
 from onboard.policy.contract import ACTIONS
 from onboard.policy.inference import InlineInference
@@ -106,10 +106,9 @@ class Commands:
         return came
 
 
-def _twist(sample: object) -> Twist:
+def _twist(sample: RosTwist | TwistStamped) -> Twist:
     """Return the two numbers of a Twist or TwistStamped."""
-    twist = getattr(sample, "twist", sample)
-    return Twist(twist.linear.x, twist.angular.z)
+    return twist_from_ros(sample.twist if isinstance(sample, TwistStamped) else sample)
 
 
 COMMANDS_TOPIC = "/imported/cmd_vel"

@@ -34,7 +34,7 @@ class Frames:
             parent_from_child = matrix(one.transform)
             if parent_from_child is not None and child not in self._near.get(parent, {}):
                 self._near.setdefault(parent, {})[child] = parent_from_child
-                self._near.setdefault(child, {})[parent] = np.linalg.inv(parent_from_child)
+                self._near.setdefault(child, {})[parent] = np.asarray(np.linalg.inv(parent_from_child), np.float64)
 
     def between(self, base: str, frame: str) -> Transform | None:
         """Return base_from_frame, None where the two are not joined."""

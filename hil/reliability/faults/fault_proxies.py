@@ -158,8 +158,9 @@ class FaultyInference:
         for planned in self._schedule.active(now_ns):
             result = planned.injection.result(result)
             ready_ns += planned.injection.late_ns(now_ns, planned.end_ns)
-        took = {"finished_ns": ready_ns, "elapsed_ns": ready_ns - now_ns} if ready_ns > now_ns else {}
-        self._running = ready_ns, replace(result, **took)
+        if ready_ns > now_ns:
+            result = replace(result, finished_ns=ready_ns, elapsed_ns=ready_ns - now_ns)
+        self._running = ready_ns, result
         return True
 
     def poll(self) -> Result | None:

@@ -22,12 +22,6 @@ from onboard.policy.network_policy import NetworkPolicy
 from onboard.values.errors import MissingExtraError
 from onboard.values.interfaces import Policy
 
-try:
-    import onnx
-    from onnx import numpy_helper
-except ImportError:
-    onnx = None
-
 RGB = "rgb"
 
 
@@ -54,8 +48,11 @@ def policy_without_color(config: Config, plant: Plant) -> Policy:
 
 def _without_rgb(model: Path, manifest: Manifest) -> bytes:
     """Return a model with no image as a constant in place of the input."""
-    if onnx is None:
-        raise MissingExtraError("onnx", "train")
+    try:
+        import onnx
+        from onnx import numpy_helper
+    except ImportError as error:
+        raise MissingExtraError("onnx", "train") from error
     proto = onnx.load(model)
     graph = proto.graph
     graph.input.remove(next(entry for entry in graph.input if entry.name == RGB))

@@ -50,7 +50,12 @@ class Ground:
     """`interfaces.Inbox` and `Drive` over the simulated robot, which is carried from building to building.
 
     Its clock goes on, its wheels' own pose begins anew, and its localisation is that of the new building.
+
+    robot, building: there from the first `put_down` on
     """
+
+    robot: SimulatedRobot
+    building: Building
 
     def __init__(self, buildings: Sequence[Building], config: Config, mounts: Mounts, plant: Plant, seed: int) -> None:
         """Take where it may be; `put_down` it first."""
@@ -59,11 +64,10 @@ class Ground:
         self._scans = [self._cast(one.place.world) for one in buildings]
         self._times = 0
         self._before_m, self._before_contacts, self._before_bumps = 0.0, 0, 0
-        self.robot: SimulatedRobot | None = None
 
     def put_down(self, now_ns: int) -> None:
         """Carry the robot to the start of the next building."""
-        if self.robot is not None:
+        if self._times:
             state = self.robot.state
             self._before_m += state.path_m
             self._before_contacts += state.contacts

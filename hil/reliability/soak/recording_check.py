@@ -73,12 +73,13 @@ class Records:
     def tick(self, record: TickRecord, counters: Counters) -> None:
         """Record a tick, and now and then read what is finished."""
         now_ns = record.slot.start_ns
-        if self._recorder is None:
-            self._begin(now_ns)
-        recorder = self._recorder
+        if self._recorder is None or self._ticks is None:
+            recorder, ticks = self._begin(now_ns)
+        else:
+            recorder, ticks = self._recorder, self._ticks
         while recorder.waiting > MOST_QUEUED and not recorder.stats().stopped:
             self._waiting.wait(WAIT_S)
-        self._put += self._ticks.record(record)
+        self._put += ticks.record(record)
         self._lived += 1
         if self._lived % LOOK_TICKS == 0:
             self._read_finished()
@@ -118,12 +119,14 @@ class Records:
         self._room()
         self._end(whole=True)
 
-    def _begin(self, now_ns: int) -> None:
+    def _begin(self, now_ns: int) -> tuple[Recorder, TickRecorder]:
         section = self._config.record
         name = self._config.robot.name
-        self._recorder = Recorder(section, name, self._session, wall_ns=WALL_NS + now_ns, now_ns=now_ns)
-        self._ticks = TickRecorder(self._recorder, self._config.dds, self._mounts, self._config.scan.far_m)
+        recorder = Recorder(section, name, self._session, wall_ns=WALL_NS + now_ns, now_ns=now_ns)
+        self._recorder = recorder
+        self._ticks = TickRecorder(recorder, self._config.dds, self._mounts, self._config.scan.far_m)
         self._put = self._found = 0
+        return recorder, self._ticks
 
     def _end(self, *, whole: bool) -> None:
         """Close the recorder. whole: whether nothing of what it was given may be missing."""

@@ -61,7 +61,7 @@ def read_frames(folder: Path) -> tuple[list[str], Frames]:
             raise InputError(f"{file}: {frame.shape} pixels, {files[0].name} has {frames[0].shape}")
     if not any(frame.any() for frame in frames):
         raise InputError(f"{folder}: no depth in any of {len(files)} frames")
-    return [file.name for file in files], np.array(frames) * UNIT_M
+    return [file.name for file in files], np.array(frames) * np.float64(UNIT_M)
 
 
 def fit(surfaces: SurfaceStatistics, holes: HoleStatistics, source: str, licence: str) -> NoiseTable:

@@ -81,7 +81,7 @@ def fill_holes(frames: Values, edge_per_m: float) -> Values:
     That is the farther one at an edge, the mean of 1/depth between alike depths, and the one depth beside it at a
     border. A row without any depth stays empty.
     """
-    filled = frames.copy()
+    filled: Values = frames.copy()
     for n in range(frames.shape[0]):
         for v in range(frames.shape[1]):
             last = -1

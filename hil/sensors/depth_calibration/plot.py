@@ -41,12 +41,12 @@ def save_comparison(real: Measured, simulated: Measured, frames: tuple[Frame, Fr
     """Write a PNG: a real frame and the same scene simulated [m], and their statistics below. Raises OSError."""
     depth, jump = _between(DEPTH_EDGES_M), _between(JUMP_EDGES_PER_M)
     (real_flat, real_holes), (our_flat, our_holes) = real, simulated
-    causes = [[100.0 * getattr(holes, cause) for cause in CAUSES] for holes in (real_holes, our_holes)]
+    real_causes, our_causes = ([100.0 * getattr(holes, cause) for cause in CAUSES] for holes in (real_holes, our_holes))
     panels = [
         _panel("noise of depth on planes [mm] by depth [m]", depth, 1e3 * real_flat.sd_m, 1e3 * our_flat.sd_m, True),
         _panel("holes in surfaces [%] by depth [m]", depth,
                100.0 * real_holes.dropout_by_depth, 100.0 * our_holes.dropout_by_depth),
-        _panel("holes by cause [% of pixels]", CAUSES, *causes),
+        _panel("holes by cause [% of pixels]", CAUSES, real_causes, our_causes),
         _panel("width of shadows [px] by step of 1/depth [1/m]", jump, real_holes.shadow_px, our_holes.shadow_px),
         _panel("width of the left band [px] by depth beside it [m]", _between(BAND_EDGES_M),
                real_holes.band_px, our_holes.band_px),
@@ -99,7 +99,7 @@ def _shaded(frame: Frame) -> Image.Image:
     """Return depth as grey, near bright, on a scale even in its logarithm; holes blue."""
     far = np.log(np.clip(frame, NEAR_M, FAR_M) / NEAR_M) / math.log(FAR_M / NEAR_M)
     grey = (255.0 * (1.0 - far)).astype(np.uint8)
-    return Image.fromarray(np.where(frame[..., np.newaxis] > 0.0, grey[..., np.newaxis], np.uint8(HOLE)))
+    return Image.fromarray(np.where(frame[..., np.newaxis] > 0.0, grey[..., np.newaxis], np.array(HOLE, np.uint8)))
 
 
 def _legend(draw: ImageDraw.ImageDraw, at_px: tuple[int, int]) -> None:

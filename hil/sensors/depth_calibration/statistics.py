@@ -166,7 +166,8 @@ def _correlation(image: Row) -> Row:
     if len(image) == 0:
         return np.full(len(LAGS_PX), np.nan)
     products = [(image[:, :, :-lag] * image[:, :, lag:]).mean() for lag in LAGS_PX]
-    return np.array(products) / (image**2).mean()
+    correlation: Row = np.array(products) / (image**2).mean()
+    return correlation
 
 
 def _percentiles(values: Row, group: npt.NDArray[np.int64], groups: int, percent: float) -> Row:

@@ -65,7 +65,7 @@ class Wheels(Injection):
 
 def wheels_jump() -> Injection:
     """Return a base whose own pose stands 2 m further on from the onset, as after a hand that carried it."""
-    return Wheels(lambda one, count: replace(one, pose=_moved(one.pose)))
+    return Wheels(lambda one, count: replace(one, pose=None if one.pose is None else _moved(one.pose)))
 
 
 def wheels_nan() -> Injection:
@@ -250,5 +250,5 @@ class MadSpeedLimit(Injection):
         return replace(inputs, speed_limit_mps=math.nan)
 
 
-def _moved(pose: Pose | None) -> Pose | None:
-    return None if pose is None else compose(Pose(OFF_M, 0.0, 0.0), pose)
+def _moved(pose: Pose) -> Pose:
+    return compose(Pose(OFF_M, 0.0, 0.0), pose)

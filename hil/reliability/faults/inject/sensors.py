@@ -64,7 +64,7 @@ class Frozen(OfSources):
         self._stamped = stamped
         self._held: dict[str, Any] = {}
 
-    def saw(self, source: str, sample: Sample) -> None:
+    def saw(self, source: str, sample: Image | LaserScan) -> None:
         """Keep the newest message."""
         self._held[source] = sample
 
