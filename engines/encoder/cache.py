@@ -5,13 +5,11 @@ A building's frames are written before its labels, each under another name first
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
-import multiprocessing
 import os
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,11 +21,10 @@ from engines.encoder.augmentation import Frame
 from engines.encoder.config import ViewsSection
 from engines.encoder.views import LABELS, Labels, Split, building_count, color_mount, draw_view, make_viewpoints
 from engines.runs.input_files import map_content
-from engines.runs.processes import interrupts_unheard
 from hil.drive.episode_sets import building_of, split_of
+from hil.jobs.hands import executor
 from onboard.policy.contract import RGB_HEIGHT, RGB_WIDTH
-from onboard.system.threads import die_with_parent
-from onboard.values.errors import InputError, OnboardError
+from onboard.values.errors import InputError
 
 IDENTITY_FILE = "views.json"
 LAYOUT = 1
@@ -64,6 +61,10 @@ class _Order:
     seed: int
     folder: Path
     building: int
+    map: str = ""
+
+    def __str__(self) -> str:
+        return f"views of building {self.building}"
 
 
 def identity_of(section: ViewsSection, split: Split, seed: int) -> str:
@@ -92,39 +93,14 @@ def render_views(
     missing = [order for order in orders if not _labels_file(order).exists()]
     done = section.count - sum(_size(order) for order in missing)
     report(done, section.count)
-    for order in _render_all(missing, jobs):
-        done += _size(order)
-        report(done, section.count)
+    with contextlib.closing(executor(min(jobs, len(missing)), None)(_render, missing)) as rendered:
+        for order in rendered:
+            done += _size(order)
+            report(done, section.count)
     return _load(section, orders)
 
 
-def _render_all(orders: Sequence[_Order], jobs: int) -> Iterator[_Order]:
-    """Yield the orders as they are done."""
-    if jobs <= 1 or len(orders) <= 1:
-        for order in orders:
-            _render(order)
-            yield order
-        return
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(min(jobs, len(orders)), context, die_with_parent, (os.getpid(),))
-    others = multiprocessing.active_children()
-    try:
-        with interrupts_unheard():
-            coming = {pool.submit(_render, order): order for order in orders}
-        for future in as_completed(coming):
-            future.result()
-            yield coming[future]
-    except BrokenProcessPool as error:
-        raise OnboardError("rendering views: a worker process died, perhaps for want of memory: try fewer") from error
-    finally:
-        # Whatever ends this ends them at once, not after the buildings that they are at.
-        for process in multiprocessing.active_children():
-            if process not in others:
-                process.terminate()
-        pool.shutdown(cancel_futures=True)
-
-
-def _render(order: _Order) -> None:
+def _render(order: _Order) -> _Order:
     section, first = order.section, order.building * order.section.per_building
     viewpoints = make_viewpoints(section, order.split, order.seed, order.building)
     images = np.empty((_size(order), RGB_HEIGHT, RGB_WIDTH, 3), np.uint8)
@@ -134,6 +110,7 @@ def _render(order: _Order) -> None:
         images[place], labels[place] = view.image, view.labels
     _save(_frames_file(order), images)
     _save(_labels_file(order), labels)
+    return order
 
 
 def _load(section: ViewsSection, orders: Sequence[_Order]) -> Views:

@@ -1,11 +1,16 @@
-"""Jobs driven by processes of this machine. One that dies is replaced, and its job driven again by another."""
+"""Jobs driven by processes of this machine. One that dies is replaced, and its job driven again by another.
+
+The standard library's `ProcessPoolExecutor` gives up all jobs when one process dies, and cannot keep it to a map.
+"""
 
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
 from collections import Counter, deque
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
@@ -13,6 +18,7 @@ from multiprocessing.context import SpawnProcess
 from typing import Any
 
 from hil.jobs.work import MAX_ATTEMPTS, Came, SomeWork, Work, failed, lost_too_often
+from onboard.system.threads import die_with_parent
 from onboard.values.errors import OnboardError
 
 END_S = 5.0
@@ -94,18 +100,24 @@ class _Waiting:
 def _start(drive: Callable[[Any], Any], job: Work) -> _Worker:
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
-    process = context.Process(target=_work, args=(theirs, drive), daemon=True)
-    # Ctrl-C goes to every process of a terminal; workers inherit that they do not hear it: this process ends them.
-    # What multiprocessing starts with the first of them would unblock the signal in between.
-    resource_tracker.ensure_running()
-    heard = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
+    process = context.Process(target=_work, args=(theirs, os.getpid(), drive))
+    with interrupts_unheard():
         process.start()
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, heard)
     theirs.close()
     ours.send(job)
     return _Worker(process, ours, job)
+
+
+@contextmanager
+def interrupts_unheard() -> Iterator[None]:
+    """Let processes started meanwhile never hear Ctrl-C, which a terminal sends to all: who started them ends them."""
+    # What multiprocessing starts with the first process would unblock the signal in between.
+    resource_tracker.ensure_running()
+    heard = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, heard)
 
 
 def _answer(worker: _Worker) -> Any:
@@ -151,8 +163,9 @@ def _wait_for(worker: _Worker) -> None:
         worker.process.join()
 
 
-def _work(connection: Connection, drive: Callable[[Any], Any]) -> None:
-    """Drive jobs as they come, until the other end is closed."""
+def _work(connection: Connection, parent: int, drive: Callable[[Any], Any]) -> None:
+    """Drive jobs as they come, until the other end is closed or the parent ends."""
+    die_with_parent(parent)
     while True:
         try:
             job = connection.recv()

@@ -2,6 +2,8 @@
 
 With which weights a round is driven depends on when it is requested, not on whether a collector has a process of its
 own: the result depends on the number of collectors, not on how fast they are.
+
+This is no pool of `hil.jobs`: a collector keeps its drives from round to round, so no other process can take its place.
 """
 
 from __future__ import annotations
@@ -17,9 +19,9 @@ import torch
 
 from engines.cli_options import is_for_want_of_memory
 from engines.network.network import PolicyNetwork, Variant, Widths
-from engines.runs.processes import interrupts_unheard
 from engines.train.rollout.collector import Rules
 from engines.train.rollout.optimizer_step import Weights, is_learned, put_weights
+from hil.jobs.process_pool import interrupts_unheard
 from onboard.system.threads import die_with_parent
 from onboard.values.errors import OnboardError
 
