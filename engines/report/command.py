@@ -44,10 +44,15 @@ def report(
     model: Annotated[
         str | None, typer.Option(metavar="NAME|FILE", help="What the card is about: a policy that ships, or an .onnx.")
     ] = None,
+    pack: Annotated[
+        bool, typer.Option("--pack", help="Put the results into compressed columns, in place, and read them again.")
+    ] = False,
 ) -> None:
     """Print every table in Markdown, only from files; what was not measured yet is said at the end."""
     try:
         check_json_target(json_target)
+        if pack:
+            _pack(folder)
         text, data = _report(folder, pictures, drive, map_name, card, model)
         if json_target not in (None, STANDARD_OUTPUT):
             _write(Path(json_target), json.dumps(data, indent=1) + "\n")
@@ -55,6 +60,15 @@ def report(
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(REFUSED) from error
     sys.stdout.write(json.dumps(data, indent=1) + "\n" if json_target == STANDARD_OUTPUT else text)
+
+
+def _pack(folder: Path) -> None:
+    """Put results into columns, after all of them were read as what they are."""
+    from engines.report.results.columns import pack
+    from engines.report.results.result_files import gather
+
+    gather(folder)
+    pack(folder)
 
 
 def _report(

@@ -18,20 +18,21 @@
     trajectories.json     `onboard-engines report --drive NAME|FILE`
     hardware.txt          one line: what the training ran on
 
+All of it may be packed into columns (`engines/report/results/columns.py`).
 What is missing is left out of a report and said to be missing.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from engines.report.results.checks import require_of_episodes, shaped
+from engines.report.results.columns import NO_RESULT, is_there, read_table, results_in
 from engines.report.results.markdown import summary_of_json
-from engines.report.results.training_history import MANIFESTS, ROWS, Made, made_in, training_of
+from engines.report.results.training_history import ROWS, Made, made_in, training_of
 from hil.evaluate.metrics import Summary
 from hil.evaluate.result import Row, row_of_json
 from onboard.values.errors import InputError
@@ -42,7 +43,6 @@ CEILING, ABLATIONS, ENCODER, TRAJECTORIES = "ceiling.json", "ablations.json", "e
 TRAINING, TRAINING_FIGURES, HARDWARE = "training", "training.json", "hardware.txt"
 THROUGHPUT = "throughput"
 TOLD = {"training", "stage", "rounds", "decisions", "drives", "decisions_per_s", "hours"}
-NO_RESULT = "not the result of onboard-hil evaluate"
 REFERENCE, REFERENCE_SET, FAST = "paper", "unseen", "fast"
 """Condition, set and loop of what is quoted."""
 ORDINARY_RUN = {"scan": "fused", "known_map": "true", "pedestrians": 0}
@@ -184,7 +184,7 @@ def gather(folder: Path) -> Gathered:
         fine=fine,
         others=_evaluations(folder / OTHERS),
         made=(*_made(folder / SEEDS, [*seeds, *validation]), *_made(folder / FINE, fine)),
-        demos={file.name: read_table(file) for file in sorted((folder / DEMOS).glob("*.json"))},
+        demos={name: table for _, name, table in results_in(folder / DEMOS)},
         ceiling=_table(folder / CEILING, "conditions"),
         ablations=_table(folder / ABLATIONS, "rows"),
         encoder=_table(folder / ENCODER, ""),
@@ -195,8 +195,7 @@ def gather(folder: Path) -> Gathered:
 
 
 def _evaluations(folder: Path) -> tuple[Evaluated, ...]:
-    files = sorted(set(folder.glob("*.json")) - set(folder.glob(MANIFESTS)))
-    return tuple(one for file in files for one in evaluations_of(file))
+    return tuple(_evaluated(file, name, table) for file, name, table in results_in(folder))
 
 
 def _made(folder: Path, evaluations: Sequence[Evaluated]) -> tuple[Made, ...]:
@@ -208,17 +207,6 @@ def _made(folder: Path, evaluations: Sequence[Evaluated]) -> tuple[Made, ...]:
                 told = one.configuration["manifest"]
                 raise InputError(f"{made.file}: is not that of {one.file} (digest {made.digest}, expected {told})")
     return found
-
-
-def evaluations_of(file: Path) -> list[Evaluated]:
-    """Return the evaluations in a file of `onboard-hil evaluate --json`, one or several. Raises InputError."""
-    table = read_table(file)
-    with shaped(file, NO_RESULT):
-        if "baselines" in table:
-            return [_evaluated(file, name, one) for name, one in table["baselines"].items()]
-        if "conditions" not in table:
-            return [_evaluated(file, file.stem, table)]
-        return [_evaluated(file, f"{file.stem}, {name}", one) for name, one in table["conditions"].items()]
 
 
 def _evaluated(file: Path, name: str, table: Mapping[str, Any]) -> Evaluated:
@@ -242,24 +230,11 @@ def _require_one_model(evaluations: tuple[Evaluated, ...]) -> None:
 
 def _table(file: Path, key: str) -> dict[str, Any] | None:
     """Return a file's table, None where there is no file. Raises InputError for one without a key."""
-    if not file.exists():
+    if not is_there(file):
         return None
     table = read_table(file)
     if key and key not in table:
         raise InputError(f"{file}: has no {key}")
-    return table
-
-
-def read_table(file: Path) -> dict[str, Any]:
-    """Return the object in a JSON file. Raises InputError."""
-    try:
-        table = json.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{file}: cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        raise InputError(f"{file}: not valid JSON: {error}") from error
-    if not isinstance(table, dict):
-        raise InputError(f"{file}: not a JSON object")
     return table
 
 
@@ -283,5 +258,5 @@ def _figures_before(file: Path) -> dict[str, dict[str, Any]]:
 
 def _trainings(folder: Path) -> dict[str, dict[str, Any]]:
     """Return the figures of every journal in a folder, by its place."""
-    files = sorted(folder.rglob(ROWS)) if folder.is_dir() else []
+    files = sorted(folder.rglob(f"{ROWS}*")) if folder.is_dir() else []
     return {str(file.parent.relative_to(folder.parent)): training_of(file.parent) for file in files}

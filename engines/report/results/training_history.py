@@ -12,8 +12,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from engines.report.results.checks import shaped
+from engines.report.results.columns import MANIFESTS, is_there, read_bytes
 from hil.jobs.code_digest import file_digest
-from onboard.config.config import MODEL_SUFFIX
 from onboard.config.toml_file import validation_line
 from onboard.policy.manifest import MANIFEST_SUFFIX, Manifest
 from onboard.values.errors import InputError
@@ -37,7 +37,7 @@ def training_of(folder: Path) -> dict[str, dict[str, Any]]:
     A last line that was cut off as it was written is not a row. Raises InputError for a file that is no journal.
     """
     file = folder / ROWS
-    if not file.is_file():
+    if not is_there(file):
         return {}
     rows = _rows(file)
     with shaped(file, "not a training's journal"):
@@ -46,7 +46,7 @@ def training_of(folder: Path) -> dict[str, dict[str, Any]]:
 
 def _rows(file: Path) -> list[dict[str, Any]]:
     rows = []
-    lines = _lines(file)
+    lines = read_bytes(file).splitlines(keepends=True)
     for number, line in enumerate(lines, start=1):
         try:
             row = json.loads(line)
@@ -58,13 +58,6 @@ def _rows(file: Path) -> list[dict[str, Any]]:
             raise InputError(f"{file}: line {number}: not a row of a training's journal")
         rows.append(row)
     return rows
-
-
-def _lines(file: Path) -> list[bytes]:
-    try:
-        return file.read_bytes().splitlines(keepends=True)
-    except OSError as error:
-        raise InputError(f"{file}: cannot be read: {error.strerror}") from error
 
 
 def _stages(rows: Sequence[dict[str, Any]]) -> list[str]:
@@ -114,8 +107,6 @@ def _rate(rows: Sequence[dict[str, Any]]) -> float | None:
 
 
 # ---- Policies that were driven and do not ship: the manifest of each lies beside its results, without its model
-
-MANIFESTS = f"*{MODEL_SUFFIX}{MANIFEST_SUFFIX}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,9 +58,9 @@ def demos_of(found: Gathered) -> list[Demo]:
     """Return the drives, by map and seed. Raises InputError for a file that is none, and for those of two policies."""
     demos = []
     for name, told in found.demos.items():
-        file = found.folder / DEMOS / name
+        file = found.folder / DEMOS / f"{name}.json"
         with shaped(file, "not the result of onboard-hil demo, named MAP-SEED.json"):
-            demos.append(_demo(file.stem, told))
+            demos.append(_demo(name, told))
             if demos[-1].policy != demos[0].policy:
                 raise InputError(
                     f"{file}: by {demos[-1].policy}, others by {demos[0].policy}: {DEMOS}/ is of one policy"

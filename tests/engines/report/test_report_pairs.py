@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from engines.report.card_sections import headline
+from engines.report.results.columns import read_table
 from engines.report.results.result_files import gather
 from engines.report.results.section import LOOPS
 from engines.report.sections.differences import paired, pairs_of, verdict
@@ -330,7 +331,7 @@ def test_a_policy_that_ships_is_told_minus_what_it_began_with(folder):
     root = Path(__file__).parents[3]
     manifest = json.loads((root / "engines/pretrained/onboard-v1.onnx.manifest.json").read_text())
     first = Path(manifest["extra"]["training"]["init"]).name
-    told = json.loads((root / "docs/results/onboard-v1/evaluate/paper.json").read_text())["configuration"]["manifest"]
+    told = read_table(root / "docs/results/onboard-v1/evaluate/results.json")["paper"]["configuration"]["manifest"]
     put(folder / "evaluate" / "all.json", evaluated(manifest=told))
     put(folder / "evaluate" / "rendered.json", evaluated(3, loop="rendered"))
     put(folder / "seeds" / "base.json", evaluated(5, policy=first))

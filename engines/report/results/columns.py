@@ -1,0 +1,146 @@
+"""Results as compressed columns: `results.json` tells of each, `episodes.csv.gz` has a line for each of its episodes.
+
+Any other file may be compressed by gzip as it is: `NAME.json.gz` is read where `NAME.json` is asked for.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from engines.report.results.checks import shaped
+from hil.evaluate.result import Row
+from onboard.config.config import MODEL_SUFFIX
+from onboard.policy.manifest import MANIFEST_SUFFIX
+from onboard.values.errors import InputError
+
+RESULTS, EPISODES, RESULT = "results.json", "episodes.csv", "result"
+"""Files of a packed folder, and the column that names the result of a line."""
+PER_EPISODE, SEVERAL = "per_episode", ("conditions", "baselines")
+"""Keys of what `onboard-hil evaluate --json` writes: the rows, and several evaluations in one file."""
+GZ = ".gz"
+MANIFESTS = f"*{MODEL_SUFFIX}{MANIFEST_SUFFIX}"
+"""Of policies whose results lie beside them."""
+NO_RESULT = "not the result of onboard-hil evaluate"
+COLUMNS = tuple(field.name for field in fields(Row))
+FROM_TEXT: Mapping[str, Callable[[str], Any]] = {
+    "str": str,
+    "int": int,
+    "bool": {"True": True, "False": False}.__getitem__,
+    "float": float,
+    "tuple[int, ...]": lambda text: [int(count) for count in text.split()],
+    "Door | None": str,
+}
+"""Type of a row's field -> its value in JSON."""
+Table = dict[str, Any]
+
+
+def results_in(folder: Path) -> list[tuple[Path, str, Table]]:
+    """Return file, name and table of each result in a folder, packed or as written. Raises InputError.
+
+    A packed result has the name of the file that it was. A file as written replaces the packed result of its name.
+    """
+    found: dict[str, tuple[Path, str, Table]] = {}
+    packed = folder / RESULTS
+    if packed.exists():
+        rows = _rows(folder / EPISODES) if is_there(folder / EPISODES) else {}
+        with shaped(packed, NO_RESULT):
+            for name, told in read_table(packed).items():
+                found[name] = (
+                    folder / f"{name}.json",
+                    name,
+                    {**told, **({PER_EPISODE: rows[name]} if name in rows else {})},
+                )
+    for file in sorted({*folder.glob("*.json")} - {*folder.glob(MANIFESTS), packed}):
+        with shaped(file, NO_RESULT):
+            found |= {name: (file, name, table) for name, table in _tables(file, read_table(file)).items()}
+    return list(found.values())
+
+
+def read_table(file: Path) -> Table:
+    """Return the object in a JSON file, compressed or not. Raises InputError."""
+    try:
+        table = json.loads(read_bytes(file))
+    except ValueError as error:
+        raise InputError(f"{file}: not valid JSON: {error}") from error
+    if not isinstance(table, dict):
+        raise InputError(f"{file}: not a JSON object")
+    return table
+
+
+def read_bytes(file: Path) -> bytes:
+    """Return what is in a file, or in the one beside it that gzip has compressed. Raises InputError."""
+    try:
+        return file.read_bytes() if file.exists() else gzip.decompress(compressed(file).read_bytes())
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"{file}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
+
+
+def is_there(file: Path) -> bool:
+    """Return whether a file is there, compressed or not."""
+    return file.exists() or compressed(file).exists()
+
+
+def compressed(file: Path) -> Path:
+    """Return the name of a file that gzip has compressed."""
+    return file.with_name(file.name + GZ)
+
+
+def pack(folder: Path) -> None:
+    """Put all results in a folder and in its folders into columns, in place. Raises InputError."""
+    for below in sorted(path for path in folder.iterdir() if path.is_dir()):
+        told = results_in(below)
+        if told:
+            _pack(below, {name: table for _, name, table in told})
+            for file, _, _ in told:
+                file.unlink(missing_ok=True)
+    for file in sorted([*folder.glob("*.json"), *folder.rglob("*.jsonl")]):
+        _write(compressed(file), file.read_bytes())
+        file.unlink()
+
+
+def _tables(file: Path, table: Table) -> dict[str, Table]:
+    """Return the evaluations of one file, which holds one or several."""
+    several = next((key for key in SEVERAL if key in table), None)
+    if several is None:
+        return {file.stem: table}
+    return {f"{file.stem}, {name}": one for name, one in table[several].items()}
+
+
+def _pack(folder: Path, tables: Mapping[str, Table]) -> None:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, (RESULT, *COLUMNS), lineterminator="\n")
+    writer.writeheader()
+    for name, table in tables.items():
+        for row in table.get(PER_EPISODE, ()):
+            actions = " ".join(map(str, row["actions"]))
+            writer.writerow({**row, RESULT: name, "actions": actions})  # a float's text is read back to the last bit
+    rest = [{key: value for key, value in table.items() if key != PER_EPISODE} for table in tables.values()]
+    lines = [f"{json.dumps(name)}: {json.dumps(one)}" for name, one in zip(tables, rest, strict=True)]
+    (folder / RESULTS).write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+    if any(PER_EPISODE in table for table in tables.values()):
+        _write(compressed(folder / EPISODES), text.getvalue().encode())
+
+
+def _rows(file: Path) -> dict[str, list[Table]]:
+    """Return the rows of each result, as `Row.as_json` wrote them."""
+    rows: dict[str, list[Table]] = {}
+    types = {field.name: str(field.type) for field in fields(Row)}
+    with shaped(compressed(file), "not the columns of episodes"):
+        for line in csv.DictReader(io.StringIO(read_bytes(file).decode())):
+            row = {name: FROM_TEXT[types[name]](line[name]) if line[name] else None for name in types}
+            if row["door"] is None:
+                del row["door"]
+            rows.setdefault(line[RESULT], []).append(row)
+    return rows
+
+
+def _write(file: Path, content: bytes) -> None:
+    file.write_bytes(gzip.compress(content, mtime=0))
