@@ -1,47 +1,72 @@
-"""The model card: `card.md.j2` filled with a model's manifest and the parts of a report. No number of its own."""
+"""The model card: `card.md.j2` filled with a model's manifest and its results. No number of its own."""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jinja2
 
-from engines.network.lineage import steps_to_make
-from engines.report.reproduce import RECIPE, RESULTS, commands
+from engines.network.lineage import lineage
 from engines.report.results.checks import shaped
+from engines.report.results.markdown import hours, table
 from engines.report.results.result_files import Gathered
-from engines.report.results.section import NOT_STATED, Part
+from engines.report.sections.differences import main_differences
+from engines.report.sections.evaluations import HEADINGS, main_rows
 from engines.report.sections.realtime import require_demos_of
-from engines.report.sections.splits import places_of
+from engines.report.sections.robustness import weak_conditions
+from engines.report.tables import tables_text
+from hil.drive.episode_sets import building_of
 from hil.jobs.code_digest import file_digest
+from onboard.policy.contract import INPUTS
 from onboard.policy.manifest import Manifest, load_manifest, manifest_path
-from onboard.values.errors import InputError
+from onboard.values.errors import InputError, MissingExtraError
 
 TEMPLATE = "card.md.j2"
 MEGA = 1e6
-SHOWN = ("robot", "network", "places", "domain", "driving", "encoder", "imitation", "reinforce")
-"""Tables of the recipe that a card shows."""
+NOT_STATED = "not stated"
+WEAK = ("condition", "what it is", "episodes", "SR %", "contacts / episode")
 
 
-def make_card(found: Gathered, parts: Sequence[Part], model: Path) -> str:
-    """Return the card. Raises ConfigError for a model without its manifest, InputError for results of another model."""
+class Written(NamedTuple):
+    """The text of a card, and of the file of tables beside it."""
+
+    card: str
+    tables: str
+
+
+def tables_file(card: Path) -> Path:
+    """Return where the tables of a card stand."""
+    return card.with_name(f"{card.stem}-tables.md")
+
+
+def make_card(found: Gathered, model: Path, tables: str) -> Written:
+    """Return the card. tables: name of the file beside it.
+
+    Raises ConfigError for a model without its manifest, InputError for results of another model.
+    """
     manifest = manifest_for(found, model)
     with shaped(manifest_path(model), "extra.training: not what an export states"):
-        return _rendered(found, parts, model, manifest)
+        card = _rendered(found, model, manifest, tables)
+    head = f"# Tables of {manifest.policy}\n\n`onboard-engines report` printed these tables from result files.\n\n"
+    return Written(card, head + tables_text(found))
 
 
 def manifest_for(found: Gathered, model: Path) -> Manifest:
     """Return the manifest of the model that results are of. Raises as `make_card` does."""
     manifest = load_manifest(model)
-    _require_same(found, model)
+    for name, file in (("model", model), ("manifest", manifest_path(model))):
+        digest = file_digest(file)
+        for one in found.evaluations:
+            told = one.configuration.get(name, digest)  # older results tell of no manifest
+            if told != digest:
+                raise InputError(f"{one.file}: is not of {file} (digest {told}, expected {digest})")
     require_demos_of(manifest.policy, found)
     return manifest
 
 
-def _rendered(found: Gathered, parts: Sequence[Part], model: Path, manifest: Manifest) -> str:
+def _rendered(found: Gathered, model: Path, manifest: Manifest, tables: str) -> str:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent),
         undefined=jinja2.StrictUndefined,
@@ -51,41 +76,32 @@ def _rendered(found: Gathered, parts: Sequence[Part], model: Path, manifest: Man
         autoescape=False,  # Markdown
     )
     training = manifest.extra.get("training", {})
-    steps = steps_to_make(training)
+    steps = lineage(training) if training else []
+    trained = sorted({building for step in steps for building in _trained(step.training)})
+    driven = sorted({row.building for one in found.evaluations for row in one.rows})
     return environment.get_template(TEMPLATE).render(
         model=model,
         megabytes=model.stat().st_size / MEGA,
         manifest=manifest,
         agreement=_agreement(manifest),
-        training=training,
-        recipe=_recipe([step.training for step in steps]),
-        before=[(then.init, step.training) for step, then in itertools.pairwise(steps)],
-        parts={part.name: part for part in parts},
+        inputs=table(("input", "shape", "meaning"), [_input(one.name, one.shape) for one in manifest.inputs], words=3),
+        results=table(HEADINGS, main_rows(found), words=2) if found.headline else "",
+        differences=main_differences(found),
+        weak=table(WEAK, weak, words=2) if (weak := weak_conditions(found)) else "",
+        steps=[(recipe_of(step.training), step) for step in steps],
+        trained=trained,
+        driven=driven,
+        both=[one for one in driven if one in trained],
+        journals=_journals(found),
+        encoder=(found.encoder or {}).get("unseen"),
         hardware=found.hardware,
-        codes=_codes(found),
-        places=places_of(training, found),
-        commands=commands(found, manifest, model),
-        placeholders=(RESULTS, RECIPE),
+        tables=tables,
+        codes=sorted({str(one.configuration.get("code", NOT_STATED)) for one in found.evaluations}),
     )
 
 
-def _codes(found: Gathered) -> list[str]:
-    """Return the digests of the code that drove, as far as stated; where there are several, with what each drove.
-
-    Of a folder that several codes drove, the one of most files drove "the rest of" it, and the others' files are named.
-    """
-    drove: dict[str, dict[str, set[str]]] = {}
-    for one in itertools.chain(*found.folders.values()):
-        by_code = drove.setdefault(one.file.parent.name, {})
-        code = str(one.configuration.get("code", NOT_STATED))
-        by_code.setdefault(code, set()).add(f"{one.file.parent.name}/{one.file.name}")
-    told: dict[str, list[str]] = {}
-    for folder, by_code in drove.items():
-        most = max(by_code, key=lambda code: len(by_code[code]))
-        for code, files in by_code.items():
-            rest = [f"the rest of {folder}/"] if code == most and len(files) > 1 else sorted(files)
-            told.setdefault(code, []).extend([f"{folder}/"] if len(by_code) == 1 else rest)
-    return [code + (f" ({', '.join(places)})" if len(told) > 1 else "") for code, places in told.items()]
+def _input(name: str, shape: Iterable[int]) -> list[str]:
+    return [f"`{name}`", " x ".join(map(str, shape)), INPUTS[name].meaning if name in INPUTS else "recurrent state"]
 
 
 def _agreement(manifest: Manifest) -> str:
@@ -93,47 +109,36 @@ def _agreement(manifest: Manifest) -> str:
     if manifest.weights == "float32":
         return ""
     found = manifest.extra.get("agreement")
-    if found is None:
-        return NOT_STATED
-    same, decisions, drives = found["same_action"], found["decisions"], found["drives"]
-    return f"{same} of {decisions} ({same / decisions:.2%}), on {f'{drives} drives' if drives else 'random sequences'}"
+    return NOT_STATED if found is None else f"{found['same_action']} of {found['decisions']}"
 
 
-def _recipe(trainings: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, list[str]]]:
-    """Return table, key and the values that the trainings' configurations have there, one of each training."""
-    configs = [training.get("config", {}) for training in trainings]
-    told = [{(table, key): _told(value) for table in SHOWN for key, value in _flat(config.get(table) or {})}
-            for config in configs]  # fmt: skip
-    keys = sorted(dict.fromkeys(key for one in told for key in one), key=lambda key: SHOWN.index(key[0]))
-    return [(*key, [one.get(key, "-") for one in told]) for key in keys]
+def _trained(training: Mapping[str, Any]) -> list[str]:
+    """Return the buildings of a training and of its colour encoder's views; a map of one's own is its own building."""
+    config = training.get("config", {})
+    maps = [*config.get("places", {}).get("maps", ()), *config.get("encoder", {}).get("views", {}).get("maps", ())]
+    return [building_of(str(name)) or Path(str(name)).stem for name in maps]
 
 
-def _flat(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
-    """Give keys and values, those of tables in a table by both their keys; a table of numbers alone stays whole."""
-    for key, value in table.items():
-        if isinstance(value, Mapping) and not all(isinstance(one, float) for one in value.values()):
-            yield from _flat(value, f"{before}{key}.")
-        else:
-            yield f"{before}{key}", value
+def recipe_of(training: Mapping[str, Any]) -> str:
+    """Return the file of the recipe that ships with a training's values; "" where none has all of them.
+
+    Raises MissingExtraError without the trainer.
+    """
+    try:
+        from engines.train.command import RECIPES
+        from engines.train.config import described, load_train_config
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(str(error.name), "train") from error
+    if not {"seed", "stages", "config"} <= training.keys():
+        return ""
+    plain = {file.name: load_train_config(file, {"seed": training["seed"]}) for file in RECIPES}
+    same = (name for name, one in plain.items() if described(one, training["stages"])["config"] == training["config"])
+    return next(same, "")
 
 
-def _told(value: Any) -> str:
-    if value is None:
-        return "none"
-    return (
-        ", ".join(map(_told, value)) if isinstance(value, list) else Path(value).name if _is_file(value) else str(value)
-    )
-
-
-def _is_file(value: Any) -> bool:
-    """Return whether a value is a path, of which a card says the name alone."""
-    return isinstance(value, str) and Path(value).name != value and bool(Path(value).suffix)
-
-
-def _require_same(found: Gathered, model: Path) -> None:
-    for name, file in (("model", model), ("manifest", manifest_path(model))):
-        digest = file_digest(file)
-        for one in found.evaluations:
-            told = one.configuration.get(name, digest)  # older results tell of no manifest
-            if told != digest:
-                raise InputError(f"{one.file}: is not of {file} (digest {told}, expected {digest})")
+def _journals(found: Gathered) -> list[list[str]]:
+    return [
+        [Path(place).name, stage, f"{one['decisions']:,}", f"{one['drives']:,}", hours(one["hours"])]
+        for place, stages in found.trainings.items()
+        for stage, one in stages.items()
+    ]

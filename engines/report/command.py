@@ -1,4 +1,4 @@
-"""`onboard-engines report`: every table and picture that tells how good a policy is, from what measured it."""
+"""`onboard-engines report`: the tables, pictures and model card of a policy, from the results of its evaluations."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from engines.report.results.result_files import Gathered
 
 REFUSED = 2
-STANDARD_OUTPUT = "-"
 MAP = "ahg2"
 NO_DRIVES = "not what onboard-engines report --drive writes"
 
@@ -27,9 +26,6 @@ def report(
     folder: Annotated[
         Path, typer.Argument(help="Folder of results, as engines/report/results/result_files.py describes it.")
     ],
-    json_target: Annotated[
-        str | None, typer.Option("--json", metavar="FILE|-", help="Write the same figures as JSON.")
-    ] = None,
     pictures: Annotated[Path | None, typer.Option(help="Write the pictures into this folder.")] = None,
     drive: Annotated[
         str | None,
@@ -40,43 +36,33 @@ def report(
         ),
     ] = None,
     map_name: Annotated[str, typer.Option("--map", help="Unseen map of --drive.")] = MAP,
-    card: Annotated[Path | None, typer.Option(help="Write the model card of --model there.")] = None,
+    card: Annotated[
+        Path | None, typer.Option(help="Write the model card of --model there, and its tables to NAME-tables.md.")
+    ] = None,
     model: Annotated[
         str | None, typer.Option(metavar="NAME|FILE", help="What the card is about: a policy that ships, or an .onnx.")
     ] = None,
-    pack: Annotated[
-        bool, typer.Option("--pack", help="Put the results into compressed columns, in place, and read them again.")
-    ] = False,
+    pack: Annotated[bool, typer.Option("--pack", help="Put the results into compressed columns, in place.")] = False,
 ) -> None:
-    """Print every table in Markdown, only from files; what was not measured yet is said at the end."""
+    """Print the tables in Markdown, from files alone. A table whose files are missing is named at the end."""
     try:
-        check_json_target(json_target)
+        text = _report(folder, pictures, drive, map_name, card, model)
         if pack:
-            _pack(folder)
-        text, data = _report(folder, pictures, drive, map_name, card, model)
-        if json_target not in (None, STANDARD_OUTPUT):
-            _write(Path(json_target), json.dumps(data, indent=1) + "\n")
+            from engines.report.results.columns import pack as into_columns
+
+            into_columns(folder)
     except OnboardError as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(REFUSED) from error
-    sys.stdout.write(json.dumps(data, indent=1) + "\n" if json_target == STANDARD_OUTPUT else text)
-
-
-def _pack(folder: Path) -> None:
-    """Put results into columns, after all of them were read as what they are."""
-    from engines.report.results.columns import pack
-    from engines.report.results.result_files import gather
-
-    gather(folder)
-    pack(folder)
+    sys.stdout.write(text)
 
 
 def _report(
     folder: Path, pictures: Path | None, drive: str | None, map_name: str, card: Path | None, model: str | None
-) -> tuple[str, dict[str, Any]]:
-    from engines.report.card import make_card
-    from engines.report.card_sections import all_parts
+) -> str:
+    from engines.report.card import make_card, tables_file
     from engines.report.results.result_files import TRAJECTORIES, gather
+    from engines.report.tables import tables_text
 
     if (card is None) != (model is None):
         raise InputError("--card and --model: give both or none")
@@ -89,16 +75,14 @@ def _report(
 
         _write(folder / TRAJECTORIES, json.dumps(drive_trajectories(drive, map_name)) + "\n")
     found = gather(folder)
-    parts = all_parts(found)
+    text = tables_text(found)
     if pictures is not None:
-        _draw(found.headline, found.trajectories, folder / TRAJECTORIES, pictures)
+        _draw(found, pictures)
     if card is not None and model is not None:
-        _write(card, make_card(found, parts, model_path(model)))
-    texts = [f"## {part.title}\n\n{part.markdown}" for part in parts if not part.missing]
-    missing = [f"* {part.title}: {part.missing}" for part in parts if part.missing]
-    if missing:
-        texts.append("\n".join([f"## Not measured yet, as far as {folder} tells", "", *missing, ""]))
-    return "\n".join(texts), {part.name: None if part.missing else part.data for part in parts}
+        written = make_card(found, model_path(model), tables_file(card).name)
+        _write(card, written.card)
+        _write(tables_file(card), written.tables)
+    return text
 
 
 def _check(found: Gathered, pictures: Path | None, card: Path | None, model: str | None) -> None:
@@ -130,15 +114,16 @@ def _check_driver(found: Gathered, drive: str | None) -> None:
             require_drives_of(found.headline, found.trajectories, str(file))
 
 
-def _draw(headline: Any, trajectories: Any, file: Path, pictures: Path) -> None:
+def _draw(found: Gathered, pictures: Path) -> None:
     from engines.report.plots import ACTIONS_FILE, TRAJECTORIES_FILE, save_actions, save_trajectories
     from engines.report.results.checks import shaped
+    from engines.report.results.result_files import TRAJECTORIES
 
-    if headline is not None:
-        save_actions(headline.summary.actions, pictures / ACTIONS_FILE)
-    if trajectories is not None:
-        with shaped(file, NO_DRIVES):
-            save_trajectories(trajectories, pictures / TRAJECTORIES_FILE)
+    if found.headline is not None:
+        save_actions(found.headline.summary.actions, pictures / ACTIONS_FILE)
+    if found.trajectories is not None:
+        with shaped(found.folder / TRAJECTORIES, NO_DRIVES):
+            save_trajectories(found.trajectories, pictures / TRAJECTORIES_FILE)
 
 
 def _write(file: Path, text: str) -> None:

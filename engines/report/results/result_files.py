@@ -5,16 +5,13 @@
     validation/NAME.json  the same of both on the set `validation`
     finetune/NAME.json    the same before and after fine-tuning, on its building: before*.json and after*.json whose
                           names go on alike are a pair
-    seeds/, finetune/     NAME.onnx.manifest.json: of a policy that was driven there (of seeds/: or in validation/) and
-                          does not ship
-                          NAME.toml: the plant of a base that was driven there
     others/NAME.json      the same of what it is compared with
     demos/MAP-SEED.json   `onboard-hil demo --map MAP --seed SEED --json`
     ceiling.json          `onboard-hil ceiling --set unseen --json`
     ablations.json        `onboard-engines ablations`
     encoder.json          `report.json` of the colour encoder's training
     training/             the folder of the training: journal.jsonl, of this or of folders in it
-    training.json         `throughput` of an earlier report's --json, for trainings whose journals are not kept
+    training.json         figures of trainings whose journals are not kept
     trajectories.json     `onboard-engines report --drive NAME|FILE`
     hardware.txt          one line: what the training ran on
 
@@ -32,7 +29,7 @@ from typing import Any
 from engines.report.results.checks import require_of_episodes, shaped
 from engines.report.results.columns import NO_RESULT, is_there, read_table, results_in
 from engines.report.results.markdown import summary_of_json
-from engines.report.results.training_history import ROWS, Made, made_in, training_of
+from engines.report.results.training_history import ROWS, training_of
 from hil.evaluate.metrics import Summary
 from hil.evaluate.result import Row, row_of_json
 from onboard.values.errors import InputError
@@ -42,7 +39,7 @@ DEMOS = "demos"
 CEILING, ABLATIONS, ENCODER, TRAJECTORIES = "ceiling.json", "ablations.json", "encoder.json", "trajectories.json"
 TRAINING, TRAINING_FIGURES, HARDWARE = "training", "training.json", "hardware.txt"
 THROUGHPUT = "throughput"
-TOLD = {"training", "stage", "rounds", "decisions", "drives", "decisions_per_s", "hours"}
+TOLD = {"training", "stage", "decisions", "drives", "hours"}
 REFERENCE, REFERENCE_SET, FAST = "paper", "unseen", "fast"
 """Condition, set and loop of what is quoted."""
 ORDINARY_RUN = {"scan": "fused", "known_map": "true", "pedestrians": 0}
@@ -123,10 +120,7 @@ class Evaluated:
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """All of a folder. What is not there is empty or None.
-
-    made: of the policies driven that do not ship; demos: what each file holds, by its name
-    """
+    """All of a folder. What is not there is empty or None. demos: what each file holds, by its name."""
 
     folder: Path
     evaluations: tuple[Evaluated, ...]
@@ -134,7 +128,6 @@ class Gathered:
     validation: tuple[Evaluated, ...]
     fine: tuple[Evaluated, ...]
     others: tuple[Evaluated, ...]
-    made: tuple[Made, ...]
     demos: Mapping[str, dict[str, Any]]
     ceiling: Mapping[str, Any] | None
     ablations: Mapping[str, Any] | None
@@ -142,12 +135,6 @@ class Gathered:
     trainings: Mapping[str, Mapping[str, Any]]
     trajectories: Mapping[str, Any] | None
     hardware: str
-
-    @property
-    def folders(self) -> dict[str, tuple[Evaluated, ...]]:
-        """Return all evaluations by the folder that they lie in."""
-        return {EVALUATE: self.evaluations, SEEDS: self.seeds, VALIDATION: self.validation, FINE: self.fine,
-                OTHERS: self.others}  # fmt: skip
 
     @property
     def headline(self) -> Evaluated | None:
@@ -175,17 +162,15 @@ def gather(folder: Path) -> Gathered:
         raise InputError(f"{folder}: no such folder")
     evaluations = _evaluations(folder / EVALUATE)
     _require_one_model(evaluations)
-    seeds, validation, fine = (_evaluations(folder / name) for name in (SEEDS, VALIDATION, FINE))
     return Gathered(
         folder=folder,
         evaluations=evaluations,
-        seeds=seeds,
-        validation=validation,
-        fine=fine,
+        seeds=_evaluations(folder / SEEDS),
+        validation=_evaluations(folder / VALIDATION),
+        fine=_evaluations(folder / FINE),
         others=_evaluations(folder / OTHERS),
-        made=(*_made(folder / SEEDS, [*seeds, *validation]), *_made(folder / FINE, fine)),
         demos={name: table for _, name, table in results_in(folder / DEMOS)},
-        ceiling=_table(folder / CEILING, "conditions"),
+        ceiling=_table(folder / CEILING, "ends"),
         ablations=_table(folder / ABLATIONS, "rows"),
         encoder=_table(folder / ENCODER, ""),
         trainings=_figures_before(folder / TRAINING_FIGURES) | _trainings(folder / TRAINING),
@@ -196,17 +181,6 @@ def gather(folder: Path) -> Gathered:
 
 def _evaluations(folder: Path) -> tuple[Evaluated, ...]:
     return tuple(_evaluated(file, name, table) for file, name, table in results_in(folder))
-
-
-def _made(folder: Path, evaluations: Sequence[Evaluated]) -> tuple[Made, ...]:
-    """Return the manifests in a folder. Raises InputError where what was driven had another one under that name."""
-    found = made_in(folder)
-    for made in found:
-        for one in evaluations:
-            if one.driver == made.model and not made.is_manifest_of(one.configuration):
-                told = one.configuration["manifest"]
-                raise InputError(f"{made.file}: is not that of {one.file} (digest {made.digest}, expected {told})")
-    return found
 
 
 def _evaluated(file: Path, name: str, table: Mapping[str, Any]) -> Evaluated:
@@ -247,8 +221,6 @@ def _figures_before(file: Path) -> dict[str, dict[str, Any]]:
     """Return the figures of trainings that an earlier report told, by place and stage. Raises InputError."""
     trainings: dict[str, dict[str, Any]] = {}
     rows = (_table(file, THROUGHPUT) or {THROUGHPUT: []})[THROUGHPUT]
-    if rows is None:  # a report writes it so that had none
-        return {}
     for row in rows if isinstance(rows, list) else [rows]:
         if not isinstance(row, dict) or not row.keys() >= TOLD:
             raise InputError(f"{file}: {THROUGHPUT}: not what a report tells of trainings: {row!r}")

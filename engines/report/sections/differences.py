@@ -5,27 +5,33 @@ The mean difference of each episode says more than two intervals that overlap.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from engines.report.results.result_files import Evaluated, Gathered, same_set
-from engines.report.results.section import OURS
-from hil.evaluate.metrics import Interval, bootstrap, paired_rates
+from engines.report.results.markdown import table
+from engines.report.results.result_files import SEEDS, VALIDATION, Evaluated, Gathered, same_set
+from engines.report.results.section import OURS, Part
+from hil.evaluate.metrics import Interval, bootstrap, is_behind, paired_rates
 from hil.evaluate.result import Row
-from hil.evaluate.tables import percent
 
 FIGURE_NAMES = {"success": "SR", "spl": "SPL", "sct": "SCT"}
 """Of an episode, and as its mean over episodes is called."""
+HEADINGS = ("", "episodes", *FIGURE_NAMES.values())
 SUCCESS = "success"
+BEFORE, AFTER = "before", "after"
+"""How the names of evaluations before and after fine-tuning begin."""
+NO_RESET = "_no_reset"
+"""How the name of a condition ends that differs by the missing reset of the memory."""
 
 OTHER_CODE = " †"
 """Stands behind the difference of two evaluations that two states of the code drove."""
-OTHER_CODE_NOTE = (
-    "†: two states of the code drove what is compared (their digests are the `code` in the `configuration` of each "
-    "result, and stand at the head of a model card): the difference is of the code as well."
+NOTE = (
+    "Differences are in points, on the same episodes, with 95 % intervals. An interval that holds 0 shows no "
+    "significant difference. †: two states of the code drove the two evaluations."
 )
 
 Array = npt.NDArray[np.float64]
@@ -44,14 +50,25 @@ class Difference:
         return f"{100 * self.mean:+.1f} ({100 * self.interval[0]:+.1f} to {100 * self.interval[1]:+.1f})"
 
 
+def paired_differences(found: Gathered) -> Part:
+    """Return a row for each two evaluations that are compared."""
+    rows = [_row(*compared) for compared in _compared(found) if compared[2]]
+    text = f"{table(HEADINGS, rows)}\n{NOTE}\n"
+    return Part("differences", "Paired differences", text, "" if rows else f"{SEEDS}/*.json")
+
+
+def main_differences(found: Gathered) -> str:
+    """Return the table that a model card shows: the policy minus baselines, and without colour images; "" of none."""
+    pairs = [*_beside(found, [(one.driver, one) for one in found.others if one.is_headline]), *_blind(found)]
+    rows = [_row(one, other, pairs_of(one[1], other[1])) for one, other in pairs if one[1].is_driven_as(other[1])]
+    return table(HEADINGS, rows) if rows else ""
+
+
 def paired(one: Evaluated, other: Evaluated) -> dict[str, Difference]:
     """Return by how much the first does better in each figure; nothing where both were not driven alike."""
-    return differences(pairs_of(one, other)) if one.is_driven_as(other) else {}
-
-
-def without_images(one: Evaluated) -> Evaluated:
-    """Return an evaluation as if it had been driven without colour images, so that it is compared with one that was."""
-    return replace(one, configuration={**one.configuration, "color": False})
+    pairs = pairs_of(one, other) if one.is_driven_as(other) else []
+    told = {figure: _difference(name, pairs) for name, figure in FIGURE_NAMES.items()}
+    return {figure: difference for figure, difference in told.items() if difference is not None}
 
 
 def pairs_of(one: Evaluated, other: Evaluated) -> list[tuple[Row, Row]]:
@@ -62,32 +79,72 @@ def pairs_of(one: Evaluated, other: Evaluated) -> list[tuple[Row, Row]]:
     return [(row, theirs[row.map, row.index]) for row in one.rows if (row.map, row.index) in theirs]
 
 
-def differences(pairs: Pairs) -> dict[str, Difference]:
-    """Return the difference in each figure; nothing of no pairs."""
-    told = {figure: _difference(name, pairs) for name, figure in FIGURE_NAMES.items()}
-    return {figure: difference for figure, difference in told.items() if difference is not None}
-
-
 def difference_of_rates(pairs: Pairs) -> Difference | None:
     """Return the difference in the success rate; None of no pairs."""
     return _difference(SUCCESS, pairs)
 
 
-def beside_words(one: tuple[str, Evaluated], other: tuple[str, Evaluated], found: dict[str, Difference]) -> str:
-    """Return the sentence that tells by how much the first, called so, does better than the other."""
-    return told_beside(one[0], other[0], len(one[1].rows), found, code_mark(one[1], other[1]))
-
-
-def told_beside(one: str, other: str, episodes: int, found: dict[str, Difference], code: str) -> str:
-    """Return the same by the names of both, for so many episodes. code: `code_mark` of both."""
-    told = ", ".join(f"{figure} {difference}" for figure, difference in found.items())
-    code = " Two states of the code drove them." if code else ""
-    return f"On the same {episodes} episodes {one} minus {other}, in points: {told}.{code}"
-
-
 def code_mark(one: Evaluated, other: Evaluated) -> str:
     """Return `OTHER_CODE` where two states of the code drove, else ""."""
     return "" if one.configuration.get("code") == other.configuration.get("code") else OTHER_CODE
+
+
+def is_same_policy(one: Evaluated, other: Evaluated | None) -> bool:
+    """Return whether one model drove both, by its digests."""
+    names = ("model", "manifest")
+    return other is not None and all(one.configuration.get(name) == other.configuration.get(name) for name in names)
+
+
+Named = tuple[str, Evaluated]
+
+
+def _compared(found: Gathered) -> Iterator[tuple[Named, Named, Pairs]]:
+    """Give what is compared, as far as both were driven alike, and the episodes of both."""
+    for one, other in _candidates(found):
+        if one[1].is_driven_as(other[1]):
+            yield one, other, pairs_of(one[1], other[1])
+    conditions = {one.condition: one for one in found.evaluations if one.is_plain}
+    for name, reset in conditions.items():
+        never = conditions.get(name + NO_RESET)
+        if never is not None and reset.is_of_robot(never):
+            behind = [pair for pair in pairs_of(reset, never) if is_behind(pair[0])]
+            yield (f"`{name}`", reset), (f"`{never.condition}`", never), behind or pairs_of(reset, never)
+
+
+def _candidates(found: Gathered) -> Iterator[tuple[Named, Named]]:
+    seeds = [(one.name, one) for one in found.seeds if one.is_headline]
+    others = [(one.driver, one) for one in found.others if one.is_headline]
+    yield from _beside(found, [*others, *seeds])
+    yield from itertools.product(seeds, others)
+    yield from _blind(found)
+    for one, other in itertools.permutations(found.validation, 2):
+        if is_same_policy(one, found.headline) and not is_same_policy(other, found.headline):
+            yield (f"{OURS}, set `{VALIDATION}`,", one), (other.name, other)
+    for one, other in itertools.permutations(found.fine, 2):
+        if other.name.replace(BEFORE, AFTER, 1) == one.name != other.name:
+            yield (one.name, one), (other.name, other)
+        elif other.color and not one.color and is_same_policy(one, other):
+            yield (one.name, one), (other.name, _without_images(other))
+
+
+def _beside(found: Gathered, others: Sequence[Named]) -> Iterator[tuple[Named, Named]]:
+    ours = [] if found.headline is None else [(OURS, found.headline)]
+    return itertools.product(ours, others)
+
+
+def _blind(found: Gathered) -> list[tuple[Named, Named]]:
+    blind = [(f"{OURS} without colour images", one) for one in found.evaluations if not one.color]
+    return [(one, ("with them", _without_images(found.headline))) for one in blind if found.headline is not None]
+
+
+def _row(one: Named, other: Named, pairs: Pairs) -> list[str]:
+    cells = [str(_difference(figure, pairs)) for figure in FIGURE_NAMES]
+    return [f"{one[0]} minus {other[0]}{code_mark(one[1], other[1])}", str(len(pairs)), *cells]
+
+
+def _without_images(one: Evaluated) -> Evaluated:
+    """Return an evaluation as if it had been driven without colour images, so that it is compared with one that was."""
+    return replace(one, configuration={**one.configuration, "color": False})
 
 
 def _difference(name: str, pairs: Pairs) -> Difference | None:
@@ -101,26 +158,3 @@ def _difference(name: str, pairs: Pairs) -> Difference | None:
 
 def _means(samples: Sequence[Array]) -> Array:
     return np.asarray(samples[0].mean(axis=1))
-
-
-# ---- How the quoted figures stand to the paper's, and to other policies on the same episodes
-
-
-def verdict(found: Gathered, paper: Sequence[float]) -> list[str]:
-    """Return a sentence for the paper's SR, SPL and SCT [%], and one for each other drive of the same episodes."""
-    one = found.headline
-    if one is None:
-        return []
-    ours = (one.summary.success_rate, one.summary.spl, one.summary.sct)
-    told = [_beside(*three) for three in zip(FIGURE_NAMES.values(), ours, paper, strict=True)]
-    beside = [*(((OURS, one), (other.name, other)) for other in found.others),
-              *(((f"{OURS} without colour images", each), ("itself with them", without_images(one)))
-                for each in found.evaluations if not each.color)]  # fmt: skip
-    compared = [(ours, theirs, paired(ours[1], theirs[1])) for ours, theirs in beside]
-    return [f"The first row beside the paper's own figures in its own simulator: {', '.join(told)}.",
-            *(beside_words(*three) for three in compared if three[2])]  # fmt: skip
-
-
-def _beside(figure: str, share: float | None, quoted: float) -> str:
-    """Return whether a share is above a quoted figure, at the precision that the table shows."""
-    return f"{figure} is {'above' if float(percent(share or 0.0)) > quoted else 'not above'} its {quoted:g}"

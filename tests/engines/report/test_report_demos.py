@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engines.report.results.result_files import gather
-from engines.report.sections.realtime import demo_commands, demonstrations
+from engines.report.sections.realtime import real_time
 from onboard.values.errors import InputError
 from tests.rigs.result_rows import evaluated, report, results_in
 from tests.rigs.result_rows import put as put_result
@@ -25,7 +25,7 @@ def put(folder: Path, name: str, **changes: object) -> None:
 
 
 def rows(folder: Path) -> list[list[str]]:
-    lines = demonstrations(gather(folder)).markdown.splitlines()
+    lines = real_time(gather(folder)).markdown.splitlines()
     return [line.strip("| ").split(" | ") for line in lines if line.startswith("|")][2:]
 
 
@@ -44,27 +44,8 @@ def test_what_touched_something_or_did_not_reach_is_not_counted(tmp_path, bad):
     assert rows(tmp_path)[0][2] == "1 of 2"
 
 
-def test_the_commands_are_told(tmp_path):
-    put(tmp_path, "home-1.json")
-    put(tmp_path, "home-3.json")
-    (line,) = demo_commands(gather(tmp_path), "RESULTS", "onboard-v1.onnx")
-    told = "onboard-hil demo --policy onboard-v1.onnx --map home --seed $seed --json RESULTS/demos/home-$seed.json"
-    assert line == f"for seed in 1 3; do {told}; done"
-
-
-def test_it_is_said_of_how_few_decisions_a_percentile_is_and_no_engine_is_claimed(tmp_path):
-    put(tmp_path, "home-1.json", decisions=11)
-    put(tmp_path, "home-3.json", decisions=81)
-    told = demonstrations(gather(tmp_path)).markdown
-    assert "A drive has 11 to 81 decisions, so that its 99th percentile is nearly its slowest decision." in told
-    assert "| a drive's 99th percentile ms |" in told
-    assert "onnxruntime" not in told
-    put(tmp_path, "home-4.json", decisions=1000)
-    assert "A drive has 11 to 1000 decisions." in demonstrations(gather(tmp_path)).markdown
-
-
 def test_where_there_is_none_it_is_said(tmp_path):
-    assert demonstrations(gather(tmp_path)).missing == "demos/*.json"
+    assert real_time(gather(tmp_path)).missing == "demos/*.json"
 
 
 @pytest.mark.parametrize(
@@ -73,14 +54,14 @@ def test_where_there_is_none_it_is_said(tmp_path):
 def test_another_file_is_refused_in_one_line(tmp_path, name, changes):
     put(tmp_path, name, **changes)
     with pytest.raises(InputError, match=rf"demos/{name}: not the result of onboard-hil demo, named MAP-SEED.json: "):
-        demonstrations(gather(tmp_path))
+        real_time(gather(tmp_path))
 
 
 def test_drives_of_two_policies_are_refused(tmp_path):
     put(tmp_path, "home-1.json")
     put(tmp_path, "home-2.json", policy="reactive")
-    with pytest.raises(InputError, match=r"home-2.json: by reactive, others by onboard-v1: demos/ is of one policy"):
-        demonstrations(gather(tmp_path))
+    with pytest.raises(InputError, match=r"demos: by onboard-v1 and reactive: must be of one policy"):
+        real_time(gather(tmp_path))
 
 
 def test_drives_of_another_policy_than_the_reports_are_refused(tmp_path):

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from engines.report.card_sections import throughput
 from engines.report.results.result_files import gather
 from engines.report.results.training_history import training_of
 from onboard.values.errors import InputError
@@ -30,25 +29,21 @@ def test_a_journal_tells_rounds_once_and_the_time_of_all_calls(tmp_path):
     figures = training_of(folder)["imitation"]
     assert (figures["rounds"], figures["decisions"], figures["drives"]) == (3, 300, 6)
     assert figures["hours"] == pytest.approx((1800.0 + 1802.0) / 3600.0)
-    assert figures["decisions_per_s"] == pytest.approx(200.0 / 1802.0)  # 1 to 3 s and 2 to 1802 s
-    assert figures["last"]["SR"] == 50.0
     assert training_of(tmp_path / "none") == {}
 
 
-def test_a_journal_without_times_has_no_rate(tmp_path):
-    journal(tmp_path / "training", {"stage": "imitation", "step": 0, "decisions": 7.0})
-    (figures,) = throughput(gather(tmp_path)).data
-    assert (figures["decisions"], figures["hours"], figures["decisions_per_s"]) == (7, None, None)
+def test_a_journal_without_times_has_no_hours(tmp_path):
+    journal(tmp_path, {"stage": "imitation", "step": 0, "decisions": 7.0})
+    assert training_of(tmp_path)["imitation"] == {"rounds": 1, "decisions": 7, "drives": 0, "hours": None}
 
 
-def test_figures_of_an_earlier_report_stand_for_journals_that_are_not_kept(tmp_path):
-    told = throughput(gather(journal(tmp_path / "training", step(0, 1.0), step(1, 3.0)).parent))
-    (tmp_path / "later").mkdir()
-    (tmp_path / "later/training.json").write_text(json.dumps({"throughput": told.data}))
-    assert throughput(gather(tmp_path / "later")) == told
-    journal(tmp_path / "later/training", step(0, 1.0), step(1, 3.0), step(2, 4.0))
-    (figures,) = throughput(gather(tmp_path / "later")).data
-    assert figures["rounds"] == 3  # what a journal tells goes before
+def test_figures_stand_for_journals_that_are_not_kept(tmp_path):
+    journal(tmp_path / "training", step(0, 1.0))
+    row = {"training": "training/seed-0", "stage": "imitation", "decisions": 5, "drives": 1, "hours": 1.5}
+    (tmp_path / "training.json").write_text(json.dumps({"throughput": [row, {**row, "training": "training"}]}))
+    told = gather(tmp_path).trainings
+    assert told["training/seed-0"]["imitation"] == row
+    assert told["training"]["imitation"]["decisions"] == 100  # what a journal tells goes before
 
 
 #    number of each row's call                   hours
@@ -61,8 +56,6 @@ def test_calls_are_told_apart_by_their_number_where_the_time_does_not_fall(tmp_p
     rows_of = [step(n, at, **call) for n, (at, call) in enumerate(zip((1.0, 5.0, 6.0, 9.0), numbered, strict=True))]
     figures = training_of(journal(tmp_path, *rows_of))["imitation"]
     assert figures["hours"] == pytest.approx(hours_told)
-    if calls == (1, 1, 2, 2):
-        assert figures["decisions_per_s"] == pytest.approx(200.0 / 7.0)  # 1 to 5 s, and 6 to 9 s
 
 
 @pytest.mark.parametrize("torn", [b'{"stage": "imi', b"\0\0\0", b"\xff"])

@@ -1,0 +1,51 @@
+"""The six tables of a report, each from the gathered files alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from engines.report.results.checks import shaped
+from engines.report.results.result_files import ABLATIONS, CEILING, DEMOS, EVALUATE, Gathered
+from engines.report.results.section import Part
+from engines.report.sections.ablations import ablation_table
+from engines.report.sections.differences import paired_differences
+from engines.report.sections.evaluations import evaluations
+from engines.report.sections.realtime import real_time
+from engines.report.sections.robustness import robustness
+from engines.report.sections.upper_bound import upper_bound
+
+
+def ablations(found: Gathered) -> Part:
+    """Return the table of the ablations."""
+    text = "" if found.ablations is None else ablation_table(found.ablations)
+    return Part("ablations", "Ablations", text, "" if text else ABLATIONS)
+
+
+TABLES: tuple[tuple[Callable[[Gathered], Part], str], ...] = (
+    (evaluations, EVALUATE),
+    (paired_differences, EVALUATE),
+    (robustness, EVALUATE),
+    (upper_bound, CEILING),
+    (ablations, ABLATIONS),
+    (real_time, DEMOS),
+)
+"""In the order of a report, each with what it reads."""
+
+
+def all_tables(found: Gathered) -> list[Part]:
+    """Return all tables. Raises InputError where a file's values have another shape than its place says."""
+    parts = []
+    for part, place in TABLES:
+        with shaped(found.folder / place, "not what its place says"):
+            parts.append(part(found))
+    return parts
+
+
+def tables_text(found: Gathered) -> str:
+    """Return all tables in Markdown; at the end those of which the files are missing."""
+    parts = all_tables(found)
+    texts = [f"## {part.title}\n\n{part.markdown}" for part in parts if not part.missing]
+    missing = [f"* {part.title}: {part.missing}" for part in parts if part.missing]
+    if missing:
+        texts.append("\n".join([f"## Not measured yet, as far as {found.folder} tells", "", *missing, ""]))
+    return "\n".join(texts)

@@ -1,0 +1,260 @@
+"""`onboard-engines report`: every figure is from a file, and a wrong file is refused in one line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from engines.report import plots
+from engines.report.results.markdown import hours, summary_of_json, table
+from engines.report.results.result_files import gather
+from engines.report.sections.differences import paired
+from hil.evaluate.episode_selection import Source, load_set
+from hil.evaluate.metrics import paired_rates, summarise
+from onboard.values.errors import InputError
+from tests.rigs.evaluate_rows import row
+from tests.rigs.result_rows import SETS, evaluated, part_of, put, results_in, rows
+from tests.rigs.result_rows import report as run
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    """Return a folder with some results of one model."""
+    return results_in(tmp_path / "results")
+
+
+def rows_of(text: str, heading: str) -> dict[str, list[str]]:
+    """Return the cells of a table's rows by the first of them."""
+    part = text.split(f"## {heading}\n")[1].split("\n## ")[0]
+    cells = [line.strip("| ").split(" | ") for line in part.splitlines() if line.startswith("|")]
+    return {row[0]: row[1:] for row in reversed(cells)}
+
+
+def test_a_folder_prints_its_tables_and_names_those_without_files(folder):
+    text = run(folder).stdout
+    headings = [line for line in text.splitlines() if line.startswith("## ")]
+    assert headings[:4] == ["## Evaluations", "## Paired differences", "## Robustness", "## Upper bound"]
+    assert "* Ablations: ablations.json\n* Real time: demos/*.json\n" in text
+    row = rows_of(text, "Evaluations")["this policy"]
+    assert row[:3] == ["set `unseen`, fast simulation", "12", "83.3 (55.2 to 95.3)"]
+
+
+def test_an_empty_folder_names_six_missing_tables(tmp_path):
+    assert run(tmp_path).stdout.count("\n* ") == 6
+
+
+def test_every_map_and_detour_has_a_row_and_each_episode_is_in_one_class(folder):
+    lines = [line for line in run(folder).stdout.splitlines() if line.startswith("| this policy | ")]
+    assert sum(" | map " in line for line in lines) == 2
+    assert sum(int(line.split(" | ")[2]) for line in lines if "shortest way / straight line" in line) == 12
+
+
+def test_a_condition_has_its_difference_and_its_failures(folder):
+    low, high = paired_rates(0, 2, 12)
+    rows = rows_of(run(folder).stdout, "Robustness")
+    assert rows["`no_front`"][0].startswith("no front camera; ")
+    assert rows["`no_front`"][3] == f"-16.7 ({100 * low:+.1f} to {100 * high:+.1f})"
+    assert rows["`no_front`"][-2:] == ["3 (4.00 m)", "1 (2.00 m)"]
+    assert "`paper`, whole runtime, rendered cameras" in rows
+
+
+def test_behind_doors_the_figures_are_of_the_episodes_behind_doors(folder):
+    """Of four with a door two do not arrive, of which one did not under the paper's noise either."""
+    doors, lost = ["shut", "shut", "none", "open", "open", *["none"] * 7], (0, 3, 5, 6)
+    there = [row(n, map="ahg2" if n % 2 else "willow", door=door, success=n not in lost)
+             for n, door in enumerate(doors)]  # fmt: skip
+    told = {**evaluated(condition="blocked"), **summarise(there).as_json()}
+    put(folder / "evaluate" / "blocked.json", {**told, "per_episode": [one.as_json() for one in there]})
+    cells = rows_of(run(folder).stdout, "Robustness")["`blocked`"]
+    assert cells[1] == "4 of 12 behind doors, 2 shut"
+    assert (cells[2].split()[0], cells[3].split()[0]) == ("50.0", "+0.0")
+
+
+def test_policies_are_compared_on_the_same_episodes(folder):
+    put(folder / "others" / "reactive.json", evaluated(4, model=None, policy="reactive"))
+    put(folder / "evaluate" / "blind.json", evaluated(1, color=False, code="newer"))
+    for name, lost in (("before", 4), ("after", 1)):
+        put(folder / "finetune" / f"{name}.json", evaluated(lost, model=name))
+    rows = rows_of(run(folder).stdout, "Paired differences")
+    assert {name: cells[1].split()[0] for name, cells in rows.items() if "minus" in name} == {
+        "this policy minus reactive": "+16.7",
+        "this policy minus seed1": "-8.3",
+        "seed1 minus reactive": "+25.0",
+        "this policy without colour images minus with them †": "+8.3",
+        "after minus before": "+25.0",
+    }
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"sets": SETS[:1]}, {"condition_values": {"drift_scale": 2.0}}, {"loop": "runtime"}, {"robot": "s"}, {"seed": 2},
+     {"scan": "lidar"}, {"pedestrians": 3}, {"color": False}],
+    ids=lambda one: next(iter(one)),
+)  # fmt: skip
+def test_what_was_driven_otherwise_is_not_compared(folder, other):
+    put(folder / "others" / "a.json", evaluated(5, **other))
+    found = gather(folder)
+    assert paired(found.headline, found.others[0]) == {}
+
+
+@pytest.mark.parametrize("other", [{"pedestrians": 3}, {"scan": "lidar"}])
+def test_figures_among_people_or_by_another_scan_are_not_quoted(folder, other):
+    put(folder / "evaluate" / "a.json", evaluated(12, **other))
+    assert gather(folder).headline.name == "all, paper"
+
+
+#    what is given                                           what is said
+TARGETS = [
+    (("--card", "none/card.md", "--model", "m.onnx"), "none/card.md: cannot be written: there is no folder "),
+    (("--card", ".", "--model", "m.onnx"), ": cannot be written: is a folder"),
+    (("--card", "card.md", "--model", "m.onnx"), "m.onnx.manifest.json: cannot be read: "),
+    (("--pictures", "file/pictures"), "file/pictures: cannot be written: "),
+]
+
+
+@pytest.mark.parametrize(("given", "said"), TARGETS)
+def test_nothing_is_driven_where_the_result_could_not_be_written(folder, tmp_path, monkeypatch, given, said):
+    monkeypatch.setattr(plots, "drive_trajectories", lambda *_: pytest.fail("was driven"))
+    (tmp_path / "file").touch()
+    done = run(folder, "--drive", "m.onnx", *(one if one.startswith("--") else tmp_path / one for one in given))
+    assert done.exit_code == 2
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+#    file                         content                              what is said
+WRONG = [
+    ("evaluate/a.json", "{", "a.json: not valid JSON"),
+    ("evaluate/a.json", "[]", "a.json: not a JSON object"),
+    ("evaluate/a.json", "{}", "a.json: a: not the result of onboard-hil evaluate"),
+    ("evaluate/a.json", json.dumps({"complete": False}), "a: the evaluation was interrupted"),
+    ("evaluate/z.json", json.dumps(evaluated(model="n")), "z.json: is of another model than .*all.json"),
+    (
+        "evaluate/z.json",
+        json.dumps({"conditions": {"a": evaluated(manifest="1"), "b": evaluated(manifest="2")}}),
+        "z.json: is of another manifest than .*z.json",
+    ),
+    ("ceiling.json", "{}", "ceiling.json: has no ends"),
+    ("training/journal.jsonl", "{}\n", "journal.jsonl: line 1: not a row of a training's journal"),
+    ("training.json", "{}", "training.json: has no throughput"),
+    ("training.json", '{"throughput": [{"training": "a"}]}', "training.json: throughput: not what a report tells"),
+    ("training.json", '{"throughput": true}', "training.json: throughput: not what a report tells of trainings: True"),
+    ("training.json", '{"throughput": {}}', "training.json: throughput: not what a report tells of trainings: {}"),
+    ("training/journal.jsonl", "x\n", "journal.jsonl: line 1: not valid JSON"),
+    (
+        "training/journal.jsonl",
+        '{"stage": "a", "step": [1], "decisions": 1}\n',
+        "journal.jsonl: not a training's journal",
+    ),
+    (
+        "training/journal.jsonl",
+        '{"stage": "a", "step": 1, "decisions": "x"}\n',
+        "journal.jsonl: not a training's journal",
+    ),
+    ("evaluate/a.json", '{"conditions": [1]}', "a.json: not the result of onboard-hil evaluate"),
+    ("evaluate/a.json", '{"conditions": {"paper": 1}}', "a.json: a, paper: not the result of onboard-hil evaluate"),
+    (
+        "evaluate/a.json",
+        json.dumps({**evaluated(), "per_map": []}),
+        "a.json: a: not the result of onboard-hil evaluate",
+    ),
+    (
+        "evaluate/a.json",
+        json.dumps({**evaluated(), "configuration": 5}),
+        "a.json: a: not the result of onboard-hil evaluate: TypeError",
+    ),
+    ("others/a.json", json.dumps({**evaluated(), "configuration": None}), "a.json: a: not the result of onboard-hil"),
+    ("others/a.json", '{"baselines": []}', "a.json: not the result of onboard-hil evaluate"),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "said"), WRONG)
+def test_a_wrong_file_is_refused_in_one_line(folder, name, content, said):
+    (folder / name).parent.mkdir(exist_ok=True)
+    (folder / name).write_text(content)
+    with pytest.raises(InputError, match=said):
+        gather(folder)
+    done = run(folder)
+    assert done.exit_code == 2
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1
+
+
+#    file                content                             what is said
+OF_ANOTHER_SHAPE = [
+    ("ceiling.json", '{"ends": {}, "conditions": {"paper": {}}}', "ceiling.json: ends of paper"),
+    ("ablations.json", '{"rows": [{}]}', "ablations.json: not what its place says"),
+    ("trajectories.json", '{"drives": [{}]}', "trajectories.json: not what onboard-engines report --drive writes"),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "said"), OF_ANOTHER_SHAPE)
+def test_values_of_another_shape_are_refused_in_one_line(folder, tmp_path, name, content, said):
+    (folder / name).write_text(content)
+    done = run(folder, "--pictures", tmp_path / "pictures")
+    assert done.exit_code == 2
+    assert done.stderr.startswith(f"error: {folder / said.split(':')[0]}: {said.split(': ')[1]}")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_line_that_is_no_text_is_refused(folder):
+    (folder / "hardware.txt").write_bytes(b"\xff\xfe\0")
+    assert run(folder).stderr.startswith(f"error: {folder / 'hardware.txt'}: not a line of text: ")
+
+
+def test_the_headline_is_of_the_evaluation_that_has_most_episodes(folder):
+    put(folder / "evaluate" / "a-try.json", part_of(evaluated(), range(3)))
+    assert len(gather(folder).headline.rows) == 12
+
+
+@pytest.mark.parametrize("name", ["success_rate", "spl", "sct", "contacts_per_episode"])
+def test_figures_that_are_not_of_the_episodes_are_refused(folder, name):
+    told = evaluated()
+    file = put(folder / "evaluate" / "drawn.json", {**told, name: told[name] + 0.01})
+    refused = run(folder)
+    assert refused.exit_code == 2
+    assert refused.stderr.startswith(f"error: {file}: drawn: states {name} {told[name] + 0.01}, its 12 episodes have ")
+
+
+def test_episodes_that_are_missing_are_refused(folder):
+    told = evaluated()
+    file = put(folder / "evaluate" / "cut.json", {**told, "per_episode": told["per_episode"][1:]})
+    assert run(folder).stderr == f"error: {file}: cut: states 12 episodes, tells 11\n"
+
+
+def test_a_folder_that_is_not_there_is_refused(tmp_path):
+    assert run(tmp_path / "none").stderr == f"error: {tmp_path / 'none'}: no such folder\n"
+
+
+def test_tables_and_times():
+    assert table(("a", "b"), [["x", "1"]]) == "| a | b |\n|---|---:|\n| x | 1 |\n"
+    assert [hours(value) for value in (None, 0.25, 1.5, 12.34)] == ["-", "15 min", "90 min", "12.3 h"]
+    summary = summarise(rows(2))
+    assert summary_of_json(json.loads(json.dumps(summary.as_json()))) == summary
+
+
+TOUCHING_PX = 4
+
+
+def test_drives_are_drawn_over_their_map(tmp_path):
+    indices = (3, 7)  # drives are spread over a set: a goal is that of its own episode
+    known = load_set(Source("depot", "depot", len(indices), set="validation")).episodes
+    ways = [[[known[i].start.x_m, known[i].start.y_m, 0.0], [*known[i].goal_xy_m, 0.0]] for i in indices]
+    drives = [
+        {"index": i, "success": bool(n), "path": way} for n, (i, way) in enumerate(zip(indices, ways, strict=True))
+    ]
+    plots.save_trajectories(
+        {"policy": "p", "map": "depot", "set": "validation", "drives": drives}, tmp_path / "a" / "t.png"
+    )
+    image = np.asarray(Image.open(tmp_path / "a" / "t.png")).astype(int)
+    goal, *lines = (
+        np.argwhere(np.abs(image - color).max(axis=2) < 20) for color in (plots.GOAL, plots.ARRIVED, plots.LOST)
+    )
+    assert len(goal) > 20
+    for line in lines:
+        assert len(line) > 20
+        assert np.abs(line[:, None] - goal[None]).max(axis=2).min() < TOUCHING_PX
