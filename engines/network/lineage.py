@@ -18,14 +18,9 @@ POLICY = "policy.pt"
 
 
 class Step(NamedTuple):
-    """One training.
-
-    training: what its manifest says of it
-    ships:    whether the policy that it made is one that ships now, by its digest
-    """
+    """One training: what its manifest says of it."""
 
     training: Mapping[str, Any]
-    ships: bool
 
     @property
     def init(self) -> str:
@@ -44,22 +39,14 @@ def lineage(training: Mapping[str, Any]) -> list[Step]:
     A training tells of the policy that it began with; where it does not, that policy does, if it ships. By a name alone
     nothing is known: another policy of that name may ship by now. Raises ConfigError for a damaged manifest.
     """
-    steps = [Step(training, ships=False)]
+    steps = [Step(training)]
     while steps[0].init:
         first = steps[0].training
-        shipped = _shipped(first.get("init_sha256"))
-        before = first.get(BEGAN) or shipped or {}
+        before = first.get(BEGAN) or _shipped(first.get("init_sha256"))
         if not before:
             break
-        steps.insert(0, Step(before, ships=shipped is not None))
+        steps.insert(0, Step(before))
     return steps
-
-
-def steps_to_make(training: Mapping[str, Any]) -> list[Step]:
-    """Return the trainings that have to be done for a policy: this one, and those before it since one that ships."""
-    steps = lineage(training)
-    ships = [number for number, step in enumerate(steps) if step.ships]
-    return steps[ships[-1] + 1 :] if ships else steps
 
 
 def _shipped(sha256: object) -> Mapping[str, Any] | None:

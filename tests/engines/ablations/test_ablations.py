@@ -309,15 +309,6 @@ def test_the_paper_is_quoted_only_where_it_drove():
     assert [slow.quoted_in(place) for place in slow.places()] == [[58.2, 48.2, 16.8]] * 2 + [[92.7, 81.7, 30.3]]
 
 
-def test_a_board_without_the_updates_and_the_papers_office_is_still_a_table(made):
-    board = json.loads((made / "out" / "ablations.json").read_text())
-    before = ablation_table(board)
-    for training in board["training"].values():
-        del training["imitation"]["updates"]
-    board["rows"] = [{name: value for name, value in row.items() if name != "paper_office"} for row in board["rows"]]
-    assert ablation_table(board) == re.sub(r"\| 16 \| 2 \|", "| 16 | - |", before)
-
-
 def test_a_table_says_that_its_agents_are_of_one_seed_each(made):
     board = json.loads((made / "out" / "ablations.json").read_text())
     assert "Every agent is one training with one seed" in ablation_table(board)
@@ -333,7 +324,7 @@ def test_the_papers_table_3_is_quoted_for_the_goals_that_it_compares(tmp_path):
     assert all(row["where"] == "paper" and row["paper"] is None for row in found["rows"] if row["paper_office"])
     table = ablation_table(found)
     assert "| `static_goal` | paper (and its own domain) | 3 | - | - | - | - | SR 100 in Office/20 |" in table
-    assert "Office/20 is a building of the paper's own" in table
+    assert "Office/20 is a building of the paper" in table
     both = [{**row, "paper": [1.0, 2.0, 3.0]} for row in found["rows"]]
     assert "| 1 / 2 / 3, SR 100 in Office/20 |" in ablation_table({**found, "rows": both})
     rest = [{**row, "paper_office": None} for row in found["rows"]]
@@ -345,8 +336,6 @@ def test_a_table_says_where_an_episode_may_take_longer(made):
     assert "within" not in ablation_table(board)
     board["rows"][0]["within_s"] = 300.0
     assert "| `plain` | paper, within 300 s (and its own domain) | 3 |" in ablation_table(board)
-    older = [{name: value for name, value in row.items() if name not in ("within_s", "delay")} for row in board["rows"]]
-    assert "| `plain` | paper (and its own domain) | - |" in ablation_table({**board, "rows": older})
 
 
 @pytest.mark.parametrize("began", [0.0, 0.6, 1.0, -0.3])
@@ -363,10 +352,7 @@ def test_results_of_different_code_are_told(made):
     board = json.loads((made / "out" / "ablations.json").read_text())
     assert "of the code" not in ablation_table(board)
     board["rows"][0]["code"] = "other"
-    said = "Driven by another state of the code than the one that printed this: `plain` in paper. `onboard-engines"
-    assert said in ablation_table(board)
-    older = {name: value for name, value in board.items() if name != "code"}
-    assert "Driven by 2 different states of the code" in ablation_table(older)
+    assert "Another state of the code drove: `plain` in paper. `onboard-engines" in ablation_table(board)
 
 
 def test_what_other_code_drove_is_driven_again_where_that_is_asked_for(made):
