@@ -9,8 +9,7 @@ from engines.report.results.markdown import FIGURE_HEADINGS, figures, table
 from engines.report.results.result_files import EVALUATE, REFERENCE, REFERENCE_SET, Evaluated, Gathered
 from engines.report.results.section import OURS, Part, whole
 from engines.report.sections.differences import is_same_policy
-from hil.evaluate.html_report import DETOURS
-from hil.evaluate.metrics import Summary, summarise
+from hil.evaluate.metrics import DETOURS, Summary, summarise
 from hil.evaluate.tables import NOTHING
 
 PAPER = {
