@@ -2,80 +2,64 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-import subprocess
+import runpy
 import sys
-from collections.abc import Iterable, Sequence
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import typer
 
+from engines.cli_options import code_of
+from hil.jobs.process_pool import in_processes
 from onboard.values.errors import InputError
 
 LOG_FILE = "log.txt"
-POLL_S, END_S = 1.0, 10.0
-"""How often it is looked, and how long one that is to end may take."""
-FOLLOWING = (
-    "import sys; from onboard.system.threads import die_with_parent; die_with_parent(int(sys.argv.pop(1))); "
-    "from engines.__main__ import main; main()"
-)
-"""The command, as a process that ends with the one that began it."""
+FAILED = 1
 
-Running = dict[str, "subprocess.Popen[bytes]"]
+
+@dataclass(frozen=True, slots=True)
+class _Agent:
+    """One call. given: options of each call, beside its agent."""
+
+    name: str
+    out: Path
+    given: tuple[str, ...]
+    map: str = ""
+
+    def __str__(self) -> str:
+        return self.name
 
 
 def side_by_side(names: Sequence[str], out: Path, jobs: int, given: Sequence[str]) -> int:
-    """Make agents by calls of the command, so many at a time; return the first exit code that is not 0.
+    """Make agents, so many at a time; return the first exit code that is not 0, once all have been tried."""
+    first = 0
+    calls = [_Agent(name, out, tuple(given)) for name in names]
+    with contextlib.closing(in_processes(_make, calls, jobs)) as made:
+        for name, code in made:
+            typer.echo(f"{name}: {f'ended with {code}, see {out / name / LOG_FILE}' if code else 'done'}", err=True)
+            first = first or code
+    return first
 
-    given: options of each call, beside its agent. Whatever ends this, no call is left.
-    """
-    waiting, running, code = list(names), Running(), 0
+
+def _make(call: _Agent) -> tuple[str, int]:
+    """Make one agent in this process; all that is said goes to its log. Return its name and the exit code."""
+    folder = call.out / call.name
     try:
-        while waiting or running:
-            while waiting and len(running) < jobs and not code:
-                running[waiting[0]] = _begin(waiting[0], out, given)
-                del waiting[0]
-            if not running:
-                break
-            name = _ended(running)
-            ended = running.pop(name).returncode
-            typer.echo(
-                f"{name}: {'done' if ended == 0 else f'ended with {ended}, see {out / name / LOG_FILE}'}", err=True
-            )
-            code = code or ended
-    finally:
-        _end(running.values())
-    return code
-
-
-def _begin(name: str, out: Path, given: Sequence[str]) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-c", FOLLOWING, str(os.getpid()), "ablations", "--out", str(out), "--only", name]
-    try:
-        (out / name).mkdir(parents=True, exist_ok=True)
-        with (out / name / LOG_FILE).open("ab") as log:
-            return subprocess.Popen([*command, *given], stdout=log, stderr=log)
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / LOG_FILE).open("ab") as log:
+            os.dup2(log.fileno(), sys.stdout.fileno())
+            os.dup2(log.fileno(), sys.stderr.fileno())
     except OSError as error:
-        raise InputError(f"{out / name}: cannot be written: {error.strerror}") from error
-
-
-def _ended(running: Running) -> str:
-    """Wait until one has ended and return its name."""
-    while True:
-        for name, process in running.items():
-            try:
-                process.wait(POLL_S / len(running))
-            except subprocess.TimeoutExpired:
-                continue
-            return name
-
-
-def _end(processes: Iterable[subprocess.Popen[bytes]]) -> None:
-    """Ask all to end, and end those that do not."""
-    for process in processes:
-        process.terminate()
-    for process in processes:
-        try:
-            process.wait(END_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        raise InputError(f"{folder}: cannot be written: {error.strerror}") from error
+    sys.argv = ["onboard-engines", "ablations", "--out", str(call.out), "--only", call.name, *call.given]
+    try:
+        runpy.run_module("engines", run_name="__main__")
+    except SystemExit as end:
+        return call.name, code_of(end)
+    except Exception:  # noqa: BLE001  # a mistake of ours: its log tells, and other agents are made nevertheless
+        traceback.print_exc()
+    return call.name, FAILED

@@ -5,12 +5,12 @@ The standard library's `ProcessPoolExecutor` gives up all jobs when one process 
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import signal
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
@@ -108,7 +108,7 @@ def _start(drive: Callable[[Any], Any], job: Work) -> _Worker:
     return _Worker(process, ours, job)
 
 
-@contextmanager
+@contextlib.contextmanager
 def interrupts_unheard() -> Iterator[None]:
     """Let processes started meanwhile never hear Ctrl-C, which a terminal sends to all: who started them ends them."""
     # What multiprocessing starts with the first process would unblock the signal in between.
@@ -165,7 +165,10 @@ def _wait_for(worker: _Worker) -> None:
 
 def _work(connection: Connection, parent: int, drive: Callable[[Any], Any]) -> None:
     """Drive jobs as they come, until the other end is closed or the parent ends."""
-    die_with_parent(parent)
+    try:
+        die_with_parent(parent)
+    except ProcessLookupError:
+        return
     while True:
         try:
             job = connection.recv()

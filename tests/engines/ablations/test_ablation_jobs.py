@@ -10,6 +10,8 @@ from typer.testing import CliRunner
 
 from engines.__main__ import main
 from engines.ablations import trial
+from engines.ablations.trial import TRAINING
+from engines.runs.processes import alone_in
 from tests.rigs.ablation_rig import write_agents
 from tests.rigs.machine.processes import children_of, lives, running
 from tests.rigs.machine.waiting import until
@@ -25,12 +27,22 @@ def test_whatever_ends_the_command_ends_its_trainings(tmp_path, number, files, c
     recipe.write_text(recipe.read_text().replace("rounds = 2", "rounds = 100000"))
     with running("engines", "ablations", "--out", "out", "--agents", table, "--jobs", 2, folder=tmp_path) as command:
         until(lambda: len(list((tmp_path / "out").glob(files))) >= 2, 120.0)
-        until(lambda: len(children_of(command)) == 2, 10.0)
+        until(lambda: len(children_of(command)) == 3, 10.0)  # one is the tracker of `multiprocessing`
         trainings = children_of(command)
         os.kill(command.process.pid, number)
         assert command.wait() == code
         until(lambda: not any(lives(pid) for pid in trainings), 20.0)
         assert "Traceback" not in command.err
+
+
+def test_agents_are_made_side_by_side_and_one_that_cannot_be_does_not_stop_the_others(tmp_path):
+    table = write_agents(tmp_path)
+    arguments = ("engines", "ablations", "--out", "out", "--agents", table, "--jobs", 2)
+    with alone_in(tmp_path / "out" / "other" / TRAINING), running(*arguments, folder=tmp_path) as command:
+        assert command.wait(300.0) == 2
+        assert "plain: done\n" in command.err
+        assert "other: ended with 2, see out/other/log.txt\n" in command.err
+    assert "another training is writing it" in (tmp_path / "out" / "other" / "log.txt").read_text()
 
 
 @pytest.mark.parametrize("jobs", ["0", "-3"])
