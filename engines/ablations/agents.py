@@ -7,16 +7,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field, ValidationError, field_validator
 
-from engines.ablations.position_actions.drive import SLOWER
 from engines.train.config import TrainConfig, load_train_config, rules_of
 from engines.train.rollout.collector import plain_robot
 from hil.drive.conditions import load_conditions
 from hil.drive.episode_sets import SETS
-from hil.drive.setting import MAX_S
 from hil.evaluate.episode import RobotFiles, robot_files
 from hil.evaluate.episode_selection import find_sets
 from hil.physics.collision_world import Body
@@ -30,8 +28,6 @@ OWN = "own"
 """In place of a condition's name: the agent's own training domain (the paper's Table 2)."""
 PLAIN, NO_RESET, NO_FIXES = "paper", "no_reset", "no_localization"
 """Conditions of that domain: with the memory reset every 10 s, without any reset, and without any fix."""
-SLOW_MAX_S = SLOWER * MAX_S
-"""For position actions driven by velocities: about as many as where they are executed exactly."""
 ROUNDING = 1e-6
 NEVER = "never"
 """No reset of the memory, in a file of changes."""
@@ -48,7 +44,6 @@ class AgentSection(Section):
     """One agent.
 
     what:       in words, for the table
-    kind:       "velocity" has the 28 actions, "position" the four of `engines/ablations/position_actions/drive.py`
     changes:    of the recipe, by "table.key"
     conditions: rows of hil/drive/conditions.toml to drive in, in place of the common ones; the first is the paper's
     paper, paper_own: SR, SPL, SCT [%] that the paper reports of its agent, with the motion model and in its own domain
@@ -56,7 +51,6 @@ class AgentSection(Section):
     """
 
     what: Annotated[str, Field(min_length=1)]
-    kind: Literal["velocity", "position"] = "velocity"
     changes: dict[str, Any] = Field(default_factory=dict)
     conditions: list[str] | None = None
     paper: Figures | None = None
@@ -99,11 +93,10 @@ class AgentsFile(Section):
 class Place(NamedTuple):
     """Where an agent is driven.
 
-    where: name of a condition, or `OWN`; within_s: how long an episode may take; file: name of the result
+    where: name of a condition, or `OWN`; file: name of the result
     """
 
     where: str
-    within_s: float
     file: str
 
 
@@ -147,15 +140,9 @@ class Agent:
         return PLAIN if self.config.driving.memory_reset_s is not None else NO_RESET
 
     def places(self) -> list[Place]:
-        """Return where it is driven: its conditions, and its own domain where that is another.
-
-        Position actions have more time in a condition, and are driven within the time of all others besides.
-        """
-        slow = self.section.kind == "position"
-        made = [Place(name, SLOW_MAX_S if slow else MAX_S, f"{name}.json") for name in self.conditions]
-        if slow:
-            made += [Place(name, MAX_S, f"{name}_{MAX_S:g}s.json") for name in self.conditions]
-        return made if self.own_robot() is None else [*made, Place(OWN, MAX_S, f"{OWN}.json")]
+        """Return where it is driven: its conditions, and its own domain where that is another."""
+        names = [*self.conditions, *([] if self.own_robot() is None else [OWN])]
+        return [Place(name, f"{name}.json") for name in names]
 
     def quoted_in(self, place: Place) -> list[float] | None:
         """Return what the paper reports of its agent there: in its own domain, or under the motion model."""
@@ -172,8 +159,6 @@ class Agent:
         if place.where != OWN:
             robot, given = self.robot(), load_conditions()[place.where].delay_ticks
             return str((given or robot.config.rates.delay_ticks) + _wire_ticks(robot))
-        if self.section.kind == "position":
-            return "0"  # a step is executed exactly when it is decided on
         wire = _wire_ticks(self.own_robot() or self.robot())
         least, most = (ticks + wire for ticks in self.config.domain.delay_ticks)
         return str(least) if least == most else f"{least} to {most}"
@@ -253,10 +238,7 @@ def _agent(path: Path, file: AgentsFile, name: str, section: AgentSection) -> Ag
         raise ConfigError(
             f"{path}: {name}: no condition is its own domain, with neither fixes nor resets of the memory"
         )
-    agent = Agent(name, section, config, tuple(conditions))
-    if section.kind == "position" and agent.is_randomised:
-        raise ConfigError(f"{path}: {name}: positions are executed exactly: [domain] must be the robot's")
-    return agent
+    return Agent(name, section, config, tuple(conditions))
 
 
 def _changed(path: Path, key: str, value: Any) -> Any:

@@ -19,6 +19,7 @@ from engines.report.results.training_history import training_of
 from engines.runs.input_files import encoder_file
 from engines.runs.processes import in_turn
 from engines.train.dagger import STAGE
+from hil.drive.setting import MAX_S
 from hil.evaluate.metrics import Summary
 from hil.jobs.code_digest import code_digest
 from onboard.policy.manifest import load_manifest
@@ -90,7 +91,7 @@ def _row(agent: Agent, place: Place, result: dict[str, Any] | None, code: str | 
         "agent": agent.name,
         "what": agent.section.what,
         "where": place.where,
-        "within_s": place.within_s,
+        "within_s": MAX_S,
         "delay": agent.delay_in(place),
         "same_domain": place.where == agent.own_condition and agent.own_robot() is None,
         "paper": agent.quoted_in(place),

@@ -14,8 +14,6 @@ import torch
 
 from engines.ablations.agents import OWN, Agent, Agents, Place
 from engines.ablations.drawn_episodes import DrawnEpisodes
-from engines.ablations.position_actions.drive import PositionEpisodes
-from engines.ablations.position_actions.training import train_position
 from engines.ablations.results import is_current, is_of, read_result, write_whole
 from engines.export.export import export, told_by
 from engines.network.network import untrained
@@ -24,6 +22,7 @@ from engines.train import stages
 from engines.train.config import TrainConfig
 from engines.train.dagger import STAGE
 from engines.train.rollout import domain_randomization
+from hil.drive.setting import MAX_S
 from hil.evaluate.campaign import DriveJob
 from hil.evaluate.episode import Run, check_run
 from hil.evaluate.episode_selection import find_sets
@@ -142,19 +141,13 @@ def _trial(agents: Agents, agent: Agent, folder: Path, place: Place) -> Trial:
     run = Run(str(folder / MODEL), condition=agent.own_condition if own else place.where)
     check_run(run, robot)
     by_name = {source.name: source for source in sources}
-    drive: DriveJob | None = None
-    if agent.section.kind == "position":
-        drive = PositionEpisodes(run, robot, by_name, place.within_s, exact=own)
-    elif own and agent.is_randomised:
-        drive = DrawnEpisodes(run, robot, by_name, agent.config.domain)
-    also = {} if drive is None else {"within_s": place.within_s, "engines": engines_digest()}
+    drive = DrawnEpisodes(run, robot, by_name, agent.config.domain) if own and agent.is_randomised else None
+    also = {} if drive is None else {"within_s": MAX_S, "engines": engines_digest()}
     return Trial(place, Plan(run, robot, sources, agents.seed, also=also), folder / place.file, drive)
 
 
 def _train(agent: Agent, folder: Path, encoder: Path | None) -> Path:
     """Return the trainer's file of an agent."""
-    if agent.section.kind == "position":
-        return train_position(agent.config, folder, DEVICE)
     if not agent.sees_colour:
         return stages.train(agent.config, folder, DEVICE, STAGE)
     if encoder is None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Protocol
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
@@ -91,23 +91,8 @@ class Round:
     contacts: int
 
 
-class Waiting(Protocol):
-    """A lane: one drive after another that waits at every decision."""
-
-    def wait(self) -> Glimpse:
-        """Drive until a decision is wanted, and return what there is to decide on."""
-
-    def answer(self, action: int) -> None:
-        """Decide."""
-
-
 class Collector:
-    """Lanes with one student, for one chapter of the training. `number` tells collectors of one training apart.
-
-    lane: what it drives in; another training may have lanes of its own
-    """
-
-    lane: Callable[[LaneRules, Sequence[Building], np.random.Generator], Waiting] = Lane
+    """Lanes with one student, for one chapter of the training. `number` tells collectors of one training apart."""
 
     def __init__(
         self, rules: Rules, network: PolicyNetwork, seed: Sequence[int], number: int, device: torch.device
@@ -116,8 +101,7 @@ class Collector:
         lane_rules = rules.lanes()
         buildings = make_buildings(rules, seed)
         streams = [np.random.default_rng([*seed, number, lane]) for lane in range(driving.lanes)]
-        make_lane = type(self).lane
-        self._lanes = [make_lane(lane_rules, buildings, rng) for rng in streams]
+        self._lanes = [Lane(lane_rules, buildings, rng) for rng in streams]
         self._rng = np.random.default_rng([*seed, number, driving.lanes])
         self._driving, self._network = driving, network
         self._student = Student(network, driving.lanes, device)

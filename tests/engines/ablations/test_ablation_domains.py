@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from engines.ablations import drawn_episodes
+from engines.ablations import trial as trials_module
 from engines.ablations.agents import OWN, load_agents
 from engines.ablations.command import board
 from engines.ablations.drawn_episodes import DrawnEpisodes, Flawed
-from engines.ablations.trial import make_agent, run_trial, trials
+from engines.ablations.trial import engines_digest, make_agent, run_trial, trials
+from engines.report.sections.ablations import ablation_table
 from engines.train.config import rules_of
 from engines.train.rollout.collector import make_buildings
 from engines.train.rollout.expert import WAITING
@@ -18,6 +20,7 @@ from hil.drive.fast.drive import FastDrive
 from hil.evaluate.baselines.registry import make_policy
 from hil.evaluate.campaign import Job
 from hil.evaluate.result import fastest_time_s
+from hil.jobs.code_digest import code_digest
 from onboard.policy.contract import STOP_ACTION
 from tests.rigs.ablation_rig import write_agents
 
@@ -91,10 +94,16 @@ def test_robots_that_differ_drive_as_the_training_draws_them(tmp_path, monkeypat
     common, own = trials(agents, agent, tmp_path / "differing")
     assert (common.place.where, common.drive, own.place.where) == ("paper", None, OWN)
     assert isinstance(own.drive, DrawnEpisodes)
+    assert "engines" not in common.plan.configuration()  # only rows that the engines drive depend on their code
     assert run_trial(own) == 0
     result = own.done()
     assert result is not None
     assert result["episodes"] == len(driven) == 1
+    assert board(agents, [agent], tmp_path)["rows"][-1]["code"] == code_digest()
+    monkeypatch.setattr(trials_module, "engines_digest", lambda: "f" * 16)
+    told = board(agents, [agent], tmp_path)
+    assert told["rows"][-1]["code"] == f"{code_digest()} with {engines_digest()}"
+    assert "Another state of the code drove: `differing` in its own training domain" in ablation_table(told)
     source = own.plan.sources[0]
     again = [own.drive(Job(source.name, 0, seed)) for seed in (1, 2, 1)]
     delays = [setting.config.rates.delay_ticks for setting in driven[1:]]

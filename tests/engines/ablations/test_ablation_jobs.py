@@ -56,7 +56,6 @@ def test_no_memory_left_is_one_line(tmp_path, monkeypatch):
     def none_left(*_):
         raise MemoryError
 
-    monkeypatch.setattr(trial, "train_position", none_left)
     monkeypatch.setattr(trial.stages, "train", none_left)
     table = write_agents(tmp_path)
     shown = CliRunner().invoke(main, ["ablations", "--out", str(tmp_path / "out"), "--agents", str(table)])

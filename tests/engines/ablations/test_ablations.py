@@ -169,10 +169,9 @@ def test_a_model_says_that_its_encoder_came_from_elsewhere(tmp_path):
     assert board(table, [agent], tmp_path)["encoders"] == {"colour": sha256_of(encoder)}
 
 
-@pytest.mark.parametrize("more", ["", 'kind = "position"\nconditions = ["no_limits"]\n'])
 @pytest.mark.parametrize("changes", [COLOURED, '"driving.lanes" = 2'])
-def test_no_agent_is_trained_where_policies_are_tested(tmp_path, more, changes):
-    test = f'\n[agents.tested]\nwhat = "x"\n{more}changes = {{ {changes}, "places.maps" = ["ahg2"] }}\n'
+def test_no_agent_is_trained_where_policies_are_tested(tmp_path, changes):
+    test = f'\n[agents.tested]\nwhat = "x"\nchanges = {{ {changes}, "places.maps" = ["ahg2"] }}\n'
     (tmp_path / "encoder.pt").touch()
     refused = run(
         "--out", tmp_path / "out", "--agents", write_agents(tmp_path, after=test), "--encoder", tmp_path / "encoder.pt"
@@ -187,14 +186,10 @@ WRONG = [
     ('[agents.x]\nwhat = ""\n', "agents.x.what"),
     ('[agents.x]\nwhat = "x"\nconditions = ["none"]\n', "x: conditions: there is no none in hil/drive/conditions.toml"),
     ('[agents.x]\nwhat = "x"\nchanges = { "network.sizes" = 1 }\n', "x: .*network.sizes"),
-    ('[agents.x]\nwhat = "x"\nkind = "walking"\n', "agents.x.kind"),
+    ('[agents.x]\nwhat = "x"\nkind = "position"\n', "agents.x.kind"),
     (
         '[agents.x]\nwhat = "x"\nchanges = { "domain.no_localization" = 1.0, "driving.memory_reset_s" = "never" }\n',
         "x: no condition is its own domain, with neither fixes nor resets of the memory",
-    ),
-    (
-        '[agents.x]\nwhat = "x"\nkind = "position"\nchanges = { "domain.plant_spread" = 0.3 }\n',
-        "x: positions are executed exactly: .domain. must be the robot's",
     ),
 ]
 
@@ -283,30 +278,26 @@ def test_the_delays_of_the_training_are_those_that_are_said(name, ticks):
     assert (robot.plant.linear, robot.plant.angular) == (ordinary.linear, ordinary.angular)
 
 
-#    agent              where           within        control ticks, as the table says them
+#    agent              where        control ticks, as the table says them
 PLACES = [
-    ("reference", "no_limits", 100.0, "3"),
-    ("position", "no_limits", 300.0, "3"),
-    ("position", "no_limits", 100.0, "3"),
-    ("position", OWN, 100.0, "0"),
-    ("no_motion_model", OWN, 100.0, "1"),
-    ("delay_10", "paper", 100.0, "3"),
-    ("delay_10", OWN, 100.0, "10"),
-    ("randomised", OWN, 100.0, "2 to 4"),
+    ("reference", "no_limits", "3"),
+    ("no_motion_model", OWN, "1"),
+    ("delay_10", "paper", "3"),
+    ("delay_10", OWN, "10"),
+    ("randomised", OWN, "2 to 4"),
 ]
 
 
-@pytest.mark.parametrize(("name", "where", "within_s", "ticks"), PLACES)
-def test_every_place_has_its_time_and_its_delay(name, where, within_s, ticks):
+@pytest.mark.parametrize(("name", "where", "ticks"), PLACES)
+def test_every_place_has_its_delay(name, where, ticks):
     agent = SHIPPED.agents[name]
-    assert [agent.delay_in(place) for place in agent.places() if place[:2] == (where, within_s)] == [ticks]
+    assert [agent.delay_in(place) for place in agent.places() if place.where == where] == [ticks]
 
 
 def test_the_paper_is_quoted_only_where_it_drove():
-    reference, slow = SHIPPED.agents["reference"], SHIPPED.agents["position"]
+    reference = SHIPPED.agents["reference"]
     quoted = {place.where: reference.quoted_in(place) for place in reference.places()}
     assert [where for where, figures in quoted.items() if figures is not None] == ["paper"]
-    assert [slow.quoted_in(place) for place in slow.places()] == [[58.2, 48.2, 16.8]] * 2 + [[92.7, 81.7, 30.3]]
 
 
 def test_a_table_says_that_its_agents_are_of_one_seed_each(made):

@@ -1,1 +1,0 @@
-"""The ablation whose actions are positions: its drive, expert and training."""
