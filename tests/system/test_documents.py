@@ -1,0 +1,104 @@
+"""What the documents name is there: links and their anchors, files, `make` targets, commands and their options."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import engines.__main__
+import hil.__main__
+import onboard.__main__
+from onboard.commands.cli import command_of
+from tests.rigs.machine.processes import ROOT
+
+TRACKED = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+DOCUMENTS = [name for name in TRACKED if name.endswith(".md")]
+PROGRAMS = {
+    "onboard": onboard.__main__.COMMANDS,
+    "onboard-hil": hil.__main__.COMMANDS,
+    "onboard-engines": engines.__main__.COMMANDS,
+}
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+NAMED_FILE = re.compile(r"`([\w./-]+/[\w.-]+\.(?:py|toml|md|sh|service|xml|json|j2))`")
+ROOTS = ("", "onboard", "hil", "engines", "onboard/drivers", "systemd")
+"""Documents name files from the root, and those of a package from the package."""
+MADE = ("out/", "recordings/", "my_", "etc/", "evaluate/drift_3.json", "procthor/", "run/", "fine", "models/", "/")
+"""What commands make, what only a robot or another project has, what only an older commit has."""
+
+
+def prose_and_blocks(document: str) -> tuple[str, str]:
+    """Return a document without its fenced blocks, and these."""
+    text = (ROOT / document).read_text(encoding="utf-8")
+    fence = re.compile(r"^ *```.*?^ *```", re.DOTALL | re.MULTILINE)
+    return fence.sub("", text), "\n".join(fence.findall(text))
+
+
+def anchors(file: Path) -> set[str]:
+    """Return the anchors of a document's headings as GitHub makes them."""
+    headings = re.findall(r"^#+ +(.*)$", file.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_links_lead_somewhere(document: str) -> None:
+    prose, _ = prose_and_blocks(document)
+    broken = []
+    for link in LINK.findall(prose):
+        if re.match(r"[a-z]+:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (ROOT / document).parent / path if path else ROOT / document
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            broken.append(link)
+    assert not broken
+
+
+@pytest.mark.parametrize("document", [name for name in DOCUMENTS if name != "CHANGELOG.md"])
+def test_files_that_are_named_are_there(document: str) -> None:
+    prose, _ = prose_and_blocks(document)
+    near = (Path(document).parent, *map(Path, ROOTS))
+    named = [name for name in NAMED_FILE.findall(prose) if not name.startswith(MADE)]
+    assert not [name for name in named if not any((ROOT / folder / name).exists() for folder in near)]
+
+
+def commands(document: str) -> Iterator[list[str]]:
+    """Yield the words of each command of ours in a document, up to a pipe or a comment."""
+    prose, blocks = prose_and_blocks(document)
+    lines = [line.strip() for line in blocks.splitlines()]
+    lines += [code.replace("\n", " ") for code in re.findall(r"`([^`]+)`", prose)]
+    for line in lines:
+        found = re.search(r"(?:^|\s|/)((?:onboard(?:-hil|-engines)?|make) [a-z-].*)", f" {line}")
+        if found is None or (line.startswith("onboard ") and line.split()[1:2] == ["is"]):
+            continue
+        try:
+            words = shlex.split(found[1], comments=True)
+        except ValueError:
+            words = found[1].split()
+        yield words[: next((at for at, word in enumerate(words) if word in ("|", "&&", ";", ">")), None)]
+
+
+def problem(words: list[str]) -> str:
+    """Return what of a command is not there."""
+    if words[0] == "make":
+        targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+        return "" if words[1] in targets or "=" in words[1] else f"make has no target {words[1]}"
+    if words[1].startswith("-"):
+        return ""
+    row = PROGRAMS[words[0]].get(words[1])
+    if row is None:
+        return f"{words[0]} has no command {words[1]}"
+    options = {"--help"} | {
+        name for one in command_of(row, words[1]).params for name in (*one.opts, *one.secondary_opts)
+    }
+    unknown = [word for word in words[2:] if word.startswith("--") and word.partition("=")[0] not in options]
+    return f"{words[0]} {words[1]} has no {', '.join(unknown)}" if unknown else ""
+
+
+@pytest.mark.parametrize("document", [name for name in DOCUMENTS if name != "CHANGELOG.md"])
+def test_commands_are_there_with_their_options(document: str) -> None:
+    assert not [(words, found) for words in commands(document) if (found := problem(words))]
