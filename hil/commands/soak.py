@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import multiprocessing
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,6 +13,7 @@ import typer
 from rich.console import Console
 
 from hil.drive.sensing import without_cameras
+from hil.jobs.process_pool import in_processes
 from hil.live.demo import demo_config
 from hil.physics.collision_world import Body
 from hil.reliability.faults.run.simulated import changed
@@ -17,7 +21,6 @@ from hil.reliability.soak.cached_encoder import policy_without_color
 from hil.reliability.soak.drive import Robot, Soak, Until
 from hil.reliability.soak.episodes import MAPS, load_buildings
 from hil.reliability.soak.live import passed_live, soak_processes
-from hil.reliability.soak.processes import run_jobs
 from hil.reliability.soak.report import joined, lines, markdown, passed, progress_line, result_of
 from hil.scene.crowd_file import MOST_CHARACTERS
 from onboard.assembly.assembly import check_files
@@ -34,6 +37,8 @@ from onboard.commands.cli import (
 from onboard.config.config import DEFAULT_ROBOT, Config, load_config
 from onboard.config.mounts import load_mounts
 from onboard.config.plant_model import load_plant
+from onboard.counters import Counters
+from onboard.state import TickRecord
 from onboard.system.signals import Signals
 from onboard.values.errors import InputError
 
@@ -88,17 +93,13 @@ def soak_command(
         if not passed_live(told):
             raise typer.Exit(FAILED)
         return
+    until = Until(None if hours is None else hours * 3600.0 / jobs, None if minutes is None else minutes * 60.0)
+    ended = multiprocessing.get_context("spawn").RawValue("b", 0)
+    soaking = _Soaking(_configured(config, policy), until, maps or MAPS, pedestrians, console.stderr, ended)
     if jobs == 1:
-        until = Until(None if hours is None else hours * 3600.0, None if minutes is None else minutes * 60.0)
-        results = [_soak(console, _configured(config, policy), until, seed, maps or MAPS, pedestrians, out)]
+        results = [soaking(_Seed(seed, out))]
     else:
-        seeds = [seed + number for number in range(jobs)]
-        folders = [out / f"seed{one}" for one in seeds]
-        bounds = {"--hours": None if hours is None else hours / jobs, "--minutes": minutes}
-        places = [word for name in maps or () for word in ("--map", name)]
-        passed_on = {**bounds, "--pedestrians": pedestrians, "--policy": policy, "--config": config}
-        options = [word for name, value in passed_on.items() if value is not None for word in (name, str(value))]
-        results = run_jobs([*options, *places], folders, seeds)
+        results = soaking.side_by_side([_Seed(one, out / f"seed{one}") for one in range(seed, seed + jobs)])
     result = joined(results)
     for line in lines(result):
         console.print(line, markup=False, soft_wrap=True)
@@ -120,20 +121,77 @@ def _configured(path: Path | None, policy: str | None) -> Config:
     return ready
 
 
-def _soak(
-    console: Console, config: Config, until: Until, seed: int, maps: Sequence[str], pedestrians: int, out: Path
-) -> dict[str, Any]:
-    """Drive in this process until it is over, or a signal comes."""
-    plant, mounts = load_plant(config.robot.plant), load_mounts(config.robot.mounts)
-    body = Body(config.robot.footprint_radius_m, config.robot.height_m)
-    folder = (out / "recordings").resolve()
-    with Signals() as signals:
-        policy = policy_without_color(config, plant)
-        buildings = load_buildings(maps, seed, pedestrians, body)
-        soak = Soak(Robot(config, mounts, plant, policy), buildings, folder, seed)
-        signals.stop_with(soak.stop)
-        try:
-            soak.run(until, lambda it: console.print(progress_line(it, seed), markup=False, soft_wrap=True))
-        finally:
-            policy.close()
-    return result_of(soak, seed)
+@dataclass(frozen=True, slots=True)
+class _Seed:
+    """What one process drives. folder: for its recordings."""
+
+    number: int
+    folder: Path
+    map: str = ""
+
+    def __str__(self) -> str:
+        return f"seed {self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Soaking:
+    """Drives seeds, wherever it is sent to, each until it is over, a signal comes, or all are to end.
+
+    ended: what processes share, not 0 once all are to end
+    """
+
+    config: Config
+    until: Until
+    maps: Sequence[str]
+    pedestrians: int
+    on_standard_error: bool
+    ended: Any
+
+    def __call__(self, seed: _Seed) -> dict[str, Any]:
+        """Return the result."""
+        config = self.config
+        plant, mounts = load_plant(config.robot.plant), load_mounts(config.robot.mounts)
+        body = Body(config.robot.footprint_radius_m, config.robot.height_m)
+        console = Console(stderr=self.on_standard_error, highlight=False)
+
+        def tell(soak: Soak) -> None:
+            console.print(progress_line(soak, seed.number), markup=False, soft_wrap=True)
+
+        with Signals() as signals:
+            policy = policy_without_color(config, plant)
+            buildings = load_buildings(self.maps, seed.number, self.pedestrians, body)
+            robot = Robot(config, mounts, plant, policy)
+            soak = Soak(robot, buildings, (seed.folder / "recordings").resolve(), seed.number)
+            signals.stop_with(soak.stop)
+            try:
+                soak.run(self.until, tell, [_Ended(soak, self.ended)])
+            finally:
+                policy.close()
+        return result_of(soak, seed.number)
+
+    def side_by_side(self, seeds: Sequence[_Seed]) -> list[dict[str, Any]]:
+        """Return the results of a process for each seed. A signal ends all with what they found.
+
+        Raises OnboardError where one died: that is a finding, so none is driven again.
+        """
+
+        def end() -> None:
+            self.ended.value = 1
+
+        with Signals() as signals:
+            signals.stop_with(end)
+            with contextlib.closing(in_processes(self, seeds, len(seeds), attempts=1)) as coming:
+                return sorted(coming, key=lambda result: result["seed"])
+
+
+@dataclass(frozen=True, slots=True)
+class _Ended:
+    """A listener that stops a soak once all are to end."""
+
+    soak: Soak
+    ended: Any
+
+    def tick(self, record: TickRecord, counters: Counters) -> None:
+        """Look, after each tick."""
+        if self.ended.value:
+            self.soak.stop()

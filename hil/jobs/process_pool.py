@@ -17,7 +17,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import Any
 
-from hil.jobs.work import MAX_ATTEMPTS, Came, SomeWork, Work, failed, lost_too_often
+from hil.jobs.work import MAX_ATTEMPTS, Came, SomeWork, Work, failed, lost
 from onboard.system.threads import die_with_parent
 from onboard.values.errors import OnboardError
 
@@ -40,11 +40,11 @@ class _Worker:
 
 
 def in_processes(
-    drive: Callable[[SomeWork], Came], jobs: Sequence[SomeWork], count: int
+    drive: Callable[[SomeWork], Came], jobs: Sequence[SomeWork], count: int, attempts: int = MAX_ATTEMPTS
 ) -> Generator[Came, None, None]:
     """Drive jobs in `count` processes, each of which stays with one map as long as that has jobs left.
 
-    Raises OnboardError for a job that cannot be driven or that ended its worker `MAX_ATTEMPTS` times. Whatever ends
+    Raises OnboardError for a job that cannot be driven or that ended its worker so many times. Whatever ends
     the iteration, no worker is left.
     """
     waiting = _Waiting(jobs)
@@ -62,8 +62,8 @@ def in_processes(
                 workers.remove(worker)
                 if answer is None:
                     ended[worker.job] += 1
-                    if ended[worker.job] >= MAX_ATTEMPTS:
-                        raise lost_too_often(worker.job, f"exit code {worker.process.exitcode}")
+                    if ended[worker.job] >= attempts:
+                        raise lost(worker.job, attempts, worker.process.exitcode)
                     workers.append(_start(drive, worker.job))
                     continue
                 if isinstance(answer, Failure):

@@ -47,6 +47,7 @@ def failed(job: Work, reason: str) -> OnboardError:
     return OnboardError(f"{job}: {reason}")
 
 
-def lost_too_often(job: Work, reason: str) -> OnboardError:
-    """Return the error of a job whose workers ended before it did, `MAX_ATTEMPTS` times."""
-    return OnboardError(f"{job}: its worker ended {MAX_ATTEMPTS} times, at last with {reason}")
+def lost(job: Work, attempts: int, code: int | None) -> OnboardError:
+    """Return the error of a job whose workers ended before it did, so many times."""
+    often = f" {attempts} times, at last" if attempts > 1 else ""
+    return OnboardError(f"{job}: its worker ended{often} with exit code {code}")
