@@ -35,8 +35,18 @@ demo: $(VENV)/.runtime ## drive the simulated robot through a real floor plan to
 	@$(BIN)/onboard-hil demo $(ARGS)
 
 .PHONY: test
-test: $(VENV)/.dev $(ROS_VENV)/.ready $(SECURE_VENV)/.ready ## run the tests
+test: $(VENV)/.dev $(ROS_VENV)/.ready $(SECURE_VENV)/.ready ## run the quick tests: minutes, and still a real drive over DDS
+	@$(BIN)/pytest -q $(SIDE_BY_SIDE) -m 'not slow and not long' $(ARGS)
+
+.PHONY: test-all
+test-all: $(VENV)/.dev $(ROS_VENV)/.ready $(SECURE_VENV)/.ready ## run all tests that are not long
 	@$(BIN)/pytest -q $(SIDE_BY_SIDE) $(ARGS)
+
+.PHONY: test-times
+test-times: $(VENV)/.dev $(ROS_VENV)/.ready $(SECURE_VENV)/.ready ## say what the tests take, and choose anew what is quick
+	@mkdir -p out
+	@$(BIN)/pytest -q $(SIDE_BY_SIDE) --times out/test-times.tsv
+	@$(BIN)/python .ci/test_times.py out/test-times.tsv tests/slow_tests.txt
 
 .PHONY: test-long
 test-long: $(VENV)/.dev $(ROS_VENV)/.ready ## run the tests that take minutes
@@ -90,8 +100,16 @@ lint: $(VENV)/.dev ## format, lint and types, changing nothing
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 
+.PHONY: try-documents
+try-documents: $(VENV)/.runtime ## run the commands of README and docs without any extra beyond the documented ones
+	@$(BIN)/python .ci/document_commands.py
+
+.PHONY: docs-check
+docs-check: $(VENV)/.runtime ## say which figures in the documents are of other code than today's
+	@$(BIN)/python .ci/docs_check.py
+
 .PHONY: check
-check: test lint ## everything that CI runs
+check: test-all lint ## everything that CI runs
 
 .PHONY: setup
 setup: $(VENV)/.runtime $(VENV)/.dev ## prepare .venv

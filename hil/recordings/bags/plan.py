@@ -10,7 +10,7 @@ from typing import Any
 
 from hil.recordings.bags.bag import Arrived, Bag
 from hil.recordings.bags.cameras import Cameras, cameras_of
-from hil.recordings.bags.topics import ROLES, TRANSFORMS, choose, named_cameras
+from hil.recordings.bags.topics import ROLES, TRANSFORMS, choose, named_cameras, named_color
 from hil.recordings.bags.transforms import Frames, Transform
 from onboard.config.config import DEFAULT_ROBOT, Config, load_config
 from onboard.config.mounts import load_mounts
@@ -67,7 +67,7 @@ def planned(bag: Bag, asked: Asked, folder: Path) -> Plan:
     frames, base = _frames(bag), config.dds.base_frame
     named = named_cameras(bag.topics, asked.depth)
     mounts = None if asked.config is None else load_mounts(config.robot.mounts)
-    cameras = cameras_of(bag, frames, base, named, asked.color, mounts)
+    cameras = cameras_of(bag, frames, base, named, named_color(bag.topics, asked.color), mounts)
     laser, lines = _laser(bag, roles["laser"], frames, base, wanted=bool(asked.roles.get("laser")) or not cameras.depth)
     goal = None if roles["goals"] else _goal(bag, roles["odometry"], config, asked.goal_xy_m)
     config = _configured(config, cameras, laser is not None, asked, folder)

@@ -72,6 +72,11 @@ def named_cameras(topics: Sequence[BagTopic], asked: Sequence[str]) -> dict[str,
     return found
 
 
+def named_color(topics: Sequence[BagTopic], asked: str | None) -> str | None:
+    """Return the topic of colour images that was asked for, "" for none, None for the one that is found. Raises InputError."""
+    return _named("color", (IMAGE,), topics, asked) if asked else asked
+
+
 def camera_name(topic: str, mounts: Mapping[str, object] | None) -> str | None:
     """Return which camera a topic of images is of: a mount whose name is a part of the topic's, or the only one.
 

@@ -15,7 +15,7 @@ from PIL import Image as Picture
 from hil.recordings.bags.bag import IMAGE, BagTopic, CompressedImage, plain
 from hil.recordings.bags.cameras import cameras_of, quaternion_of
 from hil.recordings.bags.drive import Agreement, nearest_action
-from hil.recordings.bags.topics import ROLES, camera_name, choose, info_topic, named_cameras
+from hil.recordings.bags.topics import ROLES, camera_name, choose, info_topic, named_cameras, named_color
 from hil.recordings.bags.transforms import Frames, matrix, seen_from_base
 from onboard.config.config import DEFAULT_ROBOT
 from onboard.config.mounts import load_mounts
@@ -77,6 +77,14 @@ def test_cameras_are_named_in_pairs():
     for text in ("/a/image", "=/a/image", "front=", "the front=/a/image", "front=/c/image"):
         with pytest.raises(InputError, match=r"^--depth "):
             named_cameras(topics, [text])
+
+
+def test_colour_is_a_topic_of_images_or_none():
+    topics = [BagTopic("/a/image", IMAGE, 1), BagTopic("/odom", ODOMETRY, 1)]
+    assert [named_color(topics, asked) for asked in ("/a/image", "", None)] == ["/a/image", "", None]
+    for asked, problem in (("/none", "there is no such topic"), ("/odom", f"is a {ODOMETRY}")):
+        with pytest.raises(InputError, match=rf"^--color {asked}: {problem}"):
+            named_color(topics, asked)
 
 
 class SilentBag:
