@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,8 +12,13 @@ import numpy as np
 import structlog
 
 from onboard.config.config import RatesSection
-from onboard.state import TickRecord
+from onboard.episode import Answer
+from onboard.navigation.ekf import tracked
+from onboard.policy.decision import Acted
+from onboard.safety import recovery
+from onboard.state import RobotState, TickRecord
 from onboard.values.clock import NS_PER_S, Clock, Histogram, Slot
+from onboard.values.messages import Inputs
 
 STAGES = ("inbox", "odometry", "scan", "policy", "limits", "send", "tell")
 """The stages of one tick, in their order; each has a histogram of its times."""
@@ -112,8 +117,9 @@ LOG_EVERY = 30
 class Journal:
     """Collects the events and stage times of the tick under way, logs them, and counts them for the run."""
 
-    def __init__(self, clock: Clock, counters: Counters) -> None:
-        self._clock = clock
+    def __init__(self, clock: Clock, counters: Counters, zones: bool = False) -> None:
+        """Begin without events. zones: whether the map has zones, which are told when they come into force."""
+        self._clock, self._zones = clock, zones
         self._counters = counters
         self.events: list[str] = []
         self.stage_ns: dict[str, int] = {}
@@ -130,6 +136,40 @@ class Journal:
         yield
         self.stage_ns[stage] = self._clock.now_ns() - began_ns
         self._counters.stages[stage].add(self.stage_ns[stage])
+
+    def note_changes(
+        self,
+        was: RobotState,
+        now: RobotState,
+        answers: Sequence[Answer],
+        acted: Acted | None,
+        recovered: recovery.Event | None,
+        reason: str,
+        inputs: Inputs,
+    ) -> tuple[str, ...]:
+        """Note what changed in a tick and what became of its goals, in the order of its stages; return all events."""
+        if now.wheels.refused > was.wheels.refused:
+            self.fault("odometry_refused", now.wheels.refusal)
+        if now.wheels.backward > was.wheels.backward:
+            self.fault("odometry_time_backward", f"{now.wheels.backward} messages so far")
+        if now.localization.refused > was.localization.refused:
+            self.fault("localization_refused", now.localization.refusal)
+        if self._zones and tracked(now.localization) != tracked(was.localization):
+            self.note("map_zones", in_force=tracked(now.localization))
+        for goal, verdict, refusal in answers:
+            self.note(verdict, x_m=goal.pose.x_m, y_m=goal.pose.y_m, frame=goal.frame_id, reason=refusal)
+        if acted is not None and acted.fault:
+            self.fault("engine_failed", acted.fault)
+        if recovered is not None:
+            self.note("recovery", what=recovered.value)
+            self._counters.recoveries += recovered is recovery.Event.BEGAN
+        if now.limits.limit_refused and not was.limits.limit_refused:
+            self.fault("speed_limit_refused", f"it is {inputs.speed_limit_mps}; the one before stays in force")
+        if now.lost_ns is not None and was.lost_ns is None:
+            self.fault(reason, "the robot stands until it is back")
+        if now.mission.text() != was.mission.text():
+            self.note("mission", state=now.mission.text())
+        return tuple(self.events)
 
     def note(self, event: str, **fields: object) -> None:
         """Keep and log what happened."""

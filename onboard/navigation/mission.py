@@ -119,6 +119,7 @@ class Situation:
     measured: the wheels' twist
     held:     an operator drives
     lost_ns:  since when an input that driving needs has been lost, None while all are there
+    failure:  why no more decisions are to be expected, else ""
     """
 
     now_ns: int
@@ -127,6 +128,7 @@ class Situation:
     e_stop: bool = False
     held: bool = False
     lost_ns: int | None = None
+    failure: str = ""
 
 
 def accept(mission: Mission, goal_xy_m: tuple[float, float], now_ns: int) -> Mission:
@@ -151,8 +153,8 @@ def cancel(mission: Mission) -> Mission:
 
 
 def stop(mission: Mission, reason: str) -> Mission:
-    """Return the mission ended with a reason; one that does not drive keeps its own end."""
-    return replace(mission, state=State.STOPPED, reason=reason) if mission.driving else mission
+    """Return the mission ended with a reason, if there is one; a mission that does not drive keeps its own end."""
+    return replace(mission, state=State.STOPPED, reason=reason) if mission.driving and reason else mission
 
 
 def recovering(mission: Mission, active: bool) -> Mission:
@@ -172,6 +174,8 @@ def judge(mission: Mission, situation: Situation, section: GoalSection) -> Missi
     if not mission.driving:
         return mission
     now_ns, lost_ns = situation.now_ns, situation.lost_ns
+    if situation.failure:
+        return stop(mission, situation.failure)
     if situation.e_stop:
         return stop(mission, E_STOP)
     if lost_ns is not None and now_ns - lost_ns > section.lost_input_s * NS_PER_S:
@@ -214,5 +218,4 @@ def _judge_progress(mission: Mission, situation: Situation, section: GoalSection
     if not mission.driving or mission.progress is None or away_m is None:
         return mission
     onward, reason = advance(mission.progress, away_m, situation.held, section, situation.now_ns)
-    mission = replace(mission, progress=onward)
-    return stop(mission, reason) if reason else mission
+    return stop(replace(mission, progress=onward), reason)

@@ -111,9 +111,14 @@ def resumed(pilot: Pilot, slot: Slot, rates: RatesSection) -> Pilot:
     return hold(pilot) if slot.missed >= rates.ticks_per_decision else pilot
 
 
-def silent_s(pilot: Pilot, rates: RatesSection) -> float:
-    """Return for how long decisions have been missed without a break [s]."""
-    return pilot.misses_in_row * rates.ticks_per_decision / rates.control_hz
+def failure(pilot: Pilot, acted: Acted | None, rates: RatesSection, patience_s: float) -> str:
+    """Return why no more decisions are to be expected: a failed engine, or none in time for so long; else ""."""
+    if acted is None:
+        return ""
+    if acted.fault:
+        return f"engine failed: {acted.fault}"
+    silent_s = pilot.misses_in_row * rates.ticks_per_decision / rates.control_hz
+    return f"engine failed: no decision for {patience_s:g} s" if silent_s >= patience_s else ""
 
 
 def is_lost(pilot: Pilot, rates: RatesSection) -> bool:

@@ -103,6 +103,8 @@ def test_every_goal_counts_as_an_episode() -> None:
 #   what                                          change of the situation       state text after judging 6 s later
 ENDED_FROM_OUTSIDE = [
     ("nothing", {}, "navigating"),
+    ("the engine failed", {"failure": "engine failed: why"}, "stopped: engine failed: why"),
+    ("it failed, with the e-stop", {"failure": "engine failed: why", "e_stop": True}, "stopped: engine failed: why"),
     ("e-stop", {"e_stop": True}, "stopped: e_stop"),
     ("input lost for long", {"lost_ns": 0}, "stopped: input lost for 5 s"),
     ("input lost just now", {"lost_ns": 5 * NS_PER_S}, "navigating"),

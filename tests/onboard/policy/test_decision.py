@@ -11,7 +11,20 @@ from hypothesis import strategies as st
 
 from onboard.config.config import RatesSection
 from onboard.policy.contract import ACTIONS, NO_ACTION
-from onboard.policy.decision import Pending, Pilot, Recurrence, act, begin, hold, is_due, reset_reason, restart, sense
+from onboard.policy.decision import (
+    Acted,
+    Pending,
+    Pilot,
+    Recurrence,
+    act,
+    begin,
+    failure,
+    hold,
+    is_due,
+    reset_reason,
+    restart,
+    sense,
+)
 from onboard.policy.inference import InlineInference, blank_observation
 from onboard.values.clock import Slot
 from onboard.values.messages import STOP, Twist
@@ -139,3 +152,19 @@ def test_misses_in_a_row_slow_down_and_then_stop(to_stop: int) -> None:
     assert pilot.previous_action == FORWARD
     assert pilot.memory is MEMORY
     assert Twist(0.6, 0.0) == ACTIONS[FORWARD]
+
+
+MISSED = Acted(1, 0, None, 0)
+
+#   what                  acted                          misses in a row  why
+FAILURES = [
+    ("nothing was due",   None,                          15,              ""),
+    ("it failed",         replace(MISSED, fault="why"),  0,               "engine failed: why"),
+    ("late for a while",  MISSED,                        14,              ""),
+    ("late for too long", MISSED,                        15,              "engine failed: no decision for 5 s"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("what", "acted", "misses", "why"), FAILURES, ids=[row[0] for row in FAILURES])
+def test_why_no_more_decisions_are_to_be_expected(what: str, acted: Acted | None, misses: int, why: str) -> None:
+    assert failure(Pilot(misses_in_row=misses), acted, RATES, 5.0) == why

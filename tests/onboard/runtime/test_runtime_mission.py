@@ -241,3 +241,17 @@ def test_fixes_correct_the_filtered_pose_and_leave_the_wheels_own_alone(localise
     seen, wheels = policy.seen[-1], bench.runtime.state.wheels.pose
     assert seen.odometry.pose.x_m == pytest.approx(wheels.x_m - 1.5, abs=0.11)
     assert seen.filtered.pose.x_m - seen.odometry.pose.x_m == pytest.approx(0.1, abs=0.04)
+
+
+def test_a_goal_that_is_taken_without_fresh_odometry_tells_what_is_lost() -> None:
+    bench = Bench()
+    bench.tick()
+    bench.reports = False
+    bench.seconds(1.0)
+    bench.ask()
+    tick = bench.tick()
+    assert tick.events == (
+        "goal_accepted x_m=5.0 y_m=0.0 frame=base_link reason=none",
+        "stale_odometry: the robot stands until it is back",
+        "mission state=navigating",
+    )

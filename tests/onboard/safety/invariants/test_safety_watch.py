@@ -43,9 +43,8 @@ def _sent(twist: Twist) -> Patches:
 def _goals_do_not_see_the_e_stop() -> Patches:
     judge = episode.judge
 
-    def blind(state: Any, request: Any, inputs: Any, config: Any) -> Any:
-        state = replace(state, limits=replace(state.limits, pressed=False))
-        return judge(state, request, replace(inputs, e_stop=None), config)
+    def blind(mission: Any, start: Any, request: Any, situation: Any, config: Any) -> Any:
+        return judge(mission, start, request, replace(situation, e_stop=False, was_pressed=False), config)
 
     return [(episode, "judge", blind)]
 
