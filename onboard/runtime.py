@@ -24,7 +24,7 @@ from onboard.perception import obstacle_memory
 from onboard.perception.obstacle_memory import Around, Nearby
 from onboard.perception.scan_fusion import ScanMemory
 from onboard.policy import decision
-from onboard.policy.decision import Acted, Pilot, Recurrence, Sensed
+from onboard.policy.decision import Acted, DecisionState, Recurrence, Sensed
 from onboard.policy.inference import Inference
 from onboard.safety import keepout_zones, limits, recovery
 from onboard.safety.keepout_zones import Zone
@@ -103,22 +103,24 @@ class Runtime:
             asked, start, answers = self._judge_goals(kept, was.start, at, inputs)
             begun = asked.episode != was.mission.episode
             start, located = self._locate(start, wheels, localization, inputs.now_ns)
-            pilot, acted = self._act(was.pilot, begun, slot)
-            judged = self._judge_mission(asked, pilot, acted, located, was.lost_ns, inputs)
-            pilot, sensed = self._sense(pilot, judged, located, scan, around, zone, was.lost_ns, inputs, slot)
+            deciding, acted = self._act(was.pilot, begun, slot)
+            judged = self._judge_mission(asked, deciding, acted, located, was.lost_ns, inputs)
+            deciding, sensed = self._sense(deciding, judged, located, scan, around, zone, was.lost_ns, inputs, slot)
         with journal.timed("limits"):
             recovered, override, event = self._recover(
-                was.recovery, begun, judged, pilot, wheels, around, zone, was.lost_ns, inputs
+                was.recovery, begun, judged, deciding, wheels, around, zone, was.lost_ns, inputs
             )
-            pilot = decision.restart(pilot) if event in recovery.MEMORY_RESETS else pilot
+            deciding = decision.restart(deciding) if event in recovery.MEMORY_RESETS else deciding
             ended = mission.stop(mission.recovering(judged, recovered.backing is not None), recovered.gave_up)
-            latch, limited = self._limit(was.limits, ended, pilot, override, begun, wheels, scan, around, zone, inputs)
+            latch, limited = self._limit(
+                was.limits, ended, deciding, override, begun, wheels, scan, around, zone, inputs
+            )
             lost_ns = (was.lost_ns or inputs.now_ns) if limited.reason in limits.LOST else None
         with journal.timed("send"):
             self._drive.send(limited.twist)
             sent_ns = self._clock.now_ns()
         self.state = RobotState(
-            wheels, localization, memory, limits_memory, ended, start, pilot, recovered, nearby, latch, lost_ns
+            wheels, localization, memory, limits_memory, ended, start, deciding, recovered, nearby, latch, lost_ns
         )
         events = journal.note_changes(was, self.state, answers, acted, event, limited.reason.value, inputs)
         record = self._record(self.state, slot, inputs, located, scan, around, sensed, acted, limited, sent_ns, events)
@@ -167,15 +169,15 @@ class Runtime:
         start = start_frame.anchor(start, wheels, localization)
         return start, start_frame.locate(start, wheels, localization, self._config.odometry, now_ns)
 
-    def _act(self, pilot: Pilot, begun: bool, slot: Slot) -> tuple[Pilot, Acted | None]:
+    def _act(self, deciding: DecisionState, begun: bool, slot: Slot) -> tuple[DecisionState, Acted | None]:
         """Put a decision in force that is due. In a new episode none is."""
-        pilot, rates = decision.begin(pilot) if begun else pilot, self._config.rates
-        return decision.act(decision.resumed(pilot, slot, rates), slot, self._inference, rates)
+        deciding, rates = decision.begin(deciding) if begun else deciding, self._config.rates
+        return decision.act(decision.resumed(deciding, slot, rates), slot, self._inference, rates)
 
     def _judge_mission(
         self,
         judged: Mission,
-        pilot: Pilot,
+        deciding: DecisionState,
         acted: Acted | None,
         located: Located | None,
         lost_ns: int | None,
@@ -193,13 +195,13 @@ class Runtime:
             e_stop=bool(inputs.e_stop),
             held=self._operator_drives(inputs),
             lost_ns=lost_ns,
-            failure=decision.failure(pilot, acted, self._config.rates, self._config.goal.lost_input_s),
+            failure=decision.failure(deciding, acted, self._config.rates, self._config.goal.lost_input_s),
         )
         return mission.judge(judged, situation, self._config.goal)
 
     def _sense(
         self,
-        pilot: Pilot,
+        deciding: DecisionState,
         judged: Mission,
         located: Located | None,
         scan: Scan,
@@ -208,15 +210,15 @@ class Runtime:
         lost_ns: int | None,
         inputs: Inputs,
         slot: Slot,
-    ) -> tuple[Pilot, Sensed | None]:
+    ) -> tuple[DecisionState, Sensed | None]:
         """Begin a decision when its slot has come. Nothing is decided while policy or inputs are out of the loop."""
         goal, rates = judged.goal_xy_m, self._config.rates
         if judged.state is not State.NAVIGATING or self._operator_drives(inputs):
-            return decision.restart(pilot), None
+            return decision.restart(deciding), None
         if lost_ns is not None:
-            return decision.hold(pilot), None
-        if goal is None or located is None or not decision.is_due(pilot, slot, rates):
-            return pilot, None
+            return decision.hold(deciding), None
+        if goal is None or located is None or not decision.is_due(deciding, slot, rates):
+            return deciding, None
         observation = Observation(
             stamp_ns=inputs.now_ns,
             color=inputs.color,
@@ -226,16 +228,16 @@ class Runtime:
             localization_age_ns=located.fix_age_ns,
             filtered=located.filtered,
             goal_xy_m=goal,
-            previous_action=pilot.previous_action,
+            previous_action=deciding.previous_action,
         )
-        return decision.sense(pilot, slot, observation, self._inference, rates, self._recurrence)
+        return decision.sense(deciding, slot, observation, self._inference, rates, self._recurrence)
 
     def _recover(
         self,
         state: RecoveryState,
         begun: bool,
         judged: Mission,
-        pilot: Pilot,
+        deciding: DecisionState,
         wheels: OdometryState,
         around: Around,
         zone: Zone,
@@ -243,12 +245,12 @@ class Runtime:
         inputs: Inputs,
     ) -> recovery.Step:
         """Back off when blocked; return also what replaces the policy's command, if anything, and what happened."""
-        lost = lost_ns is not None or decision.is_lost(pilot, self._config.rates)
+        lost = lost_ns is not None or decision.is_lost(deciding, self._config.rates)
         idle = not judged.driving or bool(inputs.e_stop) or lost
         situation = recovery.Situation(
             suspended=idle or self._operator_drives(inputs),
             obstacle=inputs.obstacle,
-            wanted=pilot.set_point,
+            wanted=deciding.set_point,
             measured=wheels.twist,
             travelled_m=wheels.travelled_m,
             rear_free_m=keepout_zones.free_behind_m(around, zone, self._bounds.swept_radius_m),
@@ -260,7 +262,7 @@ class Runtime:
         self,
         state: LimitsState,
         judged: Mission,
-        pilot: Pilot,
+        deciding: DecisionState,
         override: Twist | None,
         begun: bool,
         wheels: OdometryState,
@@ -270,8 +272,8 @@ class Runtime:
         inputs: Inputs,
     ) -> tuple[LimitsState, Limited]:
         """Have the last word over what recovery or policy want; nothing is wanted without a goal or an engine."""
-        engine_lost = decision.is_lost(pilot, self._config.rates)
-        wanted = pilot.set_point if override is None and not engine_lost else override
+        engine_lost = decision.is_lost(deciding, self._config.rates)
+        wanted = deciding.set_point if override is None and not engine_lost else override
         situation = limits.Situation(
             now_ns=inputs.now_ns,
             e_stop=inputs.e_stop,

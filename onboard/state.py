@@ -13,7 +13,7 @@ from onboard.navigation.odometry import OdometryState
 from onboard.navigation.start_frame import Start
 from onboard.perception.obstacle_memory import Nearby
 from onboard.perception.scan_fusion import ScanMemory, Scanner
-from onboard.policy.decision import Acted, Pilot, Sensed
+from onboard.policy.decision import Acted, DecisionState, Sensed
 from onboard.safety.keepout_zones import MapZones
 from onboard.safety.limits import LimitsState
 from onboard.safety.recovery import RecoveryState
@@ -44,6 +44,7 @@ class RobotState:
     """Everything that lives between two ticks.
 
     start:   of the newest episode, None before the first goal
+    pilot:   where decision making stands; keyframes of recordings have it under this name
     lost_ns: since when an input that driving needs has been stale, None while all are fresh
     """
 
@@ -53,7 +54,7 @@ class RobotState:
     limits_scan_memory: ScanMemory = field(default_factory=ScanMemory)
     mission: Mission = field(default_factory=Mission)
     start: Start | None = None
-    pilot: Pilot = field(default_factory=Pilot)
+    pilot: DecisionState = field(default_factory=DecisionState)
     recovery: RecoveryState = field(default_factory=RecoveryState)
     nearby: Nearby = field(default_factory=Nearby)
     limits: LimitsState = field(default_factory=LimitsState)

@@ -68,7 +68,7 @@ class Pending:
 
 
 @dataclass(frozen=True, slots=True)
-class Pilot:
+class DecisionState:
     """Where decision making stands between two ticks.
 
     set_point:       the velocity pair in force
@@ -88,93 +88,100 @@ class Pilot:
     pending: Pending | None = None
 
 
-def begin(pilot: Pilot) -> Pilot:
-    """Return the pilot for a new episode: an engine that was lost is asked anew."""
-    return replace(restart(pilot), misses_in_row=0)
+def begin(state: DecisionState) -> DecisionState:
+    """Return the state for a new episode: an engine that was lost is asked anew."""
+    return replace(restart(state), misses_in_row=0)
 
 
-def restart(pilot: Pilot) -> Pilot:
-    """Return the pilot for a new sequence (after a recovery or an override): stop and forget.
+def restart(state: DecisionState) -> DecisionState:
+    """Return the state for a new sequence (after a recovery or an override): stop and forget.
 
     An engine that was lost before stays so until it decides: neither makes it answer.
     """
-    return replace(hold(pilot), memory=None, previous_action=NO_ACTION)
+    return replace(hold(state), memory=None, previous_action=NO_ACTION)
 
 
-def hold(pilot: Pilot) -> Pilot:
-    """Return the pilot while nothing can be sensed: stop, drop what is under way, and go on with the memory later."""
-    return replace(pilot, set_point=STOP, pending=None)
+def hold(state: DecisionState) -> DecisionState:
+    """Return the state while nothing can be sensed: stop, drop what is under way, and go on with the memory later."""
+    return replace(state, set_point=STOP, pending=None)
 
 
-def resumed(pilot: Pilot, slot: Slot, rates: RatesSection) -> Pilot:
-    """Return the pilot after slots that were missed: what was decided before too many of them is too old."""
-    return hold(pilot) if slot.missed >= rates.ticks_per_decision else pilot
+def resumed(state: DecisionState, slot: Slot, rates: RatesSection) -> DecisionState:
+    """Return the state after slots that were missed: what was decided before too many of them is too old."""
+    return hold(state) if slot.missed >= rates.ticks_per_decision else state
 
 
-def failure(pilot: Pilot, acted: Acted | None, rates: RatesSection, patience_s: float) -> str:
+def failure(state: DecisionState, acted: Acted | None, rates: RatesSection, patience_s: float) -> str:
     """Return why no more decisions are to be expected: a failed engine, or none in time for so long; else ""."""
     if acted is None:
         return ""
     if acted.fault:
         return f"engine failed: {acted.fault}"
-    silent_s = pilot.misses_in_row * rates.ticks_per_decision / rates.control_hz
+    silent_s = state.misses_in_row * rates.ticks_per_decision / rates.control_hz
     return f"engine failed: no decision for {patience_s:g} s" if silent_s >= patience_s else ""
 
 
-def is_lost(pilot: Pilot, rates: RatesSection) -> bool:
+def is_lost(state: DecisionState, rates: RatesSection) -> bool:
     """Return whether so many decisions have been missed in a row that nobody asks for a motion any more."""
-    return pilot.misses_in_row >= rates.deadline_misses_to_stop
+    return state.misses_in_row >= rates.deadline_misses_to_stop
 
 
-def is_due(pilot: Pilot, slot: Slot, rates: RatesSection) -> bool:
+def is_due(state: DecisionState, slot: Slot, rates: RatesSection) -> bool:
     """Return whether a decision senses in this slot: in one of its grid, or the first one after it was missed."""
-    return pilot.pending is None and slot.number % rates.ticks_per_decision <= slot.missed
+    return state.pending is None and slot.number % rates.ticks_per_decision <= slot.missed
 
 
-def reset_reason(pilot: Pilot, slot: Slot, rates: RatesSection, reset_s: float | None) -> str:
+def reset_reason(state: DecisionState, slot: Slot, rates: RatesSection, reset_s: float | None) -> str:
     """Return why the memory is reset before a decision in this slot, or "" (paper 1, section 1.5: every 10 s)."""
-    if pilot.memory is None:
+    if state.memory is None:
         return "sequence_start"
-    if slot.number - pilot.memory_slot > GAP_DECISIONS * rates.ticks_per_decision:
+    if slot.number - state.memory_slot > GAP_DECISIONS * rates.ticks_per_decision:
         return "decision_gap"
-    if reset_s is not None and slot.number - pilot.reset_slot >= round(reset_s * rates.control_hz):
+    if reset_s is not None and slot.number - state.reset_slot >= round(reset_s * rates.control_hz):
         return "period"
     return ""
 
 
 def sense(
-    pilot: Pilot, slot: Slot, observation: Observation, inference: Inference, rates: RatesSection, memory: Recurrence
-) -> tuple[Pilot, Sensed]:
-    """Hand an observation to the inference, with the memory that it is due; return the pilot that waits for it.
+    state: DecisionState,
+    slot: Slot,
+    observation: Observation,
+    inference: Inference,
+    rates: RatesSection,
+    memory: Recurrence,
+) -> tuple[DecisionState, Sensed]:
+    """Hand an observation to the inference, with the memory that it is due; return the state that waits for it.
 
     When the previous inference has not returned yet, nothing is started: the due slot will find nothing, a miss.
     """
-    reset = reset_reason(pilot, slot, rates, memory.reset_s)
-    if reset and pilot.set_point == STOP and pilot.previous_action != STOP_ACTION:
-        pilot = replace(pilot, previous_action=NO_ACTION)  # that action is no longer in force
-    if reset or pilot.memory is None:
-        pilot = replace(pilot, memory=memory.initial, memory_slot=slot.number, reset_slot=slot.number)
-    number = pilot.decisions + 1
-    observation = replace(observation, previous_action=pilot.previous_action)
-    inference.submit(number, observation, pilot.memory if pilot.memory is not None else memory.initial)
+    reset = reset_reason(state, slot, rates, memory.reset_s)
+    if reset and state.set_point == STOP and state.previous_action != STOP_ACTION:
+        state = replace(state, previous_action=NO_ACTION)  # that action is no longer in force
+    if reset or state.memory is None:
+        state = replace(state, memory=memory.initial, memory_slot=slot.number, reset_slot=slot.number)
+    number = state.decisions + 1
+    observation = replace(observation, previous_action=state.previous_action)
+    inference.submit(number, observation, state.memory if state.memory is not None else memory.initial)
     pending = Pending(number, slot.number, slot.start_ns, slot.number + rates.delay_ticks)
-    return replace(pilot, decisions=number, pending=pending), Sensed(number, observation, reset)
+    return replace(state, decisions=number, pending=pending), Sensed(number, observation, reset)
 
 
-def act(pilot: Pilot, slot: Slot, inference: Inference, rates: RatesSection) -> tuple[Pilot, Acted | None]:
+def act(
+    state: DecisionState, slot: Slot, inference: Inference, rates: RatesSection
+) -> tuple[DecisionState, Acted | None]:
     """At a decision's due slot put it in force, or count the miss. Between due slots nothing changes."""
-    pending = pilot.pending
+    pending = state.pending
     if pending is None or slot.number < pending.due_slot:
-        return pilot, None
+        return state, None
     result = _take(inference, pending.number)
     if result is None:
-        return _missed(pilot, rates), Acted(pending.number, pending.sensed_ns, None, 0)
+        return _missed(state, rates), Acted(pending.number, pending.sensed_ns, None, 0)
     fault = fault_of(result)
     if fault or result.decision is None:
         acted = Acted(pending.number, pending.sensed_ns, None, result.elapsed_ns, result.finished_ns, fault)
-        return hold(pilot), acted
+        return hold(state), acted
     accepted = replace(
-        pilot,
+        state,
         set_point=ACTIONS[result.decision.action],
         previous_action=result.decision.action,
         memory=result.memory,
@@ -206,9 +213,9 @@ def _take(inference: Inference, number: int) -> Result | None:
     return None
 
 
-def _missed(pilot: Pilot, rates: RatesSection) -> Pilot:
-    """Return the pilot after a deadline miss: slower, and after so many in a row stopped."""
-    misses, last = pilot.misses_in_row + 1, pilot.set_point
+def _missed(state: DecisionState, rates: RatesSection) -> DecisionState:
+    """Return the state after a deadline miss: slower, and after so many in a row stopped."""
+    misses, last = state.misses_in_row + 1, state.set_point
     slowed = Twist(last.v_mps * SLOW_DOWN_AFTER_MISS, last.w_radps * SLOW_DOWN_AFTER_MISS)
     set_point = STOP if misses >= rates.deadline_misses_to_stop else slowed
-    return replace(pilot, set_point=set_point, misses_in_row=misses, pending=None)
+    return replace(state, set_point=set_point, misses_in_row=misses, pending=None)

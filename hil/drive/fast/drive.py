@@ -1,7 +1,7 @@
 """A drive without the runtime: policy and plant stepped directly, with the constant delay between them.
 
-What decides the outcome is the runtime's own: filter, start frame, pilot, mission, recovery and limits are called, but
-only in ticks where they can change anything. Between those ticks everything goes on in compiled code
+What decides the outcome is the runtime's own: filter, start frame, decision, mission, recovery and limits are called,
+but only in ticks where they can change anything. Between those ticks everything goes on in compiled code
 (`tick_kernels.py`).
 """
 
@@ -37,7 +37,7 @@ from onboard.perception import collision, obstacle_memory
 from onboard.perception.obstacle_memory import Around, Nearby
 from onboard.policy import decision
 from onboard.policy.contract import ACTIONS
-from onboard.policy.decision import Pilot, Recurrence
+from onboard.policy.decision import DecisionState, Recurrence
 from onboard.policy.inference import Inference, InlineInference
 from onboard.safety import limits, recovery
 from onboard.safety.limits import LimitsState
@@ -113,7 +113,7 @@ class FastDrive:
         self._robot = FastRobot(setting, course, episode.start, seed, self._most)
         self._eyes = FastEyes(setting, course, policy, self._robot)
         self._start = start_frame.Start(Pose(0.0, 0.0, 0.0), None)
-        self._mission, self._pilot = Mission(), Pilot()
+        self._mission, self._deciding = Mission(), DecisionState()
         self._recovery, self._limits = RecoveryState(), LimitsState()
         self._nearby = Nearby()
         self._limited: dict[Twist, Twist] = {}
@@ -168,7 +168,7 @@ class FastDrive:
         if backing or self._mission.stops >= goal.rest_decisions or self._course.ramped or self._told():
             return tick + 1
         sense = tick + rates.ticks_per_decision - tick % rates.ticks_per_decision
-        until = sense if self._pilot.pending is None else min(sense, self._pilot.pending.due_slot)
+        until = sense if self._deciding.pending is None else min(sense, self._deciding.pending.due_slot)
         due = [
             until,
             self._eyes.next_tick(tick, until, self._watched()),
@@ -199,7 +199,7 @@ class FastDrive:
 
         Where it is free, and nobody moves in the building, the compiled ticks halt where that may end.
         """
-        in_force, set_point = self._course.limits, self._pilot.set_point
+        in_force, set_point = self._course.limits, self._deciding.set_point
         if in_force is None:
             return False
         reach_m = in_force.reach_m(set_point)
@@ -222,13 +222,13 @@ class FastDrive:
         override = self._recover() if self._course.limits is not None else None
         if not self._mission.driving:
             return
-        wanted = self._pilot.set_point if override is None else override
+        wanted = self._deciding.set_point if override is None else override
         self._command = wanted if self._course.limits is None else self._limit(wanted)
-        robot.want(self._pilot.set_point)
+        robot.want(self._deciding.set_point)
 
     def _act(self, slot: Slot) -> None:
         """Put a decision in force that is due; a failed engine ends the drive."""
-        self._pilot, acted = decision.act(self._pilot, slot, self._inference, self._config.rates)
+        self._deciding, acted = decision.act(self._deciding, slot, self._inference, self._config.rates)
         if acted is None:
             return
         if acted.fault:
@@ -252,10 +252,10 @@ class FastDrive:
     def _sense(self, slot: Slot) -> None:
         """Begin a decision when its slot has come."""
         if self._mission.state is not State.NAVIGATING:
-            self._pilot = decision.restart(self._pilot)
+            self._deciding = decision.restart(self._deciding)
             return
         rates, goal_xy_m = self._config.rates, self._mission.goal_xy_m
-        if goal_xy_m is None or not decision.is_due(self._pilot, slot, rates):
+        if goal_xy_m is None or not decision.is_due(self._deciding, slot, rates):
             return
         located = self._robot.located(self._start)
         observation = Observation(
@@ -267,11 +267,11 @@ class FastDrive:
             localization_age_ns=located.fix_age_ns,
             filtered=located.filtered,
             goal_xy_m=goal_xy_m,
-            previous_action=self._pilot.previous_action,
+            previous_action=self._deciding.previous_action,
         )
         if self._with_map is not None:
             self._with_map.locate(map_from_start(self._start, self._episode))
-        self._pilot, _ = decision.sense(self._pilot, slot, observation, self._inference, rates, self._recurrence)
+        self._deciding, _ = decision.sense(self._deciding, slot, observation, self._inference, rates, self._recurrence)
 
     def _recover(self) -> Twist | None:
         """Back off when blocked for long; asked only then, and where a notice comes or goes.
@@ -289,7 +289,7 @@ class FastDrive:
         situation = recovery.Situation(
             suspended=False,
             obstacle=bool(s.touching),
-            wanted=self._pilot.set_point,
+            wanted=self._deciding.set_point,
             measured=Twist(s.wheel_v, s.wheel_w),
             travelled_m=s.travelled_m,
             rear_free_m=collision.free_behind_m(around.scan, around.out_of_view, self._course.bounds.swept_radius_m),
@@ -299,7 +299,7 @@ class FastDrive:
         after_ns = self._recovery.blocked_ns
         robot.judge_blocked(None if after_ns is None else (after_ns - time_ns(0)) // STEP_NS)
         if event in recovery.MEMORY_RESETS:
-            self._pilot = decision.restart(self._pilot)
+            self._deciding = decision.restart(self._deciding)
         self._mission = mission.recovering(self._mission, self._recovery.backing is not None)
         if self._recovery.gave_up:
             self._mission = mission.stop(self._mission, self._recovery.gave_up)

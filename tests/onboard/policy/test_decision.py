@@ -13,8 +13,8 @@ from onboard.config.config import RatesSection
 from onboard.policy.contract import ACTIONS, NO_ACTION
 from onboard.policy.decision import (
     Acted,
+    DecisionState,
     Pending,
-    Pilot,
     Recurrence,
     act,
     begin,
@@ -33,7 +33,7 @@ from tests.rigs.runtime_bench import FORWARD, Puppet
 RATES = RatesSection()
 MEMORY = np.ones((1, 1), np.float32)
 RECURRENCE = Recurrence(np.zeros((1, 1), np.float32), 10.0)
-DRIVING = Pilot(ACTIONS[FORWARD], FORWARD, MEMORY, memory_slot=100, reset_slot=40, decisions=7)
+DRIVING = DecisionState(ACTIONS[FORWARD], FORWARD, MEMORY, memory_slot=100, reset_slot=40, decisions=7)
 
 
 def slot(number: int, missed: int = 0) -> Slot:
@@ -58,8 +58,8 @@ DUE = [
 
 @pytest.mark.parametrize(("number", "missed", "due"), DUE)
 def test_a_decision_is_due_in_its_slot_or_the_first_after_it(number: int, missed: int, due: bool) -> None:
-    assert is_due(Pilot(), slot(number, missed), RATES) == due
-    waiting = Pilot(pending=Pending(1, 0, 0, number + 1))
+    assert is_due(DecisionState(), slot(number, missed), RATES) == due
+    waiting = DecisionState(pending=Pending(1, 0, 0, number + 1))
     assert not is_due(waiting, slot(number, missed), RATES)
 
 
@@ -69,7 +69,7 @@ def test_every_decision_slot_is_used_once_or_merged_with_the_next_by_a_block(blo
     number, due = 0, []
     for missed in blocks:
         number += missed
-        due += [number] if is_due(Pilot(), slot(number, missed), rates) else []
+        due += [number] if is_due(DecisionState(), slot(number, missed), rates) else []
         number += 1
     served = [one // rates.ticks_per_decision for one in due]
     assert served == sorted(set(served))
@@ -89,9 +89,11 @@ RESETS = [
 ]
 
 
-@pytest.mark.parametrize(("what", "number", "pilot", "reset_s", "reason"), RESETS, ids=[row[0] for row in RESETS])
-def test_why_the_memory_is_reset(what: str, number: int, pilot: Pilot, reset_s: float | None, reason: str) -> None:
-    assert reset_reason(pilot, slot(number), RATES, reset_s) == reason
+@pytest.mark.parametrize(("what", "number", "state", "reset_s", "reason"), RESETS, ids=[row[0] for row in RESETS])
+def test_why_the_memory_is_reset(
+    what: str, number: int, state: DecisionState, reset_s: float | None, reason: str
+) -> None:
+    assert reset_reason(state, slot(number), RATES, reset_s) == reason
 
 
 @pytest.mark.parametrize(("control_hz", "period"), [(30.0, 10), (60.0, 20), (15.0, 5)])
@@ -99,8 +101,8 @@ def test_ten_seconds_are_thirty_decisions_at_any_control_rate(control_hz: float,
     rates = RatesSection(control_hz=control_hz, ticks_per_decision=period)
 
     def reason(decision: int) -> str:
-        pilot = replace(DRIVING, memory_slot=(decision - 1) * period, reset_slot=0)
-        return reset_reason(pilot, slot(decision * period), rates, 10.0)
+        state = replace(DRIVING, memory_slot=(decision - 1) * period, reset_slot=0)
+        return reset_reason(state, slot(decision * period), rates, 10.0)
 
     assert [decision for decision in range(1, 31) if reason(decision)] == [30]
 
@@ -141,16 +143,16 @@ def test_holding_stops_and_keeps_the_memory_and_restarting_forgets_it() -> None:
 @pytest.mark.parametrize("to_stop", [1, 3])
 def test_misses_in_a_row_slow_down_and_then_stop(to_stop: int) -> None:
     rates = RatesSection(deadline_misses_to_stop=to_stop)
-    pilot, speeds = DRIVING, []
+    state, speeds = DRIVING, []
     for miss in range(4):
-        waiting = replace(pilot, pending=Pending(8 + miss, 0, 0, 3))
-        pilot, record = act(waiting, slot(3), InlineInference(Puppet(), lambda: 0), rates)
+        waiting = replace(state, pending=Pending(8 + miss, 0, 0, 3))
+        state, record = act(waiting, slot(3), InlineInference(Puppet(), lambda: 0), rates)
         assert record is not None
         assert (record.decision, record.fault) == (None, "")
-        speeds.append(pilot.set_point.v_mps)
+        speeds.append(state.set_point.v_mps)
     assert speeds == [0.6 * 0.5 ** (n + 1) if n + 1 < to_stop else 0.0 for n in range(4)]
-    assert pilot.previous_action == FORWARD
-    assert pilot.memory is MEMORY
+    assert state.previous_action == FORWARD
+    assert state.memory is MEMORY
     assert Twist(0.6, 0.0) == ACTIONS[FORWARD]
 
 
@@ -167,4 +169,4 @@ FAILURES = [
 
 @pytest.mark.parametrize(("what", "acted", "misses", "why"), FAILURES, ids=[row[0] for row in FAILURES])
 def test_why_no_more_decisions_are_to_be_expected(what: str, acted: Acted | None, misses: int, why: str) -> None:
-    assert failure(Pilot(misses_in_row=misses), acted, RATES, 5.0) == why
+    assert failure(DecisionState(misses_in_row=misses), acted, RATES, 5.0) == why
