@@ -73,7 +73,7 @@ def named_cameras(topics: Sequence[BagTopic], asked: Sequence[str]) -> dict[str,
 
 
 def named_color(topics: Sequence[BagTopic], asked: str | None) -> str | None:
-    """Return the topic of colour images that was asked for, "" for none, None for the one that is found. Raises InputError."""
+    """Return the topic of colour images as asked, "" for none, None for the one that is found. Raises InputError."""
     return _named("color", (IMAGE,), topics, asked) if asked else asked
 
 
