@@ -22,7 +22,7 @@ COMMANDS = {
     ),
     "report": Command(
         "engines.report.command:report",
-        "Print every table in Markdown, only from files; what was not measured yet is said at the end.",
+        "Print the tables in Markdown, from files alone. A table whose files are missing is named at the end.",
     ),
     "export": Command(
         "engines.export.command:export",
