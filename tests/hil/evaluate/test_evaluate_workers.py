@@ -49,6 +49,13 @@ def test_a_job_that_always_kills_ends_the_campaign_by_name(tmp_path: Path) -> No
     assert multiprocessing.active_children() == []
 
 
+def test_where_a_death_is_a_finding_no_job_is_driven_twice(tmp_path: Path) -> None:
+    with pytest.raises(OnboardError, match=r"gdc1 episode 3: its worker ended with exit code -9$"):
+        list(in_processes(Killed(tmp_path, (3,)), JOBS, 2, attempts=1))
+    assert len(list(tmp_path.glob("gdc1-3-*"))) == 1
+    assert multiprocessing.active_children() == []
+
+
 def test_a_job_that_cannot_be_driven_ends_the_campaign_by_name() -> None:
     for driven in (in_processes(refused, JOBS, 2), in_this_process(refused, JOBS)):
         with pytest.raises(OnboardError, match=r"episode 2: the body does not fit at \(1.00, 2.00\)"):
