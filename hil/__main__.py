@@ -17,8 +17,8 @@ COMMANDS = {
         "hil.commands.replay:replay_command",
         "Play recordings through the same runtime and say where it first differs.",
     ),
-    "accept": Command(
-        "hil.commands.accept:accept_command",
+    "update-reference": Command(
+        "hil.commands.update_reference:update_reference",
         "Move references to what the runtime of today makes of their inputs; those that are identical stay as they are.",
     ),
     "faults": Command(
@@ -53,8 +53,8 @@ COMMANDS = {
         "hil.commands.baselines:baselines_command",
         "Drive all baselines through the committed episodes and print their table.",
     ),
-    "ceiling": Command(
-        "hil.commands.upper_bound:ceiling",
+    "upper-bound": Command(
+        "hil.commands.upper_bound:upper_bound",
         "Print how often an ideal estimator of the pose is within 0.2 m at the end of the planner's drives.",
     ),
     "target": Command(
@@ -87,7 +87,12 @@ COMMANDS = {
     ),
 }
 
-app = commands_app(COMMANDS, "Drive without the robot.", version_line())
+RENAMED = {
+    "accept": "update-reference",
+    "ceiling": "upper-bound",
+    "--heed-liveliness": "--stop-on-liveliness-lost",
+}
+app = commands_app(COMMANDS, "Drive without the robot.", version_line(), RENAMED)
 
 
 def main() -> None:

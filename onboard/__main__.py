@@ -47,7 +47,11 @@ COMMANDS = {
     ),
 }
 
-app = commands_app(COMMANDS, "The runtime that drives a robot to a point goal.", version_line())
+RENAMED = {
+    "--elsewhere": "--files-only",
+    "--previous": "--rollback",
+}
+app = commands_app(COMMANDS, "The runtime that drives a robot to a point goal.", version_line(), RENAMED)
 
 
 def main() -> None:

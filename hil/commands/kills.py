@@ -29,8 +29,8 @@ FAST_MPS = 0.3
 def kills_command(
     times: Annotated[int, typer.Option(min=1, help="How often the runtime is killed.")] = 10,
     seed: Annotated[int, typer.Option(min=0, help="The instants are drawn by this.")] = 1,
-    heed_liveliness: Annotated[
-        bool, typer.Option("--heed-liveliness", help="The base also stops when DDS says that nobody alive drives it.")
+    stop_on_liveliness_lost: Annotated[
+        bool, typer.Option("--stop-on-liveliness-lost", help="The base also stops when DDS finds no live commander.")
     ] = False,
     out: Annotated[Path, typer.Option(help="Folder for configuration and logs.")] = Path("out/kills"),
     config: ConfigOption = None,
@@ -44,7 +44,7 @@ def kills_command(
     given = load_config(config or DEFAULT_ROBOT / "onboard.toml")
     check_files(given)
     console = Console(stderr=json_file == STANDARD_OUTPUT, highlight=False)
-    bound = stated_bound(given, heed_liveliness)
+    bound = stated_bound(given, stop_on_liveliness_lost)
 
     def tell(number: int, kill: Kill) -> None:
         console.print(
@@ -52,7 +52,7 @@ def kills_command(
             f"{kill.time_s:.2f} s"
         )
 
-    trial = Trial(given, out.resolve(), times, seed, heed_liveliness)
+    trial = Trial(given, out.resolve(), times, seed, stop_on_liveliness_lost)
     result = as_json(run_trial(trial, tell), bound)
     print_result(console, result)
     if json_file is not None:
@@ -61,9 +61,9 @@ def kills_command(
         raise typer.Exit(FAILED)
 
 
-def stated_bound(config: Config, heeds_liveliness: bool) -> Rolled:
+def stated_bound(config: Config, stops_on_liveliness_lost: bool) -> Rolled:
     """Return the most that the base may do after a kill. Raises ConfigError."""
-    lease_s = promised_commands(config.rates.control_hz).quality.lease_s if heeds_liveliness else None
+    lease_s = promised_commands(config.rates.control_hz).quality.lease_s if stops_on_liveliness_lost else None
     return most_rolled(load_plant(config.robot.plant), config.limits, lease_s)
 
 

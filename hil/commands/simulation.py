@@ -80,8 +80,8 @@ def sim(
     crowd: CrowdOption = None,
     look_seed: LookOption = None,
     depth_noise: NoiseOption = True,
-    heed_liveliness: Annotated[
-        bool, typer.Option("--heed-liveliness", help="Stop as soon as DDS says that nobody alive sends commands.")
+    stop_on_liveliness_lost: Annotated[
+        bool, typer.Option("--stop-on-liveliness-lost", help="Stop as soon as DDS finds no live commander.")
     ] = False,
     seconds: SecondsOption = None,
     json_file: JsonOption = None,
@@ -109,7 +109,7 @@ def sim(
             f"domain {domain}; end with Ctrl-C\n"
         )
 
-    truth = run_sim(robot, mounts, loaded.dds, seconds, ready, heed_liveliness)
+    truth = run_sim(robot, mounts, loaded.dds, seconds, ready, stop_on_liveliness_lost)
     if json_file is not None:
         write_json(json_file, truth)
 

@@ -1,4 +1,4 @@
-"""The command `onboard-hil ceiling`: how often the best that can be known of the place is within 0.2 m at the end."""
+"""The command `onboard-hil upper-bound`: how often the best estimate of the pose is within 0.2 m at the end."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from onboard import __version__
 from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, write_json
 from onboard.values.errors import InputError
 
-MADE_BY = "onboard-hil ceiling"
+MADE_BY = "onboard-hil upper-bound"
 DRAWS = 4
 
 
-def ceiling(
+def upper_bound(
     maps: MapsOption = None,
     more_maps: MoreMapsArgument = None,
     set_name: SetOption = COMMITTED_SET,

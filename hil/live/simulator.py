@@ -29,14 +29,14 @@ NOTICE_TICKS = 15
 class Link:
     """The simulated robot's end of the wire."""
 
-    def __init__(self, wire: Wire, mounts: Mounts, heeds_liveliness: bool = False) -> None:
+    def __init__(self, wire: Wire, mounts: Mounts, stops_on_liveliness_lost: bool = False) -> None:
         """Open readers and writers. Raises ConfigError, DriverError.
 
-        heeds_liveliness: stop as soon as DDS says that no writer of commands is alive; else by the plant's time-out
-                          alone, which every base has (docs/base.md)
+        stops_on_liveliness_lost: stop as soon as DDS says that no writer of commands is alive; else by the plant's
+                                  time-out alone, which every base has (docs/base.md)
         """
         self._section: DdsSection = wire.section
-        self._heeds_liveliness = heeds_liveliness
+        self._stops_on_liveliness_lost = stops_on_liveliness_lost
         self._commands = wire.reader("cmd_vel")
         self._odometry = wire.writer("odom")
         self._fixes = wire.writer("amcl_pose")
@@ -51,7 +51,7 @@ class Link:
         if commands:
             newest = commands[-1].sample
             robot.command(twist_from_ros(newest.twist if self._section.stamped_cmd_vel else newest))
-        elif self._heeds_liveliness and not self._commands.alive():
+        elif self._stops_on_liveliness_lost and not self._commands.alive():
             robot.command(STOP)
 
     def tell(self, sensed: Sensed, number: int) -> None:
@@ -141,11 +141,11 @@ def run_sim(
     section: DdsSection,
     seconds: float | None,
     ready: Callable[[int], None],
-    heeds_liveliness: bool = False,
+    stops_on_liveliness_lost: bool = False,
 ) -> dict[str, Any]:
     """Simulate on the configured domain until a signal and return the truth about the drive.
 
-    `ready` is told the domain; `heeds_liveliness` as for `Link`. Raises DriverError when another base publishes
+    `ready` is told the domain; `stops_on_liveliness_lost` as for `Link`. Raises DriverError when another base publishes
     odometry there already.
     """
     life = Life()
@@ -154,7 +154,7 @@ def run_sim(
             raise DriverError(
                 f"another base is on domain {wire.domain} already: somebody publishes {ros_topic(section, 'odom')}"
             )
-        link = Link(wire, mounts, heeds_liveliness)
+        link = Link(wire, mounts, stops_on_liveliness_lost)
         signals.stop_with(life.stop)
         ready(wire.domain)
         asyncio.run(simulate(robot, link, life, seconds))

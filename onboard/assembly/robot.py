@@ -57,8 +57,12 @@ def check_reach(config: Config, plant: Plant) -> None:
     masks = config.zones.keep_out or config.zones.speed
     #         what                                        how far it is known    whether it is asked for
     reaches = [
-        ("what was seen near by is remembered (nearby.py)", obstacle_memory.REACH_M, limits.remember_s > 0.0),
-        ("missing floor is looked for (drop_off.py)", cliff.REACH_M, config.scan.drop_m > 0.0),
+        (
+            "what was seen near by is remembered (obstacle_memory.py)",
+            obstacle_memory.REACH_M,
+            limits.remember_s > 0.0,
+        ),
+        ("missing floor is looked for (cliff.py)", cliff.REACH_M, config.scan.drop_m > 0.0),
         ("masks of the map are looked at (keep_out.py)", keepout_zones.REACH_M, masks is not None),
     ]
     for what, reach_m, asked in reaches:

@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, NamedTuple
 
 import typer
@@ -37,10 +38,13 @@ class Command(NamedTuple):
     line: str
 
 
-def commands_app(table: Mapping[str, Command], about: str, told_version: str) -> typer.Typer:
+def commands_app(
+    table: Mapping[str, Command], about: str, told_version: str, renamed: Mapping[str, str] = MappingProxyType({})
+) -> typer.Typer:
     """Return an application whose commands are imported when they run, so that `--help` imports none of them.
 
     about: what `--help` says first; told_version: what `--version` prints
+    renamed: old names of commands and options, which go on for one release -> their names of today
     """
 
     class Commands(TyperGroup):
@@ -53,7 +57,7 @@ def commands_app(table: Mapping[str, Command], about: str, told_version: str) ->
             return None if row is None else TyperCommand(cmd_name, help=row.line)
 
         def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-            name, found, rest = super().resolve_command(ctx, args)
+            name, found, rest = super().resolve_command(ctx, with_new_names(args, renamed))
             return name, found and command_of(table[str(found.name)], str(found.name)), rest
 
     app = typer.Typer(cls=Commands, add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
@@ -67,6 +71,20 @@ def commands_app(table: Mapping[str, Command], about: str, told_version: str) ->
             raise typer.Exit
 
     return app
+
+
+def with_new_names(args: Sequence[str], renamed: Mapping[str, str]) -> list[str]:
+    """Return a command and its arguments with names of today, and tell each old one on standard error."""
+    told = []
+    for place, argument in enumerate(args):
+        name, equals, value = argument.partition("=")
+        if name in renamed and (place == 0 or name.startswith("--")):
+            sys.stderr.write(
+                f"warning: {name} is now called {renamed[name]}; the old name goes with the next release\n"
+            )
+            name = renamed[name]
+        told.append(f"{name}{equals}{value}")
+    return told
 
 
 def command_of(row: Command, name: str) -> Any:

@@ -37,11 +37,9 @@ def run(
 def check_config(
     config: ConfigOption = None,
     json_file: JsonOption = None,
-    elsewhere: Annotated[
+    files_only: Annotated[
         bool,
-        typer.Option(
-            "--elsewhere", help="Check its files alone: it is for another machine, or this one is not all up."
-        ),
+        typer.Option("--files-only", help="Do not check this machine: it is not the robot, or not all of it is up."),
     ] = False,
 ) -> None:
     """Check the configuration, all files that it names and what it needs of this machine; show what is in effect.
@@ -50,6 +48,6 @@ def check_config(
     """
     loaded = load_config(config or DEFAULT_ROBOT / "onboard.toml")
     check_files(loaded)
-    if not elsewhere:
+    if not files_only:
         sys.stderr.writelines(f"warning: {missing}\n" for missing in check_machine(loaded))
     write_json(json_file or STANDARD_OUTPUT, effective(loaded))

@@ -114,7 +114,7 @@ class Wheels:
 
 
 @pytest.mark.parametrize("heeds", [True, False])
-def test_a_base_that_heeds_liveliness_stops_when_its_commander_is_silent(wires, heeds):
+def test_a_base_told_of_lost_liveliness_stops_when_its_commander_is_silent(wires, heeds):
     ours, theirs = wires
     link, drive, wheels = Link(theirs, MOUNTS, heeds), DdsDrive(ours), Wheels()
 

@@ -139,13 +139,13 @@ POLL_S = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """times: how often it is killed; heeds_liveliness: whether the base does more than its time-out asks of it"""
+    """times: how often it is killed; stops_on_liveliness_lost: the base does more than its time-out asks of it"""
 
     config: Config
     folder: Path
     times: int
     seed: int = 1
-    heeds_liveliness: bool = False
+    stops_on_liveliness_lost: bool = False
 
 
 def run_trial(trial: Trial, tell: Callable[[int, Kill], None]) -> list[Kill]:
@@ -212,7 +212,7 @@ class _Hall:
         self.close()
         arguments = ["hil", "sim", "--map", MAP, "--episode", str(EPISODE), "--config", str(self._file)]
         arguments += ["--drift", "0", "--no-localization", "--no-depth-noise"]
-        arguments += ["--heed-liveliness"] if self._trial.heeds_liveliness else []
+        arguments += ["--stop-on-liveliness-lost"] if self._trial.stops_on_liveliness_lost else []
         self._base = Child("the simulated robot", arguments, self._trial.folder / "sim.log")
         self._odometry.take()
         self._rows: list[Row] = []

@@ -45,7 +45,7 @@ def install_command(
         bool, typer.Option("--system-packages", help="See the system's Python packages too (TensorRT of JetPack).")
     ] = False,
     python: Annotated[Path | None, typer.Option(help="Interpreter; the one of this command when not given.")] = None,
-    previous: Annotated[bool, typer.Option("--previous", help="Go back to the version before.")] = False,
+    rollback: Annotated[bool, typer.Option("--rollback", help="Go back to the version before.")] = False,
     downgrade: Annotated[
         bool, typer.Option("--downgrade", help="Take an older release than the one in force.")
     ] = False,
@@ -59,10 +59,10 @@ def install_command(
     Exit code 0: in force. 1: not READY, the version before runs again. 2: refused, nothing was changed. 128 and the
     number of a signal: ended by it; before the switch the version before runs, after it the new one.
     """
-    if previous and source is not None:
-        raise typer.BadParameter("--previous takes no SOURCE")
+    if rollback and source is not None:
+        raise typer.BadParameter("--rollback takes no SOURCE")
     choice = Choice(extras, lock, system_packages, python or default_python(), unlocked, wheels)
-    wish = Wish(source, choice, Patience(ready_within, settle), previous, downgrade, start, dry_run)
+    wish = Wish(source, choice, Patience(ready_within, settle), rollback, downgrade, start, dry_run)
     with _exit_codes():
         install(wish, Layout(), Systemd(), _say)
 

@@ -196,7 +196,7 @@ class Installer:
                 undo.pop_all()
                 return
         other = before(self.order.name, self.found)
-        back = f"`onboard install --previous` takes {other}" if other else "there is none to go back to"
+        back = f"`onboard install --rollback` takes {other}" if other else "there is none to go back to"
         raise NotReadyError(
             f"{self.order.name}: {trouble}; it is stopped, and {back}."
             " `journalctl -u onboard -n 50` says more; `onboard install` tries again"

@@ -25,7 +25,9 @@ from tests.rigs.recordings.replay_rig import recorded
 
 #   name     ticks, decisions at least, fused at least
 RUNS = [("demo", 1750, 130, 130), ("office", 420, 39, 40)]
-MEANT = "if it is meant: onboard-hil accept tests/data/replay/*.mcap --reason '...', and the line in CHANGELOG.md"
+MEANT = (
+    "if it is meant: onboard-hil update-reference tests/data/replay/*.mcap --reason '...', and the line in CHANGELOG.md"
+)
 
 
 @pytest.mark.parametrize(("name", "ticks", "decisions", "fused"), RUNS)
@@ -117,10 +119,10 @@ def _ticks(file: Path) -> Any:
 def test_the_command_says_what_moved_and_the_line_for_the_changelog(
     reference: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    same = CliRunner().invoke(app, ["accept", str(reference), "--reason", "Drive slower"])
+    same = CliRunner().invoke(app, ["update-reference", str(reference), "--reason", "Drive slower"])
     assert same.output == f"{reference}: identical, left as it is\n"
     slower(monkeypatch)
-    moved = CliRunner().invoke(app, ["accept", str(reference), "--reason", "Drive slower"])
+    moved = CliRunner().invoke(app, ["update-reference", str(reference), "--reason", "Drive slower"])
     assert moved.exit_code == 0
     first, *fields, say, line = moved.output.splitlines()
     assert first.startswith(f"{reference}: moved, ")

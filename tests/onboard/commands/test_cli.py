@@ -12,7 +12,7 @@ import pytest
 import engines.__main__
 import hil.__main__
 import onboard.__main__
-from onboard.commands.cli import Command
+from onboard.commands.cli import Command, command_of, with_new_names
 
 TABLES = {
     "onboard": onboard.__main__.COMMANDS,
@@ -20,6 +20,10 @@ TABLES = {
     "engines": engines.__main__.COMMANDS,
 }
 ROWS = [(package, name, row) for package, table in TABLES.items() for name, row in table.items()]
+RENAMED = [
+    ("onboard", onboard.__main__.RENAMED),
+    ("hil", hil.__main__.RENAMED),
+]
 HEAVY = ("numpy", "numba", "cyclonedds", "torch", "scipy", "onnxruntime")
 
 
@@ -55,3 +59,32 @@ def test_an_unknown_command_is_named_in_the_error(package: str) -> None:
     done = subprocess.run([sys.executable, "-m", package, "nonsense"], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "nonsense" in done.stderr
+
+
+@pytest.mark.parametrize(("package", "renamed"), RENAMED)
+def test_an_old_name_stands_for_one_that_there_is(package: str, renamed: dict[str, str]) -> None:
+    commands = [command_of(row, name) for name, row in TABLES[package].items()]
+    known = {*TABLES[package], *(option for one in commands for parameter in one.params for option in parameter.opts)}
+    assert set(renamed.values()) <= known
+    assert not set(renamed) & known
+
+
+#   arguments                              today                                    told
+OLD = [
+    (["accept", "accept", "--old", "x"],     ["update-reference", "accept", "--new", "x"], ["accept", "--old"]),
+    (["update-reference", "--old=accept"],   ["update-reference", "--new=accept"],         ["--old"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("arguments", "today", "told"), OLD)
+def test_old_names_go_on_and_each_is_told(
+    arguments: list[str], today: list[str], told: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert with_new_names(arguments, {"accept": "update-reference", "--old": "--new"}) == today
+    assert [line.split()[1] for line in capsys.readouterr().err.splitlines()] == told
+
+
+def test_an_old_command_runs_and_says_its_new_name() -> None:
+    done = subprocess.run([sys.executable, "-m", "hil", "accept", "--help"], capture_output=True, text=True, check=True)
+    assert "REFERENCE" in done.stdout
+    assert done.stderr.startswith("warning: accept is now called update-reference")

@@ -78,7 +78,7 @@ def test_what_would_not_start_is_refused(name: str, tables: object, words: list[
 @pytest.mark.parametrize(("name", "tables", "words"), REFUSED)
 def test_for_another_machine_its_files_are_enough(name: str, tables: object, words: list[str], tmp_path: Path) -> None:
     given = quiet(tmp_path, **tables(tmp_path))  # type: ignore[operator]
-    ended = asked("check-config", "--elsewhere", "--config", given)
+    ended = asked("check-config", "--files-only", "--config", given)
     assert (ended.exit_code, ended.stderr) == (0, "")
     assert '"record"' in ended.stdout
 

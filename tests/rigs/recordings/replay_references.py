@@ -3,7 +3,7 @@
 Without a folder they go into `tests/data/replay`.
 
 Needed only where the format of recordings changes; to what the runtime makes of them they are moved by
-`onboard-hil accept`.
+`onboard-hil update-reference`.
 """
 
 from __future__ import annotations

@@ -204,7 +204,19 @@ def test_the_planners_drive_ends_at_rest_near_the_goal() -> None:
 
 def test_the_command_tells_every_case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    asked = ["ceiling", "--set", "unseen", "--maps", "apartment", "--episodes", "1", "--draws", "2", "--json", "c.json"]
+    asked = [
+        "upper-bound",
+        "--set",
+        "unseen",
+        "--maps",
+        "apartment",
+        "--episodes",
+        "1",
+        "--draws",
+        "2",
+        "--json",
+        "c.json",
+    ]
     ran = CliRunner().invoke(app, asked)
     assert ran.exit_code == 0, (ran.output, ran.exception)
     table = json.loads((tmp_path / "c.json").read_text())
@@ -232,7 +244,17 @@ def test_so_many_episodes_are_spread_over_the_set(tmp_path: Path, monkeypatch: p
         return ((name, [EndErrors(0.0, 0.0, 0.0)] * len(seeds)) for name in cases)
 
     monkeypatch.setattr(upper_bound, "ends_of", ends)
-    asked = ["ceiling", "--set", "validation", "--maps", "depot", "--episodes", "4", "--json", str(tmp_path / "c.json")]
+    asked = [
+        "upper-bound",
+        "--set",
+        "validation",
+        "--maps",
+        "depot",
+        "--episodes",
+        "4",
+        "--json",
+        str(tmp_path / "c.json"),
+    ]
     assert CliRunner().invoke(app, asked).exit_code == 0
     (source,) = find_sets(["depot"], 4, 1, Body(), "validation")
     assert json.loads((tmp_path / "c.json").read_text())["episodes"] == {"depot": source.indices}
@@ -242,6 +264,6 @@ def test_so_many_episodes_are_spread_over_the_set(tmp_path: Path, monkeypatch: p
 
 
 def test_no_draws_are_refused() -> None:
-    ran = CliRunner().invoke(app, ["ceiling", "--draws", "0"])
+    ran = CliRunner().invoke(app, ["upper-bound", "--draws", "0"])
     assert isinstance(ran.exception, InputError)
     assert "--draws 0: must be at least 1" in str(ran.exception)

@@ -52,7 +52,7 @@ def test_dry_run_says_what_would_be_done_and_does_nothing(box: Machine, wheels: 
 
 
 def test_without_rights_nothing_is_touched(box: Machine) -> None:
-    words = onboard(*install_words("--previous"))
+    words = onboard(*install_words("--rollback"))
     reads_all = ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]  # the tests' interpreter is root's
     unmeasured = ["env", "-u", "COVERAGE_PROCESS_CONFIG"]  # the figures are a file of root's as well
     done = box.run(*unmeasured, "setpriv", "--reuid=65534", "--clear-groups", *reads_all, *words)
@@ -117,7 +117,7 @@ def test_one_that_comes_up_is_in_force_and_back_again_by_word(installed: Machine
     assert older.returncode == REFUSED
     assert "--downgrade takes it" in one_line(older)
     assert installed.running() == after
-    assert install(installed, "--previous").returncode == 0
+    assert install(installed, "--rollback").returncode == 0
     assert installed.running() == in_force(installed) == before
 
 

@@ -210,7 +210,7 @@ def test_an_old_one_that_does_not_come_up_either_is_told(told: Told, monkeypatch
 
 
 #   the version before   what is said of it
-OTHERS = [(OLD, f"`onboard install --previous` takes {OLD}"), (None, "there is none to go back to")]
+OTHERS = [(OLD, f"`onboard install --rollback` takes {OLD}"), (None, "there is none to go back to")]
 
 
 @pytest.mark.parametrize(("previous", "said"), OTHERS)

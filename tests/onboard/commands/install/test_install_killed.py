@@ -93,7 +93,7 @@ def test_an_upgrade_that_is_killed_leaves_a_whole_version_running_and_the_next_c
     assert in_force(box).startswith(SECOND)
     assert overrides(box) == []
     assert set(versions(box)) == {before, in_force(box)}
-    box.run(*onboard("install", "--previous"))
+    box.run(*onboard("install", "--rollback"))
 
 
 @pytest.mark.parametrize(("step", "after_s"), FIRST_STEPS)

@@ -53,7 +53,7 @@ def test_the_next_call_starts_what_is_in_force_when_another_one_runs(box: Machin
     assert box.running() == in_force(box)
     assert in_force(box).startswith(SECOND)
     assert set(versions(box)) == {runs, in_force(box)}
-    assert install(box, "--previous").returncode == 0
+    assert install(box, "--rollback").returncode == 0
     assert box.running() == in_force(box) == runs
 
 
@@ -77,7 +77,7 @@ def test_what_runs_is_not_deleted_by_another_call_that_starts_nothing(box: Machi
         assert install(box, wheel(wheels, release), "--no-start").returncode == 0
     assert box.running() == runs
     assert set(versions(box)) == {runs, in_force(box)}, "what never ran is deleted"
-    assert install(box, "--previous").returncode == 0
+    assert install(box, "--rollback").returncode == 0
     assert box.running() == in_force(box) == runs
 
 

@@ -1,4 +1,4 @@
-"""The command `onboard-hil accept`."""
+"""The command `onboard-hil update-reference`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hil.replay.reference import accept
 from hil.replay.summary import first_line
 
 
-def accept_command(
+def update_reference(
     references: Annotated[list[Path], typer.Argument(metavar="REFERENCE...", help="Reference recordings.")],
     reason: Annotated[str, typer.Option("--reason", help="Why it changed: the line for the changelog.")],
 ) -> None:
