@@ -1,23 +1,23 @@
 """What must hold in every tick, whatever is wrong: finite, within the limits, and zero soon after what must stop it.
 While an obstacle is told: nothing forward, and no backing where it began to be told while backing or just after it.
 
-It is told what came in and what went out and knows nothing of how the runtime decides: rules stated once more, not
-called. Zero is due within `GRACE_TICKS` of what must stop the robot; where that is the age of something, of the moment
-at which it is too old.
+`Monitor` is told what came in and what went out and knows nothing of how the runtime decides: rules stated once more,
+not called. Zero is due within `GRACE_TICKS` of what must stop the robot; where that is the age of something, of the
+moment at which it is too old. Soak, faults and the tests' state machine judge by the rules of this module.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from hil.reliability.faults.observed_tick import NOT_TOLD, driving, stamps_ns, stands
-from onboard.config.config import Config, ScanSection
+from onboard.config.config import Config, RecoverySection, ScanSection
 from onboard.config.plant_model import Plant
 from onboard.state import TickRecord
 from onboard.values.clock import NS_PER_S
-from onboard.values.messages import STOP, OdometryMessage, Twist
+from onboard.values.messages import STOP, OdometryMessage, Teleop, Twist
 
 NS_PER_MS = 1_000_000
 GRACE_TICKS = 2
@@ -94,7 +94,8 @@ class Monitor:
     def _touches(self, tick: TickRecord) -> Iterable[tuple[str, str]]:
         """Judge the way while an obstacle is told: at once, for what is told is told in the tick."""
         told, v = tick.inputs.obstacle is True, tick.command.v_mps
-        allowed_mps = self._config.limits.creep_mps if self._operated(tick) else 0.0
+        operator = operated(tick.inputs.teleop, tick.slot.start_ns, self._config)
+        allowed_mps = self._config.limits.creep_mps if operator else 0.0
         if told and v > allowed_mps + ROUNDING:
             yield "obstacle", f"forward at {v:.3f} m/s while one is told"
         begins = told and not self._told
@@ -110,15 +111,10 @@ class Monitor:
             return self._backed
         return 0 <= tick.slot.start_ns - self._backed_ns < ROLLS_ON_NS
 
-    def _operated(self, tick: TickRecord) -> bool:
-        """Return whether an operator drives."""
-        dead_man_ns = self._config.limits.teleop_dead_man_s * NS_PER_S
-        teleop = tick.inputs.teleop
-        return teleop is not None and abs(tick.slot.start_ns - teleop.arrival_ns) <= dead_man_ns
-
     def _causes(self, tick: TickRecord) -> Mapping[str, bool]:
         """Return what must stop the robot now."""
-        now_ns, config, operator = tick.slot.start_ns, self._config, self._operated(tick)
+        now_ns, config = tick.slot.start_ns, self._config
+        operator = operated(tick.inputs.teleop, now_ns, config)
         asked = bool(tick.inputs.goals) and not tick.inputs.e_stop and not self._pressed
         self._pressed = bool(tick.inputs.e_stop)
         self._e_stopped = self._pressed or (self._e_stopped and not asked)
@@ -162,6 +158,43 @@ class Monitor:
         stamps = [stamp_ns for name, stamp_ns in stamps_ns(tick.inputs).items() if not wanted or name in wanted]
         self._oldest_ns[use] = min(stamps, default=self._oldest_ns.get(use, 0))
         return self._oldest_ns[use]
+
+
+class RecoveryBounds:
+    """Watches the tries of one runtime: how many within the window, how long and how far each goes back.
+
+    Tries count whatever goals are given meanwhile: who gives them does not move what stands in the way.
+    began: when the try under way began [ns] and after which way [m]; None without one
+    """
+
+    def __init__(self, section: RecoverySection, most_s: float, most_m: float) -> None:
+        """Take how long, and how far on the way that `watch` is told, a try may go at most."""
+        self._section, self._most_s, self._most_m = section, most_s, most_m
+        self.began: tuple[int, float] | None = None
+        self._tries_ns: list[int] = []
+
+    def watch(self, backing: bool, now_ns: int, way_m: float) -> Iterator[tuple[str, str]]:
+        """Yield which rules this tick breaks, and how. way_m: driven so far, by the wheels or truly"""
+        if not backing:
+            self.began = None
+            return
+        if self.began is None:
+            self.began = now_ns, way_m
+            window_s, most = self._section.window_s, self._section.tries
+            self._tries_ns = [at for at in (*self._tries_ns, now_ns) if now_ns - at < window_s * NS_PER_S]
+            if len(self._tries_ns) > most:
+                yield "recovery tries", f"try {len(self._tries_ns)} within {window_s:g} s"
+        lasted_s, gone_m = (now_ns - self.began[0]) / NS_PER_S, way_m - self.began[1]
+        if lasted_s >= self._most_s:
+            yield "recovery time", f"it has backed off for {lasted_s:.2f} s"
+        if gone_m >= self._most_m:
+            yield "recovery distance", f"it has backed off by {gone_m:.2f} m"
+
+
+def operated(teleop: Teleop | None, now_ns: int, config: Config) -> bool:
+    """Return whether an operator drives."""
+    dead_man_ns = config.limits.teleop_dead_man_s * NS_PER_S
+    return teleop is not None and abs(now_ns - teleop.arrival_ns) <= dead_man_ns
 
 
 def _possible(message: OdometryMessage, config: Config) -> bool:

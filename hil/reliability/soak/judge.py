@@ -12,7 +12,7 @@ import numpy as np
 from hil.drive.robot import SimulatedRobot
 from hil.reliability.faults.fault import Fault
 from hil.reliability.faults.inject.schedule import Planned
-from hil.reliability.faults.invariants import GRACE_TICKS, Monitor, Violation
+from hil.reliability.faults.invariants import GRACE_TICKS, Monitor, RecoveryBounds, Violation
 from hil.reliability.faults.observed_tick import driving
 from hil.reliability.soak.episodes import Ground
 from onboard.config.config import Config
@@ -24,7 +24,6 @@ from onboard.values.messages import Scan, Twist
 
 # ---- What must hold of recoveries, and that the robot is never wedged, judged by what it truly does
 
-RECOVERY, WEDGED = "recovery", "wedged"
 SLACK_M = 0.1
 """From the command that ends a try the base rolls on."""
 WEDGED_SLACK_S = 15.0
@@ -36,39 +35,19 @@ class Bounded:
     """Watches one runtime: tries, time, way and speed of its recoveries, and how long it stands while it drives."""
 
     def __init__(self, config: Config) -> None:
-        self._section, self._goal = config.recovery, config.goal
-        self._grace_ns = round(GRACE_TICKS * NS_PER_S / config.rates.control_hz)
-        self._tries_ns: list[int] = []
-        self._began: tuple[int, float] | None = None
+        section, grace_s = config.recovery, GRACE_TICKS / config.rates.control_hz
+        self._back, self._goal = Twist(-section.backward_mps, 0.0), config.goal
+        most_m = section.backward_mps * section.backward_s + SLACK_M
+        self._tries = RecoveryBounds(section, section.backward_s + grace_s, most_m)
         self._moved: tuple[int, float] | None = None
 
     def watch(self, tick: TickRecord, path_m: float, operator: bool) -> list[Violation]:
-        """Return what this tick breaks. path_m: the true way so far; operator: whether one drives.
-
-        Tries count whatever goals are given meanwhile: who gives them does not move what stands in the way.
-        """
-        wrong = [*self._backing(tick, path_m), *self._wedged(tick, path_m, operator)]
+        """Return what this tick breaks. path_m: the true way so far; operator: whether one drives"""
+        backing, now_ns = bool(tick.recovery), tick.slot.start_ns
+        wrong = [*self._tries.watch(backing, now_ns, path_m), *self._wedged(tick, path_m, operator)]
+        if backing and tick.command.v_mps < self._back.v_mps and tick.wanted == self._back:
+            wrong.append(("recovery way", f"it backs off at {-tick.command.v_mps:.2f} m/s"))
         return [Violation(tick.slot.number, rule, what) for rule, what in wrong]
-
-    def _backing(self, tick: TickRecord, path_m: float) -> Iterator[tuple[str, str]]:
-        section, now_ns = self._section, tick.slot.start_ns
-        if not tick.recovery:
-            self._began = None
-            return
-        if tick.command.v_mps < -section.backward_mps and tick.wanted == _back(section.backward_mps):
-            yield RECOVERY, f"it backs off at {-tick.command.v_mps:.2f} m/s"
-        if self._began is None:
-            self._began = now_ns, path_m
-            window_ns = round(section.window_s * NS_PER_S)
-            self._tries_ns = [at_ns for at_ns in (*self._tries_ns, now_ns) if now_ns - at_ns < window_ns]
-            if len(self._tries_ns) > section.tries:
-                yield RECOVERY, f"try {len(self._tries_ns)} within {section.window_s:g} s"
-            return
-        began_ns, began_m = self._began
-        if now_ns - began_ns > section.backward_s * NS_PER_S + self._grace_ns:
-            yield RECOVERY, f"it has backed off for {(now_ns - began_ns) / NS_PER_S:.2f} s"
-        if path_m - began_m > section.backward_mps * section.backward_s + SLACK_M:
-            yield RECOVERY, f"it has backed off by {path_m - began_m:.2f} m"
 
     def _wedged(self, tick: TickRecord, path_m: float, operator: bool) -> Iterator[tuple[str, str]]:
         """Find a drive that goes on without a way, longer than the mission lets one without progress."""
@@ -77,12 +56,8 @@ class Bounded:
             return
         stood_s = (tick.slot.start_ns - self._moved[0]) / NS_PER_S
         if stood_s > self._goal.progress_timeout_s + WEDGED_SLACK_S:
-            yield WEDGED, f"it drives, and has stood for {stood_s:.0f} s"
+            yield "wedged", f"it drives, and has stood for {stood_s:.0f} s"
             self._moved = tick.slot.start_ns, path_m
-
-
-def _back(speed_mps: float) -> Twist:
-    return Twist(-speed_mps, 0.0)
 
 
 # ---- Every contact of the true robot, with what was known when it happened. Each is a broken rule

@@ -121,7 +121,7 @@ def backing_without_end(given: pytest.MonkeyPatch) -> None:
 BROKEN: list[tuple[str, Patch, str]] = [
     ("staleness of wheels",    believing_all,         "stale odometry"),
     ("the bound on speed",     without_speed,         "speed"),
-    ("recovery without end",   backing_without_end,   "recovery"),
+    ("recovery without end",   backing_without_end,   "recovery time"),
 ]  # fmt: skip
 
 

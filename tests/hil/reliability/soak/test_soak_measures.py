@@ -199,7 +199,7 @@ def test_a_recovery_within_its_bounds_breaks_nothing() -> None:
 
 def test_a_recovery_beyond_its_bounds_is_found() -> None:
     assert broken(backing(range(66)))[0] == "it has backed off for 2.10 s"
-    assert broken(backing(range(60)), m_per_tick=0.02)[0] == "it has backed off by 0.52 m"
+    assert broken(backing(range(60)), m_per_tick=0.02)[0] == "it has backed off by 0.50 m"
     assert broken(backing(range(3), Twist(-0.25, 0.0)))[0] == "it backs off at 0.25 m/s"
     assert broken(tries(4)) == ["try 4 within 60 s"]
     asked = [replace(one, inputs=replace(one.inputs, goals=(GOAL,))) for one in tries(4)]

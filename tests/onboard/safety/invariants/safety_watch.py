@@ -11,13 +11,12 @@ import math
 
 import numpy as np
 
-from hil.reliability.faults.invariants import Monitor
+from hil.reliability.faults.invariants import Monitor, RecoveryBounds, operated
 from onboard.config.config import Config
 from onboard.config.plant_model import Plant
 from onboard.safety.keepout_zones import MapZones
 from onboard.safety.limits import bounds_of
 from onboard.state import TickRecord
-from onboard.values.clock import NS_PER_S
 from onboard.values.messages import BINS, STOP, Pose, Twist
 from tests.onboard.safety.invariants.safety_places import FORBIDDEN, Cells, Remembered, missing_floor, seen_points
 
@@ -55,8 +54,9 @@ class Watch:
         self._latched = self._pressed = False
         self._known: tuple[int, int, int] = (0, 0, 0)
         self._contradicted = 0
-        self._began: tuple[int, float] | None = None
-        self._tries_ns: list[int] = []
+        section = config.recovery
+        most_m = SLACK * section.backward_mps * section.backward_s
+        self._tries = RecoveryBounds(section, section.backward_s, most_m)
         self._limit_mps = math.inf
         self._sent = STOP
 
@@ -123,25 +123,15 @@ class Watch:
     def _judge_recovery(self, tick: TickRecord, unseen: np.ndarray, base: Pose | None) -> None:
         """Backing is bounded in time, distance and tries, straight back, and only where somebody looks.
 
-        Tries count whatever goals are given meanwhile. A try begins only where the whole way is free; what is seen
-        while it backs may seem a little nearer.
+        A try begins only where the whole way is free; what is seen while it backs may seem a little nearer.
         """
-        section, now_ns = self._config.recovery, tick.inputs.now_ns
-        window_ns = section.window_s * NS_PER_S
-        self._tries_ns = [when_ns for when_ns in self._tries_ns if now_ns - when_ns < window_ns]
-        if not tick.recovery:
-            self._began = None
+        section, travelled_m, was = self._config.recovery, tick.after.wheels.travelled_m, self._tries.began
+        for rule, what in self._tries.watch(bool(tick.recovery), tick.inputs.now_ns, travelled_m):
+            must(rule, False, what)
+        if self._tries.began is None:
             return
-        travelled_m = tick.after.wheels.travelled_m
-        slack_m = REAR_NOISE_M
-        if self._began is None:
-            slack_m, self._began = 0.0, (now_ns, travelled_m)
-            self._tries_ns.append(now_ns)
-        began_ns, began_m = self._began
-        whole_m = section.backward_mps * section.backward_s
-        must("recovery time", now_ns - began_ns < section.backward_s * NS_PER_S, now_ns - began_ns)
-        must("recovery distance", travelled_m - began_m < SLACK * whole_m, travelled_m - began_m)
-        must("recovery tries", len(self._tries_ns) <= section.tries, self._tries_ns)
+        slack_m = 0.0 if was is None else REAR_NOISE_M
+        gone_m = travelled_m - self._tries.began[1]
         if not self._operated(tick):
             must("recovery way", tick.wanted == Twist(-section.backward_mps, 0.0), tick.wanted)
         # Where the limits ramp the set point, it comes down from the last one first; it never goes up.
@@ -149,7 +139,7 @@ class Watch:
         must("recovery way", -section.backward_mps <= speed_mps <= max(0.0, self._sent.v_mps), tick.command)
         must("recovery way", abs(tick.command.w_radps) <= abs(self._sent.w_radps), tick.command)
         must("recovery rear", self._looks(tick, "rear"), "nobody looks there")
-        rest_m = max(0.0, whole_m - (travelled_m - began_m))
+        rest_m = max(0.0, section.backward_mps * section.backward_s - gone_m)
         free_m = behind_m(self._behind(tick, unseen, base), self._bounds.swept_radius_m)
         needed_m = section.rear_clearance_m + rest_m - slack_m - ROUNDING_M
         must("recovery rear", free_m >= needed_m, free_m, needed_m)
@@ -174,8 +164,7 @@ class Watch:
         must(rule, (apart_m.min(axis=1) >= allowed_m - ROUNDING_M).all(), command, tick.reason)
 
     def _operated(self, tick: TickRecord) -> bool:
-        teleop = tick.inputs.teleop
-        return teleop is not None and abs(tick.inputs.now_ns - teleop.arrival_ns) <= self._bounds.dead_man_ns
+        return operated(tick.inputs.teleop, tick.inputs.now_ns, self._config)
 
     def _looks(self, tick: TickRecord, camera: str) -> bool:
         """Return whether somebody looks straight ahead ("front") or straight behind ("rear")."""
