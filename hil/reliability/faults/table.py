@@ -308,24 +308,24 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         "engine_slow", "every decision takes 200 ms longer",
         LATE,
-        "pilot.py: half as fast after a miss, zero after three in a row",
+        "decision.py: half as fast after a miss, zero after three in a row",
         lambda scene: engine.SlowEngine(),
     ),
     Fault(
         "engine_hangs", "a decision does not return", LATE,
-        "inference.py: none begins before the last has returned; pilot.py", lambda scene: engine.HungEngine(),
+        "inference.py: none begins before the last has returned; decision.py", lambda scene: engine.HungEngine(),
     ),
     Fault(
         "engine_fails", "every decision fails",
         Must(During.STANDS, Then.STAYS, decisions=1, reasons=("idle",), state="stopped: engine failed: injected"),
-        "pilot.py: a failed engine ends the drive", lambda scene: engine.FailingEngine(),
+        "decision.py: a failed engine ends the drive", lambda scene: engine.FailingEngine(),
     ),
     Fault(
         "engine_nan", "every decision is NaN, its memory too",
         Must(
             During.STANDS, Then.STAYS, decisions=1, reasons=("idle",), state="stopped: engine failed: logits not finite"
         ),
-        "pilot.py, fault_of()", lambda scene: engine.NanEngine(),
+        "decision.py, fault_of()", lambda scene: engine.NanEngine(),
     ),
     Fault(
         "loop_blocked", "the event loop is busy for 300 ms",
