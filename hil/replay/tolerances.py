@@ -7,8 +7,8 @@ more: what is allowed then is in `TOLERANCES`; whole numbers and words are never
 which must be the same in `SAME_ACTIONS` of the decisions. `tests/benchmarks/test_replay_engines.py` prints how far a
 network's numbers differ for other threads, graphs and half weights.
 
-A reference run (`onboard-hil accept`) belongs to no machine: its actions, whole numbers and words must be the same
-everywhere, its sums to the last bits that machines differ in.
+A reference run (`onboard-hil update-reference`) belongs to no machine: its actions, whole numbers and words must be the
+same everywhere, its sums to the last bits that machines differ in.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@
                           names go on alike are a pair
     others/NAME.json      the same of what it is compared with
     demos/MAP-SEED.json   `onboard-hil demo --map MAP --seed SEED --json`
-    ceiling.json          `onboard-hil ceiling --set unseen --json`
+    ceiling.json          `onboard-hil upper-bound --set unseen --json`
     ablations.json        `onboard-engines ablations`
     encoder.json          `report.json` of the colour encoder's training
     training/             the folder of the training: journal.jsonl, of this or of folders in it

@@ -19,15 +19,15 @@ FAR_M = 1.0
 HEADINGS = ("condition", "episodes", "ideal %", "its median error cm", "ideal at the next fix %", "runtime's filter %",
             f"filter more than {FAR_M:g} m off %", "SR % of the policy")  # fmt: skip
 NOTE = (
-    "A map planner drives each episode with several draws of the noise (`onboard-hil ceiling`). The ideal estimator "
-    "knows the noise. Its error at the end must be at most 0.2 m. The next fix comes while the robot turns on the "
+    "A map planner drives each episode with several draws of the noise (`onboard-hil upper-bound`). The ideal "
+    "estimator knows the noise. Its error at the end must be at most 0.2 m. The next fix comes while the robot turns on the "
     "spot. Each row counts those episodes that the policy drove in this condition. Intervals are Wilson's; draws of "
     "one episode count by Kish's effective sample size. †: another state of the code drove the policy."
 )
 
 
 def upper_bound(found: Gathered) -> Part:
-    """Return a row for each condition of `onboard-hil ceiling`. Raises InputError for a damaged file."""
+    """Return a row for each condition of `onboard-hil upper-bound`. Raises InputError for a damaged file."""
     told = found.ceiling or {"conditions": {}}
     rows = [_row(found, told, name) for name in told["conditions"]]
     return Part("upper_bound", "Upper bound", f"{table(HEADINGS, rows)}\n{NOTE}\n", "" if rows else CEILING)

@@ -260,7 +260,7 @@ def ends_of_json(table: Mapping[str, Any], condition: str, file: Path) -> dict[t
             for index, draws in zip(table["episodes"][name], rows, strict=True)
         }
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{file}: ends of {condition}: not what onboard-hil ceiling writes: {error!r}") from error
+        raise InputError(f"{file}: ends of {condition}: not what onboard-hil upper-bound writes: {error!r}") from error
 
 
 def _shares(rows: Sequence[Sequence[EndErrors]], name: str) -> Array:

@@ -55,4 +55,4 @@ def test_damaged_ends_are_refused_in_one_line(folder, ends):
     put(folder / "ceiling.json", {**CEILING, "sets": UNSEEN, "episodes": {"ahg2": [0, 3]}, "ends": ends})
     done = report(folder)
     assert done.exit_code == 2
-    assert done.stderr.startswith(f"error: {folder / 'ceiling.json'}: ends of paper: not what onboard-hil ceiling ")
+    assert done.stderr.startswith(f"error: {folder / 'ceiling.json'}: ends of paper: not what onboard-hil upper-bound ")
