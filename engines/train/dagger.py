@@ -20,7 +20,6 @@ from engines.network import policy_checkpoint
 from engines.network.network import PolicyNetwork
 from engines.runs.resume import require_finite_step, take_steps, take_weights, taken_count
 from engines.train.config import ImitationSection, TrainConfig, rules_of
-from engines.train.journal import Journal
 from engines.train.rollout.collector import Collector, Round, plain_robot
 from engines.train.rollout.optimizer_step import (
     last_good,
@@ -33,6 +32,7 @@ from engines.train.rollout.optimizer_step import (
 from engines.train.rollout.sequences import COMPASS, TARGETS, WEIGHT, Batch, Run, batch_of, unroll
 from engines.train.rollout.validation import validated
 from engines.train.rollout.workers import Crew, crew_of
+from engines.train.training_log import Journal
 from onboard.values.clock import NS_PER_S
 
 STAGE = "imitation"

@@ -18,13 +18,13 @@ from engines.network import policy_checkpoint
 from engines.network.network import PolicyNetwork
 from engines.runs.resume import MEND, take_weights, taken_count
 from engines.train.config import TrainConfig, rules_of
-from engines.train.journal import Journal
 from engines.train.ppo_rollouts import Rollout, RolloutCollector
 from engines.train.ppo_update import Learner
 from engines.train.rollout.collector import Rules, plain_robot
 from engines.train.rollout.optimizer_step import learned_weights, put_weights, weights_of
 from engines.train.rollout.validation import validated
 from engines.train.rollout.workers import Crew, crew_of
+from engines.train.training_log import Journal
 from onboard.values.errors import InputError
 
 STAGE = "reinforce"

@@ -19,9 +19,9 @@ from engines.runs.processes import alone_in
 from engines.train import dagger, ppo
 from engines.train.config import DEPENDS, TrainConfig, described, rules_of
 from engines.train.dagger import Imitation
-from engines.train.journal import Journal
 from engines.train.ppo import Reinforce
 from engines.train.rollout.places import check_place
+from engines.train.training_log import Journal
 from hil.drive.episode_sets import building_of, split_of
 from onboard.config.config import MODEL_SUFFIX, model_path
 from onboard.policy.manifest import sha256_of

@@ -13,7 +13,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from hil.physics.base import ON_THE_WAY_S, Rolled, most_rolled
+from hil.physics.simulated_base import ON_THE_WAY_S, Rolled, most_rolled
 from hil.reliability.kills.trial import Kill, Trial, run_trial
 from onboard.assembly.assembly import check_files
 from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, write_json

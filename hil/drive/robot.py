@@ -15,10 +15,10 @@ import numpy.typing as npt
 
 from hil.maps.materials import PLAIN, Look
 from hil.maps.world_grid import World
-from hil.physics.base import STEP_NS, STEP_S
 from hil.physics.collision_world import Body, SimState, Simulation
 from hil.physics.contact import NO_BODIES, Bodies
 from hil.physics.odometry_noise import FIX_PERIOD_S, FIX_SD, Drift, drift_step, next_fix_ns, noisy_fix
+from hil.physics.simulated_base import STEP_NS, STEP_S
 from hil.scene.walkers import Crowd, bodies_of, walk
 from hil.sensors.camera import rays_of, render_color, render_depth
 from hil.sensors.depth_noise import DepthNoise, load_depth_noise

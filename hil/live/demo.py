@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hil.drive.episodes import choose
-from hil.live.child import Child
+from hil.live.child_process import Child
 from hil.live.dashboard import Dashboard, View, preparing
 from hil.live.demo_result import Files, result_of
 from hil.live.goal_tour import Leg, tour

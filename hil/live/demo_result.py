@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hil.drive.picture import Drawing, save_picture
-from hil.live.child import END_S
+from hil.live.child_process import END_S
 from hil.live.goal_tour import Leg, judged
 from hil.physics.collision_world import Body
 from hil.physics.free_space import FreeSpace, shortest_path

@@ -19,8 +19,8 @@ import numpy.typing as npt
 
 from hil.maps.cell_kernels import chessboard_distance, circle_overlaps
 from hil.maps.world_grid import World
-from hil.physics.base import NS, STEP_NS, BaseState, base_at, send_command, step_base
 from hil.physics.contact import NO_BODIES, Bodies, nearest_blocked, nearest_body, solid_between, step_into_body
+from hil.physics.simulated_base import NS, STEP_NS, BaseState, base_at, send_command, step_base
 from onboard.config.plant_model import Plant
 from onboard.values.errors import InputError
 from onboard.values.geometry import apply, distance

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hil.physics.base import NS, STEP_S
+from hil.physics.simulated_base import NS, STEP_S
 from onboard.navigation.odometry import integrate
 from onboard.values.geometry import wrap
 from onboard.values.messages import Pose, Twist

@@ -6,7 +6,7 @@ A TOML file of areas:
     name = "corridor"
     rectangle_m = [2.0, -1.5, 30.0, 1.5]   # x and y of one corner, then of the opposite one, in the map frame
     density = 2.0                          # or count = 12; density 1 is an office's
-    kinds = ["box", "chair"]               # optional: names of hil.scene.kinds.KINDS
+    kinds = ["box", "chair"]               # optional: names of hil.scene.furniture_kinds.KINDS
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pydantic import Field, ValidationError, model_validator
 from hil.maps.world_grid import World
 from hil.physics.free_space import indoor_cells
 from hil.scene.furniture import furnish, furnish_cells, item_count
-from hil.scene.kinds import KINDS
+from hil.scene.furniture_kinds import KINDS
 from onboard.config.toml_file import Finite, NonNegative, Section, read_toml, validation_line
 from onboard.values.errors import InputError
 

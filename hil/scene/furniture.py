@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from hil.maps.world_grid import World, make_world
 from hil.physics.free_space import indoor_cells
-from hil.scene.kinds import KINDS, Item, Kind
+from hil.scene.furniture_kinds import KINDS, Item, Kind
 from hil.scene.placement import (
     QUARTER_TURNS,
     TRIES,

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from hil.maps.cell_kernels import chessboard_distance, put_parts
 from hil.maps.materials import MATERIALS
-from hil.scene.kinds import Item
+from hil.scene.furniture_kinds import Item
 from onboard.values.kernel import kernel
 
 # ---- The floor while it is being furnished, and how much of it stays free

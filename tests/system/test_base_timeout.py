@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hil.physics.base import ON_THE_WAY_S, STEP_NS, STEP_S, base_at, most_rolled, send_command, step_base
+from hil.physics.simulated_base import ON_THE_WAY_S, STEP_NS, STEP_S, base_at, most_rolled, send_command, step_base
 from hil.reliability.kills.trial import Kill, Row, judge
 from onboard.config.config import DEFAULT_ROBOT, LimitsSection
 from onboard.config.plant_model import BaseTable, Plant, load_plant

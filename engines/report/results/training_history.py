@@ -13,7 +13,7 @@ from engines.report.results.columns import is_there, read_bytes
 from onboard.values.errors import InputError
 
 ROWS = "journal.jsonl"
-"""Of `engines.train.journal`."""
+"""Of `engines.train.training_log`."""
 S_PER_H = 3600.0
 NEEDED = ("stage", "step")
 

@@ -19,10 +19,11 @@ FAR_M = 1.0
 HEADINGS = ("condition", "episodes", "ideal %", "its median error cm", "ideal at the next fix %", "runtime's filter %",
             f"filter more than {FAR_M:g} m off %", "SR % of the policy")  # fmt: skip
 NOTE = (
-    "A map planner drives each episode with several draws of the noise (`onboard-hil upper-bound`). The ideal estimator "
-    "knows the noise. Its error at the end must be at most 0.2 m. The next fix comes while the robot turns on the spot. "
-    "Each row counts those episodes that the policy drove in this condition. Intervals are Wilson's; draws of "
-    "one episode count by Kish's effective sample size. †: another state of the code drove the policy."
+    "A map planner drives each episode with several draws of the noise (`onboard-hil upper-bound`). The ideal "
+    "estimator knows the noise. Its error at the end must be at most 0.2 m. The next fix comes while the robot "
+    "turns on the spot. Each row counts those episodes that the policy drove in this condition. Intervals are "
+    "Wilson's; draws of one episode count by Kish's effective sample size. †: another state of the code drove the "
+    "policy."
 )
 
 

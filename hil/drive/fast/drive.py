@@ -29,8 +29,8 @@ from hil.drive.setting import (
     how_ended,
     map_from_start,
 )
-from hil.physics.base import NS, STEP_NS
 from hil.physics.free_space import Episode
+from hil.physics.simulated_base import NS, STEP_NS
 from onboard.navigation import mission, start_frame
 from onboard.navigation.mission import Mission, Progress, State
 from onboard.perception import collision, obstacle_memory

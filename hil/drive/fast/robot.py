@@ -29,9 +29,9 @@ from hil.drive.fast.tick_kernels import (
 )
 from hil.drive.setting import Setting
 from hil.maps.cell_kernels import circle_overlaps
-from hil.physics.base import NS, STEP_NS, STEP_S
 from hil.physics.contact import NO_BODIES, Bodies
 from hil.physics.odometry_noise import DRIFT_COVARIANCE, DRIFT_MEAN, TICKS_PER_ENVIRONMENT_STEP, next_fix_ns, noisy_fix
+from hil.physics.simulated_base import NS, STEP_NS, STEP_S
 from hil.scene.walkers import bodies_of, walk
 from onboard.navigation import ekf, odometry
 from onboard.navigation.ekf import STATES, LocalizationState, Received

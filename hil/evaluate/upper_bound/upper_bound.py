@@ -32,9 +32,9 @@ from hil.evaluate.baselines.registry import make_policy
 from hil.evaluate.episode_selection import Source
 from hil.evaluate.metrics import Interval, wilson_of_shares
 from hil.evaluate.upper_bound.kernels import IDEAL_STATES, correct_ideal, replay_ticks
-from hil.physics.base import STEP_S
 from hil.physics.free_space import Episode
 from hil.physics.odometry_noise import DRIFT_COVARIANCE, DRIFT_MEAN, TICKS_PER_ENVIRONMENT_STEP
+from hil.physics.simulated_base import STEP_S
 from onboard.navigation.odometry import Sample
 from onboard.values.errors import InputError
 from onboard.values.geometry import compose, wrap

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from hil.live.child import Child
+from hil.live.child_process import Child
 from hil.live.dashboard import Dashboard, View, preparing
 from hil.live.demo import as_toml, demo_config
 from hil.live.twin.plot import TwinDrawing, save_twin_picture

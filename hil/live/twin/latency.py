@@ -18,7 +18,7 @@ import numpy.typing as npt
 from rich.console import Console
 from rich.progress import Progress
 
-from hil.live.child import Child
+from hil.live.child_process import Child
 from hil.live.twin.topics import COLLISION, RESUME, robot_section, twin_section
 from onboard.config.config import Config
 from onboard.config.mounts import load_mounts

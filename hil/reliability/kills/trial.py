@@ -16,7 +16,7 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 from hil.drive.episodes import choose
-from hil.live.child import Child
+from hil.live.child_process import Child
 from hil.live.demo import START_S, as_toml, demo_config
 from hil.physics.collision_world import Body
 from hil.reliability.faults.run.processes import TooLateError

@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from onboard.assembly.assembly import check_files
-from onboard.commands.doctor import base, cameras, clock, engine, host, network, service, wire_probe
+from onboard.commands.doctor import cameras, clock, engine, host, mobile_base, network, service, wire_probe
 from onboard.commands.doctor.camera_probe import REALSENSE, by_asking, by_opening
 from onboard.commands.doctor.cameras import Measured, age, nearness
 from onboard.commands.doctor.engine import versions
@@ -154,11 +154,11 @@ def _base(config: Config, heard: Heard | None, seconds: float, *, driving: bool,
     """Return how the base does; nothing of one on a wire that cannot be joined, which is a finding already."""
     if config.odometry.input == SERIAL:
         if shut:
-            return [base.absent(config.odometry.serial_port) or amber("base", NOT_OPENED, STOP_FIRST)]
-        return [base.over_serial(config.odometry.serial_port, seconds, taken=driving)]
+            return [mobile_base.absent(config.odometry.serial_port) or amber("base", NOT_OPENED, STOP_FIRST)]
+        return [mobile_base.over_serial(config.odometry.serial_port, seconds, taken=driving)]
     if heard is None:
         return []
-    return [base.over_dds(config, heard.odometry_hz, network.publishes(config.dds, heard.graph, "odom"))]
+    return [mobile_base.over_dds(config, heard.odometry_hz, network.publishes(config.dds, heard.graph, "odom"))]
 
 
 def _cameras(

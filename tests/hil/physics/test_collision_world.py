@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hil.physics.base import base_at
 from hil.physics.collision_world import GROUND_CLEARANCE_M, RELEASE_M, Body, SimState, Simulation, blocked_cells
 from hil.physics.contact import NO_BODIES, Bodies
+from hil.physics.simulated_base import base_at
 from onboard.config.config import DEFAULT_ROBOT
 from onboard.config.plant_model import load_plant
 from onboard.policy.contract import ACTIONS

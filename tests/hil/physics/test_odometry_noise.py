@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hil.physics.base import STEP_S
 from hil.physics.odometry_noise import (
     DRIFT_COVARIANCE,
     DRIFT_MEAN,
@@ -23,6 +22,7 @@ from hil.physics.odometry_noise import (
     next_fix_ns,
     noisy_fix,
 )
+from hil.physics.simulated_base import STEP_S
 from onboard.config.config import DEFAULT_ROBOT
 from onboard.config.plant_model import MotionState, load_plant, step
 from onboard.navigation.odometry import integrate

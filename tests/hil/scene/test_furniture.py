@@ -19,7 +19,7 @@ from hil.maps.world_grid import WALL_HEIGHT_M, World, make_world, world_of_walls
 from hil.physics.collision_world import Body, blocked_cells
 from hil.physics.free_space import distance_field, free_space, indoor_cells
 from hil.scene.furniture import INTERVALS, furnish, furnish_cells, item_count
-from hil.scene.kinds import (
+from hil.scene.furniture_kinds import (
     BACK_M,
     KINDS,
     SEAT_M,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hil.physics.base import STEP_NS, BaseState, base_at, send_command, step_base
+from hil.physics.simulated_base import STEP_NS, BaseState, base_at, send_command, step_base
 from onboard.config.config import DEFAULT_ROBOT, DdsSection
 from onboard.config.plant_model import load_plant
 from onboard.drivers.dds.participant import Wire

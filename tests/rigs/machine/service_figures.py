@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from hil.physics.base import STEP_NS
+from hil.physics.simulated_base import STEP_NS
 from onboard.config.config import DdsSection
 from onboard.values.clock import wall_ns
 from onboard.values.geometry import distance

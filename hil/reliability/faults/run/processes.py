@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hil.live.child import Child
+from hil.live.child_process import Child
 from hil.live.demo import LOCALIZE_S, START_S, as_toml
 from hil.recordings.recording import open_recording
 from hil.recordings.ticks import ticks_of

@@ -10,8 +10,8 @@ import pytest
 from hil.drive.fast.course import course_of, make_course
 from hil.drive.robot import Senses
 from hil.drive.setting import Setting, goal_tick
-from hil.physics.base import STEP_NS
 from hil.physics.collision_world import Body, blocked_cells
+from hil.physics.simulated_base import STEP_NS
 from onboard.config.config import Config
 from onboard.values.errors import InputError
 from onboard.values.messages import BINS

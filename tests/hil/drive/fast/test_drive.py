@@ -19,9 +19,9 @@ from hil.drive.fast.drive import drive_fast
 from hil.drive.fast.robot import time_ns
 from hil.drive.robot import Senses
 from hil.drive.setting import REACHED_M, Outcome, Setting, goal_tick
-from hil.physics.base import STEP_NS
 from hil.physics.collision_world import Body
 from hil.physics.free_space import Episode
+from hil.physics.simulated_base import STEP_NS
 from onboard.config.config import Config
 from onboard.policy.contract import ACTIONS, NO_ACTION, STOP_ACTION
 from onboard.values.errors import EngineError, InputError

@@ -20,10 +20,10 @@ from hil.drive.robot import TICK_HZ, Senses
 from hil.drive.setting import Setting
 from hil.maps.world_grid import World
 from hil.physics import odometry_noise
-from hil.physics.base import STEP_NS
 from hil.physics.collision_world import Body, SimState, Simulation
 from hil.physics.contact import NO_BODIES
 from hil.physics.odometry_noise import Drift, drift_step
+from hil.physics.simulated_base import STEP_NS
 from onboard.config.config import Config
 from onboard.navigation import ekf, mission, odometry, start_frame
 from onboard.navigation.ekf import LocalizationState

@@ -35,9 +35,9 @@ from hil.evaluate.upper_bound.upper_bound import (
     replay,
 )
 from hil.jobs.code_digest import code_digest
-from hil.physics.base import STEP_S
 from hil.physics.collision_world import Body
 from hil.physics.free_space import Episode
+from hil.physics.simulated_base import STEP_S
 from onboard.config.config import Config
 from onboard.policy.contract import ACTIONS
 from onboard.values.errors import InputError

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from hil.live.twin.guard.danger import Cause, Rules, Seen, danger, free_ahead_m
 from hil.live.twin.guard.rules import Guard, Order, Phase, advance
-from hil.physics.base import base_at, send_command, step_base
+from hil.physics.simulated_base import base_at, send_command, step_base
 from onboard.perception.collision import BIN_CENTERS_RAD
 from onboard.values.clock import NS_PER_S
 from onboard.values.geometry import distance

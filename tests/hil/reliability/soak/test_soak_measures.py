@@ -23,7 +23,7 @@ from onboard.assembly.policies import policy_maker
 from onboard.config.config import Config, PolicySection
 from onboard.policy.inference import blank_observation
 from onboard.values.messages import BINS, STOP, Scan, Twist
-from tests.hil.reliability.faults.test_faults_monitor import GOAL, tick
+from tests.hil.reliability.faults.test_invariants import GOAL, tick
 from tests.hil.reliability.soak.soak_rig import config, silent, soak
 from tests.rigs.runtime_bench import PLANT
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from onboard.commands.doctor import base, engine
+from onboard.commands.doctor import engine, mobile_base
 from onboard.commands.doctor.finding import Level
 from onboard.config.config import Config, PolicySection, model_path
 from onboard.drivers.engines import tensorrt_build, tensorrt_engine
@@ -38,7 +38,7 @@ ODOMETRY = [
 
 @pytest.mark.parametrize(("rate", "who", "level", "words"), [row[1:] for row in ODOMETRY], ids=[r[0] for r in ODOMETRY])
 def test_odometry(rate: float, who: list[str], level: Level, words: str) -> None:
-    found = base.over_dds(Config(), rate, who)
+    found = mobile_base.over_dds(Config(), rate, who)
     assert found.level is level
     assert words in found.found
 
@@ -64,7 +64,7 @@ def test_a_serial_base_that_talks(cable: tuple[int, str]) -> None:
 
     thread = threading.Thread(target=talk)
     thread.start()
-    found = base.over_serial(port, 1.0, taken=False)
+    found = mobile_base.over_serial(port, 1.0, taken=False)
     ended.set()
     thread.join()
     assert found.level is GREEN
@@ -72,12 +72,12 @@ def test_a_serial_base_that_talks(cable: tuple[int, str]) -> None:
 
 
 def test_a_serial_base_that_does_not(cable: tuple[int, str], tmp_path: Path) -> None:
-    assert "says nothing" in base.over_serial(cable[1], 0.2, taken=False).found
-    assert base.over_serial(cable[1], 0.2, taken=True).found == f"{cable[1]}, in use by the runtime"
-    assert "is not there" in base.over_serial(str(tmp_path / "base"), 0.2, taken=False).found
+    assert "says nothing" in mobile_base.over_serial(cable[1], 0.2, taken=False).found
+    assert mobile_base.over_serial(cable[1], 0.2, taken=True).found == f"{cable[1]}, in use by the runtime"
+    assert "is not there" in mobile_base.over_serial(str(tmp_path / "base"), 0.2, taken=False).found
     no_port = tmp_path / "file"
     no_port.touch()
-    assert base.over_serial(str(no_port), 0.2, taken=False).level is RED
+    assert mobile_base.over_serial(str(no_port), 0.2, taken=False).level is RED
 
 
 def test_the_policy_that_ships_is_run() -> None:

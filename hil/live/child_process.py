@@ -1,6 +1,6 @@
 """A command of this project as a child process that does not outlive the one that started it.
 
-python -m hil.live.child PARENT MODULE ARGUMENT...
+python -m hil.live.child_process PARENT MODULE ARGUMENT...
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Child:
         self._log = log
         with log.open("wb") as output:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "hil.live.child", str(os.getpid()), *arguments],
+                [sys.executable, "-m", "hil.live.child_process", str(os.getpid()), *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

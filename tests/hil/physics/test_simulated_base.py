@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hil.physics.base import NS, STEP_NS, STEP_S, BaseState, base_at, send_command, step_base
+from hil.physics.simulated_base import NS, STEP_NS, STEP_S, BaseState, base_at, send_command, step_base
 from onboard.config.config import DEFAULT_ROBOT
 from onboard.config.plant_model import BaseTable, MotionState, Plant, load_plant, step
 from onboard.values.messages import STOP, Pose, Twist

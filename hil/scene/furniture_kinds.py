@@ -21,7 +21,7 @@ TYPES = (
     "ArmChair", "Box", "Cart", "Chair", "CoffeeTable", "CounterTop", "Desk", "DiningTable", "Dresser", "FloorLamp",
     "Fridge", "GarbageCan", "HousePlant", "ShelvingUnit", "SideTable", "Sofa", "Stool", "TVStand",
 )  # fmt: skip
-"""Object types that `kinds.py` takes sizes from."""
+"""Object types that `furniture_kinds.py` takes sizes from."""
 CM = 100
 
 Size = tuple[float, float, float]

@@ -12,7 +12,7 @@ from rich.console import Console
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.summary.writer import event_file_writer
 
-from engines.train.journal import Journal
+from engines.train.training_log import Journal
 from onboard.values.errors import InputError
 
 
@@ -92,7 +92,7 @@ FULL = """
 import io, resource, sys
 from pathlib import Path
 from rich.console import Console
-from engines.train.journal import Journal
+from engines.train.training_log import Journal
 from onboard.values.errors import InputError
 resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
 try:
