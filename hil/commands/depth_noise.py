@@ -20,6 +20,8 @@ from onboard.values.errors import InputError
 
 SHOWN = 1
 """Number of the frame in the picture."""
+NOT_STATED = "not stated"
+"""Source and licence of the frames, for a person to write into the file."""
 MOST_PLANES = 20
 """Frames of planes that are simulated, enough for every class of depth."""
 
@@ -28,22 +30,18 @@ def measure_depth_noise(
     frames: Annotated[Path, typer.Option("--frames", help="Folder of depth PNGs, 16 bit, in millimetres.")],
     picture: Annotated[Path | None, typer.Option(help="Write a PNG of real and simulated histograms.")] = None,
     write: Annotated[Path | None, typer.Option(help="Write the model's numbers as TOML.")] = None,
-    source: Annotated[str, typer.Option(help="Where the frames are from, for --write.")] = "not stated",
-    licence: Annotated[str, typer.Option(help="Their licence, for --write.")] = "not stated",
     json_file: JsonOption = None,
 ) -> None:
     """Measure noise and holes of real depth frames, fit the simulated camera to them, and compare both."""
     check_json_target(json_file)
-    result = compare(frames, picture, write, source, licence)
+    result = compare(frames, picture, write)
     if json_file is not None:
         write_json(json_file, result)
     if json_file != STANDARD_OUTPUT:
         sys.stdout.write(summary(result))
 
 
-def compare(
-    folder: Path, picture: Path | None = None, write: Path | None = None, source: str = "", licence: str = ""
-) -> dict[str, Any]:
+def compare(folder: Path, picture: Path | None = None, write: Path | None = None) -> dict[str, Any]:
     """Return the statistics of real frames, of the same scenes simulated, and the numbers of the model.
 
     Real frames give both kinds of statistics. Simulated holes are those of the real scenes with their holes filled;
@@ -51,7 +49,7 @@ def compare(
     """
     names, frames = read_frames(folder)
     real = measure_surfaces(frames), measure_holes(frames)
-    numbers = fit(*real, source, licence)
+    numbers = fit(*real, NOT_STATED, NOT_STATED)
     model = DepthNoise(numbers)
     seen = same_scenes(model, frames)
     simulated = measure_surfaces(slanted_planes(model, min(len(frames), MOST_PLANES))), measure_holes(seen)

@@ -127,8 +127,6 @@ def demo(
     pedestrians: PedestriansOption = 0,
     robots: RobotsOption = 0,
     crowd: CrowdOption = None,
-    look_seed: LookOption = None,
-    depth_noise: NoiseOption = True,
     goals: Annotated[int, typer.Option(min=1, max=MOST_GOALS, help="Goals one after another, drawn by the seed.")] = 1,
     limit: Annotated[float, typer.Option(min=1.0, help="Longest drive to a goal, in s.", callback=finite)] = 100.0,
     out: Annotated[Path, typer.Option(help="Folder for pictures and logs.")] = Path("out/demo"),
@@ -138,9 +136,7 @@ def demo(
     """Drive the simulated robot to a goal with the real runtime, over real DDS. Exit 0: reached without contact."""
     check_json_target(json_file)
     others = CrowdOptions(pedestrians, robots, crowd)
-    options = DemoOptions(
-        map_name, seed, episode, policy, localization, drift, limit, out, config, others, look_seed, depth_noise, goals
-    )
+    options = DemoOptions(map_name, seed, episode, policy, localization, drift, limit, out, config, others, goals)
     result = run_demo(options)
     if json_file is not None:
         write_json(json_file, result)

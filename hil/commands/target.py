@@ -19,9 +19,7 @@ from hil.live.target.goals import Place, choose_place
 from hil.live.target.phases import COMPLETE, Stage
 from hil.live.target.run import Tell, run_target
 from hil.live.target.target_config import Network, desktop_section, run_line, target_config, write_target
-from hil.maps.materials import PLAIN, draw_look
 from hil.physics.collision_world import Body
-from hil.scene.crowd_file import MOST_CHARACTERS, CrowdOptions, asked_crowd
 from onboard.assembly.assembly import check_files
 from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, check_json_target, write_json
 from onboard.config.config import DEFAULT_ROBOT, Config, load_config
@@ -39,23 +37,15 @@ def target(
         str | None, typer.Option(help="Network interface here; else the configuration's dds.interface.")
     ] = None,
     target_interface: Annotated[str | None, typer.Option(help="That of the target, when it is another.")] = None,
-    resend: Annotated[
-        bool | None,
-        typer.Option("--resend/--no-resend", help="Send images again when lost; on every network but loopback."),
-    ] = None,
     write_config: Annotated[
         Path, typer.Option(help="Where the target's configuration is written, with the files that it names.")
     ] = Path("out/target/target.toml"),
     map_name: Annotated[str, typer.Option("--map", help="Map, by name or file.")] = "gdc1",
-    seed: Annotated[int, typer.Option(min=0, help="Furniture, goals, people and noise are drawn by this.")] = 1,
-    episode: Annotated[int | None, typer.Option(min=0, help="Committed episodes instead, from this one on.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Furniture, goals and noise are drawn by this.")] = 1,
     policy: Annotated[
         str | None,
         typer.Option(help="reactive, a policy that ships, or an .onnx with its manifest; else the configuration's."),
     ] = None,
-    pedestrians: Annotated[int, typer.Option(min=0, max=MOST_CHARACTERS, help="People who walk about.")] = 0,
-    robots: Annotated[int, typer.Option(min=0, max=MOST_CHARACTERS, help="Other robots.")] = 0,
-    look_seed: Annotated[int | None, typer.Option(min=0, help="Draw colours and light by this; else plain.")] = None,
     depth_noise: Annotated[bool, typer.Option("--depth-noise/--no-depth-noise", help="Noise of real images.")] = True,
     config: ConfigOption = None,
     json_file: JsonOption = None,
@@ -63,10 +53,9 @@ def target(
     """Be world and base for `onboard run` on another machine, and measure the round trips. Exit 0: all, and at rest."""
     check_json_target(json_file)
     given = load_config(config or DEFAULT_ROBOT / "onboard.toml")
-    network = Network(address, interface, target_interface, resend)
+    network = Network(address, interface, target_interface)
     theirs = target_config(given, policy, network, depth_noise=depth_noise)
     check_files(theirs)
-    crowd = CrowdOptions(pedestrians, robots)
     with contextlib.closing(Wire(desktop_section(given.dds, network))) as wire:
         file = write_target(theirs, write_config)
         sys.stderr.write(
@@ -74,7 +63,7 @@ def target(
             f"domain {wire.domain}, interface {wire.section.interface}; Ctrl-C ends\n"
         )
         sys.stderr.flush()
-        mounts, place, robot = _world(given, map_name, seed, episode, crowd, look_seed, depth_noise)
+        mounts, place, robot = _world(given, map_name, seed, depth_noise)
         with _showing(count) as tell:
             result = run_target(wire, robot, mounts, place, count, given.rates, tell)
     if json_file is not None:
@@ -85,26 +74,15 @@ def target(
         raise typer.Exit(1)
 
 
-def _world(
-    given: Config,
-    map_name: str,
-    seed: int,
-    episode: int | None,
-    crowd: CrowdOptions,
-    look_seed: int | None,
-    depth_noise: bool,
-) -> tuple[Mounts, Place, SimulatedRobot]:
+def _world(given: Config, map_name: str, seed: int, depth_noise: bool) -> tuple[Mounts, Place, SimulatedRobot]:
     """Return the given robot's mounts, the place, and the robot put down in it. Raises InputError, ConfigError."""
     mounts = load_mounts(given.robot.mounts)
     body = Body(given.robot.footprint_radius_m, given.robot.height_m)
     with preparing(f"map {map_name}"):
-        place = choose_place(map_name, seed, episode, body)
-        first, world = place.episodes[0], place.world
-        others = asked_crowd(crowd, world, first, seed)
-        look = PLAIN if look_seed is None else draw_look(look_seed)
+        place = choose_place(map_name, seed, None, body)
         senses = Senses(seed=seed, depth_noise=depth_noise)
         plant = load_plant(given.robot.plant)
-        return mounts, place, SimulatedRobot(world, plant, body, mounts, first.start, senses, others, look)
+        return mounts, place, SimulatedRobot(place.world, plant, body, mounts, place.episodes[0].start, senses)
 
 
 @contextlib.contextmanager

@@ -19,7 +19,6 @@ from hil.live.twin.process import TwinOptions, run_twin
 from hil.live.twin.scene import Site, SiteOptions
 from hil.live.twin.sensors import Views
 from hil.live.twin.stand_in_robot import ROOM, ROOM_START, run_physical
-from hil.maps.materials import PLAIN, draw_look
 from hil.physics.collision_world import Body
 from hil.scene.crowd_file import MOST_CHARACTERS, CrowdOptions
 from onboard.assembly.assembly import check_files
@@ -83,14 +82,10 @@ def twin(
     pedestrians: PeopleOption = 0,
     crowd: Annotated[Path | None, typer.Option("--crowd", help="A .toml of characters and their ways instead.")] = None,
     areas: Annotated[Path | None, typer.Option("--areas", help="A .toml of areas that get things at a reset.")] = None,
-    look_seed: Annotated[int | None, typer.Option("--look-seed", min=0, help="Draw colours and light by this.")] = None,
     mounts_file: Annotated[
         Path | None, typer.Option("--mounts", help="Virtual cameras other than the robot's.")
     ] = None,
     image_every: Annotated[int, typer.Option(min=1, help="An image of every so many poses.")] = 1,
-    person_mps: Annotated[
-        float, typer.Option(min=0.05, help="Speed limit while somebody is in view, in m/s.", callback=finite)
-    ] = 0.5,
     localization: Annotated[bool, typer.Option("--localization/--no-localization", help="Publish amcl_pose.")] = True,
     odometry: OdometryOption = "odom",
     config: ConfigOption = None,
@@ -102,25 +97,17 @@ def twin(
     loaded = robot_config(config)
     mounts = load_mounts(mounts_file or loaded.robot.mounts)
     site = site_of(loaded, SiteOptions(map_name, seed, episode, areas, CrowdOptions(pedestrians, 0, crowd)))
-    views = Views(mounts, loaded.scan, PLAIN if look_seed is None else draw_look(look_seed))
-    options = TwinOptions(odometry, image_every, person_mps, 1.0 if localization else None, seed)
-    result = run_twin(site, loaded, mounts, views, options, seconds, saying("twin"))
+    options = TwinOptions(odometry, image_every, localization_scale=1.0 if localization else None, seed=seed)
+    result = run_twin(site, loaded, mounts, Views(mounts, loaded.scan), options, seconds, saying("twin"))
     if json_file is not None:
         write_json(json_file, result)
 
 
 def guard(
     free_m: FreeOption = 2.5,
-    turn_radps: Annotated[
-        float, typer.Option("--turn", min=0.1, help="Recovery turn, in rad/s.", callback=finite)
-    ] = 0.5,
     margin_m: Annotated[
         float, typer.Option("--margin", min=0.05, help="Beyond the braking distance, in m.", callback=finite)
     ] = 0.3,
-    deadline_s: Annotated[
-        float,
-        typer.Option("--deadline", min=0.05, help="A virtual frame later than this stops, in s.", callback=finite),
-    ] = 0.2,
     odometry: OdometryOption = "odom",
     config: ConfigOption = None,
     seconds: SecondsOption = None,
@@ -129,8 +116,7 @@ def guard(
     """Guard the real robot of a twin: safety stop before real obstacles, turn to free room, resume."""
     check_json_target(json_file)
     loaded = robot_config(config)
-    numbers = {"free_m": free_m, "turn_radps": turn_radps, "margin_m": margin_m, "deadline_s": deadline_s}
-    rules = rules_of(loaded, load_plant(loaded.robot.plant), **numbers)
+    rules = rules_of(loaded, load_plant(loaded.robot.plant), free_m=free_m, margin_m=margin_m)
     result = run_guard(loaded, rules, odometry, seconds, saying("guard"))
     if json_file is not None:
         write_json(json_file, result)
@@ -162,8 +148,6 @@ def twin_demo(
     policy: Annotated[
         str | None, typer.Option(help="reactive, or an .onnx file with its manifest; else the configuration's.")
     ] = None,
-    free_m: FreeOption = 2.0,
-    drift: Annotated[float, typer.Option(min=0.0, help="Times the paper's odometry drift.", callback=finite)] = 0.0,
     limit: Annotated[float, typer.Option(min=1.0, help="Longest drive, in s.", callback=finite)] = 300.0,
     out: Annotated[Path, typer.Option(help="Folder for picture and logs.")] = Path("out/twin"),
     config: ConfigOption = None,
@@ -172,7 +156,7 @@ def twin_demo(
     """Drive a robot in an empty room, and by it its twin to a goal in a building. Exit 0: reached without contact."""
     check_json_target(json_file)
     crowd = CrowdOptions(pedestrians=pedestrians)
-    options = TwinDemoOptions(map_name, seed, episode, crowd, policy, free_m, drift, limit, out)
+    options = TwinDemoOptions(map_name, seed, episode, crowd, policy, limit, out)
     result = run_twin_demo(robot_config(config), options)
     if json_file is not None:
         write_json(json_file, result)
@@ -184,8 +168,6 @@ def twin_demo(
 
 def twin_latency(
     count: Annotated[int, typer.Option(min=1, help="Round trips.")] = 10_000,
-    map_name: MapOption = "gdc1",
-    pedestrians: PeopleOption = 4,
     paper: Annotated[bool, typer.Option("--paper", help="The camera of paper 4, 640x480, instead of ours.")] = False,
     config: ConfigOption = None,
     out: Annotated[Path, typer.Option(help="Folder for the twin's log.")] = Path("out/twin"),
@@ -194,7 +176,7 @@ def twin_latency(
     """Measure from a robot's pose to the last message of its twin, over DDS between two processes."""
     check_json_target(json_file)
     mounts = PAPER_MOUNTS if paper else None
-    options = LatencyOptions(count, map_name, pedestrians, mounts, depth=not paper)
+    options = LatencyOptions(count, mounts=mounts, depth=not paper)
     result = run_latency(robot_config(config), (config or ROBOT).resolve(), options, out)
     if json_file is not None:
         write_json(json_file, result)

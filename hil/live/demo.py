@@ -116,14 +116,12 @@ class DemoOptions:
     out: Path = Path("out/demo")
     config: Path | None = None
     crowd: CrowdOptions = NOBODY
-    look_seed: int | None = None
-    depth_noise: bool = True
     goals: int = 1
 
 
 def run_demo(options: DemoOptions) -> dict[str, Any]:
     """Drive and return the result. Raises OnboardError when one of the processes cannot start or dies."""
-    base = demo_config(_given(options.config), options.policy, depth_noise=options.depth_noise)
+    base = demo_config(_given(options.config), options.policy)
     check_files(base)
     require_engine(base)
     body = Body(base.robot.footprint_radius_m, base.robot.height_m)
@@ -160,8 +158,6 @@ def _processes(files: Files, options: DemoOptions) -> Iterator[list[Child]]:
     sim += [] if options.episode is None else ["--episode", str(options.episode)]
     sim += [] if options.localization else ["--no-localization"]
     sim += options.crowd.arguments()
-    sim += [] if options.look_seed is None else ["--look-seed", str(options.look_seed)]
-    sim += [] if options.depth_noise else ["--no-depth-noise"]
     run = ["onboard", "run", "--config", str(files.config), "--json", str(files.run), "--no-status"]
     children = [Child("the simulated robot", sim, files.sim_log)]
     try:

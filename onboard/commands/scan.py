@@ -14,13 +14,11 @@ import numpy as np
 import numpy.typing as npt
 import typer
 from PIL import Image
-from pydantic import ValidationError
 
 from onboard.commands.cli import JsonOption
 from onboard.commands.scan_plot import draw_scan
 from onboard.config.config import ScanSection, load_config
 from onboard.config.mounts import load_mounts
-from onboard.config.toml_file import validation_line
 from onboard.perception.scan_fusion import Rig, ScanMemory, build_rig, fitting_view, fuse
 from onboard.values.errors import InputError
 from onboard.values.geometry import IDENTITY
@@ -70,22 +68,6 @@ def scan_command(
     if json_path is not None or plot_path is None:
         _write(json_path or STANDARD_OUTPUT, json.dumps(scan_as_json(scan)) + "\n")
     return scan
-
-
-def limited(
-    section: ScanSection,
-    near_m: float | None = None,
-    far_m: float | None = None,
-    z_min_m: float | None = None,
-    z_max_m: float | None = None,
-) -> ScanSection:
-    """Return the section with the limits that are not None. Raises InputError naming field, value and limit."""
-    given = {"near_m": near_m, "far_m": far_m, "z_min_m": z_min_m, "z_max_m": z_max_m}
-    table = section.model_dump() | {field: value for field, value in given.items() if value is not None}
-    try:
-        return ScanSection.model_validate(table)
-    except ValidationError as error:
-        raise InputError(validation_line(Path("scan limits"), error)) from error
 
 
 def scan_as_json(scan: Scan) -> dict[str, Any]:
@@ -193,14 +175,9 @@ def scan_images(
     mounts: Annotated[Path, typer.Option(help="mounts.toml of the robot.")],
     camera: Annotated[list[str], typer.Option(help="NAME=depth.png (16 bit) or NAME=recording.db3|.bag; repeat.")],
     frame: Annotated[int, typer.Option(help="Frame of the recordings, from 0.")] = 0,
-    near: Annotated[float | None, typer.Option(help="Nearest depth believed, in m.")] = None,
-    far: Annotated[float | None, typer.Option(help="Farthest depth believed, in m.")] = None,
-    z_min: Annotated[float | None, typer.Option(help="Lowest height of an obstacle, in m.")] = None,
-    z_max: Annotated[float | None, typer.Option(help="Highest height of an obstacle, in m.")] = None,
     config: Annotated[Path | None, typer.Option(help=r"Take the limits and body boxes of its \[scan] table.")] = None,
     json_file: JsonOption = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the scan into this PNG.")] = None,
 ) -> None:
     """Fuse depth images on disk into the 180-bin scan."""
-    section = limited(load_config(config).scan if config else ScanSection(), near, far, z_min, z_max)
-    scan_command(mounts, camera, frame, section, json_file, plot)
+    scan_command(mounts, camera, frame, load_config(config).scan if config else None, json_file, plot)

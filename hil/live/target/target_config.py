@@ -26,25 +26,25 @@ class Network:
 
     address:          of the target; None is this machine, over loopback
     interface:        of this machine, None is the configuration's; target_interface: of the target, None is the same
-    resend:           whether what is lost is sent again (`dds.resend`); None is on every network but loopback
     """
 
     address: str | None = None
     interface: str | None = None
     target_interface: str | None = None
-    resend: bool | None = None
 
 
 def desktop_section(dds: DdsSection, network: Network) -> DdsSection:
-    """Return this machine's end of the wire. Raises InputError for a target beyond loopback without an interface."""
+    """Return this machine's end of the wire: what is lost is sent again on every network but loopback.
+
+    Raises InputError for a target beyond loopback without an interface.
+    """
     interface = network.interface or dds.interface
     if network.address is not None and interface == LOOPBACK:
         raise InputError("--target: over which interface? Say --interface, or dds.interface in the configuration")
     peers = dds.peers if network.address is None else [network.address]
-    resend = interface != LOOPBACK if network.resend is None else network.resend
     # Loopback hears only itself: what stands in the file for another network is not meant then.
     peers = [LOCAL] if interface == LOOPBACK else peers
-    changes = {"domain": domain_id(dds), "interface": interface, "peers": peers, "resend": resend}
+    changes = {"domain": domain_id(dds), "interface": interface, "peers": peers, "resend": interface != LOOPBACK}
     return dds.model_copy(update=changes)
 
 

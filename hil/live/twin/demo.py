@@ -38,6 +38,8 @@ from onboard.values.errors import OnboardError
 from onboard.values.messages import Pose
 
 TOLERANCE_M = 0.2
+FREE_M = 2.0
+"""The guard's turn ends with so much room ahead: the room has no more."""
 REST_MPS, REST_RADPS = 0.02, 0.05
 START_S = 900.0
 """Starting takes seconds; the first time on a machine, compiling the kernels takes minutes."""
@@ -51,15 +53,13 @@ IMAGE_EVERY = 5
 
 @dataclass(frozen=True, slots=True)
 class TwinDemoOptions:
-    """What to drive, and where the results go. free_m: of the guard; the room has no more."""
+    """What to drive, and where the results go."""
 
     map_name: str = "gdc1"
     seed: int = 1
     episode: int | None = 3
     crowd: CrowdOptions = field(default_factory=lambda: CrowdOptions(pedestrians=4))
     policy: str | None = None
-    free_m: float = 2.0
-    drift: float = 0.0
     limit_s: float = 300.0
     out: Path = Path("out/twin")
 
@@ -110,9 +110,9 @@ def _processes(files: Files, options: TwinDemoOptions) -> Iterator[list[Child]]:
     place += [] if options.episode is None else ["--episode", str(options.episode)]
     place = _without_robots(place)
     commands = {
-        "robot": ["hil", "twin-robot", "--drift", str(options.drift), "--seed", str(options.seed)],
+        "robot": ["hil", "twin-robot", "--seed", str(options.seed)],
         "twin": ["hil", "twin", *place, "--image-every", str(IMAGE_EVERY)],
-        "guard": ["hil", "guard", "--free", str(options.free_m)],
+        "guard": ["hil", "guard", "--free", str(FREE_M)],
         "run": ["onboard", "run", "--no-status"],
     }
     children: list[Child] = []

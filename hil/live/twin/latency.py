@@ -37,6 +37,7 @@ LOST_S = 0.4
 """A round trip of which something has not come by then is counted as lost, and as late. Before the twin would take the
 robot for silent."""
 WARM_UP = 30
+MAP, PEOPLE = "gdc1", 4
 STEP_RAD = 0.01
 """Turn from pose to pose."""
 LATE_MS, VERY_LATE_MS = 100.0, 200.0
@@ -49,8 +50,6 @@ class LatencyOptions:
     """What to measure. mounts: the twin's cameras; None is the robot's."""
 
     count: int = 10_000
-    map_name: str = "gdc1"
-    pedestrians: int = 4
     mounts: Path | None = None
     depth: bool = True
 
@@ -71,7 +70,7 @@ def measure(
     config: Config, config_file: Path, options: LatencyOptions, log: Path, tell: Callable[[int], None]
 ) -> dict[str, Any]:
     """Return the figures of so many round trips; `tell` is told how many are done. Raises OnboardError."""
-    arguments = ["hil", "twin", "--map", options.map_name, "--pedestrians", str(options.pedestrians)]
+    arguments = ["hil", "twin", "--map", MAP, "--pedestrians", str(PEOPLE)]
     arguments += ["--config", str(config_file), "--no-localization"]
     arguments += [] if options.mounts is None else ["--mounts", str(options.mounts)]
     mounts = load_mounts(options.mounts or config.robot.mounts)

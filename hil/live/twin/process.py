@@ -29,6 +29,8 @@ from onboard.values.messages import OdometryMessage
 
 log = structlog.get_logger()
 
+PERSON_MPS = 0.5
+"""Speed limit while somebody is in view."""
 WAIT_S = 0.05
 AGAIN_NS = NS_PER_S // 2
 """The state is told when it changes, and this often besides; so is a speed limit, its end only once."""
@@ -41,13 +43,11 @@ class TwinOptions:
 
     odometry:         topic of the real base's odometry
     image_every:      of the robot's poses, every how many the cameras take an image
-    person_mps:       speed limit while somebody is in view [m/s]
     localization_scale: times the paper's noise of the twin's localisation; None publishes none
     """
 
     odometry: str = "odom"
     image_every: int = 1
-    person_mps: float = 0.5
     localization_scale: float | None = 1.0
     seed: int = 1
 
@@ -194,7 +194,7 @@ class TwinProcess:
     def _tell_state(self) -> None:
         """Tell state and speed limit, when they change and now and then."""
         now_ns, twin = self._clock.now_ns(), self.twin
-        limit_mps = self._options.person_mps if twin.person and not twin.why else 0.0
+        limit_mps = PERSON_MPS if twin.person and not twin.why else 0.0
         due = now_ns - self._told_ns > AGAIN_NS
         if twin.why != self._state or due:
             self._link.tell_state(twin)

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from hil.live.twin.scene import Life
 from hil.live.twin.twin import Twin
-from hil.maps.materials import PLAIN, Look
+from hil.maps.materials import PLAIN
 from hil.physics.contact import NO_BODIES
 from hil.scene.walkers import bodies_of
 from hil.sensors.camera import MAX_RANGE_M, rays_of, render_color, render_depth
@@ -22,12 +22,11 @@ EVERYWHERE = np.ones(BINS, dtype=np.bool_)
 class Views:
     """The sensors of one robot, as its mounts have them."""
 
-    def __init__(self, mounts: Mounts, section: ScanSection, look: Look = PLAIN) -> None:
+    def __init__(self, mounts: Mounts, section: ScanSection) -> None:
         """Prepare the rays; the scan sees the height band of the configuration's."""
         self._depth = {name: rays_of(mount) for name, mount in mounts.depth.items()}
         self._color = {name: rays_of(mount) for name, mount in mounts.color.items()}
         self._band = section.z_min_m, section.z_max_m
-        self._look = look
 
     def warm(self, life: Life, twin: Twin) -> None:
         """Look once, so that kernels are compiled."""
@@ -48,7 +47,7 @@ class Views:
 
     def color(self, name: str, life: Life, twin: Twin) -> npt.NDArray[np.uint8]:
         """Return (height, width, 3) RGB of one colour camera."""
-        return render_color(life.world, self._color[name], twin.pose, self._look, _bodies(twin))
+        return render_color(life.world, self._color[name], twin.pose, PLAIN, _bodies(twin))
 
 
 def _bodies(twin: Twin) -> npt.NDArray[np.float64]:

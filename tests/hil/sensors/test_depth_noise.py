@@ -204,7 +204,7 @@ def test_bad_numbers_are_refused(name, old, new, line, tmp_path):
 
 
 def test_the_command_measures_fits_and_draws(tmp_path):
-    result = compare(REAL, tmp_path / "both.png", tmp_path / "numbers.toml", "here", "MIT")
+    result = compare(REAL, tmp_path / "both.png", tmp_path / "numbers.toml")
     assert result["frames"] == 6
     assert json.loads(json.dumps(result)) == result
     assert (tmp_path / "both.png").stat().st_size > 0

@@ -204,12 +204,6 @@ COMMANDS = [
         lambda f: ["scan", "--mounts", MOUNTS, "--camera", f"front={OFFICE}", "--frame", "40"],
         ["office_40f.db3", "40", "0 to 39"],
     ),
-    (
-        "scan: limits",
-        "onboard",
-        lambda f: ["scan", "--mounts", MOUNTS, "--camera", f"front={DEPTH}", "--near", "20"],
-        ["near_m 20.0", "far_m 10.0"],
-    ),
     ("repair: missing", "onboard", lambda f: ["repair", f / "no.mcap"], ["no.mcap", "No such file"]),
     ("repair: not MCAP", "onboard", lambda f: ["repair", file(f, "text", "x.mcap")], ["x.mcap", "no MCAP file"]),
     ("repair: a folder", "onboard", lambda f: ["repair", f], ["Is a directory"]),

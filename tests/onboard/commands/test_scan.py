@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from onboard.commands.scan import PNG_SIGNATURE, limited, read_depth_png, scan_as_json, scan_command
+from onboard.commands.scan import PNG_SIGNATURE, read_depth_png, scan_as_json, scan_command
 from onboard.config.config import DEFAULT_ROBOT, ScanSection
 from onboard.values.errors import ConfigError, InputError
 from onboard.values.messages import BINS, DepthFrame
@@ -253,28 +253,7 @@ def test_files_that_cannot_be_written_are_named(mounts: Path, depth_png: Path, t
         assert name in str(caught.value)
 
 
-# Limits from the command line
-
-BAD_LIMITS = [
-    ({"near_m": -1.0}, "near_m"),
-    ({"near_m": 5.0, "far_m": 4.0}, "near_m 5.0 must be below far_m 4.0"),
-    ({"far_m": math.inf}, "far_m"),
-    ({"z_min_m": 2.0}, "z_min_m 2.0 must be below z_max_m 1.2"),
-    ({"z_max_m": math.nan}, "z_max_m"),
-]
-
-
-@pytest.mark.parametrize(("limits", "words"), BAD_LIMITS)
-def test_wrong_limits_are_refused(limits: dict[str, float], words: str) -> None:
-    with pytest.raises(InputError) as caught:
-        limited(ScanSection(), **limits)
-    assert words in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-def test_limits_replace_those_of_the_section(mounts: Path, depth_png: Path, tmp_path: Path) -> None:
-    section = limited(ScanSection(body_boxes_m=[(0, 0, 0, 1, 1, 1)]), far_m=1.5)
-    assert section == ScanSection(body_boxes_m=[(0, 0, 0, 1, 1, 1)], far_m=1.5)
+def test_limits_are_those_of_the_section(mounts: Path, depth_png: Path, tmp_path: Path) -> None:
+    section = ScanSection(far_m=1.5)
     scan = scan_command(mounts, [f"front={depth_png}"], section=section, json_path=str(tmp_path / "scan.json"))
     assert math.isinf(scan.ranges_m[90])
-    assert limited(section) == section

@@ -28,11 +28,10 @@ WIRED = DdsSection(interface="eth0", peers=["10.0.0.9"], domain=4)
 ENDS: list[tuple[DdsSection, Network, tuple[str, list[str], bool]]] = [
     (DdsSection(domain=4), Network(), ("lo", ["127.0.0.1"], False)),
     (WIRED, Network(), ("eth0", ["10.0.0.9"], True)),
-    (WIRED, Network(resend=False), ("eth0", ["10.0.0.9"], False)),
     (WIRED, Network("10.0.0.7"), ("eth0", ["10.0.0.7"], True)),
     (WIRED, Network("10.0.0.7", "wlan0"), ("wlan0", ["10.0.0.7"], True)),
     (WIRED, Network(interface="lo"), ("lo", ["127.0.0.1"], False)),
-    (DdsSection(domain=4), Network("10.0.0.7", "eth1", resend=True), ("eth1", ["10.0.0.7"], True)),
+    (DdsSection(domain=4), Network("10.0.0.7", "eth1"), ("eth1", ["10.0.0.7"], True)),
 ]
 
 
