@@ -38,7 +38,6 @@ from onboard.service.stop_base import DRIVEN_FILE, RUNTIME_DIRECTORY
 from onboard.service.systemd import NOTIFY_SOCKET, Notifier
 from onboard.system import journald
 from onboard.values.errors import OnboardError
-from onboard.values.geometry import quaternion_from_yaw
 from onboard.values.messages import Inputs, Pose, Teleop, Twist
 from tests.fuzz.fuzz_bytes import damaged
 from tests.fuzz.fuzz_parsers import Parser
@@ -151,10 +150,6 @@ def read_message(content: bytes, _folder: Path) -> None:
 
 
 # ---- the same, one after the other, in a runtime that drives
-
-
-def _pose(x_m: float, yaw_rad: float = 0.0) -> ros.Pose:
-    return ros.Pose(ros.Point(x_m, 0.0), ros.Quaternion(*quaternion_from_yaw(yaw_rad)))
 
 
 def _at(stamp_ns: int, frame: str) -> ros.Header:

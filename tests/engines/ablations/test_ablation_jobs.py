@@ -13,8 +13,8 @@ from engines.ablations import trial
 from engines.ablations.trial import TRAINING
 from engines.runs.processes import alone_in
 from tests.rigs.ablation_rig import write_agents
-from tests.rigs.machine.processes import children_of, lives, running
-from tests.rigs.machine.waiting import until
+from tests.rigs.machine.processes import children_of, running
+from tests.rigs.machine.waiting import alive, until
 
 #   signal          files that are there by then   exit code
 SIGNALS = [(signal.SIGTERM, "*/training/*", 128 + signal.SIGTERM), (signal.SIGKILL, "*/log.txt", -signal.SIGKILL)]
@@ -31,7 +31,7 @@ def test_whatever_ends_the_command_ends_its_trainings(tmp_path, number, files, c
         trainings = children_of(command)
         os.kill(command.process.pid, number)
         assert command.wait() == code
-        until(lambda: not any(lives(pid) for pid in trainings), 20.0)
+        until(lambda: not any(alive(pid) for pid in trainings), 20.0)
         assert "Traceback" not in command.err
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.rigs.machine.processes import children_of, lives, running
-from tests.rigs.machine.waiting import until
+from tests.rigs.machine.processes import children_of, running
+from tests.rigs.machine.waiting import alive, until
 
 CONFIG = """
 [encoder]
@@ -23,7 +23,7 @@ ENOUGH_S = 60.0
 
 def renders(pid: int) -> bool:
     """Return whether a process has loaded the compiler of what renders, and with that all else that it needs."""
-    return lives(pid) and "llvmlite" in Path(f"/proc/{pid}/maps").read_text()
+    return alive(pid) and "llvmlite" in Path(f"/proc/{pid}/maps").read_text()
 
 
 #   signal            exit code    what is said
@@ -60,6 +60,6 @@ def test_no_renderer_outlives_its_training(tmp_path, number, code, said):
         # A terminal sends Ctrl-C to all of them.
         command.interrupt() if number == signal.SIGINT else os.kill(command.process.pid, number)
         assert command.wait() == code
-        until(lambda: not any(lives(pid) for pid in started), ENOUGH_S)
+        until(lambda: not any(alive(pid) for pid in started), ENOUGH_S)
         assert said in command.err
         assert "Traceback" not in command.err

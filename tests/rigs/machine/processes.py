@@ -98,14 +98,6 @@ def children_of(command: Command) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-def lives(pid: int) -> bool:
-    """Return whether a process runs; one that ended and is not waited for does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
 def environment(domain: int | None) -> dict[str, str]:
     """Return the environment of a command: of this tree, on a domain."""
     inherited = {name: value for name, value in os.environ.items() if name != "ROS_DOMAIN_ID"}

@@ -74,23 +74,6 @@ def result(**changes: Any) -> dict[str, Any]:
     return whole | changes
 
 
-#   words                                                              why a person wants them
-WORDS = [
-    "depth -> command   ",  # a row of the table
-    " 71.75 ",  # the paper beside it
-    "100 ms (67 %) are the robot's constant delay",
-    "5 sets sent, 1 superseded before all had come, 2 unanswered",
-    "9 came, 3 lost, longest silence 44 ms; by reason: 8 none, 1 stale_scan",
-    "base: at rest, 0 contacts, 3.2 m",
-    "ticks missed here 4 of 30, on the target 6 beside 28; load average here 1.5 on 2 cores",
-]
-
-
-@pytest.mark.parametrize("words", WORDS)
-def test_a_person_reads(words: str) -> None:
-    assert words in table(result())
-
-
 def test_the_table_is_whole_and_leaves_out_what_was_not_measured() -> None:
     text = table(result())
     assert "colour -> decision  " not in text

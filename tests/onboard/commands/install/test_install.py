@@ -174,25 +174,6 @@ def test_an_end_in_the_middle_goes_back_first(installed: Machine, wheels: Path) 
 
 
 @LONG
-def test_killed_in_the_middle_the_old_one_is_in_force_and_the_next_call_cleans_up(
-    installed: Machine, wheels: Path
-) -> None:
-    before = in_force(installed)
-    process = tried(installed, wheel(wheels / "silent", SECOND, "silent"))
-    subprocess.run(["kill", f"-{signal.SIGKILL}", str(installer(process))], check=True)
-    process.communicate(timeout=LIMIT_S)
-    assert in_force(installed) == before, "which is what a boot would start: /run is gone then"
-    half = installed.file("/opt/onboard/versions/0.3.0-half/bin")
-    half.mkdir(parents=True)
-    done = install(installed, wheel(wheels, FIRST))
-    assert done.returncode == 0, done.stderr
-    assert "take away what an interrupted installation left" in done.stdout
-    assert installed.running() == before
-    assert overrides(installed) == []
-    assert not half.exists()
-
-
-@LONG
 def test_two_at_a_time_are_refused(installed: Machine, wheels: Path) -> None:
     process = tried(installed, wheel(wheels / "silent", SECOND, "silent"))
     done = install(installed, wheel(wheels, SECOND))
@@ -200,40 +181,6 @@ def test_two_at_a_time_are_refused(installed: Machine, wheels: Path) -> None:
     process.communicate(timeout=LIMIT_S)
     assert done.returncode == REFUSED
     assert "another installation goes on" in one_line(done)
-
-
-FILL = """\
-import sys
-from pathlib import Path
-from onboard.commands.install import venv
-from onboard.commands.install.layout import Layout
-from onboard.commands.install.wheel import Choice, read_wheel
-venv.NEEDED_FREE_MB = 0
-choice = Choice("", None, False, Path("/usr/bin/python3"))
-Path("/opt/onboard/versions/fill").write_bytes(b"x" * 2_070_000)
-try:
-    venv.build(Layout(), read_wheel(Path(sys.argv[1]), choice), choice)
-except venv.InputError as error:
-    print(error)
-Path("/opt/onboard/versions/fill").unlink()
-"""
-
-
-@LONG
-def test_a_full_disk_leaves_what_is_in_force(installed: Machine, wheels: Path) -> None:
-    before, here = in_force(installed), versions(installed)
-    installed.run("mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", "/opt/onboard/versions")
-    try:
-        refused = install(installed, wheel(wheels, "0.4.0"))
-        filled = installed.run(*onboard()[:1], "-c", FILL, wheel(wheels, "0.4.0"))
-        left = versions(installed)
-    finally:
-        installed.run("umount", "/opt/onboard/versions")
-    assert refused.returncode == REFUSED
-    assert "1500 MB are needed" in one_line(refused)
-    assert "No space left on device" in filled.stdout, filled.stderr
-    assert left == []
-    assert (installed.running(), versions(installed)) == (before, here)
 
 
 def test_uninstalled_over_a_running_service_recordings_stay_until_purged(installed: Machine) -> None:

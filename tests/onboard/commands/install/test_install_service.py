@@ -154,13 +154,3 @@ def test_an_upgrade_while_driving_ends_in_zero_before_the_next_release_is_heard(
     assert between, "zero came from elsewhere too"
     assert {one.twist for writer in between for one in writer} == {STOP}
     assert abs(new[0].speed_mps) < STANDING_MPS, "the base stood when the new one was first heard"
-
-
-def test_an_older_release_needs_its_word(robot: Robot) -> None:
-    drives(robot)
-    refused = robot.install(FIRST)
-    assert (refused.returncode, "--downgrade" in refused.stderr) == (REFUSED, True)
-    assert (robot.in_force, robot.running) == (SECOND, SECOND)
-    assert robot.install(FIRST, "--downgrade").returncode == 0
-    assert (robot.in_force, robot.running) == (FIRST, FIRST)
-    drives(robot)

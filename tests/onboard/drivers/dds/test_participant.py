@@ -21,18 +21,8 @@ from onboard.values.errors import ConfigError, DriverError
 from tests.rigs.network.loopback import DOMAIN, PATIENCE_S, SECTION, hear
 
 SO_BINDTODEVICE_BYTES = 16
-ANY_ADDRESS = "00000000"
 LOOPBACK_ADDRESSES = ("0100007F", "0000000000000000FFFF00000100007F")
 """127.0.0.1, and the same of a socket for both families."""
-
-
-@pytest.fixture
-def wires():
-    """Two participants, as the runtime and the simulator are."""
-    ours, theirs = Wire(SECTION), Wire(SECTION)
-    yield ours, theirs
-    ours.close()
-    theirs.close()
 
 
 def matched(writer, reader):

@@ -129,16 +129,10 @@ def with_a_cut_image(path: Path) -> None:
         database.commit()
 
 
-def cut_in_half(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-
-
 DAMAGED = [
     (without_tables, "recording cannot be played: "),
     (with_a_page_of_zeros, "database disk image is malformed"),
     (with_a_cut_image, "recording is damaged: depth frames stop at 0."),
-    (cut_in_half, "recording is truncated: "),
-    (Path.unlink, "recording cannot be read: No such file or directory"),
 ]
 
 

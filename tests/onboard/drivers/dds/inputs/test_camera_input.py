@@ -10,11 +10,11 @@ import pytest
 from onboard.config.config import DEFAULT_ROBOT, CamerasSection
 from onboard.config.mounts import load_mounts
 from onboard.drivers.dds.camera_input import DdsColorCamera, DdsDepthCamera, color_from_ros, depth_from_ros
-from onboard.drivers.dds.participant import Wire, wait_until
+from onboard.drivers.dds.participant import wait_until
 from onboard.drivers.dds.ros_convert import ros_image
 from onboard.values.clock import NS_PER_S
 from onboard.values.errors import InputError
-from tests.rigs.network.loopback import SECTION, hear
+from tests.rigs.network.loopback import hear
 
 FRONT = load_mounts(DEFAULT_ROBOT / "mounts.toml").depth["front"]
 SMALL = replace(FRONT, width=3, height=2)
@@ -127,15 +127,6 @@ def test_padded_color():
 def test_bad_color_is_refused(sample, named):
     with pytest.raises(InputError, match=named):
         color_from_ros(sample)
-
-
-@pytest.fixture
-def wires():
-    """The runtime's participant and the sender's."""
-    ours, theirs = Wire(SECTION), Wire(SECTION)
-    yield ours, theirs
-    ours.close()
-    theirs.close()
 
 
 def sent(wires, name, sample):
