@@ -79,7 +79,7 @@ def _world(given: Config, map_name: str, seed: int, depth_noise: bool) -> tuple[
     mounts = load_mounts(given.robot.mounts)
     body = Body(given.robot.footprint_radius_m, given.robot.height_m)
     with preparing(f"map {map_name}"):
-        place = choose_place(map_name, seed, None, body)
+        place = choose_place(map_name, seed, body)
         senses = Senses(seed=seed, depth_noise=depth_noise)
         plant = load_plant(given.robot.plant)
         return mounts, place, SimulatedRobot(place.world, plant, body, mounts, place.episodes[0].start, senses)

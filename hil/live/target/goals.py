@@ -27,17 +27,14 @@ class Place:
     episodes: tuple[Episode, ...]
 
 
-def choose_place(map_name: str, seed: int, number: int | None, body: Body) -> Place:
-    """Return a way from goal to goal by seed, in any map; `number` is a committed episode to begin with.
-
-    Raises InputError.
-    """
-    scenario = choose(map_name, seed, number, body)
+def choose_place(map_name: str, seed: int, body: Body) -> Place:
+    """Return a way from goal to goal by seed, in any map. Raises InputError."""
+    scenario = choose(map_name, seed, None, body)
     space = free_space(scenario.world, body)
     return Place(scenario.world, tuple(tour(space, scenario.episode, GOALS, seed)))
 
 
-class Errands:
+class GoalSequence:
     """Decides, from what the robot says of itself, when the next goal is due. Pure but for its own memory."""
 
     def __init__(self, place: Place) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from hil.drive.robot import TICK_HZ, SimulatedRobot
 from hil.live.simulator import Eyes
 from hil.live.target.figures import PAPER, figures
-from hil.live.target.goals import Errands, Place, driving
+from hil.live.target.goals import GoalSequence, Place, driving
 from hil.live.target.link import Ears, Happening, TargetLink
 from hil.live.target.phases import NEVER, SILENT, Session, Stage
 from hil.live.target.round_trips import Command, Matcher, Sent, Trips
@@ -50,7 +50,7 @@ class Desktop:
         self._link = TargetLink(wire, mounts, self._happened)
         self._states, self._goal, self._cancel = wire.reader("state"), wire.writer("goal_pose"), wire.writer("cancel")
         self._map_frame = wire.section.map_frame
-        self._errands, self._state = Errands(place), ""
+        self._goals, self._state = GoalSequence(place), ""
         self._matcher = Matcher(list(mounts.depth))
         self._counts, self._reasons = Counter[str](), Counter[str]()
         self._command_ns, self._silence_ns = 0, 0
@@ -113,8 +113,8 @@ class Desktop:
                 "contacts": state.contacts,
                 "bumps": state.bumps,
                 "path_m": round(state.path_m, 3),
-                "goals": self._errands.sent,
-                "reached": self._errands.reached,
+                "goals": self._goals.sent,
+                "reached": self._goals.reached,
             },
         }
 
@@ -162,7 +162,7 @@ class Desktop:
             if number % CANCEL_TICKS == 0:
                 self._cancel.write(Empty())
         elif stage is not Stage.WAITING:
-            goal = self._errands.next_goal(self._state, self._clock.now_ns())
+            goal = self._goals.next_goal(self._state, self._clock.now_ns())
             if goal is not None:
                 self._goal.write(ros_goal(wall_ns(), self._map_frame, Pose(*goal, 0.0)))
 

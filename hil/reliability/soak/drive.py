@@ -204,9 +204,9 @@ class _Life:
             return
         if robot_s - self._here_s < CARRIED_S:
             return
-        before = ground.errands.reached
-        goal = ground.errands.next_goal(record.state, now_ns)
-        soak.reached += ground.errands.reached - before
+        before = ground.goals.reached
+        goal = ground.goals.next_goal(record.state, now_ns)
+        soak.reached += ground.goals.reached - before
         if goal is not None:
             soak.goals += 1
             ground.ask(GoalRequest(now_ns, now_ns, soak.who.config.dds.map_frame, Pose(*goal, 0.0)))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hil.drive.robot import Senses, SimulatedRobot
 from hil.drive.sensing import LIMITS_TOPIC, POLICY_TOPIC, Cameras, Caster, SimulatedInbox
-from hil.live.target.goals import Errands, Place, choose_place
+from hil.live.target.goals import GoalSequence, Place, choose_place
 from hil.maps.world_grid import World
 from hil.physics.collision_world import Body
 from hil.scene.walkers import Crowd, make_crowd, walking_space
@@ -36,7 +36,7 @@ def load_buildings(maps: Sequence[str], seed: int, pedestrians: int, body: Body)
     """Return buildings, drawn by seed. Takes some seconds each. Raises InputError."""
     buildings = []
     for name in maps:
-        place = choose_place(name, seed, None, body)
+        place = choose_place(name, seed, body)
         crowd = None
         if pedestrians:
             start = place.episodes[0].start
@@ -81,7 +81,7 @@ class Ground:
             place.world, self._plant, self._body, self._mounts, place.episodes[0].start, senses, self.building.crowd
         )
         self._inbox = SimulatedInbox(self.robot, now_ns, Caster(scans, Cameras(self.robot, color=False), seed))
-        self.errands = Errands(place)
+        self.goals = GoalSequence(place)
 
     @property
     def buildings(self) -> int:

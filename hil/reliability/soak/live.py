@@ -17,7 +17,7 @@ from typing import Any
 
 from rich.console import Console
 
-from hil.live.target.goals import Errands, Place, choose_place
+from hil.live.target.goals import GoalSequence, Place, choose_place
 from hil.physics.collision_world import Body
 from hil.reliability.faults.invariants import Monitor
 from hil.reliability.faults.run.live import MEDDLES, Meddle
@@ -92,7 +92,7 @@ class LiveSoak:
     def __init__(self, drive: Drive, place: Place, plant: Plant, folder: Path) -> None:
         """Take who drives, where from goal to goal, and where logs and recordings go."""
         self._drive, self._folder = drive, folder
-        self._errands, self._monitor = Errands(place), Monitor(drive.config, plant)
+        self._goals, self._monitor = GoalSequence(place), Monitor(drive.config, plant)
         self.stopping = False
         self.faults: Counter[str] = Counter()
         self.rules: Counter[str] = Counter()
@@ -128,7 +128,7 @@ class LiveSoak:
             self._judge(stand)
             if not self.samples or self.wall_s - self.samples[-1].robot_s >= SAMPLE_S:
                 self.samples.append(held_by(stand.runtime.pid, self.wall_s))
-            goal = self._errands.next_goal(stand.state, time.monotonic_ns())
+            goal = self._goals.next_goal(stand.state, time.monotonic_ns())
             if goal is not None:
                 stand.ask(Pose(*goal, 0.0), stand.config.dds.map_frame)
             if self.wall_s >= fault_s:
@@ -154,8 +154,8 @@ class LiveSoak:
         return {
             "wall_s": round(self.wall_s, 1),
             "commands": self.commands,
-            "goals": self._errands.sent,
-            "reached": self._errands.reached,
+            "goals": self._goals.sent,
+            "reached": self._goals.reached,
             "faults": dict(self.faults),
             "violations": dict(self.rules),
             "broken": self.broken,
@@ -173,7 +173,7 @@ def soak_processes(
     """Drive as processes for so long, or until a signal comes, and return what was found. Raises OnboardError."""
     check_files(config)
     require_engine(config)
-    place = choose_place(map_name, seed, None, Body(config.robot.footprint_radius_m, config.robot.height_m))
+    place = choose_place(map_name, seed, Body(config.robot.footprint_radius_m, config.robot.height_m))
     goal = Pose(*place.episodes[0].goal_xy_m, 0.0)
     drive = Drive(config, ["--map", map_name, "--seed", str(seed)], goal)
     with Signals() as signals:
