@@ -33,6 +33,8 @@ from rclpy.qos import (
 from rclpy.serialization import deserialize_message, serialize_message
 
 PATIENCE_S = 5.0
+MATCHED_S = 0.1
+"""A writer knows its reader before that reader knows it. `ros2 topic pub` looks every 0.1 s, so it waits as well."""
 LATCHED = QoSProfile(depth=1, durability=QoSDurabilityPolicy.TRANSIENT_LOCAL, reliability=QoSReliabilityPolicy.RELIABLE)
 HALF_A_SECOND = Duration(seconds=0.5)
 BASE = QoSProfile(
@@ -109,6 +111,7 @@ class Peer:
         deadline = time.monotonic() + PATIENCE_S
         while not publisher.get_subscription_count() and time.monotonic() < deadline:
             rclpy.spin_once(self.node, timeout_sec=0.02)
+        time.sleep(MATCHED_S)
         publisher.publish(message)
         say(published=order["topic"], readers=publisher.get_subscription_count())
 
