@@ -35,7 +35,7 @@ import numpy.typing as npt
 
 from onboard.config.config import OdometrySection
 from onboard.navigation import fix_gating, odometry
-from onboard.navigation.fix_gating import AT_THE_ORIGIN, WheelsThen, believable, led_here
+from onboard.navigation.fix_gating import AT_THE_ORIGIN, WheelsThen, odometry_explains, passes_gate
 from onboard.navigation.odometry import Covariance, OdometryState
 from onboard.values.clock import NS_PER_S
 from onboard.values.geometry import IDENTITY, between, compose, inverse, wrap
@@ -141,7 +141,7 @@ def correct(state: LocalizationState, fix: Fix, wheels: OdometryState, section: 
     newest = state.received
     if newest is not None and 0 <= newest.stamp_ns - fix.stamp_ns <= STAMP_STEP_NS:
         return replace(state, ignored=state.ignored + 1)
-    then = fix_gating.sample_of(fix, wheels)
+    then = fix_gating.odometry_at(fix, wheels)
     behind_ns = (wheels.stamp_ns or 0) - then.stamp_ns
     received = Received(fix.pose, then.motion.twist, fix.stamp_ns, (wheels.arrival_ns or 0) - behind_ns)
     state = replace(state, received=received, fixes=state.fixes + 1)
@@ -166,7 +166,7 @@ def tracked(state: LocalizationState) -> bool:
     """
     if state.map_from_base is None or state.covariance is None:
         return False
-    return _known(state.covariance)
+    return _is_certain(state.covariance)
 
 
 def map_from_odom(state: LocalizationState) -> Pose | None:
@@ -176,7 +176,7 @@ def map_from_odom(state: LocalizationState) -> Pose | None:
     return compose(state.map_from_base, inverse(state.odom_from_base))
 
 
-def _known(covariance: Covariance) -> bool:
+def _is_certain(covariance: Covariance) -> bool:
     """Return whether x, y and yaw are certain enough for a localised robot. covariance: (3, 3) or (5, 5)"""
     sd_x, sd_y, sd_yaw = np.sqrt(np.diag(covariance)[:3])
     return bool(max(sd_x, sd_y) <= LOCALISED_SD_M and sd_yaw <= LOCALISED_SD_RAD)
@@ -248,9 +248,9 @@ def _updated(
     residual = _vector(measured) - _vector(assumed) - excess @ state.systematic
     residual[2] = wrap(float(residual[2]))
     innovation = model @ covariance @ model.T + noise
-    if not believable(residual, innovation):
+    if not passes_gate(residual, innovation):
         return _outlier(state, measured, noise, wheels)
-    decides = _decides(state, measured, noise, wheels)
+    contradicts = _contradicts_outliers(state, measured, noise, wheels)
     gain = np.linalg.solve(innovation, model @ covariance).T
     x, y, yaw, scale, creep = (float(part) for part in gain @ residual)
     kept = np.eye(STATES) - gain @ model
@@ -260,27 +260,27 @@ def _updated(
         map_from_base=Pose(assumed.x_m + x, assumed.y_m + y, wrap(assumed.yaw_rad + yaw)),
         systematic=(state.systematic[0] + scale, state.systematic[1] + creep),
         covariance=0.5 * (joseph + joseph.T),
-        outliers=() if decides else state.outliers,
-        rejected_in_row=0 if decides else state.rejected_in_row,
+        outliers=() if contradicts else state.outliers,
+        rejected_in_row=0 if contradicts else state.rejected_in_row,
     )
 
 
-def _decides(state: LocalizationState, measured: Pose, noise: Covariance, wheels: OdometryState) -> bool:
+def _contradicts_outliers(state: LocalizationState, measured: Pose, noise: Covariance, wheels: OdometryState) -> bool:
     """Return whether an accepted fix contradicts the outliers before it.
 
     A fix with a large covariance may fit both the filter and the outliers.
     """
-    if not state.outliers or _known(noise):
+    if not state.outliers or _is_certain(noise):
         return True
     residual = _vector(measured) - _vector(compose(state.outliers[-1], wheels.pose))
     residual[2] = wrap(float(residual[2]))
-    return not believable(residual, noise)
+    return not passes_gate(residual, noise)
 
 
 def _outlier(state: LocalizationState, measured: Pose, noise: Covariance, wheels: OdometryState) -> LocalizationState:
     """Return the filter with the outlier counted, or restarted when enough outliers agree."""
     outliers = state.outliers
-    if outliers and not led_here(compose(outliers[-1], wheels.pose), state.refused_at, measured, wheels):
+    if outliers and not odometry_explains(compose(outliers[-1], wheels.pose), state.refused_at, measured, wheels):
         outliers = ()
     outliers = (*outliers, compose(measured, inverse(wheels.pose)))
     in_row = state.rejected_in_row + 1

@@ -37,12 +37,12 @@ class WheelsThen:
 AT_THE_ORIGIN = WheelsThen()
 
 
-def believable(residual: npt.NDArray[np.float64], innovation: Covariance) -> bool:
+def passes_gate(residual: npt.NDArray[np.float64], innovation: Covariance) -> bool:
     """Return whether a residual (3,) passes the outlier gate; NaN does not."""
     return float(residual @ np.linalg.solve(innovation, residual)) <= GATE
 
 
-def led_here(foretold: Pose, then: WheelsThen, measured: Pose, wheels: OdometryState) -> bool:
+def odometry_explains(foretold: Pose, then: WheelsThen, measured: Pose, wheels: OdometryState) -> bool:
     """Return whether bad odometry may explain the difference between a fix and the fix before.
 
     foretold: map_from_base by the fix before and the odometry since; measured: map_from_base by this fix
@@ -54,7 +54,7 @@ def led_here(foretold: Pose, then: WheelsThen, measured: Pose, wheels: OdometryS
     residual = np.array(
         [measured.x_m - foretold.x_m, measured.y_m - foretold.y_m, wrap(measured.yaw_rad - foretold.yaw_rad)]
     )
-    return believable(residual, np.diag(np.square(apart) / GATE) + DOUBT**2 * added)
+    return passes_gate(residual, np.diag(np.square(apart) / GATE) + DOUBT**2 * added)
 
 
 Variances = npt.NDArray[np.float64]
@@ -78,7 +78,7 @@ def refusal(fix: Fix, wheels: OdometryState) -> str:
     return "" if wheels.history else "it came before the first odometry"
 
 
-def sample_of(fix: Fix, wheels: OdometryState) -> odometry.Sample:
+def odometry_at(fix: Fix, wheels: OdometryState) -> odometry.Sample:
     """Return the odometry at the time of the fix.
 
     The time is the fix's stamp if both clocks agree and the history covers it, else its arrival, else the newest.
@@ -101,7 +101,7 @@ def measurement_noise(fix: Fix, section: OdometrySection) -> Covariance:
     """
     sd = np.asarray(section.localization_sd, dtype=np.float64)
     floor = np.square(sd)
-    stated = _believed(fix.covariance, floor)
+    stated = _valid_covariance(fix.covariance, floor)
     if stated is None:
         return np.diag(floor)
     raised: Covariance = stated + np.diag(np.maximum(0.0, floor - np.diag(stated)))
@@ -109,7 +109,7 @@ def measurement_noise(fix: Fix, section: OdometrySection) -> Covariance:
     return raised + max(0.0, 1.0 - least) * np.diag(floor)
 
 
-def _believed(stated: Covariance | None, floor: Variances) -> Covariance | None:
+def _valid_covariance(stated: Covariance | None, floor: Variances) -> Covariance | None:
     """Return a stated covariance, symmetric and at most `MOST_SD`; None if it is invalid. floor: (3,) variances"""
     if stated is None or stated.shape != (3, 3) or not np.isfinite(stated).all() or (np.diag(stated) <= 0.0).any():
         return None

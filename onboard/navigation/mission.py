@@ -33,11 +33,6 @@ class Progress:
     since_ns: int
 
 
-def begin(distance_m: float, now_ns: int) -> Progress:
-    """Return the progress at the start of an episode."""
-    return Progress(distance_m, now_ns)
-
-
 def advance(
     progress: Progress, distance_m: float, held: bool, section: GoalSection, now_ns: int
 ) -> tuple[Progress, str]:
@@ -133,8 +128,8 @@ class Situation:
 
 def accept(mission: Mission, goal_xy_m: tuple[float, float], now_ns: int) -> Mission:
     """Return the mission with a new goal, which replaces the old goal."""
-    begun = begin(math.hypot(*goal_xy_m), now_ns)
-    return Mission(State.NAVIGATING, "", goal_xy_m, mission.episode + 1, now_ns, begun)
+    progress = Progress(math.hypot(*goal_xy_m), now_ns)
+    return Mission(State.NAVIGATING, "", goal_xy_m, mission.episode + 1, now_ns, progress)
 
 
 def refuse(mission: Mission, reason: str, now_ns: int) -> Mission:

@@ -125,11 +125,6 @@ def integrate(pose: Pose, twist: Twist, dt_s: float) -> Pose:
     )
 
 
-def wheel_twist(left_mps: float, right_mps: float, track_m: float) -> Twist:
-    """Return the body twist of two wheel speeds; `track_m` is the distance between the wheels' contact points."""
-    return Twist(0.5 * (left_mps + right_mps), (right_mps - left_mps) / track_m)
-
-
 def grown(covariance: Covariance, before: Pose, after: Pose, moving_s: float) -> Covariance:
     """Return the (3, 3) covariance of `after`, from the covariance of `before` and the time in motion between them.
 

@@ -38,11 +38,11 @@ SUPPORT_SR = 0.005
 """Solid angle: eight pixels of the default robot's cameras, 738 of a camera with 640x480 and 80 deg."""
 RING_M = 0.03
 """Width of the ring, outward from the nearest visible floor."""
-THEREABOUTS_DEG = 10.0
+RING_SIDE_DEG = 10.0
 """The nearest floor is searched this far to each side, as it is far away between two cameras."""
 TOUCHING_M = 0.05
 """Inside every footprint."""
-NEVER = np.iinfo(np.uint16).max
+NO_FLOOR = np.iinfo(np.uint16).max
 """Threshold of a pixel in which no floor is expected."""
 
 
@@ -50,7 +50,7 @@ NEVER = np.iinfo(np.uint16).max
 class FloorView:
     """Where one camera expects the floor. Arrays are (height, width), of its pixels.
 
-    deepest:  uint16, the largest depth that may still be the floor; `NEVER` where none is expected
+    deepest:  uint16, the largest depth that may still be the floor; `NO_FLOOR` where none is expected
     farthest: the largest valid depth [units]
     bins:     uint8, the bin of the expected floor
     away_m:   float32, distance of the expected floor from the base
@@ -66,7 +66,7 @@ class FloorView:
     @property
     def expected(self) -> npt.NDArray[np.bool_]:
         """Return (height, width) where a floor is expected."""
-        return np.asarray(self.deepest != NEVER)
+        return np.asarray(self.deepest != NO_FLOOR)
 
 
 def floor_views(mounts: Mapping[str, Mount], drop_m: float, far_m: float) -> dict[str, FloorView]:
@@ -83,7 +83,7 @@ def _ring_m(views: Iterable[FloorView]) -> npt.NDArray[np.float32]:
     nearest_m = np.full(BINS, np.inf, np.float32)
     for view in views:
         np.minimum.at(nearest_m, view.bins[view.expected], view.away_m[view.expected])
-    beside = round(THEREABOUTS_DEG / BIN_DEG)
+    beside = round(RING_SIDE_DEG / BIN_DEG)
     around_m = np.min([np.roll(nearest_m, step) for step in range(-beside, beside + 1)], axis=0)
     return np.asarray(around_m + RING_M, np.float32)
 
@@ -104,12 +104,12 @@ def floor_view(mount: Mount, drop_m: float, far_m: float) -> FloorView:
     steeper = np.arctan2(down, along) + 1.0 / min(mount.fx, mount.fy)
     with np.errstate(divide="ignore", invalid="ignore"):
         deepest = np.floor((up_m + drop_m) / (down - SLOPE * along) / mount.depth_scale_m)
-        expected = (down > SLOPE * along) & (up_m * along <= REACH_M * down) & (deepest < NEVER) & (up_m > 0.0)
+        expected = (down > SLOPE * along) & (up_m * along <= REACH_M * down) & (deepest < NO_FLOOR) & (up_m > 0.0)
         way_m = np.where(steeper < 0.5 * math.pi, up_m / np.tan(steeper), 0.0)
         unit = np.where(along > 0.0, rays[:2] / along, 0.0)
     x_m, y_m = np.where(expected, position[:2, None, None] + way_m * unit, 0.0).reshape(2, -1)
     return FloorView(
-        np.where(expected, deepest, NEVER).astype(np.uint16),
+        np.where(expected, deepest, NO_FLOOR).astype(np.uint16),
         far_m / mount.depth_scale_m,
         bins_of(x_m, y_m).astype(np.uint8).reshape(u.shape),
         np.hypot(x_m, y_m).astype(np.float32).reshape(u.shape),

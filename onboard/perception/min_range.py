@@ -34,7 +34,7 @@ MOST_RAYS = 80
 Floats = npt.NDArray[np.float64]
 
 
-def with_least(mounts: Mounts, section: CamerasSection) -> Mounts:
+def with_min_distance(mounts: Mounts, section: CamerasSection) -> Mounts:
     """Return the mounts with a minimum distance for each RealSense that states none or 0.
 
     Images over DDS may come from any camera: `onboard doctor` asks for their minimum distance.

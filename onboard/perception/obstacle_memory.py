@@ -52,8 +52,8 @@ def pose_at(track: Track, stamp_ns: int) -> Pose:
 
 REACH_M = 1.5
 """Range of the memory. No command leads farther before the next check, and a configuration with a longer stopping
-distance is refused (`description.check_reach`)."""
-MOST = 1000
+distance is refused (`check_reach` of `onboard/assembly/robot.py`)."""
+CAPACITY = 1000
 """Capacity in places; the oldest are dropped first."""
 AHEAD: npt.NDArray[np.bool_] = np.abs(collision.BIN_CENTERS_RAD) <= collision.LEAD_RAD + collision.FLANK_RAD
 """The bins that cameras must see when the robot drives ahead."""
@@ -102,10 +102,10 @@ class Nearby:
             raise ValueError(f"places, times, spots and scans of shapes {shapes}")
 
     @property
-    def vouched(self) -> npt.NDArray[np.bool_]:
+    def trusted(self) -> npt.NDArray[np.bool_]:
         """(n,) bool, places with good evidence: they stop the robot where cameras look but cannot see so near."""
-        vouched: npt.NDArray[np.bool_] = self.scans.max(axis=1, initial=0) >= OFTEN
-        return vouched
+        trusted: npt.NDArray[np.bool_] = self.scans.max(axis=1, initial=0) >= OFTEN
+        return trusted
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +128,10 @@ def advance(nearby: Nearby, scan: Scan, pose: Pose, now_ns: int, remember_ns: in
     track = followed(nearby.track, now_ns, pose)
     if scan.stamp_ns != nearby.scan_ns:
         then = pose_at(track, scan.stamp_ns)
-        nearby = _joined(_picked(nearby, ~_judged(scan, _from(then, nearby.places_m))), _found(nearby, scan, then))
+        kept = _subset(nearby, ~_covered(scan, _from(then, nearby.places_m)))
+        nearby = _merged(kept, _from_scan(nearby, scan, then))
     near = _distances_m(_from(pose, nearby.places_m)) <= REACH_M
-    kept = _picked(nearby, near & (np.abs(now_ns - nearby.seen_ns) <= remember_ns))
+    kept = _subset(nearby, near & (np.abs(now_ns - nearby.seen_ns) <= remember_ns))
     scans = kept.scans.copy()
     scans[now_ns - kept.seen_ns > BRIEF_NS, 0] = 0
     return replace(kept, scans=scans, scan_ns=scan.stamp_ns, track=track)
@@ -143,7 +144,7 @@ def around(nearby: Nearby, scan: Scan, pose: Pose) -> Around:
     """
     places_m = _from(pose, nearby.places_m)
     looked = collision.looked(scan)[_bins(places_m)]
-    return Around(scan, places_m[~looked | (nearby.vouched & ~_told(scan, places_m))])
+    return Around(scan, places_m[~looked | (nearby.trusted & ~_observed(scan, places_m))])
 
 
 def filled(scan: Scan, out_of_view: Points) -> Scan:
@@ -154,14 +155,14 @@ def filled(scan: Scan, out_of_view: Points) -> Scan:
     if len(out_of_view) == 0:
         return scan
     bins = bins_of(out_of_view[:, 0], out_of_view[:, 1])
-    ahead = AHEAD[bins] & ~(collision.looked(scan)[bins] & _told(scan, out_of_view))
+    ahead = AHEAD[bins] & ~(collision.looked(scan)[bins] & _observed(scan, out_of_view))
     ranges_m, seen = scan.ranges_m.copy(), scan.seen.copy()
     np.minimum.at(ranges_m, bins[ahead], _distances_m(out_of_view[ahead]).astype(np.float32))
     seen[bins[ahead]] = True
     return replace(scan, ranges_m=ranges_m, seen=seen)
 
 
-def _found(nearby: Nearby, scan: Scan, pose: Pose) -> Nearby:
+def _from_scan(nearby: Nearby, scan: Scan, pose: Pose) -> Nearby:
     """Return the obstacles of a scan within reach, with the history of those that were known before."""
     seen = collision.obstacles(scan)
     near = seen[_distances_m(seen) <= REACH_M]
@@ -170,7 +171,7 @@ def _found(nearby: Nearby, scan: Scan, pose: Pose) -> Nearby:
     spots_m, scans = places_m.copy(), np.zeros((len(near), 2), np.int64)
     known = (scan.stamp_ns - nearby.seen_ns <= SPOT_NS) | (nearby.scans[:, 1] >= OFTEN)
     if known.any() and len(near):
-        of = _picked(nearby, known)
+        of = _subset(nearby, known)
         x_m, y_m = (np.subtract.outer(places_m[:, axis], of.spots_m[:, axis]) for axis in (0, 1))
         squares = x_m * x_m + y_m * y_m
         nearest, there = np.argmin(squares, axis=1), squares <= SPOT_M * SPOT_M
@@ -181,7 +182,7 @@ def _found(nearby: Nearby, scan: Scan, pose: Pose) -> Nearby:
     return Nearby(places_m, np.full(len(near), scan.stamp_ns), spots_m, scans)
 
 
-def _picked(nearby: Nearby, which: npt.NDArray[np.bool_]) -> Nearby:
+def _subset(nearby: Nearby, which: npt.NDArray[np.bool_]) -> Nearby:
     """Return a subset of the places. which: (n,) bool."""
     return replace(
         nearby,
@@ -192,14 +193,14 @@ def _picked(nearby: Nearby, which: npt.NDArray[np.bool_]) -> Nearby:
     )
 
 
-def _joined(old: Nearby, new: Nearby) -> Nearby:
-    """Return the old and the new places; the oldest beyond `MOST` are dropped."""
+def _merged(old: Nearby, new: Nearby) -> Nearby:
+    """Return the old and the new places; the oldest beyond `CAPACITY` are dropped."""
     return replace(
         old,
-        places_m=np.concatenate([old.places_m, new.places_m])[-MOST:],
-        seen_ns=np.concatenate([old.seen_ns, new.seen_ns])[-MOST:],
-        spots_m=np.concatenate([old.spots_m, new.spots_m])[-MOST:],
-        scans=np.concatenate([old.scans, new.scans])[-MOST:],
+        places_m=np.concatenate([old.places_m, new.places_m])[-CAPACITY:],
+        seen_ns=np.concatenate([old.seen_ns, new.seen_ns])[-CAPACITY:],
+        spots_m=np.concatenate([old.spots_m, new.spots_m])[-CAPACITY:],
+        scans=np.concatenate([old.scans, new.scans])[-CAPACITY:],
     )
 
 
@@ -220,7 +221,7 @@ def _from(pose: Pose, places_m: Points) -> Points:
     return seen
 
 
-def _judged(scan: Scan, points: Points) -> npt.NDArray[np.bool_]:
+def _covered(scan: Scan, points: Points) -> npt.NDArray[np.bool_]:
     """Return (n,) bool, points that a scan confirms or clears: those in its bins, without empty bins at a view's edge.
 
     At the edge, one hole in an image empties the bin, and the bin may be out of view in the next scan.
@@ -228,10 +229,10 @@ def _judged(scan: Scan, points: Points) -> npt.NDArray[np.bool_]:
     looked = collision.looked(scan)
     inside: npt.NDArray[np.bool_] = looked & np.roll(looked, 1) & np.roll(looked, -1)
     bins = inside | (looked & np.isfinite(scan.ranges_m))
-    return bins[_bins(points)] & _told(scan, points)
+    return bins[_bins(points)] & _observed(scan, points)
 
 
-def _told(scan: Scan, points: Points) -> npt.NDArray[np.bool_]:
+def _observed(scan: Scan, points: Points) -> npt.NDArray[np.bool_]:
     """Return (n,) bool, points beyond the minimum range, or with a return at their place or before it."""
     bins, away_m = _bins(points), _distances_m(points)
     far: npt.NDArray[np.bool_] = away_m >= (0.0 if scan.from_m is None else scan.from_m[bins])

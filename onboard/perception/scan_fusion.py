@@ -226,20 +226,8 @@ def _same(a: DepthFrame, b: DepthFrame) -> bool:
 
 def _lower(ranges_m: Ranges, depth: npt.NDArray[np.uint16], mount: Mount, now_from_then: Pose, rig: Rig) -> None:
     """Lower `ranges_m` in place to the obstacles of one image."""
-    section = rig.section
-    lower_ranges(
-        ranges_m,
-        np.ascontiguousarray(depth),
-        mount.fx,
-        mount.fy,
-        mount.cx,
-        mount.cy,
-        mount.depth_scale_m,
-        mount.base_from_camera,
-        planar(now_from_then),
-        section.near_m,
-        section.far_m,
-        section.z_min_m,
-        section.z_max_m,
-        rig.body_boxes_m,
-    )
+    section, depth = rig.section, np.ascontiguousarray(depth)
+    lens = mount.fx, mount.fy, mount.cx, mount.cy, mount.depth_scale_m
+    bounds = section.near_m, section.far_m, section.z_min_m, section.z_max_m
+    base_from_camera, motion = mount.base_from_camera, planar(now_from_then)
+    lower_ranges(ranges_m, depth, *lens, base_from_camera, motion, *bounds, rig.body_boxes_m)

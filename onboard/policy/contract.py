@@ -9,15 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy.typing as npt
 
 from onboard.values.errors import EngineError
 from onboard.values.messages import BINS, Twist
-
-if TYPE_CHECKING:
-    pass
 
 CONTRACT_VERSION = 1
 """Goes up when a tensor changes its shape, unit or meaning; a model of another version is refused."""

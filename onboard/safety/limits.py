@@ -215,8 +215,8 @@ def limit(
     e_stopped = pressed or (state.e_stopped and not released)
     operator = situation.teleop if operator_drives(situation.teleop, situation.now_ns, bounds) else None
     asked = wanted if operator is None else operator.twist
-    state = _heeding(replace(state, e_stopped=e_stopped, pressed=pressed), situation.speed_limit_mps)
-    twist, reason = _shaped(state, asked, operator is not None, situation, bounds)
+    state = _with_external_limit(replace(state, e_stopped=e_stopped, pressed=pressed), situation.speed_limit_mps)
+    twist, reason = _apply_limits(state, asked, operator is not None, situation, bounds)
     limited = Limited(twist, reason, asked, operator is not None)
     return replace(state, sent=twist, sent_ns=situation.now_ns), limited
 
@@ -226,7 +226,7 @@ def operator_drives(teleop: Teleop | None, now_ns: int, bounds: Bounds) -> bool:
     return teleop is not None and _fresh(teleop.arrival_ns, now_ns, bounds.dead_man_ns)
 
 
-def _heeding(state: LimitsState, word_mps: float | None) -> LimitsState:
+def _with_external_limit(state: LimitsState, word_mps: float | None) -> LimitsState:
     """Return the state with the newest valid external speed limit (R18, R19)."""
     if word_mps is None:
         return state
@@ -235,7 +235,7 @@ def _heeding(state: LimitsState, word_mps: float | None) -> LimitsState:
     return replace(state, speed_limit_mps=word_mps or math.inf, limit_refused=False)
 
 
-def _shaped(
+def _apply_limits(
     state: LimitsState, asked: Twist | None, operator: bool, situation: Situation, bounds: Bounds
 ) -> tuple[Twist, Reason]:
     """Return the command and its reason, after all limits in their order."""
@@ -342,7 +342,7 @@ def _caps(
     caps = [
         (collision.stoppable_mps(collision.travel_m(points, twist, bounds.swept_radius_m), *brake), Reason.ZONE_STOP),
         (bounds.slow_mps if slow else math.inf, Reason.ZONE_SLOW),
-        (_paced_mps(contact_m, bounds.time_to_contact_s), Reason.TIME_TO_CONTACT),
+        (_contact_mps(contact_m, bounds.time_to_contact_s), Reason.TIME_TO_CONTACT),
         (collision.stoppable_mps(remembered_m, *brake), Reason.REMEMBERED),
     ]
     if blind is collision.Look.AHEAD_BLIND:
@@ -359,6 +359,6 @@ def _keep_out_cap(twist: Twist, zone: Zone, operator: bool, bounds: Bounds) -> t
     return max(allowed_mps, bounds.creep_mps) if operator else allowed_mps, Reason.KEEP_OUT
 
 
-def _paced_mps(way_m: float, time_s: float) -> float:
+def _contact_mps(way_m: float, time_s: float) -> float:
     """Return the speed at which `way_m` takes `time_s`; inf if `time_s` is 0."""
     return way_m / time_s if time_s > 0.0 else math.inf

@@ -107,7 +107,7 @@ Step = tuple[RecoveryState, Twist | None, Event | None]
 
 def advance(state: RecoveryState, situation: Situation, section: RecoverySection, now_ns: int) -> Step:
     """Return the new state, the override of the policy's twist (None: no override), and the event."""
-    state = _noticing(state, situation.obstacle is True)
+    state = _with_notice(state, situation.obstacle is True)
     if state.now_ns is not None and now_ns < state.now_ns:
         return _time_went_back(state, now_ns)
     state = replace(state, now_ns=now_ns)
@@ -152,7 +152,7 @@ def way_m(section: RecoverySection) -> float:
     return section.backward_mps * section.backward_s
 
 
-def _noticing(state: RecoveryState, noticed: bool) -> RecoveryState:
+def _with_notice(state: RecoveryState, noticed: bool) -> RecoveryState:
     """Return the state with this tick's notice, and whether the robot has backed into something (R15).
 
     The time is the last tick's, as this tick's time may have gone backward (R12).

@@ -19,37 +19,37 @@ from onboard.values.kernel import kernel
 Indices = npt.NDArray[np.int32]
 
 BUCKETS = 2048
-NOBODY = -1
+EMPTY = -1
 """No cell, or no bucket."""
 NEXT, PREVIOUS = 0, 1
 
 
 @kernel
-def wait(
+def push(
     heads: Indices, links: Indices, bucket_of: npt.NDArray[np.int16], cell: int, bucket: int
 ) -> None:  # pragma: no cover - compiled
     """Put a cell into a bucket."""
     first = heads[bucket]
-    if first != NOBODY:
+    if first != EMPTY:
         links[first, PREVIOUS] = cell
-    links[cell, NEXT], links[cell, PREVIOUS], bucket_of[cell], heads[bucket] = first, NOBODY, bucket, cell
+    links[cell, NEXT], links[cell, PREVIOUS], bucket_of[cell], heads[bucket] = first, EMPTY, bucket, cell
 
 
 @kernel
-def leave(
+def remove(
     heads: Indices, links: Indices, bucket_of: npt.NDArray[np.int16], cell: int
 ) -> None:  # pragma: no cover - compiled
     """Take a cell out of its bucket, if it is in one."""
-    if bucket_of[cell] == NOBODY:
+    if bucket_of[cell] == EMPTY:
         return
     after, before = links[cell, NEXT], links[cell, PREVIOUS]
-    if before != NOBODY:
+    if before != EMPTY:
         links[before, NEXT] = after
     else:
         heads[bucket_of[cell]] = after
-    if after != NOBODY:
+    if after != EMPTY:
         links[after, PREVIOUS] = before
-    bucket_of[cell] = NOBODY
+    bucket_of[cell] = EMPTY
 
 
 Floats = npt.NDArray[np.float64]
@@ -208,7 +208,7 @@ def _refine(
     rows, columns = nearness.shape
     cost = np.full(rows * columns, np.float32(UNREACHED_M))
     near = -SEED_CELLS < goal[0] < rows + SEED_CELLS and -SEED_CELLS < goal[1] < columns + SEED_CELLS
-    seeds = [NOBODY][:0]
+    seeds = [EMPTY][:0]
     for i in range(BORDER, rows - BORDER):
         for j in range(BORDER, columns - BORDER):
             cell, away = i * columns + j, math.hypot(i - goal[0], j - goal[1])
@@ -234,25 +234,25 @@ def _march(
     Cells are numbered row by row. Without a home (the robot) the whole grid is solved. Returns the cost limit [m].
     """
     columns, near = nearness.shape[1], nearness.ravel()
-    home_cell, led = NOBODY, not math.isnan(home[0])
+    home_cell, led = EMPTY, not math.isnan(home[0])
     least = min([cost[cell] for cell in seeds]) / cell_m
     if led:
         home_cell = round(home[0]) * columns + round(home[1])
         least = max(0.0, math.hypot(goal[0] - home[0], goal[1] - home[1]) - 2.0 * SEED_CELLS)
     per_m = 1.0 / (BUCKET_CELLS * cell_m)
-    heads, links = np.full(BUCKETS, NOBODY, np.int32), np.empty((len(cost), 2), np.int32)
-    bucket_of = np.full(len(cost), np.int16(NOBODY))
+    heads, links = np.full(BUCKETS, EMPTY, np.int32), np.empty((len(cost), 2), np.int32)
+    bucket_of = np.full(len(cost), np.int16(EMPTY))
     for cell in seeds:
         rest = math.hypot(cell // columns - home[0], cell % columns - home[1]) if led else 0.0
         due = (cost[cell] + (rest - least) * cell_m) * per_m
-        wait(heads, links, bucket_of, cell, min(BUCKETS - 1, max(0, int(due))))
+        push(heads, links, bucket_of, cell, min(BUCKETS - 1, max(0, int(due))))
     bucket, last = 0, BUCKETS - 1
     while bucket <= last:
         cell = heads[bucket]
-        if cell == NOBODY:
+        if cell == EMPTY:
             bucket += 1
             continue
-        leave(heads, links, bucket_of, cell)
+        remove(heads, links, bucket_of, cell)
         if cell == home_cell:
             last = min(last, bucket + int(BEYOND_M * per_m))
         i = cell // columns
@@ -268,8 +268,8 @@ def _march(
                 rest = math.sqrt((i + di - home[0]) ** 2 + (j + dj - home[1]) ** 2) if led else 0.0
                 due = max(bucket, min(BUCKETS - 1, int((new + (rest - least) * cell_m) * per_m)))
                 if bucket_of[beside] != due:
-                    leave(heads, links, bucket_of, beside)
-                    wait(heads, links, bucket_of, beside, due)
+                    remove(heads, links, bucket_of, beside)
+                    push(heads, links, bucket_of, beside, due)
     return cost[home_cell] + BEYOND_M if led else UNREACHED_M
 
 

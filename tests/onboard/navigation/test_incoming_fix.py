@@ -1,4 +1,4 @@
-"""How sure a fix of the localisation is: what its sender states, within bounds, and no direction better than those."""
+"""The covariance of a fix: the sender's, within bounds in every direction."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ WITHOUT_A_VARIANCE = [
 
 
 @pytest.mark.parametrize(("what", "stated"), WITHOUT_A_VARIANCE, ids=[row[0] for row in WITHOUT_A_VARIANCE])
-def test_no_direction_is_known_better_than_the_configuration_has_it(what: str, stated: np.ndarray) -> None:
+def test_no_direction_has_less_variance_than_configured(what: str, stated: np.ndarray) -> None:
     used = measurement_noise(Fix(0, 0, MAP_FROM_ODOM, stated), SECTION)
     assert np.linalg.eigvalsh(used / np.sqrt(np.outer(SD, SD))).min() > 1.0 - 1e-3
     np.testing.assert_array_equal(used, used.T)

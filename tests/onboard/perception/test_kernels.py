@@ -1,4 +1,4 @@
-"""The fusion kernel and its definition: exact small cases for both, then that they are the same on anything."""
+"""The fusion kernel and its definition: exact small cases for both, then equality on random input."""
 
 from __future__ import annotations
 
@@ -230,7 +230,7 @@ def test_kernel_is_its_definition(
 
 
 def plain_loop(depth: np.ndarray, transform: np.ndarray, f: float, c: tuple[float, float], motion: Pose) -> np.ndarray:
-    """Return the ranges point by point with 4x4 matrices and `atan2`: a third, slow writing of the same."""
+    """Return the ranges point by point with 4x4 matrices and `atan2`: a third, slow implementation."""
     result = np.full(BINS, np.inf)
     for v, u in zip(*np.nonzero(depth), strict=True):
         d = float(depth[v, u]) * 0.001

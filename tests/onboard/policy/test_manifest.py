@@ -19,12 +19,12 @@ def model(tmp_path):
 
 
 def rewrite(model, **changes):
-    """Write the manifest anew with changes, without asking whether it is valid."""
+    """Write the manifest with changes, without validation."""
     manifest_path(model).write_text(json.dumps(manifest_table(model, **changes)))
 
 
 def refusal(model) -> str:
-    """Return the one line with which the manifest is refused."""
+    """Return the error line of the refused manifest."""
     with pytest.raises(ConfigError) as caught:
         load_manifest(model)
     line = str(caught.value)
@@ -141,6 +141,6 @@ TIMINGS = [
 
 
 @pytest.mark.parametrize(("delay", "hz", "period", "complaint"), TIMINGS)
-def test_timing_other_than_in_training_is_told(model, delay, hz, period, complaint):
+def test_timing_other_than_in_training_is_reported(model, delay, hz, period, complaint):
     line = delay_complaint(load_manifest(model), delay, hz, period)
     assert (line is None) if complaint is None else (line is not None and line.startswith(complaint))

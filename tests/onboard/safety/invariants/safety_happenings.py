@@ -1,4 +1,4 @@
-"""What happens to the runtime of `test_safety_machine`, one thing each, for `test_safety_watch`."""
+"""Events in the runtime of `test_safety_machine`, one each, for `test_safety_watch`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.onboard.safety.invariants.test_safety_machine import CAMERAS, DROP_M,
 
 
 def driving(**begin: Any) -> Driven:
-    """Return a runtime that drives ahead as fast as it may."""
+    """Return a runtime that drives ahead at the highest allowed speed."""
     machine = Driven()
     machine.begin(**({"ramped": False, "drop_m": 0.0, "zones": "none"} | begin))
     machine.it_drives_as_the_policy_wants(FASTEST)

@@ -1,4 +1,4 @@
-"""Each rule of `safety_watch` can fail: a runtime that is broken in one place is found, the whole one is not."""
+"""Each rule of `safety_watch` can fail: it finds a runtime that is broken in one place, and passes the intact one."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ Patches = list[tuple[Any, str, Any]]
 
 
 def _limit(change: Callable[..., tuple[Any, ...]]) -> Patches:
-    """Return a patch of what `limits.limit` is given."""
+    """Return a patch of the arguments of `limits.limit`."""
     whole = limits.limit
     return [(limits, "limit", lambda *given: whole(*change(*given)))]
 
 
 def _sent(twist: Twist) -> Patches:
-    """Return a patch of what `limits.limit` returns."""
+    """Return a patch of the result of `limits.limit`."""
     whole = limits.limit
 
     def broken(*given: Any) -> Any:
@@ -74,12 +74,12 @@ def _goes_on(twist: Twist) -> Patches:
 
 
 def _not_told() -> Patches:
-    """Return a patch by which the recovery does not heed that something is told while it backs."""
-    return [(recovery, "_noticing", lambda state, _: state)]
+    """Return a patch by which the recovery ignores notices while it backs."""
+    return [(recovery, "_with_notice", lambda state, _: state)]
 
 
 def _forgets_behind() -> Patches:
-    """Return a patch by which the next try does not know what the last one ended at."""
+    """Return a patch by which the next try does not know the end of the last try."""
     whole = recovery._try
     return [(recovery, "_try", lambda state, *given: whole(replace(state, backed_into=False), *given))]
 
@@ -98,7 +98,7 @@ NEVER_STALE = [(limits, "_fresh", lambda *_: True)]
 NEVER_LATE = [(odometry, "lateness", lambda quickest, *_: (0, quickest))]
 NO_END = _no_end_of_a_drive()
 NEVER_LOST = [(decision, "is_lost", lambda *_: False), (mission, "stop", lambda state, reason: state)]
-NO_LIMIT = [(limits, "_heeding", lambda state, _: state)]
+NO_LIMIT = [(limits, "_with_external_limit", lambda state, _: state)]
 NEVER_BLIND = [(collision, "look", lambda *_: collision.Look.SEEN)]
 NO_ZONES = [(limits, "_caps", lambda *_: [])]
 NO_DROPS = [(scan_fusion, "lower_to_drops", lambda *_: None)]
