@@ -56,17 +56,6 @@ def test_a_later_fix_is_less_certain() -> None:
     assert np.trace(late.covariance) > np.trace(fresh.covariance)
 
 
-def test_between_fixes_the_wheels_carry_the_filter() -> None:
-    wheels = wheels_after(50)
-    state = after(wheels, fix_at(wheels, 0))
-    later = wheels_after(50, Twist(0.5, -1.0), wheels)
-    moved = after(later, state=state)
-    assert near(moved.map_from_base, compose(MAP_FROM_ODOM, later.pose))
-    assert moved.covariance is not None
-    assert state.covariance is not None
-    assert (np.diag(moved.covariance) > np.diag(state.covariance)).all()
-
-
 def test_standing_still_keeps_it_localised() -> None:
     wheels = wheels_after(50)
     state = after(wheels, fix_at(wheels, 0))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import cos, inf, nan, pi, radians, sin, sqrt
+from math import inf, nan, pi, sqrt
 
 import numpy as np
 import pytest
@@ -113,13 +113,6 @@ def test_the_first_of_many_counts(points: list[tuple[float, float]], w: float) -
     many = np.array(points)
     assert travel_m(many, Twist(0.5, w), RADIUS_M) == min(
         travel_m(one[np.newaxis], Twist(0.5, w), RADIUS_M) for one in many
-    )
-
-
-def test_obstacles_stand_at_the_centres_of_their_bins() -> None:
-    points = obstacles(scan_of((2 * cos(radians(31)), 2 * sin(radians(31))), (-1.0, 1e-3)))
-    np.testing.assert_allclose(
-        points, [[2 * cos(radians(31)), 2 * sin(radians(31))], [-cos(radians(1)), sin(radians(1))]], atol=1e-6
     )
 
 

@@ -7,9 +7,9 @@ import json
 import pytest
 
 from onboard.policy.contract import BINS, TensorType
-from onboard.policy.manifest import Manifest, check_engine, delay_complaint, load_manifest, manifest_path, save_manifest
+from onboard.policy.manifest import check_engine, delay_complaint, load_manifest, manifest_path, save_manifest
 from onboard.values.errors import ConfigError, EngineError
-from tests.rigs.devices.small_model import manifest_table, small_policy_files, write_model
+from tests.rigs.devices.small_model import manifest_table, small_policy_files
 
 
 @pytest.fixture
@@ -98,13 +98,6 @@ def test_a_truncated_model_is_refused_by_its_hash(model):
 def test_a_missing_model_is_refused(model):
     model.unlink()
     assert "small.onnx: cannot be read" in refusal(model)
-
-
-def test_a_policy_without_memory_is_possible(tmp_path):
-    model = write_model(tmp_path / "small.onnx")
-    table = manifest_table(model, memory_shape=None, inputs=[SCAN])
-    table["outputs"] = table["outputs"][:1]
-    assert Manifest.model_validate(table).memory_shape is None
 
 
 FITTING = {"scan": TensorType((1, 1, BINS), "float32"), "memory_in": TensorType((2, 1, 3), "float32")}

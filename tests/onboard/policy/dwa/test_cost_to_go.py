@@ -15,11 +15,9 @@ from onboard.policy.dwa.cost_to_go import (
     LETHAL_PRICE,
     SEED_CELLS,
     UNREACHED_M,
-    CostField,
     make_prices,
     price_of,
     refine,
-    sample,
     solve,
 )
 
@@ -72,11 +70,6 @@ def grid(obstacles: list[tuple[int, int]]) -> np.ndarray:
     return nearness
 
 
-def at(field: CostField, xy_m: tuple[float, float]) -> float:
-    i, j = ((a - corner) / field.cell_m - 0.5 for a, corner in zip(xy_m, field.corner_xy_m, strict=True))
-    return sample(field.cost, i, j, field.most_m)[0]
-
-
 places = st.tuples(st.floats(-2.5, 2.5), st.floats(-2.5, 2.5))
 clutter = st.lists(st.tuples(st.integers(1, SIDE - 2), st.integers(1, SIDE - 2)), max_size=25)
 
@@ -115,16 +108,6 @@ def test_a_patch_entered_from_its_edge_has_the_cost_of_the_whole(obstacles, goal
     patch[[0, -1]] = patch[:, [0, -1]] = PRICES.closed
     refined = refine(patch, PRICES, (CORNER[0] + 8 * CELL_M, CORNER[1] + 10 * CELL_M), CELL_M, goal, whole)
     np.testing.assert_allclose(refined.cost[1:-1, 1:-1], whole.cost[9:20, 11:22], rtol=0.04, atol=0.15)
-
-
-#   goal outside the grid
-OUTSIDE = [(9.0, 0.0), (-4.0, 8.0), (3.0, -20.0)]
-
-
-@pytest.mark.parametrize("goal", OUTSIDE)
-def test_a_goal_outside_is_reached_straight_from_the_edge(goal):
-    field = solve(grid([]), PRICES, CORNER, CELL_M, goal, (0.0, 0.0))
-    assert at(field, (0.0, 0.0)) == pytest.approx(math.hypot(*goal), rel=0.05)
 
 
 #   clear [m]  price
