@@ -42,17 +42,17 @@ def passes_gate(residual: npt.NDArray[np.float64], innovation: Covariance) -> bo
     return float(residual @ np.linalg.solve(innovation, residual)) <= GATE
 
 
-def odometry_explains(foretold: Pose, then: WheelsThen, measured: Pose, wheels: OdometryState) -> bool:
+def odometry_explains(predicted: Pose, then: WheelsThen, measured: Pose, wheels: OdometryState) -> bool:
     """Return whether bad odometry may explain the difference between a fix and the fix before.
 
-    foretold: map_from_base by the fix before and the odometry since; measured: map_from_base by this fix
+    predicted: map_from_base by the fix before and the odometry since; measured: map_from_base by this fix
     then:     the odometry at the fix before
     """
     before = compose(measured, between(wheels.pose, then.odom_from_base))
     added = odometry.noise_along(before, measured, wheels.moving_s - then.moving_s)
     apart = np.array([AGREE_M, AGREE_M, AGREE_RAD])
     residual = np.array(
-        [measured.x_m - foretold.x_m, measured.y_m - foretold.y_m, wrap(measured.yaw_rad - foretold.yaw_rad)]
+        [measured.x_m - predicted.x_m, measured.y_m - predicted.y_m, wrap(measured.yaw_rad - predicted.yaw_rad)]
     )
     return passes_gate(residual, np.diag(np.square(apart) / GATE) + DOUBT**2 * added)
 

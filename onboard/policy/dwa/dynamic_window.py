@@ -77,11 +77,11 @@ class Course:
     """State between decisions: whether the robot stands at the goal, and (v, w, dv, dw) predicted for the next one."""
 
     arrived: bool = False
-    foretold: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
+    predicted: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
 
     def numbers(self) -> tuple[float, ...]:
         """Return the course as `COURSE_NUMBERS` numbers, for a policy's memory."""
-        return (float(self.arrived), *self.foretold)
+        return (float(self.arrived), *self.predicted)
 
 
 COURSE_NUMBERS = 5
@@ -160,7 +160,7 @@ class DynamicWindow:
         if arrived or wait:
             action = STOP_ACTION
             scores[action] = STAND
-        v, w, dv, dw = fan.foretold[action].tolist()
+        v, w, dv, dw = fan.predicted[action].tolist()
         return Decision(action, scores), Course(arrived, (v, w, dv, dw))
 
     def _braking(self, speed_mps: float, ticks: int) -> tuple[int, float]:
@@ -181,9 +181,9 @@ class DynamicWindow:
 def _present(motion: Motion, course: Course) -> Floats:
     """Return (7,) the current state; accelerations are not measured and come from the last prediction."""
     v, w = motion.twist.v_mps, motion.twist.w_radps
-    foretold_v, foretold_w, dv, dw = course.foretold
-    dv = dv if abs(v - foretold_v) < RATE_MATCH[0] else 0.0
-    dw = dw if abs(w - foretold_w) < RATE_MATCH[1] else 0.0
+    predicted_v, predicted_w, dv, dw = course.predicted
+    dv = dv if abs(v - predicted_v) < RATE_MATCH[0] else 0.0
+    dw = dw if abs(w - predicted_w) < RATE_MATCH[1] else 0.0
     pose = motion.pose
     return np.array([pose.x_m, pose.y_m, pose.yaw_rad, v, w, dv, dw])
 

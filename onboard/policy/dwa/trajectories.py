@@ -115,7 +115,7 @@ class Horizon(NamedTuple):
 
     delay:    of the current command until the decision takes effect
     action, brake, sequel: of an action, the braking after it, and the action after it
-    foretold: tick of the action after which the next decision senses
+    predicted: tick of the action after which the next decision senses
     dt_s:     duration of a tick
     reach_m:  the greatest distance of a path after the delay
     """
@@ -124,7 +124,7 @@ class Horizon(NamedTuple):
     action: int
     brake: int
     sequel: int
-    foretold: int
+    predicted: int
     dt_s: float
     reach_m: float
 
@@ -148,7 +148,7 @@ class Fan(NamedTuple):
     ends:     (28, 5) x, y, yaw, v, w after the action
     safe:     (28,) whether action and braking keep clear
     rest_m:   (28, 2) end of the braking
-    foretold: (28, 4) v, w, dv, dw when the next decision senses
+    predicted: (28, 4) v, w, dv, dw when the next decision senses
     sequels:  (m, 5) x, y, yaw, v, w after each clear sequel of a safe action
     firsts:   (m,) the action before each sequel
     near_m:   (m,) clearance of action and sequel from visible obstacles, valid up to the comfort margin
@@ -158,7 +158,7 @@ class Fan(NamedTuple):
     ends: Floats
     safe: Flags
     rest_m: Floats
-    foretold: Floats
+    predicted: Floats
     sequels: Floats
     firsts: Indices
     near_m: Floats
@@ -193,12 +193,12 @@ def look_ahead(
     sequels, firsts, sequels_near_m = _sequels(
         ends, safe, near_m, next_v, next_w, horizon.dt_s, keep_m, about_seen, about_known
     )
-    foretold = np.empty((COUNT, 4))
+    predicted = np.empty((COUNT, 4))
     for n in range(COUNT):
-        foretold[n, 0::2] = v[0, n // len(ANGULAR), horizon.foretold]
-        foretold[n, 1::2] = w[0, n % len(ANGULAR), horizon.foretold]
+        predicted[n, 0::2] = v[0, n // len(ANGULAR), horizon.predicted]
+        predicted[n, 1::2] = w[0, n % len(ANGULAR), horizon.predicted]
     places_m = np.concatenate((start[:2].copy().reshape(1, 2), ends[:, :2], sequels[:, :2]))
-    return Fan(places_m, ends, safe, rest_m, foretold, sequels, firsts, sequels_near_m)
+    return Fan(places_m, ends, safe, rest_m, predicted, sequels, firsts, sequels_near_m)
 
 
 @kernel

@@ -103,13 +103,13 @@ def test_predicted_speeds_are_the_motion_models_at_the_next_decision(twist):
         held = STOP if tick < plain_window.DELAY else ACTIONS[decision.action]
         state = step(state, held, PLANT, plain_window.DT_S)
     expected = (state.twist.v_mps, state.twist.w_radps, state.dv_mps2, state.dw_radps2)
-    assert course.foretold == pytest.approx(expected, abs=1e-9)
+    assert course.predicted == pytest.approx(expected, abs=1e-9)
 
 
 def test_predicted_accelerations_are_used_only_while_the_speeds_match():
     motion = Motion(Pose(0.0, 0.0, 0.0), Twist(0.5, 0.0))
-    speeding, same = Course(foretold=(0.5, 0.0, 1.0, 0.0)), Course(foretold=(0.5, 0.0, 0.0, 0.0))
-    wrong = Course(foretold=(0.1, 0.0, 1.0, 0.0))
+    speeding, same = Course(predicted=(0.5, 0.0, 1.0, 0.0)), Course(predicted=(0.5, 0.0, 0.0, 0.0))
+    wrong = Course(predicted=(0.1, 0.0, 1.0, 0.0))
 
     def way_m(course: Course) -> float:
         return float(WINDOW.look_ahead(motion, course, 17, NOTHING, NOTHING).places_m[0, 0])
