@@ -11,7 +11,7 @@ from onboard.config.mounts import Mounts
 from onboard.config.plant_model import Plant
 from onboard.perception import cliff, obstacle_memory
 from onboard.perception.collision import braking_m, stoppable_mps
-from onboard.perception.min_range import with_least
+from onboard.perception.min_range import with_min_distance
 from onboard.perception.scan_fusion import Rig, Scanner, build_rig
 from onboard.policy.manifest import load_manifest
 from onboard.recording import provenance
@@ -32,7 +32,7 @@ def robot_of(config: Config, scanners: Scanners, plant: Plant, policy: Policy, z
 
 def build_rigs(config: Config, mounts: Mounts) -> tuple[Rig, Rig | None]:
     """Return the cameras for the policy's scan and those for the limits', None when they are the same."""
-    own, mounts = config.limits_scan, with_least(mounts, config.cameras)
+    own, mounts = config.limits_scan, with_min_distance(mounts, config.cameras)
     rig = build_rig(_chosen(mounts, config.scan, "scan"), config.scan)
     return rig, None if own is None else build_rig(_chosen(mounts, own, "limits_scan"), own)
 

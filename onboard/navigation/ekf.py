@@ -1,25 +1,27 @@
-"""External localisation and the wheels in one estimate: an EKF in the map frame. Pure; nothing here reads a clock.
+"""An EKF in the map frame that fuses external localisation and wheel odometry. Pure: no function reads a clock.
 
-The state is map_from_base and two systematic errors of the wheels: scale, the fraction by which a reported way is too
-long (a wheel's radius is never quite the one in the base's firmware), and creep, forward motion reported too much while
-anything moves (the paper's simulated wheels: 1 cm a step). Left out, they put the estimate ahead of the robot and make
-it too sure of itself. They are learned from the fixes, not configured, and outlive a goal. Odometry's increments
-predict the state with the paper's noise, fixes correct it.
+The state is map_from_base and two systematic errors of the odometry:
 
-A fix is late: it is carried to now by the wheels' motion since its stamp, its covariance grown likewise, and then
-corrects the state. (The noise since the stamp is thereby counted in both; the fix weighs a little less than it might.)
+    scale   fraction by which the reported distance is too long: the true wheel radius differs from the firmware's
+    creep   excess forward speed reported while anything moves (the paper's simulated wheels: 1 cm a step)
 
-A fix far outside what the filter can believe is an outlier: counted, and it changes nothing, but `OUTLIERS_TO_RESTART`
-in a row that agree with each other start the filter anew there. Wheels and fixes that contradict each other
-`OUTLIERS_TO_DOUBT` times in a row leave it open where the robot is: it is not localised until a fix is believed again
-that could not be theirs as well.
-Honest fixes are refused too, where the wheels are worse than the noise that is assumed of them (three times as bad, one
-fix in nine). So outliers agree as far apart as such wheels may have led from each to the next.
+Without them, the estimate runs ahead of the robot and is overconfident. The filter learns them from the fixes and keeps
+them across goals. Odometry increments predict the state with the paper's noise; fixes correct it.
 
-Nothing that is received may spoil the state for what comes after: a fix counts within bounds (`incoming_fix`), and a
-filter whose numbers are not finite any more is given up for one that the next fix begins.
+A fix is late. The odometry since its stamp carries it to the present and grows its covariance; then it corrects the
+state. The noise since the stamp thus counts twice, so a fix weighs slightly less than it could.
 
-What the policy sees as `loc` is the newest fix as it was received (`Received`), never the filter.
+The outlier gate rejects a fix far outside the filter's uncertainty. An outlier is counted and changes nothing. But
+`OUTLIERS_TO_RESTART` outliers in a row that agree with each other restart the filter there. After `OUTLIERS_TO_DOUBT`
+outliers in a row the robot is not localised, until the filter accepts a fix that does not also fit the outliers.
+
+The gate also rejects good fixes when the odometry is worse than its assumed noise: with three times the noise, a fix in
+nine. So outliers agree within the distance that such odometry may cause between two fixes.
+
+No input may corrupt the state: `fix_gating` bounds each fix. A filter with values that are not finite is dropped, and
+the next fix starts a new filter.
+
+The policy's `loc` is the newest fix as received (`Received`), never the filter.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ import numpy.typing as npt
 
 from onboard.config.config import OdometrySection
 from onboard.navigation import fix_gating, odometry
-from onboard.navigation.fix_gating import AT_THE_ORIGIN, WheelsThen, believable, led_here
+from onboard.navigation.fix_gating import AT_THE_ORIGIN, WheelsThen, odometry_explains, passes_gate
 from onboard.navigation.odometry import Covariance, OdometryState
 from onboard.values.clock import NS_PER_S
 from onboard.values.geometry import IDENTITY, between, compose, inverse, wrap
@@ -46,20 +48,20 @@ STATES = 5
 OUTLIERS_TO_RESTART = 3
 OUTLIERS_TO_DOUBT = 2
 STAMP_STEP_NS = 10 * NS_PER_S
-"""A fix older than the newest by more than this tells of a new clock, not of a late message."""
+"""A fix that is older than the newest by more than this has a new clock; it is no late message."""
 SYSTEMATIC_VARIANCE = np.diag(np.square([0.05, 0.03]))
-"""Of scale and creep [m/s] before anything is known of them."""
+"""Initial variance of scale and creep [m/s]."""
 SYSTEMATIC_WALK = np.diag(np.square([0.01, 0.003]))
-"""By how much their variance grows in a second of motion: floors differ."""
+"""Growth of their variance in a second of motion: floors differ."""
 
 LOCALISED_SD_M = 0.5
 LOCALISED_SD_RAD = 0.5
-"""Localised means known at least as well as this (standard deviations of each coordinate)."""
+"""Upper limits of the standard deviations of a localised robot."""
 
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """The newest fix as received. pose: map_from_base then; twist: the wheels' at that time; taken_ns: monotonic."""
+    """The newest fix as received. pose: map_from_base; twist: of the wheels at its time; taken_ns: monotonic."""
 
     pose: Pose
     twist: Twist
@@ -69,16 +71,16 @@ class Received:
 
 @dataclass(frozen=True, slots=True)
 class LocalizationState:
-    """The filter and its counts.
+    """The filter and its counters.
 
-    map_from_base: estimate at the newest odometry taken in; None before the first fix
+    map_from_base: estimate at the newest odometry of the filter; None before the first fix
     systematic:    estimate of the wheels' scale and creep [m/s]
     covariance:    (5, 5) of x, y, yaw in the map frame, scale and creep [m, m, rad, 1, m/s]
-    odom_from_base, moving_s: the odometry that the estimate has taken in
-    refused_at:    the wheels when a fix was an outlier last
-    outliers:      map_from_odom as each of the last outliers that agree has it
-    rejected_in_row: outliers since the last fix that was believed, whether they agree or not
-    refusal:       why the newest refused fix was refused
+    odom_from_base, moving_s: the newest odometry of the filter
+    refused_at:    the odometry at the last outlier
+    outliers:      map_from_odom by each of the last outliers that agree
+    rejected_in_row: outliers since the last accepted fix, whether they agree or not
+    refusal:       reason of the newest refusal
     """
 
     map_from_base: Pose | None = None
@@ -101,7 +103,7 @@ class LocalizationState:
 def advance(
     state: LocalizationState, fixes: Iterable[Fix], wheels: OdometryState, section: OdometrySection
 ) -> LocalizationState:
-    """Return the filter at the newest odometry, with the fixes of this tick in it. Never raises: see `refusal`."""
+    """Return the filter at the newest odometry, corrected by the fixes of this tick. Never raises: see `refusal`."""
     state = _finite(predict(state, wheels))
     for fix in fixes:
         state = _finite(correct(state, fix, wheels, section))
@@ -109,7 +111,7 @@ def advance(
 
 
 def predict(state: LocalizationState, wheels: OdometryState) -> LocalizationState:
-    """Return the filter carried along with the wheels."""
+    """Return the filter predicted to the newest odometry."""
     if state.map_from_base is None or state.covariance is None:
         return state
     before, moving_s = state.map_from_base, wheels.moving_s - state.moving_s
@@ -139,7 +141,7 @@ def correct(state: LocalizationState, fix: Fix, wheels: OdometryState, section: 
     newest = state.received
     if newest is not None and 0 <= newest.stamp_ns - fix.stamp_ns <= STAMP_STEP_NS:
         return replace(state, ignored=state.ignored + 1)
-    then = fix_gating.sample_of(fix, wheels)
+    then = fix_gating.odometry_at(fix, wheels)
     behind_ns = (wheels.stamp_ns or 0) - then.stamp_ns
     received = Received(fix.pose, then.motion.twist, fix.stamp_ns, (wheels.arrival_ns or 0) - behind_ns)
     state = replace(state, received=received, fixes=state.fixes + 1)
@@ -152,30 +154,30 @@ def correct(state: LocalizationState, fix: Fix, wheels: OdometryState, section: 
 
 
 def localised(state: LocalizationState) -> bool:
-    """Return whether the base's place in the map is known well enough to take goals there: nothing contradicts it."""
+    """Return whether the pose in the map is certain enough for goals there: `tracked`, and no fixes contradict it."""
     return tracked(state) and state.rejected_in_row < OUTLIERS_TO_DOUBT
 
 
 def tracked(state: LocalizationState) -> bool:
-    """Return whether the filter knows the base's place in the map well enough, by its own covariance.
+    """Return whether the filter's covariance of the base's pose is small enough.
 
-    Age alone does not end it: localisation is silent while the robot stands still, and standing adds no error. Nor do
-    fixes that contradict it: what was believed last is still the best that is known, for the zones of the map.
+    Age alone does not matter: localisation is silent while the robot stands, and standing adds no error. Nor do fixes
+    that contradict the filter: for the map's zones, the last estimate is still the best.
     """
     if state.map_from_base is None or state.covariance is None:
         return False
-    return _known(state.covariance)
+    return _is_certain(state.covariance)
 
 
 def map_from_odom(state: LocalizationState) -> Pose | None:
-    """Return where the odom frame stands in the map (for `/tf`), None before the first fix."""
+    """Return map_from_odom (for `/tf`), None before the first fix."""
     if state.map_from_base is None:
         return None
     return compose(state.map_from_base, inverse(state.odom_from_base))
 
 
-def _known(covariance: Covariance) -> bool:
-    """Return whether x, y and yaw are known well enough to tell the robot's place. covariance: (3, 3) or (5, 5)"""
+def _is_certain(covariance: Covariance) -> bool:
+    """Return whether x, y and yaw are certain enough for a localised robot. covariance: (3, 3) or (5, 5)"""
     sd_x, sd_y, sd_yaw = np.sqrt(np.diag(covariance)[:3])
     return bool(max(sd_x, sd_y) <= LOCALISED_SD_M and sd_yaw <= LOCALISED_SD_RAD)
 
@@ -185,9 +187,9 @@ def _vector(pose: Pose) -> Floats:
 
 
 def _excess(before: Pose, after: Pose, moving_s: float) -> Floats:
-    """Return (3, 2): by how much x, y, yaw of the reported `after` are wrong for each unit of scale and of creep.
+    """Return (3, 2): the error of x, y, yaw in the reported `after` for each unit of scale and of creep.
 
-    Scale acts on the way between, creep along the mean heading; neither turns.
+    Scale acts along the displacement, creep along the mean heading; neither affects yaw.
     """
     heading = before.yaw_rad + 0.5 * wrap(after.yaw_rad - before.yaw_rad)
     return np.array(
@@ -200,7 +202,7 @@ def _excess(before: Pose, after: Pose, moving_s: float) -> Floats:
 
 
 def _started(state: LocalizationState, measured: Pose, noise: Covariance, wheels: OdometryState) -> LocalizationState:
-    """Return the filter begun at a measurement. What was learned of the wheels stays, believed less again."""
+    """Return the filter started at a measurement. It keeps scale and creep, with their initial variance."""
     covariance = np.zeros((STATES, STATES))
     covariance[:3, :3], covariance[3:, 3:] = noise, SYSTEMATIC_VARIANCE
     return replace(
@@ -215,7 +217,7 @@ def _started(state: LocalizationState, measured: Pose, noise: Covariance, wheels
 
 
 def _finite(state: LocalizationState) -> LocalizationState:
-    """Return the filter; one whose numbers are not finite is given up, with what it learned of the wheels."""
+    """Return the filter; if a value is not finite, return a filter before its first fix, without scale and creep."""
     if state.map_from_base is None or state.covariance is None:
         return state
     numbers = [*_vector(state.map_from_base), *state.systematic, *state.covariance.flat]
@@ -237,7 +239,7 @@ def _updated(
 ) -> LocalizationState:
     """Return the filter after one measurement, or with one more outlier.
 
-    Measured is map_from_base now, and with it what the wheels report too much of the way since the fix.
+    The measurement is the current map_from_base, with the odometry's `excess` since the fix.
     """
     assumed, covariance = state.map_from_base, state.covariance
     if assumed is None or covariance is None:
@@ -246,9 +248,9 @@ def _updated(
     residual = _vector(measured) - _vector(assumed) - excess @ state.systematic
     residual[2] = wrap(float(residual[2]))
     innovation = model @ covariance @ model.T + noise
-    if not believable(residual, innovation):
+    if not passes_gate(residual, innovation):
         return _outlier(state, measured, noise, wheels)
-    decides = _decides(state, measured, noise, wheels)
+    contradicts = _contradicts_outliers(state, measured, noise, wheels)
     gain = np.linalg.solve(innovation, model @ covariance).T
     x, y, yaw, scale, creep = (float(part) for part in gain @ residual)
     kept = np.eye(STATES) - gain @ model
@@ -258,27 +260,27 @@ def _updated(
         map_from_base=Pose(assumed.x_m + x, assumed.y_m + y, wrap(assumed.yaw_rad + yaw)),
         systematic=(state.systematic[0] + scale, state.systematic[1] + creep),
         covariance=0.5 * (joseph + joseph.T),
-        outliers=() if decides else state.outliers,
-        rejected_in_row=0 if decides else state.rejected_in_row,
+        outliers=() if contradicts else state.outliers,
+        rejected_in_row=0 if contradicts else state.rejected_in_row,
     )
 
 
-def _decides(state: LocalizationState, measured: Pose, noise: Covariance, wheels: OdometryState) -> bool:
-    """Return whether a fix that is believed speaks against the outliers before it.
+def _contradicts_outliers(state: LocalizationState, measured: Pose, noise: Covariance, wheels: OdometryState) -> bool:
+    """Return whether an accepted fix contradicts the outliers before it.
 
-    One that knows too little to tell the robot's place could as well be where they are.
+    A fix with a large covariance may fit both the filter and the outliers.
     """
-    if not state.outliers or _known(noise):
+    if not state.outliers or _is_certain(noise):
         return True
     residual = _vector(measured) - _vector(compose(state.outliers[-1], wheels.pose))
     residual[2] = wrap(float(residual[2]))
-    return not believable(residual, noise)
+    return not passes_gate(residual, noise)
 
 
 def _outlier(state: LocalizationState, measured: Pose, noise: Covariance, wheels: OdometryState) -> LocalizationState:
-    """Return the filter with the outlier counted, or started anew when enough of them agree."""
+    """Return the filter with the outlier counted, or restarted when enough outliers agree."""
     outliers = state.outliers
-    if outliers and not led_here(compose(outliers[-1], wheels.pose), state.refused_at, measured, wheels):
+    if outliers and not odometry_explains(compose(outliers[-1], wheels.pose), state.refused_at, measured, wheels):
         outliers = ()
     outliers = (*outliers, compose(measured, inverse(wheels.pose)))
     in_row = state.rejected_in_row + 1

@@ -1,4 +1,4 @@
-"""A fix of the external localisation as it comes: whether it can be one, when it was taken, how sure it is. Pure."""
+"""Checks of an external fix: validity, time, covariance and the outlier gate. Pure."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from onboard.values.clock import NS_PER_S
 from onboard.values.geometry import IDENTITY, between, compose, wrap
 from onboard.values.messages import Fix, Pose
 
-# ---- Whether a fix can be what the wheels led to: by the noise that is assumed of them, or by that of worse
+# ---- The outlier gate, with the assumed noise of the odometry, and the agreement of outliers, with larger noise
 
 GATE = 30.66
-"""Squared Mahalanobis distance, 3 degrees of freedom, exceeded by one honest fix in a million."""
+"""Squared Mahalanobis distance, 3 degrees of freedom: one good fix in a million exceeds it."""
 AGREE_M = 0.5
 AGREE_RAD = 0.35
-"""Outliers agree so far apart, or further where the wheels have moved from one to the other."""
+"""Outliers agree within this distance, or within more if the wheels moved between them."""
 DOUBT = 3.0
-"""As many times the standard deviations of the paper's noise the wheels may have between two outliers that agree."""
+"""Odometry noise between two outliers, in standard deviations of the paper's noise."""
 
 
 @dataclass(frozen=True, slots=True)
 class WheelsThen:
-    """The odometry at a fix."""
+    """The odometry at the time of a fix."""
 
     odom_from_base: Pose = IDENTITY
     moving_s: float = 0.0
@@ -37,40 +37,39 @@ class WheelsThen:
 AT_THE_ORIGIN = WheelsThen()
 
 
-def believable(residual: npt.NDArray[np.float64], innovation: Covariance) -> bool:
-    """Return whether a residual (3,) is within what its covariance lets expect; one that is no number is not."""
+def passes_gate(residual: npt.NDArray[np.float64], innovation: Covariance) -> bool:
+    """Return whether a residual (3,) passes the outlier gate; NaN does not."""
     return float(residual @ np.linalg.solve(innovation, residual)) <= GATE
 
 
-def led_here(foretold: Pose, then: WheelsThen, measured: Pose, wheels: OdometryState) -> bool:
-    """Return whether bad wheels may have led to a fix from the one before, by which `foretold` is where they led.
+def odometry_explains(predicted: Pose, then: WheelsThen, measured: Pose, wheels: OdometryState) -> bool:
+    """Return whether bad odometry may explain the difference between a fix and the fix before.
 
-    then: the wheels at the fix before; measured: map_from_base by this one
+    predicted: map_from_base by the fix before and the odometry since; measured: map_from_base by this fix
+    then:     the odometry at the fix before
     """
     before = compose(measured, between(wheels.pose, then.odom_from_base))
     added = odometry.noise_along(before, measured, wheels.moving_s - then.moving_s)
     apart = np.array([AGREE_M, AGREE_M, AGREE_RAD])
     residual = np.array(
-        [measured.x_m - foretold.x_m, measured.y_m - foretold.y_m, wrap(measured.yaw_rad - foretold.yaw_rad)]
+        [measured.x_m - predicted.x_m, measured.y_m - predicted.y_m, wrap(measured.yaw_rad - predicted.yaw_rad)]
     )
-    return believable(residual, np.diag(np.square(apart) / GATE) + DOUBT**2 * added)
+    return passes_gate(residual, np.diag(np.square(apart) / GATE) + DOUBT**2 * added)
 
 
 Variances = npt.NDArray[np.float64]
 
 CLOCKS_DISAGREE_NS = 3 * NS_PER_S
-"""Further apart, the stamps of fixes and odometry cannot be of one clock, and arrival times stand in."""
+"""If the stamps of fix and odometry differ by more, their clocks differ, and arrival times replace the stamps."""
 MAX_POSITION_M = 1e7
 MOST_SD = (1e4, 1e4, 1e2)
-"""Of x, y [m] and yaw [rad]: whoever states more knows nothing of it, which these say as well."""
+"""Upper limits of the standard deviations of x, y [m] and yaw [rad]: such a fix holds no information."""
 ROUNDING = 1e-6
-"""By so much the correlations of a stated covariance may miss what correlations can be: single precision rounds more
-finely. What misses it by more is no covariance.
-"""
+"""Tolerance on the correlations of a stated covariance. Rounding to single precision stays below it."""
 
 
 def refusal(fix: Fix, wheels: OdometryState) -> str:
-    """Return what is wrong with the fix, or ""."""
+    """Return the reason to reject the fix, or "" if it is valid."""
     for name, value in (("x", fix.pose.x_m), ("y", fix.pose.y_m), ("yaw", fix.pose.yaw_rad)):
         if not math.isfinite(value):
             return f"{name} is {value}"
@@ -79,10 +78,10 @@ def refusal(fix: Fix, wheels: OdometryState) -> str:
     return "" if wheels.history else "it came before the first odometry"
 
 
-def sample_of(fix: Fix, wheels: OdometryState) -> odometry.Sample:
-    """Return where the wheels were when the fix was taken.
+def odometry_at(fix: Fix, wheels: OdometryState) -> odometry.Sample:
+    """Return the odometry at the time of the fix.
 
-    By its stamp, when both clocks can be one and the history reaches; otherwise by its arrival, else the newest.
+    The time is the fix's stamp if both clocks agree and the history covers it, else its arrival, else the newest.
     """
     newest = wheels.history[-1]
     arrived_ns = newest.stamp_ns + fix.arrival_ns - (wheels.arrival_ns or 0)
@@ -94,15 +93,15 @@ def sample_of(fix: Fix, wheels: OdometryState) -> odometry.Sample:
 
 
 def measurement_noise(fix: Fix, section: OdometrySection) -> Covariance:
-    """Return the (3, 3) covariance of a fix: what the sender states, between `localization_sd` and `MOST_SD`.
+    """Return the (3, 3) covariance of a fix: the sender's, bounded by `localization_sd` and `MOST_SD`.
 
-    No combination of x, y and yaw is known better than `localization_sd` has it either: variances that stand beside
-    each other in full correlation leave a direction without any. A stated covariance that is not finite, not symmetric
-    positive or has no variance is not believed at all.
+    The lower bound holds for every combination of x, y and yaw: fully correlated variances would leave a direction with
+    no variance. A covariance that is not finite or not symmetric positive, or has a zero variance, is replaced by
+    `localization_sd`.
     """
     sd = np.asarray(section.localization_sd, dtype=np.float64)
     floor = np.square(sd)
-    stated = _believed(fix.covariance, floor)
+    stated = _valid_covariance(fix.covariance, floor)
     if stated is None:
         return np.diag(floor)
     raised: Covariance = stated + np.diag(np.maximum(0.0, floor - np.diag(stated)))
@@ -110,8 +109,8 @@ def measurement_noise(fix: Fix, section: OdometrySection) -> Covariance:
     return raised + max(0.0, 1.0 - least) * np.diag(floor)
 
 
-def _believed(stated: Covariance | None, floor: Variances) -> Covariance | None:
-    """Return a stated covariance, symmetric and at most `MOST_SD`; None where it is none. floor: (3,) variances"""
+def _valid_covariance(stated: Covariance | None, floor: Variances) -> Covariance | None:
+    """Return a stated covariance, symmetric and at most `MOST_SD`; None if it is invalid. floor: (3,) variances"""
     if stated is None or stated.shape != (3, 3) or not np.isfinite(stated).all() or (np.diag(stated) <= 0.0).any():
         return None
     within = np.minimum(1.0, np.asarray(MOST_SD) / np.sqrt(np.diag(stated)))

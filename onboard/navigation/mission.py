@@ -19,29 +19,24 @@ from onboard.values.clock import NS_PER_S
 from onboard.values.geometry import distance
 from onboard.values.messages import Pose, Twist
 
-# ---- Whether the robot still gets nearer to its goal. One behind a wall cannot be known at once; this ends
+# ---- Progress towards the goal. A goal behind a wall shows only in a lack of progress
 
 IMPROVEMENT_M = 0.05
-"""Less than this nearer than ever before is no progress."""
+"""The least improvement of the nearest distance that counts as progress."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The nearest that the robot came to the goal in this episode, and when."""
+    """The nearest distance to the goal in this episode, and its time."""
 
     best_m: float
     since_ns: int
 
 
-def begin(distance_m: float, now_ns: int) -> Progress:
-    """Return the progress at the start of an episode."""
-    return Progress(distance_m, now_ns)
-
-
 def advance(
     progress: Progress, distance_m: float, held: bool, section: GoalSection, now_ns: int
 ) -> tuple[Progress, str]:
-    """Return the progress and "" or why to stop. While `held` (e-stop, operator) the time does not count."""
+    """Return the progress, and the reason to stop or "". While `held` (e-stop, operator) the time does not count."""
     if distance_m <= progress.best_m - IMPROVEMENT_M:
         return Progress(distance_m, now_ns), ""
     if held or now_ns < progress.since_ns:
@@ -52,11 +47,11 @@ def advance(
 
 
 E_STOP = "e_stop"
-"""The reason of a drive that the e-stop ended."""
+"""The stop reason after an e-stop."""
 
 
 class State(str, Enum):
-    """What the robot is doing."""
+    """State of the current goal."""
 
     IDLE = "idle"
     NAVIGATING = "navigating"
@@ -66,23 +61,23 @@ class State(str, Enum):
 
 
 REFUSAL_SHOWN_S = 2
-"""How long the refusal of another goal stands beside the state of a drive."""
+"""How long the state shows the refusal of another goal."""
 
 DRIVING = (State.NAVIGATING, State.RECOVERING)
 
 
 @dataclass(frozen=True, slots=True)
 class Mission:
-    """Where the current goal stands.
+    """The current goal and its state.
 
-    reason:      why the state is what it is; shown after the state
-    goal_xy_m:   the static goal in the start frame; None when idle from the start
-    episode:     counts accepted goals
-    started_ns:  when the goal was accepted, monotonic
-    progress:    the nearest that the robot came to this goal, None before the first
+    reason:      of the state; shown after it
+    goal_xy_m:   the static goal in the start frame; None before the first goal
+    episode:     number of accepted goals
+    started_ns:  time when the goal was accepted, monotonic
+    progress:    progress towards this goal; None before the first goal
     stops:       stop actions in a row
-    stopped_since_ns: when the robot came to rest by its own stop, None while it has not
-    told_ns:     since when the refusal of another goal is shown
+    stopped_since_ns: time when the robot came to rest by its own stop; None before
+    told_ns:     time since when the refusal of another goal is shown
     """
 
     state: State = State.IDLE
@@ -97,11 +92,11 @@ class Mission:
 
     @property
     def driving(self) -> bool:
-        """True while a goal is being driven to."""
+        """True while the robot drives to a goal."""
         return self.state in DRIVING
 
     def away_m(self, pose: Pose | None) -> float | None:
-        """Return how far the goal is from a pose in the start frame [m]; None without either."""
+        """Return the distance from a pose in the start frame to the goal [m]; None without pose or goal."""
         if self.goal_xy_m is None or pose is None:
             return None
         return distance(pose, Pose(*self.goal_xy_m, 0.0))
@@ -113,13 +108,13 @@ class Mission:
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What a mission is judged by, this tick.
+    """Input of the mission in this tick.
 
     pose:     filtered, in the start frame
     measured: the wheels' twist
     held:     an operator drives
-    lost_ns:  since when an input that driving needs has been lost, None while all are there
-    failure:  why no more decisions are to be expected, else ""
+    lost_ns:  time since when a required input is lost; None while all are there
+    failure:  reason of an engine failure, or ""
     """
 
     now_ns: int
@@ -132,15 +127,15 @@ class Situation:
 
 
 def accept(mission: Mission, goal_xy_m: tuple[float, float], now_ns: int) -> Mission:
-    """Return the mission with a new goal, which replaces an older one."""
-    begun = begin(math.hypot(*goal_xy_m), now_ns)
-    return Mission(State.NAVIGATING, "", goal_xy_m, mission.episode + 1, now_ns, begun)
+    """Return the mission with a new goal, which replaces the old goal."""
+    progress = Progress(math.hypot(*goal_xy_m), now_ns)
+    return Mission(State.NAVIGATING, "", goal_xy_m, mission.episode + 1, now_ns, progress)
 
 
 def refuse(mission: Mission, reason: str, now_ns: int) -> Mission:
     """Return the mission after a goal was refused.
 
-    A goal that is being driven to goes on, with the refusal shown for a while; otherwise it is the reason to stand.
+    A drive goes on and shows the refusal for a while. Otherwise the mission is stopped with the refusal as its reason.
     """
     if mission.driving:
         return replace(mission, reason=f"goal refused: {reason}", told_ns=now_ns)
@@ -153,7 +148,7 @@ def cancel(mission: Mission) -> Mission:
 
 
 def stop(mission: Mission, reason: str) -> Mission:
-    """Return the mission ended with a reason, if there is one; a mission that does not drive keeps its own end."""
+    """Return the mission stopped with a reason; unchanged without a reason, or if it does not drive."""
     return replace(mission, state=State.STOPPED, reason=reason) if mission.driving and reason else mission
 
 
@@ -165,12 +160,12 @@ def recovering(mission: Mission, active: bool) -> Mission:
 
 
 def note_action(mission: Mission, action: int) -> Mission:
-    """Return the mission after a decision took effect: stop actions in a row are counted."""
+    """Return the mission after a decision took effect, with stop actions in a row counted."""
     return replace(mission, stops=mission.stops + 1 if action == STOP_ACTION else 0)
 
 
 def judge(mission: Mission, situation: Situation, section: GoalSection) -> Mission:
-    """Return the mission after looking whether it has ended, and how. What ends it for safety is looked at first."""
+    """Return the mission after the checks that end it. Safety comes first."""
     if not mission.driving:
         return mission
     now_ns, lost_ns = situation.now_ns, situation.lost_ns
@@ -189,11 +184,11 @@ def judge(mission: Mission, situation: Situation, section: GoalSection) -> Missi
 
 
 def _judge_stop(mission: Mission, situation: Situation, section: GoalSection) -> Mission:
-    """Return the mission after looking whether the robot has stopped by itself.
+    """Return the mission after the check for a stop by the policy.
 
-    Reached: the stop action held `rest_decisions` times, at rest, within tolerance of the goal by the filtered pose
-    in the start frame. Stopped elsewhere for `stop_short_s`: the policy gave up, and the distance is the reason. Where
-    an operator or a lost input brought it to rest, that was not its own stop: the count begins anew.
+    Reached: `rest_decisions` stop actions in a row, at rest, within tolerance of the goal by the filtered pose.
+    Stopped: at rest elsewhere for `stop_short_s`, as the policy gave up. An operator or a lost input restarts the
+    count, as the policy did not cause that stop.
     """
     away_m = mission.away_m(situation.pose)
     if mission.state is not State.NAVIGATING or away_m is None:
@@ -213,7 +208,7 @@ def _judge_stop(mission: Mission, situation: Situation, section: GoalSection) ->
 
 
 def _judge_progress(mission: Mission, situation: Situation, section: GoalSection) -> Mission:
-    """Return the mission after looking whether the robot still comes nearer to the goal."""
+    """Return the mission after the check for progress."""
     away_m = mission.away_m(situation.pose)
     if not mission.driving or mission.progress is None or away_m is None:
         return mission

@@ -1,26 +1,22 @@
-"""Wheel motion integrated in the odom frame, message by message. Pure: a message and a state in, a new state out.
+"""Wheel odometry, integrated in the odom frame message by message. Pure: a message and a state in, a new state out.
 
-The odom frame is the base's own: the first message's pose is taken over, after that the wheels alone move it.
+The first message sets the pose in the odom frame; after that only the wheels move it.
 
-Which twist holds between two messages? That of the newer one: a base measures over the interval that just ended, and
-the simulated base publishes, after each step, the velocity that held during it. With `source = "pose"` the motion is
-the increment of the base's own pose, and the twist is only reported.
+Between two messages the newer twist holds: a base measures over the interval that just ended, and the simulated base
+does the same. With `source = "pose"` the motion is the increment of the base's own pose, and the twist is only stored.
 
-    what arrives                    what happens
-    gap (> max_gap_ms)              counted; motion at most max_gap_ms of the twist, or all of the pose's increment;
-                                    noise for the whole gap. Time is the shorter of the stamps' and the arrivals'
-                                    difference, so that a step of the sender's clock is not driven through
+    message                         effect
+    gap (> max_gap_ms)              counted; moves by at most max_gap_ms of the twist, or by the pose's increment; adds
+                                    noise for the whole gap. The time is the shorter difference of stamps and arrivals:
+                                    a jump of the sender's clock causes no motion
     same stamp again                counted, ignored
-    older stamp                     counted, ignored; the third in a row, or a step back of more than a second, is a new
-                                    clock: the state goes on from there without motion and forgets its history. It is
-                                    fresh again with the next message that goes on: of a clock that runs backward
-                                    nothing is integrated, and the limits must see that it is stale
-    late                            integrated, but it makes the odometry fresh only as of when it would have come, had
-                                    it been as quick as the quickest (`onboard/values/clock.py`): where the robot was
-                                    is not where
-                                    it is, and the limits must see that it is stale
-    not finite, or beyond a limit   refused with a reason and counted; nothing moves. After an impossible jump of the
-                                    base's own pose the next increment counts from where it jumped to
+    older stamp                     counted, ignored. The third in a row, or a step back of more than a second, is a new
+                                    clock: the state restarts there without motion or history. It turns fresh only with
+                                    the next newer stamp, so that a clock that runs backward leaves it stale
+    late                            integrated, but fresh only as of its arrival without the excess latency
+                                    (`onboard/values/clock.py`): the limits must see a late pose as stale
+    not finite, or beyond a limit   refused with a reason and counted; no motion. After an impossible jump of the base's
+                                    pose, increments count from the new pose
 """
 
 from __future__ import annotations
@@ -44,26 +40,26 @@ NOISE_PER_STEP = np.array([[1e-4, 1e-4], [1e-4, 1e-3]])
 STEPS_PER_S = 3.0
 REST_MPS = 1e-3
 REST_RADPS = 1e-3
-"""Below both the base is at rest, and its odometry gains no noise."""
+"""Below both the base is at rest, and its odometry adds no noise."""
 
 BACKWARD_TO_REBASE = 3
 BACKWARD_STEP_NS = NS_PER_S
 HISTORY_NS = 10 * NS_PER_S
 HISTORY_SAMPLES = 2048
 EXTRAPOLATION_NS = NS_PER_S // 5
-"""How far past the newest message a pose is still foretold from its twist."""
+"""How far past the newest message its twist extrapolates the pose."""
 
 MAX_POSITION_M = 1e7
 JUMP_SLACK_M = 0.1
 JUMP_SLACK_RAD = 0.2
-"""A base's own pose may move by this much more than its greatest speed allows: stamps jitter."""
+"""Tolerance on the motion of a base's own pose beyond its maximum speed: stamps jitter."""
 
 Covariance = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Where the base was at one message. moving_s: as in `OdometryState`."""
+    """Motion of the base at one message. moving_s: as in `OdometryState`."""
 
     stamp_ns: int
     motion: Motion
@@ -72,22 +68,22 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class OdometryState:
-    """What is known from the wheels.
+    """State of the odometry.
 
     pose:        odom_from_base
     twist:       newest body twist
-    stamp_ns:    stamp of the newest message taken, sender's clock; None before the first
+    stamp_ns:    stamp of the newest accepted message, sender's clock; None before the first
     arrival_ns:  its arrival, monotonic; ignored and refused messages do not change it
-    fresh_ns:    arrival of the newest message that was the first or went on, less `late_ns`; judges staleness
-    late_ns:     how much later it came than the quickest one of the same clock; 0 where that is not judged
-    quickest:    that one
+    fresh_ns:    arrival of the newest message that was the first or a newer one, less `late_ns`; judges staleness
+    late_ns:     its excess latency against the quickest message of the same clock; 0 if that is not judged
+    quickest:    the quickest message
     covariance:  (3, 3) of x, y, yaw in the odom frame since the first message [m^2, m rad, rad^2]
     travelled_m: length of the path so far
     moving_s:    time in motion so far, the measure of the noise
-    base_pose:   the base's own pose in the newest message with one
+    base_pose:   the base's own pose in the newest message
     history:     the last ten seconds, oldest first
-    messages:    those taken; with `repeats`, `refused` and `backward` less `rebased` that is all that came
-    refusal:     why the newest refused message was refused; a tick compares `refused` before and after
+    messages:    accepted messages; with `repeats`, `refused` and `backward`, less `rebased`, they make up all messages
+    refusal:     reason of the newest refusal; a tick compares `refused` before and after
     """
 
     pose: Pose = IDENTITY
@@ -118,7 +114,7 @@ class OdometryState:
 
 
 def integrate(pose: Pose, twist: Twist, dt_s: float) -> Pose:
-    """Return `pose` after the body twist was held for `dt_s`. Exact for an arc, however the interval is split."""
+    """Return `pose` after a constant body twist for `dt_s`. Exact for an arc, however the interval is split."""
     half_turn = 0.5 * twist.w_radps * dt_s
     chord_m = twist.v_mps * dt_s * (math.sin(half_turn) / half_turn if half_turn != 0.0 else 1.0)
     heading = pose.yaw_rad + half_turn
@@ -129,15 +125,10 @@ def integrate(pose: Pose, twist: Twist, dt_s: float) -> Pose:
     )
 
 
-def wheel_twist(left_mps: float, right_mps: float, track_m: float) -> Twist:
-    """Return the body twist of two wheel speeds; `track_m` is the distance between the wheels' contact points."""
-    return Twist(0.5 * (left_mps + right_mps), (right_mps - left_mps) / track_m)
-
-
 def grown(covariance: Covariance, before: Pose, after: Pose, moving_s: float) -> Covariance:
-    """Return the (3, 3) covariance of `after`, given that of `before` and the time in motion between them.
+    """Return the (3, 3) covariance of `after`, from the covariance of `before` and the time in motion between them.
 
-    The error so far turns and is carried along; the paper's noise is added forward along the mean heading and in yaw.
+    The motion transforms the old error. The paper's noise adds to it, forward along the mean heading and in yaw.
     """
     carried = transition(before, after)
     total: Covariance = carried @ covariance @ carried.T + noise(before, after, moving_s)
@@ -146,7 +137,7 @@ def grown(covariance: Covariance, before: Pose, after: Pose, moving_s: float) ->
 
 
 def transition(before: Pose, after: Pose) -> Covariance:
-    """Return the (3, 3) derivative of `after` by `before`, the motion between them given in the body frame."""
+    """Return the (3, 3) derivative of `after` by `before`, for a fixed motion in the body frame."""
     carried = np.eye(3)
     carried[0, 2], carried[1, 2] = before.y_m - after.y_m, after.x_m - before.x_m
     return carried
@@ -161,9 +152,9 @@ def noise(before: Pose, after: Pose, moving_s: float) -> Covariance:
 
 
 def noise_along(before: Pose, after: Pose, moving_s: float) -> Covariance:
-    """Return the (3, 3) covariance that the paper's noise adds on a straight way, in steps of any number.
+    """Return the (3, 3) covariance that the paper's noise adds on a straight line, independent of the step count.
 
-    What is added on the way is carried along the rest of it: an error of heading becomes one aside.
+    The rest of the motion carries each added error along: a heading error becomes a lateral error.
     """
     added = noise(before, after, moving_s)
     carried = transition(before, after) - np.eye(3)
@@ -186,9 +177,9 @@ def advance(state: OdometryState, message: OdometryMessage, section: OdometrySec
 
 
 def at(state: OdometryState, stamp_ns: int) -> Sample | None:
-    """Return where the base was at a stamp of the odometry's clock; None when that is too old or too far ahead.
+    """Return the motion at a stamp of the odometry's clock; None if it is too old or too far ahead.
 
-    Between two messages the pose lies on the way between theirs and the twist is the newer one's.
+    Between two messages the pose is interpolated, and the twist is the newer message's.
     """
     history = state.history
     if not history or stamp_ns < history[0].stamp_ns:
@@ -212,7 +203,7 @@ def at(state: OdometryState, stamp_ns: int) -> Sample | None:
 
 
 def _refusal(message: OdometryMessage, section: OdometrySection) -> str:
-    """Return what is wrong with the message, or ""."""
+    """Return the reason to reject the message, or "" if it is valid."""
     for name, value, unit, limit, key in (
         ("v", message.twist.v_mps, "m/s", section.max_speed_mps, "odometry.max_speed_mps"),
         ("w", message.twist.w_radps, "rad/s", section.max_yaw_rate_radps, "odometry.max_yaw_rate_radps"),
@@ -232,13 +223,13 @@ def _refusal(message: OdometryMessage, section: OdometrySection) -> str:
 
 
 def _timed(state: OdometryState, message: OdometryMessage, section: OdometrySection) -> OdometryState:
-    """Return the state with how late the message came."""
+    """Return the state with the message's excess latency."""
     late_ns, quickest = lateness(state.quickest, message.stamp_ns, message.arrival_ns)
     return replace(state, late_ns=late_ns if section.judge_late else 0, quickest=quickest)
 
 
 def _restarted(state: OdometryState, message: OdometryMessage) -> OdometryState:
-    """Return the state taken up at the message, of which is known how late it came, without motion."""
+    """Return the state restarted at the message, without motion. Requires the state of `_timed`."""
     started = replace(
         state,
         twist=message.twist,
@@ -263,7 +254,7 @@ def _backward(state: OdometryState, message: OdometryMessage, step_ns: int, sect
 def _forward(
     state: OdometryState, message: OdometryMessage, elapsed_ns: int, section: OdometrySection
 ) -> OdometryState:
-    """Return the state moved to the stamp of the message, of which is known how late it came."""
+    """Return the state moved to the message's stamp. Requires the state of `_timed`."""
     gap = elapsed_ns > section.max_gap_ms * NS_PER_MS
     if gap and state.arrival_ns is not None:
         elapsed_ns = min(elapsed_ns, max(0, message.arrival_ns - state.arrival_ns))
@@ -298,7 +289,7 @@ def _forward(
 
 
 def _jump(step: Pose, elapsed_s: float, section: OdometrySection) -> str:
-    """Return why an increment of the base's own pose is impossible, or ""."""
+    """Return the reason to reject an increment of the base's own pose, or "" if it is possible."""
     moved_m = distance(IDENTITY, step)
     if moved_m > section.max_speed_mps * elapsed_s + JUMP_SLACK_M:
         return f"pose jumped {moved_m:.2f} m in {elapsed_s * 1e3:.0f} ms, limit {section.max_speed_mps:g} m/s"
@@ -311,7 +302,7 @@ def _jump(step: Pose, elapsed_s: float, section: OdometrySection) -> str:
 
 
 def _remembered(state: OdometryState, stamp_ns: int) -> tuple[Sample, ...]:
-    """Return the history with the newest motion in it, bounded in time and number."""
+    """Return the history with the newest motion, bounded in time and number."""
     oldest = bisect_left(state.history, stamp_ns - HISTORY_NS, key=lambda sample: sample.stamp_ns)
     oldest = max(oldest, len(state.history) + 1 - HISTORY_SAMPLES)
     return (*state.history[oldest:], Sample(stamp_ns, state.motion, state.moving_s))

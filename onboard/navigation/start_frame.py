@@ -18,7 +18,7 @@ from onboard.values.messages import GoalRequest, Motion, Pose
 class Start:
     """The start frame of one episode.
 
-    start_from_map: known at once when localised; otherwise from the first fix on, by the wheels' motion until then
+    start_from_map: known at once if localised; otherwise from the first fix and the odometry until then
     """
 
     start_from_odom: Pose
@@ -27,13 +27,13 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """Where the robot is, in the start frame.
+    """Motion of the robot in the start frame.
 
-    raw:        the wheels alone
-    fix:        newest external fix as received, with the wheels' v and w at its time; None until there is one and when
-                it is older than `localization_max_age_s` (absent in the contract's sense)
+    raw:        by odometry alone
+    fix:        newest external fix as received, with the wheels' v and w at its time. None before the first fix and
+                when it is older than `localization_max_age_s` (absent in the contract's sense)
     fix_age_ns: its age; None when absent
-    filtered:   the EKF of both; the wheels alone until the start frame is known in the map
+    filtered:   by the EKF; odometry alone until the start frame is known in the map
     """
 
     raw: Motion
@@ -43,7 +43,7 @@ class Located:
 
 
 def begin(wheels: OdometryState, localization: LocalizationState) -> Start:
-    """Return the start frame of an episode that begins here and now."""
+    """Return the start frame of an episode that begins now."""
     start_from_map = None
     if localised(localization) and localization.map_from_base is not None:
         start_from_map = inverse(localization.map_from_base)
@@ -51,7 +51,7 @@ def begin(wheels: OdometryState, localization: LocalizationState) -> Start:
 
 
 def anchor(start: Start, wheels: OdometryState, localization: LocalizationState) -> Start:
-    """Return the start frame, placed in the map as soon as the robot is localised; once placed it stays."""
+    """Return the start frame, placed in the map as soon as the robot is localised; later it does not move."""
     if start.start_from_map is not None or not localised(localization) or localization.map_from_base is None:
         return start
     start_from_base = compose(start.start_from_odom, wheels.pose)
@@ -61,7 +61,7 @@ def anchor(start: Start, wheels: OdometryState, localization: LocalizationState)
 def locate(
     start: Start, wheels: OdometryState, localization: LocalizationState, section: OdometrySection, now_ns: int
 ) -> Located:
-    """Return where the robot is, in the start frame."""
+    """Return the robot's motion in the start frame."""
     raw = Motion(compose(start.start_from_odom, wheels.pose), wheels.twist)
     start_from_map, received = start.start_from_map, localization.received
     if start_from_map is None or localization.map_from_base is None:
@@ -83,10 +83,10 @@ def goal_in_start(
     goal: GoalSection,
     dds: DdsSection,
 ) -> tuple[float, float]:
-    """Return the goal's position in the start frame [m]. Raises InputError with one line that says why not.
+    """Return the goal's position in the start frame [m]. Raises InputError with the reason of a refusal.
 
-    A goal in the base frame is where the robot is now; the stamp of the request is of a clock that may not be ours.
-    A goal behind a wall or inside one cannot be told from here: it is taken, and `mission.py` ends the drive.
+    A goal in the base frame refers to the robot's current pose, as the request's stamp may come from another clock.
+    Whether a goal lies in or behind a wall is unknown here: it is accepted, and `mission.py` ends the drive.
     """
     point = (request.pose.x_m, request.pose.y_m)
     for name, value in zip(("x", "y"), point, strict=True):
@@ -106,6 +106,6 @@ def goal_in_start(
         known = ", ".join((dds.odom_frame, dds.base_frame, dds.map_frame))
         raise InputError(f"unknown frame {request.frame_id!r}, known are {known}")
     away_m = distance(start_from_base, Pose(goal_xy_m[0], goal_xy_m[1], 0.0))
-    if not away_m <= goal.max_distance_m:  # so that NaN, from an overflow, is too far as well
+    if not away_m <= goal.max_distance_m:  # also true for NaN, from an overflow
         raise InputError(f"{away_m:.4g} m away, limit {goal.max_distance_m:g} m (goal.max_distance_m)")
     return goal_xy_m

@@ -1,22 +1,19 @@
-"""Missing floor where floor was expected: stairs down, a kerb, a dock's edge, seen by what lies below the floor.
+"""Cliff detection: stairs down, a kerb or a dock's edge becomes an obstacle in the scan.
 
-The height band of the paper takes what is lower than 5 cm as free, so the deep is free too. Here a ray that should have
-ended on the floor and ended clearly below it says that there is none where it passed the floor's height. That place is
-an obstacle in the scan, like one that stands there: policy, limits and recovery keep away from it alike.
+The paper's height band takes everything below 5 cm as free, so a hole is free too. Here, a ray that ends clearly below
+the floor marks an obstacle where it passed the floor's height. Policy, limits and recovery treat it like any other.
 
-    DEPTH   a return counts as below when it is `drop_m` and SLOPE of its distance below the base's own floor: a base
-            that nods, a camera that is mounted a degree or two off and a ramp of 1:12 are no drop
-    REACH   a ray that passes the floor's height farther than this from the camera says nothing: too much would hang on
-            a degree
-    SUPPORT so much of an image must see it, in a bin and its two neighbours: a few returns that are wrong are no drop
-    EARLY   the place is where the next steeper pixel passes the floor, which may be the last that is sure to stand
-    RING    what is missing from the nearest floor on that the cameras see may begin nearer, down to the wheels: it
-            counts as touching, so that nothing leads on towards it while away from it the robot is free
+    DEPTH   a return is below the floor by at least `drop_m` plus SLOPE times its distance. A pitching base, a small
+            mount error or a ramp of 1:12 is no drop
+    REACH   a ray that passes the floor's height farther from the camera is ignored: a degree of error matters too much
+    SUPPORT so many pixels in a bin and its two neighbours must agree: a few false returns are no drop
+    EARLY   the obstacle stands where the next steeper pixel passes the floor, the last place with floor for sure
+    RING    a drop that begins at the nearest visible floor may begin nearer, even at the wheels. It counts as touching:
+            the robot may not go towards it, but is free to go away
 
-A ray without a return says nothing: real cameras have such on good floors too (dark, glossy, lit by the sun). So what
-swallows light, or is deeper than the cameras' range, is not seen here; SAFETY.md says what that asks of whoever builds
-the robot. What depends on the mount alone is computed once. An image then takes a comparison a pixel, and more only for
-pixels that are deep.
+A ray without a return is ignored: dark, glossy or sunlit floors give none either. So a drop that absorbs light or is
+deeper than the cameras' range is not detected; SAFETY.md states the consequence. All that depends only on the mount is
+computed once.
 """
 
 from __future__ import annotations
@@ -40,23 +37,24 @@ REACH_M = 1.5
 SUPPORT_SR = 0.005
 """Solid angle: eight pixels of the default robot's cameras, 738 of a camera with 640x480 and 80 deg."""
 RING_M = 0.03
-"""Floor that is so little farther than the nearest that is seen thereabouts belongs to the ring."""
-THEREABOUTS_DEG = 10.0
-"""To each side: between two cameras, the nearest floor that is seen is far, and beside it near."""
+"""Width of the ring, outward from the nearest visible floor."""
+RING_SIDE_DEG = 10.0
+"""The nearest floor is searched this far to each side, as it is far away between two cameras."""
 TOUCHING_M = 0.05
-"""Nearer than any footprint reaches."""
-NEVER = np.iinfo(np.uint16).max
-"""More units of depth than any that counts as deep: no floor is expected in such a pixel."""
+"""Inside every footprint."""
+NO_FLOOR = np.iinfo(np.uint16).max
+"""Threshold of a pixel in which no floor is expected."""
 
 
 @dataclass(frozen=True, slots=True)
 class FloorView:
     """Where one camera expects the floor. Arrays are (height, width), of its pixels.
 
-    deepest:  uint16, the largest depth that may still be the floor; `NEVER` where none is expected
-    farthest: the largest depth that is believed [units]
-    bins:     uint8, the bin of the place where the floor is to be; away_m: float32, how far that is from the base
-    support:  pixels that must agree in three bins side by side
+    deepest:  uint16, the largest depth that may still be the floor; `NO_FLOOR` where none is expected
+    farthest: the largest valid depth [units]
+    bins:     uint8, the bin of the expected floor
+    away_m:   float32, distance of the expected floor from the base
+    support:  pixels that must agree in three neighbouring bins
     """
 
     deepest: npt.NDArray[np.uint16]
@@ -68,11 +66,11 @@ class FloorView:
     @property
     def expected(self) -> npt.NDArray[np.bool_]:
         """Return (height, width) where a floor is expected."""
-        return np.asarray(self.deepest != NEVER)
+        return np.asarray(self.deepest != NO_FLOOR)
 
 
 def floor_views(mounts: Mapping[str, Mount], drop_m: float, far_m: float) -> dict[str, FloorView]:
-    """Return where the cameras of a scan expect the floor; nowhere where drop-offs are not looked for (`drop_m` 0)."""
+    """Return where each camera expects the floor; empty when cliff detection is off (`drop_m` is 0)."""
     if drop_m == 0.0:
         return {}
     views = {name: floor_view(mount, drop_m, far_m) for name, mount in mounts.items()}
@@ -81,23 +79,23 @@ def floor_views(mounts: Mapping[str, Mount], drop_m: float, far_m: float) -> dic
 
 
 def _ring_m(views: Iterable[FloorView]) -> npt.NDArray[np.float32]:
-    """Return (180,) how far the ring reaches in each bin [m]."""
+    """Return (180,) outer radius of the ring in each bin [m]."""
     nearest_m = np.full(BINS, np.inf, np.float32)
     for view in views:
         np.minimum.at(nearest_m, view.bins[view.expected], view.away_m[view.expected])
-    beside = round(THEREABOUTS_DEG / BIN_DEG)
+    beside = round(RING_SIDE_DEG / BIN_DEG)
     around_m = np.min([np.roll(nearest_m, step) for step in range(-beside, beside + 1)], axis=0)
     return np.asarray(around_m + RING_M, np.float32)
 
 
 def _touching(view: FloorView, ring_m: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """Return how far a camera's places are with those within the ring brought in to the robot."""
+    """Return `away_m` with places in the ring moved to `TOUCHING_M`."""
     brought_in = np.minimum(view.away_m, np.float32(TOUCHING_M))
     return np.where(view.away_m <= ring_m[view.bins], brought_in, view.away_m)
 
 
 def floor_view(mount: Mount, drop_m: float, far_m: float) -> FloorView:
-    """Return where one camera alone expects the floor, without the ring."""
+    """Return where one camera expects the floor, without the ring."""
     rotation, position = mount.base_from_camera[:3, :3], mount.base_from_camera[:3, 3]
     v, u = np.indices((mount.height, mount.width))
     optical = np.stack([(u - mount.cx) / mount.fx, (v - mount.cy) / mount.fy, np.ones(u.shape)])
@@ -106,12 +104,12 @@ def floor_view(mount: Mount, drop_m: float, far_m: float) -> FloorView:
     steeper = np.arctan2(down, along) + 1.0 / min(mount.fx, mount.fy)
     with np.errstate(divide="ignore", invalid="ignore"):
         deepest = np.floor((up_m + drop_m) / (down - SLOPE * along) / mount.depth_scale_m)
-        expected = (down > SLOPE * along) & (up_m * along <= REACH_M * down) & (deepest < NEVER) & (up_m > 0.0)
+        expected = (down > SLOPE * along) & (up_m * along <= REACH_M * down) & (deepest < NO_FLOOR) & (up_m > 0.0)
         way_m = np.where(steeper < 0.5 * math.pi, up_m / np.tan(steeper), 0.0)
         unit = np.where(along > 0.0, rays[:2] / along, 0.0)
     x_m, y_m = np.where(expected, position[:2, None, None] + way_m * unit, 0.0).reshape(2, -1)
     return FloorView(
-        np.where(expected, deepest, NEVER).astype(np.uint16),
+        np.where(expected, deepest, NO_FLOOR).astype(np.uint16),
         far_m / mount.depth_scale_m,
         bins_of(x_m, y_m).astype(np.uint8).reshape(u.shape),
         np.hypot(x_m, y_m).astype(np.float32).reshape(u.shape),
@@ -125,7 +123,7 @@ def lower_to_drops(
     """Lower `ranges_m` (180,) in place to the nearest place in each bin where the floor is missing in one image.
 
     depth:         (height, width) uint16 in the mount's units; 0 is no return
-    now_from_then: from the base at capture to the base in which the ranges are; places move as the middle of their bin
+    now_from_then: transform from the base at capture to the base of the ranges; places move from their bin's centre
     """
     missing = (depth > floor.deepest) & (depth <= floor.farthest)
     if np.count_nonzero(missing) < floor.support:

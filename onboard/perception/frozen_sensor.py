@@ -1,5 +1,4 @@
-"""Depth images, or ready-made scans, that show nothing new while the base moves: what sends them is stuck, whatever its
-stamps say."""
+"""Frozen sensors: depth images or scans that stay the same while the base moves, whatever their stamps say."""
 
 from __future__ import annotations
 
@@ -19,21 +18,22 @@ from onboard.values.messages import DepthFrame, OdometryMessage, Pose, Scan
 log = structlog.get_logger()
 
 ROW_STEP = 8
-"""Every so many-th row is looked at: the noise of a live sensor is in all of them."""
+"""Only every n-th row is compared: a live sensor has noise in all rows."""
 LEVER_M = 1.0
-"""A turn counts as the way of a point so far from the axle."""
+"""A rotation counts as the path of a point at this distance from the axle."""
 RECENT = 4
-"""A camera that shows so many pictures in turn, again and again, is stuck as well: a driver's ring of buffers."""
+"""A camera that repeats a cycle of at most this many images is frozen too: a driver's ring of buffers."""
 LONGEST_STEP_S = 0.5
-"""A base that was silent for longer is taken to have moved for this long."""
+"""After a longer silence, the base counts as moving for this long only."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Picture:
-    """The newest frame of a camera.
+    """The newest image of a camera.
 
-    recent: checksums of the newest pictures that differ, the newest last
-    new_m, newest_m: the way driven [m] when a picture came that was none of these, and when one came at all
+    recent:   checksums of the last distinct images, the newest last
+    new_m:    distance driven when the last new image came [m]
+    newest_m: distance driven when the last image of any kind came [m]
     """
 
     number: int
@@ -43,11 +43,10 @@ class _Picture:
 
 
 class UnchangedWatch:
-    """Leaves out depth cameras that have shown nothing new over a way of `limit_m`; 0 leaves out none.
+    """Drops depth cameras that have shown no new image over a distance of `limit_m`; 0 drops none.
 
-    Nothing new is what is among the last `RECENT` pictures that differ. A depth sensor's noise makes two of its images
-    differ even when nothing moves, so the same one twice is no image. Standing is allowed it all the same, so that
-    simulated cameras without noise may be used. Colour is not watched: no limit looks at it.
+    An image is new if it differs from the last `RECENT` distinct images. Sensor noise makes any two real images differ.
+    Repeats are allowed at rest, for simulated cameras without noise. Colour is not watched: no limit uses it.
     """
 
     def __init__(self, limit_m: float) -> None:
@@ -57,7 +56,7 @@ class UnchangedWatch:
         self._pictures: dict[str, _Picture] = {}
 
     def believed(self, frames: Mapping[str, DepthFrame], odometry: Sequence[OdometryMessage]) -> dict[str, DepthFrame]:
-        """Return the frames that may be believed. odometry: what arrived since the last call, oldest first."""
+        """Return the frames of live cameras. odometry: messages since the last call, oldest first."""
         self.move(odometry)
         if self._limit_m == 0.0:
             return dict(frames)
@@ -66,12 +65,12 @@ class UnchangedWatch:
         return {name: frame for name, frame in frames.items() if not self.reason(name)}
 
     def move(self, odometry: Sequence[OdometryMessage]) -> None:
-        """Take note of the way driven. odometry: what arrived since the last call, oldest first."""
+        """Add the distance driven. odometry: messages since the last call, oldest first."""
         for message in odometry:
             self._move(message)
 
     def look(self, name: str, number: int, picture: npt.NDArray[np.generic]) -> None:
-        """Take note of the newest picture of a source, the same as at the last call where its number is."""
+        """Register the newest image of a source; an unchanged number means no new image."""
         before = self._pictures.get(name)
         if before is not None and before.number == number:
             return
@@ -83,7 +82,7 @@ class UnchangedWatch:
             self._pictures[name] = _Picture(number, (*recent, checksum)[-RECENT:], self._way_m, self._way_m)
 
     def reason(self, camera: str) -> str:
-        """Return why a camera is not believed, "" while it is."""
+        """Return why a camera counts as frozen, or "" while it is live."""
         picture = self._pictures.get(camera)
         way_m = picture.newest_m - picture.new_m if picture is not None else 0.0
         if self._limit_m == 0.0 or way_m <= self._limit_m:
@@ -103,9 +102,9 @@ class UnchangedWatch:
 
 
 class UnchangedScans:
-    """Holds back ready-made scans that have shown nothing new over a way of `limit_m`, so that the last one ages.
+    """Holds back ready-made scans that have not changed over a distance of `limit_m`, so that the last one turns stale.
 
-    One in which nothing is seen at all is always new: on open ground the next one is the same.
+    A scan without any return is always new: on open ground all scans are alike.
     """
 
     def __init__(self, limit_m: float) -> None:
@@ -114,7 +113,7 @@ class UnchangedScans:
         self._held: frozenset[str] = frozenset()
 
     def believed(self, scans: Mapping[str, Scan], odometry: Sequence[OdometryMessage]) -> Mapping[str, Scan]:
-        """Return the newest scan of each topic that may be believed. odometry: what arrived since the last call."""
+        """Return the newest live scan of each topic. odometry: messages since the last call, oldest first."""
         self._watch.move(odometry)
         for topic, scan in scans.items():
             if np.isfinite(scan.ranges_m).any():
@@ -129,5 +128,5 @@ class UnchangedScans:
 
 
 def _finite(pose: Pose) -> bool:
-    """Return whether a pose is one: what is none is refused later, by the odometry."""
+    """Return whether a pose is finite; the odometry refuses others later."""
     return all(map(math.isfinite, (pose.x_m, pose.y_m, pose.yaw_rad)))

@@ -1,13 +1,13 @@
-"""From one depth image to ranges (paper 1, Appendix C): the numba kernel and, beside it, its plain numpy definition.
+"""Ranges from one depth image (paper 1, Appendix C): the numba kernel and its plain numpy definition.
 
-Both do the same float64 operations in the same order and neither leaves the last word on a bin to a library's `atan2`,
-so they agree bit for bit. What lies on an edge is decided here:
+Both do the same float64 operations in the same order, and neither trusts a library's `atan2` at a bin's edge. So they
+agree bit for bit. Rules for points on an edge:
 
 * A bin is a half-open wedge: a point belongs to bin i when it is on or left of direction `EDGES[i]` and right of
   `EDGES[i + 1]`. +180 deg is edge 0. A point on the base's vertical axis counts as straight ahead.
 * The height band and the depth limits include their ends.
-* What is within `EDGE_M` of an edge or an end is on it: 0.05 has no exact binary form, 0.3 - 0.25 falls just short of
-  it, and the sine of 180 deg is not quite 0.
+* A value within `EDGE_M` of an edge or limit lies on it: 0.05 has no exact binary form, 0.3 - 0.25 is slightly less,
+  and the sine of 180 deg is not exactly 0.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ BIN_DEG = 360.0 / BINS
 AHEAD = BINS // 2
 """The bin that begins straight ahead."""
 EDGE_M = 1e-9
-"""Doubt about edges and limits [m]: far above float64 rounding, far below a camera's depth unit."""
+"""Tolerance at edges and limits [m]: far above float64 rounding, far below a camera's depth unit."""
 AXIS_M = 1e-6
 """A point nearer to the vertical axis has no bearing [m]; here a bin is still much wider than `EDGE_M`."""
 
@@ -62,7 +62,7 @@ _LIMITS = (types.float64,) * 4
 
 @kernel(cache=False, inline="always")
 def _walk(start: int, x: float, y: float) -> int:  # pragma: no cover - compiled
-    """Return the bin of a point off the axis, going from bin `start` the way that the point lies."""
+    """Return the bin of a point off the axis, searching from bin `start`."""
     i = start
     while EDGES[i, 0] * y - EDGES[i, 1] * x < -EDGE_M:
         i = i - 1 if i > 0 else BINS - 1
@@ -102,8 +102,8 @@ def lower_ranges(
 ) -> None:  # pragma: no cover - compiled
     """Lower `ranges_m` in place to the nearest obstacle of one depth image in each bearing bin. See `fuse_plain`.
 
-    All arrays must be C-contiguous. Releases the GIL and keeps no point cloud: a pixel is given up at the first test
-    that it fails, and a point's bin is found by walking from its neighbour's.
+    All arrays must be C-contiguous. Releases the GIL and stores no point cloud. A pixel is dropped at the first failed
+    test, and the search for a point's bin starts at its neighbour's bin.
     """
     height, width = depth.shape
     r, t = base_from_camera[:3, :3], base_from_camera[:3, 3]
@@ -160,8 +160,8 @@ def fuse_plain(
     base_from_camera: (4, 4), from the optical frame (z forward, x right, y down) to the base at capture
     now_from_then:    (2, 3) of `planar`, from the base at capture to the base in which the ranges are; heights stay
     near_m, far_m:    limits of camera z, inclusive
-    z_min_m, z_max_m: height above the base frame's ground of what counts as an obstacle, inclusive
-    body_boxes_m:     (n, 6) boxes in the base at capture whose points are left out
+    z_min_m, z_max_m: height band of obstacles above the base frame's ground, inclusive
+    body_boxes_m:     (n, 6) boxes in the base at capture; points in them are dropped
     """
     rotation, position = base_from_camera[:3, :3], base_from_camera[:3, 3]
     v, u = np.nonzero(depth)
@@ -182,7 +182,7 @@ def fuse_plain(
 
 
 def bins_of(x_m: Array, y_m: Array) -> npt.NDArray[np.int64]:
-    """Return the bin of each point: floor((azimuth + 180 deg) / 2 deg), put right by the edges for points on them."""
+    """Return the bin of each point: floor((azimuth + 180 deg) / 2 deg), corrected by `EDGES` for points on an edge."""
     azimuth_deg = np.degrees(np.arctan2(y_m, x_m))
     bins = np.floor((azimuth_deg + 180.0) / BIN_DEG).astype(np.int64) % BINS
     bins = (bins - (_left_of(EDGES[bins], x_m, y_m) < -EDGE_M)) % BINS
@@ -191,5 +191,5 @@ def bins_of(x_m: Array, y_m: Array) -> npt.NDArray[np.int64]:
 
 
 def _left_of(edges: Array, x_m: Array, y_m: Array) -> Array:
-    """Return the cross product of each edge with its point: how far the point is to the left [m]."""
+    """Return the cross product of each edge with its point: the distance to the left of the edge [m]."""
     return np.asarray(edges[:, 0] * y_m - edges[:, 1] * x_m)

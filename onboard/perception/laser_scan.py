@@ -1,4 +1,4 @@
-"""A laser's rays as our scan: azimuth by azimuth into 180 bins, the nearest of each. Pure."""
+"""Conversion of a laser scan into the 180-bin scan: the nearest range of each bin. Pure."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from onboard.values.messages import BINS, Scan
 BIN_RAD = 2.0 * math.pi / BINS
 MOST_RAYS = 100_000
 TURN_SLACK_RAYS = 1.5
-"""A whole turn may hold its first ray twice, and `angle_max` may stand one ray beyond the last."""
+"""A full turn may repeat its first ray, and `angle_max` may lie one ray beyond the last."""
 TOO_CLOSE_M = 0.01
-"""Where something nearer than can be measured is put, by a laser that measures from 0 on."""
+"""Range of an obstacle below range_min, for a laser whose range_min is 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rays:
-    """What a `sensor_msgs/LaserScan` says: ray i points to angle_min + i * increment about the base's z axis [rad].
+    """The fields of a `sensor_msgs/LaserScan`: ray i points to angle_min + i * increment about the base's z axis [rad].
 
-    ranges_m: (n,); NaN is invalid, inf nothing there, -inf nearer than range_min (REP 117)
+    ranges_m: (n,); NaN is invalid, inf is free, -inf is nearer than range_min (REP 117)
     """
 
     angle_min_rad: float
@@ -37,9 +37,8 @@ class Rays:
 def scan_of_rays(rays: Rays, stamp_ns: int) -> Scan:
     """Return the nearest range in each bin; a bin is seen when at least one of its rays is valid.
 
-    Rays through the bins' centres, as our own scans have, map one to one. What lies outside range_min..range_max is
-    invalid, by REP 117, and vouches for nothing; nor does 0, by which many lasers say that nothing came back, whatever
-    range_min is. Raises InputError that says why they are no scan.
+    Rays through the bins' centres, as in our own scans, map one to one. By REP 117 a range outside range_min..range_max
+    is invalid. So is 0, which many lasers send for no return. Raises InputError that names the invalid field.
     """
     _check(rays)
     ranges = rays.ranges_m

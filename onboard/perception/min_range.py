@@ -1,13 +1,12 @@
-"""From which range on the cameras see what stands in a bin. Nearer, an empty bin says nothing.
+"""The minimum range from which cameras see an obstacle in each bin. Nearer, an empty bin does not mean free.
 
-    LEAST   a depth camera returns nothing from what is nearer than its least distance, `least_m` of its mount: for a
-            stereo camera fx * baseline / 126 (D435 at 848x480: 0.17 m, at 1280x720: 0.28 m). It may then even see past
-            a low thing, so what it sees farther away does not say that nothing stands near
-    BESIDE  the views of two cameras that stand apart meet some way off: a bin that both look into farther away has
-            nobody's eye nearer by
-    MARGIN  what comes up to the robot between two images must not be taken for gone in the second
+    LEAST   a depth camera returns nothing below its minimum distance, `least_m` of its mount. For a stereo camera it is
+            fx * baseline / 126 (D435 at 848x480: 0.17 m, at 1280x720: 0.28 m). The camera may also see past a low
+            obstacle, so a farther return does not mean that nothing stands nearer
+    BESIDE  the views of two cameras meet only at some distance: nearer, neither camera sees the bin between them
+    MARGIN  an obstacle that approaches between two images must not count as gone in the second
 
-It depends on the mounts alone and is computed once.
+It depends only on the mounts and is computed once.
 """
 
 from __future__ import annotations
@@ -23,22 +22,22 @@ from onboard.perception.kernels import EDGE_M, bins_of
 from onboard.values.messages import BINS
 
 WIDEST_BASELINE_M, DISPARITIES = 0.095, 126
-"""Of the RealSense D400 family (D455; librealsense and realsense-ros #2367 have the formula): who does not say which
-camera it is has the one that sees least near by."""
+"""Widest baseline of the RealSense D400 family (D455), assumed for a camera of unknown type. Formula: librealsense and
+realsense-ros #2367."""
 MARGIN_M = 0.05
 REACH_M = 2.0
-"""Depth up to which rays are followed: what is farther is not remembered."""
+"""Depth up to which rays are followed: farther obstacles are not remembered."""
 STEP_M = 0.02
 MOST_RAYS = 80
-"""In each direction of an image: two a bin and more."""
+"""Rays along each side of an image: at least two in a bin."""
 
 Floats = npt.NDArray[np.float64]
 
 
-def with_least(mounts: Mounts, section: CamerasSection) -> Mounts:
-    """Return the mounts with a least distance for each RealSense that states none, or 0 as simulated ones do.
+def with_min_distance(mounts: Mounts, section: CamerasSection) -> Mounts:
+    """Return the mounts with a minimum distance for each RealSense that states none or 0.
 
-    Images over DDS may be of any camera: `onboard doctor` asks for theirs.
+    Images over DDS may come from any camera: `onboard doctor` asks for their minimum distance.
     """
     depth = {
         name: replace(mount, least_m=mount.fx * WIDEST_BASELINE_M / DISPARITIES)
@@ -50,10 +49,10 @@ def with_least(mounts: Mounts, section: CamerasSection) -> Mounts:
 
 
 def sees_from(mount: Mount, section: ScanSection) -> npt.NDArray[np.float32]:
-    """Return (180,) the range [m] from which on one camera sees what stands in each bin; inf where it never does.
+    """Return (180,) the minimum range [m] from which one camera sees an obstacle in each bin; inf where it never does.
 
-    It is beyond all in the bin that is too near to the camera, and beyond the first places that rays come through there
-    and in the bins beside it: at the view's edge a part of a bin is not the bin.
+    It lies beyond all places in the bin that are too near, and beyond the first place that rays reach. The neighbouring
+    bins count too: at the edge of the view a camera sees only part of a bin.
     """
     rays, position = _rays(mount), mount.base_from_camera[:3, 3]
     too_near_m, covered_m = np.zeros(BINS), np.full(BINS, np.inf)
@@ -71,7 +70,7 @@ def sees_from(mount: Mount, section: ScanSection) -> npt.NDArray[np.float32]:
 
 
 def _rays(mount: Mount) -> Floats:
-    """Return (3, n) the rays through pixels all over the image, its corners among them, in the base's directions."""
+    """Return (3, n) rays through a grid of pixels, corners included, in the base's axes."""
     sides = (np.unique(np.linspace(0, side - 1, min(side, MOST_RAYS)).round()) for side in (mount.width, mount.height))
     u, v = (grid.ravel() for grid in np.meshgrid(*sides))
     rays: Floats = mount.base_from_camera[:3, :3] @ np.stack(

@@ -1,13 +1,16 @@
-"""What was seen near the robot a moment ago and stands where no camera looks now. Pure: scan and pose in, places out.
+"""Memory of nearby obstacles that no camera sees now. Pure: scan and pose in, obstacle points out.
 
-A robot that goes past a post with a camera that is gone, or backs between two of them, has seen the post before: the
-front camera did. It stands still where it was seen until a camera looks there again, or for `remember_s`. So does one
-that the robot has come so near to that its cameras return nothing from it (`Scan.from_m`): only what is seen there, or
-nearer, takes its place.
+The front camera has seen a post that the robot now passes with a failed side camera, or backs up to between two posts.
+The memory keeps it in place until a camera sees that place again, or for `remember_s`. It also keeps obstacles that are
+too near for the cameras (`Scan.from_m`), until a scan shows something there or nearer.
 
-So near, a camera that looks cannot say that a place is free, and a place holds the robot only on good evidence: one
-that was seen often in full view for `remember_s`, one that was seen often but only near by (a hand) for `BRIEF_NS`, a
-single pixel not at all. Where no camera looks every place holds it: the robot turns, and a camera looks there again.
+At such a short range a camera cannot see that a place is free, so only good evidence stops the robot:
+
+    seen often in full view           for `remember_s`
+    seen often, but only near by      for `BRIEF_NS` (a hand)
+    a single pixel                    never
+
+Where no camera looks, every remembered place stops the robot: it turns, and a camera sees the place again.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ from onboard.values.clock import NS_PER_S
 from onboard.values.geometry import interpolate, inverse
 from onboard.values.messages import BINS, Pose, Scan
 
-# ---- Where the base was, by the odometry, in the last second: to know where it stood when something was seen
+# ---- The base's odometry poses in the last second, for the pose at the time of an image
 
 TRACK_NS = 1_000_000_000
 """How far back poses are remembered."""
@@ -34,12 +37,12 @@ Track = tuple[tuple[int, Pose], ...]
 
 
 def followed(track: Track, now_ns: int, pose: Pose) -> Track:
-    """Return the track with the newest pose, without what is too old or (after a clock's jump) not older than now."""
+    """Return the track with the newest pose, without old poses and, after a clock jump, without future poses."""
     return (*(then for then in track if now_ns - TRACK_NS <= then[0] < now_ns), (now_ns, pose))
 
 
 def pose_at(track: Track, stamp_ns: int) -> Pose:
-    """Return the pose at a time: between two remembered poses on the straight line, beyond the ends the end's."""
+    """Return the pose at a time: interpolated between two stored poses, beyond the ends the nearest."""
     after = next((i for i, (time_ns, _) in enumerate(track) if time_ns >= stamp_ns), len(track) - 1)
     if after == 0 or track[after][0] < stamp_ns:
         return track[after][1]
@@ -48,37 +51,38 @@ def pose_at(track: Track, stamp_ns: int) -> Pose:
 
 
 REACH_M = 1.5
-"""What is farther away than this is not remembered: no command leads so far before it is judged again, and a robot that
-needs more to stop is refused (`description.check_reach`)."""
-MOST = 1000
-"""Places that are remembered at most; beyond them the longest known are forgotten first."""
+"""Range of the memory. No command leads farther before the next check, and a configuration with a longer stopping
+distance is refused (`check_reach` of `onboard/assembly/robot.py`)."""
+CAPACITY = 1000
+"""Capacity in places; the oldest are dropped first."""
 AHEAD: npt.NDArray[np.bool_] = np.abs(collision.BIN_CENTERS_RAD) <= collision.LEAD_RAD + collision.FLANK_RAD
-"""The bins in which the limits want a camera to look when the robot goes ahead."""
+"""The bins that cameras must see when the robot drives ahead."""
 SAME_M = 0.05
-"""What is seen so little behind a place is what stands there."""
+"""A return at most this far behind a place is the same obstacle."""
 SPOT_M, SPOT_NS = 0.1, NS_PER_S // 2
-"""What is seen so near to where something was first seen, and so soon after it was seen last, is seen again."""
+"""A return this near to an obstacle's first position, and this soon after its last return, is the same obstacle."""
 OFTEN = 3
-"""In so many scans noise is not seen in one spot: it has five of 10 Hz to come again in."""
+"""Noise does not repeat in one spot in this many scans: within `SPOT_NS` there are five scans at 10 Hz."""
 BRIEF_NS = 6 * NS_PER_S
-"""Longer than `recovery.blocked_s` is by default: first the robot backs off, where it can, and looks."""
+"""Longer than the default of `recovery.blocked_s`: the robot first backs off, where it can, and looks again."""
 FLANK_BINS = 8
-"""So many bins beside one at the edge of a view, a camera looks with its whole height."""
+"""At this distance from the edge of its view [bins], a camera covers the whole height band."""
 NOWHERE: Points = np.empty((0, 2), np.float64)
 
 
 @dataclass(frozen=True, slots=True)
 class Nearby:
-    """What is remembered.
+    """The remembered obstacles.
 
-    places_m: (n, 2) in the odometry's frame [m], the longest known first; seen_ns: (n,) when each was seen last
-    spots_m:  (n, 2) where the thing in each was first seen: what moves on is another soon
-    scans:    (n, 2) in how many scans it was seen, 0 when that was `BRIEF_NS` ago, and in how many ever in full view
+    places_m: (n, 2) in the odometry frame [m], oldest first
+    seen_ns:  (n,) time of the last return
+    spots_m:  (n, 2) position of the first return: an obstacle that moves soon counts as another
+    scans:    (n, 2) number of scans with a return (0 if older than `BRIEF_NS`), and of those in full view
     scan_ns:  stamp of the newest scan that was entered
-    track:    where the base was
+    track:    poses of the base in the last second
 
-    A recording of before there were spots and scans has neither: its places are taken for well known. Raises ValueError
-    where there is not one of each for a place.
+    Old recordings have no spots and scans: all their places count as good evidence. Raises ValueError if the arrays
+    differ in length.
     """
 
     places_m: npt.NDArray[np.float64] = field(default_factory=NOWHERE.copy)
@@ -98,67 +102,68 @@ class Nearby:
             raise ValueError(f"places, times, spots and scans of shapes {shapes}")
 
     @property
-    def vouched(self) -> npt.NDArray[np.bool_]:
-        """(n,) which places hold the robot where no camera can say that they are free."""
-        vouched: npt.NDArray[np.bool_] = self.scans.max(axis=1, initial=0) >= OFTEN
-        return vouched
+    def trusted(self) -> npt.NDArray[np.bool_]:
+        """(n,) bool, places with good evidence: they stop the robot where cameras look but cannot see so near."""
+        trusted: npt.NDArray[np.bool_] = self.scans.max(axis=1, initial=0) >= OFTEN
+        return trusted
 
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """What limits and recovery look at: the newest scan, and (k, 2) [m] in the base frame what is out of its view."""
+    """Input of limits and recovery: the newest scan, and (k, 2) remembered points out of its view, base frame [m]."""
 
     scan: Scan
     out_of_view: Points
 
 
 def advance(nearby: Nearby, scan: Scan, pose: Pose, now_ns: int, remember_ns: int) -> Nearby:
-    """Return what is remembered after a tick.
+    """Return the memory after a tick.
 
-    scan:        the newest, which is entered once, from where the base stood at its stamp
-    pose:        of the base now, in a frame that does not jump (odometry)
-    remember_ns: for how long a place is remembered; 0 remembers nothing
+    scan:        the newest; each scan is entered once, at the base's pose at its stamp
+    pose:        of the base now, in a frame without jumps (odometry)
+    remember_ns: lifetime of a place; 0 turns the memory off
     """
     if remember_ns == 0:
         return nearby
     track = followed(nearby.track, now_ns, pose)
     if scan.stamp_ns != nearby.scan_ns:
         then = pose_at(track, scan.stamp_ns)
-        nearby = _joined(_picked(nearby, ~_judged(scan, _from(then, nearby.places_m))), _found(nearby, scan, then))
+        kept = _subset(nearby, ~_covered(scan, _from(then, nearby.places_m)))
+        nearby = _merged(kept, _from_scan(nearby, scan, then))
     near = _distances_m(_from(pose, nearby.places_m)) <= REACH_M
-    kept = _picked(nearby, near & (np.abs(now_ns - nearby.seen_ns) <= remember_ns))
+    kept = _subset(nearby, near & (np.abs(now_ns - nearby.seen_ns) <= remember_ns))
     scans = kept.scans.copy()
     scans[now_ns - kept.seen_ns > BRIEF_NS, 0] = 0
     return replace(kept, scans=scans, scan_ns=scan.stamp_ns, track=track)
 
 
 def around(nearby: Nearby, scan: Scan, pose: Pose) -> Around:
-    """Return the scan and the remembered places of which it says nothing. pose: of the base now, by the odometry.
+    """Return the scan and the remembered places that it does not cover. pose: of the base now, by the odometry.
 
-    Where a camera looks, but not so near, these are only those that are vouched for.
+    Where a camera looks but cannot see so near, only places with good evidence are returned.
     """
     places_m = _from(pose, nearby.places_m)
     looked = collision.looked(scan)[_bins(places_m)]
-    return Around(scan, places_m[~looked | (nearby.vouched & ~_told(scan, places_m))])
+    return Around(scan, places_m[~looked | (nearby.trusted & ~_observed(scan, places_m))])
 
 
 def filled(scan: Scan, out_of_view: Points) -> Scan:
-    """Return the scan for the policy: ahead, where no camera looks or not so near, what was seen there before.
+    """Return the policy's scan: ahead, remembered places fill the bins that cameras do not cover.
 
-    Behind, it stays what it is on every drive, by which policies are trained: nothing.
+    Bins behind stay empty, as in training.
     """
     if len(out_of_view) == 0:
         return scan
     bins = bins_of(out_of_view[:, 0], out_of_view[:, 1])
-    ahead = AHEAD[bins] & ~(collision.looked(scan)[bins] & _told(scan, out_of_view))
+    ahead = AHEAD[bins] & ~(collision.looked(scan)[bins] & _observed(scan, out_of_view))
     ranges_m, seen = scan.ranges_m.copy(), scan.seen.copy()
     np.minimum.at(ranges_m, bins[ahead], _distances_m(out_of_view[ahead]).astype(np.float32))
     seen[bins[ahead]] = True
     return replace(scan, ranges_m=ranges_m, seen=seen)
 
 
-def _found(nearby: Nearby, scan: Scan, pose: Pose) -> Nearby:
-    """Return what a scan sees within reach, each place with what is known of its spot already."""
+def _from_scan(nearby: Nearby, scan: Scan, pose: Pose) -> Nearby:
+    """Return the obstacles of a scan within reach, with the history of those that were known before."""
     seen = collision.obstacles(scan)
     near = seen[_distances_m(seen) <= REACH_M]
     to = planar(pose)
@@ -166,7 +171,7 @@ def _found(nearby: Nearby, scan: Scan, pose: Pose) -> Nearby:
     spots_m, scans = places_m.copy(), np.zeros((len(near), 2), np.int64)
     known = (scan.stamp_ns - nearby.seen_ns <= SPOT_NS) | (nearby.scans[:, 1] >= OFTEN)
     if known.any() and len(near):
-        of = _picked(nearby, known)
+        of = _subset(nearby, known)
         x_m, y_m = (np.subtract.outer(places_m[:, axis], of.spots_m[:, axis]) for axis in (0, 1))
         squares = x_m * x_m + y_m * y_m
         nearest, there = np.argmin(squares, axis=1), squares <= SPOT_M * SPOT_M
@@ -177,8 +182,8 @@ def _found(nearby: Nearby, scan: Scan, pose: Pose) -> Nearby:
     return Nearby(places_m, np.full(len(near), scan.stamp_ns), spots_m, scans)
 
 
-def _picked(nearby: Nearby, which: npt.NDArray[np.bool_]) -> Nearby:
-    """Return some of the places. which: (n,)."""
+def _subset(nearby: Nearby, which: npt.NDArray[np.bool_]) -> Nearby:
+    """Return a subset of the places. which: (n,) bool."""
     return replace(
         nearby,
         places_m=nearby.places_m[which],
@@ -188,19 +193,19 @@ def _picked(nearby: Nearby, which: npt.NDArray[np.bool_]) -> Nearby:
     )
 
 
-def _joined(old: Nearby, new: Nearby) -> Nearby:
-    """Return the old places and the new ones, but for the longest known beyond `MOST`."""
+def _merged(old: Nearby, new: Nearby) -> Nearby:
+    """Return the old and the new places; the oldest beyond `CAPACITY` are dropped."""
     return replace(
         old,
-        places_m=np.concatenate([old.places_m, new.places_m])[-MOST:],
-        seen_ns=np.concatenate([old.seen_ns, new.seen_ns])[-MOST:],
-        spots_m=np.concatenate([old.spots_m, new.spots_m])[-MOST:],
-        scans=np.concatenate([old.scans, new.scans])[-MOST:],
+        places_m=np.concatenate([old.places_m, new.places_m])[-CAPACITY:],
+        seen_ns=np.concatenate([old.seen_ns, new.seen_ns])[-CAPACITY:],
+        spots_m=np.concatenate([old.spots_m, new.spots_m])[-CAPACITY:],
+        scans=np.concatenate([old.scans, new.scans])[-CAPACITY:],
     )
 
 
 def _in_full_view(scan: Scan, points: Points) -> npt.NDArray[np.bool_]:
-    """Return (n,) which points are so far that the cameras that look there, or beside it, see what stands there."""
+    """Return (n,) bool, points beyond the minimum range of a camera that looks there or in a bin beside it."""
     if scan.from_m is None:
         return np.ones(len(points), np.bool_)
     beside = np.arange(-FLANK_BINS, FLANK_BINS + 1)
@@ -216,19 +221,19 @@ def _from(pose: Pose, places_m: Points) -> Points:
     return seen
 
 
-def _judged(scan: Scan, points: Points) -> npt.NDArray[np.bool_]:
-    """Return (n,) of which points a scan says whether they stand: in bins looked at, but for an empty one at the edge.
+def _covered(scan: Scan, points: Points) -> npt.NDArray[np.bool_]:
+    """Return (n,) bool, points that a scan confirms or clears: those in its bins, without empty bins at a view's edge.
 
-    There one hole in an image is the whole bin, and the next scan may have it out of view.
+    At the edge, one hole in an image empties the bin, and the bin may be out of view in the next scan.
     """
     looked = collision.looked(scan)
     inside: npt.NDArray[np.bool_] = looked & np.roll(looked, 1) & np.roll(looked, -1)
     bins = inside | (looked & np.isfinite(scan.ranges_m))
-    return bins[_bins(points)] & _told(scan, points)
+    return bins[_bins(points)] & _observed(scan, points)
 
 
-def _told(scan: Scan, points: Points) -> npt.NDArray[np.bool_]:
-    """Return (n,) which points are so far that they would be seen, or have something seen at them or before them."""
+def _observed(scan: Scan, points: Points) -> npt.NDArray[np.bool_]:
+    """Return (n,) bool, points beyond the minimum range, or with a return at their place or before it."""
     bins, away_m = _bins(points), _distances_m(points)
     far: npt.NDArray[np.bool_] = away_m >= (0.0 if scan.from_m is None else scan.from_m[bins])
     return far | (scan.ranges_m[bins] <= away_m + SAME_M)

@@ -23,7 +23,7 @@ Ranges = npt.NDArray[np.float32]
 
 
 NOT_HEARD = Scan(0, np.full(BINS, np.inf, dtype=np.float32), np.zeros(BINS, dtype=np.bool_))
-"""In place of a ready-made scan before the first: blind all around and, as time goes on, stale."""
+"""Stands for a ready-made scan before the first message: blind all around, and soon stale."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class CameraView:
 
     looks:  (180,) bool, the bins of `looked_at`
     from_m: (180,) of `sees_from`
-    floor:  where it expects the floor, None where drop-offs are not looked for
+    floor:  where the camera expects the floor; None without cliff detection
     """
 
     mount: Mount
@@ -43,9 +43,9 @@ class CameraView:
 
 @dataclass(frozen=True, slots=True)
 class Rig:
-    """All depth cameras of a robot and what counts as an obstacle; built once. body_boxes_m: (n, 6) [m].
+    """All depth cameras of a robot and the definition of an obstacle; built once. body_boxes_m: (n, 6) [m].
 
-    There are no cameras in that of a scan that comes ready-made (`section.topic`).
+    The rig of a ready-made scan (`section.topic`) has no cameras.
     """
 
     section: ScanSection
@@ -53,17 +53,17 @@ class Rig:
     body_boxes_m: npt.NDArray[np.float64]
 
     def scan(self, inputs: Inputs, pose: Pose, memory: ScanMemory) -> tuple[Scan, ScanMemory]:
-        """Return the newest scan that came ready-made, or the one fused from the cameras; see `Scanner`."""
+        """Return the newest ready-made scan, or the scan fused from the cameras; see `Scanner`."""
         if self.section.topic:
             return inputs.scans.get(self.section.topic, NOT_HEARD), memory
         frames = {name: frame for name, frame in inputs.depth.items() if name in self.views}
         return fuse(frames, inputs.now_ns, pose, memory, self)
 
     def sees_from(self, seen: npt.NDArray[np.bool_]) -> Ranges:
-        """Return (180,) from which range on [m] the cameras at work see what stands in a bin, inf where none looks.
+        """Return (180,) the minimum range [m] from which working cameras see an obstacle; inf where none looks.
 
-        seen: (180,) bool of the scan. A camera is at work when all bins that it looks into are seen: what a recording
-              knows too. One that is down and looks only where others do passes for one at work.
+        seen: (180,) bool of the scan. A camera works if all its bins are seen: a recording has this information too. A
+              failed camera whose bins other cameras cover counts as working.
         """
         at_work = [view.from_m for view in self.views.values() if not (view.looks & ~seen).any()]
         return np.minimum.reduce(at_work, initial=np.inf) if at_work else np.full(BINS, np.inf, np.float32)
@@ -79,7 +79,7 @@ class Capture:
 
 @dataclass(frozen=True, slots=True)
 class CameraMemory:
-    """What one camera contributed last: its captures, oldest first, and their ranges in the base frame at `pose`."""
+    """The last contribution of one camera: its captures, oldest first, and their ranges in the base frame at `pose`."""
 
     captures: tuple[Capture, ...]
     pose: Pose
@@ -88,10 +88,10 @@ class CameraMemory:
 
 @dataclass(frozen=True, slots=True)
 class ScanMemory:
-    """What the fusion carries from tick to tick.
+    """State of the fusion between ticks.
 
-    stamp_ns: that of the last scan; 0 before the first frame
-    cameras:  by name; a camera that is down is forgotten
+    stamp_ns: stamp of the last scan; 0 before the first frame
+    cameras:  by name; a failed camera is dropped
     track:    (time [ns], odometry pose) of the last ticks, oldest first; empty while `history` is 1
     """
 
@@ -104,14 +104,14 @@ class Scanner(Protocol):
     """Where a tick's scan comes from: a `Rig`, or a recording."""
 
     def scan(self, inputs: Inputs, pose: Pose, memory: ScanMemory) -> tuple[Scan, ScanMemory]:
-        """Return the scan of now and the memory for the next tick. pose: of the base, by the odometry.
+        """Return the current scan and the memory for the next tick. pose: of the base, by the odometry.
 
         Raises InputError for a frame that does not fit its mount.
         """
 
 
 def build_rig(mounts: Mounts, section: ScanSection) -> Rig:
-    """Return what `fuse` needs of the robot; takes a fraction of a second, so it is done at load."""
+    """Return the robot's rig for `fuse`; takes a fraction of a second, so it is built at load."""
     floors = floor_views(mounts.depth, section.drop_m, section.far_m)
     views = {
         name: CameraView(mount, looked_at(mount, section), sees_from(mount, section), floors.get(name))
@@ -121,10 +121,7 @@ def build_rig(mounts: Mounts, section: ScanSection) -> Rig:
 
 
 def reach_m(rig: Rig) -> float:
-    """Return the largest range that a scan of these cameras can hold [m]: a corner pixel at the far limit.
-
-    Without cameras, for a scan that comes ready-made, it is the far limit itself.
-    """
+    """Return the largest possible range of a scan [m]: a corner pixel at the far limit; without cameras, that limit."""
     reach = 0.0 if rig.views else rig.section.far_m
     for view in rig.views.values():
         mount = view.mount
@@ -141,17 +138,16 @@ def fuse(
 ) -> tuple[Scan, ScanMemory]:
     """Return the scan of the newest frames, and the memory for the next tick.
 
-    frames: newest frame of each working camera; one that is missing leaves a blind sector and is forgotten
-    pose:   of the base at `now_ns`, in any frame that does not jump (odometry); not used while `history` is 1
+    frames: newest frame of each working camera; a missing camera leaves a blind sector and is dropped
+    pose:   of the base at `now_ns`, in a frame without jumps (odometry); not used while `history` is 1
 
-    With `history` N > 1 the last N frames of each camera are registered by the motion since their capture into the
-    base frame of now. Otherwise each frame is taken in the base frame at its capture, as it is. Body boxes and heights
-    are always judged in the base frame at capture. A camera whose frame is still the same is not computed again
-    (unless registered and the base has moved).
+    With `history` N > 1, odometry transforms the last N frames of each camera into the current base frame. Otherwise
+    each frame stays in the base frame at its capture. Body boxes and heights always apply at capture. An unchanged
+    frame is not computed again, unless `history` is above 1 and the base has moved.
 
-    The scan's stamp is that of the oldest of these newest frames; without any frame it stays that of the last scan, so
-    that it ages. Frames are kept by reference and must not be overwritten. Raises InputError for a frame that does not
-    fit its mount.
+    The scan's stamp is the oldest of the newest frames' stamps. Without a frame it stays the last scan's, so that the
+    scan turns stale. Frames are kept by reference and must not be overwritten. Raises InputError for a frame that does
+    not fit its mount.
     """
     track = followed(memory.track, now_ns, pose) if rig.section.history > 1 else ()
     ranges_m = np.full(BINS, np.inf, dtype=np.float32)
@@ -168,7 +164,7 @@ def fuse(
 
 
 def fitting_view(rig: Rig, name: str, frame: DepthFrame) -> CameraView:
-    """Return the view of the frame's camera. Raises InputError naming camera, size and limit if they do not fit."""
+    """Return the view of the frame's camera. Raises InputError with camera and size if the frame does not fit."""
     view = rig.views.get(name)
     if view is None:
         raise InputError(f"camera {name}: not in the mounts, which have {', '.join(rig.views)}")
@@ -182,11 +178,10 @@ def fitting_view(rig: Rig, name: str, frame: DepthFrame) -> CameraView:
 
 
 def looked_at(mount: Mount, section: ScanSection) -> npt.NDArray[np.bool_]:
-    """Return (180,) bool: the bins in which the camera looks.
+    """Return (180,) bool: the bins in which the camera looks, by geometry alone.
 
-    The ray through each pixel centre is followed from the near limit while it is inside the height band; the bin is
-    that of its last point there, on the floor, overhead or at the far limit. A ray that crosses before the robot thus
-    does not vouch for the bins that it only touches on its way. Nothing stands in this view: the geometry decides.
+    Each pixel's ray is followed from the near limit while it is inside the height band. Its bin is the bin of its last
+    point there: on the floor, at the band's top or at the far limit. Bins that the ray only crosses do not count.
     """
     rotation, position = mount.base_from_camera[:3, :3], mount.base_from_camera[:3, 3]
     v, u = np.indices((mount.height, mount.width)).reshape(2, -1)
@@ -206,7 +201,7 @@ def looked_at(mount: Mount, section: ScanSection) -> npt.NDArray[np.bool_]:
 
 
 def _look(view: CameraView, frame: DepthFrame, track: Track, memory: CameraMemory | None, rig: Rig) -> CameraMemory:
-    """Return one camera's memory with its newest frame in it and its ranges seen from the newest pose of the track."""
+    """Return one camera's memory with its newest frame, and its ranges at the newest pose of the track."""
     history = rig.section.history
     captures = memory.captures if memory is not None else ()
     pose = track[-1][1] if track else IDENTITY
@@ -225,26 +220,14 @@ def _look(view: CameraView, frame: DepthFrame, track: Track, memory: CameraMemor
 
 
 def _same(a: DepthFrame, b: DepthFrame) -> bool:
-    """Return whether two frames of one camera are the same; a restarted camera may count anew, so stamps count too."""
+    """Return whether two frames of one camera are the same. Stamps count too, as a restarted camera numbers anew."""
     return a.number == b.number and a.stamp_ns == b.stamp_ns
 
 
 def _lower(ranges_m: Ranges, depth: npt.NDArray[np.uint16], mount: Mount, now_from_then: Pose, rig: Rig) -> None:
-    """Lower `ranges_m` to the obstacles of one image."""
-    section = rig.section
-    lower_ranges(
-        ranges_m,
-        np.ascontiguousarray(depth),
-        mount.fx,
-        mount.fy,
-        mount.cx,
-        mount.cy,
-        mount.depth_scale_m,
-        mount.base_from_camera,
-        planar(now_from_then),
-        section.near_m,
-        section.far_m,
-        section.z_min_m,
-        section.z_max_m,
-        rig.body_boxes_m,
-    )
+    """Lower `ranges_m` in place to the obstacles of one image."""
+    section, depth = rig.section, np.ascontiguousarray(depth)
+    lens = mount.fx, mount.fy, mount.cx, mount.cy, mount.depth_scale_m
+    bounds = section.near_m, section.far_m, section.z_min_m, section.z_max_m
+    base_from_camera, motion = mount.base_from_camera, planar(now_from_then)
+    lower_ranges(ranges_m, depth, *lens, base_from_camera, motion, *bounds, rig.body_boxes_m)

@@ -1,24 +1,20 @@
-"""What goes into a policy and what comes out: names, shapes, units and meaning (paper 1, sections 1.1 to 1.3).
+"""Input and output tensors of a policy: names, shapes, units and meaning (paper 1, sections 1.1 to 1.3).
 
-A model's manifest (`onboard/policy/manifest.py`) says which of these tensors it uses and how their values are
-normalised; a
-tensor that it does not list is not made, so a new one leaves the models before it as they are.
-Another policy's tensor is one more row in `INPUTS` and one more line in `tensors`.
+A model's manifest (`onboard/policy/manifest.py`) lists the tensors that it uses and their normalisation. The runtime
+makes only these, so a new tensor does not affect older models. A new tensor needs a row in `INPUTS` and a line in
+`tensors` (`onboard/policy/encode.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy.typing as npt
 
 from onboard.values.errors import EngineError
 from onboard.values.messages import BINS, Twist
-
-if TYPE_CHECKING:
-    pass
 
 CONTRACT_VERSION = 1
 """Goes up when a tensor changes its shape, unit or meaning; a model of another version is refused."""
@@ -30,7 +26,7 @@ ACTIONS: tuple[Twist, ...] = tuple(Twist(v, w) for v in LINEAR_MPS for w in ANGU
 
 STOP_ACTION = ACTIONS.index(Twist(0.0, 0.0))
 NO_ACTION = len(ACTIONS)
-"""Stands for the previous action at the start of an episode and after a recovery or an override."""
+"""The previous action at the start of an episode and after a recovery or an override."""
 
 RGB_HEIGHT, RGB_WIDTH = 144, 256
 MEMORY_SHAPE = (2, 1024)
@@ -41,7 +37,7 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
-    """What an engine knows of a tensor: shape, and dtype by numpy's name."""
+    """Shape and dtype (numpy's name) of a tensor."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -54,8 +50,8 @@ class TensorType:
 class Tensor:
     """One row of the contract. The leading 1 (the middle one of the memory) is the batch.
 
-    type:    shape and dtype; of the memory, the paper's, which a manifest may change
-    unit:    unit and scale of what the network sees
+    type:    shape and dtype; a manifest may change the memory's
+    unit:    unit and scale of the network's values
     """
 
     type: TensorType

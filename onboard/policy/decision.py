@@ -1,10 +1,11 @@
-"""When decisions are made and when they take effect: a constant delay from sensing to acting.
+"""The schedule of decisions, with a constant delay from sensing to acting.
 
-A decision senses in every `ticks_per_decision`-th slot of the grid and acts `delay_ticks` later, always. One that is
-not ready by then is a deadline miss: the last set point is kept at half its speed, and after `deadline_misses_to_stop`
-in a row it is zero. After a pause of the loop as long as a decision's period nothing from before it is in force. The
-recurrent memory is a value here: passed into a decision, replaced by what comes back, and reset for the reasons in
-`reset_reason`. Time is counted in slots, so that a replay of the slots is a replay of this.
+A decision senses in every `ticks_per_decision`-th slot of the grid and acts exactly `delay_ticks` later. A decision
+that is not ready by then is a deadline miss: the set point is halved, and zero after `deadline_misses_to_stop` in a
+row. A pause of the loop as long as a decision's period cancels everything before it.
+
+The recurrent memory is a value: passed into a decision, replaced by its result, reset by `reset_reason`. Time is
+counted in slots, so that a replay of the slots gives the same decisions.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from onboard.values.messages import STOP, Decision, Memory, Observation, Twist
 
 @dataclass(frozen=True, slots=True)
 class Sensed:
-    """A decision that began in this tick. memory_reset says why the memory was reset before it, or ""."""
+    """A decision that began in this tick. memory_reset: reason of a memory reset before it, or ""."""
 
     number: int
     observation: Observation
@@ -31,9 +32,10 @@ class Sensed:
 
 @dataclass(frozen=True, slots=True)
 class Acted:
-    """A decision at its due slot: None is a deadline miss, or a failed engine, told apart by `fault`.
+    """A decision at its due slot. `decision` is None after a deadline miss, or after an engine failure (see `fault`).
 
-    elapsed_ns: what the policy took; sensed_ns: when the tick that sensed began, monotonic
+    elapsed_ns: compute time of the policy
+    sensed_ns:  start of the tick that sensed, monotonic
     """
 
     number: int
@@ -51,7 +53,7 @@ GAP_DECISIONS = 2.5
 
 @dataclass(frozen=True, slots=True)
 class Recurrence:
-    """The policy's memory after a reset, and how often it is reset [s]; None is never."""
+    """The policy's initial memory, and the period of its resets [s]; None for no resets."""
 
     initial: Memory
     reset_s: float | None
@@ -59,7 +61,7 @@ class Recurrence:
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A decision under way: its number, the slot and time in which it sensed, and the slot in which it acts."""
+    """A decision in progress: its number, slot and time of sensing, and the slot in which it acts."""
 
     number: int
     sensed_slot: int
@@ -69,13 +71,13 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class DecisionState:
-    """Where decision making stands between two ticks.
+    """State of the decisions between two ticks.
 
-    set_point:       the velocity pair in force
-    previous_action: its index, contract.NO_ACTION at an episode's start, after a recovery and after an override
-    memory:          recurrent state after the last accepted decision, None before the first of a sequence
-    memory_slot:     slot in which that decision sensed, or in which the memory was reset
-    reset_slot:      slot in which it was last reset
+    set_point:       the current velocity pair
+    previous_action: its index; contract.NO_ACTION at an episode's start, after a recovery and after an override
+    memory:          recurrent state after the last accepted decision; None before the first decision of a sequence
+    memory_slot:     slot in which that decision sensed, or of the last reset
+    reset_slot:      slot of the last reset
     """
 
     set_point: Twist = STOP
@@ -89,30 +91,30 @@ class DecisionState:
 
 
 def begin(state: DecisionState) -> DecisionState:
-    """Return the state for a new episode: an engine that was lost is asked anew."""
+    """Return the state for a new episode, with the count of misses cleared: a lost engine gets another chance."""
     return replace(restart(state), misses_in_row=0)
 
 
 def restart(state: DecisionState) -> DecisionState:
-    """Return the state for a new sequence (after a recovery or an override): stop and forget.
+    """Return the state for a new sequence, after a recovery or an override: stop and reset the memory.
 
-    An engine that was lost before stays so until it decides: neither makes it answer.
+    A lost engine stays lost until it returns a decision.
     """
     return replace(hold(state), memory=None, previous_action=NO_ACTION)
 
 
 def hold(state: DecisionState) -> DecisionState:
-    """Return the state while nothing can be sensed: stop, drop what is under way, and go on with the memory later."""
+    """Return the state while sensing is impossible: stop, drop the pending decision, keep the memory."""
     return replace(state, set_point=STOP, pending=None)
 
 
 def resumed(state: DecisionState, slot: Slot, rates: RatesSection) -> DecisionState:
-    """Return the state after slots that were missed: what was decided before too many of them is too old."""
+    """Return the state after missed slots: after too many of them the last decision is stale."""
     return hold(state) if slot.missed >= rates.ticks_per_decision else state
 
 
 def failure(state: DecisionState, acted: Acted | None, rates: RatesSection, patience_s: float) -> str:
-    """Return why no more decisions are to be expected: a failed engine, or none in time for so long; else ""."""
+    """Return why the engine counts as failed (a fault, or no decision for `patience_s`), or ""."""
     if acted is None:
         return ""
     if acted.fault:
@@ -122,12 +124,12 @@ def failure(state: DecisionState, acted: Acted | None, rates: RatesSection, pati
 
 
 def is_lost(state: DecisionState, rates: RatesSection) -> bool:
-    """Return whether so many decisions have been missed in a row that nobody asks for a motion any more."""
+    """Return whether the engine is lost: so many deadline misses in a row that the set point is zero."""
     return state.misses_in_row >= rates.deadline_misses_to_stop
 
 
 def is_due(state: DecisionState, slot: Slot, rates: RatesSection) -> bool:
-    """Return whether a decision senses in this slot: in one of its grid, or the first one after it was missed."""
+    """Return whether a decision senses in this slot: a slot of its grid, or the first slot after a missed one."""
     return state.pending is None and slot.number % rates.ticks_per_decision <= slot.missed
 
 
@@ -150,13 +152,13 @@ def sense(
     rates: RatesSection,
     memory: Recurrence,
 ) -> tuple[DecisionState, Sensed]:
-    """Hand an observation to the inference, with the memory that it is due; return the state that waits for it.
+    """Submit an observation and the memory to the inference; return the state that waits for the result.
 
-    When the previous inference has not returned yet, nothing is started: the due slot will find nothing, a miss.
+    While the previous inference runs, nothing is started, and the due slot counts a miss.
     """
     reset = reset_reason(state, slot, rates, memory.reset_s)
     if reset and state.set_point == STOP and state.previous_action != STOP_ACTION:
-        state = replace(state, previous_action=NO_ACTION)  # that action is no longer in force
+        state = replace(state, previous_action=NO_ACTION)  # that action no longer acts
     if reset or state.memory is None:
         state = replace(state, memory=memory.initial, memory_slot=slot.number, reset_slot=slot.number)
     number = state.decisions + 1
@@ -169,7 +171,7 @@ def sense(
 def act(
     state: DecisionState, slot: Slot, inference: Inference, rates: RatesSection
 ) -> tuple[DecisionState, Acted | None]:
-    """At a decision's due slot put it in force, or count the miss. Between due slots nothing changes."""
+    """Apply a decision at its due slot, or count a miss. Other slots change nothing."""
     pending = state.pending
     if pending is None or slot.number < pending.due_slot:
         return state, None
@@ -193,7 +195,7 @@ def act(
 
 
 def fault_of(result: Result) -> str:
-    """Return what is wrong with a decision, or "". Engines are checked where they run; nothing else gets past here."""
+    """Return the reason to reject a decision, or "" if it is valid."""
     decision, memory = result.decision, result.memory
     if decision is None or memory is None:
         return result.error or "the engine gave no decision"
@@ -206,7 +208,7 @@ def fault_of(result: Result) -> str:
 
 
 def _take(inference: Inference, number: int) -> Result | None:
-    """Return the result of that decision; results that came too late for their own slot are dropped."""
+    """Return the result of decision `number`, or None; late results of earlier decisions are dropped."""
     while (result := inference.poll()) is not None:
         if result.number == number:
             return result
@@ -214,7 +216,7 @@ def _take(inference: Inference, number: int) -> Result | None:
 
 
 def _missed(state: DecisionState, rates: RatesSection) -> DecisionState:
-    """Return the state after a deadline miss: slower, and after so many in a row stopped."""
+    """Return the state after a deadline miss: slower, or stopped after too many in a row."""
     misses, last = state.misses_in_row + 1, state.set_point
     slowed = Twist(last.v_mps * SLOW_DOWN_AFTER_MISS, last.w_radps * SLOW_DOWN_AFTER_MISS)
     set_point = STOP if misses >= rates.deadline_misses_to_stop else slowed

@@ -16,7 +16,7 @@ from onboard.values.messages import BINS, ColorFrame, Memory, Motion, Observatio
 def tensors(observation: Observation, memory: Memory, manifest: Manifest) -> dict[str, Array]:
     """Return the inputs that the manifest lists, by name, with shapes and dtypes of `INPUTS`.
 
-    memory: (layers, width) float32; the batch axis is added here.
+    memory: (layers, width) float32, without the batch axis
     Raises InputError for a previous action outside 0 to 28, a scan or an image of another size.
     """
     rows: dict[str, Callable[[], Array]] = {
@@ -56,7 +56,10 @@ def rgb_tensor(color: ColorFrame | None, scale: RgbScale) -> Array:
 
 
 def scan_tensor(scan: Scan, scale: ScanScale) -> Array:
-    """Return (1, 1, 180) float32: ranges clipped to the maximum and divided by it; stand-ins for inf and blind."""
+    """Return (1, 1, 180) float32: ranges clipped to the maximum and divided by it, with values for inf and blind.
+
+    Raises InputError for a scan of another size.
+    """
     if scan.ranges_m.shape != (BINS,) or scan.seen.shape != (BINS,):
         raise InputError(f"scan has shape {scan.ranges_m.shape}, the contract wants ({BINS},)")
     near = np.minimum(scan.ranges_m, scale.max_range_m) / scale.max_range_m

@@ -1,7 +1,7 @@
-"""Where decisions are computed: a thread of its own on the robot, in place under the simulated clock.
+"""Inference of the policy: in its own thread on the robot, inline under the simulated clock.
 
 A CUDA context belongs to the thread that made it, and a thread cannot be cancelled. So one thread creates, warms and
-runs the policy, and no second inference starts before the first has returned.
+runs the policy. No second inference starts before the first has returned.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from onboard.values.interfaces import Policy
 from onboard.values.messages import BINS, STOP, Decision, Memory, Motion, Observation, Pose, Scan
 
 START_TIMEOUT_S = 60.0
-"""Loading a model and building a TensorRT engine from the cache; a first build needs more, see `start`."""
+"""Enough to load a model and a cached TensorRT engine; a first build takes longer, see `start`."""
 CLOSE_TIMEOUT_S = 2.0
 
 T = TypeVar("T")
@@ -32,13 +32,13 @@ log = structlog.get_logger("inference")
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What came of one submitted observation.
+    """Result of one submitted observation.
 
     decision, memory: None when the policy failed
-    elapsed_ns:       time that the policy took, without waiting [ns]
+    elapsed_ns:       compute time of the policy, without waiting [ns]
     error:            one line when the policy failed, else ""
     sensed_ns:        the observation's stamp
-    submitted_ns, started_ns, finished_ns: when it was handed over, begun and done, by the clock given [ns]
+    submitted_ns, started_ns, finished_ns: times by the given clock [ns]
     """
 
     number: int
@@ -53,13 +53,13 @@ class Result:
 
 
 class Inference(Protocol):
-    """Takes one observation at a time and gives its decision back later; neither call waits for the network."""
+    """Takes one observation at a time and returns its decision later; neither call waits for the network."""
 
     def submit(self, number: int, observation: Observation, memory: Memory) -> bool:
-        """Begin a decision. Return False, doing nothing, while the previous one has not returned."""
+        """Begin a decision. Return False and do nothing while the previous decision is not finished."""
 
     def poll(self) -> Result | None:
-        """Return the newest finished result once, or None. One that nobody took is replaced by the next."""
+        """Return the newest finished result once, or None. A newer result replaces an older one."""
 
     def close(self) -> None:
         """Release the policy. Safe to call twice."""
@@ -98,7 +98,7 @@ class InlineInference:
 
 
 class InferenceThread:
-    """One thread that makes the policy, warms it, and decides."""
+    """One thread that creates, warms and runs the policy."""
 
     def __init__(self, make_policy: Callable[[], Policy], now_ns: Callable[[], int] = time.monotonic_ns) -> None:
         self._make_policy = make_policy
@@ -112,14 +112,14 @@ class InferenceThread:
         self._ready = threading.Event()
         self._failure = ""
         self._policy: Policy | None = None
-        # A daemon: an inference that hangs in the driver must not keep the process from ending.
+        # A daemon thread: an inference that hangs in the driver must not block the end of the process.
         self._thread = threading.Thread(target=self._run, name="inference", daemon=True)
 
     def start(self, timeout_s: float = START_TIMEOUT_S) -> Policy:
-        """Make and warm the policy; return it for its name and `initial_memory`, which any thread may use.
+        """Create and warm the policy; return it for its name and `initial_memory`, which any thread may use.
 
-        Raises EngineError when it fails or is not ready in time (the first TensorRT build of a model takes minutes:
-        `onboard-engines build` does it beforehand).
+        Raises EngineError when the policy fails or is not ready in time. A first TensorRT build takes minutes: run
+        `onboard-engines build` before.
         """
         self._thread.start()
         if not self._ready.wait(timeout_s):
@@ -130,7 +130,7 @@ class InferenceThread:
         return self._policy
 
     def submit(self, number: int, observation: Observation, memory: Memory) -> bool:
-        """Hand one observation to the thread; False while it still computes the previous one, or has ended."""
+        """Pass one observation to the thread; False while the thread is busy or has ended."""
         with self._lock:
             if not self._idle.is_set() or self._closed or self._policy is None:
                 return False
@@ -145,11 +145,11 @@ class InferenceThread:
         return result
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait until nothing is being computed; return False when that lasts longer. Not for the control loop."""
+        """Wait until the thread is idle; return False on timeout. Not for the control loop."""
         return self._idle.wait(timeout_s)
 
     def close(self, timeout_s: float = CLOSE_TIMEOUT_S) -> None:
-        """Let the thread close its policy and end; a thread that hangs is left behind, logged. Safe to call twice."""
+        """Let the thread close its policy and end; a hanging thread is abandoned and logged. Safe to call twice."""
         with self._lock:
             if self._closed:
                 return
@@ -184,7 +184,7 @@ class InferenceThread:
 
 
 def _compute(policy: Policy, job: _Job, now_ns: Callable[[], int]) -> Result:
-    """Return the result of one job; a failure of the policy is in its `error`."""
+    """Return the result of one job; `error` holds a failure of the policy."""
     started_ns = now_ns()
     decided, error = _outcome(lambda: policy.decide(job.observation, job.memory))
     finished_ns = now_ns()
@@ -203,16 +203,16 @@ def _compute(policy: Policy, job: _Job, now_ns: Callable[[], int]) -> Result:
 
 
 def _outcome(call: Callable[[], T]) -> tuple[T | None, str]:
-    """Return (value, "") or (None, one line): the edge where a failure becomes a value for the tick to judge."""
+    """Return (value, "") or (None, error line): here an exception becomes a value that the tick judges."""
     try:
         return call(), ""
-    except Exception as error:  # noqa: BLE001 - whatever a vendor's library throws must reach the owner, who stops
+    except Exception as error:  # noqa: BLE001 - any error of a vendor's library must reach the tick, which stops
         lines = str(error).splitlines()
         return None, lines[0] if lines else type(error).__name__
 
 
 def blank_observation() -> Observation:
-    """Return an observation of nothing, a metre before the goal, with which a policy is warmed."""
+    """Return an observation of free space, a metre before the goal, to warm a policy."""
     rest = Motion(Pose(0.0, 0.0, 0.0), STOP)
     nothing = Scan(0, np.full(BINS, np.inf, np.float32), np.ones(BINS, np.bool_))
     return Observation(

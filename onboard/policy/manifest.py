@@ -1,4 +1,4 @@
-"""The file that travels with a model, `<model>.manifest.json`, and the checks that a model fits it and the contract."""
+"""The manifest of a model, `<model>.manifest.json`, and checks of the model against manifest and contract."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from onboard.policy.contract import (
 )
 from onboard.values.errors import ConfigError, EngineError
 
-# ---- What an .onnx file says of its weights, read without the `onnx` package, which the robot need not have
+# ---- Data types of the weights in an .onnx file, read without the `onnx` package, which is not installed on the robot
 
 _GRAPH, _INITIALIZER, _DATA_TYPE = 7, 5, 2
 _NAMES = {1: "float32", 10: "float16", 11: "float64", 16: "bfloat16"}
@@ -42,7 +42,7 @@ def weight_types(model: Path) -> frozenset[str]:
             found = frozenset(_weight_types(content))
     except OSError as error:
         raise ConfigError(f"{model}: cannot be read: {error.strerror}") from error
-    except ValueError as error:  # an empty file cannot be mapped, others say what is wrong
+    except ValueError as error:  # also an empty file, which cannot be mapped
         raise ConfigError(f"{model}: not an ONNX model: {error}") from error
     return frozenset(_NAMES[kind] for kind in found if kind in _NAMES)
 
@@ -80,7 +80,7 @@ def _fields(content: mmap.mmap, begin: int, end: int) -> Iterator[tuple[int, int
 
 
 def _varint(content: mmap.mmap, at: int, end: int) -> tuple[int, int]:
-    """Return (value, where the next one begins)."""
+    """Return (value, end of the number)."""
     value = 0
     for index, byte in enumerate(content[at : min(at + _LONGEST_VARINT, end)]):
         value |= (byte & 0x7F) << (7 * index)
@@ -109,7 +109,7 @@ class TensorEntry(Section):
 
 
 class ScanScale(Section):
-    """How ranges become numbers. The defaults cannot be mistaken for each other: a real range is never 0."""
+    """Scaling of ranges. The default values are distinct: a real range is never 0."""
 
     max_range_m: Positive = 10.0
     inf_value: float = 1.0
@@ -117,7 +117,7 @@ class ScanScale(Section):
 
 
 class RgbScale(Section):
-    """(colour / 255 - mean) / std for R, G, B, and the value of every pixel when there is no image."""
+    """(colour / 255 - mean) / std for R, G, B, and the value of all pixels without an image."""
 
     mean: tuple[float, float, float] = (0.485, 0.456, 0.406)
     std: tuple[Positive, Positive, Positive] = (0.229, 0.224, 0.225)
@@ -125,14 +125,14 @@ class RgbScale(Section):
 
 
 class Manifest(Section):
-    """What a model was made for. `extra` is free for what another policy needs to say; the runtime ignores it.
+    """Properties of a model. The runtime ignores `extra`, which is free for other policies.
 
-    memory_shape:         (layers, width) of the recurrent state; None for a policy without one
-    memory_reset_s:       how often the memory is reset [s]; None leaves it to the configuration
+    memory_shape:         (layers, width) of the recurrent state; None for a policy without memory
+    memory_reset_s:       period of memory resets [s]; None takes the configuration's
     training_delay_ticks: sense-to-act delay in training, in ticks at `control_hz`
-    weights:              how the file stores the weights; "float16" halves it, computing stays in single precision
-    half_precision_nodes: an engine may compute the model's nodes whose names begin with one of these in half precision;
-                          all others, the recurrent ones above all, stay in single
+    weights:              storage type of the weights; "float16" halves the file, computation stays in float32
+    half_precision_nodes: prefixes of node names that an engine may compute in float16; all others, above all the
+                          recurrent nodes, stay in float32
     """
 
     contract_version: int
@@ -186,7 +186,7 @@ class Manifest(Section):
 
 
 def manifest_path(model: Path) -> Path:
-    """Return where the manifest of a model stands: `policy.onnx` -> `policy.onnx.manifest.json`."""
+    """Return the path of a model's manifest: `policy.onnx` -> `policy.onnx.manifest.json`."""
     return model.with_name(model.name + MANIFEST_SUFFIX)
 
 
@@ -203,10 +203,10 @@ def sha256_of(path: Path) -> str:
 
 
 def load_manifest(model: Path) -> Manifest:
-    """Return the checked manifest that stands beside `model`. Raises ConfigError with one line: file, field, why.
+    """Return the checked manifest beside `model`. Raises ConfigError with one line: file, field, reason.
 
-    Refused: no manifest, one that does not parse or has unknown keys, another contract version, a tensor that the
-    contract does not know or that has another shape or dtype, a model file with another hash or other weights.
+    Refused are a missing or malformed manifest, unknown keys, another contract version, tensors that differ from the
+    contract, and a model file with another hash or other weights.
     """
     path = manifest_path(model)
     try:
@@ -225,7 +225,7 @@ def load_manifest(model: Path) -> Manifest:
 
 
 def _check_weights(path: Path, manifest: Manifest, model: Path) -> None:
-    """Raise ConfigError when the file stores its weights otherwise than its manifest says."""
+    """Raise ConfigError when the file's weights have another type than its manifest states."""
     kinds = weight_types(model)
     found = "float16" if "float16" in kinds else "float32"
     if found != manifest.weights or not kinds <= {"float32", "float16"}:
@@ -257,7 +257,7 @@ def check_engine(
 
 
 def delay_complaint(manifest: Manifest, delay_ticks: int, control_hz: float, ticks_per_decision: int) -> str | None:
-    """Return one line when the robot's timing is not the one of the training, else None.
+    """Return one line if the robot's timing differs from the timing in training, else None.
 
     Delays and periods are compared as times, so 3 ticks at 30 Hz equal 6 ticks at 60 Hz.
     """
@@ -280,4 +280,4 @@ def delay_complaint(manifest: Manifest, delay_ticks: int, control_hz: float, tic
 
 
 _SAME_MS = 0.5
-"""Times closer than this are the same [ms]."""
+"""Tolerance for equal times [ms]."""

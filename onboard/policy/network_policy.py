@@ -18,7 +18,7 @@ from onboard.values.messages import Decision, Memory, Observation
 
 
 class ModelEngine(Engine, Protocol):
-    """An engine that says what tensors its model really has."""
+    """An engine that reports the tensors of its model."""
 
     @property
     def inputs(self) -> Mapping[str, TensorType]:
@@ -32,8 +32,7 @@ class ModelEngine(Engine, Protocol):
 class NetworkPolicy:
     """Implements `interfaces.Policy` with one engine; keeps no state between calls.
 
-    memory_reset_s: how often the memory is reset [s]: the manifest's when it states one, else the one given;
-                    None leaves it to the configuration
+    memory_reset_s: period of memory resets [s], used if the manifest states none; None takes the configuration's
     """
 
     def __init__(self, engine: Engine, manifest: Manifest, memory_reset_s: float | None = None) -> None:
@@ -49,8 +48,8 @@ class NetworkPolicy:
     def decide(self, observation: Observation, memory: Memory) -> tuple[Decision, Memory]:
         """Return the action of the largest logit (the lowest index of equals) and the new memory.
 
-        Raises EngineError when the engine fails or returns something that is not finite, InputError for an observation
-        that the contract does not allow.
+        Raises EngineError when the engine fails or a tensor is not finite, InputError for an observation outside the
+        contract.
         """
         expected = self.manifest.memory_shape or (0, 0)
         if memory.shape != expected:
@@ -83,10 +82,10 @@ def _require_finite(source: str, name: str, values: npt.NDArray[Any]) -> None:
 def load_policy(
     model: Path, make_engine: Callable[[Path, Manifest], ModelEngine], memory_reset_s: float | None = None
 ) -> NetworkPolicy:
-    """Return the policy of a model, its engine made and warmed in this thread, all of it checked against the manifest.
+    """Return a model's policy, with its engine checked against the manifest and warmed in this thread.
 
-    Raises ConfigError when the manifest does not fit the file or the contract, EngineError when the model does not fit
-    its manifest or does not run, MissingExtraError without the engine's library; the engine is closed again.
+    Raises ConfigError for a manifest that does not fit the file or the contract, EngineError for a model that does not
+    fit its manifest or does not run, and MissingExtraError without the engine's library. The engine is closed then.
     """
     manifest = load_manifest(model)
     engine = make_engine(model, manifest)

@@ -1,7 +1,7 @@
-"""Do two engines of one model decide alike? Both are run over random sequences, each feeding its own memory back.
+"""Parity of two engines of one model: both run random sequences, each with its own recurrent memory.
 
-Used after an export (PyTorch against ONNX Runtime) and on the robot (TensorRT against ONNX Runtime), where a recurrent
-state that drifts apart shows only over many steps.
+Used after an export (PyTorch against ONNX Runtime) and on the robot (TensorRT against ONNX Runtime). Drift of a
+recurrent state shows only over many steps.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from onboard.values.errors import EngineError
 from onboard.values.interfaces import Engine
 
 PARITY_STEPS = 30
-"""Decisions in 10 s, after which the memory is reset."""
+"""Decisions between two memory resets (10 s)."""
 SPREAD_M = 5.0
 """Standard deviation of the random poses and goals [m]."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parity:
-    """How far two engines agree.
+    """Agreement of two engines.
 
-    steps:                   decisions compared, over all sequences
-    same_action:             how many had the same argmax
+    steps:                   compared decisions, over all sequences
+    same_action:             decisions with the same argmax
     max_logit_difference:    largest absolute difference of a logit
-    max_memory_difference:   largest absolute difference of a number of the memory; 0 without memory
-    logit_spread:            standard deviation of the reference's logits, against which the difference is read
+    max_memory_difference:   largest absolute difference of a memory value; 0 without memory
+    logit_spread:            standard deviation of the reference's logits, the scale of the difference
     """
 
     steps: int
@@ -76,9 +76,9 @@ def compare(
     sequences: int = 1,
     seed: int = 0,
 ) -> Parity:
-    """Return how far `engine` agrees with `reference` over sequences that each start with a memory of zeros.
+    """Return the agreement of `engine` with `reference` over sequences that start with a memory of zeros.
 
-    Raises EngineError when one of them fails or returns numbers that are not finite.
+    Raises EngineError when an engine fails or returns values that are not finite.
     """
     rng = np.random.default_rng(seed)
     same, logit_differences, memory_differences, spreads = 0, [0.0], [0.0], [0.0]
@@ -99,7 +99,7 @@ def compare(
 
 
 def zero_memory(manifest: Manifest) -> Mapping[str, npt.NDArray[Any]]:
-    """Return the memory tensor at the start of a sequence, by name; nothing for a policy without memory."""
+    """Return the initial memory tensor by name; empty for a policy without memory."""
     if manifest.memory_shape is None:
         return {}
     layers, width = manifest.memory_shape

@@ -1,14 +1,15 @@
-"""Where the map says that the robot may not go, or not fast: nav2's filter masks, in force while the place is known.
+"""Keep-out and speed zones of the map: nav2's filter masks, active while the robot is localised.
 
-A mask is a map as map_server reads it (`map_image.py`), in the map frame, of any size and resolution. What lies outside
-of it, and what is unknown in it, is free. As in nav2:
+A mask is a map_server map (`map_image.py`) in the map frame, of any size and resolution. Cells outside the mask and
+unknown cells are free. As in nav2:
 
-    keep_out  occupied is forbidden; what is neither free nor occupied (mode scale) is for nav2's planner to weigh: free
+    keep_out  occupied cells are forbidden. Cells between free and occupied (mode scale) are free: only nav2's planner
+              weighs them
     speed     1 to 99 are percent of `limits.v_max_mps`, 0 and 100 no limit (nav2: type 1, base 0, multiplier 1; mode
-              scale or raw). Of all zones that the footprint is in, the slowest holds
+              scale or raw). Of all zones under the footprint, the slowest limit holds
 
-Forbidden cells count by their edge, as points at the centres of cells no wider than `CELL_M`: 3.5 cm of doubt, within
-the stop margin. How well the place is known is not added: draw the masks wider by what the localisation is wrong.
+Only the edge of forbidden ground counts, as points at the centres of cells no wider than `CELL_M`. Their error of
+3.5 cm is within the stop margin. The localisation error is not added: draw the masks wider by it.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ from onboard.values.messages import Pose, Scan
 
 CELL_M = 0.05
 REACH_M = 3.0
-"""Edges that are farther away do not matter yet."""
+"""Farther edges do not matter."""
 NO_LIMIT = 100
 NEIGHBOURS = [(row, column) for row in range(3) for column in range(3)]
 LAYERS = "keep_out", "speed"
@@ -54,19 +55,19 @@ Percents = npt.NDArray[np.int8]
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One mask. percent: (rows, columns) int8, -1 to 100, row 0 at the lower edge; map_from_grid: of its corner."""
+    """One mask. percent: (rows, columns) int8, -1 to 100, row 0 at the lower edge; map_from_grid: its corner's pose."""
 
     cell_m: float
     map_from_grid: Pose
     percent: Percents
 
     def window(self, pose: Pose, reach_m: float) -> tuple[slice, slice]:
-        """Return the rows and columns within reach of a pose of the map frame, at least."""
+        """Return rows and columns that cover the reach around a pose in the map frame."""
         x_m, y_m = apply(inverse(self.map_from_grid), (pose.x_m, pose.y_m))
         return _span(y_m, reach_m, self.cell_m), _span(x_m, reach_m, self.cell_m)
 
     def centres_m(self, base: Pose, cells: npt.NDArray[np.intp], first: tuple[int, int]) -> Points:
-        """Return (n, 2) centres of cells (n, 2) of row and column from `first` on, seen from a base in the map."""
+        """Return (n, 2) centres in the base frame. cells: (n, 2) row and column, relative to `first`."""
         to = planar(compose(inverse(base), self.map_from_grid))
         centres: Points = ((cells + first)[:, ::-1] + 0.5) * self.cell_m @ to[:, :2].T + to[:, 2]
         return centres
@@ -74,7 +75,7 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class MapZones:
-    """The masks of one robot. edge: the forbidden cells of `keep_out` beside which there is one that is not."""
+    """The masks of one robot. edge: the forbidden cells of `keep_out` with a free neighbour."""
 
     keep_out: Layer | None
     speed: Layer | None
@@ -86,12 +87,12 @@ class MapZones:
 
 @dataclass(frozen=True, slots=True)
 class Zone:
-    """What the map says of the place where the robot is.
+    """The zones at the robot's place.
 
-    in_force:  whether its place is known
-    edge_m:    (n, 2) in the base frame [m], of forbidden ground near by
-    held:      it stands in forbidden ground, or must not drive while its place is not known
-    limit_mps: how fast it may go, inf for no limit
+    in_force:  whether the robot's place is known
+    edge_m:    (n, 2) in the base frame [m], edge of nearby forbidden ground
+    held:      the robot stands in forbidden ground, or must not drive without localisation
+    limit_mps: speed limit, inf for none
     """
 
     in_force: bool = False
@@ -101,11 +102,11 @@ class Zone:
 
 
 ELSEWHERE = Zone()
-"""Where no map says anything."""
+"""A place without zones."""
 
 
 def load_zones(section: ZonesSection, v_max_mps: float, footprint_radius_m: float) -> MapZones | None:
-    """Return the masks that are configured, None without any. Raises InputError that names the file and the limit."""
+    """Return the configured masks, or None. Raises InputError with the file and the limit."""
     if section.keep_out is None and section.speed is None:
         return None
     keep_out = None if section.keep_out is None else _load(section.keep_out)
@@ -114,9 +115,9 @@ def load_zones(section: ZonesSection, v_max_mps: float, footprint_radius_m: floa
 
 
 def zone_of(masks: MapZones | None, localization: LocalizationState) -> Zone:
-    """Return what the masks say of where the robot is, by the newest estimate that was believed.
+    """Return the zones at the filter's estimate of the robot's place.
 
-    Where zones are required it is held while that is contradicted.
+    With `required`, the robot is held while it is not localised.
     """
     base = localization.map_from_base
     if masks is None:
@@ -132,7 +133,7 @@ def zone_of(masks: MapZones | None, localization: LocalizationState) -> Zone:
 
 
 def fenced(scan: Scan, zone: Zone) -> Scan:
-    """Return the scan for the policy with forbidden ground as an obstacle, in the bins in which a camera looks."""
+    """Return the policy's scan with forbidden ground as obstacles, in bins that a camera sees."""
     if len(zone.edge_m) == 0:
         return scan
     bins = bins_of(zone.edge_m[:, 0], zone.edge_m[:, 1])
@@ -143,19 +144,19 @@ def fenced(scan: Scan, zone: Zone) -> Scan:
 
 
 def free_behind_m(around: Around, zone: Zone, radius_m: float) -> float:
-    """Return `zones.free_behind_m` with forbidden ground as an obstacle: recovery backs into none [m]."""
+    """Return `collision.free_behind_m` with forbidden ground as obstacles, for recovery [m]."""
     if zone.held:
         return 0.0
     return collision.free_behind_m(around.scan, np.concatenate([around.out_of_view, zone.edge_m]), radius_m)
 
 
 def encode(masks: MapZones) -> str:
-    """Return the masks as text, for a recording that is replayed without their files."""
+    """Return the masks as text, so that a recording replays without their files."""
     return json.dumps({name: _table(layer) for name in LAYERS if (layer := getattr(masks, name)) is not None})
 
 
 def decode(text: str, section: ZonesSection, v_max_mps: float, footprint_radius_m: float) -> MapZones:
-    """Return the masks in a text by `encode`. Raises InputError for any other text."""
+    """Return the masks from a text of `encode`. Raises InputError for any other text."""
     try:
         layers = {name: _layer(table) for name, table in json.loads(text).items()}
         keep_out, speed = (layers.pop(name, None) for name in LAYERS)
@@ -185,7 +186,7 @@ def _load(path: Path) -> Layer:
 
 
 def _limit_mps(masks: MapZones, base: Pose) -> float:
-    """Return the slowest limit of the zones that the footprint is in [m/s]."""
+    """Return the slowest limit of the speed zones under the footprint [m/s]."""
     if masks.speed is None:
         return math.inf
     layer, radius_m = masks.speed, masks.footprint_radius_m + masks.speed.cell_m

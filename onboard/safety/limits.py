@@ -1,48 +1,43 @@
-"""The last word over every command. Pure: state, wanted command and situation in; new state, safe twist and reason out.
+"""Safety limits on every command. Pure: state, wanted command and situation in; new state, safe twist and reason out.
 
     R1   every twist that comes out is finite and within v_min_mps..v_max_mps and +-w_max_radps
-    R2   e-stop: zero at once, and zero until it is released *and* a goal is accepted then; a goal given while it is
-         pressed does not count, nor one that comes in the tick of the release; nothing else, an operator included,
-         moves the robot meanwhile
-    R3   an operator's command not older than teleop_dead_man_s replaces the wanted one, and passes every limit below
-    R4   nothing wanted: zero ("idle"; "engine_lost" where it is because decisions have been missing for too long)
-    R5   odometry or scan missing, older than its limit, or stamped as far in the future: zero at once, operator or not
+    R2   e-stop: zero at once, until it is released *and* a goal is accepted after that. A goal while it is pressed or
+         in the tick of its release does not count. Nothing else moves the robot meanwhile, not even an operator
+    R3   an operator's command not older than teleop_dead_man_s replaces the wanted command and passes all limits below
+    R4   no wanted command: zero ("idle", or "engine_lost" after too many deadline misses)
+    R5   odometry or scan missing, stale, or stamped as far in the future: zero at once, for an operator too
     R6   a wanted command that is not finite: zero at once
     R7   too fast: v and w are scaled down together, so that the arc stays
-    R8   a bound on acceleration below what the base itself can do ramps the set point from the last one sent; one at or
-         above changes nothing, because the set points are steps by design and the base's own loop accelerates. A stop
-         or a zone never waits for a ramp
-    R9   stop zone: the footprint and stop_margin_m swept along the arc; never faster towards an obstacle seen than what
-         comes to rest before it, zero when nothing is left
-    R10  slow zone: an obstacle within slow_margin_m of the footprint along the braking distance of the wanted command
-         allows at most slow_fraction of v_max_mps
-    R11  time to contact: never faster than the way to contact over time_to_contact_s
-    R12  blind: no way into a sector ahead where no camera looks: only the turn of the command is left, until a camera
-         looks there (an operator may creep at creep_mps: somebody looks); at most the slow zone's speed where only the
-         flanks of the way are blind
-    R13  away from an obstacle, however near it is, the zones do not hold the robot; nor do they hold a turn in place
-    R14  zones scale v and w together, so that the arc stays; but for R12, R20 and R23
-    R15  free space: what comes out is exactly what was wanted
-    R16  the reason that comes out is that of the last limit that changed the command
-    R17  the policy's scan, where it is another than the limits', missing or as old as in R5: zero, but for an operator,
-         who does not drive by it
-    R18  a speed limit from outside (`/speed_limit`): never faster, forward or backward, operator or not; 0 is none
-    R19  such a limit holds until the next word, even when its sender falls silent: who sees people must not end a limit
-         by failing. One that is NaN, infinite or negative is refused: the one before stays in force
-    R20  what was seen a moment ago where no camera looks now (`onboard/perception/obstacle_memory.py`) stops the
-    robot like what is seen (R9);
-         where it leaves no more than creep_mps, only the turn of the command is left, as in R12
-    R21  keep-out zones of the map (`keepout_zones.py`) stop the robot like what is seen (R9); with its centre in
-    one, or
-         where zones are required and it is not localised, only turning in place is left. An operator may creep
-    R22  a speed zone of the map: never faster than the least of those that the footprint is in, operator or not
-    R23  notice (`/obstacle`: a bumper, a cliff, something told ahead): nothing forward while it is on, only the turn of
-         the command is left, as in R12; backing and turning in place are free. An operator may creep
+    R8   an acceleration limit below the base's own ramps the set point from the last sent command. A higher limit has
+         no effect, as set points are steps by design and the base's own loop accelerates. A stop or a zone never waits
+         for a ramp
+    R9   stop zone: the footprint and stop_margin_m swept along the arc. The speed towards a visible obstacle allows a
+         stop before it, and is zero when no distance is left
+    R10  slow zone: an obstacle within slow_margin_m of the footprint, along the braking distance of the wanted command,
+         limits the speed to slow_fraction of v_max_mps
+    R11  time to contact: the speed is at most the distance to contact over time_to_contact_s
+    R12  blind: the robot does not drive into a sector ahead that no camera sees; only the turn of the command remains.
+         An operator, who watches, may creep at creep_mps. If only the flanks are blind, the slow zone's speed holds
+    R13  zones stop neither a motion away from an obstacle, however near, nor a turn in place
+    R14  zones scale v and w together, so that the arc stays; exceptions are R12, R20 and R23
+    R15  free space: the output is exactly the wanted command
+    R16  the output's reason names the last limit that changed the command
+    R17  a separate policy scan that is missing or stale as in R5: zero, except for an operator, who does not use it
+    R18  an external speed limit (`/speed_limit`) holds forward, backward and for an operator; 0 means no limit
+    R19  an external limit holds until the next message, even if its sender fails: a failed person detector must not end
+         it. A limit that is NaN, infinite or negative is refused, and the previous limit stays
+    R20  a remembered obstacle where no camera looks now (`onboard/perception/obstacle_memory.py`) stops the robot like
+         a visible one (R9). Where it allows at most creep_mps, only the turn of the command remains, as in R12
+    R21  keep-out zones of the map (`keepout_zones.py`) stop the robot like a visible obstacle (R9). With its centre in
+         a zone, or not localised while zones are required, the robot may only turn in place. An operator may creep
+    R22  speed zones of the map: the lowest limit under the footprint holds, for an operator too
+    R23  notice (`/obstacle`: a bumper, a cliff, an obstacle ahead): no forward motion, only the turn of the command
+         remains, as in R12. Backing and turning in place are free. An operator may creep
 
-The order is e-stop, operator, stale inputs, then numbers, speed and acceleration, then zones. Zones come after the
-ramp, because a ramp bends the arc, and the arc that they judge must be the one that is sent.
+The order is e-stop, operator, stale inputs, then numbers, speed and acceleration, then zones. Zones follow the ramp, as
+a ramp bends the arc and zones must judge the arc that is sent.
 
-What it does not do: it is no certified safety function, and it does not foresee where moving obstacles go.
+This is no certified safety function, and it does not predict moving obstacles.
 """
 
 from __future__ import annotations
@@ -61,18 +56,18 @@ from onboard.values.messages import STOP, Scan, Teleop, Twist
 
 __all__ = ["LOST", "Bounds", "Limited", "LimitsState", "Reason", "Situation", "bounds_of", "limit", "operator_drives"]
 
-# ---- The numbers of one robot by which `limits.py` judges its commands
+# ---- The limits' parameters of one robot
 
 NS_PER_MS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The numbers of one robot, in SI units and nanoseconds.
+    """Parameters of one robot, in SI units and nanoseconds.
 
     swept_radius_m: footprint and stop margin; slow_radius_m: footprint and slow margin
-    braking_mps2:   what the base brakes with
-    ramp_mps2, ramp_radps2: None where the base's own loop is the slower one
+    braking_mps2:   deceleration of the base
+    ramp_mps2, ramp_radps2: None where the base's own loop is slower
     """
 
     v_min_mps: float
@@ -95,7 +90,7 @@ class Bounds:
 
 
 def bounds_of(section: LimitsSection, plant: Plant, footprint_radius_m: float, odometry_stale_ms: float) -> Bounds:
-    """Return the numbers of one robot; built once, at load."""
+    """Return the parameters of one robot; built once, at load."""
     base_mps2, base_radps2 = plant.linear.acceleration_max, plant.angular.acceleration_max
     limit_mps2, limit_radps2 = section.acceleration_mps2, section.angular_acceleration_radps2
     return Bounds(
@@ -120,11 +115,11 @@ def bounds_of(section: LimitsSection, plant: Plant, footprint_radius_m: float, o
 
 
 RAMP_S = 0.1
-"""The most time that a ramp is given between two commands: after a pause it goes on, it does not leap."""
+"""Longest time step of a ramp: after a pause the set point does not jump."""
 
 
 class Reason(str, Enum):
-    """What shaped a command. The values appear on `/diagnostics` and in recordings."""
+    """The limit that shaped a command. The values appear on `/diagnostics` and in recordings."""
 
     NONE = "none"
     IDLE = "idle"
@@ -150,24 +145,24 @@ class Reason(str, Enum):
 
 
 UNSEEN = frozenset({Reason.BLIND_AHEAD, Reason.REMEMBERED, Reason.OBSTACLE})
-"""No camera tells what stands there now: only the turn of the command is left."""
+"""No camera sees the obstacle now: only the turn of the command remains."""
 LOST = frozenset({Reason.STALE_ODOMETRY, Reason.STALE_SCAN, Reason.STALE_POLICY_SCAN})
-"""An input that driving needs is not there."""
+"""A required input is missing or stale."""
 
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What the limits look at, this tick.
+    """Input of the limits in this tick.
 
     goal_accepted:       a goal was accepted since the last tick
-    odometry_arrival_ns: arrival of the newest odometry that went on (`OdometryState.fresh_ns`), None before the first
+    odometry_arrival_ns: arrival of the newest odometry (`OdometryState.fresh_ns`), None before the first
     scan:                the scan for the limits, None before the first
-    policy_scan:         what the policy sees; None is the same
-    speed_limit_mps:     newest word from outside, 0 for no limit; None before the first
-    out_of_view:         (n, 2) in the base frame [m], what is remembered where no camera looks (`nearby.Around`)
-    zone:                what the map says of this place
-    engine_lost:         nothing is wanted of a goal under way, since the engine does not answer
-    obstacle:            last word of `/obstacle`, None before the first
+    policy_scan:         the policy's scan; None if it is the same
+    speed_limit_mps:     newest external limit, 0 for no limit; None before the first
+    out_of_view:         (n, 2) in the base frame [m], remembered obstacles out of view (`obstacle_memory.Around`)
+    zone:                zones of the map at this place
+    engine_lost:         no command is wanted during a drive, as the engine does not answer
+    obstacle:            newest value of `/obstacle`, None before the first
     """
 
     now_ns: int
@@ -186,10 +181,11 @@ class Situation:
 
 @dataclass(frozen=True, slots=True)
 class LimitsState:
-    """What lives between ticks: the e-stop's latch, what was sent last and when, and the speed limit from outside.
+    """State between ticks: the e-stop's latch, the last sent command and its time, and the external speed limit.
 
-    pressed: whether the e-stop was, in the last tick
-    speed_limit_mps: the one in force, inf for none; limit_refused: the newest word was refused (R19)
+    pressed:         whether the e-stop was pressed in the last tick
+    speed_limit_mps: the valid external limit, inf for none
+    limit_refused:   whether the newest external limit was refused (R19)
     """
 
     e_stopped: bool = False
@@ -202,7 +198,7 @@ class LimitsState:
 
 @dataclass(frozen=True, slots=True)
 class Limited:
-    """A command that may go out. wanted: what was asked, by the operator if `teleop`, else by policy or recovery."""
+    """A safe command. wanted: the operator's command if `teleop`, else the command of policy or recovery."""
 
     twist: Twist
     reason: Reason
@@ -213,25 +209,25 @@ class Limited:
 def limit(
     state: LimitsState, wanted: Twist | None, situation: Situation, bounds: Bounds
 ) -> tuple[LimitsState, Limited]:
-    """Return the new state and the command to send. `wanted` is None when nobody asks: no goal, no engine."""
+    """Return the new state and the command to send. `wanted` is None without a goal or an engine."""
     pressed = situation.e_stop is True
     released = situation.goal_accepted and not state.pressed
     e_stopped = pressed or (state.e_stopped and not released)
     operator = situation.teleop if operator_drives(situation.teleop, situation.now_ns, bounds) else None
     asked = wanted if operator is None else operator.twist
-    state = _heeding(replace(state, e_stopped=e_stopped, pressed=pressed), situation.speed_limit_mps)
-    twist, reason = _shaped(state, asked, operator is not None, situation, bounds)
+    state = _with_external_limit(replace(state, e_stopped=e_stopped, pressed=pressed), situation.speed_limit_mps)
+    twist, reason = _apply_limits(state, asked, operator is not None, situation, bounds)
     limited = Limited(twist, reason, asked, operator is not None)
     return replace(state, sent=twist, sent_ns=situation.now_ns), limited
 
 
 def operator_drives(teleop: Teleop | None, now_ns: int, bounds: Bounds) -> bool:
-    """Return whether an operator's command is in force: the dead man's time has not run out (R3)."""
+    """Return whether an operator drives: the command is not older than the dead man's timeout (R3)."""
     return teleop is not None and _fresh(teleop.arrival_ns, now_ns, bounds.dead_man_ns)
 
 
-def _heeding(state: LimitsState, word_mps: float | None) -> LimitsState:
-    """Return the state with the speed limit from outside that is in force (R18, R19)."""
+def _with_external_limit(state: LimitsState, word_mps: float | None) -> LimitsState:
+    """Return the state with the newest valid external speed limit (R18, R19)."""
     if word_mps is None:
         return state
     if not 0.0 <= word_mps < math.inf:
@@ -239,10 +235,10 @@ def _heeding(state: LimitsState, word_mps: float | None) -> LimitsState:
     return replace(state, speed_limit_mps=word_mps or math.inf, limit_refused=False)
 
 
-def _shaped(
+def _apply_limits(
     state: LimitsState, asked: Twist | None, operator: bool, situation: Situation, bounds: Bounds
 ) -> tuple[Twist, Reason]:
-    """Return the command and its reason: the limits in their order."""
+    """Return the command and its reason, after all limits in their order."""
     stop = _stop_reason(state, asked, operator, situation, bounds)
     if asked is None or situation.scan is None or stop is not None:
         return STOP, stop or Reason.IDLE
@@ -269,7 +265,7 @@ def _shaped(
 def _stop_reason(
     state: LimitsState, asked: Twist | None, operator: bool, situation: Situation, bounds: Bounds
 ) -> Reason | None:
-    """Return why the robot must stand, or None."""
+    """Return the reason for a stop, or None."""
     if state.e_stopped:
         return Reason.E_STOP
     if asked is None:
@@ -287,7 +283,7 @@ def _stop_reason(
 
 
 def _fresh(stamp_ns: int | None, now_ns: int, limit_ns: int) -> bool:
-    """Return whether something happened within `limit_ns` of now; a stamp far in the future is not to be trusted."""
+    """Return whether a stamp is within `limit_ns` of now; a stamp far in the future is invalid."""
     return stamp_ns is not None and abs(now_ns - stamp_ns) <= limit_ns
 
 
@@ -315,7 +311,7 @@ def _within_speed(twist: Twist, bounds: Bounds) -> Twist:
 
 
 def _ramped(twist: Twist, state: LimitsState, now_ns: int, bounds: Bounds) -> Twist:
-    """Return the twist as near as the ramps allow from the one sent last (R8)."""
+    """Return the twist, limited by the ramps from the last sent twist (R8)."""
     elapsed_s = 0.0 if state.sent_ns is None else (now_ns - state.sent_ns) / NS_PER_S
     elapsed_s = min(max(elapsed_s, 0.0), RAMP_S)
     return Twist(
@@ -333,7 +329,7 @@ def _towards(last: float, wanted: float, rate: float | None, elapsed_s: float) -
 def _caps(
     twist: Twist, scan: Scan, out_of_view: collision.Points, operator: bool, bounds: Bounds
 ) -> list[tuple[float, Reason]]:
-    """Return the greatest speeds along the twist's arc that the zones allow, with their reasons (R9 to R13, R20)."""
+    """Return the highest allowed speeds along the twist's arc with their reasons (R9 to R13, R20)."""
     if abs(twist.v_mps) < collision.REST_MPS:
         return []
     points = collision.obstacles(scan)
@@ -346,7 +342,7 @@ def _caps(
     caps = [
         (collision.stoppable_mps(collision.travel_m(points, twist, bounds.swept_radius_m), *brake), Reason.ZONE_STOP),
         (bounds.slow_mps if slow else math.inf, Reason.ZONE_SLOW),
-        (_paced_mps(contact_m, bounds.time_to_contact_s), Reason.TIME_TO_CONTACT),
+        (_contact_mps(contact_m, bounds.time_to_contact_s), Reason.TIME_TO_CONTACT),
         (collision.stoppable_mps(remembered_m, *brake), Reason.REMEMBERED),
     ]
     if blind is collision.Look.AHEAD_BLIND:
@@ -357,12 +353,12 @@ def _caps(
 
 
 def _keep_out_cap(twist: Twist, zone: Zone, operator: bool, bounds: Bounds) -> tuple[float, Reason]:
-    """Return the greatest speed along the twist's arc that the map's keep-out zones allow (R21)."""
+    """Return the highest speed along the twist's arc that the keep-out zones allow (R21)."""
     way_m = 0.0 if zone.held else collision.travel_m(zone.edge_m, twist, bounds.swept_radius_m)
     allowed_mps = collision.stoppable_mps(way_m, bounds.braking_mps2, bounds.reaction_s)
     return max(allowed_mps, bounds.creep_mps) if operator else allowed_mps, Reason.KEEP_OUT
 
 
-def _paced_mps(way_m: float, time_s: float) -> float:
-    """Return the speed at which `way_m` takes `time_s`; no bound when no time is asked."""
+def _contact_mps(way_m: float, time_s: float) -> float:
+    """Return the speed at which `way_m` takes `time_s`; inf if `time_s` is 0."""
     return way_m / time_s if time_s > 0.0 else math.inf

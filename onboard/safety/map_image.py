@@ -1,9 +1,9 @@
-"""Occupancy maps as ROS map_server and nav2 read them: an image and a yaml file that says what its grey values mean.
+"""Occupancy maps of ROS map_server and nav2: an image, and a yaml file with the meaning of its grey values.
 
-As nav2 does (nav2_map_server, `loadMapFromFile`): the colours of a pixel are averaged, in mode trinary its opacity
-with them; occupancy is the darkness, or the brightness where `negate` is set; strictly below `free_thresh` is free. In
-mode scale what is not fully opaque is unknown, in mode raw the brightness from 0 to 100 is the percentage itself,
-whatever `negate` says. Keys that it does not know are left alone, as there; thresholds that are missing are ROS 1's.
+The rules are nav2's (nav2_map_server, `loadMapFromFile`). The colours of a pixel are averaged, in mode trinary together
+with its opacity. Occupancy is the darkness, or the brightness with `negate`; a value strictly below `free_thresh` is
+free. In mode scale, pixels that are not fully opaque are unknown. In mode raw, the brightness from 0 to 100 is the
+percentage, regardless of `negate`. Unknown keys are ignored, as in nav2; default thresholds are ROS 1's.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from onboard.config.toml_file import Finite, Fraction, Positive, Section, valida
 from onboard.values.errors import InputError
 
 MAX_CELLS = 25_000_000
-"""Furnished, a cell of a world takes 34 bytes: below 1 GB with all that is made of it."""
+"""A cell of a furnished world takes 34 bytes, so the largest world stays below 1 GB."""
 MAX_COORDINATE_M = 1e6
-"""Further from the origin there is no building, only a file in another unit, or a damaged one."""
+"""Limit of coordinates: a file beyond it is damaged or in another unit."""
 WHITE = 255.0
 WHITE_16 = 65535.0
 SIXTEEN_BIT_MODES = ("I", "I;16", "I;16B")
 FREE, OCCUPIED, UNKNOWN = 0, 100, -1
-"""Values of an occupancy grid (nav_msgs/OccupancyGrid); those between are a percentage."""
+"""Values of an occupancy grid (nav_msgs/OccupancyGrid); values between free and occupied are percentages."""
 MIN_RESOLUTION_M, MAX_RESOLUTION_M = 0.005, 1.0
 
 Coordinate = Annotated[Finite, Field(ge=-MAX_COORDINATE_M, le=MAX_COORDINATE_M)]
 
 
 class RosMapTable(Section):
-    """The yaml file. `origin` is the pose (x [m], y [m], yaw [rad]) of the image's lower left corner in the map."""
+    """The yaml file. origin: pose (x [m], y [m], yaw [rad]) of the image's lower left corner in the map."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -67,11 +67,10 @@ def read_map_image(path: Path) -> tuple[RosMapTable, npt.NDArray[np.int8]]:
 def occupancy(pixels: npt.NDArray[Any], table: RosMapTable) -> npt.NDArray[np.int8]:
     """Return (height, width) occupancy, 0 to 100 or `UNKNOWN`, in the order of the image (top row first).
 
-    pixels: (height, width) grey or (height, width, channels): grey, opacity; red, green, blue; or these and opacity,
-            0 to 255
+    pixels: (height, width) grey, or (height, width, channels) with grey and opacity, RGB or RGBA; 0 to 255
     """
     if pixels.ndim == 2 and pixels.dtype == np.uint8:
-        # One value a grey: a large image of floats would take much memory.
+        # A table of the 256 grey values: a large image of floats would take much memory.
         return np.asarray(occupancy(np.arange(256.0)[None], table)[0][pixels])
     channels = pixels[..., None] if pixels.ndim == 2 else pixels
     opacity = channels[..., -1] if channels.shape[2] in (2, 4) else None
@@ -93,7 +92,7 @@ def occupancy(pixels: npt.NDArray[Any], table: RosMapTable) -> npt.NDArray[np.in
 
 
 def check_size(path: Path, rows: float, columns: float) -> None:
-    """Raise InputError when a grid would be larger than `MAX_CELLS`."""
+    """Raise InputError if a grid exceeds `MAX_CELLS`."""
     if rows * columns > MAX_CELLS:
         raise InputError(f"{path}: {columns:.0f} x {rows:.0f} cells, the limit is {MAX_CELLS}")
 
@@ -114,7 +113,7 @@ def _read_table(path: Path) -> RosMapTable:
 
 
 def _read_pixels(path: Path) -> npt.NDArray[Any]:
-    """Return (height, width) or (height, width, channels), 0 to 255. Raises InputError; for its size, by its header."""
+    """Return (height, width) or (height, width, channels), 0 to 255. Raises InputError; checks the size by header."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)
@@ -128,12 +127,12 @@ def _read_pixels(path: Path) -> npt.NDArray[Any]:
         raise InputError(f"{path}: {size}, the limit is {MAX_CELLS} cells") from error
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except (ValueError, SyntaxError) as error:  # what some versions of Pillow say of a truncated or damaged file
+    except (ValueError, SyntaxError) as error:  # some versions of Pillow, for a truncated or damaged file
         raise InputError(f"{path}: cannot be read: {error}") from error
 
 
 def _channels(image: Image.Image) -> npt.NDArray[Any]:
-    """Return the pixels as `occupancy` takes them."""
+    """Return the pixels in the form that `occupancy` takes."""
     if image.mode in SIXTEEN_BIT_MODES:
         return np.asarray(image) * (WHITE / WHITE_16)
     see_through = "A" in image.getbands() or "transparency" in image.info

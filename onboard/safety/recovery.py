@@ -1,25 +1,25 @@
-"""Backing off when blocked (paper 1, section 1.5). Pure: state and situation in; new state, override and event out.
+"""Recovery: backing off when blocked (paper 1, section 1.5). Pure: state and situation in; state, override, event out.
 
-R1   blocked: an obstacle is notified, or the policy wants motion, and the wheels measure none. What the *policy*
-     wants counts, not what the limits let through: a robot that they hold before an obstacle is blocked as well. While
-     one is notified and the policy wants forward, turning is no motion: of an arc the limits leave only the turn
-R2   blocked for blocked_s without a break: one try. It goes backward at backward_mps
+R1   blocked: a notice is on, or the policy wants motion, and the wheels measure none. The *policy's* wanted command
+     counts, before the limits: a robot that the limits stop before an obstacle is blocked too. While a notice is on
+     and the policy wants forward motion, a turn is no motion, as the limits leave only the turn of an arc
+R2   blocked for blocked_s without a break: one try, backward at backward_mps
 R3   a try lasts at most backward_s
 R4   a try goes back at most DISTANCE_SLACK * backward_mps * backward_s by the wheels
-R5   a try begins only when the rear is free for rear_clearance_m and the whole way
-R6   a try ends at once when the rear is no longer free for rear_clearance_m and the rest of the way, less REAR_NOISE_M
-R7   a try that cannot begin counts as one
-R8   after a try, none begins for cool_down_s
-R9   blocked again after `tries` tries within window_s: it gives up with a reason, and stays so until a new goal
-R10  e-stop, operator, no goal, engine lost: suspended; a try under way ends at once, the time blocked starts anew
-R11  the end of a try asks for a reset of the policy's memory
-R12  time that goes backward ends a try, and starts the time blocked and the cool-down anew
+R5   a try begins only if the rear is free for rear_clearance_m and the whole distance
+R6   a try ends at once if the rear is not free for rear_clearance_m and the remaining distance, less REAR_NOISE_M
+R7   a try that cannot begin counts as a try
+R8   after a try, no other begins for cool_down_s
+R9   blocked again after `tries` tries within window_s: the recovery gives up with a reason, until a new goal
+R10  e-stop, operator, no goal, engine lost: suspended. A running try ends at once, and the blocked time restarts
+R11  the end of a try resets the policy's memory
+R12  time that goes backward ends a try, and restarts the blocked time and the cool-down
 R13  the override is exactly (-backward_mps, 0) during a try, zero after giving up, and None otherwise
-R14  a new goal ends a try and a giving up, and nothing else: tries, time blocked and cool-down stay, so that goals that
-     follow each other do not make the backing endless. After a giving up the time blocked starts anew
-R15  a notice that comes on during a try ends it at once: it has backed into something. So it has when the notice comes
-     in the tick in which anything else ends the try, or within ROLLS_ON_S after it: it still rolls, and the word is on
-     its way. While that notice stays on, no try begins
+R14  a new goal ends a try and a giving up. Tries, blocked time and cool-down stay, so that a sequence of goals causes
+     no endless backing. After a giving up, the blocked time restarts
+R15  a notice that comes on during a try ends it at once: the robot has backed into something. The same holds for a
+     notice in the tick in which the try ends, or within ROLLS_ON_S after it, as the robot still rolls and the message
+     is late. While this notice stays on, no try begins
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from onboard.values.messages import STOP, Twist
 
 DISTANCE_SLACK = 1.5
 REAR_NOISE_M = 0.05
-"""While backing, the rear may seem this much nearer than foretold before it counts as something new."""
+"""Tolerance on the free distance behind while backing."""
 ROLLS_ON_S = 0.5
-"""A notice that comes so soon after the end of a try, refused or not, tells of what is behind (R15)."""
+"""A notice within this time after a try, refused or not, means an obstacle behind (R15)."""
 
 
 class Event(str, Enum):
-    """What happened in a tick, for the log, the recording and the runtime."""
+    """An event of the recovery, for the log, the recording and the runtime."""
 
     BEGAN = "began"
     ENDED = "ended"
@@ -49,19 +49,19 @@ class Event(str, Enum):
 
 
 MEMORY_RESETS = frozenset({Event.ENDED, Event.CUT_SHORT})
-"""After these the policy starts a new sequence: memory reset, previous action NO_ACTION (R11)."""
+"""After these events the policy starts a new sequence: memory reset, previous action NO_ACTION (R11)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What the recovery looks at, this tick.
+    """Input of the recovery in this tick.
 
-    suspended:   e-stop, operator, no goal being driven to, or nobody who decides
-    obstacle:    last state of `/obstacle` (bumper or notice), None before the first
-    wanted:      the policy's set point before any limit, None when it has none
+    suspended:   e-stop, operator, no goal, or engine lost
+    obstacle:    newest value of `/obstacle` (bumper or notice), None before the first
+    wanted:      the policy's set point before any limit; None without one
     measured:    the wheels' twist
     travelled_m: length of the path so far, by the wheels (`OdometryState.travelled_m`)
-    rear_free_m: how far back nothing is in the way (`zones.free_behind_m`); 0 when nobody looks there
+    rear_free_m: free distance behind (`keepout_zones.free_behind_m`); 0 without a view to the rear
     """
 
     suspended: bool
@@ -74,7 +74,7 @@ class Situation:
 
 @dataclass(frozen=True, slots=True)
 class Backing:
-    """A try under way: when it began, and where on the wheels' path."""
+    """A running try: its start in time and in the wheels' path length."""
 
     began_ns: int
     began_m: float
@@ -82,12 +82,12 @@ class Backing:
 
 @dataclass(frozen=True, slots=True)
 class RecoveryState:
-    """What lives between ticks.
+    """State between ticks.
 
-    blocked_ns: since when the robot is blocked, None while it is not
-    tries_ns:   when the tries within the window began, oldest first; refused ones (R7) included
-    ended_ns:   when the last try ended, None before the first
-    gave_up:    why; empty while it has not
+    blocked_ns: time since when the robot is blocked, None while it is not
+    tries_ns:   start times of the tries within the window, oldest first; refused tries (R7) included
+    ended_ns:   end of the last try, None before the first
+    gave_up:    reason of giving up; empty before
     noticed:    whether a notice was on in the last tick
     backed_into: whether a notice is on that came during a try or just after it (R15)
     """
@@ -106,8 +106,8 @@ Step = tuple[RecoveryState, Twist | None, Event | None]
 
 
 def advance(state: RecoveryState, situation: Situation, section: RecoverySection, now_ns: int) -> Step:
-    """Return the new state, the twist that replaces the policy's (None: the policy's stands), and what happened."""
-    state = _noticing(state, situation.obstacle is True)
+    """Return the new state, the override of the policy's twist (None: no override), and the event."""
+    state = _with_notice(state, situation.obstacle is True)
     if state.now_ns is not None and now_ns < state.now_ns:
         return _time_went_back(state, now_ns)
     state = replace(state, now_ns=now_ns)
@@ -136,7 +136,7 @@ def renewed(state: RecoveryState) -> RecoveryState:
 
 
 def blocked(situation: Situation, section: RecoverySection) -> bool:
-    """Return whether the robot ought to move and does not (R1)."""
+    """Return whether the robot should move and does not (R1)."""
     measured, wanted = situation.measured, situation.wanted
     held = situation.obstacle is True and wanted is not None and wanted.v_mps > 0.0
     turns = abs(measured.w_radps) > section.moving_radps and not held
@@ -148,14 +148,14 @@ def blocked(situation: Situation, section: RecoverySection) -> bool:
 
 
 def way_m(section: RecoverySection) -> float:
-    """Return how far back a whole try goes."""
+    """Return the distance of a whole try [m]."""
     return section.backward_mps * section.backward_s
 
 
-def _noticing(state: RecoveryState, noticed: bool) -> RecoveryState:
-    """Return the state with this tick's notice: whether it tells of something that the robot has backed into (R15).
+def _with_notice(state: RecoveryState, noticed: bool) -> RecoveryState:
+    """Return the state with this tick's notice, and whether the robot has backed into something (R15).
 
-    Times are those of the last tick: nobody looked since, and this one's may have gone backward (R12).
+    The time is the last tick's, as this tick's time may have gone backward (R12).
     """
     backs = state.backing is not None
     if state.now_ns is not None and state.ended_ns is not None:
@@ -165,7 +165,7 @@ def _noticing(state: RecoveryState, noticed: bool) -> RecoveryState:
 
 
 def _try(state: RecoveryState, situation: Situation, section: RecoverySection, now_ns: int) -> Step:
-    """Begin a try, count one that cannot begin, or give up."""
+    """Begin a try, count a try that cannot begin, or give up."""
     tries_ns = tuple(began_ns for began_ns in state.tries_ns if now_ns - began_ns < section.window_s * NS_PER_S)
     if len(tries_ns) >= section.tries:
         reason = f"blocked: {len(tries_ns)} recoveries in {section.window_s:g} s failed"
@@ -178,7 +178,7 @@ def _try(state: RecoveryState, situation: Situation, section: RecoverySection, n
 
 
 def _back(state: RecoveryState, backing: Backing, situation: Situation, section: RecoverySection, now_ns: int) -> Step:
-    """Go on with a try, or end it."""
+    """Continue a try, or end it."""
     backed_m = situation.travelled_m - backing.began_m
     if state.backed_into:
         return _ended(state, Event.CUT_SHORT, now_ns)
@@ -193,12 +193,12 @@ def _back(state: RecoveryState, backing: Backing, situation: Situation, section:
 
 
 def _ended(state: RecoveryState, event: Event, now_ns: int) -> Step:
-    """Return the state after a try; the policy has the robot again."""
+    """Return the state after a try; the policy drives again."""
     return replace(state, backing=None, ended_ns=now_ns), None, event
 
 
 def _time_went_back(state: RecoveryState, now_ns: int) -> Step:
-    """Start all times anew: the tries so far count as if they were made now, and the cool-down begins."""
+    """Restart all times: earlier tries count as tries of now, and the cool-down begins."""
     tries_ns = tuple(now_ns for _ in state.tries_ns)
     state = replace(state, now_ns=now_ns, blocked_ns=None, tries_ns=tries_ns, ended_ns=now_ns)
     if state.gave_up:

@@ -22,7 +22,7 @@ CELL_M = 0.2
 
 
 class BlindPolicy:
-    """Implements `interfaces.Policy`; its memory is only what the last decision foretold."""
+    """Implements `interfaces.Policy`; its memory is only what the last decision predicted."""
 
     name = "blind"
     memory_reset_s: float | None = None

@@ -1,8 +1,7 @@
-"""The cost of going to the goal from the cells of a grid: the eikonal equation |grad T| = price, solved outwards.
+"""The cost to go on a grid: the eikonal equation |grad T| = price, solved by fast marching from the goal outward.
 
-The price is the cost of a metre in a cell, by its distance to the nearest obstacle. `solve` lets the wave start at the
-goal and leads it to the robot, as A* is, so that most cells are never looked at; `refine` solves a patch of smaller
-cells whose edge is known.
+The price is the cost of a metre in a cell, by its distance to the nearest obstacle. `solve` directs the wave to the
+robot, like A*, so that it visits few cells. `refine` solves a patch of smaller cells whose edge is known.
 """
 
 from __future__ import annotations
@@ -15,42 +14,42 @@ import numpy.typing as npt
 
 from onboard.values.kernel import kernel
 
-# ---- A queue by priority for cells of a grid: buckets of about the same priority, each a doubly linked list
+# ---- A priority queue for cells of a grid: buckets of similar priority, each a doubly linked list
 
 Indices = npt.NDArray[np.int32]
 
 BUCKETS = 2048
-NOBODY = -1
+EMPTY = -1
 """No cell, or no bucket."""
 NEXT, PREVIOUS = 0, 1
 
 
 @kernel
-def wait(
+def push(
     heads: Indices, links: Indices, bucket_of: npt.NDArray[np.int16], cell: int, bucket: int
 ) -> None:  # pragma: no cover - compiled
     """Put a cell into a bucket."""
     first = heads[bucket]
-    if first != NOBODY:
+    if first != EMPTY:
         links[first, PREVIOUS] = cell
-    links[cell, NEXT], links[cell, PREVIOUS], bucket_of[cell], heads[bucket] = first, NOBODY, bucket, cell
+    links[cell, NEXT], links[cell, PREVIOUS], bucket_of[cell], heads[bucket] = first, EMPTY, bucket, cell
 
 
 @kernel
-def leave(
+def remove(
     heads: Indices, links: Indices, bucket_of: npt.NDArray[np.int16], cell: int
 ) -> None:  # pragma: no cover - compiled
     """Take a cell out of its bucket, if it is in one."""
-    if bucket_of[cell] == NOBODY:
+    if bucket_of[cell] == EMPTY:
         return
     after, before = links[cell, NEXT], links[cell, PREVIOUS]
-    if before != NOBODY:
+    if before != EMPTY:
         links[before, NEXT] = after
     else:
         heads[bucket_of[cell]] = after
-    if after != NOBODY:
+    if after != EMPTY:
         links[after, PREVIOUS] = before
-    bucket_of[cell] = NOBODY
+    bucket_of[cell] = EMPTY
 
 
 Floats = npt.NDArray[np.float64]
@@ -64,26 +63,28 @@ LETHAL_PRICE = 60.0
 TIGHT_PRICE = 6.0
 WIDE_PRICE = 1.5
 """Price by the distance to an obstacle beyond the footprint: LETHAL_PRICE below LETHAL_M, then from TIGHT_PRICE to
-WIDE_PRICE at TIGHT_M, and to 1 at WIDE_M. Lethal is finite: a way is always found, and noise shuts no door for good."""
+WIDE_PRICE at TIGHT_M, and to 1 at WIDE_M. Lethal is finite, so a path always exists and noise closes no door for good.
+"""
 
 BORDER = 1
-"""Grids are closed by this many cells that cost without end."""
+"""Width of a grid's border of cells with infinite price."""
 SEED_CELLS = 2
-"""So near to the goal the cost is the straight distance."""
+"""Within this distance of the goal, the cost is the straight distance."""
 UNREACHED_M = 1e5
-"""More than any way costs."""
+"""Above the cost of any path."""
 BEYOND_M = 1.5
-"""The wave goes on for this much beyond the robot's place."""
+"""The wave ends this far beyond the robot."""
 BUCKET_CELLS = 0.5
-"""Cells wait in buckets of this width by their cost and the straight rest of the way; the last takes all beyond."""
+"""Width of a bucket of cells by cost plus straight rest of the path; the last bucket takes all beyond."""
 CONVERGED_CELLS = 0.02
+"""A smaller improvement of a cell's cost is dropped."""
 
 
 @dataclass(frozen=True, slots=True)
 class CostField:
-    """Cost to go in metres of free space: `cost[i, j]` is that of the point corner + (i + 0.5, j + 0.5) * cell.
+    """Cost to go in metres of free space: `cost[i, j]` belongs to the point corner + (i + 0.5, j + 0.5) * cell.
 
-    most_m: what is more than this is only known to be that much
+    most_m: costs above this are only lower bounds
     """
 
     cost: Floats32
@@ -96,7 +97,7 @@ class CostField:
 class Prices:
     """The cost of a metre by a cell's nearness, the squared distance to the nearest obstacle in halves of `unit_m`.
 
-    table: cost by nearness; the last but one is that of all that is farther, the last one is infinite
+    table: cost by nearness; the second last is the cost of all farther cells, the last is infinite
     """
 
     table: Floats
@@ -104,12 +105,12 @@ class Prices:
 
     @property
     def far(self) -> int:
-        """Return the nearness from which on obstacles do not matter."""
+        """Return the nearness beyond which obstacles do not matter."""
         return len(self.table) - 2
 
     @property
     def closed(self) -> int:
-        """Return the nearness of cells that cannot be crossed, as in a grid's border."""
+        """Return the nearness of closed cells, as in a grid's border."""
         return len(self.table) - 1
 
 
@@ -121,7 +122,7 @@ def make_prices(radius_m: float, unit_m: float) -> Prices:
 
 
 def price_of(clear_m: float) -> float:
-    """Return the cost of a metre at a distance to the nearest obstacle beyond the footprint."""
+    """Return the cost of a metre at a distance between footprint and nearest obstacle."""
     if clear_m < LETHAL_M:
         return LETHAL_PRICE
     if clear_m < TIGHT_M:
@@ -141,11 +142,11 @@ def solve(
 ) -> CostField:
     """Return the cost to go on a grid of cells, closed by its border.
 
-    A goal outside the border is reached from the outermost cells in a straight line.
+    Outside the border, the path to the goal is a straight line from the outermost cells.
 
-    nearness:   (n, m) as of `Prices`
-    robot_xy_m: where the robot is: costs are true there and where they are less, told up to BEYOND_M more, and
-                meaningless far from the way; None for costs everywhere
+    nearness:   (n, m) as in `Prices`
+    robot_xy_m: the robot's position; None for costs everywhere. Costs are valid at the robot, at cheaper cells, and up
+                to BEYOND_M more. Far from the path they are meaningless
     """
     goal = _in_cells(goal_xy_m, corner_xy_m, cell_m)
     home = (math.nan, math.nan) if robot_xy_m is None else _in_cells(robot_xy_m, corner_xy_m, cell_m)
@@ -161,7 +162,7 @@ def refine(
     goal_xy_m: tuple[float, float],
     around: CostField,
 ) -> CostField:
-    """Return the cost to go on a grid, as `solve` does, entering it from its edge, where the cost around is known."""
+    """Return the cost to go on a finer grid whose edge takes its costs from the field `around`."""
     goal = _in_cells(goal_xy_m, corner_xy_m, cell_m)
     corner = _in_cells(corner_xy_m, around.corner_xy_m, around.cell_m)
     cost = _refine(nearness, prices.table, cell_m, goal, around.cost, corner, cell_m / around.cell_m, around.most_m)
@@ -169,13 +170,13 @@ def refine(
 
 
 def _in_cells(xy_m: tuple[float, float], corner_xy_m: tuple[float, float], cell_m: float) -> tuple[float, float]:
-    """Return a place in cells from the first cell's centre."""
+    """Return a position in cells, relative to the first cell's centre."""
     return (xy_m[0] - corner_xy_m[0]) / cell_m - 0.5, (xy_m[1] - corner_xy_m[1]) / cell_m - 0.5
 
 
 @kernel
 def sample(cost: Floats32, i: float, j: float, most: float) -> tuple[float, float, float]:  # pragma: no cover
-    """Return the cost and its two derivatives a cell at (i, j), in cells from the first cell's centre; bilinear."""
+    """Return the cost and its two derivatives per cell at (i, j), in cells from the first cell's centre; bilinear."""
     i, j = min(max(i, 0.0), cost.shape[0] - 1.001), min(max(j, 0.0), cost.shape[1] - 1.001)
     a, b = int(i), int(j)
     p, q = i - a, j - b
@@ -190,7 +191,7 @@ def sample(cost: Floats32, i: float, j: float, most: float) -> tuple[float, floa
 def _solve(
     nearness: Nearness, table: Floats, cell_m: float, goal: tuple[float, float], home: tuple[float, float]
 ) -> tuple[Floats32, float]:  # pragma: no cover - compiled
-    """Return the cost [m], and what is told at most; positions in cells from the first one's centre."""
+    """Return the cost [m] and its upper bound `most_m`; positions in cells from the first cell's centre."""
     rows, columns = nearness.shape
     cost = np.full(rows * columns, np.float32(UNREACHED_M))
     seeds = _seed_goal(cost, nearness, table, goal, cell_m)
@@ -203,11 +204,11 @@ def _refine(
     nearness: Nearness, table: Floats, cell_m: float, goal: tuple[float, float],
     around: Floats32, corner: tuple[float, float], scale: float, most_m: float,
 ) -> Floats32:  # fmt: skip  # pragma: no cover - compiled
-    """Return the cost [m]; the grid's corner is given in the cells around, its cells are `scale` of them."""
+    """Return the cost [m]. corner: of the grid, in cells of `around`; scale: ratio of the cell sizes."""
     rows, columns = nearness.shape
     cost = np.full(rows * columns, np.float32(UNREACHED_M))
     near = -SEED_CELLS < goal[0] < rows + SEED_CELLS and -SEED_CELLS < goal[1] < columns + SEED_CELLS
-    seeds = [NOBODY][:0]
+    seeds = [EMPTY][:0]
     for i in range(BORDER, rows - BORDER):
         for j in range(BORDER, columns - BORDER):
             cell, away = i * columns + j, math.hypot(i - goal[0], j - goal[1])
@@ -228,30 +229,30 @@ def _march(
     cost: Floats32, seeds: Indices, nearness: Nearness, table: Floats, cell_m: float,
     goal: tuple[float, float], home: tuple[float, float],
 ) -> float:  # fmt: skip  # pragma: no cover - compiled
-    """Spread the costs of the seeds in place: fast marching with buckets, corrected where it proved too dear.
+    """Spread the costs of the seeds in place: fast marching with buckets, with later corrections of cells.
 
-    Cells are numbered row by row. Without a home the whole grid is solved. Returns up to which cost it is.
+    Cells are numbered row by row. Without a home (the robot) the whole grid is solved. Returns the cost limit [m].
     """
     columns, near = nearness.shape[1], nearness.ravel()
-    home_cell, led = NOBODY, not math.isnan(home[0])
+    home_cell, led = EMPTY, not math.isnan(home[0])
     least = min([cost[cell] for cell in seeds]) / cell_m
     if led:
         home_cell = round(home[0]) * columns + round(home[1])
         least = max(0.0, math.hypot(goal[0] - home[0], goal[1] - home[1]) - 2.0 * SEED_CELLS)
     per_m = 1.0 / (BUCKET_CELLS * cell_m)
-    heads, links = np.full(BUCKETS, NOBODY, np.int32), np.empty((len(cost), 2), np.int32)
-    bucket_of = np.full(len(cost), np.int16(NOBODY))
+    heads, links = np.full(BUCKETS, EMPTY, np.int32), np.empty((len(cost), 2), np.int32)
+    bucket_of = np.full(len(cost), np.int16(EMPTY))
     for cell in seeds:
         rest = math.hypot(cell // columns - home[0], cell % columns - home[1]) if led else 0.0
         due = (cost[cell] + (rest - least) * cell_m) * per_m
-        wait(heads, links, bucket_of, cell, min(BUCKETS - 1, max(0, int(due))))
+        push(heads, links, bucket_of, cell, min(BUCKETS - 1, max(0, int(due))))
     bucket, last = 0, BUCKETS - 1
     while bucket <= last:
         cell = heads[bucket]
-        if cell == NOBODY:
+        if cell == EMPTY:
             bucket += 1
             continue
-        leave(heads, links, bucket_of, cell)
+        remove(heads, links, bucket_of, cell)
         if cell == home_cell:
             last = min(last, bucket + int(BEYOND_M * per_m))
         i = cell // columns
@@ -267,14 +268,14 @@ def _march(
                 rest = math.sqrt((i + di - home[0]) ** 2 + (j + dj - home[1]) ** 2) if led else 0.0
                 due = max(bucket, min(BUCKETS - 1, int((new + (rest - least) * cell_m) * per_m)))
                 if bucket_of[beside] != due:
-                    leave(heads, links, bucket_of, beside)
-                    wait(heads, links, bucket_of, beside, due)
+                    remove(heads, links, bucket_of, beside)
+                    push(heads, links, bucket_of, beside, due)
     return cost[home_cell] + BEYOND_M if led else UNREACHED_M
 
 
 @kernel
 def _eikonal(a: float, b: float, width: float) -> float:  # pragma: no cover - compiled
-    """Return a cell's cost from the cheaper neighbours along both axes and the cost of crossing it."""
+    """Return a cell's cost from the cheaper neighbours along both axes and its own crossing cost."""
     if abs(a - b) >= width:
         return min(a, b) + width
     return 0.5 * (a + b + math.sqrt(2.0 * width * width - (a - b) * (a - b)))
@@ -282,7 +283,7 @@ def _eikonal(a: float, b: float, width: float) -> float:  # pragma: no cover - c
 
 @kernel
 def _is_seed(away: float, price: float) -> bool:  # pragma: no cover - compiled
-    """Return whether a cell is about the goal: in its cell, or near and not in a wall, behind which it would be far."""
+    """Return whether a cell is a seed: the goal's cell, or a near cell outside walls, which may separate it."""
     return away < 1.0 or (away <= SEED_CELLS and price < LETHAL_PRICE)
 
 
@@ -290,7 +291,7 @@ def _is_seed(away: float, price: float) -> bool:  # pragma: no cover - compiled
 def _seed_goal(
     cost: Floats32, nearness: Nearness, table: Floats, goal: tuple[float, float], cell_m: float
 ) -> Indices:  # pragma: no cover - compiled
-    """Set the known costs, about the goal, or all along the edge when it lies outside; return their cells."""
+    """Set the seeds' costs: near the goal, or along the whole edge for a goal outside. Return the seed cells."""
     rows, columns = nearness.shape
     seeds = np.empty(2 * (rows + columns) + (2 * SEED_CELLS + 2) ** 2, np.int32)
     first_i, last_i, first_j, last_j = BORDER, rows - 1 - BORDER, BORDER, columns - 1 - BORDER

@@ -1,8 +1,8 @@
-"""A small window of remembered obstacles about the robot, and the cost of going through it to the goal.
+"""A local costmap: a window of remembered obstacles around the robot, and the cost to go through it to the goal.
 
-The window moves with the robot over a fixed grid in the start frame. A cell remembers that something stood in it until
-it is seen free, or for `LIFE_DECISIONS` decisions. What was never seen counts as free: the way is planned through it,
-and planned again when it proves shut. This is no localisation and no building's map: what leaves the window is lost.
+The window moves with the robot over a fixed grid in the start frame. A cell keeps an obstacle until it is seen free, or
+for `LIFE_DECISIONS` decisions. Unknown cells count as free: the path goes through them and is planned again when they
+prove closed. This is neither a localisation nor a map: cells outside the window are lost.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ CELL_M = 0.1
 SIDE = 240
 """Cells along one side of the window: 24 m."""
 CAPACITY = 6000
-"""Cells that are remembered at most; beyond them the longest known are forgotten first."""
+"""Capacity in cells; the oldest are dropped first."""
 LIFE_DECISIONS = 360
 """Two minutes at 3 Hz."""
 
 SEE_M = 6.0
-"""Returns from farther away are not entered: one bin is then wider than two cells."""
+"""Farther returns are not entered: there a bin is wider than two cells."""
 CLEAR_BEFORE_M = 0.15
-"""A cell is seen free when it lies this much before the nearest return of its bin and of both neighbours."""
+"""A cell is seen free when it lies this far before the nearest return of its bin and of both neighbours."""
 FREE_FAR = 1.0
 FREE_NEAR = 1.0 / 20.0
-"""Evidence lost by a cell that is seen free: all of it, or near, where a look says little, a twentieth."""
+"""Evidence that a cell loses when seen free: all, or a twentieth near by, where cameras see little."""
 STAND_FRACTION = 0.6
-"""Cells within this part of the footprint's radius are free: the robot stands there."""
+"""Cells within this fraction of the footprint's radius are free, as the robot stands there."""
 
 
 @dataclass(frozen=True, slots=True)
 class LocalMap:
-    """The remembered obstacles, the longest known first.
+    """The remembered obstacles, the oldest first.
 
     cells: (k, 3) float32 a, b, evidence in (0, 1]; cell (a, b) covers [a, a + 1) x [b, b + 1) times CELL_M of the start
            frame
@@ -61,7 +61,7 @@ EMPTY = LocalMap(np.empty((0, 3), np.float32))
 
 
 def observed(known: LocalMap, pose: Pose, scan: Scan, radius_m: float) -> LocalMap:
-    """Return the map after one scan from a pose: a decision older, cells freed or marked, the window about the pose.
+    """Return the map after one scan from a pose: cells aged, freed or marked, and the window moved to the pose.
 
     radius_m: of the robot's footprint
     """
@@ -70,15 +70,15 @@ def observed(known: LocalMap, pose: Pose, scan: Scan, radius_m: float) -> LocalM
 
 
 class WayFinder:
-    """Finds the way through a local map for one footprint."""
+    """Plans through a local map for one footprint."""
 
     def __init__(self, radius_m: float) -> None:
         self._prices = make_prices(radius_m, CELL_M)
 
     def cost_to_go(self, known: LocalMap, pose: Pose, goal_xy_m: tuple[float, float], places_xy_m: Floats) -> CostField:
-        """Return the length of the cheapest way to the goal from the places (k, 2), in metres of free space.
+        """Return the cost to go to the goal around the places (k, 2), in metres of free space.
 
-        A goal outside the window about the pose is reached from the window's edge in a straight line.
+        Outside the window, the path to the goal is a straight line from the window's edge.
         """
         wide_m, half = COARSE * CELL_M, SIDE // COARSE // 2 + BORDER
         i, j = math.floor(pose.x_m / wide_m) - half, math.floor(pose.y_m / wide_m) - half
@@ -93,9 +93,9 @@ class WayFinder:
 def _entered(
     cells: Floats32, place: tuple[float, float, float], ranges_m: Floats32, looked: Flags, radius: float
 ) -> Floats32:  # pragma: no cover - compiled
-    """Return the cells after a scan from a place; that and the radius are in cells."""
+    """Return the cells after a scan from a place; place and radius are in cells."""
     x, y, yaw_rad = place
-    ranges = np.where(looked, ranges_m, np.float32(0.0))  # of blind bins nothing is known
+    ranges = np.where(looked, ranges_m, np.float32(0.0))  # blind bins are unknown
     corner_a, corner_b = math.floor(x) - SIDE // 2, math.floor(y) - SIDE // 2
     kept, count = np.empty((len(cells) + BINS, 3), np.float32), 0
     where = np.full((SIDE, SIDE), np.int16(-1))
@@ -122,7 +122,7 @@ def _entered(
 
 @kernel
 def _lost(dx: float, dy: float, yaw_rad: float, ranges: Floats32, radius: float) -> float:  # pragma: no cover
-    """Return the evidence that a scan takes from a cell at (dx, dy) from the robot, in cells."""
+    """Return the evidence that a cell at (dx, dy) [cells] from the robot loses by a scan."""
     distance = math.sqrt(dx * dx + dy * dy)
     if distance < STAND_FRACTION * radius:
         return 1.0

@@ -1,6 +1,6 @@
-"""How near places come to obstacles: exact distances on a fine grid about the robot, interpolated in between.
+"""A distance field: exact distances to obstacles on a fine grid around the robot, interpolated in between.
 
-Beside an obstacle as far as the footprint, interpolation errs by a millimetre; half-way between two it tells less.
+At a footprint's distance from an obstacle the interpolation error is a millimetre; midway between two it is larger.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ Floats32 = npt.NDArray[np.float32]
 
 GRID_M = 0.05
 MARGIN_M = 2.0 * GRID_M
-"""Distances are entered a little farther than asked, so that those asked for are not cut off."""
+"""Distances are entered this much farther than requested, so that interpolation is not cut off."""
 
 
 class Clearance(NamedTuple):
-    """distance_m[i, j] is that from corner + (i, j) * GRID_M to the nearest obstacle [m], up to what was asked."""
+    """distance_m[i, j] is the distance from corner + (i, j) * GRID_M to the nearest obstacle [m], at most `most_m`."""
 
     distance_m: Floats32
     corner_x_m: float
@@ -34,9 +34,9 @@ class Clearance(NamedTuple):
 def clearance_about(
     points: Floats, x_m: float, y_m: float, reach_m: float, far_m: float
 ) -> Clearance:  # pragma: no cover - compiled
-    """Return the distances to points (k, 2), true up to `far_m`, in a square of `reach_m` to all sides of (x, y).
+    """Return the distances to points (k, 2), valid up to `far_m`, in a square of `reach_m` to all sides of (x, y).
 
-    Each point is entered into the cells about it, row by row.
+    Each point is entered into the cells around it, row by row.
     """
     far_m += MARGIN_M
     half = math.ceil(reach_m / GRID_M) + 1
@@ -59,9 +59,9 @@ def clearance_about(
 
 @kernel
 def distance_at(clearance: Clearance, x_m: float, y_m: float) -> float:  # pragma: no cover - compiled
-    """Return the distance at a place [m]: bilinear, or the most there is where the grid's cell has that.
+    """Return the distance at a position [m]: bilinear, or `most_m` where the grid's cell has it.
 
-    Outside of the square it is that at the nearest edge.
+    Outside the square, the distance at the nearest edge.
     """
     most = clearance.distance_m.shape[0] - 1.001
     i = min(max((x_m - clearance.corner_x_m) / GRID_M, 0.0), most)

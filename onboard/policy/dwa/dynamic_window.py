@@ -1,10 +1,10 @@
-"""The dynamic window over the 28 actions: where each leads under the plant, what it would hit, and how good its end is.
+"""The dynamic window over the 28 actions: rollout, collision check and score of each action.
 
-Every action is rolled forward from where the robot will be when the decision takes effect
-(`onboard/policy/dwa/trajectories.py`), followed
-by braking, and by each of the 28 once more. Actions that cannot stop clear of the obstacles are out; the others are
-ranked by the time to the goal that is left after their best sequel, read from a cost to go that the caller brings: of a
-remembered window (`onboard/policy/dwa/policy.py`), or of a map. Any frame will do, the same for all.
+Each action is rolled out from the robot's pose at the time when the decision takes effect
+(`onboard/policy/dwa/trajectories.py`). Braking follows, and in a second rollout each of the 28 actions (the sequels).
+Actions that cannot stop clear of obstacles are unsafe. The others are ranked by the time to the goal after their best
+sequel. The caller provides the cost to go, from the local costmap (`onboard/policy/dwa/policy.py`) or from a map. All
+arguments share one frame.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ Floats = npt.NDArray[np.float64]
 Floats32 = npt.NDArray[np.float32]
 
 TAIL_S = 0.43
-"""How long the action after this one is looked at."""
+"""Duration of a sequel."""
 STILL_MPS = 0.02
 BRAKE_MAX_S = 3.0
-"""Braking is rolled out until the base is this slow, from its top speed, or so long."""
+"""Braking is rolled out from the top speed until the base is this slow, or for this long."""
 
 KEEP_M = 0.07
-"""An action is safe when it and the braking after it stay this far beyond the footprint from what is seen."""
+"""Clearance beyond the footprint that a safe action and its braking keep from visible obstacles."""
 REMEMBERED_KEEP_M = 0.03
-"""The same from what is not seen now, but remembered or known."""
+"""The same for remembered or known obstacles that are not visible now."""
 COMFORT_M = 0.30
 COMFORT_FROM_M = 1.0
-"""Paths nearer to obstacles than the first beyond the footprint pay for it; less and less so from the second to the
-goal, which may itself lie beside a wall."""
+"""A clearance below the first costs time. Nearer to the goal than the second this cost falls to zero, as a goal may lie
+beside a wall."""
 
 SPEED_MPS = 0.8
 TURN_S_PER_RAD = 0.4
@@ -50,39 +50,38 @@ NEAR_M = 0.3
 SOON = 0.15
 LINGER_S = 0.3
 STEER_S_PER_RADPS = 0.03
-"""How time is counted: the way left at SPEED_MPS, the turn towards it, discomfort, and what braking would overshoot.
-Within NEAR_M of the goal its direction counts less and less. SOON weighs the time left after the action itself, so that
-what helps is done first; standing still elsewhere than at the goal costs LINGER_S; of two actions as good,
-STEER_S_PER_RADPS takes the straighter."""
+"""Terms of the score, in seconds: the remaining path at SPEED_MPS, the turn towards it, discomfort, and overshoot of
+braking. Within NEAR_M of the goal the turn counts less and less. SOON weighs the time left after the action itself, to
+prefer early progress. Standing away from the goal costs LINGER_S. STEER_S_PER_RADPS prefers the straighter of two
+equal actions."""
 
 ARRIVE_M = 0.07
 SETTLE_M = 0.10
 LEAVE_M = 0.14
 NEARER_M = 0.02
 REST_MPS = 0.05
-"""Stops when it would come to rest within ARRIVE_M (already standing: within SETTLE_M) of the goal, and the best action
-would come to rest no nearer by NEARER_M. Then it stays stopped while within LEAVE_M. Scaled down for a tolerance below
-TOLERANCE_M."""
+"""The policy stops if it comes to rest within ARRIVE_M of the goal (at rest: SETTLE_M) and no action gets NEARER_M
+nearer. It stays stopped within LEAVE_M. All are scaled down for a tolerance below TOLERANCE_M."""
 TOLERANCE_M = 0.2
 
 UNSAFE = -1e6
-"""A score worse than any time left."""
+"""A score below any remaining time."""
 STAND = 10.0
-"""The score of standing where nothing else will do; times left are below 0."""
+"""The score of a forced stop; all other scores are below 0."""
 RATE_MATCH = (0.15, 0.6)
-"""The rates of speed foretold by the last decision are believed while the speeds [m/s, rad/s] come out this near."""
+"""Predicted accelerations are used while measured and predicted speeds [m/s, rad/s] differ by less than this."""
 
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """What a decision leaves for the next: whether it stands at the goal, and (v, w, dv, dw) foretold for then."""
+    """State between decisions: whether the robot stands at the goal, and (v, w, dv, dw) predicted for the next one."""
 
     arrived: bool = False
-    foretold: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
+    predicted: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
 
     def numbers(self) -> tuple[float, ...]:
-        """Return it as `COURSE_NUMBERS` numbers, for a policy's memory."""
-        return (float(self.arrived), *self.foretold)
+        """Return the course as `COURSE_NUMBERS` numbers, for a policy's memory."""
+        return (float(self.arrived), *self.predicted)
 
 
 COURSE_NUMBERS = 5
@@ -95,7 +94,7 @@ def course_of(numbers: Memory) -> Course:
 
 
 class DynamicWindow:
-    """The window of one robot: its plant, its footprint, its rates and how near it is to come to a goal."""
+    """The dynamic window of one robot: its plant, footprint, rates and goal tolerance."""
 
     def __init__(
         self,
@@ -122,13 +121,13 @@ class DynamicWindow:
 
     @property
     def look_m(self) -> float:
-        """Return how far away obstacles matter [m]: farther ones cannot be met by any sequel."""
+        """Return the range in which obstacles matter [m]: no sequel reaches farther ones."""
         return self._delay_m + self._horizon.reach_m + self._margins.comfort
 
     def look_ahead(self, motion: Motion, course: Course, previous_action: int, seen: Floats, known: Floats) -> Fan:
-        """Return what becomes of the actions, of the motion now.
+        """Return the rollouts of the actions from the current motion.
 
-        seen, known: (k, 2) obstacles that are seen now, and that are not but are known of [m]
+        seen, known: (k, 2) visible obstacles, and known obstacles that are not visible now [m]
         """
         held = STOP_ACTION if previous_action == NO_ACTION else previous_action
         axes, present = (self._linear, self._angular), _present(motion, course)
@@ -144,10 +143,10 @@ class DynamicWindow:
         course: Course,
         wait: bool = False,
     ) -> tuple[Decision, Course]:
-        """Return the best action, by logits that are minus the seconds left, roughly, and what it leaves for the next.
+        """Return the best action and the course for the next decision. Logits are about minus the remaining seconds.
 
-        Actions that cannot stop clear have twice UNSAFE, those without a clear sequel UNSAFE; standing has STAND at the
-        goal, or when it is to wait.
+        Actions that cannot stop clear have twice UNSAFE, actions without a clear sequel UNSAFE. The stop action has
+        STAND at the goal, or with `wait`.
         """
         x, y = goal_xy_m
         away_m = math.hypot(fan.places_m[0, 0] - x, fan.places_m[0, 1] - y)
@@ -161,18 +160,18 @@ class DynamicWindow:
         if arrived or wait:
             action = STOP_ACTION
             scores[action] = STAND
-        v, w, dv, dw = fan.foretold[action].tolist()
+        v, w, dv, dw = fan.predicted[action].tolist()
         return Decision(action, scores), Course(arrived, (v, w, dv, dw))
 
     def _braking(self, speed_mps: float, ticks: int) -> tuple[int, float]:
-        """Return the ticks to come to rest from a speed, and the way of that [m]."""
+        """Return ticks and distance [m] of braking to rest from a speed."""
         start = np.array([[0.0, 0.0, 0.0, speed_mps, 0.0, 0.0, 0.0]])
         path = roll_out(start, COMMANDS[[STOP_ACTION]], self._linear, self._angular, ticks, self._dt_s)[0]
         moving = np.flatnonzero(np.abs(path[:, 3]) > STILL_MPS)
         return int(moving[-1]) + 2 if len(moving) else 1, float(path[-1, 0])
 
     def _arrives(self, stopping_m: float, best_m: float, arrived: bool, v_mps: float) -> bool:
-        """Return whether to stop for good, by how far from the goal it and the best action would come to rest."""
+        """Return whether to stop at the goal, by the distances at rest after a stop and after the best action."""
         if arrived:
             return bool(stopping_m <= self._leave_m)
         near_m = self._settle_m if abs(v_mps) < REST_MPS else self._arrive_m
@@ -180,11 +179,11 @@ class DynamicWindow:
 
 
 def _present(motion: Motion, course: Course) -> Floats:
-    """Return the state now; the rates of speed, which nobody measures, as the last decision foretold them."""
+    """Return (7,) the current state; accelerations are not measured and come from the last prediction."""
     v, w = motion.twist.v_mps, motion.twist.w_radps
-    foretold_v, foretold_w, dv, dw = course.foretold
-    dv = dv if abs(v - foretold_v) < RATE_MATCH[0] else 0.0
-    dw = dw if abs(w - foretold_w) < RATE_MATCH[1] else 0.0
+    predicted_v, predicted_w, dv, dw = course.predicted
+    dv = dv if abs(v - predicted_v) < RATE_MATCH[0] else 0.0
+    dw = dw if abs(w - predicted_w) < RATE_MATCH[1] else 0.0
     pose = motion.pose
     return np.array([pose.x_m, pose.y_m, pose.yaw_rad, v, w, dv, dw])
 
@@ -196,7 +195,7 @@ def _scores(
 ) -> tuple[Floats32, Floats]:  # fmt: skip  # pragma: no cover - compiled
     """Return (28,) minus the time left after each action's best sequel, and (28,) the distance left after braking.
 
-    The former is twice UNSAFE where the action is not safe.
+    Unsafe actions have a score of twice UNSAFE.
     """
     best_s = np.full(COUNT, -UNSAFE)
     for n in range(len(fan.firsts)):
@@ -222,7 +221,7 @@ def _time_left(
     ends: Floats, n: int, cost: Floats32, corner: tuple[float, float], cell_m: float, most_m: float,
     goal: tuple[float, float], brake_s: float, enough_s: float,
 ) -> float:  # fmt: skip  # pragma: no cover - compiled
-    """Return the seconds from an end state to the goal, by its cost to go, heading and speed; inf above enough."""
+    """Return the time from an end state to the goal [s] by cost to go, heading and speed; inf above `enough_s`."""
     x, y, yaw, v, w = ends[n, 0], ends[n, 1], ends[n, 2], ends[n, 3], ends[n, 4]
     way_m, di, dj = sample(cost, (x - corner[0]) / cell_m - 0.5, (y - corner[1]) / cell_m - 0.5, most_m)
     goal_m = math.sqrt((goal[0] - x) ** 2 + (goal[1] - y) ** 2)

@@ -1,8 +1,7 @@
-"""Grids of nearness, by which `onboard/policy/dwa/cost_to_go.py` prices its cells: made of obstacles' cells, coarse,
-and cut out.
+"""Inflation of obstacle cells into grids of nearness, the input of `onboard/policy/dwa/cost_to_go.py`.
 
-The way is sought on coarse cells, and the last of it, near the robot, on fine ones. A coarse cell costs what the best
-of its fine ones does: so it shuts no passage that these leave open, and opens none in a wall.
+The path is planned on coarse cells, and near the robot on fine cells. A coarse cell has the price of its best fine
+cell: it closes no open passage, and opens none in a wall.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ Floats = npt.NDArray[np.float64]
 Floats32 = npt.NDArray[np.float32]
 
 COARSE = 2
-"""A coarse cell is so many fine ones wide."""
+"""Width of a coarse cell in fine cells."""
 EDGE_CELLS = 4
-"""Fine cells are looked at so far around the places where the cost is asked for."""
+"""Margin of the fine patch around the requested places."""
 
 
 def empty_grid(shape: tuple[int, int], prices: Prices) -> Nearness:
-    """Return a grid far from everything."""
+    """Return a grid without obstacles."""
     return np.full(shape, prices.far, np.int16)
 
 
@@ -37,7 +36,7 @@ def near_robot(
     around: CostField,
     places_xy_m: Floats,
 ) -> CostField:
-    """Return the cost to go about places (k, 2), on fine cells, where it is known around on coarse ones."""
+    """Return the cost to go around places (k, 2) on fine cells. around: the cost to go on coarse cells."""
     x, y = corner_xy_m
     a, b, rows, columns = _cells_about(places_xy_m, x, y, prices.unit_m)
     patch = _cut(near, a, b, rows, columns, prices.far, prices.closed)
@@ -46,10 +45,10 @@ def near_robot(
 
 @kernel
 def enter(near: Nearness, cells: Floats32, first_a: int, first_b: int, far: int) -> None:  # pragma: no cover - compiled
-    """Enter obstacles in place, cells (k, 2 or more) a, b, into a grid whose first cell is (first_a, first_b).
+    """Enter obstacle cells (k, 2 or more) a, b in place into a grid whose first cell is (first_a, first_b).
 
-    Nearness is from centre to centre; it never grows. What lies beyond another obstacle beside a cell is nearer to that
-    one and left to it.
+    Nearness is from centre to centre; it never grows. An obstacle does not spread past a neighbouring obstacle, as that
+    is nearer to the cells there.
     """
     rows, columns = near.shape
     reach = math.ceil(0.5 * math.sqrt(far))
@@ -75,7 +74,7 @@ def enter(near: Nearness, cells: Floats32, first_a: int, first_b: int, far: int)
 
 @kernel
 def coarse(near: Nearness, closed: int) -> Nearness:  # pragma: no cover - compiled
-    """Return the nearness of coarse cells, that of the best of their cells, within a closed border."""
+    """Return the nearness of coarse cells (of their best fine cell), within a closed border."""
     rows, columns = near.shape[0] // COARSE, near.shape[1] // COARSE
     best = np.full((rows, columns), np.int16(closed))
     for i in range(BORDER, rows - BORDER):
@@ -92,7 +91,7 @@ def coarse(near: Nearness, closed: int) -> Nearness:  # pragma: no cover - compi
 def _cells_about(
     places_m: Floats, corner_x_m: float, corner_y_m: float, cell_m: float
 ) -> tuple[int, int, int, int]:  # pragma: no cover - compiled
-    """Return the first cell (a, b), counted from a corner, and the rows and columns of a patch about places."""
+    """Return first cell (a, b), relative to a corner, and rows and columns of a patch around places."""
     low_x, high_x, low_y, high_y = math.inf, -math.inf, math.inf, -math.inf
     for k in range(len(places_m)):
         low_x, high_x = min(low_x, places_m[k, 0]), max(high_x, places_m[k, 0])
@@ -107,7 +106,7 @@ def _cells_about(
 def _cut(
     near: Nearness, first_a: int, first_b: int, rows: int, columns: int, far: int, closed: int
 ) -> Nearness:  # pragma: no cover - compiled
-    """Return a patch of a grid within a closed border; what lies outside of the grid is far from everything."""
+    """Return a patch of a grid within a closed border; cells outside the grid are free."""
     patch = np.full((rows, columns), np.int16(closed))
     for i in range(BORDER, rows - BORDER):
         for j in range(BORDER, columns - BORDER):

@@ -1,4 +1,4 @@
-"""A scan as obstacles: points of what it sees, and of what may stand where it does not look."""
+"""Obstacle points of a scan: visible obstacles, and possible obstacles where no camera looks."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from onboard.values.messages import BINS, Pose, Scan
 Floats = npt.NDArray[np.float64]
 
 HIDDEN_M = 1.6
-"""A low camera does not see what hangs at the height of the robot's head when it is nearer than this."""
+"""Nearer than this, a low camera does not see an obstacle that hangs at the robot's height."""
 BLIND_M = 0.10
-"""Where nothing looks, something may stand at this distance beyond the footprint: nothing drives into it."""
+"""In blind bins an obstacle is assumed at this distance beyond the footprint."""
 AHEAD_BINS: npt.NDArray[np.bool_] = np.abs(BIN_CENTERS_RAD) < 0.35
-"""Nothing looking within this angle of straight ahead is being blind."""
+"""The robot is blind ahead if all these bins are blind."""
 
 
 def blind_ahead(scan: Scan) -> bool:
-    """Return whether nothing looks ahead."""
+    """Return whether no camera looks ahead."""
     return not scan.seen[AHEAD_BINS].any()
 
 
 def obstacle_points(
     scan: Scan, pose: Pose, remembered: Floats, look_m: float, radius_m: float
 ) -> tuple[Floats, Floats]:
-    """Return what the scan sees, and what it does not but may stand there, as points (k, 2) in the frame of the pose.
+    """Return visible and possible obstacles as points (k, 2) in the frame of the pose, all nearer than `look_m`.
 
-    The latter are a point `BLIND_M` beyond the footprint in every bin where nothing looks, and of what is remembered
-    (n, 2) that which stands in such a bin, or hangs too near to be seen; all of it nearer than `look_m`.
+    Possible obstacles are a point `BLIND_M` beyond the footprint in every blind bin, and remembered places (n, 2) in a
+    blind bin or nearer than `HIDDEN_M`.
     """
     place = pose.x_m, pose.y_m, pose.yaw_rad
     seen, unseen = _points(scan.ranges_m, scan.seen, remembered, place, look_m, radius_m + BLIND_M)

@@ -1,15 +1,13 @@
 """`reactive`: a dynamic-window choice among the 28 actions, for driving without a trained network.
 
-Every decision looks ahead with the dynamic window (`onboard/policy/dwa/dynamic_window.py`): actions that cannot stop
-clear of the
-scan are out; the others are ranked by the time to the goal that is left at the end of their best sequel, read from the
-cost to go in a 24 m window of obstacles remembered for at most two minutes (`onboard/policy/dwa/costmap.py`). So it
-is reactive
-with a short memory: what it never saw counts as free, and it turns back when that proves wrong.
+Each decision rolls out the dynamic window (`onboard/policy/dwa/dynamic_window.py`). Actions that cannot stop clear of
+the scan are unsafe. The others are ranked by the time to the goal after their best sequel. The cost to go comes from a
+24 m costmap of obstacles remembered for at most two minutes (`onboard/policy/dwa/costmap.py`). Unknown space counts as
+free, and the policy turns back when that proves wrong.
 
-What it is not: it has no map of the building, does not explore with a purpose, sees no colour and does not learn. It
-may wander where the way in leads away from the goal for long, or where a dead end is larger than the window. Moving
-obstacles stand still for it. The scan is taken as of now: 70 ms of its age are within the distances kept.
+Limits: the policy has no map, does not explore, sees no colour and does not learn. It may wander if the path leads away
+from the goal for long, or if a dead end is larger than the window. It treats moving obstacles as static. It takes the
+scan as current: the clearances cover 70 ms of age.
 """
 
 from __future__ import annotations
@@ -23,10 +21,10 @@ from onboard.policy.dwa.dynamic_window import COURSE_NUMBERS, Course, DynamicWin
 from onboard.policy.dwa.obstacle_points import blind_ahead, obstacle_points
 from onboard.values.messages import Decision, Memory, Observation
 
-# ---- What a policy that drives by the dynamic window remembers, as the array that the runtime keeps for it
+# ---- The policy's memory, packed into the array that the runtime keeps
 
 HEADER = 1 + COURSE_NUMBERS
-"""Numbers before the cells: how many these are, and the course."""
+"""Numbers before the cells: their count, and the course."""
 CELL = 3
 
 
@@ -48,7 +46,7 @@ def unpack(memory: Memory) -> tuple[LocalMap, Course]:
 class ReactivePolicy:
     """Drives to the goal by the scan and a short memory; implements `interfaces.Policy`.
 
-    memory_reset_s: None, its memory ages by itself and needs no reset from outside
+    memory_reset_s: None, as the memory ages by itself and needs no reset
     """
 
     name = "reactive"
@@ -65,11 +63,11 @@ class ReactivePolicy:
         self._way = WayFinder(self._window.radius_m)
 
     def initial_memory(self) -> Memory:
-        """Return the memory of one who has seen nothing."""
+        """Return an empty memory."""
         return pack(EMPTY, Course())
 
     def decide(self, observation: Observation, memory: Memory) -> tuple[Decision, Memory]:
-        """Return the best action and the memory with this scan in it. Logits are minus the time left [s], roughly."""
+        """Return the best action and the memory with this scan. Logits are about minus the remaining time [s]."""
         window, motion, goal = self._window, observation.filtered, observation.goal_xy_m
         scan, pose = observation.scan, motion.pose
         past, course = unpack(memory)
@@ -81,4 +79,4 @@ class ReactivePolicy:
         return decision, pack(known, course)
 
     def close(self) -> None:
-        """Nothing to release."""
+        """Do nothing: there is nothing to release."""

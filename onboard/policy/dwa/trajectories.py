@@ -1,9 +1,7 @@
-"""Where each of the 28 actions leads, with the braking after it and with each of the 28 once more, and how near it
-comes to obstacles on the way.
+"""Rollouts of the 28 actions, of the braking after each and of its 28 sequels, with their clearance from obstacles.
 
-Linear and angular speed answer their commands each on its own (`onboard/config/plant_model.py`), so 4 and 7 of them
-make up the 28,
-and 16 and 49 the 784 sequels; only positions are summed up for each.
+Linear and angular speed respond independently (`onboard/config/plant_model.py`). So 4 and 7 speed profiles make up the
+28 actions, and 16 and 49 the 784 sequels. Only the positions are summed up for each.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from onboard.policy.dwa.distance_field import Clearance, clearance_about, distan
 from onboard.values.kernel import kernel
 from onboard.values.messages import Pose, Twist
 
-# ---- Commands rolled forward with the motion model, many at once
+# ---- Rollouts of many commands with the motion model
 
 Floats = npt.NDArray[np.float64]
 
@@ -107,25 +105,26 @@ ZERO: Floats = np.zeros(1)
 COUNT = len(ACTIONS)
 
 STRIDE = 3
-"""States of a path between two that are held against the obstacles: 10 cm at 1 m/s."""
+"""Only every n-th state of a path is checked against the obstacles: each 10 cm at 1 m/s."""
 SLACK_M = 0.005
-"""Where stopping already comes nearer than an action may, others may come nearer than that by so much."""
+"""If even stopping comes too near, other actions may come this much nearer than stopping."""
 
 
 class Horizon(NamedTuple):
-    """How far is looked ahead.
+    """Durations of the rollouts, in ticks.
 
-    delay, action, brake, sequel: ticks that the command in force still has, an action, the braking after it, and the
-              action after it; foretold: tick of the action after which the next decision senses
-    dt_s:     of a tick
-    reach_m:  the farthest that paths get after the delay
+    delay:    of the current command until the decision takes effect
+    action, brake, sequel: of an action, the braking after it, and the action after it
+    predicted: tick of the action after which the next decision senses
+    dt_s:     duration of a tick
+    reach_m:  the greatest distance of a path after the delay
     """
 
     delay: int
     action: int
     brake: int
     sequel: int
-    foretold: int
+    predicted: int
     dt_s: float
     reach_m: float
 
@@ -133,9 +132,8 @@ class Horizon(NamedTuple):
 class Margins(NamedTuple):
     """Distances from the base's centre [m].
 
-    keep, keep_known: how near an action and the braking after it may come to what is seen, and to what is not seen but
-                      known of
-    comfort:          how far clearances matter
+    keep, keep_known: minimum clearance of an action and its braking from visible and from known obstacles
+    comfort:          greatest clearance that matters
     """
 
     keep: float
@@ -144,23 +142,23 @@ class Margins(NamedTuple):
 
 
 class Fan(NamedTuple):
-    """What becomes of the 28 actions, index as in `contract.ACTIONS`, and of those that may follow.
+    """Rollouts of the 28 actions, index as in `contract.ACTIONS`, and of their sequels.
 
-    places_m: (1 + 28 + m, 2) the start, where the decision takes effect, then the ends of actions and of sequels
+    places_m: (1 + 28 + m, 2) the place where the decision takes effect, then the ends of actions and of sequels
     ends:     (28, 5) x, y, yaw, v, w after the action
-    safe:     (28,) whether it and the braking after it keep clear
-    rest_m:   (28, 2) where the braking ends
-    foretold: (28, 4) v, w, dv, dw when the next decision senses
-    sequels:  (m, 5) x, y, yaw, v, w after those sequels of safe actions that keep clear
-    firsts:   (m,) the action before
-    near_m:   (m,) how near action and sequel come to what is seen, true up to the margin of comfort
+    safe:     (28,) whether action and braking keep clear
+    rest_m:   (28, 2) end of the braking
+    predicted: (28, 4) v, w, dv, dw when the next decision senses
+    sequels:  (m, 5) x, y, yaw, v, w after each clear sequel of a safe action
+    firsts:   (m,) the action before each sequel
+    near_m:   (m,) clearance of action and sequel from visible obstacles, valid up to the comfort margin
     """
 
     places_m: Floats
     ends: Floats
     safe: Flags
     rest_m: Floats
-    foretold: Floats
+    predicted: Floats
     sequels: Floats
     firsts: Indices
     near_m: Floats
@@ -171,11 +169,11 @@ def look_ahead(
     present: Floats, held: int, linear: Floats, angular: Floats, horizon: Horizon, margins: Margins,
     seen: Floats, known: Floats,
 ) -> Fan:  # fmt: skip  # pragma: no cover - compiled
-    """Return what becomes of the actions.
+    """Return the rollouts of the actions.
 
-    present:     (7,) the state now, as in `onboard/policy/dwa/trajectories.py`; held: the action in force until the
-    decision is
-    seen, known: (k, 2) obstacles that are seen, and that are not but are known of [m]
+    present:     (7,) the current state, as in `roll_out`
+    held:        the action in force until the decision takes effect
+    seen, known: (k, 2) visible obstacles, and known obstacles that are not visible now [m]
     """
     start = present.copy()
     if horizon.delay > 0:
@@ -195,19 +193,19 @@ def look_ahead(
     sequels, firsts, sequels_near_m = _sequels(
         ends, safe, near_m, next_v, next_w, horizon.dt_s, keep_m, about_seen, about_known
     )
-    foretold = np.empty((COUNT, 4))
+    predicted = np.empty((COUNT, 4))
     for n in range(COUNT):
-        foretold[n, 0::2] = v[0, n // len(ANGULAR), horizon.foretold]
-        foretold[n, 1::2] = w[0, n % len(ANGULAR), horizon.foretold]
+        predicted[n, 0::2] = v[0, n // len(ANGULAR), horizon.predicted]
+        predicted[n, 1::2] = w[0, n % len(ANGULAR), horizon.predicted]
     places_m = np.concatenate((start[:2].copy().reshape(1, 2), ends[:, :2], sequels[:, :2]))
-    return Fan(places_m, ends, safe, rest_m, foretold, sequels, firsts, sequels_near_m)
+    return Fan(places_m, ends, safe, rest_m, predicted, sequels, firsts, sequels_near_m)
 
 
 @kernel
 def _actions(
     start: Floats, v: Floats, w: Floats, dt_s: float, seen: Clearance, known: Clearance
 ) -> tuple[Floats, Floats]:  # pragma: no cover - compiled
-    """Return (28, 5) the ends of the actions, and (28, 2) how near they come to what is seen and what is known."""
+    """Return (28, 5) the ends of the actions, and (28, 2) their clearances from visible and known obstacles."""
     yaw, facing = _headings(start[2:3], w, dt_s)
     ends, near_m = np.empty((COUNT, 5)), np.empty((COUNT, 2))
     for n in range(COUNT):
@@ -222,7 +220,7 @@ def _actions(
 def _braking(
     ends: Floats, near_m: Floats, v: Floats, w: Floats, dt_s: float, margins: Margins, seen: Clearance, known: Clearance
 ) -> tuple[Floats, Flags, tuple[float, float]]:  # pragma: no cover - compiled
-    """Return (28, 2) where braking ends, (28,) which actions are safe, and what they must keep from both obstacles."""
+    """Return (28, 2) ends of braking, (28,) whether safe, and the minimum clearances from both kinds of obstacles."""
     _, facing = _headings(ends[: len(ANGULAR), 2], w, dt_s)
     rest_m, path_m, safe = np.empty((COUNT, 2)), near_m.copy(), np.empty(COUNT, np.bool_)
     for n in range(COUNT):
@@ -242,7 +240,7 @@ def _sequels(
     starts: Floats, safe: Flags, before_m: Floats, v: Floats, w: Floats, dt_s: float, keep_m: tuple[float, float],
     seen: Clearance, known: Clearance,
 ) -> tuple[Floats, Indices, Floats]:  # fmt: skip  # pragma: no cover - compiled
-    """Return the sequels of safe actions that keep clear: (m, 5) ends, (m,) actions before, (m,) how near they come."""
+    """Return the clear sequels of safe actions: (m, 5) ends, (m,) actions before, (m,) clearances."""
     yaw, facing = _headings(starts[: len(ANGULAR), 2], w, dt_s)
     ends, firsts, near_m = np.empty((COUNT * COUNT, 5)), np.empty(COUNT * COUNT, np.int64), np.empty(COUNT * COUNT)
     count = 0
@@ -281,7 +279,7 @@ def _walk(
     x: float, y: float, v: Floats, a: int, c: int, facing: Floats, b: int, d: int, dt_s: float,
     seen: Clearance, known: Clearance,
 ) -> tuple[float, float, float, float]:  # fmt: skip  # pragma: no cover - compiled
-    """Return where a path ends and how near it comes to both kinds of obstacles; every `STRIDE`-th state is looked at.
+    """Return the end of a path and its clearance from both kinds of obstacles; every `STRIDE`-th state is checked.
 
     v[a, c]: (ticks, 2) speed and rate after every tick; facing[b, d]: (ticks, 2) cosine and sine of the heading
     """

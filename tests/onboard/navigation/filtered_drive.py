@@ -1,4 +1,4 @@
-"""A robot that drives about with the simulator's wheels and fixes, and what the filter makes of them."""
+"""Drives with the simulator's wheels and fixes, and the filter's estimate after each tick."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Alteration = Callable[[float, Pose, Pose], Pose]
 
 @dataclass(frozen=True)
 class Moment:
-    """After a tick. error_m: forward, aside; squared: normalised by the filter's covariance; moving: it counts."""
+    """State after a tick. error_m: forward, lateral; squared: normalised by the covariance; moving: it counts."""
 
     time_s: float
     error_m: tuple[float, float]
@@ -73,7 +73,7 @@ def filtered_drive(
     altered: Alteration = honest,
     rests_s: int = RESTS_S,
 ) -> list[Moment]:
-    """Return what the filter thought after each tick from the first fix on: it stands, drives and stands again."""
+    """Return the filter's estimate after each tick from the first fix on: the robot stands, drives and stands again."""
     generator = np.random.default_rng(seed)
     true, twist, drift, due_ns, moments = Pose(5.0, -3.0, 1.0), STOP, odometry_noise.Drift(IDENTITY), 0, []
     wheels, state = OdometryState(), LocalizationState()

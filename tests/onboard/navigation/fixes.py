@@ -1,4 +1,4 @@
-"""Wheels, and fixes of a localisation that looks at them."""
+"""Wheel odometry, and perfect fixes of it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def wheels_after(count: int, twist: Twist = TURNING, state: OdometryState | None
 
 
 def fix_at(wheels: OdometryState, ago_ns: int, map_from_odom_pose: Pose = MAP_FROM_ODOM, **other: object) -> Fix:
-    """Return a perfect fix of where the wheels were `ago_ns` before their newest message, arrived just now."""
+    """Return a perfect fix of the pose `ago_ns` before the newest odometry message, arrived just now."""
     stamp_ns = (wheels.stamp_ns or 0) - ago_ns
     sample = odometry.at(wheels, stamp_ns)
     assert sample is not None

@@ -15,12 +15,10 @@ from onboard.navigation.ekf import LocalizationState, localised, map_from_odom
 from onboard.navigation.fix_gating import MOST_SD
 from onboard.navigation.odometry import OdometryState
 from onboard.values.clock import NS_PER_S
-from onboard.values.geometry import between, compose, distance
-from onboard.values.messages import STOP, Fix, OdometryMessage, Pose, Twist
+from onboard.values.geometry import between, compose
+from onboard.values.messages import STOP, Fix, Pose, Twist
 from tests.onboard.navigation.filtered_drive import filtered_drive
 from tests.onboard.navigation.fixes import (
-    CLOCK_NS,
-    LAG_NS,
     MAP_FROM_ODOM,
     MS,
     PERIOD_NS,
@@ -58,17 +56,6 @@ def test_a_later_fix_is_less_certain() -> None:
     assert np.trace(late.covariance) > np.trace(fresh.covariance)
 
 
-def test_between_fixes_the_wheels_carry_the_filter() -> None:
-    wheels = wheels_after(50)
-    state = after(wheels, fix_at(wheels, 0))
-    later = wheels_after(50, Twist(0.5, -1.0), wheels)
-    moved = after(later, state=state)
-    assert near(moved.map_from_base, compose(MAP_FROM_ODOM, later.pose))
-    assert moved.covariance is not None
-    assert state.covariance is not None
-    assert (np.diag(moved.covariance) > np.diag(state.covariance)).all()
-
-
 def test_standing_still_keeps_it_localised() -> None:
     wheels = wheels_after(50)
     state = after(wheels, fix_at(wheels, 0))
@@ -102,39 +89,7 @@ def test_headings_meet_across_pi() -> None:
     assert abs(state.map_from_base.yaw_rad) == pytest.approx(pi)
 
 
-def test_filter_beats_both_of_its_sources_on_noisy_drives() -> None:
-    """Mean error over 20 drives of 40 s with the paper's noise: below the wheels' and below the newest fix's."""
-    generator = np.random.default_rng(7)
-    errors = np.array([_drive_errors(generator) for _ in range(20)]).mean(axis=0)
-    filtered, by_wheels, by_fix = errors
-    assert filtered < by_wheels
-    assert filtered < by_fix
-
-
-def _drive_errors(generator: np.random.Generator) -> tuple[float, float, float]:
-    """Return mean distances from the truth at the end of each second: filter, wheels alone, newest fix as received."""
-    true, wheels, state = Pose(0.0, 0.0, 0.0), wheels_after(0), LocalizationState()
-    errors = []
-    for second in range(40):
-        twist = Twist(0.5, float(generator.uniform(-1, 1)))
-        for _ in range(10):
-            true = odometry.integrate(true, twist, 0.1)
-            added = generator.multivariate_normal([0.0, 0.0], odometry.NOISE_PER_STEP * 0.3) / 0.1
-            noisy = Twist(twist.v_mps + added[0], twist.w_radps + added[1])
-            stamp_ns = (wheels.stamp_ns or 0) + 100 * MS
-            message = OdometryMessage(stamp_ns, stamp_ns - CLOCK_NS + LAG_NS, None, noisy)
-            wheels = odometry.advance(wheels, message, SECTION)
-        seen = np.array([true.x_m, true.y_m, true.yaw_rad]) + generator.normal(0.0, SECTION.localization_sd)
-        fix = Fix(wheels.stamp_ns or 0, wheels.arrival_ns or 0, Pose(*(float(part) for part in seen)))
-        state = ekf.advance(state, [fix] if second % 2 == 0 else [], wheels, SECTION)
-        if state.map_from_base is not None and state.received is not None and second % 2:
-            places = (state.map_from_base, wheels.pose, state.received.pose)
-            errors.append([distance(place, true) for place in places])
-    filtered, by_wheels, by_fix = np.mean(errors, axis=0)
-    return float(filtered), float(by_wheels), float(by_fix)
-
-
-def test_standing_still_says_nothing_about_the_wheels() -> None:
+def test_standing_still_teaches_nothing_about_the_wheels() -> None:
     wheels = wheels_after(50, STOP)
     state = after(wheels, *(fix_at(wheels, 10 * MS * k, jumped(0.02 * k)) for k in (3, 2, 1, 0)))
     assert (state.fixes, state.systematic) == (4, (0.0, 0.0))
@@ -153,8 +108,8 @@ WRONG_WHEELS = [
 
 
 @pytest.mark.parametrize(("what", "ratio", "creep", "late_ms"), WRONG_WHEELS, ids=[row[0] for row in WRONG_WHEELS])
-def test_what_is_wrong_with_the_wheels_is_learned(what: str, ratio: float, creep: float, late_ms: int) -> None:
-    """Over 40 s of bends with exact fixes each 2 s; then 2 s without a fix end where the robot is."""
+def test_systematic_errors_of_the_wheels_are_learned(what: str, ratio: float, creep: float, late_ms: int) -> None:
+    """After 40 s of bends with exact fixes each 2 s, the estimate is still right after 2 s without a fix."""
     true, _, state = _followed(ratio, creep, late_ms)
     scale, learned_creep = state.systematic
     assert scale + learned_creep == pytest.approx(1.0 - (1.0 - creep) / ratio, abs=0.008)  # at 1 m/s
@@ -164,7 +119,7 @@ def test_what_is_wrong_with_the_wheels_is_learned(what: str, ratio: float, creep
 
 
 def _followed(ratio: float, creep_mps: float, late_ms: int) -> tuple[Pose, OdometryState, LocalizationState]:
-    """Return truth, wheels that report `ratio` times the way and `creep_mps` more, and the filter."""
+    """Return the true pose, odometry that reports `ratio` times the speed plus `creep_mps`, and the filter."""
     trues, wheels, state = [MAP_FROM_ODOM], wheels_after(0), LocalizationState()
     for tick in range(1, 2100):
         twist = Twist(0.2 if tick // 150 % 3 else 1.0, 0.8 if tick // 250 % 2 else -0.6)
@@ -178,8 +133,8 @@ def _followed(ratio: float, creep_mps: float, late_ms: int) -> tuple[Pose, Odome
     return trues[-1], wheels, state
 
 
-def test_a_restart_keeps_what_is_known_of_the_wheels() -> None:
-    """Carried away after a while of driving: the place is lost, the wheels are the same, and no more certain."""
+def test_a_restart_keeps_the_systematic_errors() -> None:
+    """Once the robot was carried away, the filter restarts with the same scale and creep, at their initial variance."""
     _, wheels, state = _followed(1.08, 0.0, 0)
     learned = state.systematic
     assert learned[0] > 0.03
@@ -194,7 +149,7 @@ def test_a_restart_keeps_what_is_known_of_the_wheels() -> None:
 DRIVES = 16
 
 
-def test_the_filter_is_as_good_as_it_says_with_the_simulators_wheels() -> None:
+def test_the_filter_is_consistent_with_the_simulators_wheels() -> None:
     """Drives with the paper's drift, its forward bias included, and its fixes, from fixed seeds; judged while moving.
 
     The normalised squared error of three coordinates has mean 3 (chi-squared) when the covariance is right. Without
@@ -211,7 +166,7 @@ def test_the_filter_is_as_good_as_it_says_with_the_simulators_wheels() -> None:
     assert np.percentile([run[-1].off_m for run in runs], 95) < 0.08
 
 
-def test_what_is_received_is_kept_as_it_came() -> None:
+def test_the_newest_fix_is_kept_as_received() -> None:
     wheels = wheels_after(100)
     fix = fix_at(wheels, 400 * MS)
     received = after(wheels, fix).received
@@ -221,7 +176,7 @@ def test_what_is_received_is_kept_as_it_came() -> None:
     assert received.taken_ns == (wheels.arrival_ns or 0) - 400 * MS
 
 
-def test_twist_of_a_fix_is_the_one_of_its_time() -> None:
+def test_the_twist_of_a_fix_is_the_wheels_at_its_time() -> None:
     wheels = wheels_after(20, Twist(0.3, -1.0), wheels_after(20))
     received = after(wheels, fix_at(wheels, 600 * MS)).received
     assert received is not None
@@ -248,7 +203,7 @@ NONSENSE = [
 
 
 @pytest.mark.parametrize(("what", "pose", "reason"), NONSENSE, ids=[row[0] for row in NONSENSE])
-def test_nonsense_is_refused(what: str, pose: Pose, reason: str) -> None:
+def test_invalid_fixes_are_refused(what: str, pose: Pose, reason: str) -> None:
     wheels = wheels_after(10)
     state = after(wheels, fix_at(wheels, 0, pose=pose))
     assert (state.refused, state.refusal, state.map_from_base, state.received) == (1, reason, None, None)
@@ -311,14 +266,12 @@ DOUBTED = [
 
 
 @pytest.mark.parametrize(("what", "places", "expected"), DOUBTED, ids=[row[0] for row in DOUBTED])
-def test_wheels_and_fixes_that_contradict_each_other_leave_it_not_localised(
-    what: str, places: list[float], expected: bool
-) -> None:
+def test_contradicting_outliers_end_localisation(what: str, places: list[float], expected: bool) -> None:
     assert localised(fed_outliers(*places)) is expected
 
 
-def test_a_fix_that_knows_nothing_ends_no_doubt() -> None:
-    """Beside two outliers it could be theirs; one that lies where the filter has the robot, and not there, ends it."""
+def test_a_fix_with_a_huge_covariance_ends_no_doubt() -> None:
+    """After two outliers, such a fix also fits them. A fix that fits only the filter ends the doubt."""
     nothing = np.diag(np.square(MOST_SD))
     doubtful = fed_outliers(20.0, 20.0)
     wheels = wheels_after(80)
@@ -332,7 +285,7 @@ def test_a_fix_that_knows_nothing_ends_no_doubt() -> None:
 
 
 @pytest.mark.parametrize("variance", [1e20, 1e154, 1e308])
-def test_a_fix_that_states_to_know_nothing_spoils_nothing(variance: float) -> None:
+def test_a_fix_with_a_huge_covariance_changes_nothing(variance: float) -> None:
     wheels = wheels_after(50)
     state = after(wheels, fix_at(wheels, 0))
     for _ in range(3):
@@ -344,7 +297,7 @@ def test_a_fix_that_states_to_know_nothing_spoils_nothing(variance: float) -> No
     assert localised(after(wheels, fix_at(wheels, 0), state=state))
 
 
-def test_a_filter_that_is_no_number_any_more_is_begun_anew_by_the_next_fix() -> None:
+def test_a_filter_that_is_not_finite_restarts_at_the_next_fix() -> None:
     wheels = wheels_after(50)
     known = after(wheels, fix_at(wheels, 0))
     spoilt = replace(known, covariance=np.full((5, 5), nan), systematic=(nan, 0.0))
@@ -355,7 +308,7 @@ def test_a_filter_that_is_no_number_any_more_is_begun_anew_by_the_next_fix() -> 
     assert near(map_from_odom(again), MAP_FROM_ODOM, 1e-6)
 
 
-def test_after_a_restart_new_outliers_count_anew() -> None:
+def test_a_restart_clears_the_outliers() -> None:
     state = fed_outliers(5.0, 5.0, 5.0)
     assert state.outliers == ()
 

@@ -1,4 +1,4 @@
-"""Outliers of a robot with worse wheels than assumed agree: they bring it back; false ones need three in a row."""
+"""With worse wheels than assumed, outliers agree and restart the filter; false fixes need three in a row."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from onboard.navigation import fix_gating
 from onboard.navigation.ekf import OUTLIERS_TO_RESTART, localised
-from onboard.navigation.fix_gating import AGREE_M, AGREE_RAD, WheelsThen, led_here
+from onboard.navigation.fix_gating import AGREE_M, AGREE_RAD, WheelsThen, odometry_explains
 from onboard.navigation.odometry import OdometryState
 from onboard.values.geometry import IDENTITY, compose
 from onboard.values.messages import Pose
@@ -42,8 +42,8 @@ def lost(runs: list[list[Moment]]) -> float:
     return float(np.mean([moment.off_m > LOST_M for run in runs for moment in run if moment.moving]))
 
 
-def test_honest_fixes_bring_back_who_has_wheels_three_times_as_bad_as_assumed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The filter is too sure of itself and refuses some; so far apart as such wheels put them, the next agree."""
+def test_good_fixes_recover_a_robot_with_three_times_the_assumed_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The overconfident filter rejects some fixes; the next fixes agree within the error of such wheels."""
     runs = with_bad_wheels()
     assert sum(run[-1].state.restarts for run in runs) >= 3
     assert max(run[-1].off_m for run in runs) < 0.15
@@ -53,7 +53,7 @@ def test_honest_fixes_bring_back_who_has_wheels_three_times_as_bad_as_assumed(mo
 
 
 def pattern(false: str, place: Pose) -> Alteration:
-    """Return an alteration: from `FALSE_FROM_S` on, each f of the pattern is a fix so far off, each h an honest one."""
+    """Return an alteration: from `FALSE_FROM_S` on, an f of the pattern is a fix with this offset, an h a good fix."""
     left = list(false)
 
     def altered(time_s: float, true: Pose, fix: Pose) -> Pose:
@@ -86,7 +86,7 @@ def test_fewer_than_three_false_fixes_in_a_row_move_nothing(false: str, place: s
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_three_in_a_row_that_agree_are_believed(seed: int) -> None:
+def test_three_in_a_row_that_agree_restart_the_filter(seed: int) -> None:
     moments = filtered_drive(seed, 1.0, EACH_SECOND_S, ahead, pattern("f" * 12, ASIDE))
     end = next(moment for moment in moments if moment.time_s > DRIVEN_S - 1)
     assert end.state.restarts == 1
@@ -105,9 +105,9 @@ def test_a_robot_that_stands_is_moved_by_no_false_fixes_that_disagree() -> None:
 
 
 def led(off: Pose, way_m: float, moving_s: float) -> bool:
-    """Return whether a fix that is so far off where the wheels led, straight ahead, agrees with the one before."""
+    """Return whether a fix with this offset from the odometry, straight ahead, agrees with the fix before."""
     wheels = OdometryState(Pose(way_m, 0.0, 0.0), moving_s=moving_s)
-    return led_here(wheels.pose, WheelsThen(IDENTITY, 0.0), compose(wheels.pose, off), wheels)
+    return odometry_explains(wheels.pose, WheelsThen(IDENTITY, 0.0), compose(wheels.pose, off), wheels)
 
 
 #   what                     off                            way    moving   agree

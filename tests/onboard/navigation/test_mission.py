@@ -124,7 +124,7 @@ def test_the_reason_of_the_e_stop_is_that_of_the_limits() -> None:
 
 
 @pytest.mark.parametrize("change", [{"held": True}, {"lost_ns": 0}], ids=["an operator", "a lost input"])
-def test_rest_that_others_brought_about_is_no_stop_of_its_own(change: dict[str, Any]) -> None:
+def test_rest_by_an_operator_or_a_lost_input_is_no_stop_of_the_policy(change: dict[str, Any]) -> None:
     mission = stopped_at(0.5)
     brought = judged(mission, 2.0, 2.0, **change)
     assert judged(brought, 2.0, 3.0).state is State.NAVIGATING
@@ -156,3 +156,30 @@ def test_a_refusal_is_shown_for_a_while_only() -> None:
 
 def situation_at(now_s: float) -> m.Situation:
     return m.Situation(int(now_s * NS_PER_S), Pose(0.0, 0.0, 0.0), STOP)
+
+
+STALLED = "no progress towards the goal for 60 s"
+START = m.Progress(5.0, 0)
+
+#   what                           distance  held   now [s]  since [s]  best  reason
+PROGRESS = [
+    ("nearer", 4.0, False, 59.0, 59.0, 4.0, ""),
+    ("just near enough", 4.95, False, 30.0, 30.0, 4.95, ""),
+    ("hardly nearer", 4.96, False, 30.0, 0.0, 5.0, ""),
+    ("farther", 9.0, False, 30.0, 0.0, 5.0, ""),
+    ("not yet", 5.0, False, 59.9, 0.0, 5.0, ""),
+    ("too long", 5.0, False, 60.0, 0.0, 5.0, STALLED),
+    ("nearer at the last moment", 4.0, False, 60.0, 60.0, 4.0, ""),
+    ("held", 5.0, True, 100.0, 100.0, 5.0, ""),
+    ("clock went back", 5.0, False, -1.0, -1.0, 5.0, ""),
+]
+
+
+@pytest.mark.parametrize(
+    ("what", "distance_m", "held", "now_s", "since_s", "best_m", "reason"), PROGRESS, ids=[row[0] for row in PROGRESS]
+)
+def test_progress(
+    what: str, distance_m: float, held: bool, now_s: float, since_s: float, best_m: float, reason: str
+) -> None:
+    got = m.advance(START, distance_m, held, SECTION, round(now_s * NS_PER_S))
+    assert got == (m.Progress(best_m, round(since_s * NS_PER_S)), reason)

@@ -1,4 +1,4 @@
-"""The start frame: raw wheels, newest fix and filtered pose in it, and goals asked for in other frames."""
+"""The start frame: raw wheels, newest fix and filtered pose in it, and goals in other frames."""
 
 from __future__ import annotations
 
@@ -14,16 +14,13 @@ from onboard.navigation.odometry import OdometryState
 from onboard.navigation.start_frame import Start, anchor, begin, goal_in_start, locate
 from onboard.values.clock import NS_PER_S
 from onboard.values.errors import InputError
-from onboard.values.geometry import IDENTITY, compose, distance, inverse, wrap
+from onboard.values.geometry import IDENTITY, compose, inverse
 from onboard.values.messages import STOP, Fix, GoalRequest, OdometryMessage, Pose, Twist
+from tests.onboard.navigation.fixes import near
 
 SECTION = OdometrySection()
 PERIOD_NS = 100_000_000
 MAP_FROM_ODOM = Pose(10.0, -4.0, pi / 2)
-
-
-def near(got: Pose, expected: Pose, tolerance: float = 1e-9) -> bool:
-    return distance(got, expected) <= tolerance and abs(wrap(got.yaw_rad - expected.yaw_rad)) <= tolerance
 
 
 def wheels_at(pose: Pose) -> OdometryState:

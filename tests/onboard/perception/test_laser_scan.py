@@ -1,4 +1,4 @@
-"""Rays of any laser as 180 bins: one to one for our own, the nearest of each bin for others, nothing made up."""
+"""A laser's rays in 180 bins: our own scans map one to one, other lasers give the nearest range of each bin."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ MALFORMED = [
 
 
 @pytest.mark.parametrize(("what", "change", "named"), MALFORMED, ids=[row[0] for row in MALFORMED])
-def test_what_is_no_scan_is_refused_with_its_reason(what: str, change: dict[str, object], named: str) -> None:
+def test_an_invalid_scan_is_refused_with_its_reason(what: str, change: dict[str, object], named: str) -> None:
     scan_of_rays(GOOD, STAMP_NS)
     with pytest.raises(InputError, match=named):
         scan_of_rays(replace(GOOD, **change), STAMP_NS)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""From which range on cameras see what stands in a bin: not what is too near to them, nor what is between two views."""
+"""The minimum range of cameras in each bin: too near for a camera, or between two views."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from onboard.assembly.robot import build_rigs
 from onboard.config.config import CamerasSection, ScanSection
 from onboard.config.mounts import Mount
 from onboard.perception.collision import UNIT
-from onboard.perception.min_range import MARGIN_M, sees_from, with_least
+from onboard.perception.min_range import MARGIN_M, sees_from, with_min_distance
 from onboard.perception.scan_fusion import ScanMemory, build_rig
 from onboard.recording.tick_message import has_images
 from onboard.values.geometry import IDENTITY
@@ -29,7 +29,7 @@ HEIGHTS_M = np.linspace(SECTION.z_min_m, SECTION.z_max_m, 60)
 
 
 def depths_m(one: Mount, index: int, range_m: float) -> np.ndarray:
-    """Return the depths at which a camera has a thin post in its image, that stands at the middle of a bin."""
+    """Return the depths of a thin post at a bin's centre in a camera's image."""
     x, y = UNIT[index] * range_m
     points = np.stack([np.full(HEIGHTS_M.size, x), np.full(HEIGHTS_M.size, y), HEIGHTS_M])
     optical = one.base_from_camera[:3, :3].T @ (points - one.base_from_camera[:3, 3:])
@@ -54,7 +54,7 @@ def test_straight_ahead_of_a_level_camera_it_is_its_least_distance(
 
 @pytest.mark.parametrize("least_m", [0.0, 0.17, 0.28])
 @pytest.mark.parametrize("name", list(MOUNTS.depth))
-def test_law_what_stands_farther_is_in_the_image_and_not_too_near(name: str, least_m: float) -> None:
+def test_law_beyond_the_minimum_range_an_obstacle_is_in_the_image(name: str, least_m: float) -> None:
     one = replace(MOUNTS.depth[name], least_m=least_m)
     found, checked = sees_from(one, SECTION), 0
     for index in np.flatnonzero(np.isfinite(found)):
@@ -66,7 +66,7 @@ def test_law_what_stands_farther_is_in_the_image_and_not_too_near(name: str, lea
     assert checked > 300
 
 
-def test_a_post_between_two_views_is_seen_by_nobody() -> None:
+def test_no_camera_sees_a_post_between_two_views() -> None:
     rig = build_rig(MOUNTS, SECTION)
     found = rig.sees_from(np.ones(BINS, np.bool_))
     between = AHEAD + 17  # 35 degrees
@@ -92,15 +92,15 @@ def test_a_camera_that_is_down_sees_nothing() -> None:
 def test_a_realsense_that_states_no_least_distance_has_that_of_the_widest() -> None:
     mounts = replace(MOUNTS, depth={"a": replace(mount("a", f=425.0)), "b": replace(mount("b"), least_m=0.17)})
     section = CamerasSection(source="realsense")
-    found = with_least(mounts, section).depth
+    found = with_min_distance(mounts, section).depth
     assert found["a"].least_m == pytest.approx(0.32, abs=0.005)
     assert found["b"].least_m == 0.17
-    stated = with_least(replace(mounts, depth={"a": replace(mounts.depth["a"], least_m=0.0)}), section)
+    stated = with_min_distance(replace(mounts, depth={"a": replace(mounts.depth["a"], least_m=0.0)}), section)
     assert stated.depth["a"] == found["a"]
-    assert with_least(mounts, CamerasSection(source="dds")).depth["a"].least_m is None
+    assert with_min_distance(mounts, CamerasSection(source="dds")).depth["a"].least_m is None
 
 
-def test_a_replayed_scan_without_its_images_has_it_too() -> None:
+def test_a_replayed_scan_without_images_has_minimum_ranges() -> None:
     with open_recording(REFERENCES / "office.mcap") as recording:
         rig, _ = build_rigs(recording.config, recording.mounts)
         player = Player(recording.config, recording.mounts, PLANT, Puppet())

@@ -1,4 +1,4 @@
-"""What was seen near by stays where it was, until a camera looks there again."""
+"""Memory of nearby obstacles: they stay in place until a camera sees the place again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from onboard.perception.collision import BIN_CENTERS_RAD
 from onboard.perception.obstacle_memory import (
     BRIEF_NS,
-    MOST,
+    CAPACITY,
     NOWHERE,
     OFTEN,
     REACH_M,
@@ -57,7 +57,7 @@ def on_bin(degrees: float, range_m: float) -> tuple[float, float]:
 
 
 def after(*ticks: tuple[Scan, Pose], remember_ns: int = LONG_NS) -> Nearby:
-    """Return what is remembered after ticks, each at the stamp of its scan."""
+    """Return the memory after ticks, each at the stamp of its scan."""
     nearby = Nearby()
     for scan, pose in ticks:
         nearby = advance(nearby, scan, pose, scan.stamp_ns, remember_ns)
@@ -118,7 +118,7 @@ AT_THE_EDGE = [
 
 
 @pytest.mark.parametrize(("what", "scan", "places"), AT_THE_EDGE, ids=[row[0] for row in AT_THE_EDGE])
-def test_an_empty_bin_at_the_edge_of_the_view_says_nothing(what: str, scan: Scan, places: int) -> None:
+def test_an_empty_bin_at_the_edge_of_the_view_clears_nothing(what: str, scan: Scan, places: int) -> None:
     nearby = after((scan_of(EDGE, looks_deg=AHEAD_DEG), ORIGIN), (scan, ORIGIN))
     assert len(nearby.places_m) == places
 
@@ -128,7 +128,7 @@ NEAR_BY = np.full(BINS, FROM_M, np.float32)
 
 
 def often(scan: Scan, times: int = OFTEN) -> list[tuple[Scan, Pose]]:
-    """Return ticks with a scan again and again, the last at its stamp."""
+    """Return ticks with a repeated scan, the last at its stamp."""
     return [(replace(scan, stamp_ns=scan.stamp_ns - n * TICK_NS), ORIGIN) for n in reversed(range(times))]
 
 
@@ -147,7 +147,7 @@ TOO_NEAR = [
 
 
 @pytest.mark.parametrize(("what", "place", "scan", "places", "unseen"), TOO_NEAR, ids=[row[0] for row in TOO_NEAR])
-def test_nearer_than_cameras_see_an_empty_bin_says_nothing(
+def test_below_the_minimum_range_an_empty_bin_clears_nothing(
     what: str, place: tuple[float, float], scan: Scan, places: int, unseen: int
 ) -> None:
     scan = replace(scan, from_m=np.full(BINS, FROM_M, np.float32))
@@ -155,7 +155,7 @@ def test_nearer_than_cameras_see_an_empty_bin_says_nothing(
     assert (len(nearby.places_m), len(around(nearby, scan, ORIGIN).out_of_view)) == (places, unseen)
 
 
-def test_once_the_robot_has_backed_off_it_is_seen_that_it_is_gone() -> None:
+def test_after_backing_off_the_camera_clears_the_place() -> None:
     scans = [replace(scan_of(stamp_ns=n * TICK_NS), from_m=np.full(BINS, FROM_M, np.float32)) for n in (2, 3)]
     assert len(after((scan_of(POST), ORIGIN), (scans[0], ORIGIN)).places_m) == 1
     assert len(after((scan_of(POST), ORIGIN), (scans[1], Pose(-0.2, 0.0, 0.0))).places_m) == 0
@@ -178,7 +178,7 @@ VOUCHED = [
 
 
 @pytest.mark.parametrize(("what", "from_m", "times", "after_ns", "holds"), VOUCHED, ids=[row[0] for row in VOUCHED])
-def test_where_nothing_says_that_it_is_free_only_good_evidence_holds_the_robot(
+def test_below_the_minimum_range_only_good_evidence_stops_the_robot(
     what: str, from_m: float, times: int, after_ns: int, holds: bool
 ) -> None:
     seen = replace(scan_of(POST), from_m=np.full(BINS, from_m, np.float32))
@@ -188,15 +188,15 @@ def test_where_nothing_says_that_it_is_free_only_good_evidence_holds_the_robot(
 
 
 @pytest.mark.parametrize(("apart_ns", "holds"), [(SPOT_NS, True), (SPOT_NS + TICK_NS, False)])
-def test_noise_that_comes_again_later_is_not_seen_again(apart_ns: int, holds: bool) -> None:
+def test_repeated_noise_is_no_good_evidence(apart_ns: int, holds: bool) -> None:
     stamps = [TICK_NS + n * apart_ns for n in range(OFTEN)]
     ticks = [(replace(scan_of(POST, stamp_ns=stamp_ns), from_m=NEAR_BY), ORIGIN) for stamp_ns in stamps]
     empty = replace(scan_of(stamp_ns=stamps[-1] + TICK_NS), from_m=NEAR_BY)
     assert len(around(after(*ticks, (empty, ORIGIN)), empty, ORIGIN).out_of_view) == holds
 
 
-def test_what_comes_up_to_the_robot_was_seen_from_afar_in_another_place() -> None:
-    """It stops well within what cameras do not see, and has left after a while."""
+def test_an_approaching_obstacle_is_no_good_evidence_at_its_last_place() -> None:
+    """The obstacle stops well below the minimum range and leaves later."""
     ticks = [
         (replace(scan_of(on_bin(21.0, range_m), stamp_ns=n * TICK_NS), from_m=NEAR_BY), ORIGIN)
         for n, range_m in enumerate(np.arange(0.9, 0.3, -0.2 * SPOT_M), start=1)
@@ -206,7 +206,7 @@ def test_what_comes_up_to_the_robot_was_seen_from_afar_in_another_place() -> Non
 
 
 def test_the_state_of_a_recording_of_before_there_were_spots_is_read() -> None:
-    """Each of its places holds the robot, as it did when it was written."""
+    """All its places count as good evidence."""
     state = json.loads(encode(RobotState(nearby=after((scan_of(POST), ORIGIN)))))
     del state["nearby"]["spots_m"], state["nearby"]["scans"]
     nearby = decode(json.dumps(state)).nearby
@@ -214,7 +214,7 @@ def test_the_state_of_a_recording_of_before_there_were_spots_is_read() -> None:
     assert len(around(advance(nearby, empty, ORIGIN, LONG_NS, LONG_NS), empty, ORIGIN).out_of_view) == 1
 
 
-def test_a_state_with_less_of_one_than_of_another_is_none() -> None:
+def test_a_state_with_arrays_of_different_lengths_is_refused() -> None:
     state = json.loads(encode(RobotState(nearby=after((scan_of(POST), ORIGIN)))))
     state["nearby"]["seen_ns"] = json.loads(encode(RobotState()))["nearby"]["seen_ns"]
     with pytest.raises(InputError, match="not the state of a robot"):
@@ -222,12 +222,12 @@ def test_a_state_with_less_of_one_than_of_another_is_none() -> None:
 
 
 @given(bearing=st.floats(-180.0, 179.9), range_m=st.floats(0.1, 1.4))
-def test_law_where_nobody_looks_one_scan_is_evidence_enough(bearing: float, range_m: float) -> None:
+def test_law_in_a_blind_sector_one_scan_is_enough_evidence(bearing: float, range_m: float) -> None:
     seen = replace(scan_of(on_bin(bearing, range_m)), from_m=NEAR_BY)
     assert len(around(after((seen, ORIGIN), (blind(), ORIGIN)), blind(), ORIGIN).out_of_view) == 1
 
 
-def test_at_the_edge_of_a_view_what_is_seen_at_all_is_seen_in_full() -> None:
+def test_a_return_at_the_edge_of_a_view_counts_as_full_view() -> None:
     """No bin there has a range from which on it is seen: it says nothing of what comes nearer
     (`onboard/perception/min_range.py`)."""
     from_m = NEAR_BY.copy()
@@ -238,21 +238,21 @@ def test_at_the_edge_of_a_view_what_is_seen_at_all_is_seen_in_full() -> None:
     assert len(around(nearby, empty, ORIGIN).out_of_view) == 1
 
 
-def test_the_policy_is_shown_what_is_too_near_for_its_cameras() -> None:
+def test_the_policy_sees_remembered_obstacles_below_the_minimum_range() -> None:
     scan = replace(scan_of(), from_m=np.full(BINS, FROM_M, np.float32))
     index = int((21.0 + 180.0) / 2.0)
     assert filled(scan, np.array([POST])).ranges_m[index] == pytest.approx(0.5)
     assert np.isinf(filled(scan, np.array([FAR])).ranges_m).all()
 
 
-def test_what_is_in_view_is_the_scans_to_say() -> None:
+def test_in_view_the_scan_replaces_the_memory() -> None:
     nearby = after((scan_of(POST), ORIGIN))
     assert len(nearby.places_m) == 1
     assert len(around(nearby, scan_of(POST), ORIGIN).out_of_view) == 0
 
 
 def test_a_scan_is_entered_once_and_from_where_the_base_stood_at_its_stamp() -> None:
-    """It comes three ticks late, from a base that drives at 1 m/s, and stays the newest for two more."""
+    """The scan comes three ticks late, from a base at 1 m/s, and stays the newest for two more ticks."""
     nearby, scan = Nearby(), scan_of(stamp_ns=0)
     for tick in range(1, 8):
         if tick >= 5:
@@ -262,26 +262,26 @@ def test_a_scan_is_entered_once_and_from_where_the_base_stood_at_its_stamp() -> 
     assert nearby.seen_ns.tolist() == [2 * TICK_NS]
 
 
-def test_nothing_is_remembered_for_no_time_or_of_what_is_far() -> None:
+def test_far_obstacles_are_not_remembered_nor_any_for_zero_time() -> None:
     assert len(after((scan_of(POST), ORIGIN), remember_ns=0).places_m) == 0
     assert len(after((scan_of((REACH_M + 0.01, 0.0)), ORIGIN)).places_m) == 0
 
 
-def test_a_range_that_is_no_distance_is_nowhere() -> None:
+def test_an_invalid_range_is_not_remembered() -> None:
     scan = scan_of(POST)
     odd = replace(scan, ranges_m=np.where(np.isfinite(scan.ranges_m), np.float32(nan), scan.ranges_m))
     assert len(after((odd, ORIGIN)).places_m) == 0
 
 
-def test_it_forgets_the_longest_known_before_it_grows_without_end() -> None:
-    behind_m = np.stack([np.full(MOST, -0.5), np.linspace(-0.2, 0.2, MOST)], axis=1)
-    scans = np.ones((MOST, 2), np.int64)
-    full = Nearby(behind_m, np.full(MOST, TICK_NS), behind_m, scans, TICK_NS)
+def test_at_capacity_the_oldest_are_dropped() -> None:
+    behind_m = np.stack([np.full(CAPACITY, -0.5), np.linspace(-0.2, 0.2, CAPACITY)], axis=1)
+    scans = np.ones((CAPACITY, 2), np.int64)
+    full = Nearby(behind_m, np.full(CAPACITY, TICK_NS), behind_m, scans, TICK_NS)
     scan = scan_of(POST, on_bin(-21.0, 0.5), stamp_ns=2 * TICK_NS, looks_deg=AHEAD_DEG)
     nearby = advance(full, scan, ORIGIN, 2 * TICK_NS, LONG_NS)
-    assert (nearby.places_m[: MOST - 2] == behind_m[2:]).all()
+    assert (nearby.places_m[: CAPACITY - 2] == behind_m[2:]).all()
     assert nearby.seen_ns[-3:].tolist() == [TICK_NS, 2 * TICK_NS, 2 * TICK_NS]
-    assert nearby.spots_m.shape == nearby.scans.shape == (MOST, 2)
+    assert nearby.spots_m.shape == nearby.scans.shape == (CAPACITY, 2)
 
 
 #   what               place                looks           in the policy's scan
@@ -294,7 +294,7 @@ FILLED = [
 
 
 @pytest.mark.parametrize(("what", "place", "looks", "shown"), FILLED, ids=[row[0] for row in FILLED])
-def test_the_policy_is_shown_what_was_seen_ahead_where_nobody_looks(
+def test_the_policy_sees_remembered_obstacles_ahead_in_blind_bins(
     what: str, place: tuple[float, float], looks: tuple[float, float], shown: bool
 ) -> None:
     scan = scan_of(looks_deg=looks)

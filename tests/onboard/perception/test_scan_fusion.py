@@ -1,4 +1,4 @@
-"""The fused scan: what is seen and what is blind, bad frames, and what is remembered between ticks."""
+"""The fused scan: seen and blind bins, bad frames, and the memory between ticks."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def test_a_camera_that_looks_up_or_away_sees_nothing() -> None:
     assert not looked_at(up, ScanSection(near_m=0.8)).any()
 
 
-def test_crossing_before_the_robot_is_not_looking() -> None:
-    """A camera at the left front corner looks right: near it are bearings of which it sees nothing farther out."""
+def test_bins_that_a_ray_only_crosses_do_not_count() -> None:
+    """A camera at the left front corner looks right: near it are bearings that it does not see farther out."""
     toed_in = mount(at=(0.3, 0.3, 0.3), yaw_deg=-60, f=150.0)
     looks = looked_at(toed_in, ScanSection())
     assert looks[60]  # -60 deg
@@ -110,7 +110,7 @@ def test_two_cameras_on_one_bin_give_the_nearer() -> None:
 
 
 def test_a_range_implies_seen() -> None:
-    """What stands close to a camera off the centre may lie at a bearing where the camera does not look farther out."""
+    """An obstacle close to an off-centre camera may lie at a bearing where the camera does not look farther out."""
     toed_in = mount(at=(0.3, 0.3, 0.3), yaw_deg=-60, f=150.0)
     rig = rig_of(toed_in)
     scan, _ = fuse({"front": frame("front", wall(toed_in, 150))}, 0, IDENTITY, ScanMemory(), rig)
@@ -197,7 +197,7 @@ def test_a_frame_is_computed_once(lowered: list[float]) -> None:
     assert third.ranges_m[0] == np.float32(0.9)
 
 
-def test_a_restarted_camera_that_counts_anew_is_computed(lowered: list[float]) -> None:
+def test_a_restarted_camera_is_computed(lowered: list[float]) -> None:
     front = mount()
     rig = rig_of(front)
     _, memory = fuse({"front": frame("front", wall(front, 2000), stamp_ns=5)}, 5, IDENTITY, ScanMemory(), rig)

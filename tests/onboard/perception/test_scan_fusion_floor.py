@@ -1,4 +1,4 @@
-"""The floor of real frames gives no range, once each frame's floor plane was fitted and its mount follows from it."""
+"""The floor of real frames gives no range. A fitted floor plane gives the mount of each frame."""
 
 from __future__ import annotations
 

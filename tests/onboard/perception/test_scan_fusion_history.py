@@ -86,7 +86,7 @@ def test_a_camera_that_is_down_is_forgotten_with_its_history() -> None:
 
 
 def look_at(points_world: np.ndarray, pose: Pose, m: Mount) -> np.ndarray:
-    """Return the image of points (n, 3) as a camera of the robot at `pose` sees them, one pixel each, nearest kept."""
+    """Return a camera's image of points (n, 3) from the robot at `pose`: one pixel each, the nearest point wins."""
     c, s = math.cos(pose.yaw_rad), math.sin(pose.yaw_rad)
     offset = points_world - [pose.x_m, pose.y_m, 0.0]
     in_base = np.stack([c * offset[:, 0] + s * offset[:, 1], c * offset[:, 1] - s * offset[:, 0], offset[:, 2]])
@@ -107,7 +107,7 @@ def look_at(points_world: np.ndarray, pose: Pose, m: Mount) -> np.ndarray:
     step=st.builds(Pose, st.floats(-0.5, 0.5), st.floats(-0.5, 0.5), st.floats(-1, 1)),
 )
 def test_a_static_world_seen_from_two_poses_is_one_world(seed: int, start: Pose, step: Pose) -> None:
-    """Each range of the registered scan is a point of the world seen from the current pose; no new one is lost."""
+    """Each range of the registered scan is a point of the world from the current pose; no new range is lost."""
     points = np.random.default_rng(seed).uniform([-4, -4, 0.2], [4, 4, 1.0], (20, 3))
     points[:, :2] += [start.x_m, start.y_m]
     eye = mount(size=(641, 481), f=320.0, at=(0.1, 0.05, 0.4))

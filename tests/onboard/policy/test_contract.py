@@ -154,12 +154,6 @@ def test_goal_is_polar_with_cosine_and_sine(xy, rho, phi):
     np.testing.assert_allclose(goal_tensor(xy), [[rho, cos(phi), sin(phi)]], atol=1e-6)
 
 
-def test_goal_stays_the_static_one_when_the_robot_moved():
-    moved = Motion(Pose(5.0, 5.0, 1.0), Twist(0.0, 0.0))
-    seen = replace(blank_observation(), odometry=moved, filtered=moved, goal_xy_m=(2.0, 0.0))
-    np.testing.assert_allclose(tensors(seen, MEMORY, full_manifest())["goal"], [[2.0, 1.0, 0.0]])
-
-
 def test_memory_goes_through_unchanged():
     values = tensors(blank_observation(), MEMORY, full_manifest())
     np.testing.assert_array_equal(memory_of({"memory_out": values["memory_in"]}), MEMORY)

@@ -1,4 +1,4 @@
-"""When a decision is due, when the memory is reset, and what becomes of a result."""
+"""When a decision is due, when the memory is reset, and how a result takes effect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A drive up to what cameras saw from afar and do not see near by: the robot stands before it."""
+"""Drives towards an obstacle that cameras see from afar and not near by: the robot stops before it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WALL_MM = 4000
 
 
 def image_of(camera: Mount, pose: Pose, post: tuple[float, float], height_m: float, least_m: float) -> np.ndarray:
-    """Return what a depth camera sees of a post before a far wall, 0 where it is nearer than its least distance."""
+    """Return a depth image of a post before a far wall; 0 below the camera's minimum distance."""
     c, s = math.cos(pose.yaw_rad), math.sin(pose.yaw_rad)
     dx, dy = post[0] - pose.x_m, post[1] - pose.y_m
     away = np.array([c * dx + s * dy, c * dy - s * dx]) - camera.base_from_camera[:2, 3]
@@ -43,7 +43,7 @@ def image_of(camera: Mount, pose: Pose, post: tuple[float, float], height_m: flo
 def nearest_m(
     bench: Bench, post: tuple[float, float], height_m: float, least_m: float, seconds: float = 12.0
 ) -> tuple[float, float]:
-    """Return how near the footprint came to the post on a drive, and the greatest speed within 0.1 m of it."""
+    """Return the least distance from footprint to post on a drive, and the highest speed within 0.1 m of it."""
     gaps, speeds = [], []
     bench.ask(30.0, 0.0)
     for _ in range(round(30.0 * seconds)):
@@ -64,7 +64,7 @@ def bench_of(monkeypatch: pytest.MonkeyPatch, least_m: float, twist: Twist) -> B
 
 
 def false_pixels(rate_hz: float, seed: int) -> Callable[[Inputs], Inputs]:
-    """Return what puts one pixel of 0.15 to 0.5 m into an image ahead, `rate_hz` times a second on average."""
+    """Return a function that adds a pixel of 0.15 to 0.5 m to an image ahead, on average `rate_hz` times a second."""
     rng = np.random.default_rng(seed)
 
     def alter(inputs: Inputs) -> Inputs:
@@ -82,7 +82,7 @@ def false_pixels(rate_hz: float, seed: int) -> Callable[[Inputs], Inputs]:
 @pytest.mark.parametrize("height_m", [TALL_M, LOW_M], ids=["tall", "low, a wall behind it"])
 @pytest.mark.parametrize("speed_mps", [0.3, 0.6, 1.0])
 @pytest.mark.parametrize("least_m", [0.1, 0.17, 0.28, 0.52])
-def test_it_stands_before_what_is_too_near_to_be_seen(
+def test_it_stops_before_an_obstacle_below_the_minimum_range(
     monkeypatch: pytest.MonkeyPatch, least_m: float, speed_mps: float, height_m: float
 ) -> None:
     bench = bench_of(monkeypatch, least_m, Twist(speed_mps, 0.0))
@@ -101,7 +101,7 @@ ARCS = [
 
 
 @pytest.mark.parametrize(("twist", "post"), ARCS)
-def test_on_an_arc_it_does_not_drive_into_what_has_come_between_two_views(
+def test_on_an_arc_it_does_not_hit_an_obstacle_between_two_views(
     monkeypatch: pytest.MonkeyPatch, twist: Twist, post: tuple[float, float]
 ) -> None:
     gap_m, _ = nearest_m(bench_of(monkeypatch, 0.1, twist), post, TALL_M, 0.1, seconds=12.5)
@@ -110,7 +110,7 @@ def test_on_an_arc_it_does_not_drive_into_what_has_come_between_two_views(
 
 @pytest.mark.parametrize("rate_hz", [1.0, 4.0])
 def test_false_pixels_do_not_hold_the_robot(rate_hz: float) -> None:
-    """With the recovery as it is: it held the robot for a third of the time, with four a second, and backed it off."""
+    """A memory without evidence stopped the robot for a third of the time at four pixels a second."""
     bench = Bench()
     bench.alter = false_pixels(rate_hz, seed=1)
     bench.ask(90.0, 0.0)
@@ -120,7 +120,7 @@ def test_false_pixels_do_not_hold_the_robot(rate_hz: float) -> None:
 
 
 def seconds_to_go_on(bench: Bench, most_s: float) -> float:
-    """Return after how long the robot drives again; inf when it does not within `most_s`, or gives up."""
+    """Return the time until the robot drives again [s]; inf if it gives up or needs more than `most_s`."""
     for tick in range(round(30.0 * most_s)):
         record = bench.tick()
         if record.state.startswith("stopped"):
@@ -139,7 +139,7 @@ GONE = [
 
 @pytest.mark.parametrize("behind", ["nobody looks", "a wall"])
 @pytest.mark.parametrize(("what", "where", "depth_mm", "ticks", "within_s"), GONE, ids=[row[0] for row in GONE])
-def test_it_goes_on_after_what_was_there_for_a_moment_where_it_cannot_back_off(
+def test_it_goes_on_after_a_brief_obstacle_without_backing_off(
     behind: str, what: str, where: tuple[slice, slice], depth_mm: int, ticks: int, within_s: float
 ) -> None:
     bench = Bench()

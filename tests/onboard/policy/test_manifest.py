@@ -7,9 +7,9 @@ import json
 import pytest
 
 from onboard.policy.contract import BINS, TensorType
-from onboard.policy.manifest import Manifest, check_engine, delay_complaint, load_manifest, manifest_path, save_manifest
+from onboard.policy.manifest import check_engine, delay_complaint, load_manifest, manifest_path, save_manifest
 from onboard.values.errors import ConfigError, EngineError
-from tests.rigs.devices.small_model import manifest_table, small_policy_files, write_model
+from tests.rigs.devices.small_model import manifest_table, small_policy_files
 
 
 @pytest.fixture
@@ -19,12 +19,12 @@ def model(tmp_path):
 
 
 def rewrite(model, **changes):
-    """Write the manifest anew with changes, without asking whether it is valid."""
+    """Write the manifest with changes, without validation."""
     manifest_path(model).write_text(json.dumps(manifest_table(model, **changes)))
 
 
 def refusal(model) -> str:
-    """Return the one line with which the manifest is refused."""
+    """Return the error line of the refused manifest."""
     with pytest.raises(ConfigError) as caught:
         load_manifest(model)
     line = str(caught.value)
@@ -100,13 +100,6 @@ def test_a_missing_model_is_refused(model):
     assert "small.onnx: cannot be read" in refusal(model)
 
 
-def test_a_policy_without_memory_is_possible(tmp_path):
-    model = write_model(tmp_path / "small.onnx")
-    table = manifest_table(model, memory_shape=None, inputs=[SCAN])
-    table["outputs"] = table["outputs"][:1]
-    assert Manifest.model_validate(table).memory_shape is None
-
-
 FITTING = {"scan": TensorType((1, 1, BINS), "float32"), "memory_in": TensorType((2, 1, 3), "float32")}
 RETURNED = {"logits": TensorType((1, 28), "float32"), "memory_out": TensorType((2, 1, 3), "float32")}
 #    inputs of the engine                                       outputs                       complaint
@@ -141,6 +134,6 @@ TIMINGS = [
 
 
 @pytest.mark.parametrize(("delay", "hz", "period", "complaint"), TIMINGS)
-def test_timing_other_than_in_training_is_told(model, delay, hz, period, complaint):
+def test_timing_other_than_in_training_is_reported(model, delay, hz, period, complaint):
     line = delay_complaint(load_manifest(model), delay, hz, period)
     assert (line is None) if complaint is None else (line is not None and line.startswith(complaint))

@@ -1,4 +1,4 @@
-"""What the file says of its weights, as the `onnx` package reads it; what is no model is one line."""
+"""Data types of the weights as the `onnx` package writes them; an invalid file is one line."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ NO_MODELS = [
 
 
 @pytest.mark.parametrize(("content", "said"), NO_MODELS)
-def test_what_is_no_model_is_one_line(tmp_path, content, said):
+def test_an_invalid_model_is_refused_in_one_line(tmp_path, content, said):
     path = tmp_path / "a.onnx"
     path.write_bytes(content)
     with pytest.raises(ConfigError, match=rf"a\.onnx: .*{said}") as caught:
@@ -72,7 +72,7 @@ def test_a_missing_file_is_one_line(tmp_path):
 
 
 @given(cut=st.integers(0, 3000), damage=st.lists(st.tuples(st.integers(0, 2999), st.integers(0, 255)), max_size=3))
-def test_damage_is_told_or_overlooked_but_never_another_error(tmp_path_factory, cut, damage):
+def test_a_damaged_file_raises_no_other_error(tmp_path_factory, cut, damage):
     path = tmp_path_factory.mktemp("damaged") / "a.onnx"
     content = bytearray(write_model(path).read_bytes())
     for at, value in damage:

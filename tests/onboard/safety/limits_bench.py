@@ -1,4 +1,4 @@
-"""Situations in which the limits judge a command: free space, obstacles, an operator."""
+"""Situations for tests of the limits: free space, obstacles, an operator."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def limited(
 
 
 def before(*points: tuple[float, float], wanted: Twist = AHEAD, bounds: Bounds = BOUNDS, **other: object) -> Limited:
-    """Return what becomes of a command before obstacles."""
+    """Return the limited command before obstacles."""
     return limited(wanted, replace(FREE, scan=scan_of(*points), **other), bounds)  # type: ignore[arg-type]
 
 

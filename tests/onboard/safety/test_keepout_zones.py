@@ -153,7 +153,7 @@ def test_of_two_zones_the_slower_holds(tmp_path: Path) -> None:
     assert [zone_of(masks, at(x)).limit_mps for x in (6.0, 7.0, 7.9)] == pytest.approx([0.6, 0.2, 0.2])
 
 
-def test_without_masks_the_map_says_nothing() -> None:
+def test_without_masks_there_are_no_zones() -> None:
     assert load_zones(ZonesSection(required=True), V_MAX_MPS, RADIUS_M) is None
     assert zone_of(None, at(1.0)) is ELSEWHERE
 
@@ -194,13 +194,54 @@ def test_recovery_backs_into_no_forbidden_ground() -> None:
     assert free_behind_m(around, Zone(held=True), 0.3) == 0.0
 
 
+# --- cell by cell -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_edge_is_every_forbidden_cell_with_a_free_neighbour(tmp_path: Path, seed: int) -> None:
+    """On all sides, also at the mask's border: cells outside the mask are free."""
+    forbidden = np.random.default_rng(seed).random((12, 15)) < 0.85
+    masks = loaded(keep_out=mask(tmp_path, "keep", 100 * forbidden))
+    expected = {
+        (round(0.05 * column + 0.025, 3), round(0.05 * row + 0.025, 3))
+        for row, column in np.argwhere(forbidden)
+        if not np.pad(forbidden, 1)[row : row + 3, column : column + 3].all()
+    }
+    edge_m = zone_of(masks, at(0.3, 0.3)).edge_m + 0.3
+    assert {(round(x, 3), round(y, 3)) for x, y in edge_m.tolist()} == expected
+    assert len(edge_m) == len(expected)
+
+
+#   x of the base   held
+BORDER = [
+    (0.02,   True),
+    (0.049,  True),
+    (0.051,  False),
+    (-0.001, False),
+    (-1.0,   False),
+    (8.949,  False),
+    (8.951,  True),
+    (9.001,  False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("x_m", "held"), BORDER)
+def test_the_first_and_the_last_column_count_and_nothing_beyond(tmp_path: Path, x_m: float, held: bool) -> None:
+    drawn = np.zeros((120, 180))
+    drawn[:, [0, -1]] = 100
+    assert zone_of(loaded(keep_out=mask(tmp_path, "keep", drawn)), at(x_m)).held == held
+    speed = loaded(speed=mask(tmp_path, "speed", 0.3 * drawn))
+    near = min(abs(x_m - 0.025), abs(x_m - 8.975)) <= RADIUS_M
+    assert zone_of(speed, at(x_m)).limit_mps == pytest.approx(0.3 if near else math.inf)
+
+
 # --- drives -----------------------------------------------------------------------------------------------------------
 
 HALL = room(9.0, 6.0)
 
 
 def driven(localization: bool = True, **files: Any) -> tuple[float, float, set[str]]:
-    """Return how far ahead a robot came that wants nothing but ahead, its greatest speed there, and the reasons."""
+    """Return the farthest x of a robot that drives straight ahead, its highest speed there, and the reasons."""
     robot = SimulatedRobot(
         HALL, PLANT, Body(), replace(MOUNTS, color={}), Pose(1.0, 3.0, 0.0), Senses(seed=3, localization=localization)
     )

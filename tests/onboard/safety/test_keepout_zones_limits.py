@@ -1,5 +1,4 @@
-"""What keep-out and speed zones of the map make of commands: R21 and R22 of `onboard/safety/limits.py`, by their
-numbers."""
+"""Commands in keep-out and speed zones of the map: R21 and R22 of `onboard/safety/limits.py`."""
 
 from __future__ import annotations
 
@@ -39,7 +38,7 @@ RULES = [
 
 
 @pytest.mark.parametrize(("who", "zone", "wanted", "v_mps", "w_radps", "reason"), RULES)
-def test_r21_r22_what_the_map_makes_of_a_command(
+def test_r21_r22_commands_in_zones_of_the_map(
     who: str, zone: Zone, wanted: Twist, v_mps: float, w_radps: float, reason: Reason
 ) -> None:
     situation = replace(FREE, zone=zone)
@@ -52,7 +51,7 @@ def test_r21_r22_what_the_map_makes_of_a_command(
 
 
 @given(st.floats(0.05, 1.0), st.floats(-2.0, 2.0), st.floats(0.31, 2.0), st.floats(-1.0, 1.0))
-def test_r21_law_forbidden_ground_stops_like_what_is_seen(v_mps: float, w_radps: float, x_m: float, y_m: float) -> None:
+def test_r21_law_forbidden_ground_stops_like_an_obstacle(v_mps: float, w_radps: float, x_m: float, y_m: float) -> None:
     wanted = Twist(v_mps, w_radps)
     forbidden = limited(wanted, replace(FREE, zone=Zone(True, np.array([[x_m, y_m]]))))
     remembered = limited(wanted, replace(FREE, out_of_view=np.array([[x_m, y_m]])))

@@ -1,4 +1,4 @@
-"""The last word over commands: every requirement of `onboard/safety/limits.py` by its number."""
+"""The safety limits: every requirement of `onboard/safety/limits.py` by its number."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_r3_the_operator_replaces_what_is_wanted(wanted: Twist | None) -> None:
     assert got == Limited(command, Reason.TELEOP, command, True)
 
 
-def test_r3_an_operator_who_holds_still_holds_the_robot() -> None:
+def test_r3_an_operator_at_zero_holds_the_robot() -> None:
     assert limited(AHEAD, replace(FREE, teleop=operator(STOP))).twist == STOP
 
 
@@ -286,7 +286,7 @@ def test_r9_r10_r11_zones(
 
 
 def test_r9_never_faster_than_it_can_brake() -> None:
-    """Without the other zones: what is left of the speed is what comes to rest within the way."""
+    """Without the other zones: the remaining speed allows a stop within the distance."""
     bounds = bounds_with(time_to_contact_s=0.0, slow_fraction=1.0)
     for range_m in (0.31, 0.35, 0.4, 0.5, 0.6):
         got = before((range_m, 0.0), bounds=bounds)
@@ -363,8 +363,8 @@ def test_r12_the_sector_is_the_same_at_every_speed_on_an_arc(v: float) -> None:
     assert (got.twist, got.reason) == (Twist(0.0, v), Reason.BLIND_AHEAD)
 
 
-def test_r12_towards_where_nobody_looks_it_turns_until_somebody_does() -> None:
-    """A camera to the left is gone. The robot wants to go there: it turns, and goes where it looks then."""
+def test_r12_towards_a_blind_sector_it_turns_until_a_camera_sees_it() -> None:
+    """A camera to the left has failed. The robot wants to go there: it turns, and then goes where cameras see."""
     blind, wanted = scan_of(blind=(37.0, 107.0)), Twist(0.3, 3.0)
     turned = limited(wanted, replace(FREE, scan=blind))
     assert (turned.twist, turned.reason) == (Twist(0.0, 3.0), Reason.BLIND_AHEAD)
@@ -389,7 +389,7 @@ REMEMBERED = [
 @pytest.mark.parametrize(
     ("what", "place", "wanted", "by_operator", "command", "reason"), REMEMBERED, ids=[row[0] for row in REMEMBERED]
 )
-def test_r20_what_is_remembered_where_nobody_looks(
+def test_r20_remembered_obstacles_in_blind_sectors(
     what: str, place: tuple[float, float], wanted: Twist, by_operator: bool, command: Twist, reason: Reason
 ) -> None:
     teleop = operator(wanted) if by_operator else None

@@ -1,4 +1,4 @@
-"""Driving at walls, through doors and at what steps in front, the limits holding the last word at each tick."""
+"""Drives at walls and through doors, with the limits applied in each tick."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DOORWAY: list[Segment] = [
 
 
 def cast(state: MotionState, segments: list[Segment], stamp_ns: int) -> Scan:
-    """Return the scan of walls from where the base stands."""
+    """Return the scan of walls from the base's pose."""
     angles = RAYS_RAD + state.pose.yaw_rad
     ray = np.stack([np.cos(angles), np.sin(angles)])
     best = np.full(len(angles), np.inf)
@@ -53,7 +53,7 @@ def clearance_m(state: MotionState, segments: list[Segment]) -> float:
 
 
 def drive(state: MotionState, wanted: list[Twist], segments: list[Segment]) -> tuple[list[MotionState], list[Limited]]:
-    """Return the states and commands of a drive, the limits holding the last word at each tick."""
+    """Return the states and commands of a drive, with the limits applied in each tick."""
     limits, path, commands = LimitsState(), [state], []
     for tick, twist in enumerate(wanted):
         now_ns = NOW_NS + tick * TICK_NS

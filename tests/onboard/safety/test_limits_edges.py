@@ -1,4 +1,4 @@
-"""`onboard/safety/limits.py` at its edges: limits met exactly, and which of two limits gives the reason."""
+"""`onboard/safety/limits.py` at its edges: limits met exactly, and the reason if two limits apply."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from math import inf, nextafter
 import numpy as np
 import pytest
 
-from onboard.config.config import Config, LimitsSection
-from onboard.config.plant_model import load_plant
 from onboard.perception.collision import braking_m, obstacles, stoppable_mps, travel_m
 from onboard.safety.limits import (
     LOST,
@@ -20,21 +18,13 @@ from onboard.safety.limits import (
     LimitsState,
     Reason,
     Situation,
-    bounds_of,
     limit,
 )
-from onboard.values.clock import NS_PER_S
 from onboard.values.messages import BINS, STOP, Scan, Teleop, Twist
+from tests.onboard.safety.limits_bench import BOUNDS, FREE, MS, NOW_NS, bounds_with
 
-MS = 1_000_000
-NOW_NS = 1000 * NS_PER_S
-PLANT = load_plant(Config().robot.plant)
 AHEAD_BIN = 90
 """The bin just to the left of straight ahead."""
-
-
-def bounds_with(**section: object) -> Bounds:
-    return bounds_of(LimitsSection(**section), PLANT, 0.25, 200.0)  # type: ignore[arg-type]
 
 
 def scan_of(ranges: dict[int, float] | None = None, blind: tuple[int, int] = (0, 0)) -> Scan:
@@ -46,8 +36,6 @@ def scan_of(ranges: dict[int, float] | None = None, blind: tuple[int, int] = (0,
     return Scan(NOW_NS, ranges_m, seen)
 
 
-BOUNDS = bounds_with()
-FREE = Situation(NOW_NS, None, False, None, NOW_NS, scan_of())
 BLIND_AHEAD = scan_of(blind=(80, 100))
 BLIND_LEFT = scan_of(blind=(109, 124))
 
@@ -122,7 +110,7 @@ def test_r8_a_ramp_of_one_axis_leaves_the_other(v_mps: float) -> None:
 
 
 def test_r10_an_obstacle_exactly_at_the_end_of_the_slow_zone_slows() -> None:
-    """A margin is sought with which the way to the obstacle is the braking distance to the last digit."""
+    """The test searches a margin for which the distance to the obstacle is exactly the braking distance."""
     scan, wanted, open_road = scan_of({AHEAD_BIN: 0.8}), Twist(0.5, 0.0), bounds_with(time_to_contact_s=0.0)
     way_m = braking_m(wanted.v_mps, open_road.braking_mps2, open_road.reaction_s)
     radius_m = 0.8 - way_m
@@ -172,7 +160,7 @@ def test_r12_r14_a_blind_flank_slows_on_the_same_arc() -> None:
     assert got.reason is Reason.BLIND_FLANK
 
 
-def test_r20_what_leaves_more_than_creeping_slows_on_the_same_arc() -> None:
+def test_r20_a_farther_obstacle_slows_on_the_same_arc() -> None:
     place = np.array([(0.45, 0.0)])
     got = limited(Twist(1.0, 0.25), replace(FREE, out_of_view=place))
     way_m = travel_m(place, Twist(1.0, 0.25), BOUNDS.swept_radius_m)
@@ -181,7 +169,7 @@ def test_r20_what_leaves_more_than_creeping_slows_on_the_same_arc() -> None:
     assert got.twist.w_radps == pytest.approx(0.25 * got.twist.v_mps)
 
 
-def test_r20_r9_what_is_seen_nearer_is_named_instead() -> None:
+def test_r20_r9_a_nearer_visible_obstacle_is_the_reason() -> None:
     situation = replace(FREE, scan=scan_of({AHEAD_BIN: 0.28}), out_of_view=np.array([(0.33, 0.0)]))
     got = limited(Twist(0.3, 1.0), situation)
     assert (got.twist, got.reason) == (STOP, Reason.ZONE_STOP)
@@ -191,12 +179,12 @@ def test_r20_r9_what_is_seen_nearer_is_named_instead() -> None:
 
 
 @pytest.mark.parametrize(("word_mps", "in_force_mps"), [(1e-9, 1e-9), (0.0, inf), (-0.0, inf), (1e308, 1e308)])
-def test_r18_r19_the_smallest_and_the_greatest_words_are_taken(word_mps: float, in_force_mps: float) -> None:
+def test_r18_r19_the_smallest_and_the_largest_limits_are_accepted(word_mps: float, in_force_mps: float) -> None:
     state, _ = limit(LimitsState(), Twist(0.3, 0.0), replace(FREE, speed_limit_mps=word_mps), BOUNDS)
     assert (state.speed_limit_mps, state.limit_refused) == (in_force_mps, False)
 
 
-def test_r19_a_word_is_heeded_while_nothing_is_wanted_and_while_e_stopped() -> None:
+def test_r19_a_limit_counts_without_a_command_and_while_e_stopped() -> None:
     situation = replace(FREE, speed_limit_mps=0.5, e_stop=True)
     state, got = limit(LimitsState(), None, situation, BOUNDS)
     assert state == LimitsState(e_stopped=True, pressed=True, sent=STOP, sent_ns=NOW_NS, speed_limit_mps=0.5)

@@ -1,4 +1,4 @@
-"""What holds for every command in every situation, whatever the limits are told."""
+"""Laws of the limits for every command in every situation."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_law_zones_only_scale(wanted: Twist, scan: Scan) -> None:
 
 
 @given(finite, st.floats(-1.5, 1.5), st.floats(-1.5, 1.5))
-def test_r20_law_it_slows_no_less_than_what_is_seen_there_stops(wanted: Twist, x: float, y: float) -> None:
+def test_r20_law_it_slows_as_much_as_a_visible_obstacle(wanted: Twist, x: float, y: float) -> None:
     got = limited(wanted, replace(FREE, out_of_view=np.array([(x, y)]))).twist
     if abs(got.v_mps) >= 1e-3:
         way_m = travel_m(np.array([(x, y)]), got, BOUNDS.swept_radius_m)
@@ -103,8 +103,8 @@ def test_law_free_space_changes_nothing(wanted: Twist) -> None:
 
 @given(finite, scans)
 @example(Twist(1.0, 1.0), scan_of(blind=(-27.5, -26.5)))
-def test_law_limiting_what_was_limited_changes_nothing_more(wanted: Twist, scan: Scan) -> None:
-    """The slow zone looks as far ahead as the wanted command brakes, so a slower one may only be freer."""
+def test_law_limits_are_idempotent(wanted: Twist, scan: Scan) -> None:
+    """The slow zone covers the wanted command's braking distance, so a slower command is limited no more."""
     situation = replace(FREE, scan=replace(scan, stamp_ns=NOW_NS))
     once = limited(wanted, situation).twist
     twice = limited(once, situation).twist

@@ -1,4 +1,4 @@
-"""What limits.py takes from outside: the policy's scan by its age (R17), `/speed_limit` (R18, R19), notices (R23)."""
+"""External inputs of the limits: the policy scan's age (R17), `/speed_limit` (R18, R19), notices (R23)."""
 
 from __future__ import annotations
 
@@ -10,27 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onboard.config.config import Config, LimitsSection
-from onboard.config.plant_model import load_plant
-from onboard.safety.limits import LOST, Bounds, Limited, LimitsState, Reason, Situation, bounds_of, limit
+from onboard.safety.limits import LOST, Bounds, Limited, LimitsState, Reason, Situation, limit
 from onboard.values.clock import NS_PER_S
 from onboard.values.messages import BINS, STOP, Scan, Teleop, Twist
+from tests.onboard.safety.limits_bench import BOUNDS, FREE, MS, NOW_NS, bounds_with, scan_of
 
-MS = 1_000_000
-NOW_NS = 1000 * NS_PER_S
-PLANT = load_plant(Config().robot.plant)
-
-
-def bounds_with(**section: object) -> Bounds:
-    return bounds_of(LimitsSection(**section), PLANT, 0.25, 200.0)  # type: ignore[arg-type]
-
-
-def free(stamp_ns: int = NOW_NS) -> Scan:
-    return Scan(stamp_ns, np.full(BINS, np.inf, np.float32), np.ones(BINS, np.bool_))
-
-
-BOUNDS = bounds_with()
-FREE = Situation(NOW_NS, None, False, None, NOW_NS, free())
 AHEAD = Twist(1.0, 0.5)
 
 
@@ -46,22 +30,22 @@ AGES = [(0, True), (400, True), (401, False), (10_000, False), (-400, True), (-4
 
 @pytest.mark.parametrize(("age_ms", "driven"), AGES)
 def test_r17_the_policys_scan_is_judged_by_its_own_age(age_ms: int, driven: bool) -> None:
-    got = limited(AHEAD, replace(FREE, policy_scan=free(NOW_NS - age_ms * MS)))
+    got = limited(AHEAD, replace(FREE, policy_scan=scan_of(stamp_ns=NOW_NS - age_ms * MS)))
     assert got.twist == (AHEAD if driven else STOP)
     assert got.reason is (Reason.NONE if driven else Reason.STALE_POLICY_SCAN)
 
 
 def test_r17_holds_a_turn_in_place_as_well() -> None:
-    assert limited(Twist(0.0, 1.0), replace(FREE, policy_scan=free(0))).twist == STOP
+    assert limited(Twist(0.0, 1.0), replace(FREE, policy_scan=scan_of(stamp_ns=0))).twist == STOP
 
 
 def test_r17_an_operator_does_not_drive_by_it() -> None:
-    got = limited(STOP, replace(FREE, policy_scan=free(0), teleop=Teleop(NOW_NS, AHEAD)))
+    got = limited(STOP, replace(FREE, policy_scan=scan_of(stamp_ns=0), teleop=Teleop(NOW_NS, AHEAD)))
     assert (got.twist, got.reason) == (AHEAD, Reason.TELEOP)
 
 
 def test_r17_the_limits_own_scan_is_named_first() -> None:
-    got = limited(AHEAD, replace(FREE, scan=free(0), policy_scan=free(0)))
+    got = limited(AHEAD, replace(FREE, scan=scan_of(stamp_ns=0), policy_scan=scan_of(stamp_ns=0)))
     assert (got.twist, got.reason) == (STOP, Reason.STALE_SCAN)
 
 
@@ -69,7 +53,7 @@ def test_r17_counts_as_a_lost_input() -> None:
     assert Reason.STALE_POLICY_SCAN in LOST
 
 
-def test_r17_what_the_policy_sees_near_by_does_not_hold_the_robot() -> None:
+def test_r17_obstacles_in_the_policys_scan_do_not_stop_the_robot() -> None:
     wall = Scan(NOW_NS, np.full(BINS, 0.3, np.float32), np.ones(BINS, np.bool_))
     assert limited(AHEAD, replace(FREE, policy_scan=wall)).twist == AHEAD
 
@@ -145,7 +129,7 @@ WORDS = [
 
 
 @pytest.mark.parametrize(("words", "in_force_mps", "refused"), WORDS)
-def test_r19_the_last_good_word_holds(words: list[float | None], in_force_mps: float, refused: bool) -> None:
+def test_r19_the_last_valid_limit_holds(words: list[float | None], in_force_mps: float, refused: bool) -> None:
     state = LimitsState()
     for word in words:
         state, got = limit(state, AHEAD, replace(FREE, speed_limit_mps=word), BOUNDS)
@@ -159,12 +143,14 @@ def test_r19_it_holds_through_stops_and_for_as_long_as_nothing_else_is_said() ->
         situation = replace(FREE, speed_limit_mps=0.5, e_stop=e_stop, goal_accepted=not e_stop)
         state = limit(state, wanted, situation, BOUNDS)[0]
     later_ns = NOW_NS + 3600 * NS_PER_S
-    situation = replace(FREE, now_ns=later_ns, odometry_arrival_ns=later_ns, scan=free(later_ns), speed_limit_mps=0.5)
+    situation = replace(
+        FREE, now_ns=later_ns, odometry_arrival_ns=later_ns, scan=scan_of(stamp_ns=later_ns), speed_limit_mps=0.5
+    )
     assert limit(state, AHEAD, situation, BOUNDS)[1].twist == Twist(0.5, 0.25)
 
 
 @given(st.one_of(st.none(), st.floats()), st.floats(-2.0, 2.0), st.floats(-5.0, 5.0))
-def test_r19_no_word_makes_a_command_that_is_not_finite(word: float | None, v_mps: float, w_radps: float) -> None:
+def test_r19_no_limit_makes_a_command_that_is_not_finite(word: float | None, v_mps: float, w_radps: float) -> None:
     twist = limited(Twist(v_mps, w_radps), replace(FREE, speed_limit_mps=word)).twist
     assert isfinite(twist.v_mps)
     assert isfinite(twist.w_radps)
@@ -196,7 +182,7 @@ NOTICES = [
 @pytest.mark.parametrize(
     ("what", "notice", "wanted", "by_operator", "command", "reason"), NOTICES, ids=[row[0] for row in NOTICES]
 )
-def test_r23_while_an_obstacle_is_told_nothing_forward(
+def test_r23_no_forward_motion_while_a_notice_is_on(
     what: str, notice: bool | None, wanted: Twist, by_operator: bool, command: Twist, reason: Reason
 ) -> None:
     teleop = Teleop(NOW_NS, wanted) if by_operator else None
@@ -206,7 +192,7 @@ def test_r23_while_an_obstacle_is_told_nothing_forward(
 
 
 def test_r23_r8_a_notice_does_not_wait_for_a_ramp() -> None:
-    """Nor does it stand in the way of one that comes from behind."""
+    """Nor does a notice prevent a ramp from a backward command."""
     slow, told = bounds_with(acceleration_mps2=0.3), replace(FREE, obstacle=True)
     rolling = LimitsState(sent=Twist(1.0, 0.0), sent_ns=NOW_NS - 33 * MS)
     for wanted in (Twist(1.0, 0.0), Twist(-0.3, 0.0)):

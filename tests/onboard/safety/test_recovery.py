@@ -1,5 +1,4 @@
-"""Backing off when blocked: every requirement of `onboard/safety/recovery.py` by its number, and a machine that
-tries to break it."""
+"""Recovery: every requirement of `onboard/safety/recovery.py` by its number, and a random state machine."""
 
 from __future__ import annotations
 
@@ -37,7 +36,7 @@ def run(
     section: RecoverySection = SECTION,
     speed: float = 1.0,
 ) -> tuple[RecoveryState, list[Twist | None], Log]:
-    """Return state, overrides and events of so many seconds in one situation; while it backs, the wheels follow."""
+    """Return state, overrides and events of a time in one situation; the wheels follow while the robot backs."""
     state = state or RecoveryState()
     overrides: list[Twist | None] = []
     log: Log = []
@@ -298,7 +297,7 @@ def test_r12_time_that_stands_still_is_not_going_backward() -> None:
     assert log == [(5.0, Event.BEGAN)]
 
 
-def test_r12_backward_time_does_not_revive_who_gave_up() -> None:
+def test_r12_backward_time_does_not_undo_giving_up() -> None:
     state, _, _ = run(60.0)
     after, override, event = advance(state, WANTS, SECTION, 0)
     assert (after.gave_up, override, event) == (state.gave_up, STOP, None)
@@ -315,7 +314,7 @@ def test_r12_backward_time_begins_the_cool_down() -> None:
 
 
 class Robot(RuleBasedStateMachine):
-    """Random situations, wheels and clock steps. Bounds hold for what goes out, whatever comes in."""
+    """Random situations, wheels and clock steps. The bounds on the override hold for any input."""
 
     @initialize()
     def begin(self) -> None:

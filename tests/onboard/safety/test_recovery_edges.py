@@ -1,5 +1,4 @@
-"""`onboard/safety/recovery.py` at its edges: each limit met exactly and missed by a nanosecond, and what a step
-hands back."""
+"""`onboard/safety/recovery.py` at its edges: each limit met exactly and missed by a little, and the returned state."""
 
 from __future__ import annotations
 
@@ -168,7 +167,7 @@ def test_r10_r11_suspended_ends_a_try_with_an_event_that_resets_the_memory() -> 
     assert state == RecoveryState(now_ns=seconds(0.5), tries_ns=(T_NS,), ended_ns=seconds(0.5))
 
 
-def test_r12_a_nanosecond_back_starts_all_times_anew() -> None:
+def test_r12_a_nanosecond_back_restarts_all_times() -> None:
     before = replace(BLOCKED, tries_ns=(seconds(-20.0), seconds(-10.0)), ended_ns=seconds(-8.0))
     now_ns = T_NS - 1
     assert advance(before, WANTS, SECTION, now_ns) == (
@@ -270,7 +269,7 @@ def test_r15_it_is_remembered_for_as_long_as_the_notice_is_on(changes: dict[str,
     assert advance(state, told, SECTION, seconds(0.4))[0].backed_into, "time that goes back forgets nothing of it"
 
 
-def test_r15_r3_in_the_tick_in_which_the_try_is_over_it_is_heeded_as_well() -> None:
+def test_r15_r3_a_notice_counts_in_the_last_tick_of_a_try() -> None:
     state, override, event = advance(UNDER_WAY, replace(WANTS, obstacle=True), SECTION, seconds(2.0))
     assert (override, event, state.backed_into) == (None, Event.CUT_SHORT, True)
 
@@ -287,7 +286,7 @@ ENDS = [
 
 
 @pytest.mark.parametrize(("how", "changes", "when_s"), ENDS, ids=[row[0] for row in ENDS])
-def test_r15_in_the_tick_in_which_something_else_ends_the_try_it_is_heeded_as_well(
+def test_r15_a_notice_counts_in_the_tick_in_which_a_try_ends_otherwise(
     how: str, changes: dict[str, object], when_s: float
 ) -> None:
     told = replace(WANTS, obstacle=True, **changes)  # type: ignore[arg-type]
@@ -296,7 +295,7 @@ def test_r15_in_the_tick_in_which_something_else_ends_the_try_it_is_heeded_as_we
     assert_never_backs(state, when_s)
 
 
-def test_r15_r14_in_the_tick_of_a_new_goal_it_is_heeded_as_well_however_late_that_tick_is() -> None:
+def test_r15_r14_a_notice_counts_in_the_tick_of_a_new_goal_however_late() -> None:
     state, _, _ = advance(renewed(UNDER_WAY), replace(WANTS, obstacle=True), SECTION, seconds(5.0))
     assert state.backed_into
     assert_never_backs(state, 5.0)
@@ -307,7 +306,7 @@ AFTERWARDS = [(0, True), (ROLLS - 1, True), (ROLLS, False), (4 * ROLLS, False)]
 
 
 @pytest.mark.parametrize(("last_ns", "backed_into"), AFTERWARDS)
-def test_r15_what_comes_just_after_the_try_is_behind_as_well(last_ns: int, backed_into: bool) -> None:
+def test_r15_a_notice_just_after_a_try_means_an_obstacle_behind(last_ns: int, backed_into: bool) -> None:
     state = replace(BLOCKED, now_ns=T_NS + last_ns, ended_ns=T_NS)
     state, _, _ = advance(state, replace(WANTS, obstacle=True), SECTION, T_NS + last_ns + NS_PER_S // 30)
     assert state.backed_into is backed_into
@@ -321,7 +320,7 @@ def test_r15_a_notice_that_was_on_before_the_try_is_not_behind() -> None:
     assert not state.backed_into
 
 
-def test_r15_a_notice_that_is_off_for_a_tick_forbids_on() -> None:
+def test_r15_a_notice_that_is_off_for_a_tick_still_forbids() -> None:
     state, _, event = advance(UNDER_WAY, replace(WANTS, obstacle=True), SECTION, seconds(0.5))
     assert event is Event.CUT_SHORT
     state, _, _ = advance(state, replace(WANTS, obstacle=False), SECTION, seconds(0.6))
@@ -331,7 +330,7 @@ def test_r15_a_notice_that_is_off_for_a_tick_forbids_on() -> None:
 
 
 def assert_never_backs(state: RecoveryState, from_s: float) -> None:
-    """Say so for as long as the notice stays on."""
+    """Assert that no try begins while the notice stays on."""
     for number in range(1, 400):
         state, override, _ = advance(state, replace(WANTS, obstacle=True), SECTION, seconds(from_s + 0.1 * number))
         assert override in (None, STOP)

@@ -19,11 +19,9 @@ MEMORY = [LAYERS, 1, WIDTH]
 SMALL_OPSET = 17
 
 
-def write_model(
-    path: Path, *, scan_bins: int = BINS, scan_name: str = "scan", scan_type: int = TensorProto.FLOAT
-) -> Path:
+def write_model(path: Path, *, scan_bins: int = BINS) -> Path:
     """Write logits = sum of the scan at every action + its index / 100, memory_out = memory_in + 1; return the path."""
-    scan = helper.make_tensor_value_info(scan_name, scan_type, [1, 1, scan_bins])
+    scan = helper.make_tensor_value_info("scan", TensorProto.FLOAT, [1, 1, scan_bins])
     memory_in = helper.make_tensor_value_info("memory_in", TensorProto.FLOAT, MEMORY)
     logits = helper.make_tensor_value_info("logits", TensorProto.FLOAT, [1, len(ACTIONS)])
     memory_out = helper.make_tensor_value_info("memory_out", TensorProto.FLOAT, MEMORY)
@@ -34,7 +32,7 @@ def write_model(
         "row": np.array([1, scan_bins], np.int64),
     }
     nodes = [
-        helper.make_node("Cast", [scan_name], ["floats"], to=TensorProto.FLOAT),
+        helper.make_node("Cast", ["scan"], ["floats"], to=TensorProto.FLOAT),
         helper.make_node("Reshape", ["floats", "row"], ["flat"]),
         helper.make_node("Gemm", ["flat", "spread", "slope"], ["logits"]),
         helper.make_node("Add", ["memory_in", "one"], ["memory_out"]),

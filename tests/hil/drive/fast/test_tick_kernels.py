@@ -56,7 +56,7 @@ class Plain:
         self.state: SimState = self.simulation.start(START)
         self.rng, self.drift = np.random.default_rng(seed), Drift(IDENTITY)
         self.wheels, self.filter = OdometryState(), LocalizationState()
-        self.progress = mission.begin(math.hypot(*GOAL), time_ns(1))
+        self.progress = mission.Progress(math.hypot(*GOAL), time_ns(1))
         self.blocked_ns: int | None = None
         self.clear_m = math.inf
         self.tick = 0

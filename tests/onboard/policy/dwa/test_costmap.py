@@ -1,4 +1,4 @@
-"""The remembered window: what a scan marks and frees, how it moves, and the way through it."""
+"""The local costmap: cells that a scan marks and clears, the moving window, and the path through it."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_an_obstacle_is_forgotten_only_when_seen_free(name, scan, remains):
     assert bool((np.abs(points[:, 0] - 2.0) < 0.1).any()) is remains
 
 
-def test_near_by_one_free_look_does_not_forget():
+def test_near_by_one_free_scan_does_not_clear():
     """A low camera looks under a table top that it saw from afar."""
     known = observed(EMPTY, HOME, scan_of({AHEAD: HIDDEN_M - 0.4}), RADIUS_M)
     looks = 0
@@ -109,7 +109,7 @@ def test_where_the_robot_stands_is_free():
     assert len(observed(known, Pose(1.0, 0.0, 0.0), scan_of({}), RADIUS_M).cells) == 0
 
 
-def test_what_is_not_seen_again_expires():
+def test_cells_that_are_not_seen_again_expire():
     known = observed(EMPTY, HOME, scan_of({AHEAD: 2.0}), RADIUS_M)
     for _ in range(LIFE_DECISIONS - 2):
         known = observed(known, HOME, BLIND, RADIUS_M)
@@ -127,7 +127,7 @@ def test_the_window_moves_over_a_grid_that_stands_still(x, y):
     np.testing.assert_array_equal(moved.cells[:, :2], known.cells[:, :2])
 
 
-def test_what_leaves_the_window_is_lost():
+def test_cells_outside_the_window_are_lost():
     known = remembered(*wall(0.55, -0.5, 0.5))
     assert len(observed(known, Pose(CELL_M * SIDE / 2 + 0.7, 0.0, 0.0), BLIND, RADIUS_M).cells) == 0
 

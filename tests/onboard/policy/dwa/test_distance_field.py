@@ -1,4 +1,4 @@
-"""The grid of distances to obstacles, against the distances themselves."""
+"""The distance field against exact distances."""
 
 from __future__ import annotations
 
@@ -37,10 +37,6 @@ def test_beside_one_obstacle_interpolation_errs_by_less_than_two_millimetres(bea
     clearance = clearance_about(np.array([offset]), 0.0, 0.0, 2.0, FAR_M)
     told_m = distance_at(clearance, x + distance_m * math.cos(bearing), y + distance_m * math.sin(bearing))
     assert told_m == pytest.approx(distance_m, abs=0.002)
-
-
-def test_without_points_everything_is_far():
-    assert distance_at(clearance_about(np.empty((0, 2)), 0.0, 0.0, 1.0, FAR_M), 0.3, 0.4) >= FAR_M
 
 
 def test_outside_of_the_square_it_is_that_at_the_edge():

@@ -1,4 +1,4 @@
-"""Grids of nearness: what is entered, made coarse and cut out."""
+"""Grids of nearness: entered obstacles, coarse cells, and patches."""
 
 from __future__ import annotations
 
@@ -32,12 +32,6 @@ def test_nearness_is_the_squared_distance_in_half_cells(obstacles):
     for a, b in obstacles:
         plain = np.minimum(plain, 4 * ((rows - a) ** 2 + (columns - b) ** 2))
     np.testing.assert_array_equal(entered(obstacles), plain)
-
-
-def test_what_is_entered_later_counts_as_well():
-    near = entered([(5, 5)])
-    enter(near, np.array([(12 + FIRST[0], 20 + FIRST[1])], np.float32), *FIRST, PRICES.far)
-    np.testing.assert_array_equal(near, entered([(5, 5), (12, 20)]))
 
 
 @given(obstacles=cells)

@@ -1,4 +1,4 @@
-"""A scan as obstacles: what is seen, and what may stand where nothing looks."""
+"""Obstacle points of a scan: visible obstacles, and possible ones where no camera looks."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ def scan_of(ranges: dict[int, float], seen: np.ndarray = EVERYWHERE) -> Scan:
 
 
 @given(x=st.floats(-50, 50), y=st.floats(-50, 50), yaw=st.floats(-3.1, 3.1), index=st.integers(0, BINS - 1))
-def test_what_is_seen_stands_in_the_frame_of_the_pose(x, y, yaw, index):
+def test_visible_obstacles_are_in_the_frame_of_the_pose(x, y, yaw, index):
     seen, unseen = obstacle_points(scan_of({index: 1.5}), Pose(x, y, yaw), NOTHING, LOOK_M, RADIUS_M)
     angle = yaw + BIN_CENTERS_RAD[index]
     np.testing.assert_allclose(seen, [(x + 1.5 * math.cos(angle), y + 1.5 * math.sin(angle))], atol=1e-6)
     assert len(unseen) == 0
 
 
-def test_what_is_far_does_not_matter():
+def test_far_obstacles_are_dropped():
     seen, _ = obstacle_points(scan_of({3: LOOK_M + 0.1, 9: LOOK_M - 0.1}), HOME, NOTHING, LOOK_M, RADIUS_M)
     assert len(seen) == 1
 
 
-def test_where_nothing_looks_something_may_stand_beside_the_footprint():
+def test_blind_bins_have_an_obstacle_beside_the_footprint():
     looks = EVERYWHERE.copy()
     looks[[0, 50]] = False
     seen, unseen = obstacle_points(scan_of({0: 1.0}, looks), HOME, NOTHING, LOOK_M, RADIUS_M)
@@ -58,7 +58,7 @@ REMEMBERED = [
 
 
 @pytest.mark.parametrize(("away_m", "blind", "counts"), REMEMBERED)
-def test_what_is_remembered_counts_where_it_cannot_be_seen(away_m, blind, counts):
+def test_remembered_places_count_where_they_cannot_be_seen(away_m, blind, counts):
     looks = EVERYWHERE.copy()
     looks[BINS // 2] = not blind
     place = away_m * np.array([math.cos(BIN_CENTERS_RAD[BINS // 2]), math.sin(BIN_CENTERS_RAD[BINS // 2])])

@@ -1,4 +1,4 @@
-"""The reactive policy: what it chooses, what it never chooses, and that it arrives."""
+"""The reactive policy: first decisions, closed loops without contact, and its memory."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from onboard.config.mounts import load_mounts
 from onboard.config.plant_model import MotionState, load_plant, step
 from onboard.perception.collision import BIN_CENTERS_RAD
 from onboard.policy.contract import ACTIONS, NO_ACTION, STOP_ACTION
-from onboard.policy.dwa.policy import ReactivePolicy
-from onboard.values.geometry import apply
-from onboard.values.interfaces import Policy
+from onboard.policy.dwa.costmap import CAPACITY, EMPTY, LocalMap
+from onboard.policy.dwa.dynamic_window import Course
+from onboard.policy.dwa.policy import ReactivePolicy, pack, unpack
 from onboard.values.messages import BINS, STOP, Memory, Motion, Observation, Pose, Scan, Twist
 from tests.onboard.policy.dwa.walls import NO_WALLS, Walls, box, distance_to, scan_from
 
@@ -57,7 +57,7 @@ def chosen(walls: Walls, goal: tuple[float, float], twist: Twist = STOP, previou
 
 @dataclass(frozen=True)
 class Driven:
-    """A closed loop over exact walls: the end, the nearest that the centre came to a wall, the way, the decisions."""
+    """A closed loop over exact walls: end pose, least distance of the centre to a wall, path length, actions."""
 
     pose: Pose
     nearest_m: float
@@ -72,7 +72,7 @@ class Driven:
 def run(
     walls: Walls, goal: tuple[float, float], decisions: int, noise_m: float = 0.0, seen: np.ndarray = SEEN
 ) -> Driven:
-    """Drive from the origin, with the delay, until three stops in a row; the believed pose jumps by the noise."""
+    """Drive from the origin, with the delay, until three stops in a row; the estimated pose jumps by the noise."""
     rng = np.random.default_rng(3)
     state, command, memory = MotionState(Pose(0.0, 0.0, 0.0)), STOP, POLICY.initial_memory()
     actions, nearest_m, path_m, previous = [], math.inf, 0.0, NO_ACTION
@@ -152,13 +152,6 @@ def test_at_the_goal_it_stands_and_stays_though_the_estimate_jumps():
     assert set(actions) == {STOP_ACTION}
 
 
-def test_it_leaves_again_when_the_goal_turns_out_farther_off():
-    decision, memory = POLICY.decide(observe(look(NO_WALLS, Pose(0, 0, 0)), (0.05, 0.0)), POLICY.initial_memory())
-    assert decision.action == STOP_ACTION
-    decision, _ = POLICY.decide(observe(look(NO_WALLS, Pose(0, 0, 0)), (0.6, 0.0)), memory)
-    assert ACTIONS[decision.action].v_mps > 0.0
-
-
 #   what the cameras see
 BLIND = [
     ("nothing at all", np.zeros(BINS, np.bool_)),
@@ -201,7 +194,7 @@ def rest_after(state: MotionState, command: Twist) -> list[Pose]:
     v_mps=st.floats(0.0, 1.0),
 )
 @settings(max_examples=150, deadline=None)
-def test_what_it_chooses_can_stop_clear_of_the_scan(ranges, bearing, v_mps):
+def test_the_chosen_action_can_stop_clear_of_the_scan(ranges, bearing, v_mps):
     ranges_m = np.where(SEEN, np.repeat(ranges, 10), np.inf).astype(np.float32)
     state = MotionState(Pose(0.0, 0.0, 0.0), Twist(v_mps, 0.0))
     goal = (6.0 * math.cos(bearing), 6.0 * math.sin(bearing))
@@ -216,7 +209,7 @@ def test_what_it_chooses_can_stop_clear_of_the_scan(ranges, bearing, v_mps):
     assert clearance(ACTIONS[decision.action]) >= min(RADIUS_M + 0.05, clearance(STOP) - 0.01)
 
 
-def test_what_went_into_a_blind_sector_is_not_forgotten():
+def test_an_obstacle_in_a_blind_sector_is_remembered():
     blind = math.radians(120.0)
     box_walls = np.array(box(-0.5, 0.40, -0.05, 0.8))
     side = Pose(0.0, 0.0, math.pi / 2)
@@ -245,14 +238,6 @@ def test_a_decision_is_a_function_of_its_arguments(walls):
     assert first.logits.shape == (len(ACTIONS),)
     assert first.logits.dtype == np.float32
     assert np.isfinite(first.logits).all()
-
-
-def test_it_is_a_policy_whose_memory_needs_no_reset():
-    policy: Policy = ReactivePolicy(PLANT)
-    assert policy.name == "reactive"
-    assert ReactivePolicy.memory_reset_s is None
-    policy.close()
-    policy.close()
 
 
 def test_a_wider_robot_keeps_out_of_a_door_that_is_too_narrow_for_it():
@@ -284,11 +269,16 @@ def test_it_drives_through_a_real_floor_plan():
         assert outcome.contacts == 0
 
 
-def test_the_scan_of_these_tests_sees_a_wall_where_it_is():
-    pose = Pose(1.0, 2.0, 0.7)
-    scan = look(np.array([(4.0, -9.0, 4.0, 9.0)]), pose)
-    hit = np.isfinite(scan.ranges_m)
-    offsets = scan.ranges_m[hit] * np.stack([np.cos(BIN_CENTERS_RAD[hit]), np.sin(BIN_CENTERS_RAD[hit])])
-    assert hit.sum() > 30
-    for x, y in offsets.T:
-        assert apply(pose, (float(x), float(y)))[0] == pytest.approx(4.0, abs=1e-4)
+FULL = LocalMap(np.arange(3 * CAPACITY, dtype=np.float32).reshape(CAPACITY, 3))
+SOME = LocalMap(np.array([(-3.0, 70.0, 0.5), (12.0, -9.0, 1.0)], np.float32))
+
+
+@pytest.mark.parametrize("known", [EMPTY, SOME, FULL])
+@pytest.mark.parametrize("course", [Course(), Course(True, (0.5, -1.0, 0.25, 2.0))])
+def test_packed_and_unpacked_it_is_the_same(known, course):
+    memory = pack(known, course)
+    assert (memory.dtype, memory.shape) == (np.float32, pack(EMPTY, Course()).shape)
+    assert np.isfinite(memory).all()
+    again, same = unpack(memory)
+    np.testing.assert_array_equal(again.cells, known.cells)
+    assert same == course

@@ -1,11 +1,10 @@
-"""The compiled roll-out says what the motion model says."""
+"""The compiled rollout equals the motion model."""
 
 from __future__ import annotations
 
 import math
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -36,30 +35,6 @@ def test_kernel_equals_the_motion_model(pose, twist):
     np.testing.assert_allclose(np.remainder(turned + math.pi, 2 * math.pi), math.pi, atol=1e-9)
     others = [0, 1, 3, 4, 5, 6]
     np.testing.assert_allclose(fast[..., others], plain[..., others], atol=1e-9)
-
-
-#   action         expected v [m/s]  w [rad/s] after two seconds from rest
-SETTLED = [(index, action.v_mps, action.w_radps) for index, action in enumerate(ACTIONS)]
-
-
-@pytest.mark.parametrize(("index", "v_mps", "w_radps"), SETTLED)
-def test_every_action_settles_at_its_set_point(index, v_mps, w_radps):
-    end = from_rest(60)[index, -1]
-    assert end[3] == pytest.approx(v_mps, abs=0.01)
-    assert end[4] == pytest.approx(w_radps, abs=0.01)
-
-
-def test_left_and_right_are_mirrored():
-    paths = from_rest(45).reshape(4, 7, 45, STATE)
-    np.testing.assert_allclose(paths[:, ::-1, :, 1], -paths[:, :, :, 1], atol=1e-12)
-    np.testing.assert_allclose(paths[:, ::-1, :, 0], paths[:, :, :, 0], atol=1e-12)
-
-
-def test_a_roll_out_in_two_parts_is_the_roll_out_in_one():
-    whole = from_rest(30)
-    first = from_rest(12)
-    second = roll_out(first[:, -1], COMMANDS, LINEAR, ANGULAR, 18, DT_S)
-    np.testing.assert_allclose(np.concatenate([first, second], axis=1), whole, atol=1e-12)
 
 
 @given(

@@ -1,7 +1,7 @@
-"""Where the robot must not come, from what came in: missing floor, ground that the map forbids, what was seen before.
+"""Forbidden places, computed independently from the inputs: missing floor, keep-out zones, remembered obstacles.
 
-Each is stated plainly once more, pixel by pixel and cell by cell, and leaves out what is doubtful: what is told here
-must be heeded. Points are (n, 2) [m] in the base frame.
+Each is computed pixel by pixel and cell by cell, without doubtful places: the runtime must avoid all the others. Points
+are (n, 2) [m] in the base frame.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ BELOW_M = 0.5
 
 
 def seen_points(scan: Scan) -> np.ndarray:
-    """Return what is seen."""
+    """Return the visible obstacle points."""
     ranges_m = scan.ranges_m.astype(np.float64)
     there = np.isfinite(ranges_m)
     return np.stack([np.cos(CENTERS_RAD[there]), np.sin(CENTERS_RAD[there])], axis=1) * ranges_m[there, np.newaxis]
 
 
 def bins_around(points: np.ndarray) -> np.ndarray:
-    """Return (n, 3) the bin in which a point lies, and its neighbours."""
+    """Return (n, 3) the bin of each point and its neighbours."""
     azimuth_deg = np.degrees(np.arctan2(points[:, 1], points[:, 0]))
     middle = np.floor((azimuth_deg + 180.0) / 2.0).astype(np.int64)
     return (middle[:, np.newaxis] + [0, -1, 1]) % BINS
@@ -50,7 +50,7 @@ def bins_around(points: np.ndarray) -> np.ndarray:
 
 @functools.cache
 def rays_of(camera: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return (height, width, 3) what a metre of depth is in the base frame, and (3,) where the camera is."""
+    """Return (height, width, 3) the ray of a metre of depth in the base frame, and (3,) the camera's position."""
     mount = MOUNTS.depth[camera]
     v, u = np.indices((mount.height, mount.width))
     optical = np.stack([(u - mount.cx) / mount.fx, (v - mount.cy) / mount.fy, np.ones(u.shape)], axis=-1)
@@ -59,7 +59,7 @@ def rays_of(camera: str) -> tuple[np.ndarray, np.ndarray]:
 
 @functools.cache
 def on_the_floor(camera: str) -> np.ndarray:
-    """Return (height, width, 2) where the rays of a camera pass the floor's height; NaN for those that never do."""
+    """Return (height, width, 2) where a camera's rays pass the floor's height; NaN for rays that never do."""
     rays, position = rays_of(camera)
     down = np.where(rays[..., 2] < 0.0, -rays[..., 2], np.nan)
     return position[:2] + rays[..., :2] * (position[2] / down)[..., np.newaxis]
@@ -67,7 +67,7 @@ def on_the_floor(camera: str) -> np.ndarray:
 
 @functools.cache
 def ending_floor(camera: str, from_m: float) -> np.ndarray:
-    """Return the image of a camera that sees, in place of the floor farther than `from_m`, one that lies deep below."""
+    """Return a camera's image of a floor that drops deep at the distance `from_m`."""
     rays, position = rays_of(camera)
     with np.errstate(divide="ignore"):
         depth_m = (position[2] + BELOW_M) / -rays[..., 2]
@@ -77,7 +77,7 @@ def ending_floor(camera: str, from_m: float) -> np.ndarray:
 
 
 def missing_floor(frames: Mapping[str, DepthFrame], drop_m: float) -> np.ndarray:
-    """Return where the floor is missing: where rays pass its height that end clearly below it."""
+    """Return where the floor is missing: rays pass its height and end clearly below."""
     found = [np.empty((0, 2))]
     for camera, frame in frames.items():
         rays, position = rays_of(camera)
@@ -93,7 +93,7 @@ def missing_floor(frames: Mapping[str, DepthFrame], drop_m: float) -> np.ndarray
 
 
 class Cells:
-    """The marked cells of a mask. percent: (n,) what they say."""
+    """The marked cells of a mask. percent: (n,) their values."""
 
     def __init__(self, layer: Layer) -> None:
         rows, columns = np.nonzero(layer.percent > 0)
@@ -102,15 +102,15 @@ class Cells:
         self.percent = layer.percent[rows, columns]
 
     def centres(self, base: Pose) -> np.ndarray:
-        """Return (n, 2) where they are."""
+        """Return (n, 2) the cells' centres."""
         return seen_from(self._in_map, base)
 
     def forbidden(self, base: Pose) -> np.ndarray:
-        """Return where forbidden ground is."""
+        """Return (n, 2) the centres of forbidden cells."""
         return self.centres(base)[self.percent == FORBIDDEN]
 
     def slowest(self, base: Pose, radius_m: float) -> int:
-        """Return the least percentage of the speed zones that a circle about the base is in."""
+        """Return the lowest percentage of the speed zones under a circle about the base."""
         under = self.percent[np.hypot(*self.centres(base).T) <= radius_m]
         return int(under.min(initial=FORBIDDEN))
 
@@ -120,12 +120,12 @@ class Cells:
 
 
 def placed(points: np.ndarray, pose: Pose) -> np.ndarray:
-    """Return points that are seen from a pose in the frame of that pose."""
+    """Return points of a pose's frame in the outer frame."""
     return points @ _rotation(-pose.yaw_rad) + np.array([pose.x_m, pose.y_m])
 
 
 def seen_from(points: np.ndarray, pose: Pose) -> np.ndarray:
-    """Return points of the frame of a pose as they are seen from it."""
+    """Return points of the outer frame in a pose's frame."""
     return (points - np.array([pose.x_m, pose.y_m])) @ _rotation(pose.yaw_rad)
 
 
@@ -135,7 +135,7 @@ def _rotation(yaw_rad: float) -> np.ndarray:
 
 
 class Remembered:
-    """What was seen near by a moment ago and no camera looks at now, by the odometry that the robot believes."""
+    """Obstacles seen near by a moment ago that no camera sees now, by the robot's odometry."""
 
     def __init__(self, config: Config) -> None:
         self._remember_ns = config.limits.remember_s * NS_PER_S
@@ -144,7 +144,7 @@ class Remembered:
         self._poses: dict[int, Pose] = {}
 
     def see(self, tick: TickRecord) -> np.ndarray:
-        """Enter what this tick sees, and return what it does not see any more."""
+        """Enter this tick's scan, and return the remembered points out of view."""
         now_ns, pose, scan = tick.inputs.now_ns, tick.after.wheels.pose, tick.limits_scan
         self._poses = {then_ns: one for then_ns, one in self._poses.items() if 0 < now_ns - then_ns <= NS_PER_S}
         self._poses[now_ns] = pose
@@ -169,5 +169,5 @@ class Remembered:
 
 
 def _looked_at(scan: Scan, points: np.ndarray) -> np.ndarray:
-    """Return (n,) whether a camera looks there, or beside it."""
+    """Return (n,) whether a camera sees the point's bin or a neighbour."""
     return (scan.seen & (scan.ranges_m >= 0.0))[bins_around(points)].any(axis=1)

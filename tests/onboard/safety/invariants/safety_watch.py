@@ -1,8 +1,7 @@
-"""What must hold in every tick of a whole runtime, whatever comes in: each rule stated plainly once more, not called.
+"""Invariants of every tick of a whole runtime, written independently of the code under test.
 
-Numbers, ramps and the two ticks to a stop are judged by `hil.reliability.faults.invariants`; latch, way, map, speed
-limit and recovery
-here, from what the tick took in and sent out. Where the robot must not come is told by `safety_places`.
+`hil.reliability.faults.invariants` checks numbers, ramps and the two ticks to a stop. This module checks latch, path,
+map, speed limit and recovery, from each tick's inputs and command. `safety_places` computes the forbidden places.
 """
 
 from __future__ import annotations
@@ -37,13 +36,13 @@ STRAIGHT = {"front": (BINS // 2 - 1, BINS // 2), "rear": (0, BINS - 1)}
 
 
 def must(rule: str, holds: object, *shown: object) -> None:
-    """Raise AssertionError with the rule's name where it does not hold."""
+    """Raise AssertionError with the rule's name if the rule does not hold."""
     if not holds:
         raise AssertionError(f"{rule}: {shown}")
 
 
 class Watch:
-    """Watches one run, tick by tick, and fails with what is broken. masks: of the map, where there are some."""
+    """Checks one run tick by tick, and raises the broken rule. masks: the map's zones, if any."""
 
     def __init__(self, config: Config, plant: Plant, masks: MapZones | None = None) -> None:
         self._config, self._monitor, self._masks = config, Monitor(config, plant), masks
@@ -61,7 +60,7 @@ class Watch:
         self._sent = STOP
 
     def see(self, tick: TickRecord) -> None:
-        """Judge one tick."""
+        """Check one tick."""
         broken = self._monitor.watch(tick)
         must(broken[0].rule if broken else "", not broken, broken)
         unseen = self._remembered.see(tick)
@@ -74,7 +73,7 @@ class Watch:
         self._sent = tick.command
 
     def _judge_latch(self, tick: TickRecord) -> None:
-        """E-stopped: zero in the same tick, until it is released *and* a goal is accepted in a later one."""
+        """E-stopped: zero in the same tick, until the e-stop is released *and* a goal is accepted in a later tick."""
         pressed = tick.inputs.e_stop is True
         accepted = any(event.startswith("goal_accepted") for event in tick.events)
         must("latch", not (accepted and (pressed or self._pressed)), "a goal is accepted while it is pressed")
@@ -83,7 +82,7 @@ class Watch:
         must("latch", not self._latched or tick.command == STOP, tick.command)
 
     def _judge_speed(self, tick: TickRecord, base: Pose | None) -> None:
-        """Never faster than the newest limit from outside that is a number, nor than a speed zone of the map."""
+        """The speed is within the newest valid external limit and the map's speed zones."""
         word_mps, speed_mps = tick.inputs.speed_limit_mps, abs(tick.command.v_mps)
         if word_mps is not None and 0.0 <= word_mps < math.inf:
             self._limit_mps = word_mps if word_mps > 0.0 else math.inf
@@ -94,7 +93,7 @@ class Watch:
             must("speed zone", speed_mps <= allowed_mps + ROUNDING_MPS, speed_mps, allowed_mps)
 
     def _judge_way(self, tick: TickRecord, unseen: np.ndarray) -> None:
-        """What the command sweeps until the robot stands is looked at, and nothing comes nearer within it."""
+        """Cameras see the area that the command sweeps until a stop, and no obstacle in it comes nearer."""
         command = tick.command
         if abs(command.v_mps) < STANDS_MPS:
             return
@@ -109,7 +108,7 @@ class Watch:
             self._keeps_off("drop", tick, missing, self._bounds.footprint_radius_m)
 
     def _judge_map(self, tick: TickRecord, base: Pose | None, contradicted: bool) -> None:
-        """No way into forbidden ground, and none at all within it or, where zones are required, without a place."""
+        """The robot does not enter or move in forbidden ground, nor drive without localisation if zones require it."""
         masks, speed_mps = self._masks, abs(tick.command.v_mps)
         if masks is None or speed_mps < STANDS_MPS:
             return
@@ -145,7 +144,7 @@ class Watch:
         must("recovery rear", free_m >= needed_m, free_m, needed_m)
 
     def _behind(self, tick: TickRecord, unseen: np.ndarray, base: Pose | None) -> np.ndarray:
-        """Return everything into which the robot must not back."""
+        """Return all points that the robot must not back into."""
         points = [seen_points(tick.limits_scan), unseen]
         if self._keep_out is not None and base is not None:
             must("recovery rear", not self._keep_out.stands_in(base), "it stands in forbidden ground")
@@ -153,7 +152,7 @@ class Watch:
         return np.concatenate(points)
 
     def _keeps_off(self, rule: str, tick: TickRecord, points: np.ndarray, radius_m: float) -> None:
-        """No point comes nearer than `radius_m`, or than it is, until the robot stands."""
+        """No point comes nearer than `radius_m`, or than its present distance, until the robot stands."""
         command, bounds = tick.command, self._bounds
         way_m = command.v_mps**2 / (2.0 * bounds.braking_mps2) + abs(command.v_mps) * bounds.reaction_s
         points = points[np.hypot(*points.T) <= way_m + radius_m]
@@ -167,14 +166,14 @@ class Watch:
         return operated(tick.inputs.teleop, tick.inputs.now_ns, self._config)
 
     def _looks(self, tick: TickRecord, camera: str) -> bool:
-        """Return whether somebody looks straight ahead ("front") or straight behind ("rear")."""
+        """Return whether a camera looks straight ahead ("front") or straight behind ("rear")."""
         if not self._config.scan.topic:
             return camera in tick.inputs.depth
         scan = tick.inputs.scans.get(self._config.scan.topic)
         return scan is not None and bool(scan.seen[list(STRAIGHT[camera])].all())
 
     def _is_contradicted(self, tick: TickRecord) -> bool:
-        """Return whether the newest fixes in a row contradict where the wheels say that it is."""
+        """Return whether the newest fixes in a row contradict the odometry."""
         known = tick.after.localization
         now = known.fixes, known.rejected, known.restarts
         fixes, rejected, restarts = (after - before for after, before in zip(now, self._known, strict=True))
@@ -187,7 +186,7 @@ class Watch:
 
     @staticmethod
     def known(tick: TickRecord) -> Pose | None:
-        """Return where it is by its fixes, whether they contradict each other or not."""
+        """Return the filter's pose if it is certain enough, even if fixes contradict it."""
         known = tick.after.localization
         if known.map_from_base is None or np.sqrt(np.diag(known.covariance)[:3]).max() > LOCALISED_SD:
             return None
@@ -195,7 +194,7 @@ class Watch:
 
 
 def along(command: Twist, way_m: float) -> np.ndarray:
-    """Return (SAMPLES, 2) [m] where the base's origin comes within `way_m` of its arc, the start first."""
+    """Return (SAMPLES, 2) [m] points of the base's origin along `way_m` of its arc, the start first."""
     signed_m = np.linspace(0.0, way_m, SAMPLES) * np.sign(command.v_mps)
     yaw_rad = signed_m * command.w_radps / command.v_mps
     chord_m = signed_m * np.sinc(yaw_rad / (2.0 * np.pi))
@@ -203,7 +202,7 @@ def along(command: Twist, way_m: float) -> np.ndarray:
 
 
 def behind_m(points: np.ndarray, radius_m: float) -> float:
-    """Return how far a circle of `radius_m` goes straight back before it meets a point."""
+    """Return the free distance of a circle of `radius_m` straight back [m]."""
     met = points[(points[:, 0] < 0.0) & (np.abs(points[:, 1]) < radius_m)]
     free_m = -met[:, 0] - np.sqrt(radius_m**2 - met[:, 1] ** 2)
     return max(0.0, float(free_m.min(initial=np.inf)))

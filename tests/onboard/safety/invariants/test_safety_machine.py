@@ -1,13 +1,15 @@
-"""A whole runtime in random hands: sensors lost and mad, e-stop, operator, goals, clocks that step, engines that fail,
-floors that end, a map with zones in which the robot is placed anywhere, by cameras or by a scan that comes ready-made.
+"""A whole runtime under random events: failed sensors, e-stop, operator, goals, clock steps, engine failures,
+missing floor, a map with zones, cameras or a ready-made scan.
 
-After every tick `safety_watch.Watch` judges what was sent.
+After every tick `safety_watch.Watch` checks the command.
 """
 
 from __future__ import annotations
 
 import functools
 import os
+from collections import deque
+from collections.abc import Iterable
 from dataclasses import replace
 from math import inf, nan, pi
 from typing import Any
@@ -18,6 +20,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
+from hil.reliability.faults.invariants import GRACE_TICKS, NS_PER_MS
 from onboard.config.config import Config, ZonesSection
 from onboard.perception.scan_fusion import Rig, ScanMemory
 from onboard.policy.contract import ACTIONS
@@ -26,7 +29,6 @@ from onboard.state import TickRecord
 from onboard.values.geometry import IDENTITY, distance
 from onboard.values.messages import STOP, DepthFrame, Inputs, OdometryMessage, Pose, Scan, Twist
 from tests.onboard.safety.invariants.safety_places import ending_floor
-from tests.onboard.safety.invariants.safety_under_way import UnderWay
 from tests.onboard.safety.invariants.safety_watch import Watch, must
 from tests.rigs.runtime_bench import MS, NEAR_MM, PLANT, Bench, Puppet, rigs_of
 
@@ -57,9 +59,34 @@ NEARLY_M = 0.5
 EXAMPLES = int(os.environ.get("SAFETY_EXAMPLES", "400"))
 
 
+class UnderWay:
+    """Delivers messages `late_ns` after they were sent, in order."""
+
+    def __init__(self) -> None:
+        self.late_ns = 0
+        self._waiting: deque[tuple[int, OdometryMessage]] = deque()
+        self._sent_ns: int | None = None
+        self._overdue = 0
+
+    def arrived(self, sent: Iterable[OdometryMessage], now_ns: int) -> tuple[OdometryMessage, ...]:
+        """Return the messages that arrive now. sent: messages sent just now."""
+        self._waiting.extend((now_ns, message) for message in sent)
+        there = []
+        while self._waiting and now_ns - self._waiting[0][0] >= self.late_ns:
+            self._sent_ns, message = self._waiting.popleft()
+            there.append(replace(message, arrival_ns=now_ns))
+        return tuple(there)
+
+    def overdue(self, now_ns: int, config: Config) -> bool:
+        """Return whether the newest arrival has been stale for more ticks than allowed. Call once a tick."""
+        late = self._sent_ns is None or now_ns - self._sent_ns > config.odometry.stale_ms * NS_PER_MS
+        self._overdue = self._overdue + 1 if late else 0
+        return self._overdue > GRACE_TICKS
+
+
 @functools.cache
 def masks_of(kind: str) -> MapZones | None:
-    """Return a map of 6 m x 6 m: forbidden ground across it, and two speed zones of which one is within the other."""
+    """Return a map of 6 m x 6 m: a strip of forbidden ground, and two speed zones, one inside the other."""
     if kind == "none":
         return None
     keep_out, speed = np.zeros((2, 120, 120), np.int8)
@@ -73,7 +100,7 @@ def masks_of(kind: str) -> MapZones | None:
 
 
 class Driven(RuleBasedStateMachine):
-    """Each rule changes what comes in, then lives a while."""
+    """Each rule changes the inputs, then runs some ticks."""
 
     @initialize(
         ramped=st.booleans(),
@@ -82,7 +109,7 @@ class Driven(RuleBasedStateMachine):
         ready=st.sampled_from((False, False, True)),
     )
     def begin(self, ramped: bool, drop_m: float, zones: str, ready: bool = False) -> None:
-        """ready: its scan comes ready-made, as wide as the cameras' would be."""
+        """ready: the scan is ready-made, with the cameras' field of view."""
         self.takes_ms: dict[int, float] = {}
         self.broken: dict[int, Any] = {}
         self.policy = Puppet()
@@ -107,7 +134,7 @@ class Driven(RuleBasedStateMachine):
         self.live(20)
 
     def alter(self, inputs: Inputs) -> Inputs:
-        """Return the inputs after everything that is wrong with them."""
+        """Return the inputs with all current faults."""
         self.newest = dict(inputs.depth)
         odometry = tuple(
             replace(message, stamp_ns=message.stamp_ns + self.sender_step_ns, twist=self.mad or message.twist)
@@ -122,13 +149,13 @@ class Driven(RuleBasedStateMachine):
         return inputs if self.rig is None else self.scanned(inputs, self.rig)
 
     def scanned(self, inputs: Inputs, rig: Rig) -> Inputs:
-        """Return the inputs with what the cameras see as a ready-made scan; without any camera the last one stays."""
+        """Return the inputs with the cameras' scan as a ready-made scan; without any camera the last scan stays."""
         if inputs.depth:
             self.ready[TOPIC] = rig.scan(inputs, IDENTITY, ScanMemory())[0]
         return replace(inputs, depth={}, scans=dict(self.ready))
 
     def live(self, ticks: int) -> TickRecord | None:
-        """Live so many ticks, judge each, and return the last."""
+        """Run some ticks, check each, and return the last."""
         tick = None
         for _ in range(ticks):
             self.watch.see(tick := self.bench.tick())
@@ -145,7 +172,7 @@ class Driven(RuleBasedStateMachine):
 
     @rule(action=st.integers(0, len(ACTIONS) - 1))
     def it_drives_as_the_policy_wants(self, action: int) -> None:
-        """Everything that was wrong is right again, but for walls; the e-stop is released and a goal given."""
+        """End all faults except walls, release the e-stop and give a goal."""
         self.bench.e_stop, self.bench.teleop, self.bench.stuck, self.bench.reports = False, None, False, True
         self.bench.obstacle = None
         self.bench.images = {name: self.bench.images.get(name, image) for name, image in self.all_images.items()}
@@ -174,7 +201,7 @@ class Driven(RuleBasedStateMachine):
         action=st.integers(0, len(ACTIONS) - 1),
     )
     def it_learns_that_it_is_elsewhere(self, x_m: float, y_m: float, yaw_rad: float, action: int) -> None:
-        """Fixes that agree, until the filter believes them: whatever came before, it must, unless its wheels rave."""
+        """Fixes that agree, until the filter accepts them. It must, after any history, unless the odometry is wild."""
         self.policy.action, self.stated = action, None
         for _ in range(4):
             self.bench.fix(Pose(x_m, y_m, yaw_rad))
@@ -191,7 +218,7 @@ class Driven(RuleBasedStateMachine):
 
     @rule(notice=st.sampled_from((None, True)), backs=st.integers(0, 70))
     def it_is_stuck_until_it_backs(self, notice: bool | None, backs: int) -> None:
-        """Held for as long as it takes to begin a try, if it may, then let go after some ticks of it."""
+        """Hold the robot until a try begins, if it can, then release it after some ticks of the try."""
         self.bench.stuck, self.bench.obstacle = True, notice
         for _ in range(230):
             if (tick := self.live(1)) is not None and tick.recovery:
@@ -219,7 +246,7 @@ class Driven(RuleBasedStateMachine):
 
     @rule(times=st.integers(1, 4), other=st.booleans(), every=st.sampled_from((15, 60, 300)))
     def it_is_stuck_and_is_asked_again_and_again(self, times: int, other: bool, every: int) -> None:
-        """By the goal that it drives to, or by others, while something is right before it and it gets away behind."""
+        """Repeat the same goal, or give others, while an obstacle is right ahead and the rear is free."""
         self.policy.action = FASTEST
         self.all_walls_are_gone()
         if "front" in self.bench.images:
@@ -289,7 +316,7 @@ class Driven(RuleBasedStateMachine):
 
     @rule(late_ms=st.sampled_from((0, 100, 400, 1000)), ticks=st.integers(1, 60))
     def odometry_comes_late(self, late_ms: int, ticks: int) -> None:
-        """At its own pace, each message so long under way."""
+        """Odometry at its own rate, with a latency."""
         self.wheels.late_ns = late_ms * MS
         self.live(ticks)
 
@@ -304,7 +331,7 @@ class Driven(RuleBasedStateMachine):
 
     @rule(slots=st.sampled_from((1, 2, 12, 100, 3000)), step_ms=st.sampled_from((0, -10_000, -100, 20, 10_000)))
     def clocks_step(self, slots: int, step_ms: int) -> None:
-        """The loop is blocked for so many slots; the clock of the base that sends odometry steps."""
+        """Block the loop for some slots, and step the base's clock."""
         self.sender_step_ns += step_ms * MS
         self.stepped = self.stepped or step_ms != 0
         self.bench.skip(slots)

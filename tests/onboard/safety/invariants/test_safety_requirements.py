@@ -1,5 +1,4 @@
-"""Every line of the requirement tables of `onboard/safety/limits.py` and `onboard/safety/recovery.py` has a test
-that carries its number."""
+"""Each rule in the tables of `onboard/safety/limits.py` and `onboard/safety/recovery.py` has a test with its number."""
 
 from __future__ import annotations
 
