@@ -1,8 +1,9 @@
 """The serial protocol of the Kobuki base: bytes to feedback, velocity to command bytes. Pure, no port.
 
-Source: "Protocol Specification", appendix of the kobuki_core documentation (Yujin Robot, BSD). Wheel radius and encoder
-tick angle come from kobuki_core's `DiffDrive`. A packet is AA 55, payload length, payload, checksum. The checksum is the
-exclusive or of all bytes after AA 55. A payload is a row of (identifier, length, data). Integers are little-endian.
+Source: "Protocol Specification", appendix of the kobuki_core documentation (Yujin Robot, BSD). Wheel radius and
+encoder tick angle come from kobuki_core's `DiffDrive`. A packet is AA 55, payload length, payload, checksum. The
+checksum is the exclusive or of all bytes after AA 55. A payload is a row of (identifier, length, data). Integers are
+little-endian.
 """
 
 from __future__ import annotations
@@ -65,8 +66,8 @@ class Feedback:
 def parse(buffer: bytes) -> tuple[list[Feedback], bytes]:
     """Return the feedback in `buffer`, oldest first, and the incomplete rest to prepend to the next bytes.
 
-    Skips garbage, packets with a wrong checksum and packets without basic sensors. Never raises. The rest is at most one
-    packet long.
+    Skips garbage, packets with a wrong checksum and packets without basic sensors. Never raises. The rest is at most
+    one packet long.
     """
     packets: list[Feedback] = []
     at = done = 0

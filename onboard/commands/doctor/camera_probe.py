@@ -6,8 +6,8 @@ import contextlib
 import time
 from collections.abc import Sequence
 
-from onboard.commands.doctor.cameras import Measured, lens, told_device, wanted_hz
-from onboard.commands.doctor.wire_probe import CAMERA, Said, count, rate_hz
+from onboard.commands.doctor.cameras import CameraMeasurement, lens, told_device, wanted_hz
+from onboard.commands.doctor.wire_probe import CAMERA, RuntimeStatus, count, rate_hz
 from onboard.config.config import Config
 from onboard.config.mounts import Mounts
 from onboard.drivers.dds.camera_input import DdsColorCamera, DdsDepthCamera
@@ -24,7 +24,7 @@ OK = 0
 Camera = DepthCamera | ColorCamera
 
 
-def by_opening(config: Config, mounts: Mounts, seconds: float) -> list[Measured]:
+def measure_by_opening(config: Config, mounts: Mounts, seconds: float) -> list[CameraMeasurement]:
     """Return what came of every camera within so many seconds after the first image of each.
 
     Raises ConfigError, InputError (a recording), DriverError (the wire), MissingExtraError.
@@ -46,7 +46,7 @@ def by_opening(config: Config, mounts: Mounts, seconds: float) -> list[Measured]
         return [_measured(config, mounts, one, took_s) for one in watched]
 
 
-def by_asking(config: Config, mounts: Mounts, said: Sequence[Said]) -> list[Measured]:
+def measure_by_diagnostics(config: Config, mounts: Mounts, said: Sequence[RuntimeStatus]) -> list[CameraMeasurement]:
     """Return what a running runtime says of its cameras."""
     found = []
     for row in (name for name in said[-1].rows if name.startswith(CAMERA)):
@@ -54,7 +54,7 @@ def by_asking(config: Config, mounts: Mounts, said: Sequence[Said]) -> list[Meas
         kind = config.cameras.source_of(name) if name in mounts.depth else config.cameras.color
         frames, restarts = (count(said[-1], row, key) or 0 for key in ("frames", "restarts"))
         found.append(
-            Measured(
+            CameraMeasurement(
                 name,
                 kind,
                 rate_hz(said, row, "frames"),
@@ -119,11 +119,11 @@ class _Watched:
         return False
 
 
-def _measured(config: Config, mounts: Mounts, one: _Watched, took_s: float) -> Measured:
+def _measured(config: Config, mounts: Mounts, one: _Watched, took_s: float) -> CameraMeasurement:
     health = one.camera.health()
     told = health.detail.get("device")
     mount = mounts.depth.get(health.camera)
-    return Measured(
+    return CameraMeasurement(
         health.camera,
         one.kind,
         (health.frames - one.before) / took_s,

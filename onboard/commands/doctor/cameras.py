@@ -9,7 +9,7 @@ from datetime import date, datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from onboard.commands.doctor.finding import Complaint, Finding, Level, amber, judged
+from onboard.commands.doctor.finding import Finding, Level, Problem, amber, combined
 from onboard.config.config import CamerasSection, Config
 from onboard.config.mounts import Mount, Mounts, calibration_dates
 from onboard.drivers.realsense.device import Device, Source
@@ -28,23 +28,21 @@ def age(mounts: Path, today: date) -> Finding:
     dates = calibration_dates(mounts)
     told = {name: day for name, day in dates.items() if day is not None}
     changed = datetime.fromtimestamp(mounts.stat().st_mtime, tz=timezone.utc).date()
-    complaints = []
+    problems = []
     undated = sorted(set(dates) - set(told))
     if undated:
         said = f"no date of calibration for {', '.join(undated)} (the file was last changed on {changed})"
-        complaints.append(Complaint(Level.AMBER, said, MEASURE))
+        problems.append(Problem(Level.AMBER, said, MEASURE))
     for name, day in sorted(told.items()):
         days = (today - day).days
         if days < 0:
-            complaints.append(
-                Complaint(Level.AMBER, f"{name} is of {day}, in the future", "set the clock, or the date")
-            )
+            problems.append(Problem(Level.AMBER, f"{name} is of {day}, in the future", "set the clock, or the date"))
         elif days > OLD_DAYS:
-            complaints.append(Complaint(Level.AMBER, f"{name} is {days} days old", MEASURE))
+            problems.append(Problem(Level.AMBER, f"{name} is {days} days old", MEASURE))
     oldest = min(told.values(), default=None)
     summary = "" if oldest is None else f"oldest of {oldest}, {(today - oldest).days} days ago"
     days_of = {name: None if day is None else day.isoformat() for name, day in dates.items()}
-    return judged("calibration", summary, complaints, file=str(mounts), calibrated=days_of, changed=changed.isoformat())
+    return combined("calibration", summary, problems, file=str(mounts), calibrated=days_of, changed=changed.isoformat())
 
 
 def nearness(mounts: Mounts, section: CamerasSection) -> list[Finding]:
@@ -59,7 +57,7 @@ def nearness(mounts: Mounts, section: CamerasSection) -> list[Finding]:
     return [amber("least distance", said, "measure it and write `least_m = METRES` into their tables", cameras=silent)]
 
 
-def lens(mount: Mount, info: Mapping[str, Any]) -> list[Complaint]:
+def lens(mount: Mount, info: Mapping[str, Any]) -> list[Problem]:
     """Return what is wrong when a device (`info`: fx, fy, cx, cy of `realsense.StreamInfo`) has another lens."""
     if not {"fx", "fy", "cx", "cy"} <= set(info):
         return []
@@ -76,7 +74,7 @@ def lens(mount: Mount, info: Mapping[str, Any]) -> list[Complaint]:
     if not apart:
         return []
     return [
-        Complaint(Level.RED, f"its lens has {', '.join(apart)}", f"put the camera's own lens into {mount.name}'s table")
+        Problem(Level.RED, f"its lens has {', '.join(apart)}", f"put the camera's own lens into {mount.name}'s table")
     ]
 
 
@@ -95,7 +93,7 @@ PLUG_IN = "plug it in, into a blue (USB 3) socket; or write the serial number th
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class CameraMeasurement:
     """One camera of the configuration and what came of it.
 
     kind:      "realsense" or "dds"
@@ -103,7 +101,7 @@ class Measured:
     wanted_hz: images a second that were asked for, or that a decision needs
     blind:     share of the time without an image that could be used; reason: why, the last time
     device:    as it calls itself; None where nobody told
-    lens:      complaints about its lens (`calibration.lens`)
+    lens:      problems about its lens (`calibration.lens`)
     """
 
     name: str
@@ -115,17 +113,17 @@ class Measured:
     frames: int
     restarts: int
     device: Device | None = None
-    lens: Sequence[Complaint] = field(default_factory=tuple)
+    lens: Sequence[Problem] = field(default_factory=tuple)
 
 
-def camera(one: Measured) -> Finding:
+def camera(one: CameraMeasurement) -> Finding:
     """Return how one camera does."""
-    complaints = [*_images(one), *one.lens]
+    problems = [*_images(one), *one.lens]
     if one.restarts:
         said = f"started again {one.restarts} times"
-        complaints.append(Complaint(Level.AMBER, said, "see the log (`camera_down`); another cable, or a powered hub"))
+        problems.append(Problem(Level.AMBER, said, "see the log (`camera_down`); another cable, or a powered hub"))
     if one.device is not None:
-        complaints += _device(one.device)
+        problems += _device(one.device)
     rate = "" if one.rate_hz is None else f"{one.rate_hz:.1f} of {one.wanted_hz:g} images/s"
     summary = ", ".join(filter(None, [rate, _words(one.device)]))
     values = {
@@ -137,7 +135,7 @@ def camera(one: Measured) -> Finding:
         "restarts": one.restarts,
         "device": None if one.device is None else asdict(one.device),
     }
-    return judged(f"camera {one.name}", summary, complaints, **values)
+    return combined(f"camera {one.name}", summary, problems, **values)
 
 
 def on_the_bus(sources: Sequence[Source], devices: Sequence[Device]) -> list[Finding]:
@@ -183,29 +181,29 @@ def wanted_hz(config: Config, kind: str) -> float:
     return config.cameras.fps if kind == "realsense" else config.rates.control_hz / config.rates.ticks_per_decision
 
 
-def _images(one: Measured) -> list[Complaint]:
+def _images(one: CameraMeasurement) -> list[Problem]:
     if not one.frames:
         remedy = PLUG_IN if one.kind == "realsense" else "start whoever publishes its images"
-        return [Complaint(Level.RED, one.reason or "no image", remedy)]
+        return [Problem(Level.RED, one.reason or "no image", remedy)]
     if one.blind > BLIND_AMBER:
         level = Level.RED if one.blind > BLIND_RED else Level.AMBER
         remedy = UNCOVER if "covered" in one.reason else "look at the other findings first, then restart its sender"
-        return [Complaint(level, f"blind {one.blind:.0%} of the time: {one.reason}", remedy)]
+        return [Problem(level, f"blind {one.blind:.0%} of the time: {one.reason}", remedy)]
     if one.rate_hz is None or one.rate_hz >= SLOW_AMBER * one.wanted_hz:
         return []
     level = Level.AMBER if one.rate_hz >= SLOW_RED * one.wanted_hz else Level.RED
     remedy = "another socket or cable, fewer cameras on one hub, or lower cameras.fps"
-    return [Complaint(level, f"{one.rate_hz:.1f} images/s are too few", remedy)]
+    return [Problem(level, f"{one.rate_hz:.1f} images/s are too few", remedy)]
 
 
-def _device(device: Device) -> list[Complaint]:
+def _device(device: Device) -> list[Problem]:
     found = []
     if device.usb_type.startswith(USB_2):
         said = f"plugged in by USB {device.usb_type}"
-        found.append(Complaint(Level.AMBER, said, "a USB 3 socket and a USB 3 cable, pushed in all the way"))
+        found.append(Problem(Level.AMBER, said, "a USB 3 socket and a USB 3 cable, pushed in all the way"))
     if device.recommended and device.firmware != device.recommended:
         said = f"firmware {device.firmware}, this librealsense was made for {device.recommended}"
-        found.append(Complaint(Level.AMBER, said, "rs-fw-update, when images are missing or wrong"))
+        found.append(Problem(Level.AMBER, said, "rs-fw-update, when images are missing or wrong"))
     return found
 
 

@@ -11,14 +11,14 @@ from pathlib import Path
 
 from onboard.assembly.assembly import check_files
 from onboard.commands.doctor import cameras, clock, engine, host, mobile_base, network, service, wire_probe
-from onboard.commands.doctor.camera_probe import REALSENSE, by_asking, by_opening
-from onboard.commands.doctor.cameras import Measured, age, nearness
+from onboard.commands.doctor.camera_probe import REALSENSE, measure_by_diagnostics, measure_by_opening
+from onboard.commands.doctor.cameras import CameraMeasurement, age, nearness
 from onboard.commands.doctor.engine import versions
-from onboard.commands.doctor.finding import Finding, amber, green, looked, red
+from onboard.commands.doctor.finding import Finding, amber, findings_of, green, red
 from onboard.commands.doctor.host import power
 from onboard.commands.doctor.report import Report
-from onboard.commands.doctor.storage import disk, of_the_service, who_asks
-from onboard.commands.doctor.wire_probe import Heard, Said, hear
+from onboard.commands.doctor.storage import disk, service_writer, this_process
+from onboard.commands.doctor.wire_probe import RuntimeStatus, WireSurvey, survey
 from onboard.config.config import DEFAULT_ROBOT, Config, load_config
 from onboard.config.mounts import Mounts, load_mounts
 from onboard.drivers.dds.topics import domain_id
@@ -53,16 +53,16 @@ def examine(given: Path | None, seconds: float) -> Report:
     except OnboardError as error:
         broken = red("configuration", str(error), FIX_FILE, file=str(path))
         return Report(str(path), (broken, *unit, *_clock(None, None), *_computer()), (), False)
-    found = [*looked("configuration", lambda: _files(path, config)), *unit]
+    found = [*findings_of("configuration", lambda: _files(path, config)), *unit]
     heard, ours = None, _is_of_the_service(path, state)
     try:
         config = service.as_served(config, state) if ours else config
-        heard = hear(config, seconds)
+        heard = survey(config, seconds)
     except (OnboardError, OSError) as error:
         found.append(network.unreachable(error))
     found += _robot(config, mounts, heard, seconds, state)
     found += _clock(config, heard)
-    found += _row("disk", lambda: disk(config.record, of_the_service(state) if ours else who_asks()))
+    found += _row("disk", lambda: disk(config.record, service_writer(state) if ours else this_process()))
     topics = () if heard is None else tuple(network.table(heard.graph))
     return Report(config.robot.name, (*found, *_computer()), topics)
 
@@ -97,14 +97,14 @@ def _computer() -> list[Finding]:
 
 
 def _row(part: str, look: Callable[[], Finding]) -> list[Finding]:
-    return looked(part, lambda: [look()])
+    return findings_of(part, lambda: [look()])
 
 
-def _clock(config: Config | None, heard: Heard | None) -> list[Finding]:
+def _clock(config: Config | None, heard: WireSurvey | None) -> list[Finding]:
     """Return how the clock is, compared with the stamps of others where they were heard."""
     localised = config is not None and heard is not None and bool(network.publishes(config.dds, heard.graph, POSE))
     ahead_s = None if heard is None else heard.stamp_ahead_s
-    return _row("clock", lambda: clock.clock(clock.kept(), ahead_s, localised=localised))
+    return _row("clock", lambda: clock.clock(clock.kernel_clock(), ahead_s, localised=localised))
 
 
 def _is_of_the_service(path: Path, state: Mapping[str, str]) -> bool:
@@ -113,7 +113,7 @@ def _is_of_the_service(path: Path, state: Mapping[str, str]) -> bool:
 
 
 def _robot(
-    config: Config, mounts: Mounts, heard: Heard | None, seconds: float, state: Mapping[str, str]
+    config: Config, mounts: Mounts, heard: WireSurvey | None, seconds: float, state: Mapping[str, str]
 ) -> list[Finding]:
     """Return what concerns the robot itself: runtime, wire, base, cameras, policy; of the wire what was heard.
 
@@ -124,9 +124,9 @@ def _robot(
     driving = bool(said) or _is_claimed(config)
     shut = service.is_up(state) and not driving
     found = wire_probe.findings(said, claimed=driving) if heard is not None else []
-    found += [] if heard is None else looked("dds", lambda: _wire(config, heard))
-    found += looked("base", lambda: _base(config, heard, seconds, driving=driving, shut=shut))
-    found += looked("cameras", lambda: _cameras(config, mounts, said, seconds, driving=driving, shut=shut))
+    found += [] if heard is None else findings_of("dds", lambda: _wire(config, heard))
+    found += findings_of("base", lambda: _base(config, heard, seconds, driving=driving, shut=shut))
+    found += findings_of("cameras", lambda: _cameras(config, mounts, said, seconds, driving=driving, shut=shut))
     found += [] if config.scan.topic else nearness(mounts, config.cameras)
     today = datetime.fromtimestamp(wall_ns() / NS_PER_S, tz=timezone.utc).date()
     found += _row("calibration", lambda: age(config.robot.mounts, today))
@@ -141,7 +141,7 @@ def _is_claimed(config: Config) -> bool:
         return False
 
 
-def _wire(config: Config, heard: Heard) -> list[Finding]:
+def _wire(config: Config, heard: WireSurvey) -> list[Finding]:
     section, serial = config.dds, config.odometry.input == SERIAL
     return [
         network.peers(section, heard.graph),
@@ -150,11 +150,11 @@ def _wire(config: Config, heard: Heard) -> list[Finding]:
     ]
 
 
-def _base(config: Config, heard: Heard | None, seconds: float, *, driving: bool, shut: bool) -> list[Finding]:
+def _base(config: Config, heard: WireSurvey | None, seconds: float, *, driving: bool, shut: bool) -> list[Finding]:
     """Return how the base does; nothing of one on a wire that cannot be joined, which is a finding already."""
     if config.odometry.input == SERIAL:
         if shut:
-            return [mobile_base.absent(config.odometry.serial_port) or amber("base", NOT_OPENED, STOP_FIRST)]
+            return [mobile_base.missing_port(config.odometry.serial_port) or amber("base", NOT_OPENED, STOP_FIRST)]
         return [mobile_base.over_serial(config.odometry.serial_port, seconds, taken=driving)]
     if heard is None:
         return []
@@ -162,22 +162,22 @@ def _base(config: Config, heard: Heard | None, seconds: float, *, driving: bool,
 
 
 def _cameras(
-    config: Config, mounts: Mounts, said: Sequence[Said], seconds: float, *, driving: bool, shut: bool
+    config: Config, mounts: Mounts, said: Sequence[RuntimeStatus], seconds: float, *, driving: bool, shut: bool
 ) -> list[Finding]:
     if shut and _live(config, mounts):
         return [amber("cameras", NOT_OPENED, STOP_FIRST)]
     if driving:
         if not said:
             return []
-        told = by_asking(config, mounts, said)
+        told = measure_by_diagnostics(config, mounts, said)
         return [cameras.camera(one) for one in told]
-    measured = by_opening(config, mounts, seconds)
+    measured = measure_by_opening(config, mounts, seconds)
     if not measured:
         return [green("cameras", "the configuration has none")]
     return [*map(cameras.camera, measured), *_bus(config, mounts, measured)]
 
 
-def _bus(config: Config, mounts: Mounts, measured: Sequence[Measured]) -> list[Finding]:
+def _bus(config: Config, mounts: Mounts, measured: Sequence[CameraMeasurement]) -> list[Finding]:
     live = _live(config, mounts)
     if not live or not any(one.kind == REALSENSE for one in measured):
         return []

@@ -12,7 +12,7 @@ import numpy as np
 
 from onboard import __version__
 from onboard.assembly.policies import REACTIVE, require_engine
-from onboard.commands.doctor.finding import Complaint, Finding, Level, green, judged, red
+from onboard.commands.doctor.finding import Finding, Level, Problem, combined, green, red
 from onboard.commands.doctor.host import ROOT, text_of
 from onboard.config.config import Config, model_path
 from onboard.drivers.engines.onnx_engine import OnnxEngine
@@ -73,9 +73,9 @@ def policy(config: Config, *, driving: bool) -> Finding:
     named = f"{manifest.policy}, sha256 {manifest.sha256[:DIGITS]} as its manifest says"
     values = {"model": str(model), "sha256": manifest.sha256, "engine": config.policy.engine}
     rates = config.rates
-    complaint = delay_complaint(manifest, rates.delay_ticks, rates.control_hz, rates.ticks_per_decision)
-    if complaint:
-        return red("policy", complaint, "set [rates] as the policy was trained", **values)
+    problem = delay_complaint(manifest, rates.delay_ticks, rates.control_hz, rates.ticks_per_decision)
+    if problem:
+        return red("policy", problem, "set [rates] as the policy was trained", **values)
     try:
         require_engine(config)
         if config.policy.engine == "tensorrt":
@@ -94,8 +94,8 @@ def _tensorrt(config: Config, manifest: Manifest, named: str, values: dict[str, 
     engine, file = cached_engine(manifest, config.policy.engine_cache)
     built = file.exists()
     remedy = f"`onboard-engines build {config.policy.model}`; otherwise the next start builds it, which takes minutes"
-    complaints = [] if built else [Complaint(Level.AMBER, f"no engine for {engine} in {file.parent}", remedy)]
-    return judged("policy", f"{named}; {engine}", complaints, **values, file=str(file), built=built)
+    problems = [] if built else [Problem(Level.AMBER, f"no engine for {engine} in {file.parent}", remedy)]
+    return combined("policy", f"{named}; {engine}", problems, **values, file=str(file), built=built)
 
 
 def _onnxruntime(config: Config, model: Path, manifest: Manifest, named: str, values: dict[str, str]) -> Finding:
@@ -108,13 +108,13 @@ def _onnxruntime(config: Config, model: Path, manifest: Manifest, named: str, va
     finally:
         engine.close()
     slowest_ms = max(took_ms)
-    complaints = []
+    problems = []
     if slowest_ms > config.rates.budget_ms:
         said = f"the slowest of {RUNS} decisions took longer than rates.budget_ms = {config.rates.budget_ms:g}"
         remedy = "end what else runs here, or take a smaller policy"
-        complaints.append(Complaint(Level.AMBER, said, remedy))
+        problems.append(Problem(Level.AMBER, said, remedy))
     summary = f"{named}; {name}; {np.median(took_ms):.1f} ms a decision, {slowest_ms:.1f} at the most"
-    return judged("policy", summary, complaints, **values, decision_ms=[round(one, 2) for one in took_ms])
+    return combined("policy", summary, problems, **values, decision_ms=[round(one, 2) for one in took_ms])
 
 
 def _decision_ms(engine: ModelEngine) -> list[float]:

@@ -49,14 +49,14 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class RuntimeStatus:
     """One message of a runtime: wall time [ns], rows by name."""
 
     stamp_ns: int
     rows: Mapping[str, Row]
 
 
-def said_by(robot: str, samples: Sequence[DiagnosticArray]) -> list[Said]:
+def statuses_of(robot: str, samples: Sequence[DiagnosticArray]) -> list[RuntimeStatus]:
     """Return what a robot's runtime said, oldest first; other senders of diagnostics are left out."""
     found = []
     for sample in samples:
@@ -66,7 +66,7 @@ def said_by(robot: str, samples: Sequence[DiagnosticArray]) -> list[Said]:
             if one.hardware_id == robot
         }
         if RUNTIME in rows:
-            found.append(Said(ns_from_time(sample.header.stamp), rows))
+            found.append(RuntimeStatus(ns_from_time(sample.header.stamp), rows))
     return found
 
 
@@ -78,7 +78,7 @@ def is_claimed(domain: int, config: Config, root: Path = ROOT) -> bool:
     return re.search(rf" {name}$", text_of(root / "proc/net/unix") or "", re.MULTILINE) is not None
 
 
-def findings(said: Sequence[Said], *, claimed: bool) -> list[Finding]:
+def findings(said: Sequence[RuntimeStatus], *, claimed: bool) -> list[Finding]:
     """Return what the runtime says of itself: its state, its decisions and its recorder."""
     if not said:
         if not claimed:
@@ -89,7 +89,7 @@ def findings(said: Sequence[Said], *, claimed: bool) -> list[Finding]:
     return [_finding(name, newest[name]) for name in ROWS if name in newest]
 
 
-def rate_hz(said: Sequence[Said], row: str, counter: str) -> float | None:
+def rate_hz(said: Sequence[RuntimeStatus], row: str, counter: str) -> float | None:
     """Return how fast a counter grew from the first message to the last [1/s]; None when that cannot be told."""
     if len(said) < 2:
         return None
@@ -100,7 +100,7 @@ def rate_hz(said: Sequence[Said], row: str, counter: str) -> float | None:
     return (last - first) / span_s
 
 
-def count(said: Said, row: str, counter: str) -> int | None:
+def count(said: RuntimeStatus, row: str, counter: str) -> int | None:
     """Return what a counter of a row stands at; None where it is not there or is no count, whoever said so."""
     text = said.rows[row].values.get(counter, "") if row in said.rows else ""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS else None
@@ -119,7 +119,7 @@ DISCOVERY_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class WireSurvey:
     """What came within the time.
 
     said:          messages of this robot's runtime, oldest first
@@ -128,12 +128,12 @@ class Heard:
     """
 
     graph: Graph
-    said: tuple[Said, ...]
+    said: tuple[RuntimeStatus, ...]
     odometry_hz: float
     stamp_ahead_s: float | None
 
 
-def hear(config: Config, seconds: float) -> Heard:
+def survey(config: Config, seconds: float) -> WireSurvey:
     """Return what is heard in DISCOVERY_S and `seconds` more. Raises ConfigError, DriverError."""
     graph = look_around(config.dds, DISCOVERY_S)
     wire = Wire(config.dds)
@@ -155,7 +155,7 @@ def hear(config: Config, seconds: float) -> Heard:
     finally:
         wire.close()
     nearest_s = min(ahead_s, key=abs) if ahead_s else None
-    return Heard(graph, tuple(said_by(config.robot.name, samples)), len(ahead_s) / took_s, nearest_s)
+    return WireSurvey(graph, tuple(statuses_of(config.robot.name, samples)), len(ahead_s) / took_s, nearest_s)
 
 
 def _odometry_expected(graph: Graph) -> bool:

@@ -1,4 +1,4 @@
-"""`onboard uninstall`: stops the service and takes away what `onboard install` made; recordings stay unless purged."""
+"""`onboard uninstall`: stops the service and removes what `onboard install` made; recordings stay unless purged."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from onboard.commands.install.install import alone, disk_in_words, require_root
+from onboard.commands.install.install import exclusive, os_errors_as_input_errors, require_root
 from onboard.commands.install.layout import Layout
 from onboard.commands.install.run_program import signals_as_errors
-from onboard.commands.install.systemctl import Services
+from onboard.commands.install.systemctl import Systemd
 from onboard.commands.install.unit_files import end_trial, on_trial, present, remove
 from onboard.values.errors import InputError
 
 
-@disk_in_words()
-def uninstall(layout: Layout, services: Services, say: Callable[[str], None], *, purge: bool, dry_run: bool) -> None:
-    """Remove the service, all versions and their cache. Raises InputError with what could not be removed.
+@os_errors_as_input_errors()
+def uninstall(layout: Layout, services: Systemd, say: Callable[[str], None], *, purge: bool, dry_run: bool) -> None:
+    """Remove the service, all versions and their cache. Safe to call again after an interruption.
 
-    purge: the configuration, the unit's drop-ins and the recordings too. The service's user stays: files elsewhere may
-    be its own.
-    Safe to call again after an interruption: what is left is removed then.
+    purge: remove the configuration, the unit's drop-ins and the recordings too. The service's user stays, because it
+    may own other files.
+    Raises InputError naming the file that could not be removed.
     """
     installed = _installed(layout)
     folders = [folder for folder in (layout.home, layout.cache, *_kept(layout, purge=purge)) if folder.exists()]
@@ -34,7 +34,7 @@ def uninstall(layout: Layout, services: Services, say: Callable[[str], None], *,
         return
     require_root("uninstall")
     with contextlib.ExitStack() as held:
-        held.enter_context(alone(layout))
+        held.enter_context(exclusive(layout))
         held.enter_context(signals_as_errors())
         for words in _lines(installed, folders):
             say(words)
@@ -57,8 +57,8 @@ def _lines(installed: list[Path], folders: list[Path]) -> list[str]:
     return [*service, *(f"remove {path}" for path in (*installed, *folders))]
 
 
-def _remove(layout: Layout, services: Services, installed: list[Path], folders: list[Path]) -> None:
-    """Stop first: while a file of it is there the service could be started again."""
+def _remove(layout: Layout, services: Systemd, installed: list[Path], folders: list[Path]) -> None:
+    """Stop the service first: systemd could start it as long as its files are there."""
     if installed:
         services.stop()
         services.enable(False)

@@ -1,8 +1,8 @@
 """Cameras whose images come over DDS: simulated cameras, and cameras of another computer.
 
-A frame's stamp is the time of the tick that took it minus its latency (`sender_clock.py`); the sender's clock may differ
-from this machine's. An image whose header stamp does not increase is frozen or repeated and is dropped, so that the last
-frame becomes stale. An image without a stamp (0) is always taken.
+A frame's stamp is the time of the tick that took it minus its latency (`sender_clock.py`); the sender's clock may
+differ from this machine's. An image whose header stamp does not increase is frozen or repeated and is dropped, so that
+the last frame becomes stale. An image without a stamp (0) is always taken.
 """
 
 from __future__ import annotations
