@@ -1,4 +1,4 @@
-"""The cameras: are they there, how are they plugged in, and how many images a second really come."""
+"""The cameras: connection, USB bus, image rate, calibration."""
 
 from __future__ import annotations
 
@@ -14,17 +14,15 @@ from onboard.config.config import CamerasSection, Config
 from onboard.config.mounts import Mount, Mounts, calibration_dates
 from onboard.drivers.realsense.device import Device, Source
 
-# ---- Where the cameras sit: how old the measurement is, what it leaves out, and whose lens is in the mounts
-
 OLD_DAYS = 180
 """Half a year of driving loosens screws."""
 LENS_TOLERANCE = 0.01
-"""Of the focal length, and of the image's width for the principal point: a pixel or so at the image's edge."""
+"""Relative to the focal length, and to the image's width for the principal point: about a pixel at the edge."""
 MEASURE = "measure the mounts again and write `calibrated = YYYY-MM-DD` into their tables"
 
 
 def age(mounts: Path, today: date) -> Finding:
-    """Return how long ago the cameras were measured, by the dates in the mounts file. Raises ConfigError."""
+    """Return the age of the calibration, by the dates in the mounts file. Raises ConfigError."""
     dates = calibration_dates(mounts)
     told = {name: day for name, day in dates.items() if day is not None}
     changed = datetime.fromtimestamp(mounts.stat().st_mtime, tz=timezone.utc).date()
@@ -46,9 +44,9 @@ def age(mounts: Path, today: date) -> Finding:
 
 
 def nearness(mounts: Mounts, section: CamerasSection) -> list[Finding]:
-    """Return whether it is known how near each camera sees.
+    """Return a finding about cameras without a known least distance.
 
-    A RealSense on the cable is taken for the one that sees least near by; one over DDS may be any camera.
+    A RealSense has a default; a camera over DDS may be of any kind and must state its own.
     """
     silent = [name for name, one in mounts.depth.items() if one.least_m is None and section.source_of(name) == "dds"]
     if not silent:
@@ -58,7 +56,7 @@ def nearness(mounts: Mounts, section: CamerasSection) -> list[Finding]:
 
 
 def lens(mount: Mount, info: Mapping[str, Any]) -> list[Problem]:
-    """Return what is wrong when a device (`info`: fx, fy, cx, cy of `realsense.StreamInfo`) has another lens."""
+    """Return a problem if the device's lens (`info`: fx, fy, cx, cy of `StreamInfo`) differs from the mount's."""
     if not {"fx", "fy", "cx", "cy"} <= set(info):
         return []
     apart = [
@@ -80,28 +78,29 @@ def lens(mount: Mount, info: Mapping[str, Any]) -> list[Problem]:
 
 SLOW_AMBER = 0.9
 SLOW_RED = 0.5
-"""Share of the images that were asked for."""
+"""Share of the requested images."""
 BLIND_AMBER = 0.02
 BLIND_RED = 0.3
-"""Share of the time; the robot slows down or stands meanwhile."""
+"""Share of the time; the robot slows down or stops meanwhile."""
 UNCOVER = "clean or uncover the lens; see that nothing of the robot is in view"
 USB_2 = "2"
 NATIVE = ("video4linux", "v4l2")
 OWN_BACKEND_LIMIT = 2
-"""More cameras are unreliable on librealsense's own USB driver (its issue 14925)."""
+"""librealsense's own USB driver is unreliable with more cameras (its issue 14925)."""
 PLUG_IN = "plug it in, into a blue (USB 3) socket; or write the serial number that is there into the mounts"
 
 
 @dataclass(frozen=True, slots=True)
 class CameraMeasurement:
-    """One camera of the configuration and what came of it.
+    """The measurement of one configured camera.
 
     kind:      "realsense" or "dds"
-    rate_hz:   images a second; None where it could not be measured
-    wanted_hz: images a second that were asked for, or that a decision needs
-    blind:     share of the time without an image that could be used; reason: why, the last time
-    device:    as it calls itself; None where nobody told
-    lens:      problems about its lens (`calibration.lens`)
+    rate_hz:   images a second; None if unknown
+    wanted_hz: images a second that are requested, or that a decision needs
+    blind:     share of the time without a usable image
+    reason:    why the camera was blind the last time
+    device:    the device's own description; None if unknown
+    lens:      problems of its lens (see `lens`)
     """
 
     name: str
@@ -117,7 +116,7 @@ class CameraMeasurement:
 
 
 def camera(one: CameraMeasurement) -> Finding:
-    """Return how one camera does."""
+    """Return the finding about one camera."""
     problems = [*_images(one), *one.lens]
     if one.restarts:
         said = f"started again {one.restarts} times"
@@ -139,7 +138,7 @@ def camera(one: CameraMeasurement) -> Finding:
 
 
 def on_the_bus(sources: Sequence[Source], devices: Sequence[Device]) -> list[Finding]:
-    """Return what is wrong with the bus as a whole: cameras that nobody expects, backend, firmware of equal models."""
+    """Return findings about the bus: cameras missing from the mounts, backend, firmware of equal models."""
     expected = {source.serial for source in sources if not source.recording}
     strangers = [device for device in devices if device.serial not in expected]
     found = []
@@ -161,12 +160,12 @@ def on_the_bus(sources: Sequence[Source], devices: Sequence[Device]) -> list[Fin
 
 
 def is_native(device: Device) -> bool:
-    """Return whether the kernel's driver has the camera, and not librealsense's own USB driver."""
+    """Return whether the kernel's driver serves the camera, not librealsense's own USB driver."""
     return any(word in device.port for word in NATIVE)
 
 
 def told_device(values: Mapping[str, str]) -> Device | None:
-    """Return the device in the words of a running runtime's diagnostics (`device`: a mapping as text)."""
+    """Return the device from a runtime's diagnostics (`device`: a mapping as text); None if unreadable."""
     text = values.get("device", "")
     told = {name: _between(text, f"'{name}': '", "'") for name in Device.__dataclass_fields__}
     return Device(**told) if told["serial"] else None
@@ -177,7 +176,7 @@ def _between(text: str, before: str, after: str) -> str:
 
 
 def wanted_hz(config: Config, kind: str) -> float:
-    """Return how many images a second a camera must give: what is asked of a device, or one a decision."""
+    """Return the required images a second: the rate requested from a device, else one image a decision."""
     return config.cameras.fps if kind == "realsense" else config.rates.control_hz / config.rates.ticks_per_decision
 
 

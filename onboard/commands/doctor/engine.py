@@ -1,4 +1,4 @@
-"""The policy: is the model the one of its manifest, does it fit the timing, does its engine run, in which time."""
+"""The policy: model against manifest and timing, its engine, the time of a decision; versions of everything."""
 
 from __future__ import annotations
 
@@ -22,15 +22,13 @@ from onboard.policy.network_policy import ModelEngine
 from onboard.recording import provenance
 from onboard.values.errors import EngineError, MissingExtraError, OnboardError
 
-# ---- Versions of everything that may differ between two robots that should do the same
-
 LIBRARIES = ("numpy", "numba", "llvmlite", "cyclonedds", "pydantic", "mcap", "onnxruntime", "tensorrt", "pyrealsense2")
 DIGITS = 12
-"""Of a hash, enough to tell two apart on the phone."""
+"""Of a hash; enough to compare two robots by phone."""
 
 
 def versions(root: Path = ROOT) -> Finding:
-    """Return the versions; a library that is not installed is left out."""
+    """Return the versions of all installed parts."""
     code = provenance.code_sha256()
     jetpack = (text_of(root / "etc/nv_tegra_release") or "").partition("\n")[0].lstrip("# ")
     libraries = {name: number for name in LIBRARIES if (number := _version(name))}
@@ -62,7 +60,7 @@ COPY_AGAIN = "copy the model and its manifest again, both from one release"
 
 
 def policy(config: Config, *, driving: bool) -> Finding:
-    """Return whether the configured policy can decide in time. While a runtime drives it is not run beside it."""
+    """Return whether the configured policy decides in time. Beside a driving runtime the policy is not run."""
     if config.policy.model == REACTIVE:
         return green("policy", "reactive: no model, no engine", model=REACTIVE)
     try:
@@ -90,7 +88,7 @@ def policy(config: Config, *, driving: bool) -> Finding:
 
 
 def _tensorrt(config: Config, manifest: Manifest, named: str, values: dict[str, str]) -> Finding:
-    """Return whether the robot's engine is built. It is not run: that takes the GPU's memory a second time."""
+    """Return whether the robot's engine is built. It is not run, because it would take the GPU's memory twice."""
     engine, file = cached_engine(manifest, config.policy.engine_cache)
     built = file.exists()
     remedy = f"`onboard-engines build {config.policy.model}`; otherwise the next start builds it, which takes minutes"
@@ -118,7 +116,7 @@ def _onnxruntime(config: Config, model: Path, manifest: Manifest, named: str, va
 
 
 def _decision_ms(engine: ModelEngine) -> list[float]:
-    """Return how long each of RUNS inferences on zeros took [ms]."""
+    """Return the durations of RUNS inferences on zeros [ms]."""
     zeros = {name: np.zeros(kind.shape, kind.dtype) for name, kind in engine.inputs.items()}
     took = []
     for _ in range(RUNS):

@@ -45,7 +45,7 @@ def missing_port(port: str) -> Finding | None:
 
 
 def over_serial(port: str, seconds: float, *, taken: bool) -> Finding:
-    """Return whether the base at the port sends packets. Opening sends a stop; a port `taken` by a runtime stays shut."""
+    """Return whether the base at the port sends packets. Opening it sends a stop; a `taken` port is not opened."""
     missing = missing_port(port)
     if missing is not None:
         return missing

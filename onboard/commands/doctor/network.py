@@ -1,4 +1,4 @@
-"""The wire: who is there, whether a base listens and nobody else drives, and ends of one topic that do not fit."""
+"""The wire: participants, publishers and listeners of commands, endpoints whose type or QoS does not match."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 
 from onboard.commands.doctor.finding import Finding, Level, Problem, combined, green, red
 from onboard.config.config import DdsSection
-from onboard.drivers.dds.discovery import Endpoint, Graph, refusal
+from onboard.drivers.dds.discovery import Endpoint, Graph, qos_mismatch
 from onboard.drivers.dds.topics import CAMERA, TOPICS, domain_id, ros_topic, type_of
 
 OPEN_NETWORK = "give the robot a network of its own: whoever reaches this interface can drive it"
@@ -16,7 +16,7 @@ LOOPBACK = "lo"
 
 @dataclass(frozen=True, slots=True)
 class TopicRow:
-    """One topic of the domain, for the table: who publishes it and who listens, in words."""
+    """One topic of the domain for the table, with its publishers and listeners as text."""
 
     topic: str
     kind: str
@@ -25,7 +25,7 @@ class TopicRow:
 
 
 def peers(section: DdsSection, graph: Graph) -> Finding:
-    """Return who else is on the domain, and whether it is closed to others."""
+    """Return the participants of the domain, and whether the interface is open to other machines."""
     domain = domain_id(section)
     where = f"domain {domain} on {section.interface}"
     told = sorted(map(str, graph.members.values()))
@@ -36,7 +36,7 @@ def peers(section: DdsSection, graph: Graph) -> Finding:
 
 
 def command(section: DdsSection, graph: Graph, *, serial: bool) -> Finding:
-    """Return whether exactly the runtime publishes commands, and a base listens. serial: the base hangs on a cable."""
+    """Return whether only the runtime publishes commands, and a base listens. serial: the base is on a serial port."""
     name, state = ros_topic(section, "cmd_vel"), ros_topic(section, "state")
     drivers, listeners = _members(graph, name, writes=True), _members(graph, name, writes=False)
     runtimes = _members(graph, state, writes=True)
@@ -64,7 +64,7 @@ def command(section: DdsSection, graph: Graph, *, serial: bool) -> Finding:
 
 
 def fitting(section: DdsSection, graph: Graph) -> list[Finding]:
-    """Return a finding for each of our topics of which an end has another type, or the runtime is not connected to."""
+    """Return a finding for each of our topics with a wrong type, or with an endpoint that DDS does not connect."""
     runtimes = _members(graph, ros_topic(section, "state"), writes=True)
     found = []
     for row in TOPICS:
@@ -86,17 +86,17 @@ def table(graph: Graph) -> list[TopicRow]:
 
 
 def publishes(section: DdsSection, graph: Graph, name: str) -> list[str]:
-    """Return who publishes one of our topics, in words."""
+    """Return the publishers of one of our topics as text."""
     return [_word(graph, key) for key in _members(graph, ros_topic(section, name), writes=True)]
 
 
 def unreachable(error: Exception) -> Finding:
-    """Return that the domain cannot be joined at all."""
+    """Return the finding that the domain cannot be joined."""
     return red("dds", str(error), "check [dds] in the configuration, ROS_DOMAIN_ID, and `ip link`")
 
 
 def _at(graph: Graph, topic: str, kind: str, *, writes: bool) -> tuple[str, ...]:
-    """Return who is at one side of a topic, in words."""
+    """Return the participants at one side of a topic as text."""
     ends = [one for one in graph.endpoints if (one.topic, one.kind, one.writes) == (topic, kind, writes)]
     return tuple(sorted({_word(graph, one.member) for one in ends}))
 
@@ -108,9 +108,9 @@ def _other_type(graph: Graph, end: Endpoint, kind: str) -> Problem:
 
 
 def _unconnected(graph: Graph, ends: Sequence[Endpoint], runtimes: Sequence[str]) -> list[Problem]:
-    """Return for each writer and each participant with readers, one of them a runtime, why DDS connects none of these.
+    """Return why DDS does not connect a runtime's endpoint, for each writer and each participant with readers.
 
-    Of two readers of one participant, one that asks for less may be meant for just the writer that offers less.
+    One matching reader of a participant is enough: our inputs read with several QoS on purpose.
     """
     found = []
     for writer in (one for one in ends if one.writes):
@@ -118,7 +118,7 @@ def _unconnected(graph: Graph, ends: Sequence[Endpoint], runtimes: Sequence[str]
         for member in dict.fromkeys(one.member for one in readers):
             if not {writer.member, member} & set(runtimes):
                 continue
-            reasons = [refusal(writer.offer, one.offer) for one in readers if one.member == member]
+            reasons = [qos_mismatch(writer.offer, one.offer) for one in readers if one.member == member]
             if all(reasons):
                 said = f"{_word(graph, writer.member)} -> {_word(graph, member)} are not connected: {reasons[0]}"
                 found.append(Problem(Level.RED, said, "change the QoS of one of the two ends"))

@@ -1,4 +1,4 @@
-"""The recordings: which folder the service can write to, by its unit's sandbox and by permissions, and the disk's room."""
+"""The recordings: whether the service can write to their folder (sandbox, permissions), and the disk's room."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def service_writer(state: Mapping[str, str]) -> Writer:
     return Writer(state.get("User") or "root", Path(folder), of_unit())
 
 
-def refusal(writer: Writer, directory: Path) -> Problem | None:
+def permission_problem(writer: Writer, directory: Path) -> Problem | None:
     """Return why the writer cannot record into a folder, which may be missing yet; None if it can.
 
     Raises OSError if this user cannot see the folder.
@@ -205,7 +205,7 @@ def disk(section: RecordSection, writer: Writer) -> Finding:
         return green("disk", "nothing is recorded")
     folder = writer.start / section.directory
     held, usage = _held(folder), shutil.disk_usage(nearest(folder))
-    refused = filter(None, [sandbox_problem(writer.box, folder), refusal(writer, folder)])
+    refused = filter(None, [sandbox_problem(writer.box, folder), permission_problem(writer, folder)])
     problems = [*_room(section, held, usage.free), *refused]
     held_mb, marked_mb = _megabytes(held), _megabytes([one for one in held if one.marked])
     marked = f", {marked_mb / 1e3:.1f} GB of it marked" if marked_mb else ""

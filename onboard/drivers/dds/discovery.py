@@ -87,7 +87,7 @@ class Graph:
     endpoints: tuple[Endpoint, ...]
 
 
-def refusal(writer: Offer, reader: Offer) -> str:
+def qos_mismatch(writer: Offer, reader: Offer) -> str:
     """Return why DDS does not connect the two, "" when it does."""
     if reader.reliable and not writer.reliable:
         return "its reader wants reliable delivery, its writer offers best effort"

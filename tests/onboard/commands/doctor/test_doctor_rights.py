@@ -11,7 +11,7 @@ from onboard.commands.doctor import camera_probe
 from onboard.commands.doctor import doctor as examining
 from onboard.commands.doctor.doctor import examine
 from onboard.commands.doctor.finding import Finding, Level, findings_of
-from onboard.commands.doctor.storage import Writer, disk, refusal, service_writer, this_process
+from onboard.commands.doctor.storage import Writer, disk, permission_problem, service_writer, this_process
 from onboard.config.config import CamerasSection, Config, DdsSection, RecordSection
 from onboard.config.mounts import load_mounts
 from onboard.values.errors import DriverError
@@ -27,7 +27,7 @@ from pathlib import Path
 from onboard.config.config import RecordSection
 from onboard.commands.doctor.storage import disk
 from onboard.commands.doctor.finding import findings_of
-from onboard.commands.doctor.storage import Writer, refusal, this_process
+from onboard.commands.doctor.storage import Writer, permission_problem, this_process
 from onboard.values.errors import InputError
 from onboard.recording.retention import mark
 """
@@ -118,7 +118,7 @@ def test_who_records_as_a_service(state: dict[str, str], writer: Writer) -> None
 
 
 def test_a_user_that_is_none_cannot_record(tmp_path: Path) -> None:
-    told = refusal(Writer("no-such-user", tmp_path), tmp_path)
+    told = permission_problem(Writer("no-such-user", tmp_path), tmp_path)
     assert told is not None
     assert (told.level, "there is no user no-such-user" in told.found) == (RED, True)
 
@@ -126,9 +126,9 @@ def test_a_user_that_is_none_cannot_record(tmp_path: Path) -> None:
 def test_who_asks_may_be_the_services_user(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     writer = Writer(os.environ.get("USER") if os.geteuid() else "root", tmp_path)
-    assert refusal(writer, tmp_path / "recordings") is None
+    assert permission_problem(writer, tmp_path / "recordings") is None
     for one in (writer, this_process()):
-        told = refusal(one, tmp_path / "file")
+        told = permission_problem(one, tmp_path / "file")
         assert told is not None
         assert (told.level, "cannot be used: Not a directory" in told.found) == (RED, True)
 
@@ -144,18 +144,19 @@ def test_root_asks_for_the_services_user() -> None:
         assert (told.level, f"{own} cannot be written by nobody" in told.found) == (RED, True)
         assert told.remedy.startswith(f"`install -d -o nobody {own}/recordings`")
         open_to_all.chmod(0o777)
-        assert refusal(writer, open_to_all / "recordings") is None
+        assert permission_problem(writer, open_to_all / "recordings") is None
         os.chown(own, NOBODY, NOBODY)
-        assert refusal(writer, own) is None
+        assert permission_problem(writer, own) is None
         (own / "file").write_text("")
         os.chown(own / "file", NOBODY, NOBODY)
-        assert refusal(writer, own / "file") is not None
+        assert permission_problem(writer, own / "file") is not None
 
 
 @NEEDS_ROOT
 def test_without_root_nobody_can_tell_for_another() -> None:
     with open_folder() as folder:
-        program = f"one = refusal(Writer('root', Path('{folder}')), Path('{folder}'))\nprint(one.level.name, one.found)"
+        asked = f"permission_problem(Writer('root', Path('{folder}')), Path('{folder}'))"
+        program = f"one = {asked}\nprint(one.level.name, one.found)"
         assert by_nobody(IMPORTS, program) == f"AMBER only root can tell whether root may write at {folder}\n"
 
 
