@@ -46,11 +46,11 @@ def scan_command(
 ) -> Scan:
     """Return the scan of one depth image a camera; write it as JSON and draw it where asked.
 
-    cameras:   "NAME=FILE": a 16-bit greyscale PNG, or a recording (.db3, .bag) of which frame number `frame` is taken
-    json_path: "-" is standard output, which is also where the JSON goes when neither file is asked for
+    cameras:   "NAME=FILE": a 16-bit greyscale PNG, or frame number `frame` of a recording (.db3, .bag)
+    json_path: "-" is standard output, which is also the default without `plot_path`
 
-    A camera that is not given leaves a blind sector. A PNG has no capture time, so its stamp is 0. Raises ConfigError
-    for the mounts, InputError for all else: one line that names file, field and limit.
+    A missing camera leaves a blind sector. The stamp of a PNG is 0. Raises one line that names file, field and limit:
+    ConfigError for the mounts, OnboardError for a result that cannot be written, InputError for all else.
     """
     rig = build_rig(load_mounts(mounts), section or ScanSection())
     files = _files(cameras, rig, mounts)
