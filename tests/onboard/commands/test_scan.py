@@ -14,7 +14,7 @@ from PIL import Image
 
 from onboard.commands.scan import read_depth_png, scan_as_json, scan_command
 from onboard.config.config import DEFAULT_ROBOT, ScanSection
-from onboard.values.errors import ConfigError, InputError, OnboardError
+from onboard.values.errors import InputError, OnboardError
 from onboard.values.messages import BINS, DepthFrame
 
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
@@ -234,11 +234,6 @@ def test_a_wrong_argument_is_named_in_one_line(
     assert "\n" not in line
     for word in words:
         assert word in line
-
-
-def test_wrong_mounts_are_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"none\.toml"):
-        scan_command(tmp_path / "none.toml", ["front=depth.png"])
 
 
 def test_files_that_cannot_be_written_are_named(mounts: Path, depth_png: Path, tmp_path: Path) -> None:
