@@ -11,12 +11,11 @@ from typing import Annotated
 
 import typer
 
-from onboard.commands.install.install import Request, default_python, install
+from onboard.commands.install.install import Request, default_python, install, uninstall
 from onboard.commands.install.layout import Layout
 from onboard.commands.install.run_program import EndedError
 from onboard.commands.install.steps import NotReadyError, Timeouts
 from onboard.commands.install.systemctl import Systemd
-from onboard.commands.install.uninstall import uninstall
 from onboard.commands.install.wheel import Choice
 from onboard.system.signals import KILLED_BY
 

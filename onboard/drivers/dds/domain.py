@@ -33,7 +33,7 @@ _INSTRUCTION = struct.Struct("HBBI")
 _PROGRAM = struct.Struct("HP")
 
 
-def hear_only(listener: socket.socket, devices: Collection[str]) -> None:
+def accept_only_devices(listener: socket.socket, devices: Collection[str]) -> None:
     """Let a socket drop packets of all other devices. Raises OSError, also for an unknown device.
 
     A device that is removed and comes back has another index, so its packets are dropped then.
@@ -186,7 +186,7 @@ def _confine(domain: int, interface: str) -> None:
     try:
         for twin in twins:
             if interface != LOOPBACK:
-                hear_only(twin, (interface, LOOPBACK))
+                accept_only_devices(twin, (interface, LOOPBACK))
             # Cyclone has one of them under two descriptors, and only CAP_NET_RAW may bind a socket a second time.
             elif twin.getsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, DEVICE_BYTES) != device + b"\0":
                 twin.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, device)

@@ -104,7 +104,7 @@ class DdsInputs:
         self._speed_limits = SpeedLimits(wire, limits.v_max_mps)
         self._foreign_fixes = 0
 
-    def hear_words(self) -> None:
+    def drain_states(self) -> None:
         """Take the messages from before the first tick, so that they do not fill its queues.
 
         Raises DriverError when the link is gone.
