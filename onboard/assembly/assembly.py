@@ -152,7 +152,7 @@ def run_robot(config: Config, seconds: float | None, terminal: Terminal | None) 
         log.info("ready", robot=config.robot.name, domain=wire.domain, policy=policy.name)
         gc.collect()
         gc.freeze()
-        heard.hear_words()
+        heard.drain_states()
         signals.stop_with(runtime.stop)
         asyncio.run(_until_stopped(runtime, seconds, line, terminal))
     return {

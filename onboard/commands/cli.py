@@ -1,4 +1,4 @@
-"""What all command lines of this project share: commands imported when they run, options, how results are written."""
+"""Shared by all command lines of this project: lazy commands, options, writing of results."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EXIT_BAD_INPUT = 2
 STANDARD_OUTPUT = "-"
 
 _NUMBERS = re.compile(r"\[\n[-+.\deE,\s]*\]")
-"""An array of numbers over several lines; no text in JSON holds the end of a line."""
+"""An array of numbers over several lines; a JSON string never contains a line break."""
 
 ConfigOption = Annotated[Path | None, typer.Option("--config", help="TOML file; the default robot when not given.")]
 JsonOption = Annotated[
@@ -32,7 +32,7 @@ JsonOption = Annotated[
 
 
 class Command(NamedTuple):
-    """A row of a table of commands: the function as "module:function", and what `--help` says of it in one line."""
+    """A row of a table of commands: the function as "module:function", and its line in `--help`."""
 
     target: str
     line: str
@@ -43,8 +43,8 @@ def commands_app(
 ) -> typer.Typer:
     """Return an application whose commands are imported when they run, so that `--help` imports none of them.
 
-    about: what `--help` says first; told_version: what `--version` prints
-    renamed: old names of commands and options, which go on for one release -> their names of today
+    about: first text of `--help`; told_version: text of `--version`
+    renamed: old names of commands and options, accepted for one release -> current names
     """
 
     class Commands(TyperGroup):
@@ -74,7 +74,7 @@ def commands_app(
 
 
 def with_new_names(args: Sequence[str], renamed: Mapping[str, str]) -> list[str]:
-    """Return a command and its arguments with names of today, and tell each old one on standard error."""
+    """Return a command and its arguments with current names; warn about each old name on standard error."""
     told = []
     for place, argument in enumerate(args):
         name, equals, value = argument.partition("=")
@@ -88,7 +88,7 @@ def with_new_names(args: Sequence[str], renamed: Mapping[str, str]) -> list[str]
 
 
 def command_of(row: Command, name: str) -> Any:
-    """Import a command and return it as click's."""
+    """Import a command and return it as a click command."""
     module, function = row.target.split(":")
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     app.command(name)(getattr(importlib.import_module(module), function))
@@ -96,12 +96,12 @@ def command_of(row: Command, name: str) -> Any:
 
 
 def version_line() -> str:
-    """Return what `--version` prints."""
+    """Return the text of `--version`."""
     return f"onboard {__version__}"
 
 
 def run_app(commands: typer.Typer) -> None:
-    """Run a typer application with this project's manners for errors."""
+    """Run a typer application; an OnboardError becomes one line and exit code 2."""
     try:
         commands()
     except OnboardError as error:
@@ -110,7 +110,7 @@ def run_app(commands: typer.Typer) -> None:
 
 
 def finite(value: float | None) -> float | None:
-    """Return an option's value. Raises typer's error of usage for NaN and infinity, which its ranges let pass."""
+    """Return an option's value. Raises typer's usage error for NaN and infinity, which typer's ranges accept."""
     if value is not None and not math.isfinite(value):
         raise typer.BadParameter(f"{value} is not finite")
     return value
@@ -122,7 +122,7 @@ SecondsOption = Annotated[
 
 
 def write_json(target: str, value: Any) -> None:
-    """Write a result as JSON to a file, or to standard output for "-", an array of numbers in one line.
+    """Write a result as JSON to a file, or to standard output for "-". Arrays of numbers take one line.
 
     Raises OnboardError naming the file.
     """
@@ -142,7 +142,7 @@ def write_text(file: Path, text: str) -> None:
 
 
 def markdown_table(headings: Sequence[str], rows: Iterable[Sequence[str]], words: int = 1) -> str:
-    """Return a table in Markdown: so many columns of words, then numbers to the right. What a cell says stays in it."""
+    """Return a Markdown table: `words` columns of text, then right-aligned numbers. Cells are escaped."""
     cells = [[one.replace("|", "\\|").replace("\n", " ") for one in row] for row in (headings, *rows)]
     first, *others = [f"| {' | '.join(row)} |" for row in cells]
     return "\n".join([first, f"|{'---|' * words}{'---:|' * (len(headings) - words)}", *others])
@@ -153,7 +153,7 @@ def _in_one_line(array: re.Match[str]) -> str:
 
 
 def check_json_target(target: str | None) -> None:
-    """Raise OnboardError when the result could not be written at the end of a drive: better now than then."""
+    """Raise OnboardError if the result could not be written; called before a drive begins."""
     if target is None or target == STANDARD_OUTPUT:
         return
     file = Path(target)

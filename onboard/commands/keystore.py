@@ -1,8 +1,8 @@
 """Keys, certificates and signed documents of DDS Security, in the layout of SROS 2. The only file with `cryptography`.
 
-public/   ca.cert.pem                              what everybody may know
-private/  ca.key.pem                               who has this makes new members: keep it off the robot
-enclaves/ governance.xml, governance.p7s           what the domain asks of all
+public/   ca.cert.pem                              public certificate
+private/  ca.key.pem                               signs new members: keep it off the robot
+enclaves/ governance.xml, governance.p7s           rules of the domain
 enclaves/ROLE/ cert.pem, key.pem, permissions.xml, permissions.p7s, and copies of the three public files
 """
 
@@ -42,12 +42,12 @@ def require_cryptography() -> None:
 
 
 class Authority:
-    """The certificate authority of one robot's domain: makes members and signs documents."""
+    """The certificate authority of one robot's domain: creates members and signs documents."""
 
     def __init__(self, folder: Path, now: datetime.datetime) -> None:
-        """Take the one in the folder, or make one where there is none.
+        """Load the authority from the folder, or create a new one.
 
-        Raises InputError when its files cannot be read or written, are damaged or of two authorities, and when its key
+        Raises InputError if its files cannot be read or written, are damaged, do not belong together, or if its key
         was moved away.
         """
         require_cryptography()
@@ -71,7 +71,7 @@ class Authority:
         self._key = key
 
     def sign(self, document: str) -> bytes:
-        """Return a document with its signature, as DDS Security wants it (S/MIME, the text readable)."""
+        """Return a signed document in DDS Security's format (S/MIME with readable text)."""
         builder = pkcs7.PKCS7SignatureBuilder().set_data(document.encode())
         signed = builder.add_signer(self._certificate, self._key, hashes.SHA256())
         options = [pkcs7.PKCS7Options.Text, pkcs7.PKCS7Options.DetachedSignature]
@@ -84,7 +84,7 @@ class Authority:
         return _key_pem(key), certificate.public_bytes(serialization.Encoding.PEM)
 
     def until(self) -> datetime.datetime:
-        """Return when what is made now ends."""
+        """Return the end of validity of new certificates."""
         return self._now + datetime.timedelta(days=YEARS * DAYS_PER_YEAR)
 
     def _make(self) -> None:
@@ -111,7 +111,7 @@ class Authority:
 
 
 def make_folder(path: Path, mode: int) -> None:
-    """Make a folder with this mode, whatever the umask; one that is there is left as it is. Raises InputError."""
+    """Make a folder with this mode, whatever the umask; an existing folder stays unchanged. Raises InputError."""
     try:
         if not path.is_dir():
             path.mkdir(mode=PRIVATE_FOLDER, parents=True)
@@ -121,9 +121,9 @@ def make_folder(path: Path, mode: int) -> None:
 
 
 def write(path: Path, content: bytes, mode: int) -> None:
-    """Write a file that nobody but its owner could read at any moment, then give it its mode. Raises InputError.
+    """Write a file that only its owner can read, then set its mode. Raises InputError.
 
-    Its folder, when it is missing, is as public as the file.
+    A missing folder is created as public as the file.
     """
     make_folder(path.parent, PRIVATE_FOLDER if mode == PRIVATE_FILE else PUBLIC_FOLDER)
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import struct
 import sys
@@ -15,7 +16,7 @@ import numpy.typing as npt
 import typer
 from PIL import Image
 
-from onboard.commands.cli import JsonOption
+from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, write_text
 from onboard.commands.scan_plot import draw_scan
 from onboard.config.config import ScanSection, load_config
 from onboard.config.mounts import load_mounts
@@ -25,10 +26,12 @@ from onboard.values.geometry import IDENTITY
 from onboard.values.messages import DepthFrame, Scan
 
 RECORDINGS = (".db3", ".bag")
-STANDARD_OUTPUT = "-"
-PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
-PNG_COLORS = {0: "greyscale", 2: "RGB", 3: "palette", 4: "greyscale with alpha", 6: "RGBA"}
-PNG_HEADER_BYTES = 17
+DEPTH_MODE = "I;16"
+"""Pillow's mode of a 16-bit greyscale PNG."""
+_PNG_ERRORS = (
+    OSError, SyntaxError, ValueError, LookupError, struct.error, zlib.error, Image.DecompressionBombError,
+)  # fmt: skip
+"""Errors of Pillow on damaged files."""
 MAX_SIDE_PX = 4096
 """No larger image is decoded; the limit of `onboard/config/robots/default/mounts.toml` too."""
 
@@ -43,11 +46,11 @@ def scan_command(
 ) -> Scan:
     """Return the scan of one depth image a camera; write it as JSON and draw it where asked.
 
-    cameras:   "NAME=FILE": a 16-bit greyscale PNG, or a recording (.db3, .bag) of which frame number `frame` is taken
-    json_path: "-" is standard output, which is also where the JSON goes when neither file is asked for
+    cameras:   "NAME=FILE": a 16-bit greyscale PNG, or frame number `frame` of a recording (.db3, .bag)
+    json_path: "-" is standard output, which is also the default without `plot_path`
 
-    A camera that is not given leaves a blind sector. A PNG has no capture time, so its stamp is 0. Raises ConfigError
-    for the mounts, InputError for all else: one line that names file, field and limit.
+    A missing camera leaves a blind sector. The stamp of a PNG is 0. Raises one line that names file, field and limit:
+    ConfigError for the mounts, OnboardError for a result that cannot be written, InputError for all else.
     """
     rig = build_rig(load_mounts(mounts), section or ScanSection())
     files = _files(cameras, rig, mounts)
@@ -66,7 +69,11 @@ def scan_command(
     if plot_path is not None:
         _draw(plot_path, scan, rig)
     if json_path is not None or plot_path is None:
-        _write(json_path or STANDARD_OUTPUT, json.dumps(scan_as_json(scan)) + "\n")
+        text = json.dumps(scan_as_json(scan)) + "\n"
+        if json_path in (None, STANDARD_OUTPUT):
+            sys.stdout.write(text)
+        else:
+            write_text(Path(json_path), text)
     return scan
 
 
@@ -88,40 +95,17 @@ def read_depth_png(path: Path) -> npt.NDArray[np.uint16]:
         data = path.read_bytes()
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
-    _check_png(path, data)
     try:
-        with Image.open(path, formats=["PNG"]) as image:
+        with Image.open(io.BytesIO(data), formats=["PNG"]) as image:
+            image.verify()  # every checksum
+        with Image.open(io.BytesIO(data), formats=["PNG"]) as image:
+            if image.mode != DEPTH_MODE:
+                raise InputError(f"{path}: PNG has mode {image.mode}, a depth image must be 16-bit greyscale")
+            if max(image.size) > MAX_SIDE_PX:
+                raise InputError(f"{path}: PNG is {image.width}x{image.height}, limit {MAX_SIDE_PX}x{MAX_SIDE_PX}")
             return np.asarray(image).astype(np.uint16)
-    except (OSError, SyntaxError, ValueError) as error:
-        raise InputError(f"{path}: PNG image cannot be decoded: {error}") from error
-
-
-def _check_png(path: Path, data: bytes) -> None:
-    """Raise InputError unless the bytes are a whole PNG file, every chunk with its checksum, 16-bit and greyscale."""
-    if not data.startswith(PNG_SIGNATURE):
-        raise InputError(f"{path}: not a PNG file")
-    at, kind = len(PNG_SIGNATURE), b""
-    while kind != b"IEND":
-        length, kind = int.from_bytes(data[at : at + 4], "big"), data[at + 4 : at + 8]
-        body, checksum = data[at + 4 : at + 8 + length], data[at + 8 + length : at + 12 + length]
-        if len(checksum) < 4:
-            raise InputError(f"{path}: truncated after {len(data)} bytes")
-        if zlib.crc32(body) != int.from_bytes(checksum, "big"):
-            raise InputError(f"{path}: corrupt: wrong checksum of the part at byte {at}")
-        if at == len(PNG_SIGNATURE):
-            _check_png_header(path, body)
-        at += 12 + length
-
-
-def _check_png_header(path: Path, body: bytes) -> None:
-    if not (body.startswith(b"IHDR") and len(body) == PNG_HEADER_BYTES):
-        raise InputError(f"{path}: corrupt: does not begin with a PNG header")
-    width, height, bits, color_type = struct.unpack(">IIBB", body[4:14])
-    color = PNG_COLORS.get(color_type, "of unknown colours")
-    if (bits, color) != (16, "greyscale"):
-        raise InputError(f"{path}: PNG is {bits}-bit {color}, a depth image must be 16-bit greyscale")
-    if not (0 < width <= MAX_SIDE_PX and 0 < height <= MAX_SIDE_PX):
-        raise InputError(f"{path}: PNG is {width}x{height}, limit {MAX_SIDE_PX}x{MAX_SIDE_PX}")
+    except _PNG_ERRORS as error:
+        raise InputError(f"{path}: PNG image cannot be decoded: {' '.join(str(error).split())}") from error
 
 
 def _files(cameras: Sequence[str], rig: Rig, mounts: Path) -> dict[str, Path]:
@@ -159,16 +143,6 @@ def _draw(path: Path, scan: Scan, rig: Rig) -> None:
         draw_scan(scan, rig.section.far_m).save(path)
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be written: {error}") from error
-
-
-def _write(path: str, text: str) -> None:
-    if path == STANDARD_OUTPUT:
-        sys.stdout.write(text)
-        return
-    try:
-        Path(path).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror}") from error
 
 
 def scan_images(

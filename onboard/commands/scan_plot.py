@@ -12,7 +12,7 @@ from onboard.values.messages import BINS, Scan
 Point = tuple[float, float]
 
 SMOOTH = 3
-"""Drawn so many times larger and then reduced, which smooths the edges."""
+"""Factor of oversampling, which smooths the edges."""
 WIDTH_PX, HEIGHT_PX = 900, 1010
 CENTER_PX = (450, 500)
 RADIUS_PX = 400
@@ -70,7 +70,7 @@ def _wedge(i: int, inner_px: float, outer_px: float) -> list[Point]:
 
 
 def _hatch(width_px: int, height_px: int) -> Image.Image:
-    """Return a tile of diagonal lines on the colour of what is blind."""
+    """Return a tile of diagonal lines on the colour of blind bins."""
     tile = Image.new("RGB", (width_px, height_px), BLIND)
     draw = ImageDraw.Draw(tile)
     for x in range(-height_px, width_px, 9 * SMOOTH):

@@ -1,7 +1,7 @@
-"""`onboard secure-setup`: keys and permissions so that only who has a certificate can send to the robot or read it.
+"""`onboard secure-setup`: keys and permissions, so that only processes with a certificate send to the robot or read it.
 
-Each role may write and read what it needs and nothing else: the table is below. `dds.security` names the folder of one
-role; every process of the domain then needs a role of the same keystore.
+Each role may write and read only the topics in the table below. `dds.security` names the folder of one role; every
+process of the domain then needs a role of the same keystore.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from onboard.values.errors import InputError
 
 ENCLAVES = "enclaves"
 SERVICE_USER = "onboard"
-"""Whom the service runs as (systemd/onboard-sysusers.conf)."""
+"""The service's user (systemd/onboard-sysusers.conf)."""
 ANY = "*"
 EACH = "each_camera"
 OURS = "robot"
@@ -37,7 +37,7 @@ SENT = (
     "cmd_vel", "scan", "limits_scan", "state", "diagnostics", "used", "tf", "tf_static",
     f"{CAMERA}/depth/camera_info", "color/camera_info",
 )  # fmt: skip
-"""What the runtime sends; it hears the rest of `dds_topics.TOPICS`."""
+"""Topics that the runtime sends; it reads all others of `topics.TOPICS`."""
 
 HEARD = tuple(row.name for row in TOPICS if row.name not in SENT)
 ALL = tuple(row.name for row in TOPICS)
@@ -45,7 +45,7 @@ ALL = tuple(row.name for row in TOPICS)
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """What the holder of a certificate may write and read, by our names of topics."""
+    """Topics that a role may write and read, by our names."""
 
     writes: tuple[str, ...]
     reads: tuple[str, ...]
@@ -64,14 +64,14 @@ ROS_NODE = Role(
     writes=("ros_discovery_info", "rt/rosout", "rt/parameter_events", "rr/*Reply"),
     reads=("ros_discovery_info", "rt/parameter_events", "rq/*Request"),
 )
-"""What every node of ROS 2 brings besides, as named on the wire; the roles of others may. Services may be offered and
-not called: a call is what sets a node's parameters."""
+"""Additional topics of every ROS 2 node, by their names on the wire, for all roles but the runtime's. A role may offer
+services but not call them, because calls set a node's parameters."""
 
 
 def secure_command(folder: Path, config: Path, user: str = SERVICE_USER) -> list[str]:
-    """Make what is missing of a keystore and return the lines that say so, and what is left to do by hand.
+    """Complete a keystore; return lines for the operator, with the remaining manual steps.
 
-    Run as root, it gives the robot's key to the user that the service runs as. Raises as `make_keystore`.
+    As root, gives the robot's key to the service's user. Raises as `make_keystore`.
     """
     made = make_keystore(folder, load_config(config), datetime.datetime.now(datetime.timezone.utc))
     robot = (folder / ENCLAVES / OURS).resolve()
@@ -84,9 +84,9 @@ def secure_command(folder: Path, config: Path, user: str = SERVICE_USER) -> list
 
 
 def give_key(enclave: Path, user: str) -> str:
-    """Give a role's key to a user of this machine, where that is possible; return who owns it then.
+    """As root, give a role's key to a user of this machine, if the user exists; return the key's owner.
 
-    Raises InputError when the key cannot be given away.
+    Raises InputError if the owner cannot be changed.
     """
     key = enclave / "key.pem"
     try:
@@ -101,9 +101,9 @@ def give_key(enclave: Path, user: str) -> str:
 
 
 def make_keystore(folder: Path, config: Config, now: datetime.datetime) -> dict[str, Path]:
-    """Make what is missing of a keystore and return the folder of each role made; one that is there is left alone.
+    """Complete a keystore; return the folder of each new role. Existing roles stay unchanged.
 
-    Raises InputError when the folder holds something else or cannot be written, MissingExtraError.
+    Raises InputError if the folder holds other files or cannot be written, MissingExtraError.
     """
     try:
         if folder.exists() and not (folder / CA_CERTIFICATE).exists() and any(folder.iterdir()):
@@ -144,7 +144,7 @@ def _make_enclave(authority: Authority, enclave: Path, text: str) -> None:
 
 
 def _expressions(config: Config, names: Iterable[str]) -> list[str]:
-    """Return topics as permissions name them; one of each camera stands for all cameras."""
+    """Return topics as permissions name them; a wildcard stands for all cameras."""
     return [dds_topic(config.dds, name.replace(CAMERA, EACH)).replace(EACH, ANY) for name in names]
 
 
@@ -154,7 +154,7 @@ def _scan_topics(config: Config) -> list[str]:
 
 
 def governance(domain: int) -> str:
-    """Return what a domain asks of all: nobody without a certificate, everything signed and encrypted."""
+    """Return the rules of a domain: certificates required, everything signed and encrypted."""
     return f"""<?xml version="1.0" encoding="utf-8"?>
 <dds xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"
  xsi:noNamespaceSchemaLocation="http://www.omg.org/spec/DDS-SECURITY/20170901/omg_shared_ca_governance.xsd">
@@ -187,7 +187,7 @@ def permissions(
     since: datetime.datetime,
     until: datetime.datetime,
 ) -> str:
-    """Return what the holder of a certificate of this name may do; everything else is denied."""
+    """Return the permissions of the certificate with this name; everything else is denied."""
     return f"""<?xml version="1.0" encoding="utf-8"?>
 <dds xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"
  xsi:noNamespaceSchemaLocation="http://www.omg.org/spec/DDS-SECURITY/20170901/omg_shared_ca_permissions.xsd">

@@ -1,7 +1,7 @@
 """A Kobuki base on a serial port: velocity commands out, wheel motion and contact flags in.
 
-The only file that imports pyserial, which opens and configures the port. Bytes then go through the port's
-non-blocking file descriptor: `serial.write` with a zero time-out spins for ever on a full output queue (pyserial 3.5).
+The only file that imports pyserial, which opens and configures the port. Reads and writes use the port's non-blocking
+file descriptor: `serial.write` with a zero timeout spins for ever on a full output queue (pyserial 3.5).
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ except ImportError:
 
 BAUD = 115200
 READ_BYTES = 4096
-"""The kernel's own buffer for a terminal: one read empties it. It holds one second of feedback."""
+"""Size of the kernel's terminal buffer; it holds one second of feedback."""
 
 MAX_SILENCE_S = 1.0
-"""Without feedback for so long, wheel motion starts afresh: the encoders may have wrapped unseen."""
+"""After a longer gap in the feedback wheel motion starts anew: the encoders may have wrapped."""
 
 GONE = select.POLLERR | select.POLLHUP | select.POLLNVAL
 BUTTON_STOP = 1
@@ -37,11 +37,11 @@ NS_PER_S = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class BaseReport:
-    """What the base said since the last call.
+    """The base's feedback since the last call.
 
     odometry: mean wheel motion between consecutive packets, oldest first; stamps in the base's clock, unwrapped
-    obstacle: bumper, cliff or wheel drop in any packet since the last call; None while no packet has come
-    stop:     at a cliff, lifted off its wheels, or B0 pressed until B1 releases; None while no packet has come
+    obstacle: bumper, cliff or wheel drop in any packet since the last call; None before the first packet
+    stop:     cliff, wheel drop, or B0 pressed and not yet released by B1; None before the first packet
     """
 
     odometry: tuple[OdometryMessage, ...]
@@ -50,10 +50,10 @@ class BaseReport:
 
 
 class SerialBase:
-    """A `Drive` that also reports odometry. One thread: neither call waits."""
+    """A `Drive` that also reports odometry. For one thread; `send` and `take` never wait."""
 
     def __init__(self, port: str) -> None:
-        """Open the port for this process alone. Raises MissingExtraError, or DriverError that names the port."""
+        """Open the port exclusively. Raises MissingExtraError, or DriverError that names the port."""
         if serial is None:
             raise MissingExtraError("pyserial", "serial")
         try:
@@ -70,11 +70,11 @@ class SerialBase:
         self._button_stop = False
 
     def send(self, command: Twist) -> None:
-        """Pass one command on without waiting. Raises DriverError when the link is gone, InputError when not finite."""
+        """Send one command without waiting. Raises DriverError if the link is gone, InputError if it is not finite."""
         self._write(kobuki_protocol.encode_velocity(command))
 
     def take(self, now_ns: int) -> BaseReport:
-        """Return what arrived since the last call, without waiting. Raises DriverError when the link is gone."""
+        """Return the feedback since the last call, without waiting. Raises DriverError if the link is gone."""
         packets, self._rest = kobuki_protocol.parse(self._rest + self._read())
         odometry = [message for packet in packets if (message := self._moved(packet, now_ns)) is not None]
         for packet in packets:
@@ -87,9 +87,9 @@ class SerialBase:
         return BaseReport(tuple(odometry), obstacle, stop)
 
     def wait_for_output(self, limit_s: float) -> bool:
-        """Wait until all that was sent has left this computer; return False when that lasts longer. Not for a tick.
+        """Wait until the output queue is empty; return False after `limit_s`. Not for use in a tick.
 
-        Raises DriverError when the link is gone.
+        Raises DriverError if the link is gone.
         """
         until_s = time.monotonic() + limit_s
         while self._waiting_bytes():
@@ -105,12 +105,12 @@ class SerialBase:
         try:
             self.send(STOP)
         except (DriverError, InputError):
-            pass  # who must know whether the base heard it sends the stop before, as `halt` does
+            pass  # a caller that needs the stop confirmed sends it before, as `stop_base` does
         finally:
             self._port.close()
 
     def _moved(self, packet: kobuki_protocol.Feedback, now_ns: int) -> OdometryMessage | None:
-        """Return the motion since the packet before, and advance the base's clock; None where not believed."""
+        """Return the motion since the packet before, and advance the base's clock; None if implausible."""
         before, silence_ns = self._last, now_ns - self._last_arrival_ns
         if before is not None and before.timestamp_ms == packet.timestamp_ms:
             return None
@@ -126,7 +126,7 @@ class SerialBase:
         return OdometryMessage(self._stamp_ns, now_ns, None, twist)
 
     def _read(self) -> bytes:
-        """Return what has arrived. An unplugged port reads as empty for ever: only `poll` tells it from a quiet one."""
+        """Return the received bytes. An unplugged port reads as empty for ever; only `poll` detects it."""
         if any(events & GONE for _, events in self._poll.poll(0)):
             raise DriverError(f"{self._name}: link to the base is gone")
         try:

@@ -21,7 +21,7 @@ from PIL import Image
 from hil.recordings.bags.bag import CompressedImage, plain
 from hil.recordings.bags.transforms import Frames
 from onboard.commands.doctor import wire_probe
-from onboard.commands.doctor.camera_probe import by_asking
+from onboard.commands.doctor.camera_probe import measure_by_diagnostics
 from onboard.commands.doctor.cameras import camera
 from onboard.commands.doctor.report import Report, console_for, show
 from onboard.config.config import DEFAULT_ROBOT, Config, DdsSection, load_config
@@ -97,7 +97,7 @@ def judge(sample: Any) -> None:
                 depth_from_ros(sample, replace(small_camera(), width=sample.width, height=sample.height))
             color_from_ros(sample)
         case ros.DiagnosticArray():
-            said = wire_probe.said_by(ROBOT, [sample, sample])
+            said = wire_probe.statuses_of(ROBOT, [sample, sample])
             wire_probe.findings(said, claimed=True)
             wire_probe.rate_hz(said, wire_probe.RUNTIME, "ticks")
 
@@ -130,9 +130,9 @@ def read_diagnostics(content: bytes, _folder: Path) -> None:
     sooner = convert.ros_diagnostics(
         0, ROBOT, [(wire_probe.RUNTIME, 0, "", {}), ("camera front", 0, "", {"frames": 0})]
     )
-    said = wire_probe.said_by(ROBOT, [sooner, sample])
+    said = wire_probe.statuses_of(ROBOT, [sooner, sample])
     config, mounts = default_robot()
-    cameras = [camera(one) for one in by_asking(config, mounts, said)]
+    cameras = [camera(one) for one in measure_by_diagnostics(config, mounts, said)]
     found = Report(ROBOT, (*wire_probe.findings(said, claimed=True), *cameras), ())
     json.dumps(found.as_json(), allow_nan=False)
     show(found, console_for(io.StringIO()))

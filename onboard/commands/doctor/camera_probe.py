@@ -1,4 +1,4 @@
-"""Takes the cameras' measure: by opening them as the runtime does, or, while one drives, by what it says of them."""
+"""Measures the cameras: opens them as the runtime does, or reads the diagnostics of a running runtime."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import contextlib
 import time
 from collections.abc import Sequence
 
-from onboard.commands.doctor.cameras import Measured, lens, told_device, wanted_hz
-from onboard.commands.doctor.wire_probe import CAMERA, Said, count, rate_hz
+from onboard.commands.doctor.cameras import CameraMeasurement, lens, told_device, wanted_hz
+from onboard.commands.doctor.wire_probe import CAMERA, RuntimeStatus, count, rate_hz
 from onboard.config.config import Config
 from onboard.config.mounts import Mounts
 from onboard.drivers.dds.camera_input import DdsColorCamera, DdsDepthCamera
@@ -18,14 +18,14 @@ from onboard.drivers.realsense.supervisor import START_LIMIT_S
 from onboard.values.interfaces import ColorCamera, DepthCamera
 
 FIRST_IMAGE_S = 5.0
-"""For images of another process; a device of our own has START_LIMIT_S."""
+"""Timeout for images of another process; for a device of this computer it is START_LIMIT_S."""
 DDS, REALSENSE = "dds", "realsense"
 OK = 0
 Camera = DepthCamera | ColorCamera
 
 
-def by_opening(config: Config, mounts: Mounts, seconds: float) -> list[Measured]:
-    """Return what came of every camera within so many seconds after the first image of each.
+def measure_by_opening(config: Config, mounts: Mounts, seconds: float) -> list[CameraMeasurement]:
+    """Return the measurement of each camera over `seconds` after the first images.
 
     Raises ConfigError, InputError (a recording), DriverError (the wire), MissingExtraError.
     """
@@ -46,18 +46,20 @@ def by_opening(config: Config, mounts: Mounts, seconds: float) -> list[Measured]
         return [_measured(config, mounts, one, took_s) for one in watched]
 
 
-def by_asking(config: Config, mounts: Mounts, said: Sequence[Said]) -> list[Measured]:
-    """Return what a running runtime says of its cameras."""
+def measure_by_diagnostics(
+    config: Config, mounts: Mounts, statuses: Sequence[RuntimeStatus]
+) -> list[CameraMeasurement]:
+    """Return the cameras' measurements from a running runtime's diagnostics."""
     found = []
-    for row in (name for name in said[-1].rows if name.startswith(CAMERA)):
-        newest, name = said[-1].rows[row], row.removeprefix(CAMERA)
+    for row in (name for name in statuses[-1].rows if name.startswith(CAMERA)):
+        newest, name = statuses[-1].rows[row], row.removeprefix(CAMERA)
         kind = config.cameras.source_of(name) if name in mounts.depth else config.cameras.color
-        frames, restarts = (count(said[-1], row, key) or 0 for key in ("frames", "restarts"))
+        frames, restarts = (count(statuses[-1], row, key) or 0 for key in ("frames", "restarts"))
         found.append(
-            Measured(
+            CameraMeasurement(
                 name,
                 kind,
-                rate_hz(said, row, "frames"),
+                rate_hz(statuses, row, "frames"),
                 wanted_hz(config, kind),
                 blind=0.0 if newest.level == OK else 1.0,
                 reason=newest.message,
@@ -70,7 +72,7 @@ def by_asking(config: Config, mounts: Mounts, said: Sequence[Said]) -> list[Meas
 
 
 def _over_dds(config: Config, mounts: Mounts, held: contextlib.ExitStack) -> list[Camera]:
-    """Return the cameras whose images somebody sends; where there are none, the domain is not joined."""
+    """Return the cameras over DDS; joins the domain only if there are any."""
     section = config.cameras
     sent = [mount for name, mount in mounts.depth.items() if section.source_of(name) == DDS]
     if not sent and section.color != DDS:
@@ -85,7 +87,7 @@ def _over_dds(config: Config, mounts: Mounts, held: contextlib.ExitStack) -> lis
 
 
 def _wait_for_all(cameras: Sequence[tuple[Camera, str]]) -> None:
-    """Return when every camera gave an image, or had the time for it."""
+    """Wait until every camera gave an image, or for the timeout."""
     limit_s = START_LIMIT_S if any(kind == REALSENSE for _, kind in cameras) else FIRST_IMAGE_S
 
     def there() -> bool:
@@ -97,7 +99,7 @@ def _wait_for_all(cameras: Sequence[tuple[Camera, str]]) -> None:
 
 
 class _Watched:
-    """One camera while it is measured: how many looks found it blind, and why the last time."""
+    """One camera during its measurement; `reason` is the last reason for being blind."""
 
     def __init__(self, camera: Camera, kind: str) -> None:
         self.camera, self.kind = camera, kind
@@ -107,11 +109,11 @@ class _Watched:
 
     @property
     def blind(self) -> float:
-        """Share of the looks that found no image to use; 1 before the first."""
+        """Share of polls without a usable image; 1 before the first poll."""
         return self._blind / self._looks if self._looks else 1.0
 
     def look(self) -> bool:
-        """Take what is there. Never the end of the watch."""
+        """Poll the camera once; return False, so that the measurement goes on."""
         self._looks += 1
         if self.camera.latest(time.monotonic_ns()) is None:
             self._blind += 1
@@ -119,11 +121,11 @@ class _Watched:
         return False
 
 
-def _measured(config: Config, mounts: Mounts, one: _Watched, took_s: float) -> Measured:
+def _measured(config: Config, mounts: Mounts, one: _Watched, took_s: float) -> CameraMeasurement:
     health = one.camera.health()
     told = health.detail.get("device")
     mount = mounts.depth.get(health.camera)
-    return Measured(
+    return CameraMeasurement(
         health.camera,
         one.kind,
         (health.frames - one.before) / took_s,

@@ -1,4 +1,4 @@
-"""The cameras: are they there, how are they plugged in, and how many images a second really come."""
+"""The cameras: connection, USB bus, image rate, calibration."""
 
 from __future__ import annotations
 
@@ -9,48 +9,44 @@ from datetime import date, datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from onboard.commands.doctor.finding import Complaint, Finding, Level, amber, judged
+from onboard.commands.doctor.finding import Finding, Level, Problem, amber, combined
 from onboard.config.config import CamerasSection, Config
 from onboard.config.mounts import Mount, Mounts, calibration_dates
 from onboard.drivers.realsense.device import Device, Source
 
-# ---- Where the cameras sit: how old the measurement is, what it leaves out, and whose lens is in the mounts
-
 OLD_DAYS = 180
 """Half a year of driving loosens screws."""
 LENS_TOLERANCE = 0.01
-"""Of the focal length, and of the image's width for the principal point: a pixel or so at the image's edge."""
+"""Relative to the focal length, and to the image's width for the principal point: about a pixel at the edge."""
 MEASURE = "measure the mounts again and write `calibrated = YYYY-MM-DD` into their tables"
 
 
 def age(mounts: Path, today: date) -> Finding:
-    """Return how long ago the cameras were measured, by the dates in the mounts file. Raises ConfigError."""
+    """Return the age of the calibration, by the dates in the mounts file. Raises ConfigError."""
     dates = calibration_dates(mounts)
     told = {name: day for name, day in dates.items() if day is not None}
     changed = datetime.fromtimestamp(mounts.stat().st_mtime, tz=timezone.utc).date()
-    complaints = []
+    problems = []
     undated = sorted(set(dates) - set(told))
     if undated:
         said = f"no date of calibration for {', '.join(undated)} (the file was last changed on {changed})"
-        complaints.append(Complaint(Level.AMBER, said, MEASURE))
+        problems.append(Problem(Level.AMBER, said, MEASURE))
     for name, day in sorted(told.items()):
         days = (today - day).days
         if days < 0:
-            complaints.append(
-                Complaint(Level.AMBER, f"{name} is of {day}, in the future", "set the clock, or the date")
-            )
+            problems.append(Problem(Level.AMBER, f"{name} is of {day}, in the future", "set the clock, or the date"))
         elif days > OLD_DAYS:
-            complaints.append(Complaint(Level.AMBER, f"{name} is {days} days old", MEASURE))
+            problems.append(Problem(Level.AMBER, f"{name} is {days} days old", MEASURE))
     oldest = min(told.values(), default=None)
     summary = "" if oldest is None else f"oldest of {oldest}, {(today - oldest).days} days ago"
     days_of = {name: None if day is None else day.isoformat() for name, day in dates.items()}
-    return judged("calibration", summary, complaints, file=str(mounts), calibrated=days_of, changed=changed.isoformat())
+    return combined("calibration", summary, problems, file=str(mounts), calibrated=days_of, changed=changed.isoformat())
 
 
 def nearness(mounts: Mounts, section: CamerasSection) -> list[Finding]:
-    """Return whether it is known how near each camera sees.
+    """Return a finding about cameras without a known least distance.
 
-    A RealSense on the cable is taken for the one that sees least near by; one over DDS may be any camera.
+    A RealSense has a default; a camera over DDS may be of any kind and must state its own.
     """
     silent = [name for name, one in mounts.depth.items() if one.least_m is None and section.source_of(name) == "dds"]
     if not silent:
@@ -59,8 +55,8 @@ def nearness(mounts: Mounts, section: CamerasSection) -> list[Finding]:
     return [amber("least distance", said, "measure it and write `least_m = METRES` into their tables", cameras=silent)]
 
 
-def lens(mount: Mount, info: Mapping[str, Any]) -> list[Complaint]:
-    """Return what is wrong when a device (`info`: fx, fy, cx, cy of `realsense.StreamInfo`) has another lens."""
+def lens(mount: Mount, info: Mapping[str, Any]) -> list[Problem]:
+    """Return a problem if the device's lens (`info`: fx, fy, cx, cy of `StreamInfo`) differs from the mount's."""
     if not {"fx", "fy", "cx", "cy"} <= set(info):
         return []
     apart = [
@@ -76,34 +72,35 @@ def lens(mount: Mount, info: Mapping[str, Any]) -> list[Complaint]:
     if not apart:
         return []
     return [
-        Complaint(Level.RED, f"its lens has {', '.join(apart)}", f"put the camera's own lens into {mount.name}'s table")
+        Problem(Level.RED, f"its lens has {', '.join(apart)}", f"put the camera's own lens into {mount.name}'s table")
     ]
 
 
 SLOW_AMBER = 0.9
 SLOW_RED = 0.5
-"""Share of the images that were asked for."""
+"""Share of the requested images."""
 BLIND_AMBER = 0.02
 BLIND_RED = 0.3
-"""Share of the time; the robot slows down or stands meanwhile."""
+"""Share of the time; the robot slows down or stops meanwhile."""
 UNCOVER = "clean or uncover the lens; see that nothing of the robot is in view"
 USB_2 = "2"
 NATIVE = ("video4linux", "v4l2")
 OWN_BACKEND_LIMIT = 2
-"""More cameras are unreliable on librealsense's own USB driver (its issue 14925)."""
+"""librealsense's own USB driver is unreliable with more cameras (its issue 14925)."""
 PLUG_IN = "plug it in, into a blue (USB 3) socket; or write the serial number that is there into the mounts"
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
-    """One camera of the configuration and what came of it.
+class CameraMeasurement:
+    """The measurement of one configured camera.
 
     kind:      "realsense" or "dds"
-    rate_hz:   images a second; None where it could not be measured
-    wanted_hz: images a second that were asked for, or that a decision needs
-    blind:     share of the time without an image that could be used; reason: why, the last time
-    device:    as it calls itself; None where nobody told
-    lens:      complaints about its lens (`calibration.lens`)
+    rate_hz:   images a second; None if unknown
+    wanted_hz: images a second that are requested, or that a decision needs
+    blind:     share of the time without a usable image
+    reason:    why the camera was blind the last time
+    device:    the device's own description; None if unknown
+    lens:      problems of its lens (see `lens`)
     """
 
     name: str
@@ -115,17 +112,17 @@ class Measured:
     frames: int
     restarts: int
     device: Device | None = None
-    lens: Sequence[Complaint] = field(default_factory=tuple)
+    lens: Sequence[Problem] = field(default_factory=tuple)
 
 
-def camera(one: Measured) -> Finding:
-    """Return how one camera does."""
-    complaints = [*_images(one), *one.lens]
+def camera(one: CameraMeasurement) -> Finding:
+    """Return the finding about one camera."""
+    problems = [*_images(one), *one.lens]
     if one.restarts:
         said = f"started again {one.restarts} times"
-        complaints.append(Complaint(Level.AMBER, said, "see the log (`camera_down`); another cable, or a powered hub"))
+        problems.append(Problem(Level.AMBER, said, "see the log (`camera_down`); another cable, or a powered hub"))
     if one.device is not None:
-        complaints += _device(one.device)
+        problems += _device(one.device)
     rate = "" if one.rate_hz is None else f"{one.rate_hz:.1f} of {one.wanted_hz:g} images/s"
     summary = ", ".join(filter(None, [rate, _words(one.device)]))
     values = {
@@ -137,11 +134,11 @@ def camera(one: Measured) -> Finding:
         "restarts": one.restarts,
         "device": None if one.device is None else asdict(one.device),
     }
-    return judged(f"camera {one.name}", summary, complaints, **values)
+    return combined(f"camera {one.name}", summary, problems, **values)
 
 
 def on_the_bus(sources: Sequence[Source], devices: Sequence[Device]) -> list[Finding]:
-    """Return what is wrong with the bus as a whole: cameras that nobody expects, backend, firmware of equal models."""
+    """Return findings about the bus: cameras missing from the mounts, backend, firmware of equal models."""
     expected = {source.serial for source in sources if not source.recording}
     strangers = [device for device in devices if device.serial not in expected]
     found = []
@@ -163,12 +160,12 @@ def on_the_bus(sources: Sequence[Source], devices: Sequence[Device]) -> list[Fin
 
 
 def is_native(device: Device) -> bool:
-    """Return whether the kernel's driver has the camera, and not librealsense's own USB driver."""
+    """Return whether the kernel's driver serves the camera, not librealsense's own USB driver."""
     return any(word in device.port for word in NATIVE)
 
 
 def told_device(values: Mapping[str, str]) -> Device | None:
-    """Return the device in the words of a running runtime's diagnostics (`device`: a mapping as text)."""
+    """Return the device from a runtime's diagnostics (`device`: a mapping as text); None if unreadable."""
     text = values.get("device", "")
     told = {name: _between(text, f"'{name}': '", "'") for name in Device.__dataclass_fields__}
     return Device(**told) if told["serial"] else None
@@ -179,33 +176,33 @@ def _between(text: str, before: str, after: str) -> str:
 
 
 def wanted_hz(config: Config, kind: str) -> float:
-    """Return how many images a second a camera must give: what is asked of a device, or one a decision."""
+    """Return the required images a second: the rate requested from a device, else one image a decision."""
     return config.cameras.fps if kind == "realsense" else config.rates.control_hz / config.rates.ticks_per_decision
 
 
-def _images(one: Measured) -> list[Complaint]:
+def _images(one: CameraMeasurement) -> list[Problem]:
     if not one.frames:
         remedy = PLUG_IN if one.kind == "realsense" else "start whoever publishes its images"
-        return [Complaint(Level.RED, one.reason or "no image", remedy)]
+        return [Problem(Level.RED, one.reason or "no image", remedy)]
     if one.blind > BLIND_AMBER:
         level = Level.RED if one.blind > BLIND_RED else Level.AMBER
         remedy = UNCOVER if "covered" in one.reason else "look at the other findings first, then restart its sender"
-        return [Complaint(level, f"blind {one.blind:.0%} of the time: {one.reason}", remedy)]
+        return [Problem(level, f"blind {one.blind:.0%} of the time: {one.reason}", remedy)]
     if one.rate_hz is None or one.rate_hz >= SLOW_AMBER * one.wanted_hz:
         return []
     level = Level.AMBER if one.rate_hz >= SLOW_RED * one.wanted_hz else Level.RED
     remedy = "another socket or cable, fewer cameras on one hub, or lower cameras.fps"
-    return [Complaint(level, f"{one.rate_hz:.1f} images/s are too few", remedy)]
+    return [Problem(level, f"{one.rate_hz:.1f} images/s are too few", remedy)]
 
 
-def _device(device: Device) -> list[Complaint]:
+def _device(device: Device) -> list[Problem]:
     found = []
     if device.usb_type.startswith(USB_2):
         said = f"plugged in by USB {device.usb_type}"
-        found.append(Complaint(Level.AMBER, said, "a USB 3 socket and a USB 3 cable, pushed in all the way"))
+        found.append(Problem(Level.AMBER, said, "a USB 3 socket and a USB 3 cable, pushed in all the way"))
     if device.recommended and device.firmware != device.recommended:
         said = f"firmware {device.firmware}, this librealsense was made for {device.recommended}"
-        found.append(Complaint(Level.AMBER, said, "rs-fw-update, when images are missing or wrong"))
+        found.append(Problem(Level.AMBER, said, "rs-fw-update, when images are missing or wrong"))
     return found
 
 

@@ -1,6 +1,6 @@
-"""Looks at everything, in the order of the page. Moves nothing, and opens no device that a running runtime has.
+"""All checks, in the order of the page. Moves nothing, and opens no device of a running runtime.
 
-All that it sends is the stop with which a serial base is opened, and what DDS itself says to find others.
+It sends only the stop that opening a serial base sends, and DDS discovery.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from pathlib import Path
 
 from onboard.assembly.assembly import check_files
 from onboard.commands.doctor import cameras, clock, engine, host, mobile_base, network, service, wire_probe
-from onboard.commands.doctor.camera_probe import REALSENSE, by_asking, by_opening
-from onboard.commands.doctor.cameras import Measured, age, nearness
+from onboard.commands.doctor.camera_probe import REALSENSE, measure_by_diagnostics, measure_by_opening
+from onboard.commands.doctor.cameras import CameraMeasurement, age, nearness
 from onboard.commands.doctor.engine import versions
-from onboard.commands.doctor.finding import Finding, amber, green, looked, red
+from onboard.commands.doctor.finding import Finding, amber, findings_of, green, red
 from onboard.commands.doctor.host import power
 from onboard.commands.doctor.report import Report
-from onboard.commands.doctor.storage import disk, of_the_service, who_asks
-from onboard.commands.doctor.wire_probe import Heard, Said, hear
+from onboard.commands.doctor.storage import disk, service_writer, this_process
+from onboard.commands.doctor.wire_probe import RuntimeStatus, WireSurvey, survey_wire
 from onboard.config.config import DEFAULT_ROBOT, Config, load_config
 from onboard.config.mounts import Mounts, load_mounts
 from onboard.drivers.dds.topics import domain_id
@@ -28,7 +28,7 @@ from onboard.values.clock import NS_PER_S, wall_ns
 from onboard.values.errors import ConfigError, OnboardError
 
 INSTALLED = Path("/etc/onboard/onboard.toml")
-"""What the service runs with."""
+"""The configuration of the service."""
 SERIAL = "serial"
 POSE = "amcl_pose"
 FIX_FILE = "correct the named file; `onboard check-config` shows what is in effect"
@@ -37,12 +37,10 @@ STOP_FIRST = "`systemctl stop onboard` first; one that drives is asked by `onboa
 
 
 def examine(given: Path | None, seconds: float) -> Report:
-    """Return the report about a robot: of the configuration given, else the service's, else the default one.
+    """Return the report about a robot: of the given configuration, else the service's, else the default robot's.
 
-    Devices and the wire are listened to for `seconds` each.
-
-    Raises nothing for what is wrong with the robot: that is a finding. It takes some seconds more for discovery, and
-    for a camera to start.
+    Listens to devices and to the wire for `seconds` each; discovery and a camera's start take some seconds more.
+    Problems of the robot are findings and raise nothing.
     """
     path = given or (INSTALLED if _is_installed() else DEFAULT_ROBOT / "onboard.toml")
     state = service.unit_state()
@@ -53,22 +51,22 @@ def examine(given: Path | None, seconds: float) -> Report:
     except OnboardError as error:
         broken = red("configuration", str(error), FIX_FILE, file=str(path))
         return Report(str(path), (broken, *unit, *_clock(None, None), *_computer()), (), False)
-    found = [*looked("configuration", lambda: _files(path, config)), *unit]
-    heard, ours = None, _is_of_the_service(path, state)
+    found = [*findings_of("configuration", lambda: _files(path, config)), *unit]
+    survey, ours = None, _is_of_the_service(path, state)
     try:
         config = service.as_served(config, state) if ours else config
-        heard = hear(config, seconds)
+        survey = survey_wire(config, seconds)
     except (OnboardError, OSError) as error:
         found.append(network.unreachable(error))
-    found += _robot(config, mounts, heard, seconds, state)
-    found += _clock(config, heard)
-    found += _row("disk", lambda: disk(config.record, of_the_service(state) if ours else who_asks()))
-    topics = () if heard is None else tuple(network.table(heard.graph))
+    found += _robot(config, mounts, survey, seconds, state)
+    found += _clock(config, survey)
+    found += _row("disk", lambda: disk(config.record, service_writer(state) if ours else this_process()))
+    topics = () if survey is None else tuple(network.table(survey.graph))
     return Report(config.robot.name, (*found, *_computer()), topics)
 
 
 def _is_installed() -> bool:
-    """Return whether there is a service's configuration, be it one that this user cannot read."""
+    """Return whether the service's configuration exists, readable by this user or not."""
     try:
         return INSTALLED.exists()
     except PermissionError:
@@ -76,7 +74,7 @@ def _is_installed() -> bool:
 
 
 def _files(path: Path, config: Config) -> list[Finding]:
-    """Return whether the files that a configuration names are there and fit it."""
+    """Return whether the files that a configuration names exist and fit it."""
     try:
         check_files(config)
     except OnboardError as error:
@@ -85,7 +83,7 @@ def _files(path: Path, config: Config) -> list[Finding]:
 
 
 def _computer() -> list[Finding]:
-    """Return what concerns the computer, whatever runs on it."""
+    """Return the findings about the computer."""
     rows: Sequence[tuple[str, Callable[[], Finding]]] = (
         ("memory", host.memory),
         ("load", host.load),
@@ -97,36 +95,36 @@ def _computer() -> list[Finding]:
 
 
 def _row(part: str, look: Callable[[], Finding]) -> list[Finding]:
-    return looked(part, lambda: [look()])
+    return findings_of(part, lambda: [look()])
 
 
-def _clock(config: Config | None, heard: Heard | None) -> list[Finding]:
-    """Return how the clock is, compared with the stamps of others where they were heard."""
-    localised = config is not None and heard is not None and bool(network.publishes(config.dds, heard.graph, POSE))
-    ahead_s = None if heard is None else heard.stamp_ahead_s
-    return _row("clock", lambda: clock.clock(clock.kept(), ahead_s, localised=localised))
+def _clock(config: Config | None, survey: WireSurvey | None) -> list[Finding]:
+    """Return the clock's finding, compared with odometry's stamps if odometry came."""
+    localised = config is not None and survey is not None and bool(network.publishes(config.dds, survey.graph, POSE))
+    ahead_s = None if survey is None else survey.stamp_ahead_s
+    return _row("clock", lambda: clock.clock(clock.kernel_clock(), ahead_s, localised=localised))
 
 
 def _is_of_the_service(path: Path, state: Mapping[str, str]) -> bool:
-    """Return whether the service runs with this configuration: then it is read, and records, as the service does."""
+    """Return whether the service runs with this configuration; it is then read as the service reads it."""
     return state.get("LoadState") == "loaded" and path.resolve() == INSTALLED.resolve()
 
 
 def _robot(
-    config: Config, mounts: Mounts, heard: Heard | None, seconds: float, state: Mapping[str, str]
+    config: Config, mounts: Mounts, survey: WireSurvey | None, seconds: float, state: Mapping[str, str]
 ) -> list[Finding]:
-    """Return what concerns the robot itself: runtime, wire, base, cameras, policy; of the wire what was heard.
+    """Return the findings about the robot: runtime, wire, base, cameras, policy.
 
-    state: of the service, as `unit_state` returns it. Where it runs, begins or ends and nothing is heard of it, it may
-    still have devices: they are not opened. The policy is no device, and is tried unless one may drive by it now.
+    state: of the service, as `unit_state` returns it. A service that is up but silent may still hold devices, so they
+    are not opened. The policy is tried unless a runtime may drive with it now.
     """
-    said = () if heard is None else heard.said
-    driving = bool(said) or _is_claimed(config)
-    shut = service.is_up(state) and not driving
-    found = wire_probe.findings(said, claimed=driving) if heard is not None else []
-    found += [] if heard is None else looked("dds", lambda: _wire(config, heard))
-    found += looked("base", lambda: _base(config, heard, seconds, driving=driving, shut=shut))
-    found += looked("cameras", lambda: _cameras(config, mounts, said, seconds, driving=driving, shut=shut))
+    statuses = () if survey is None else survey.statuses
+    driving = bool(statuses) or _is_claimed(config)
+    closed = service.is_up(state) and not driving
+    found = wire_probe.findings(statuses, claimed=driving) if survey is not None else []
+    found += [] if survey is None else findings_of("dds", lambda: _wire(config, survey))
+    found += findings_of("base", lambda: _base(config, survey, seconds, driving=driving, closed=closed))
+    found += findings_of("cameras", lambda: _cameras(config, mounts, statuses, seconds, driving=driving, closed=closed))
     found += [] if config.scan.topic else nearness(mounts, config.cameras)
     today = datetime.fromtimestamp(wall_ns() / NS_PER_S, tz=timezone.utc).date()
     found += _row("calibration", lambda: age(config.robot.mounts, today))
@@ -134,50 +132,50 @@ def _robot(
 
 
 def _is_claimed(config: Config) -> bool:
-    """Return whether a runtime of this machine has the robot; of a domain that is none nobody has one."""
+    """Return whether a runtime of this machine has claimed the robot; False for a bad domain."""
     try:
         return wire_probe.is_claimed(domain_id(config.dds), config)
     except ConfigError:
         return False
 
 
-def _wire(config: Config, heard: Heard) -> list[Finding]:
+def _wire(config: Config, survey: WireSurvey) -> list[Finding]:
     section, serial = config.dds, config.odometry.input == SERIAL
     return [
-        network.peers(section, heard.graph),
-        network.command(section, heard.graph, serial=serial),
-        *network.fitting(section, heard.graph),
+        network.peers(section, survey.graph),
+        network.command(section, survey.graph, serial=serial),
+        *network.fitting(section, survey.graph),
     ]
 
 
-def _base(config: Config, heard: Heard | None, seconds: float, *, driving: bool, shut: bool) -> list[Finding]:
-    """Return how the base does; nothing of one on a wire that cannot be joined, which is a finding already."""
+def _base(config: Config, survey: WireSurvey | None, seconds: float, *, driving: bool, closed: bool) -> list[Finding]:
+    """Return the base's findings; none if the wire cannot be joined, which is a finding already."""
     if config.odometry.input == SERIAL:
-        if shut:
-            return [mobile_base.absent(config.odometry.serial_port) or amber("base", NOT_OPENED, STOP_FIRST)]
+        if closed:
+            return [mobile_base.missing_port(config.odometry.serial_port) or amber("base", NOT_OPENED, STOP_FIRST)]
         return [mobile_base.over_serial(config.odometry.serial_port, seconds, taken=driving)]
-    if heard is None:
+    if survey is None:
         return []
-    return [mobile_base.over_dds(config, heard.odometry_hz, network.publishes(config.dds, heard.graph, "odom"))]
+    return [mobile_base.over_dds(config, survey.odometry_hz, network.publishes(config.dds, survey.graph, "odom"))]
 
 
 def _cameras(
-    config: Config, mounts: Mounts, said: Sequence[Said], seconds: float, *, driving: bool, shut: bool
+    config: Config, mounts: Mounts, statuses: Sequence[RuntimeStatus], seconds: float, *, driving: bool, closed: bool
 ) -> list[Finding]:
-    if shut and _live(config, mounts):
+    if closed and _live(config, mounts):
         return [amber("cameras", NOT_OPENED, STOP_FIRST)]
     if driving:
-        if not said:
+        if not statuses:
             return []
-        told = by_asking(config, mounts, said)
+        told = measure_by_diagnostics(config, mounts, statuses)
         return [cameras.camera(one) for one in told]
-    measured = by_opening(config, mounts, seconds)
+    measured = measure_by_opening(config, mounts, seconds)
     if not measured:
         return [green("cameras", "the configuration has none")]
     return [*map(cameras.camera, measured), *_bus(config, mounts, measured)]
 
 
-def _bus(config: Config, mounts: Mounts, measured: Sequence[Measured]) -> list[Finding]:
+def _bus(config: Config, mounts: Mounts, measured: Sequence[CameraMeasurement]) -> list[Finding]:
     live = _live(config, mounts)
     if not live or not any(one.kind == REALSENSE for one in measured):
         return []
@@ -185,5 +183,5 @@ def _bus(config: Config, mounts: Mounts, measured: Sequence[Measured]) -> list[F
 
 
 def _live(config: Config, mounts: Mounts) -> list[Source]:
-    """Return the cameras that are devices of this computer. Raises ConfigError."""
+    """Return the cameras that are devices of this computer, not recordings. Raises ConfigError."""
     return [source for source in camera_sources(mounts, config.cameras) if not source.recording]

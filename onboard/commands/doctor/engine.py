@@ -1,4 +1,4 @@
-"""The policy: is the model the one of its manifest, does it fit the timing, does its engine run, in which time."""
+"""The policy: model against manifest and timing, its engine, the time of a decision; versions of everything."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from onboard import __version__
 from onboard.assembly.policies import REACTIVE, require_engine
-from onboard.commands.doctor.finding import Complaint, Finding, Level, green, judged, red
+from onboard.commands.doctor.finding import Finding, Level, Problem, combined, green, red
 from onboard.commands.doctor.host import ROOT, text_of
 from onboard.config.config import Config, model_path
 from onboard.drivers.engines.onnx_engine import OnnxEngine
@@ -22,15 +22,13 @@ from onboard.policy.network_policy import ModelEngine
 from onboard.recording import provenance
 from onboard.values.errors import EngineError, MissingExtraError, OnboardError
 
-# ---- Versions of everything that may differ between two robots that should do the same
-
 LIBRARIES = ("numpy", "numba", "llvmlite", "cyclonedds", "pydantic", "mcap", "onnxruntime", "tensorrt", "pyrealsense2")
 DIGITS = 12
-"""Of a hash, enough to tell two apart on the phone."""
+"""Of a hash; enough to compare two robots by phone."""
 
 
 def versions(root: Path = ROOT) -> Finding:
-    """Return the versions; a library that is not installed is left out."""
+    """Return the versions of all installed parts."""
     code = provenance.code_sha256()
     jetpack = (text_of(root / "etc/nv_tegra_release") or "").partition("\n")[0].lstrip("# ")
     libraries = {name: number for name in LIBRARIES if (number := _version(name))}
@@ -62,7 +60,7 @@ COPY_AGAIN = "copy the model and its manifest again, both from one release"
 
 
 def policy(config: Config, *, driving: bool) -> Finding:
-    """Return whether the configured policy can decide in time. While a runtime drives it is not run beside it."""
+    """Return whether the configured policy decides in time. Beside a driving runtime the policy is not run."""
     if config.policy.model == REACTIVE:
         return green("policy", "reactive: no model, no engine", model=REACTIVE)
     try:
@@ -73,9 +71,9 @@ def policy(config: Config, *, driving: bool) -> Finding:
     named = f"{manifest.policy}, sha256 {manifest.sha256[:DIGITS]} as its manifest says"
     values = {"model": str(model), "sha256": manifest.sha256, "engine": config.policy.engine}
     rates = config.rates
-    complaint = delay_complaint(manifest, rates.delay_ticks, rates.control_hz, rates.ticks_per_decision)
-    if complaint:
-        return red("policy", complaint, "set [rates] as the policy was trained", **values)
+    problem = delay_complaint(manifest, rates.delay_ticks, rates.control_hz, rates.ticks_per_decision)
+    if problem:
+        return red("policy", problem, "set [rates] as the policy was trained", **values)
     try:
         require_engine(config)
         if config.policy.engine == "tensorrt":
@@ -90,12 +88,12 @@ def policy(config: Config, *, driving: bool) -> Finding:
 
 
 def _tensorrt(config: Config, manifest: Manifest, named: str, values: dict[str, str]) -> Finding:
-    """Return whether the robot's engine is built. It is not run: that takes the GPU's memory a second time."""
+    """Return whether the robot's engine is built. It is not run, because it would take the GPU's memory twice."""
     engine, file = cached_engine(manifest, config.policy.engine_cache)
     built = file.exists()
     remedy = f"`onboard-engines build {config.policy.model}`; otherwise the next start builds it, which takes minutes"
-    complaints = [] if built else [Complaint(Level.AMBER, f"no engine for {engine} in {file.parent}", remedy)]
-    return judged("policy", f"{named}; {engine}", complaints, **values, file=str(file), built=built)
+    problems = [] if built else [Problem(Level.AMBER, f"no engine for {engine} in {file.parent}", remedy)]
+    return combined("policy", f"{named}; {engine}", problems, **values, file=str(file), built=built)
 
 
 def _onnxruntime(config: Config, model: Path, manifest: Manifest, named: str, values: dict[str, str]) -> Finding:
@@ -108,17 +106,17 @@ def _onnxruntime(config: Config, model: Path, manifest: Manifest, named: str, va
     finally:
         engine.close()
     slowest_ms = max(took_ms)
-    complaints = []
+    problems = []
     if slowest_ms > config.rates.budget_ms:
         said = f"the slowest of {RUNS} decisions took longer than rates.budget_ms = {config.rates.budget_ms:g}"
         remedy = "end what else runs here, or take a smaller policy"
-        complaints.append(Complaint(Level.AMBER, said, remedy))
+        problems.append(Problem(Level.AMBER, said, remedy))
     summary = f"{named}; {name}; {np.median(took_ms):.1f} ms a decision, {slowest_ms:.1f} at the most"
-    return judged("policy", summary, complaints, **values, decision_ms=[round(one, 2) for one in took_ms])
+    return combined("policy", summary, problems, **values, decision_ms=[round(one, 2) for one in took_ms])
 
 
 def _decision_ms(engine: ModelEngine) -> list[float]:
-    """Return how long each of RUNS inferences on zeros took [ms]."""
+    """Return the durations of RUNS inferences on zeros [ms]."""
     zeros = {name: np.zeros(kind.shape, kind.dtype) for name, kind in engine.inputs.items()}
     took = []
     for _ in range(RUNS):

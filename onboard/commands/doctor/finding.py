@@ -1,4 +1,4 @@
-"""What the doctor says of one part: how bad, what was found, what to do."""
+"""A finding of the doctor about one part: level, text, remedy."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from onboard.values.errors import OnboardError
 
 
 class Level(enum.IntEnum):
-    """How bad a thing is; the larger the worse."""
+    """Severity; larger is worse."""
 
     GREEN = 0
     AMBER = 1
@@ -21,10 +21,10 @@ class Level(enum.IntEnum):
 class Finding:
     """One row of the report.
 
-    part:   what was looked at: "clock", "camera front"
-    found:  one line for a person
-    remedy: what to do; "" only where nothing has to be done
-    values: the same for a machine, plain JSON values
+    part:   the checked part: "clock", "camera front"
+    found:  one line for the operator
+    remedy: what to do; "" only for green
+    values: the same as plain JSON values
     """
 
     part: str
@@ -35,8 +35,8 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Complaint:
-    """One thing that is wrong with a part."""
+class Problem:
+    """One problem of a part."""
 
     level: Level
     found: str
@@ -44,31 +44,31 @@ class Complaint:
 
 
 def green(part: str, found: str, **values: object) -> Finding:
-    """Return that a part is as it should be."""
+    """Return a finding without a problem."""
     return Finding(part, Level.GREEN, found, "", values)
 
 
 def amber(part: str, found: str, remedy: str, **values: object) -> Finding:
-    """Return that a part works and should be looked after."""
+    """Return a finding about a part that works but needs attention."""
     return Finding(part, Level.AMBER, found, remedy, values)
 
 
 def red(part: str, found: str, remedy: str, **values: object) -> Finding:
-    """Return that the robot will not drive, or not safely, with this part as it is."""
+    """Return a finding about a part that keeps the robot from driving, or from driving safely."""
     return Finding(part, Level.RED, found, remedy, values)
 
 
-def judged(part: str, summary: str, complaints: Sequence[Complaint], **values: object) -> Finding:
-    """Return one finding of everything that is wrong with a part, the worst first; green when nothing is."""
-    if not complaints:
+def combined(part: str, summary: str, problems: Sequence[Problem], **values: object) -> Finding:
+    """Return one finding from all problems of a part, the worst first; green without problems."""
+    if not problems:
         return green(part, summary, **values)
-    ordered = sorted(complaints, key=lambda one: -one.level)
+    ordered = sorted(problems, key=lambda one: -one.level)
     found = "; ".join([*(one.found for one in ordered), *filter(None, [summary])])
     return Finding(part, ordered[0].level, found, "; ".join(dict.fromkeys(one.remedy for one in ordered)), values)
 
 
-def looked(part: str, look: Callable[[], Iterable[Finding]]) -> list[Finding]:
-    """Return what was found, or that looking itself failed: what is wrong with one part ends no report."""
+def findings_of(part: str, look: Callable[[], Iterable[Finding]]) -> list[Finding]:
+    """Return the findings, or one finding about the error of `look`, so that the report goes on."""
     try:
         return list(look())
     except OnboardError as error:

@@ -1,6 +1,6 @@
-"""The computer itself: memory, load, temperature.
+"""The computer: memory, load, temperature, power.
 
-Everything is read from files of the kernel below `root`; what a machine does not have is not reported as a fault.
+All values come from kernel files below `root`. A missing sensor or file is no fault.
 """
 
 from __future__ import annotations
@@ -10,18 +10,16 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from onboard.commands.doctor.finding import Complaint, Finding, Level, amber, green, judged
-
-# ---- Small files of the kernel, read without a complaint where there are none
+from onboard.commands.doctor.finding import Finding, Level, Problem, amber, combined, green
 
 ROOT = Path("/")
 
 
 def text_of(path: Path) -> str | None:
-    """Return a small file's text without its ends' blanks; None when it is not there or cannot be read."""
+    """Return a small file's stripped text; None if it is missing or cannot be read."""
     try:
         return path.read_text(encoding="utf-8", errors="replace").strip("\0\n ")
-    except OSError:  # thermal zones of parts that are switched off answer with an error
+    except OSError:  # thermal zones of disabled parts fail to read
         return None
 
 
@@ -40,7 +38,7 @@ MEMORY_RED = 0.05
 """Share of the memory that is available."""
 HOT_AMBER_C = 80.0
 HOT_RED_C = 95.0
-"""Where a thermal zone names no trip points of its own."""
+"""For thermal zones without trip points."""
 NEAR_CRITICAL_C = 5.0
 MILLI = 1e-3
 TRIP = re.compile(r"trip_point_(\d+)_type")
@@ -61,7 +59,7 @@ def memory(root: Path = ROOT) -> Finding:
 
 
 def load(root: Path = ROOT) -> Finding:
-    """Return whether more programs want to run than there are cores."""
+    """Return whether more programs are ready to run than there are cores."""
     words, cores = (text_of(root / "proc/loadavg") or "").split(), os.cpu_count() or 1
     if not words:
         return green("load", "this system does not say")
@@ -74,7 +72,7 @@ def load(root: Path = ROOT) -> Finding:
 
 @dataclass(frozen=True, slots=True)
 class Zone:
-    """One sensor [degC]; slows, ends: where the system slows down and where it switches off, None where not told."""
+    """One sensor [degC]; slows_c, ends_c: temperatures of throttling and of shutdown, None if unknown."""
 
     name: str
     at_c: float
@@ -112,29 +110,27 @@ def thermal(root: Path = ROOT) -> Finding:
     found = zones(root)
     if not found:
         return green("temperature", "this machine has no sensors that can be read")
-    complaints = [one for zone in found for one in _heat(zone)]
+    problems = [one for zone in found for one in _heat(zone)]
     hottest = max(found, key=lambda zone: zone.at_c)
     summary = f"hottest is {hottest.name} with {hottest.at_c:.0f} degC"
-    return judged("temperature", summary, complaints, **{zone.name: round(zone.at_c, 1) for zone in found})
+    return combined("temperature", summary, problems, **{zone.name: round(zone.at_c, 1) for zone in found})
 
 
-def _heat(zone: Zone) -> list[Complaint]:
+def _heat(zone: Zone) -> list[Problem]:
     ends = HOT_RED_C if zone.ends_c is None else zone.ends_c - NEAR_CRITICAL_C
     slows = HOT_AMBER_C if zone.slows_c is None else zone.slows_c
     said = f"{zone.name} has {zone.at_c:.0f} degC"
     if zone.at_c >= ends:
-        return [
-            Complaint(Level.RED, f"{said} and is about to be switched off", "let it cool down; check fan and vents")
-        ]
+        return [Problem(Level.RED, f"{said} and is about to be switched off", "let it cool down; check fan and vents")]
     if zone.at_c >= slows:
-        return [Complaint(Level.AMBER, f"{said} and is slowed down", "check fan and vents, or take a lower power mode")]
+        return [Problem(Level.AMBER, f"{said} and is slowed down", "check fan and vents, or take a lower power mode")]
     return []
 
 
-# ---- Power mode of a Jetson, clocks of the cores, charge of a battery; read from files, changing nothing
+# ---- Power: mode of a Jetson, clocks of the cores, charge of a battery
 
 CAPPED = 0.95
-"""A core whose clock may not reach this share of its top is held down."""
+"""A core is capped if its clock may not reach this share of its maximum."""
 BATTERY_AMBER = 25
 BATTERY_RED = 10
 """Charge in percent while discharging."""
@@ -142,17 +138,17 @@ MODE = re.compile(r"<\s*POWER_MODEL\s+ID=(\d+)\s+NAME=(\S+)\s*>")
 DEFAULT_MODE = re.compile(r"<\s*PM_CONFIG\s+DEFAULT=(\d+)\s*>")
 CHOSEN_MODE = re.compile(r"pmode:(\d+)")
 UNCAPPED = "MAXN"
-"""How the names of Jetson's power modes without a cap begin: MAXN, MAXN_SUPER."""
+"""Prefix of Jetson's power modes without a cap: MAXN, MAXN_SUPER."""
 CLOCKS = "sys/devices/system/cpu/cpu[0-9]*/cpufreq/cpuinfo_max_freq"
 
 
 def power(root: Path = ROOT) -> Finding:
-    """Return the Jetson's power mode, whether the cores' clocks are held down, and the battery's charge."""
-    mode, complaints = _mode(root)
+    """Return the Jetson's power mode, capped core clocks, and the battery's charge."""
+    mode, problems = _mode(root)
     capped = [path.parent.parent.name for path in root.glob(CLOCKS) if _is_capped(path.parent)]
     if capped:
-        complaints.append(
-            Complaint(
+        problems.append(
+            Problem(
                 Level.AMBER,
                 f"clocks of {', '.join(sorted(capped))} are held down",
                 "raise scaling_max_freq (`sudo jetson_clocks` on a Jetson)",
@@ -160,7 +156,7 @@ def power(root: Path = ROOT) -> Finding:
         )
     battery, more = _battery(root)
     summary = ", ".join(filter(None, [mode, battery])) or "no power modes and no battery on this machine"
-    return judged("power", summary, complaints + more, mode=mode, battery=battery)
+    return combined("power", summary, problems + more, mode=mode, battery=battery)
 
 
 def _is_capped(folder: Path) -> bool:
@@ -168,8 +164,8 @@ def _is_capped(folder: Path) -> bool:
     return top is not None and allowed is not None and allowed < CAPPED * top
 
 
-def _mode(root: Path) -> tuple[str, list[Complaint]]:
-    """Return the power mode in words, "" where there are none. nvpmodel keeps the chosen one and the list in files."""
+def _mode(root: Path) -> tuple[str, list[Problem]]:
+    """Return the power mode's name, "" without power modes. nvpmodel keeps its list and the chosen mode in files."""
     table = text_of(root / "etc/nvpmodel.conf")
     if table is None:
         return "", []
@@ -177,17 +173,17 @@ def _mode(root: Path) -> tuple[str, list[Complaint]]:
     chosen = CHOSEN_MODE.search(text_of(root / "var/lib/nvpmodel/status") or "") or DEFAULT_MODE.search(table)
     number = None if chosen is None else int(chosen[1])
     if number is None:
-        return "", [Complaint(Level.AMBER, "nvpmodel does not say which mode is in force", "ask `sudo nvpmodel -q`")]
+        return "", [Problem(Level.AMBER, "nvpmodel does not say which mode is in force", "ask `sudo nvpmodel -q`")]
     name = names.get(number, str(number))
     best = next((one for one, known in names.items() if known.startswith(UNCAPPED)), None)
     if best is None or name.startswith(UNCAPPED):
         return f"power mode {name}", []
     remedy = f"`sudo nvpmodel -m {best}` for {names[best]}, if battery and cooling allow"
-    return f"power mode {name}", [Complaint(Level.AMBER, f"power mode {name} caps the clocks", remedy)]
+    return f"power mode {name}", [Problem(Level.AMBER, f"power mode {name} caps the clocks", remedy)]
 
 
-def _battery(root: Path) -> tuple[str, list[Complaint]]:
-    """Return the charge in words, "" without a battery. Batteries of keyboards and mice (scope Device) do not count."""
+def _battery(root: Path) -> tuple[str, list[Problem]]:
+    """Return the charge as text, "" without a battery. Batteries of keyboards and mice (scope Device) do not count."""
     for folder in sorted(root.glob("sys/class/power_supply/*")):
         charge, status = number_of(folder / "capacity"), text_of(folder / "status") or ""
         if text_of(folder / "type") != "Battery" or text_of(folder / "scope") == "Device" or charge is None:
@@ -196,5 +192,5 @@ def _battery(root: Path) -> tuple[str, list[Complaint]]:
         if status != "Discharging" or charge >= BATTERY_AMBER:
             return words, []
         level = Level.RED if charge < BATTERY_RED else Level.AMBER
-        return words, [Complaint(level, "the battery is low", "charge it")]
+        return words, [Problem(level, "the battery is low", "charge it")]
     return "", []

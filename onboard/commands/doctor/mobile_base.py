@@ -1,4 +1,4 @@
-"""The base: does odometry come, how often, from whom; and the cable of a serial base."""
+"""The base: odometry's rate and publishers; the port of a serial base."""
 
 from __future__ import annotations
 
@@ -8,45 +8,45 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
-from onboard.commands.doctor.finding import Complaint, Finding, Level, green, judged, red
+from onboard.commands.doctor.finding import Finding, Level, Problem, combined, green, red
 from onboard.config.config import Config
 from onboard.drivers.dds.participant import wait_until
 from onboard.drivers.serial_base import SerialBase
 from onboard.values.errors import OnboardError
 
 ENOUGH = 0.9
-"""Share of the ticks that should find a new message; a few fewer are a matter of measuring."""
+"""Required share of ticks with a new message; the rest allows for measurement error."""
 PLUG_IN = "plug the base in and switch it on; `ls -l /dev/serial/by-id` shows what is there"
 
 
 def over_dds(config: Config, rate_hz: float, publishers: Sequence[str]) -> Finding:
-    """Return whether odometry comes often enough, and from one place."""
+    """Return whether odometry comes often enough, and from one publisher."""
     needed_hz = 1e3 / config.odometry.stale_ms
-    complaints = []
+    problems = []
     if not publishers:
-        complaints.append(Complaint(Level.RED, "nobody publishes odometry", "start the base's driver; see [dds] remap"))
+        problems.append(Problem(Level.RED, "nobody publishes odometry", "start the base's driver; see [dds] remap"))
     elif rate_hz == 0.0:
-        complaints.append(Complaint(Level.RED, "odometry is announced and none comes", "restart the base's driver"))
+        problems.append(Problem(Level.RED, "odometry is announced and none comes", "restart the base's driver"))
     elif rate_hz < needed_hz:
         said = f"slower than odometry.stale_ms = {config.odometry.stale_ms:g} allows"
-        complaints.append(Complaint(Level.RED, said, f"have it sent more than {needed_hz:g} times a second"))
+        problems.append(Problem(Level.RED, said, f"have it sent more than {needed_hz:g} times a second"))
     elif rate_hz < ENOUGH * config.rates.control_hz:
         said = f"fewer than one a tick ({config.rates.control_hz:g} Hz)"
-        complaints.append(Complaint(Level.AMBER, said, "raise the rate of the base's driver"))
+        problems.append(Problem(Level.AMBER, said, "raise the rate of the base's driver"))
     if len(publishers) > 1:
-        complaints.append(Complaint(Level.RED, "several publish odometry", "end all but one"))
+        problems.append(Problem(Level.RED, "several publish odometry", "end all but one"))
     summary = f"{rate_hz:.1f} odometry messages/s from {', '.join(publishers)}" if publishers else ""
-    return judged("base", summary, complaints, odometry_hz=round(rate_hz, 1), publishers=list(publishers))
+    return combined("base", summary, problems, odometry_hz=round(rate_hz, 1), publishers=list(publishers))
 
 
-def absent(port: str) -> Finding | None:
-    """Return that there is no base at the port, None when there is something; nothing is opened."""
+def missing_port(port: str) -> Finding | None:
+    """Return a finding if the port does not exist, else None. Does not open the port."""
     return None if Path(port).exists() else red("base", f"{port} is not there", PLUG_IN, port=port)
 
 
 def over_serial(port: str, seconds: float, *, taken: bool) -> Finding:
-    """Return whether the base at the port talks. Opening it sends a stop; one that a runtime has `taken` is let be."""
-    missing = absent(port)
+    """Return whether the base at the port sends packets. Opening it sends a stop; a `taken` port is not opened."""
+    missing = missing_port(port)
     if missing is not None:
         return missing
     if not os.access(port, os.R_OK | os.W_OK):

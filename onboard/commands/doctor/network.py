@@ -1,13 +1,13 @@
-"""The wire: who is there, whether a base listens and nobody else drives, and ends of one topic that do not fit."""
+"""The wire: participants, publishers and listeners of commands, endpoints whose type or QoS does not match."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from onboard.commands.doctor.finding import Complaint, Finding, Level, green, judged, red
+from onboard.commands.doctor.finding import Finding, Level, Problem, combined, green, red
 from onboard.config.config import DdsSection
-from onboard.drivers.dds.discovery import Endpoint, Graph, refusal
+from onboard.drivers.dds.discovery import Endpoint, Graph, qos_mismatch
 from onboard.drivers.dds.topics import CAMERA, TOPICS, domain_id, ros_topic, type_of
 
 OPEN_NETWORK = "give the robot a network of its own: whoever reaches this interface can drive it"
@@ -16,7 +16,7 @@ LOOPBACK = "lo"
 
 @dataclass(frozen=True, slots=True)
 class TopicRow:
-    """One topic of the domain, for the table: who publishes it and who listens, in words."""
+    """One topic of the domain for the table, with its publishers and listeners as text."""
 
     topic: str
     kind: str
@@ -25,35 +25,33 @@ class TopicRow:
 
 
 def peers(section: DdsSection, graph: Graph) -> Finding:
-    """Return who else is on the domain, and whether it is closed to others."""
+    """Return the participants of the domain, and whether the interface is open to other machines."""
     domain = domain_id(section)
     where = f"domain {domain} on {section.interface}"
     told = sorted(map(str, graph.members.values()))
     summary = f"{where}: {', '.join(told) if told else 'nobody else'}"
     exposed = section.interface != LOOPBACK
-    complaints = (
-        [Complaint(Level.AMBER, f"{section.interface} is open to its network", OPEN_NETWORK)] if exposed else []
-    )
-    return judged("dds", summary, complaints, domain=domain, members=[asdict(one) for one in graph.members.values()])
+    problems = [Problem(Level.AMBER, f"{section.interface} is open to its network", OPEN_NETWORK)] if exposed else []
+    return combined("dds", summary, problems, domain=domain, members=[asdict(one) for one in graph.members.values()])
 
 
 def command(section: DdsSection, graph: Graph, *, serial: bool) -> Finding:
-    """Return whether exactly the runtime publishes commands, and a base listens. serial: the base hangs on a cable."""
+    """Return whether only the runtime publishes commands, and a base listens. serial: the base is on a serial port."""
     name, state = ros_topic(section, "cmd_vel"), ros_topic(section, "state")
     drivers, listeners = _members(graph, name, writes=True), _members(graph, name, writes=False)
     runtimes = _members(graph, state, writes=True)
     foreign = [key for key in drivers if key not in runtimes]
-    complaints = []
+    problems = []
     if foreign:
         said = f"{_words(graph, foreign)} publishes {name}{' too' if runtimes else ''}"
         level = Level.RED if runtimes else Level.AMBER
-        complaints.append(Complaint(level, said, "end it before the robot drives: a base obeys whoever spoke last"))
+        problems.append(Problem(level, said, "end it before the robot drives: a base obeys whoever spoke last"))
     if len(runtimes) > 1:
         who = _words(graph, runtimes)
-        complaints.append(Complaint(Level.RED, f"{len(runtimes)} runtimes: {who}", "end all but one"))
+        problems.append(Problem(Level.RED, f"{len(runtimes)} runtimes: {who}", "end all but one"))
     if not listeners and not serial:
-        complaints.append(
-            Complaint(
+        problems.append(
+            Problem(
                 Level.RED,
                 f"no base listens to {name}",
                 "start the base's driver; the same ROS_DOMAIN_ID, interface and namespace; see remap in [dds]",
@@ -62,11 +60,11 @@ def command(section: DdsSection, graph: Graph, *, serial: bool) -> Finding:
     sent = f"sent by {_words(graph, runtimes)}" if runtimes else "no runtime sends commands now"
     heard = "goes to the serial base" if serial else f"heard by {_words(graph, listeners)}" if listeners else ""
     summary = f"{name}: {', '.join(filter(None, [sent, heard]))}"
-    return judged("command", summary, complaints, publishers=drivers, listeners=listeners, runtimes=runtimes)
+    return combined("command", summary, problems, publishers=drivers, listeners=listeners, runtimes=runtimes)
 
 
 def fitting(section: DdsSection, graph: Graph) -> list[Finding]:
-    """Return a finding for each of our topics of which an end has another type, or the runtime is not connected to."""
+    """Return a finding for each of our topics with a wrong type, or with an endpoint that DDS does not connect."""
     runtimes = _members(graph, ros_topic(section, "state"), writes=True)
     found = []
     for row in TOPICS:
@@ -74,10 +72,10 @@ def fitting(section: DdsSection, graph: Graph) -> list[Finding]:
             continue
         name, kind = ros_topic(section, row.name), type_of(section, row.name)
         ends = [one for one in graph.endpoints if one.topic == name]
-        complaints = [_other_type(graph, one, kind) for one in ends if one.kind != kind]
-        complaints += _unconnected(graph, [one for one in ends if one.kind == kind], runtimes)
-        if complaints:
-            found.append(judged(f"topic {name}", "", complaints))
+        problems = [_other_type(graph, one, kind) for one in ends if one.kind != kind]
+        problems += _unconnected(graph, [one for one in ends if one.kind == kind], runtimes)
+        if problems:
+            found.append(combined(f"topic {name}", "", problems))
     return found or [green("topics", "all ends of our topics fit each other")]
 
 
@@ -88,31 +86,31 @@ def table(graph: Graph) -> list[TopicRow]:
 
 
 def publishes(section: DdsSection, graph: Graph, name: str) -> list[str]:
-    """Return who publishes one of our topics, in words."""
+    """Return the publishers of one of our topics as text."""
     return [_word(graph, key) for key in _members(graph, ros_topic(section, name), writes=True)]
 
 
 def unreachable(error: Exception) -> Finding:
-    """Return that the domain cannot be joined at all."""
+    """Return the finding that the domain cannot be joined."""
     return red("dds", str(error), "check [dds] in the configuration, ROS_DOMAIN_ID, and `ip link`")
 
 
 def _at(graph: Graph, topic: str, kind: str, *, writes: bool) -> tuple[str, ...]:
-    """Return who is at one side of a topic, in words."""
+    """Return the participants at one side of a topic as text."""
     ends = [one for one in graph.endpoints if (one.topic, one.kind, one.writes) == (topic, kind, writes)]
     return tuple(sorted({_word(graph, one.member) for one in ends}))
 
 
-def _other_type(graph: Graph, end: Endpoint, kind: str) -> Complaint:
+def _other_type(graph: Graph, end: Endpoint, kind: str) -> Problem:
     verb = "publishes" if end.writes else "expects"
     remedy = f"set dds.stamped_cmd_vel to fit the base, or have it speak {kind}" if "Twist" in kind else f"use {kind}"
-    return Complaint(Level.RED, f"{_word(graph, end.member)} {verb} {end.kind}, ours is {kind}", remedy)
+    return Problem(Level.RED, f"{_word(graph, end.member)} {verb} {end.kind}, ours is {kind}", remedy)
 
 
-def _unconnected(graph: Graph, ends: Sequence[Endpoint], runtimes: Sequence[str]) -> list[Complaint]:
-    """Return for each writer and each participant with readers, one of them a runtime, why DDS connects none of these.
+def _unconnected(graph: Graph, ends: Sequence[Endpoint], runtimes: Sequence[str]) -> list[Problem]:
+    """Return why DDS does not connect a runtime's endpoint, for each writer and each participant with readers.
 
-    Of two readers of one participant, one that asks for less may be meant for just the writer that offers less.
+    One matching reader of a participant is enough: our inputs read with several QoS on purpose.
     """
     found = []
     for writer in (one for one in ends if one.writes):
@@ -120,10 +118,10 @@ def _unconnected(graph: Graph, ends: Sequence[Endpoint], runtimes: Sequence[str]
         for member in dict.fromkeys(one.member for one in readers):
             if not {writer.member, member} & set(runtimes):
                 continue
-            reasons = [refusal(writer.offer, one.offer) for one in readers if one.member == member]
+            reasons = [qos_mismatch(writer.offer, one.offer) for one in readers if one.member == member]
             if all(reasons):
                 said = f"{_word(graph, writer.member)} -> {_word(graph, member)} are not connected: {reasons[0]}"
-                found.append(Complaint(Level.RED, said, "change the QoS of one of the two ends"))
+                found.append(Problem(Level.RED, said, "change the QoS of one of the two ends"))
     return found
 
 

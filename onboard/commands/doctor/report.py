@@ -1,4 +1,4 @@
-"""What the doctor found, as a whole: for a person, for a machine, and as an exit code."""
+"""The doctor's report: page, JSON and exit code."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ EXIT_RED = 1
 EXIT_BAD_INPUT = 2
 COLORS = {Level.GREEN: "green", Level.AMBER: "yellow", Level.RED: "bold red"}
 LEAST_WIDTH = 72
-"""Narrower than this a page is no table any more: lines are then left to the terminal to break."""
+"""On narrower terminals the terminal breaks the lines."""
 FILE_WIDTH = 120
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All findings in the order of the page, and who publishes what.
+    """All findings in the order of the page, and the table of topics.
 
-    readable: whether the configuration could be read; without it only the machine was looked at
+    readable: whether the configuration could be read; otherwise only the machine was checked
     """
 
     robot: str
@@ -41,7 +41,7 @@ class Report:
 
     @property
     def exit_code(self) -> int:
-        """Return 0 when nothing is red, 1 when something is, 2 when the configuration cannot be read."""
+        """Return 0 without a red finding, 1 with one, 2 if the configuration cannot be read."""
         if not self.readable:
             return EXIT_BAD_INPUT
         return EXIT_RED if self.level is Level.RED else EXIT_WELL
@@ -57,12 +57,12 @@ class Report:
 
 
 def word(level: Level) -> str:
-    """Return a level as it is written: "green", "amber", "red"."""
+    """Return "green", "amber" or "red"."""
     return level.name.lower()
 
 
 def show(report: Report, console: Console) -> None:
-    """Print the page: the worst first, each with what to do about it; then the topics."""
+    """Print the page: findings, the worst first, each with its remedy; then the topics."""
     rows = Table.grid(padding=(0, 2))
     rows.add_column(no_wrap=True)
     rows.add_column(no_wrap=True)
@@ -86,7 +86,7 @@ def summary(report: Report) -> str:
 
 
 def console_for(stream: Any) -> Console:
-    """Return a console for a stream; names from the network are not taken for markup, nor for emoji."""
+    """Return a console for a stream that prints names from the network literally, without markup and emoji."""
     console = Console(file=stream, markup=False, emoji=False, highlight=False)
     console.width = max(console.width, LEAST_WIDTH) if console.is_terminal else FILE_WIDTH
     return console

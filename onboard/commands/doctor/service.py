@@ -1,7 +1,7 @@
-"""The service and its rights: is it installed, does it run, why did it end; FIFO scheduling and memory lock.
+"""The service and its rights: installed, running, why it ended; FIFO scheduling and memory lock.
 
-Where the service is installed its own rights are judged, and those of its process while it runs; otherwise the rights
-of who asks.
+If the service is installed, its unit's rights are checked, and its process's rights while it runs. Otherwise the rights
+of this user are checked.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import shlex
 import shutil
 import subprocess
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from onboard.commands.doctor.finding import Complaint, Finding, Level, amber, green, judged, red
+from onboard.commands.doctor.finding import Finding, Level, Problem, amber, combined, green, red
 from onboard.commands.doctor.host import ROOT, text_of
 from onboard.config.config import ENGINE_CACHE, Config
 from onboard.config.toml_file import Section
@@ -40,28 +40,33 @@ ASKED = (
     "Environment",
 )
 DOWN = ("inactive", "failed")
-"""In every other state of a unit its process is there, or will be in a moment."""
+"""In every other state the unit's process runs, or will run in a moment."""
 READY = ("active", "reloading")
 WAITS = "waiting:"
-"""So begins the status of a start that waits for what is not there yet (`onboard/service/readiness.py`)."""
+"""Prefix of the status of a start that waits for a missing device (`onboard/service/readiness.py`)."""
 AGAIN = "auto-restart"
-"""It ended, and systemd will begin it anew; this is not counted as a restart before it has."""
+"""The service ended and systemd will start it again; NRestarts does not count this restart yet."""
 ANSWER_LIMIT_S = 10.0
 FIFO_POLICIES = ("1", "fifo")
-"""systemctl says the number in some versions and the name in others."""
+"""Some versions of systemctl print the number, others the name."""
 UNLIMITED = ("infinity", str(2**64 - 1))
 CAP_IPC_LOCK = 14
 RIGHTS_REMEDY = "install the service (`onboard install`), whose unit gives both rights"
 
 
-def unit_state(unit: str = UNIT) -> dict[str, str]:
-    """Return what systemd says of the unit, empty where systemd does not run or does not answer."""
+def unit_state() -> dict[str, str]:
+    """Return the service's properties, empty where systemd does not run or does not answer."""
+    return unit_properties(UNIT, ASKED)
+
+
+def unit_properties(unit: str, names: Sequence[str]) -> dict[str, str]:
+    """Return a unit's properties, empty where systemd does not run or does not answer."""
     systemctl = shutil.which("systemctl")
     if systemctl is None:
         return {}
     try:
         done = subprocess.run(
-            [systemctl, "show", unit, f"--property={','.join(ASKED)}"],
+            [systemctl, "show", unit, f"--property={','.join(names)}"],
             capture_output=True,
             text=True,
             errors="replace",
@@ -74,7 +79,7 @@ def unit_state(unit: str = UNIT) -> dict[str, str]:
 
 
 def is_up(state: Mapping[str, str]) -> bool:
-    """Return whether the service has its devices, or will have them in a moment: it runs, begins or ends."""
+    """Return whether the service has its devices, or will have them in a moment: it runs, starts or stops."""
     return state.get("LoadState") == "loaded" and state.get("ActiveState") not in DOWN
 
 
@@ -84,7 +89,7 @@ def drives(state: Mapping[str, str]) -> bool:
 
 
 def environment(state: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment that the unit states for its process; nothing where it cannot be read."""
+    """Return the environment that the unit sets for its process; empty if it cannot be read."""
     try:
         words = shlex.split(state.get("Environment", ""))
     except ValueError:
@@ -93,9 +98,9 @@ def environment(state: Mapping[str, str]) -> dict[str, str]:
 
 
 def as_served(config: Config, state: Mapping[str, str]) -> Config:
-    """Return a configuration as the service reads it: with the domain and the home of its unit, not those of who asks.
+    """Return a configuration as the service reads it: with its unit's domain and home, not this user's.
 
-    Raises ConfigError for a domain that is none.
+    Raises ConfigError for a bad domain.
     """
     given = environment(state)
     changes: dict[str, Section] = {"dds": config.dds.model_copy(update={"domain": domain_id(config.dds, given)})}
@@ -105,7 +110,7 @@ def as_served(config: Config, state: Mapping[str, str]) -> Config:
 
 
 def service(state: Mapping[str, str]) -> Finding:
-    """Return whether the service is installed and well. `state` as `unit_state` returns it."""
+    """Return whether the service is installed and runs. `state` as `unit_state` returns it."""
     if not state:
         return amber("service", "systemd does not run here", "on the robot the runtime is a service of systemd")
     if state.get("LoadState") != "loaded":
@@ -132,21 +137,21 @@ def rights(state: Mapping[str, str]) -> Finding:
     if state.get("LoadState") != "loaded":
         fifo, lock = may_run_first(), may_lock()
         who = f"user {os.geteuid()}"
-        return judged("rights", "FIFO and memory lock" if fifo and lock else "", _missing(who, fifo, lock), user=who)
+        return combined("rights", "FIFO and memory lock" if fifo and lock else "", _missing(who, fifo, lock), user=who)
     fifo = state.get("CPUSchedulingPolicy") in FIFO_POLICIES
     lock = state.get("LimitMEMLOCK") in UNLIMITED
-    complaints = _missing(UNIT, fifo, lock)
+    problems = _missing(UNIT, fifo, lock)
     pid = int(state.get("MainPID") or 0)
     summary = (
         f"{UNIT} has FIFO priority {state.get('CPUSchedulingPriority', '?')} and memory lock" if fifo and lock else ""
     )
-    if pid and not complaints:
-        complaints += _of_process(pid)
-    return judged("rights", summary, complaints, pid=pid)
+    if pid and not problems:
+        problems += _of_process(pid)
+    return combined("rights", summary, problems, pid=pid)
 
 
 def may_run_first() -> bool:
-    """Return whether this user's threads may have FIFO scheduling: tried on a thread that ends at once."""
+    """Return whether this user's threads may have FIFO scheduling, tried on a short-lived thread."""
     tried: list[bool] = []
 
     def attempt() -> None:
@@ -164,29 +169,29 @@ def may_run_first() -> bool:
 
 
 def may_lock() -> bool:
-    """Return whether this user may lock all its memory: no limit, or the capability to pass it."""
+    """Return whether this user may lock all its memory: no limit, or CAP_IPC_LOCK."""
     granted = re.search(r"^CapEff:\s*([0-9a-f]+)", text_of(ROOT / "proc/self/status") or "", re.MULTILINE)
     capable = granted is not None and bool(int(granted[1], 16) >> CAP_IPC_LOCK & 1)
     return capable or resource.getrlimit(resource.RLIMIT_MEMLOCK)[0] == resource.RLIM_INFINITY
 
 
-def _missing(who: str, fifo: bool, lock: bool) -> list[Complaint]:
+def _missing(who: str, fifo: bool, lock: bool) -> list[Problem]:
     missing = [name for name, there in (("FIFO scheduling", fifo), ("memory lock", lock)) if not there]
     if not missing:
         return []
-    return [Complaint(Level.AMBER, f"{who} may not have {' or '.join(missing)}: ticks may come late", RIGHTS_REMEDY)]
+    return [Problem(Level.AMBER, f"{who} may not have {' or '.join(missing)}: ticks may come late", RIGHTS_REMEDY)]
 
 
-def _of_process(pid: int) -> list[Complaint]:
-    """Return what the running process does not have although its unit says so."""
+def _of_process(pid: int) -> list[Problem]:
+    """Return the rights that the unit grants and the running process does not have."""
     try:
         policy = os.sched_getscheduler(pid)
-    except OSError:  # it ended meanwhile
+    except OSError:  # the process ended meanwhile
         return []
     locked = re.search(r"^VmLck:\s*(\d+)", text_of(ROOT / f"proc/{pid}/status") or "", re.MULTILINE)
     found = []
     if policy & ~os.SCHED_RESET_ON_FORK != os.SCHED_FIFO:
-        found.append(Complaint(Level.AMBER, f"process {pid} does not run with FIFO", f"`systemctl restart {UNIT}`"))
+        found.append(Problem(Level.AMBER, f"process {pid} does not run with FIFO", f"`systemctl restart {UNIT}`"))
     if locked is not None and int(locked[1]) == 0:
-        found.append(Complaint(Level.AMBER, f"process {pid} has locked no memory", f"`systemctl restart {UNIT}`"))
+        found.append(Problem(Level.AMBER, f"process {pid} has locked no memory", f"`systemctl restart {UNIT}`"))
     return found

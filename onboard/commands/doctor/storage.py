@@ -1,4 +1,4 @@
-"""Which folders the service can write to, by its unit: systemd shows it all others read-only, empty, or not at all."""
+"""The recordings: whether the service can write to their folder (sandbox, permissions), and the disk's room."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from onboard.commands.doctor.finding import Complaint, Finding, Level, green, judged
+from onboard.commands.doctor.finding import Finding, Level, Problem, combined, green
+from onboard.commands.doctor.service import UNIT, unit_properties
 from onboard.config.config import RecordSection
 from onboard.recording.retention import Budget, Held, check_usable, is_marked, judge, nearest
 from onboard.values.errors import ConfigError
 
-UNIT = "onboard.service"
-DROP_IN = "/etc/systemd/system/onboard.service.d/robot.conf"
-ANSWER_LIMIT_S = 10.0
+DROP_IN = f"/etc/systemd/system/{UNIT}.d/robot.conf"
 
 OWN_FOLDERS = {
     "StateDirectory": "/var/lib",
@@ -44,11 +43,11 @@ ASKED = (
 
 @dataclass(frozen=True, slots=True)
 class Sandbox:
-    """What a unit says of folders, each with all that is below it unless another one of these is nearer.
+    """A unit's access to folders. The deepest listed folder decides for everything below it.
 
     writable, read_only: as the service sees them
-    hidden:              not there for it, whatever the others say
-    passing:             its own and empty at each start
+    hidden:              invisible to the service, whatever the other lists say
+    passing:             private to the service, and empty at each start
     """
 
     writable: tuple[str, ...] = ()
@@ -58,7 +57,7 @@ class Sandbox:
 
 
 def sandbox(told: Mapping[str, str]) -> Sandbox:
-    """Return what a unit says of folders. told: the properties `ASKED`, as `systemctl show` has them."""
+    """Return a unit's sandbox. told: the properties `ASKED`, as `systemctl show` prints them."""
     home = told.get("ProtectHome", "no")
     own = (f"{above}/{name}" for key, above in OWN_FOLDERS.items() for name in told.get(key, "").split())
     return Sandbox(
@@ -75,48 +74,38 @@ def sandbox(told: Mapping[str, str]) -> Sandbox:
 
 
 def of_unit(unit: str = UNIT) -> Sandbox:
-    """Return what the unit says, as systemd has read it with its drop-ins; nothing where systemd does not answer."""
-    systemctl = shutil.which("systemctl")
-    if systemctl is None:
-        return Sandbox()
-    command = [systemctl, "show", unit, f"--property={','.join(ASKED)}"]
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", timeout=ANSWER_LIMIT_S, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return Sandbox()
-    return sandbox(dict(line.partition("=")[::2] for line in done.stdout.splitlines()))
+    """Return a unit's sandbox, drop-ins included; empty where systemd does not answer."""
+    return sandbox(unit_properties(unit, ASKED))
 
 
-def kept_out(box: Sandbox, directory: Path) -> Complaint | None:
-    """Return why the service cannot keep recordings in a folder whatever its owner, None when it can."""
+def sandbox_problem(box: Sandbox, directory: Path) -> Problem | None:
+    """Return why the sandbox keeps the service from recording into a folder, None if it does not."""
     folder = directory.resolve()
     hidden, passing = _nearest(folder, box.hidden), _nearest(folder, box.passing)
     writable, read_only = _nearest(folder, box.writable), _nearest(folder, box.read_only)
     elsewhere = "let record.directory name another folder: /var/lib/onboard/recordings, or one on a disk below /media"
     if hidden is not None:
-        return Complaint(Level.RED, f"{UNIT} does not see {hidden}, so not {folder}", elsewhere)
+        return Problem(Level.RED, f"{UNIT} does not see {hidden}, so not {folder}", elsewhere)
     if passing is not None and _depth(writable) <= _depth(passing):
-        return Complaint(Level.RED, f"{passing} is {UNIT}'s own, and gone when it ends", elsewhere)
+        return Problem(Level.RED, f"{passing} is {UNIT}'s own, and gone when it ends", elsewhere)
     if read_only is not None and _depth(writable) <= _depth(read_only):
         remedy = f"make it, and write `ReadWritePaths={folder}` below [Service] into {DROP_IN}"
-        return Complaint(Level.RED, f"{folder} is read-only for {UNIT}", remedy)
+        return Problem(Level.RED, f"{folder} is read-only for {UNIT}", remedy)
     return None
 
 
 def _paths(told: Mapping[str, str], key: str) -> tuple[str, ...]:
-    """Return paths without what systemd puts before them: may be missing, below the unit's own root."""
+    """Return paths without systemd's prefixes "-" (may be missing) and "+" (below the unit's root)."""
     return tuple(word.lstrip("-+") for word in told.get(key, "").split())
 
 
 def _bound(told: Mapping[str, str], key: str) -> tuple[str, ...]:
-    """Return where the service sees what is bound: "from:to:rbind", or one path where both are the same."""
+    """Return the bound folders as the service sees them: "from:to:rbind", or one path for both."""
     return tuple(path.split(":")[1] if ":" in path else path for path in _paths(told, key))
 
 
 def _nearest(folder: Path, among: Iterable[str]) -> Path | None:
-    """Return the deepest of these folders that the folder is or lies in."""
+    """Return the deepest of these folders that contains the folder, None without one."""
     above = [Path(one).resolve() for one in among]
     return max((one for one in above if folder.is_relative_to(one)), key=_depth, default=None)
 
@@ -125,7 +114,7 @@ def _depth(folder: Path | None) -> int:
     return 0 if folder is None else len(folder.parts)
 
 
-# ---- Who records, from which folder on, in which sandbox, and whether that user may write where the recordings go
+# ---- The recording process: its user, working directory and sandbox, and whether it may write to the folder
 
 ROOT_UID = 0
 ASK_ROOT = "ask again with sudo"
@@ -133,11 +122,11 @@ ASK_ROOT = "ask again with sudo"
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """Who records.
+    """The process that records.
 
-    user:  the service's, or None for who asks
-    start: where a relative `record.directory` begins
-    box:   what its unit shows it of folders
+    user:  the service's user; None for this user
+    start: base of a relative `record.directory`
+    box:   its unit's sandbox
     """
 
     user: str | None
@@ -145,21 +134,21 @@ class Writer:
     box: Sandbox = field(default_factory=Sandbox)
 
 
-def who_asks() -> Writer:
-    """Return this process as the one that records."""
+def this_process() -> Writer:
+    """Return this process as the writer of recordings."""
     return Writer(None, Path.cwd())
 
 
-def of_the_service(state: Mapping[str, str]) -> Writer:
-    """Return who records as a service; systemd's own defaults are root and /. `state`: see `service.unit_state`."""
+def service_writer(state: Mapping[str, str]) -> Writer:
+    """Return the service as the writer of recordings; systemd's defaults are root and /. `state`: see `unit_state`."""
     folder = state.get("WorkingDirectory", "").lstrip("!-") or "/"
     return Writer(state.get("User") or "root", Path(folder), of_unit())
 
 
-def refusal(writer: Writer, directory: Path) -> Complaint | None:
-    """Return why the writer cannot record into a folder, which need not be there yet; None when it can.
+def permission_problem(writer: Writer, directory: Path) -> Problem | None:
+    """Return why the writer cannot record into a folder, which may be missing yet; None if it can.
 
-    Raises OSError where this user cannot see the folder.
+    Raises OSError if this user cannot see the folder.
     """
     there = nearest(directory)
     if writer.user is None:
@@ -167,28 +156,28 @@ def refusal(writer: Writer, directory: Path) -> Complaint | None:
     try:
         account = pwd.getpwnam(writer.user)
     except KeyError:
-        return Complaint(Level.RED, f"there is no user {writer.user}, as whom the service runs", "`onboard install`")
+        return Problem(Level.RED, f"there is no user {writer.user}, as whom the service runs", "`onboard install`")
     if account.pw_uid == os.geteuid():
         return _own(directory)
     if os.geteuid() != ROOT_UID:
-        return Complaint(Level.AMBER, f"only root can tell whether {writer.user} may write at {there}", ASK_ROOT)
+        return Problem(Level.AMBER, f"only root can tell whether {writer.user} may write at {there}", ASK_ROOT)
     if _may_write(account, there):
         return None
-    return Complaint(
+    return Problem(
         Level.RED, f"{there} cannot be written by {writer.user}", f"`install -d -o {writer.user} {directory}`"
     )
 
 
-def _own(directory: Path) -> Complaint | None:
+def _own(directory: Path) -> Problem | None:
     try:
         check_usable(directory)
     except ConfigError as error:
-        return Complaint(Level.RED, str(error), f"make {directory}, and give it to the robot's user")
+        return Problem(Level.RED, str(error), f"make {directory}, and give it to the robot's user")
     return None
 
 
 def _may_write(account: pwd.struct_passwd, folder: Path) -> bool:
-    """Return whether a user may make files in a folder, by the kernel's word: asked as that user, which root can."""
+    """Return whether a user may create files in a folder: root runs `test` as this user."""
     asked = subprocess.run(
         ["/usr/bin/test", "-d", str(folder), "-a", "-w", str(folder), "-a", "-x", str(folder)],
         user=account.pw_uid,
@@ -200,8 +189,7 @@ def _may_write(account: pwd.struct_passwd, folder: Path) -> bool:
     return asked.returncode == 0
 
 
-# ---- Room for recordings: what the recorder would do before its next file, by its own rules
-# (`onboard/recording/retention.py`)
+# ---- Room for recordings, by the recorder's own rules (`onboard/recording/retention.py`)
 
 GB = 1e9
 MB = 1e6
@@ -209,27 +197,27 @@ MOVE_OUT = "move recordings away, or take marks away (`onboard keep FILE --relea
 
 
 def disk(section: RecordSection, writer: Writer) -> Finding:
-    """Return whether the recordings that the configuration allows fit, and can be written by whom they will be.
+    """Return whether the recordings that the configuration allows fit on the disk, and the writer may write them.
 
-    Raises OSError where this user cannot look at them.
+    Raises OSError if this user cannot see them.
     """
     if not section.enabled:
         return green("disk", "nothing is recorded")
     folder = writer.start / section.directory
     held, usage = _held(folder), shutil.disk_usage(nearest(folder))
-    refused = filter(None, [kept_out(writer.box, folder), refusal(writer, folder)])
-    complaints = [*_room(section, held, usage.free), *refused]
+    refused = filter(None, [sandbox_problem(writer.box, folder), permission_problem(writer, folder)])
+    problems = [*_room(section, held, usage.free), *refused]
     held_mb, marked_mb = _megabytes(held), _megabytes([one for one in held if one.marked])
     marked = f", {marked_mb / 1e3:.1f} GB of it marked" if marked_mb else ""
     allowed = f"recordings hold {held_mb / 1e3:.1f} of {section.max_total_mb / 1e3:g} GB{marked}"
     summary = f"{usage.free / GB:.1f} of {usage.total / GB:.1f} GB free at {folder}; {allowed}"
     values = {"free_mb": round(usage.free / MB), "recordings_mb": round(held_mb), "marked_mb": round(marked_mb)}
     bounds = {"max_total_mb": section.max_total_mb, "min_free_mb": section.min_free_mb}
-    return judged("disk", summary, complaints, **values, **bounds)
+    return combined("disk", summary, problems, **values, **bounds)
 
 
 def _held(folder: Path) -> list[Held]:
-    """Return the recordings there, oldest first. Raises OSError where they cannot be looked at."""
+    """Return the folder's recordings, oldest first. Raises OSError if they cannot be read."""
     if nearest(folder) != folder.absolute() or not folder.is_dir():
         return []
     found = []
@@ -243,20 +231,20 @@ def _megabytes(held: list[Held]) -> float:
     return sum(one.size_bytes for one in held) / MB
 
 
-def _room(section: RecordSection, held: list[Held], free_bytes: float) -> list[Complaint]:
+def _room(section: RecordSection, held: list[Held], free_bytes: float) -> list[Problem]:
     file_bytes, least_bytes = section.max_file_mb * MB, section.min_free_mb * MB
     verdict = judge(held, Budget(section.max_files, section.max_total_mb * MB, file_bytes, least_bytes), free_bytes)
     if verdict.full:
         said = f"the disk is full: record.min_free_mb = {section.min_free_mb:g} cannot be kept, so nothing is recorded"
-        return [Complaint(Level.RED, said, MOVE_OUT)]
+        return [Problem(Level.RED, said, MOVE_OUT)]
     if verdict.over_bytes > 0.0:
         said = f"marked recordings leave no room within record.max_total_mb = {section.max_total_mb:g}"
-        return [Complaint(Level.AMBER, said, MOVE_OUT)]
+        return [Problem(Level.AMBER, said, MOVE_OUT)]
     if free_bytes < least_bytes + file_bytes:
         said = f"the disk is nearly full: a file of record.max_file_mb = {section.max_file_mb:g} has no room any more"
-        return [Complaint(Level.AMBER, said, f"{MOVE_OUT}, or lower record.max_file_mb")]
+        return [Problem(Level.AMBER, said, f"{MOVE_OUT}, or lower record.max_file_mb")]
     grow_mb = max(min(section.max_file_mb * section.max_files, section.max_total_mb) - _megabytes(held), 0.0)
     if free_bytes < grow_mb * MB + least_bytes:
         said = f"recordings may still grow by {grow_mb / 1e3:.1f} GB, for which there is no room"
-        return [Complaint(Level.AMBER, said, "lower record.max_total_mb, or make room")]
+        return [Problem(Level.AMBER, said, "lower record.max_total_mb, or make room")]
     return []

@@ -1,6 +1,6 @@
-"""What a runtime that drives right now says of itself: the doctor asks it instead of opening its devices.
+"""Listens to the wire: participants, odometry, and the diagnostics of a running runtime.
 
-Its `/diagnostics` come once a second; from two of them follow the rates of that second.
+The doctor reads `/diagnostics` instead of opening a runtime's devices. They come once a second; two of them give rates.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ CAMERA = "camera "
 RUNTIME = "runtime"
 NS_PER_S = 1e9
 MOST_DIGITS = 19
-"""No counter of a robot has more."""
+"""Longer counters are rejected."""
 LEVELS = (Level.GREEN, Level.AMBER, Level.RED, Level.RED)
-"""By the level in a row of diagnostics: ok, warning, error, stale."""
+"""Indexed by the diagnostics' level: ok, warning, error, stale."""
 #   row         called here   what to do when it is not well
 ROWS = {
     "runtime": ("runtime", "it says why it stands; `journalctl -u onboard -b` has more"),
@@ -41,7 +41,7 @@ ROWS = {
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row of diagnostics: level 0 to 3, what it says, its values as text."""
+    """A row of diagnostics: level 0 to 3, message, values as text."""
 
     level: int
     message: str
@@ -49,15 +49,15 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """One message of a runtime: wall time [ns], rows by name."""
+class RuntimeStatus:
+    """One diagnostics message of a runtime: wall time [ns], rows by name."""
 
     stamp_ns: int
     rows: Mapping[str, Row]
 
 
-def said_by(robot: str, samples: Sequence[DiagnosticArray]) -> list[Said]:
-    """Return what a robot's runtime said, oldest first; other senders of diagnostics are left out."""
+def statuses_of(robot: str, samples: Sequence[DiagnosticArray]) -> list[RuntimeStatus]:
+    """Return the messages of one robot's runtime, oldest first; other senders are left out."""
     found = []
     for sample in samples:
         rows = {
@@ -66,43 +66,42 @@ def said_by(robot: str, samples: Sequence[DiagnosticArray]) -> list[Said]:
             if one.hardware_id == robot
         }
         if RUNTIME in rows:
-            found.append(Said(ns_from_time(sample.header.stamp), rows))
+            found.append(RuntimeStatus(ns_from_time(sample.header.stamp), rows))
     return found
 
 
 def is_claimed(domain: int, config: Config, root: Path = ROOT) -> bool:
-    """Return whether a process of this machine has the right to drive the robot
-    (`onboard/drivers/dds/robot_link.py`, `Claim`)."""
+    """Return whether a process of this machine has claimed the robot (`robot_link.Claim`)."""
     parts = ("@onboard", str(domain), config.dds.namespace.strip("/"), config.robot.name)
     name = re.escape("/".join(filter(None, parts)))
     return re.search(rf" {name}$", text_of(root / "proc/net/unix") or "", re.MULTILINE) is not None
 
 
-def findings(said: Sequence[Said], *, claimed: bool) -> list[Finding]:
-    """Return what the runtime says of itself: its state, its decisions and its recorder."""
-    if not said:
+def findings(statuses: Sequence[RuntimeStatus], *, claimed: bool) -> list[Finding]:
+    """Return the findings from the runtime's own diagnostics."""
+    if not statuses:
         if not claimed:
             return []
         remedy = "`systemctl status onboard` says what a start waits for; one that hangs: `systemctl restart onboard`"
         return [red("runtime", "a process has this robot and says nothing", remedy)]
-    newest = said[-1].rows
+    newest = statuses[-1].rows
     return [_finding(name, newest[name]) for name in ROWS if name in newest]
 
 
-def rate_hz(said: Sequence[Said], row: str, counter: str) -> float | None:
-    """Return how fast a counter grew from the first message to the last [1/s]; None when that cannot be told."""
-    if len(said) < 2:
+def rate_hz(statuses: Sequence[RuntimeStatus], row: str, counter: str) -> float | None:
+    """Return the rate of a counter between the first and the last message [1/s]; None if unknown."""
+    if len(statuses) < 2:
         return None
-    span_s = (said[-1].stamp_ns - said[0].stamp_ns) / NS_PER_S
-    first, last = (count(one, row, counter) for one in (said[0], said[-1]))
+    span_s = (statuses[-1].stamp_ns - statuses[0].stamp_ns) / NS_PER_S
+    first, last = (count(one, row, counter) for one in (statuses[0], statuses[-1]))
     if first is None or last is None or span_s <= 0:
         return None
     return (last - first) / span_s
 
 
-def count(said: Said, row: str, counter: str) -> int | None:
-    """Return what a counter of a row stands at; None where it is not there or is no count, whoever said so."""
-    text = said.rows[row].values.get(counter, "") if row in said.rows else ""
+def count(statuses: RuntimeStatus, row: str, counter: str) -> int | None:
+    """Return a counter of a row; None if it is missing or not a plain number."""
+    text = statuses.rows[row].values.get(counter, "") if row in statuses.rows else ""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS else None
 
 
@@ -112,29 +111,27 @@ def _finding(name: str, row: Row) -> Finding:
     return Finding(part, level, row.message, remedy if level is not Level.GREEN else "", dict(row.values))
 
 
-# ---- Listens for a few seconds: who is on the domain, what a runtime says, and whether odometry comes
-
 DISCOVERY_S = 2.0
-"""Everybody is known by then: on loopback within one second."""
+"""Enough to discover all participants; on loopback one second is."""
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
-    """What came within the time.
+class WireSurvey:
+    """The result of listening to the wire.
 
-    said:          messages of this robot's runtime, oldest first
-    odometry_hz:   messages of odometry a second; 0.0 when none came
-    stamp_ahead_s: how far their stamps were ahead of this machine's clock, the nearest one; None when none came
+    statuses:      messages of this robot's runtime, oldest first
+    odometry_hz:   messages of odometry a second
+    stamp_ahead_s: smallest offset of odometry's stamps from this machine's clock; None without odometry
     """
 
     graph: Graph
-    said: tuple[Said, ...]
+    statuses: tuple[RuntimeStatus, ...]
     odometry_hz: float
     stamp_ahead_s: float | None
 
 
-def hear(config: Config, seconds: float) -> Heard:
-    """Return what is heard in DISCOVERY_S and `seconds` more. Raises ConfigError, DriverError."""
+def survey_wire(config: Config, seconds: float) -> WireSurvey:
+    """Listen for DISCOVERY_S plus `seconds`. Raises ConfigError, DriverError."""
     graph = look_around(config.dds, DISCOVERY_S)
     wire = Wire(config.dds)
     try:
@@ -155,7 +152,7 @@ def hear(config: Config, seconds: float) -> Heard:
     finally:
         wire.close()
     nearest_s = min(ahead_s, key=abs) if ahead_s else None
-    return Heard(graph, tuple(said_by(config.robot.name, samples)), len(ahead_s) / took_s, nearest_s)
+    return WireSurvey(graph, tuple(statuses_of(config.robot.name, samples)), len(ahead_s) / took_s, nearest_s)
 
 
 def _odometry_expected(graph: Graph) -> bool:

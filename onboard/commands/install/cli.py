@@ -11,12 +11,11 @@ from typing import Annotated
 
 import typer
 
-from onboard.commands.install.install import Wish, default_python, install
+from onboard.commands.install.install import Request, default_python, install, uninstall
 from onboard.commands.install.layout import Layout
 from onboard.commands.install.run_program import EndedError
-from onboard.commands.install.steps import NotReadyError, Patience
+from onboard.commands.install.steps import NotReadyError, Timeouts
 from onboard.commands.install.systemctl import Systemd
-from onboard.commands.install.uninstall import uninstall
 from onboard.commands.install.wheel import Choice
 from onboard.system.signals import KILLED_BY
 
@@ -50,7 +49,7 @@ def install_command(
         bool, typer.Option("--downgrade", help="Take an older release than the one in force.")
     ] = False,
     start: Annotated[bool, typer.Option(help="Start the service and wait until it is READY.")] = True,
-    ready_within: Annotated[float, typer.Option(min=1.0, help="Patience until READY, in s.")] = 900.0,
+    ready_within: Annotated[float, typer.Option(min=1.0, help="Timeouts until READY, in s.")] = 900.0,
     settle: Annotated[float, typer.Option(min=0.0, help="So long it has to stay READY, in s.")] = 10.0,
     dry_run: DryRunOption = False,
 ) -> None:
@@ -62,9 +61,9 @@ def install_command(
     if rollback and source is not None:
         raise typer.BadParameter("--rollback takes no SOURCE")
     choice = Choice(extras, lock, system_packages, python or default_python(), unlocked, wheels)
-    wish = Wish(source, choice, Patience(ready_within, settle), rollback, downgrade, start, dry_run)
+    request = Request(source, choice, Timeouts(ready_within, settle), rollback, downgrade, start, dry_run)
     with _exit_codes():
-        install(wish, Layout(), Systemd(), _say)
+        install(request, Layout(), Systemd(), _say)
 
 
 def uninstall_command(
@@ -89,7 +88,7 @@ def _exit_codes() -> Iterator[None]:
 
 
 def _say(words: str) -> None:
-    """Show a line. Where nobody listens any more, a lost connection or a closed pipe, all that is said goes nowhere."""
+    """Print a line. After a lost connection or a closed pipe, discard this and all later lines."""
     try:
         sys.stdout.write(f"{words}\n")
         sys.stdout.flush()

@@ -1,10 +1,11 @@
-"""`onboard install`: from a wheel or a source folder to a service that is READY, or everything as it was."""
+"""`onboard install`: from a wheel or a source folder to a READY service, or back; and `onboard uninstall`."""
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -14,21 +15,20 @@ from pathlib import Path
 from onboard.commands.install.layout import Layout
 from onboard.commands.install.plan import Found, Order, find, line, outcome, plan
 from onboard.commands.install.run_program import signals_as_errors
-from onboard.commands.install.steps import Installer, Patience
-from onboard.commands.install.systemctl import Services
+from onboard.commands.install.steps import Installer, Timeouts
+from onboard.commands.install.systemctl import Systemd
+from onboard.commands.install.unit_files import end_trial, on_trial, present, remove
 from onboard.commands.install.venv import check_python
 from onboard.commands.install.wheel import Choice, Wheel, build_wheel, read_wheel
 from onboard.values.errors import InputError
-
-# ---- Which version the service's process was started from; `current` may lead to another one since
 
 PROC = Path("/proc")
 
 
 def version_of(layout: Layout, pid: int, proc: Path = PROC) -> str | None:
-    """Return the name of the version whose interpreter or command a process runs.
+    """Return the name of the version that a process runs, by its command line; `current` may point elsewhere by now.
 
-    None where there is no such process, or where its command line names no version: it is not known then.
+    None without such a process, or if its command line names no version.
     """
     if pid <= 0:
         return None
@@ -45,16 +45,16 @@ def version_of(layout: Layout, pid: int, proc: Path = PROC) -> str | None:
 
 OWN_SOURCE = Path(__file__).resolve().parents[3]
 UMASK = 0o022
-"""Whatever the person's is: the service's user has to read what root installs."""
+"""The service's user has to read the files that root installs, whatever umask the operator has."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """What the command line says. source: a wheel, a source folder, or None for the one that this command is from."""
+class Request:
+    """The options of the command line. source: wheel or source folder; None for the source folder of this command."""
 
     source: Path | None
     choice: Choice
-    patience: Patience
+    timeouts: Timeouts
     previous: bool = False
     downgrade: bool = False
     start: bool = True
@@ -62,42 +62,42 @@ class Wish:
 
 
 @contextlib.contextmanager
-def disk_in_words() -> Iterator[None]:
-    """Let what a disk refuses be one line. Raises InputError in place of OSError."""
+def os_errors_as_input_errors() -> Iterator[None]:
+    """Raise InputError, one line, in place of OSError."""
     try:
         yield
     except OSError as error:
-        what = error.strerror or type(error).__name__
-        raise InputError(f"{error.filename}: {what}" if error.filename else what) from error
+        reason = error.strerror or type(error).__name__
+        raise InputError(f"{error.filename}: {reason}" if error.filename else reason) from error
 
 
-@disk_in_words()
-def install(wish: Wish, layout: Layout, services: Services, say: Callable[[str], None]) -> None:
-    """Install what is wished for.
+@os_errors_as_input_errors()
+def install(request: Request, layout: Layout, services: Systemd, say: Callable[[str], None]) -> None:
+    """Install the requested version.
 
-    say: shows a line to the person, and goes on where nobody listens any more.
+    say: shows a line to the operator; never fails.
     Raises InputError: nothing was changed; NotReadyError: the version before runs; EndedError: the same, by a signal.
     """
-    if not wish.dry_run:
+    if not request.dry_run:
         require_root("install")
     with contextlib.ExitStack() as held:
-        if not wish.dry_run:
+        if not request.dry_run:
             os.umask(UMASK)
-            held.enter_context(alone(layout))
+            held.enter_context(exclusive(layout))
             held.enter_context(signals_as_errors())
-        wheel = None if wish.previous else read_wheel(_wheel_file(wish, held), wish.choice)
+        wheel = None if request.previous else read_wheel(_wheel_file(request, held), request.choice)
         if wheel is not None:
-            check_python(wish.choice.python)
-        seen = services.look()
+            check_python(request.choice.python)
+        seen = services.status()
         running = version_of(layout, seen.main_pid)
         found = find(layout, runs=seen.runs, enabled=seen.enabled, running=running)
-        order = _order(wish, wheel, found)
+        order = _order(request, wheel, found)
         steps = plan(order, found)
-        if wish.dry_run and steps:
+        if request.dry_run and steps:
             for step in steps:
                 say(f"would {line(step, order, found)}")
             return
-        Installer(layout, services, order, found, wheel, wish.choice, wish.patience, say).do(steps)
+        Installer(layout, services, order, found, wheel, request.choice, request.timeouts, say).do(steps)
         say(outcome(order, found, changed=bool(steps)))
 
 
@@ -108,10 +108,10 @@ def require_root(verb: str) -> None:
 
 
 @contextlib.contextmanager
-def alone(layout: Layout) -> Iterator[None]:
-    """Keep other installations away meanwhile, until the last tool that was run has ended too.
+def exclusive(layout: Layout) -> Iterator[None]:
+    """Hold the lock against other installations, until the last tool that was run has ended too.
 
-    Raises InputError when one goes on, OSError when the lock's file cannot be made.
+    Raises InputError during another installation, OSError if the lock file cannot be made.
     """
     layout.lock.parent.mkdir(parents=True, exist_ok=True)
     with layout.lock.open("a") as file:
@@ -124,24 +124,84 @@ def alone(layout: Layout) -> Iterator[None]:
 
 
 def default_python() -> Path:
-    """Return the interpreter that this environment was made from."""
+    """Return the base interpreter of this environment."""
     return Path(getattr(sys, "_base_executable", sys.executable))
 
 
-def _wheel_file(wish: Wish, held: contextlib.ExitStack) -> Path:
-    source = wish.source or OWN_SOURCE
+def _wheel_file(request: Request, held: contextlib.ExitStack) -> Path:
+    source = request.source or OWN_SOURCE
     if source.is_file():
         return source
-    if wish.source is None and not (source / "pyproject.toml").is_file():
+    if request.source is None and not (source / "pyproject.toml").is_file():
         raise InputError("this command is from no source folder: name the wheel to install")
     folder = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="onboard-install-")))
     return build_wheel(source, folder)
 
 
-def _order(wish: Wish, wheel: Wheel | None, found: Found) -> Order:
+def _order(request: Request, wheel: Wheel | None, found: Found) -> Order:
     if wheel is not None:
-        return Order(wheel.release, wheel.name, wish.downgrade, wish.start)
+        return Order(wheel.release, wheel.name, request.downgrade, request.start)
     before = found.versions.get(found.previous or "")
     if before is None:
         raise InputError("there is no previous version to go back to")
-    return Order(before.release, before.name, True, wish.start)
+    return Order(before.release, before.name, True, request.start)
+
+
+# ---- Uninstalling: stops the service and removes what `install` made; recordings stay unless purged
+
+
+@os_errors_as_input_errors()
+def uninstall(layout: Layout, services: Systemd, say: Callable[[str], None], *, purge: bool, dry_run: bool) -> None:
+    """Remove the service, all versions and their cache. Safe to call again after an interruption.
+
+    purge: remove the configuration, the unit's drop-ins and the recordings too. The service's user stays, because it
+    may own other files.
+    Raises InputError naming the file that could not be removed.
+    """
+    installed = _installed(layout)
+    folders = [folder for folder in (layout.home, layout.cache, *_kept(layout, purge=purge)) if folder.exists()]
+    if not installed and not folders:
+        say("nothing is installed")
+        return
+    if dry_run:
+        for words in _lines(installed, folders):
+            say(f"would {words}")
+        return
+    require_root("uninstall")
+    with contextlib.ExitStack() as held:
+        held.enter_context(exclusive(layout))
+        held.enter_context(signals_as_errors())
+        for words in _lines(installed, folders):
+            say(words)
+        _remove(layout, services, installed, folders)
+    for folder in _kept(layout, purge=True):
+        if folder.exists():
+            say(f"{folder} stays; --purge removes it")
+
+
+def _installed(layout: Layout) -> list[Path]:
+    return [*present(layout), *on_trial(layout)]
+
+
+def _kept(layout: Layout, *, purge: bool) -> tuple[Path, ...]:
+    return (layout.configuration, layout.drop_ins, layout.state) if purge else ()
+
+
+def _lines(installed: list[Path], folders: list[Path]) -> list[str]:
+    service = ["stop the service and let it start no more"] if installed else []
+    return [*service, *(f"remove {path}" for path in (*installed, *folders))]
+
+
+def _remove(layout: Layout, services: Systemd, installed: list[Path], folders: list[Path]) -> None:
+    """Stop the service first: systemd could start it as long as its files are there."""
+    if installed:
+        services.stop()
+        services.enable(False)
+    try:
+        remove(layout)
+        end_trial(layout)
+        services.reload()
+        for folder in folders:
+            shutil.rmtree(folder)
+    except OSError as error:
+        raise InputError(f"{error.filename}: cannot be removed: {error.strerror}") from error

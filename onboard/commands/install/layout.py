@@ -1,10 +1,10 @@
-"""Where an installed runtime lies on the robot: versions side by side, and `current`, a link that is switched.
+"""Where an installed runtime lies on the robot: versions side by side, and `current`, a link to the version in force.
 
 /opt/onboard/versions/0.2.0-4f1c22a90b7d   one version: a virtual environment with its units in share/onboard/systemd
 /opt/onboard/current, previous             links to the version in force and to the one before
-/etc/onboard                               configuration; made once, then the person's
-/etc/systemd/system/onboard.service.d      what differs on this robot from the unit; the person's
-/var/lib/onboard                           recordings and what the service keeps
+/etc/onboard                               configuration; made once, then the operator's
+/etc/systemd/system/onboard.service.d      the operator's changes to the unit
+/var/lib/onboard                           recordings and other files that the service keeps
 /var/cache/onboard                         compiled kernels
 """
 
@@ -18,7 +18,7 @@ from pathlib import Path
 
 UNIT = "onboard.service"
 MARKER = "installed.json"
-"""Written last, so a version without it was interrupted while it was built."""
+"""Written last: a version without this file is incomplete."""
 
 CONFIG_FILE = "onboard.toml"
 UNITS_IN_VERSION = Path("share") / "onboard" / "systemd"
@@ -30,7 +30,7 @@ class Version:
 
     name:    its folder, `RELEASE-DIGEST`
     release: version of the distribution (PEP 440)
-    source:  the file that it came from, as it was called then
+    source:  name of the file that it was installed from
     """
 
     name: str
@@ -38,69 +38,35 @@ class Version:
     source: str
 
 
-@dataclass(frozen=True, slots=True)
 class Layout:
-    """Paths below a root folder, which is "/" on a robot."""
+    """Paths below a root folder, which is "/" on a robot.
 
-    root: Path = Path("/")
+    home:               all versions, and the links `current` and `previous`
+    current, previous:  links to the version in force and to the version before it
+    configuration_file: the file that the service starts with
+    drop_ins:           the operator's changes to the unit on this robot
+    state:              recordings and other files that the service keeps
+    cache:              files that the service can make again: compiled kernels
+    lock:               file that a running installation holds locked
+    command:            link through which operators call the version in force
+    """
 
-    @property
-    def home(self) -> Path:
-        """Return the folder of all versions and links."""
-        return self.root / "opt" / "onboard"
-
-    @property
-    def versions(self) -> Path:
-        """Return the folder of the versions."""
-        return self.home / "versions"
-
-    @property
-    def current(self) -> Path:
-        """Return the link to the version in force."""
-        return self.home / "current"
-
-    @property
-    def previous(self) -> Path:
-        """Return the link to the version that was in force before."""
-        return self.home / "previous"
-
-    @property
-    def configuration(self) -> Path:
-        """Return the folder of the configuration."""
-        return self.root / "etc" / "onboard"
-
-    @property
-    def configuration_file(self) -> Path:
-        """Return the file that the service is started with."""
-        return self.configuration / CONFIG_FILE
-
-    @property
-    def drop_ins(self) -> Path:
-        """Return the folder of what differs on this robot from the unit; the person's."""
-        return self.root / "etc" / "systemd" / "system" / f"{UNIT}.d"
-
-    @property
-    def state(self) -> Path:
-        """Return the folder of recordings and of what the service keeps."""
-        return self.root / "var" / "lib" / "onboard"
-
-    @property
-    def cache(self) -> Path:
-        """Return the folder of what the service makes anew where it is missing: compiled kernels."""
-        return self.root / "var" / "cache" / "onboard"
-
-    @property
-    def lock(self) -> Path:
-        """Return the file that an installation holds locked while it goes on."""
-        return self.root / "run" / "onboard-install.lock"
-
-    @property
-    def command(self) -> Path:
-        """Return the link by which people call the version in force."""
-        return self.root / "usr" / "local" / "bin" / "onboard"
+    def __init__(self, root: Path = Path("/")) -> None:
+        self.root = root
+        self.home = root / "opt" / "onboard"
+        self.versions = self.home / "versions"
+        self.current = self.home / "current"
+        self.previous = self.home / "previous"
+        self.configuration = root / "etc" / "onboard"
+        self.configuration_file = self.configuration / CONFIG_FILE
+        self.drop_ins = root / "etc" / "systemd" / "system" / f"{UNIT}.d"
+        self.state = root / "var" / "lib" / "onboard"
+        self.cache = root / "var" / "cache" / "onboard"
+        self.lock = root / "run" / "onboard-install.lock"
+        self.command = root / "usr" / "local" / "bin" / "onboard"
 
     def seen(self, path: Path) -> Path:
-        """Return a path as it is called on the machine whose root folder this is."""
+        """Return the path as the machine with this root folder sees it."""
         return Path("/") / path.relative_to(self.root)
 
     def folder(self, name: str) -> Path:
@@ -108,19 +74,19 @@ class Layout:
         return self.versions / name
 
     def complete(self) -> dict[str, Version]:
-        """Return the versions that were built to the end, by name."""
+        """Return the complete versions, by name."""
         folders = sorted(self.versions.iterdir()) if self.versions.is_dir() else []
         found = (read_marker(folder) for folder in folders)
         return {version.name: version for version in found if version is not None}
 
     def interrupted(self) -> tuple[str, ...]:
-        """Return the names of versions whose building did not end."""
+        """Return the names of incomplete versions."""
         folders = sorted(self.versions.iterdir()) if self.versions.is_dir() else []
         return tuple(folder.name for folder in folders if read_marker(folder) is None)
 
 
 def read_marker(folder: Path) -> Version | None:
-    """Return what a version's folder says of itself, None when it was not finished."""
+    """Return the version in a folder, None if it is incomplete."""
     try:
         value = json.loads((folder / MARKER).read_text(encoding="utf-8"))
         return Version(folder.name, str(value["release"]), str(value["source"]))
@@ -129,7 +95,7 @@ def read_marker(folder: Path) -> Version | None:
 
 
 def write_marker(folder: Path, version: Version) -> None:
-    """Say that the version is whole, after all of it is on the disk. Raises OSError."""
+    """Mark the version as complete, after all its files are on the disk. Raises OSError."""
     os.sync()
     unfinished = folder / f"{MARKER}.new"
     unfinished.write_text(json.dumps(asdict(version), indent=2) + "\n", encoding="utf-8")
@@ -145,7 +111,7 @@ def pointed_at(link: Path) -> str | None:
 
 
 def point(link: Path, target: Path) -> None:
-    """Let `link` lead to `target` in one step: whoever looks finds the old or the new one. Raises OSError."""
+    """Point `link` at `target` atomically. Raises OSError."""
     unfinished = link.with_name(f".{link.name}.new")
     unfinished.unlink(missing_ok=True)
     unfinished.symlink_to(target)
@@ -153,7 +119,7 @@ def point(link: Path, target: Path) -> None:
 
 
 def remove_version(layout: Layout, name: str) -> None:
-    """Delete a version; its marker goes first, so that an interruption leaves none that looks whole. Raises OSError."""
+    """Delete a version, its marker first: an interrupted deletion leaves an incomplete version. Raises OSError."""
     folder = layout.folder(name)
     (folder / MARKER).unlink(missing_ok=True)
     if folder.is_dir():
@@ -161,7 +127,7 @@ def remove_version(layout: Layout, name: str) -> None:
 
 
 def replace_file(new: Path, old: Path) -> None:
-    """Rename over, and wait until the folder's entry is on the disk. Raises OSError."""
+    """Replace `old` by `new` atomically, and wait until the folder's entry is on the disk. Raises OSError."""
     new.replace(old)
     descriptor = os.open(old.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:

@@ -1,4 +1,4 @@
-"""What an installation will do: a pure function of what is there and what was asked for. `--dry-run` shows it."""
+"""The steps of an installation: a pure function of the machine's state and the request. `--dry-run` shows them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from onboard.values.errors import InputError
 
 
 class Step(Enum):
-    """What can be done, in the order in which it is done. The values are what a person reads."""
+    """All steps in their order. The values are the lines that the operator reads."""
 
     CLEAN = "take away what an interrupted installation left"
     BUILD = "build {new} beside the others"
@@ -29,18 +29,18 @@ class Step(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What is there.
+    """The machine's state before an installation.
 
-    versions:    the whole ones, by name
-    current:     the one in force, None without
-    previous:    the one before it
-    left:        what an interrupted installation left: half a version, an override in /run
-    placed:      whether the system's folders hold the files of the version in force, as they are written there
+    versions:    complete versions, by name
+    current:     version in force, None without one
+    previous:    version before it
+    left:        leftovers of an interrupted installation: incomplete versions, overrides in /run
+    placed:      whether the system's folders hold the unchanged files of the version in force
     configured:  whether there is a configuration
     runs:        whether the service is READY
-    enabled:     whether it starts with the machine
-    running:     the version whose process it is, READY or not; None without one, or where that is not known
-    tried:       whether it was put on trial, by an installation that was interrupted
+    enabled:     whether the service starts at boot
+    running:     version of the service's process, READY or not; None without a process or if unknown
+    tried:       whether an interrupted installation left `running` on trial
     """
 
     versions: dict[str, Version]
@@ -56,10 +56,10 @@ class Found:
 
     @property
     def proven(self) -> str | None:
-        """Return the version to go back to: the one that runs, in force or no longer, else the one in force.
+        """Return the version to go back to: the running version unless it is on trial, else the version in force.
 
-        READY or not: it may only wait for its base, while one that was put in force without a start has not even been
-        tried. One on trial is none to go back to.
+        The running version need not be READY: it may wait for its base. A version put in force without a start was
+        never tried.
         """
         there = not self.tried and self.running in self.versions
         return self.running if there else self.current
@@ -67,7 +67,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What was asked for. release, name: of the version wanted."""
+    """The requested version (release, name) and options."""
 
     release: str
     name: str
@@ -76,7 +76,7 @@ class Order:
 
 
 def find(layout: Layout, *, runs: bool, enabled: bool, running: str | None = None) -> Found:
-    """Return what is there. `runs` and `enabled` are systemd's word, `running` is the process's."""
+    """Return the machine's state. `runs` and `enabled` come from systemd, `running` from the process."""
     versions = layout.complete()
     current, previous = (
         name if name in versions else None for name in (pointed_at(layout.current), pointed_at(layout.previous))
@@ -89,7 +89,7 @@ def find(layout: Layout, *, runs: bool, enabled: bool, running: str | None = Non
 
 
 def plan(order: Order, found: Found) -> tuple[Step, ...]:
-    """Return the steps, none when all is as asked for. Raises InputError for a downgrade that was not asked for."""
+    """Return the steps; none if nothing is to do. Raises InputError for a downgrade that was not requested."""
     old = found.versions.get(found.current or "")
     if old is not None and not order.downgrade and older(order.release, old.release):
         raise InputError(f"{order.name} is older than {old.name}, which is in force: --downgrade takes it all the same")
@@ -114,23 +114,23 @@ def plan(order: Order, found: Found) -> tuple[Step, ...]:
 
 
 def before(name: str, found: Found) -> str | None:
-    """Return the version that is the one before, once `name` is in force: above all one that ran."""
+    """Return the version that becomes `previous` once `name` is in force; preferably one that ran."""
     return next((one for one in (found.proven, found.current, found.previous) if one not in (None, name)), None)
 
 
 def surplus(name: str, found: Found) -> list[str]:
-    """Return the versions to delete once `name` is in force; none that runs."""
+    """Return the versions to delete once `name` is in force; never the running version."""
     return sorted(found.versions.keys() - {name, before(name, found), found.running})
 
 
 def line(step: Step, order: Order, found: Found) -> str:
-    """Return a step as a person reads it."""
+    """Return the operator's line for a step."""
     names = {"new": order.name, "old": found.proven, "before": before(order.name, found)}
     return step.value.format(**{key: name or "none" for key, name in names.items()})
 
 
 def outcome(order: Order, found: Found, *, changed: bool) -> str:
-    """Return the last line that a person reads. changed: whether there was anything to do."""
+    """Return the operator's last line. changed: whether there was anything to do."""
     if order.start:
         return f"{order.name} is in force" if changed else f"{order.name} is in force and READY: nothing to do"
     if found.running == order.name:

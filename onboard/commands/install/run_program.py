@@ -1,4 +1,4 @@
-"""Runs other programs to their end; what went wrong with one is one line."""
+"""Runs tools to their end, with one-line errors, and handles signals during an installation."""
 
 from __future__ import annotations
 
@@ -6,17 +6,15 @@ import contextlib
 import os
 import signal
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 
 from onboard.system.signals import ENDING
 from onboard.values.errors import InputError, OnboardError
 
-# ---- Signals in the middle of an installation: the first one ends it, but nothing that must not be left half done
-
 
 class EndedError(OnboardError):
-    """A signal came in the middle of it. number: of the signal."""
+    """A signal ended the installation. number: the signal's number."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"ended by {signal.Signals(number).name}")
@@ -25,47 +23,47 @@ class EndedError(OnboardError):
 
 @contextlib.contextmanager
 def signals_as_errors() -> Iterator[None]:
-    """Let the first signal to end raise EndedError, so that everything is put back; further ones are left aside."""
+    """Let the first ending signal raise EndedError, so that the installer rolls back; ignore all further signals."""
 
     def ended(number: int, _frame: FrameType | None) -> None:
         for one in ENDING:
             signal.signal(one, signal.SIG_IGN)
         raise EndedError(number)
 
-    before = {one: signal.signal(one, ended) for one in ENDING}
-    try:
+    with _handling(ended):
         yield
-    finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
+
+
+def signals_ignored() -> contextlib.AbstractContextManager[None]:
+    """Ignore ending signals in this process and in the programs that it starts meanwhile."""
+    return _handling(signal.SIG_IGN)
 
 
 @contextlib.contextmanager
-def undisturbed() -> Iterator[None]:
-    """Leave signals to end aside, as the programs that are started in here do."""
-    before = {one: signal.signal(one, signal.SIG_IGN) for one in ENDING}
+def _handling(handler: Callable[[int, FrameType | None], None] | signal.Handlers) -> Iterator[None]:
+    """Handle ending signals like this until the end of the block."""
+    before = {one: signal.signal(one, handler) for one in ENDING}
     try:
         yield
     finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
+        for one, earlier in before.items():
+            signal.signal(one, earlier)
 
 
 LIMIT_S = 1800.0
-"""For the slowest of them: pip, building a package from source."""
+"""For the slowest tool: pip, when it builds a package from source."""
 
-SAID = 400
-"""So much of another program's last words goes into a message."""
+MAX_ERROR_CHARACTERS = 400
+"""Of a tool's last line that go into a message."""
 
 
 def run_tool(arguments: Sequence[str], complaint: str, limit_s: float = LIMIT_S) -> str:
-    """Run a program to its end; return what it said on its error stream, where it ended well.
+    """Run a program to its end; return its standard error.
+
+    A timeout or an interruption kills the program with all its children. The environment's PYTHON* variables are left
+    out: PYTHONPATH, which every ROS set-up sets, would hide packages of the new version.
 
     Raises InputError: the complaint with the program's last line.
-
-    It ends with all that it has started when it takes too long, or when this is interrupted. What the environment says
-    to Python is left out: PYTHONPATH, which every ROS set-up sets, would put other packages before those of the new
-    version.
     """
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     try:
@@ -93,5 +91,5 @@ def run_tool(arguments: Sequence[str], complaint: str, limit_s: float = LIMIT_S)
     if process.returncode:
         lines = (wrong.strip() or said.strip() or f"exit code {process.returncode}").splitlines()
         telling = [line for line in lines if "error" in line.lower()] or lines
-        raise InputError(f"{complaint}: {telling[-1].strip()[:SAID]}")
+        raise InputError(f"{complaint}: {telling[-1].strip()[:MAX_ERROR_CHARACTERS]}")
     return wrong

@@ -1,4 +1,4 @@
-"""Does the steps of a plan, and goes back when the new version does not come up."""
+"""Carries out the steps of a plan, and rolls back if the new version does not become READY."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pathlib import Path
 
 from onboard.commands.install.layout import Layout, point, remove_version
 from onboard.commands.install.plan import Found, Order, Step, before, line, plan, surplus
-from onboard.commands.install.run_program import run_tool, undisturbed
-from onboard.commands.install.systemctl import Seen, Services
+from onboard.commands.install.run_program import run_tool, signals_ignored
+from onboard.commands.install.systemctl import Status, Systemd
 from onboard.commands.install.unit_files import end_trial, files_of, foreign, place, prepare, set_trial
 from onboard.commands.install.venv import build
 from onboard.commands.install.wheel import Choice, Wheel
@@ -20,9 +20,9 @@ from onboard.values.errors import InputError, OnboardError
 
 DEFAULT_ROBOT_FILES = "lib/python*/site-packages/onboard/**/robots/default/*.toml"
 CHECK_S = 120.0
-"""For a new version to read the configuration, which takes seconds."""
+"""Timeout for the new version to read the configuration, which takes seconds."""
 UNPLUGGED = "warning: odometry.serial_port: "
-"""So begins what `check-config` says of a base that is not there."""
+"""Prefix of the line by which `check-config` reports a missing base."""
 FOLDER_MODE, FILE_MODE = 0o755, 0o644
 
 
@@ -31,8 +31,8 @@ class NotReadyError(OnboardError):
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
-    """How long the new version may take to be READY, and how long it has to stay so [s]."""
+class Timeouts:
+    """How long the new version may take until READY, and how long it has to stay READY [s]."""
 
     ready_s: float
     settle_s: float
@@ -40,21 +40,22 @@ class Patience:
 
 @dataclass(frozen=True, slots=True)
 class Installer:
-    """One installation. say: shows a line to the person; it never fails."""
+    """One installation. say: shows a line to the operator; never fails."""
 
     layout: Layout
-    services: Services
+    services: Systemd
     order: Order
     found: Found
     wheel: Wheel | None
     choice: Choice
-    patience: Patience
+    timeouts: Timeouts
     say: Callable[[str], None]
 
     def do(self, steps: tuple[Step, ...]) -> None:
-        """Do the steps. Raises InputError, the service as it was; or NotReadyError, the old version in force again.
+        """Carry out the steps.
 
-        Whatever else ends it, EndedError above all, the old version is in force again too, unless the switch was done.
+        Raises InputError: the service is unchanged; NotReadyError: the old version is in force again. After any other
+        error, as EndedError, the old version is in force again unless the switch was done.
         """
         with contextlib.ExitStack() as trial:
             for step in steps:
@@ -65,7 +66,7 @@ class Installer:
                     raise InputError(f"{error.filename or self.layout.home}: {error.strerror}") from error
 
     def _doer(self, step: Step, trial: contextlib.ExitStack) -> Callable[[], None]:
-        """Return what does a step. trial: what is undone when a step fails while a version is tried."""
+        """Return the method of a step. trial: callbacks that roll back a trial if a step fails."""
         doers: dict[Step, Callable[[], None]] = {
             Step.CLEAN: self._clean,
             Step.BUILD: self._build,
@@ -96,7 +97,7 @@ class Installer:
         build(self.layout, self.wheel, self.choice)
 
     def _configure(self) -> None:
-        """Copy the default robot as the new version knows it; what is there stays."""
+        """Copy the default robot of the new version; existing files stay."""
         self.layout.configuration.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
         for file in sorted(self._folder.glob(DEFAULT_ROBOT_FILES)):
             target = self.layout.configuration / file.name
@@ -105,10 +106,10 @@ class Installer:
                 target.chmod(FILE_MODE)
 
     def _check(self) -> None:
-        """See what would be in the way, and let the new version read the configuration, before anything is touched.
+        """Look for foreign files, and let the new version check the configuration, before anything is changed.
 
-        A start would wait for a base that is not there, and a good version would be taken back for it: that is refused.
-        Of the first version it is only said: the port may have its name from the device rules that come with it.
+        Refuses to start without the base: the start would wait for it, and a good version would be rolled back. For the
+        first version this is only a warning, because its own device rules may create the port's name.
         """
         taken = foreign(self.layout, self._folder)
         if taken:
@@ -125,10 +126,10 @@ class Installer:
             self.say(words)
 
     def _return(self) -> None:
-        """Put the version that runs in force again: it is the one to go back to, after a power cut as well."""
+        """Put the running version in force again, so that a rollback and a power cut lead to it."""
         assert self.found.proven is not None
         folder = self.layout.folder(self.found.proven)
-        with undisturbed():
+        with signals_ignored():
             prepared = prepare(self.layout, folder)
             if self.found.previous == self.found.proven:
                 self.layout.previous.unlink(missing_ok=True)
@@ -140,41 +141,41 @@ class Installer:
         self.services.apply(files_of(self._folder))
 
     def _try(self, trial: contextlib.ExitStack) -> None:
-        """Restart with the new version by an override that goes with the next boot. Back to the old one if it fails."""
-        was = self.services.look()
+        """Restart with the new version by an override that the next boot removes; roll back if it fails."""
+        was = self.services.status()
         trial.callback(end_trial, self.layout)
         set_trial(self.layout, self._folder)
         trial.callback(self._back, was)
         self.services.reload()
-        trouble = self.services.start(self.patience.ready_s, self.patience.settle_s)
-        trouble = trouble or _blinder(was, self.services.look())
+        trouble = self.services.start(self.timeouts.ready_s, self.timeouts.settle_s)
+        trouble = trouble or _blinder(was, self.services.status())
         if trouble:
             trial.close()
             again = "runs again" if was.wanted else "is in force again, and stopped as before"
             raise NotReadyError(f"{self.order.name}: {trouble}; {self.found.proven} {again}")
 
-    def _back(self, was: Seen) -> None:
-        """Put the old version in force again, and in the state that it was in."""
-        with undisturbed():
+    def _back(self, was: Status) -> None:
+        """Put the old version in force again, running or stopped as before."""
+        with signals_ignored():
             self.say(f"going back to {self.found.proven}")
             end_trial(self.layout)
             self.services.reload()
             if not was.wanted:
                 self.services.stop()
                 return
-            trouble = self.services.start(self.patience.ready_s, 0.0)
+            trouble = self.services.start(self.timeouts.ready_s, 0.0)
         if trouble:
             raise NotReadyError(
                 f"{self.order.name} is not in force, and {self.found.proven} does not come up: {trouble}"
             )
 
     def _switch(self, trial: contextlib.ExitStack) -> None:
-        """Put the version in force for good: one rename, then its files for the system, then what systemd knows.
+        """Put the version in force for good: one rename, then its system files, then systemd's reload.
 
-        What takes room on the disk is written before the rename; where there is none, the old version runs again.
+        Files that need disk space are written before the rename, so that a full disk leaves the old version in force.
         """
         shown = self.layout.seen(self._folder)
-        with undisturbed():
+        with signals_ignored():
             prepared = prepare(self.layout, self._folder)
             one_before = before(self.order.name, self.found)
             if one_before is not None:
@@ -191,7 +192,7 @@ class Installer:
     def _start(self) -> None:
         with contextlib.ExitStack() as undo:
             undo.callback(self.services.stop)
-            trouble = self.services.start(self.patience.ready_s, self.patience.settle_s)
+            trouble = self.services.start(self.timeouts.ready_s, self.timeouts.settle_s)
             if not trouble:
                 undo.pop_all()
                 return
@@ -207,7 +208,7 @@ class Installer:
             remove_version(self.layout, name)
 
 
-def _blinder(before: Seen, now: Seen) -> str:
-    """Return which cameras a version does not see that one which was READY saw, "" when there are none."""
+def _blinder(before: Status, now: Status) -> str:
+    """Return a complaint about cameras that the READY version before saw and this version does not, else ""."""
     lost = sorted(now.blind - before.blind) if before.runs else []
     return f"is READY, but sees nothing of {', '.join(lost)}, as the version before does" if lost else ""

@@ -1,4 +1,4 @@
-"""The service as systemd sees it: start it and wait until it says READY, look how it is, stop it."""
+"""The service as systemd sees it: start and wait for READY, status, stop, enable."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from onboard.commands.install.layout import UNIT
 from onboard.commands.install.run_program import run_tool
@@ -15,20 +14,20 @@ from onboard.service.systemd import blind_in
 from onboard.values.errors import InputError
 
 ANSWER_S = 30.0
-"""For what systemd answers at once."""
+"""Timeout of commands that systemd answers at once."""
 STOP_S = 120.0
 LOOK_EVERY_S = 0.5
 UDEV_SOCKET = Path("/run/udev/control")
 STOPPED = ("inactive", "failed", "")
 NO_ANSWER = 124
-"""In place of the exit code of a command that did not end in time, as `timeout` has it."""
+"""Exit code for a command that timed out, as of `timeout`."""
 
 ASKED = ("ActiveState", "SubState", "Result", "StatusText", "InvocationID", "LoadState", "UnitFileState", "MainPID")
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """What systemd says of the service. invocation: changes with every start. main_pid: 0 without a process."""
+class Status:
+    """The service's status. invocation: changes with every start. main_pid: 0 without a process."""
 
     active: str
     result: str
@@ -39,52 +38,30 @@ class Seen:
 
     @property
     def runs(self) -> bool:
-        """Return whether it is READY."""
+        """Whether the service is READY."""
         return self.active == "active"
 
     @property
     def wanted(self) -> bool:
-        """Return whether it runs, starts, or is between two runs: it was neither stopped nor has it failed for good."""
+        """Whether the service runs, starts, or waits for its next restart."""
         return self.active not in STOPPED
 
     @property
     def blind(self) -> frozenset[str]:
-        """Return the cameras that give nothing, as it says itself."""
+        """The cameras that the service reports as blind."""
         return blind_in(self.status)
 
 
-class Services(Protocol):
-    """What the installer needs of systemd."""
-
-    def look(self) -> Seen:
-        """Return how the service is. Raises InputError without systemd."""
-
-    def reload(self) -> None:
-        """Read the units, device rules, users and folders anew."""
-
-    def apply(self, files: Sequence[Path]) -> None:
-        """Make the users and folders that these files name."""
-
-    def start(self, within_s: float, settle_s: float) -> str:
-        """Start or restart; return "" once READY and still so after `settle_s`, otherwise what happened instead."""
-
-    def stop(self) -> None:
-        """Stop, and forget earlier failures. Raises InputError when it goes on."""
-
-    def enable(self, on: bool) -> None:
-        """Start it with the machine, or no longer."""
-
-
 class Systemd:
-    """The systemd of this machine, by its own commands."""
+    """The systemd of this machine, through its commands."""
 
-    def look(self) -> Seen:
-        """See `Services`."""
+    def status(self) -> Status:
+        """Return the service's status. Raises InputError without systemd."""
         done = _systemctl("show", UNIT, f"--property={','.join(ASKED)}")
         if done.returncode:
             raise InputError(f"systemd does not answer: {_said(done)}")
         told = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
-        return Seen(
+        return Status(
             told.get("ActiveState", ""),
             told.get("Result", ""),
             told.get("StatusText", ""),
@@ -94,13 +71,13 @@ class Systemd:
         )
 
     def reload(self) -> None:
-        """See `Services`."""
+        """Reload units and device rules."""
         _required("daemon-reload")
         _udev("control", "--reload")
         _udev("trigger", "--action=change", "--subsystem-match=usb", "--subsystem-match=tty")
 
     def apply(self, files: Sequence[Path]) -> None:
-        """See `Services`."""
+        """Create the users and folders that these files name."""
         for tool, ending, words in (
             ("systemd-sysusers", "sysusers.conf", ()),
             ("systemd-tmpfiles", "tmpfiles.conf", ("--create",)),
@@ -110,39 +87,39 @@ class Systemd:
                 run_tool([tool, *words, *chosen], tool)
 
     def start(self, within_s: float, settle_s: float) -> str:
-        """See `Services`."""
+        """Start or restart; return "" if the service is READY, also after `settle_s`, otherwise the reason."""
         _systemctl("reset-failed", UNIT)
         done = _systemctl("restart", UNIT, limit_s=within_s)
         if done.returncode == NO_ANSWER:
-            return f"not READY within {within_s:g} s{_of(self.look())}"
+            return f"not READY within {within_s:g} s{_of(self.status())}"
         if done.returncode:
-            return f"did not become READY{_of(self.look())}"
+            return f"did not become READY{_of(self.status())}"
         return self._settled(settle_s)
 
     def stop(self) -> None:
-        """See `Services`."""
+        """Stop the service and reset its failures. Raises InputError if it goes on."""
         _systemctl("stop", UNIT, limit_s=STOP_S)
         _systemctl("reset-failed", UNIT)
-        seen = self.look()
+        seen = self.status()
         if seen.active not in STOPPED:
             raise InputError(f"{UNIT} does not stop{_of(seen)}")
 
     def enable(self, on: bool) -> None:
-        """See `Services`."""
+        """Let the machine start the service at boot, or no longer."""
         _required("enable" if on else "disable", UNIT)
 
     def _settled(self, settle_s: float) -> str:
-        """Watch a service that said READY; return "" when it was the same all the time."""
-        first, pause = self.look(), threading.Event()
+        """Watch a READY service; return "" if the same process stayed READY."""
+        first, pause = self.status(), threading.Event()
         for _ in range(max(1, round(settle_s / LOOK_EVERY_S))):
             pause.wait(LOOK_EVERY_S)
-            now = self.look()
+            now = self.status()
             if not now.runs or now.invocation != first.invocation:
                 return f"was READY, but did not stay so for {settle_s:g} s{_of(now)}"
         return ""
 
 
-def _of(seen: Seen) -> str:
+def _of(seen: Status) -> str:
     status = f", said {seen.status!r}" if seen.status else ""
     return f" ({seen.active}, result {seen.result}{status})"
 
@@ -165,7 +142,7 @@ def _required(*words: str) -> None:
 
 
 def _udev(*words: str) -> None:
-    """Tell udev, where one runs: not in a container."""
+    """Call udevadm where udev runs: not in a container."""
     if UDEV_SOCKET.exists():
         run_tool(["udevadm", *words], f"udevadm {words[0]}")
 

@@ -1,8 +1,8 @@
-"""The files by which the system knows the service: units, device rules, the user, folders.
+"""The service's system files: units, device rules, the user, folders.
 
-They lie inside each version, name paths below `current`, and are copied to the system's folders when the version is put
-in force: a link to a unit is taken by `systemctl enable` for a unit of its own. A version on trial overrides them in
-/run, which no restart of the machine survives: a power cut in the middle of a trial comes up with the version before.
+Each version holds them, with paths below `current`. They are copied, not linked, to the system's folders when the
+version is put in force, because `systemctl enable` takes a linked unit for another unit. A version on trial overrides
+them in /run, so that a power cut during a trial boots the version before.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ OURS = "# Written by `onboard install`, which will write it over. What differs o
 ON_TRIAL = "# On trial: written by `onboard install`, which takes it away again.\n"
 FILE_MODE = 0o644
 ADMINISTRATOR = Path("etc/systemd/system") / UNIT
-"""A unit there is stronger than ours; then it is somebody else's."""
+"""A unit here overrides ours, and was not written by this command."""
 
 
 def is_for_system(name: str) -> bool:
-    """Return whether a file of that name has a folder of the system."""
+    """Return whether a file of that name belongs into one of the system's folders."""
     return any(Path(name).match(pattern) for pattern, _ in FOLDERS)
 
 
 def folder_of(name: str) -> Path:
-    """Return the folder for a file for the system, below /usr/local/lib or /run."""
+    """Return the folder of a system file, below /usr/local/lib or /run."""
     return next(folder for pattern, folder in FOLDERS if Path(name).match(pattern))
 
 
 def files_of(version: Path) -> list[Path]:
-    """Return a version's files for the system."""
+    """Return a version's system files."""
     folder = version / UNITS_IN_VERSION
     return sorted(file for file in folder.iterdir() if is_for_system(file.name)) if folder.is_dir() else []
 
@@ -54,13 +54,13 @@ def wanted(layout: Layout, version: Path) -> dict[Path, str]:
 
 
 def present(layout: Layout) -> list[Path]:
-    """Return what stands there of ours: files by their first line, and the command."""
+    """Return our installed files, by their first line, and the command."""
     files = _beginning_with(OURS, layout.root / SYSTEM)
     return [*files, *([layout.command] if _command_is_ours(layout) else [])]
 
 
 def in_place(layout: Layout, version: Path) -> bool:
-    """Return whether the system's folders hold what a version needs, unchanged, and nothing else of ours."""
+    """Return whether the system's folders hold exactly a version's files, unchanged."""
     files = wanted(layout, version)
     return set(present(layout)) == {*files, layout.command} and all(
         path.read_bytes() == text.encode() for path, text in files.items()
@@ -68,17 +68,14 @@ def in_place(layout: Layout, version: Path) -> bool:
 
 
 def foreign(layout: Layout, version: Path) -> list[Path]:
-    """Return what stands where our files would, and is not ours, and the unit that would be stronger than ours."""
+    """Return foreign files in the places of ours, and a foreign unit that would override ours."""
     ours = present(layout)
     others = [path for path in (*wanted(layout, version), layout.command) if path not in ours]
     return [path for path in (*others, layout.root / ADMINISTRATOR) if path.exists() or path.is_symlink()]
 
 
 def prepare(layout: Layout, version: Path) -> dict[Path, Path]:
-    """Write a version's files beside their places, and return place by file; none is left when one cannot be written.
-
-    Raises OSError.
-    """
+    """Write a version's files beside their places; return place by file. Raises OSError and leaves no file then."""
     return _written(wanted(layout, version))
 
 
@@ -97,7 +94,7 @@ def _written(texts: dict[Path, str]) -> dict[Path, Path]:
 
 
 def place(layout: Layout, prepared: dict[Path, Path]) -> None:
-    """Put files in their places, each in one step, and remove those of ours that are none of them. Raises OSError."""
+    """Move files to their places, each atomically, and remove our other files. Raises OSError."""
     for unfinished, path in prepared.items():
         replace_file(unfinished, path)
     for path in set(present(layout)) - {*prepared.values(), layout.command}:
@@ -113,9 +110,9 @@ def remove(layout: Layout) -> None:
 
 
 def set_trial(layout: Layout, version: Path) -> None:
-    """Put a version on trial: the same files in /run, with itself in the place of `current`.
+    """Put a version on trial: its files in /run, with its own folder in place of `current`.
 
-    Raises OSError; no file is there then that was not there before, or only a whole one.
+    Raises OSError; only complete files are in /run then.
     """
     current, itself = str(layout.seen(layout.current)), str(layout.seen(version))
     texts = {
@@ -128,18 +125,18 @@ def set_trial(layout: Layout, version: Path) -> None:
 
 
 def on_trial(layout: Layout) -> list[Path]:
-    """Return what overrides the version in force: of the trial that goes on, or was interrupted."""
+    """Return the files of a running or interrupted trial, which override the version in force."""
     return _beginning_with(ON_TRIAL, layout.root / VOLATILE)
 
 
 def end_trial(layout: Layout) -> None:
-    """Let the version in force be so again, from the next start of the service on. Raises OSError."""
+    """Remove the trial's files; the next start takes the version in force. Raises OSError."""
     for path in on_trial(layout):
         path.unlink()
 
 
 def _beginning_with(line: str, above: Path) -> list[Path]:
-    """Return the files with such a first line in the folders for the system below `above`."""
+    """Return the files with this first line in the system's folders below `above`."""
     folders = sorted({above / folder for _, folder in FOLDERS})
     there = [path for folder in folders if folder.is_dir() for path in sorted(folder.iterdir()) if path.is_file()]
     return [path for path in there if path.read_bytes().startswith(line.encode())]

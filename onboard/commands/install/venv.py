@@ -1,4 +1,4 @@
-"""Builds a version: a virtual environment of its own that nothing else writes to, marked when it is whole."""
+"""Builds a version: a virtual environment, marked when it is complete."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from onboard.commands.install.wheel import DISTRIBUTION, Choice, Wheel, lock_of
 from onboard.values.errors import InputError
 
 HIDDEN = (Path("/home"), Path("/root"), Path("/run/user"), Path("/tmp"), Path("/var/tmp"))
-"""What the service does not see (`ProtectHome`, `PrivateTmp`); an interpreter there would not start."""
+"""Folders that the service cannot see (`ProtectHome`, `PrivateTmp`); an interpreter there would not start."""
 
 LOCK_FILE = "requirements.lock"
 """In a version's folder: the versions and hashes that it was built with."""
@@ -22,11 +22,11 @@ UNLOCK = " with the versions and hashes of its lock (--unlocked leaves them asid
 
 BYTES_PER_MB = 1_000_000
 NEEDED_FREE_MB = 1500
-"""A version takes about 550 MB; the rest is for what pip unpacks on the way, and for the robot's recordings."""
+"""A version takes about 550 MB; the rest is for pip's temporary files and the robot's recordings."""
 
 
 def check_python(python: Path) -> None:
-    """Raise InputError when the interpreter is missing, or where the service cannot see it."""
+    """Raise InputError if the interpreter is missing or the service cannot see it."""
     real = python.resolve()
     if not os.access(real, os.X_OK):
         raise InputError(f"--python {python}: cannot be run")
@@ -45,7 +45,7 @@ def check_room(folder: Path) -> None:
 
 
 def build(layout: Layout, wheel: Wheel, choice: Choice) -> None:
-    """Build the version, or leave nothing of it. Raises InputError with what stopped it."""
+    """Build the version, or leave nothing of it. Raises InputError."""
     folder = layout.folder(wheel.name)
     check_room(layout.versions)
     try:
@@ -63,7 +63,7 @@ def build(layout: Layout, wheel: Wheel, choice: Choice) -> None:
 
 
 def _environment(folder: Path, wheel: Wheel, choice: Choice) -> None:
-    """Make the virtual environment. Its packages come by the pip that runs this command, so it needs none itself."""
+    """Make the virtual environment. This command's pip fills it, so it needs no pip of its own."""
     system = ["--system-site-packages"] if choice.system_packages else []
     run_tool([str(choice.python), "-m", "venv", "--without-pip", *system, str(folder)], f"{folder}: no environment")
     python = str(folder / "bin" / "python")

@@ -1,4 +1,4 @@
-"""What is installed: a wheel, checked before anything is touched; its bytes decide the version's name."""
+"""Reads and checks a wheel before anything is changed; its bytes decide the version's name."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ DIGEST_DIGITS = 12
 LOCK_IN_WHEEL = "*.data/data/share/onboard/requirements.lock"
 METADATA = "*.dist-info/METADATA"
 PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-"""How a wheel's files may be packed, as every pip can read them."""
+"""Compression methods that every pip can read."""
 DAMAGED = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError, ValueError)
-"""What `zipfile` makes of damage: RuntimeError of a file that claims to be encrypted, ValueError of a place before the
-beginning or of text that is none."""
+"""Errors of `zipfile` on damaged files: RuntimeError for a file marked as encrypted, ValueError for a bad offset or bad
+text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +36,11 @@ class Choice:
     """How a wheel is installed.
 
     extras:          optional dependencies, as `cpu,realsense,serial`
-    lock:            versions with hashes, in place of those that the wheel itself brings; nothing else is installed
-    system_packages: the system's Python packages are seen too (TensorRT of JetPack)
+    lock:            versions with hashes in place of the wheel's own lock; nothing else is installed
+    system_packages: the new version sees the system's Python packages too (TensorRT of JetPack)
     python:          interpreter of the new version
-    unlocked:        whatever versions fit are installed, without looking at hashes
-    wheels:          a folder that packages come from; then nothing is asked of a network
+    unlocked:        install any fitting versions, without hashes
+    wheels:          folder of all packages; the network is not used then
     """
 
     extras: str
@@ -51,7 +51,7 @@ class Choice:
     wheels: Path | None = None
 
     def __post_init__(self) -> None:
-        """Raise InputError for what cannot be chosen together, or a folder that is none."""
+        """Raise InputError for options that exclude each other, or a missing folder."""
         if self.unlocked and self.lock is not None:
             raise InputError(f"--lock {self.lock} and --unlocked: only one of them")
         if self.wheels is not None and not self.wheels.is_dir():
@@ -60,7 +60,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Wheel:
-    """A wheel of ours. name: of the version that it makes together with the choice."""
+    """A wheel of this project. name: of the version, which depends on the choice too."""
 
     path: Path
     release: str
@@ -68,7 +68,7 @@ class Wheel:
 
 
 def read_wheel(path: Path, choice: Choice) -> Wheel:
-    """Return what a wheel holds. Raises InputError when it is none, none of ours, or one without a unit."""
+    """Check and return a wheel. Raises InputError if it is damaged, of another project, or without a unit."""
     with _archive(path) as archive:
         broken = archive.testzip()
         headers = Parser().parsestr((_text(archive, METADATA) or b"").decode())
@@ -84,9 +84,9 @@ def read_wheel(path: Path, choice: Choice) -> Wheel:
 
 
 def lock_of(wheel: Wheel, choice: Choice) -> bytes | None:
-    """Return what may be installed with a wheel, versions with hashes: the lock chosen, else the wheel's own.
+    """Return the lock (versions with hashes) to install with: the chosen one, else the wheel's own, else None.
 
-    None without one. Raises InputError where it cannot be read.
+    Raises InputError if it cannot be read.
     """
     if choice.unlocked:
         return None
@@ -101,7 +101,7 @@ def lock_of(wheel: Wheel, choice: Choice) -> bytes | None:
 
 @contextlib.contextmanager
 def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
-    """Open a wheel. Raises InputError for whatever reading it, in here, comes to."""
+    """Open a wheel. Raises InputError for every error of reading it within the block."""
     try:
         with zipfile.ZipFile(path) as archive:
             if any(file.compress_type not in PACKED for file in archive.infolist()):
@@ -114,13 +114,13 @@ def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
 
 
 def _text(archive: zipfile.ZipFile, pattern: str) -> bytes | None:
-    """Return the first file whose name, as the archive has it, matches."""
+    """Return the first file of the archive whose name matches."""
     found = next((file for file in archive.infolist() if PurePosixPath(file.filename).match(pattern)), None)
     return None if found is None else archive.read(found)
 
 
 def build_wheel(source: Path, into: Path) -> Path:
-    """Return a wheel made of a source folder. Raises InputError with pip's last words."""
+    """Build a wheel of a source folder. Raises InputError with pip's last line."""
     if not (source / "pyproject.toml").is_file():
         raise InputError(f"{source}: is neither a wheel nor a source folder (no pyproject.toml)")
     arguments = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(into), str(source)]
@@ -141,7 +141,7 @@ def _checked(path: Path, release: str | None) -> str:
 
 
 def _digest(path: Path, choice: Choice) -> str:
-    """Return a digest of all that decides what the version's folder will hold."""
+    """Return a digest of everything that decides the content of the version's folder."""
     digest = hashlib.sha256()
     try:
         for file in [path, *([choice.lock] if choice.lock else [])]:

@@ -1,12 +1,13 @@
-"""Cameras whose images come over DDS: simulated ones, and those of another computer.
+"""Cameras whose images come over DDS: simulated cameras, and cameras of another computer.
 
-A frame's stamp is the tick that took it, less what it came later than the quickest one (`sender_clock.py`): the
-sender's clock need not be ours. But that clock must go on: an image whose header is not stamped later than the last
-one's is a frozen or repeated one, and leaves the last one to age. One without a stamp (0) cannot be told from a new one
-and is taken.
+A frame's stamp is the time of the tick that took it minus its latency (`sender_clock.py`); the sender's clock may
+differ from this machine's. An image whose header stamp does not increase is frozen or repeated and is dropped, so that
+the last frame becomes stale. An image without a stamp (0) is always taken.
 """
 
 from __future__ import annotations
+
+from typing import Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -33,8 +34,8 @@ MAX_UNITS = np.iinfo(np.uint16).max
 def depth_from_ros(sample: Image, mount: Mount) -> npt.NDArray[np.uint16]:
     """Return (height, width) depth in units of the mount; 0 is no return.
 
-    Takes 16UC1 and mono16 as they are, in either byte order, and 32FC1 [m]; rows may be padded. Raises InputError
-    naming both sizes when the image is not the mount's, or what else is wrong with it.
+    Accepts 16UC1 and mono16 in either byte order, and 32FC1 [m]; rows may be padded. Raises InputError for a size other
+    than the mount's, another encoding, or missing bytes.
     """
     if (sample.width, sample.height) != (mount.width, mount.height):
         raise InputError(f"image is {sample.width}x{sample.height}, mounts say {mount.width}x{mount.height}")
@@ -50,7 +51,7 @@ def depth_from_ros(sample: Image, mount: Mount) -> npt.NDArray[np.uint16]:
 
 
 def color_from_ros(sample: Image) -> npt.NDArray[np.uint8]:
-    """Return (144, 256, 3) RGB; whole multiples of that size are averaged. Raises InputError saying what is wrong."""
+    """Return (144, 256, 3) RGB; whole multiples of that size are averaged. Raises InputError."""
     if sample.encoding not in RGB_ENCODINGS:
         raise InputError(f"encoding is {sample.encoding!r}, colour is {' or '.join(RGB_ENCODINGS)}")
     image = _pixels(sample, np.dtype(np.uint8), 3).astype(np.uint8, copy=False)
@@ -70,133 +71,98 @@ def _pixels(sample: Image, dtype: np.dtype[np.generic], channels: int) -> npt.ND
     return np.ascontiguousarray(rows).view(dtype).reshape(sample.height, sample.width, channels)
 
 
-class _Newest:
-    """What both kinds of camera share: the reader, the count of frames, and why there is none."""
+FrameT = TypeVar("FrameT", DepthFrame, ColorFrame)
+
+
+class _DdsCamera(Generic[FrameT]):
+    """A camera behind one image topic.
+
+    sent_ns: stamp of the newest image in its sender's clock [ns]; 0 before the first
+    """
 
     def __init__(self, wire: InputWire[Messages], topic: str, name: str, stale_ms: float) -> None:
+        """Open the reader. Raises ConfigError, DriverError."""
         self.name = name
-        self.frames = 0
-        self.repeated = 0
         self.sent_ns = 0
-        self.late_ns = 0
-        self.reason = NOTHING_YET
+        self._frames = self._repeated = self._late_ns = 0
+        self._reason = NOTHING_YET
+        self._frame: FrameT | None = None
         self._reader = wire.reader(topic)
         self._clock = SenderClock()
         self._judges_late = wire.section.judge_late
         self._stale_ms = stale_ms
 
-    def take(self, now_ns: int) -> Image | None:
-        """Return an image that came since the last call; None when it is not stamped later than the one before."""
+    def latest(self, now_ns: int) -> FrameT | None:
+        """Return the newest usable frame, or None while the camera is blind (see `health`)."""
+        sample = self._take(now_ns)
+        if sample is not None:
+            try:
+                self._frame = self._decode(sample, now_ns - self._late_ns)
+                self._reason = ""
+            except InputError as error:
+                self._frame, self._reason = None, str(error)
+        if self._frame is None:
+            return None
+        age_ms = (now_ns - self._frame.stamp_ns) / NS_PER_MS
+        if age_ms <= self._stale_ms:
+            return self._frame
+        late = f", which came {self._late_ns / NS_PER_MS:.0f} ms late" if self._late_ns > 0.0 else ""
+        self._reason = f"no image for {age_ms:.0f} ms, limit {self._stale_ms:.0f} ms{late}"
+        return None
+
+    def health(self) -> CameraHealth:
+        """Return the state for diagnostics, as of the last `latest`."""
+        late_ms = round(self._late_ns / NS_PER_MS)
+        detail = {"undecodable": self._reader.undecodable, "repeated": self._repeated, "late_ms": late_ms}
+        return CameraHealth(self.name, not self._reason, self._reason, self._frames, restarts=0, detail=detail)
+
+    def close(self) -> None:
+        """Do nothing: the reader belongs to the wire and closes with it."""
+
+    def _decode(self, sample: Image, stamp_ns: int) -> FrameT:
+        """Return the frame in an image. Raises InputError if the image cannot be used."""
+        raise NotImplementedError
+
+    def _take(self, now_ns: int) -> Image | None:
+        """Return the newest image since the last call; None without one, or if its stamp did not increase."""
         messages = self._reader.take()
-        self.frames += len(messages)
+        self._frames += len(messages)
         if not messages:
             return None
         sample: Image = messages[-1].sample
         stamp_ns = ns_from_time(sample.header.stamp)
         late_ns = self._clock.take(stamp_ns, now_ns) if stamp_ns else 0
         if late_ns is None:
-            self.repeated += 1
+            self._repeated += 1
             return None
         self.sent_ns = stamp_ns
-        self.late_ns = late_ns if self._judges_late else 0
+        self._late_ns = late_ns if self._judges_late else 0
         return sample
 
-    def is_fresh(self, stamp_ns: int, now_ns: int) -> bool:
-        """Return whether a frame of that time is still to be used, and note if not."""
-        age_ms = (now_ns - stamp_ns) / NS_PER_MS
-        if age_ms > self._stale_ms:
-            late = f", which came {self.late_ns / NS_PER_MS:.0f} ms late" if self.late_ns > 0.0 else ""
-            self.reason = f"no image for {age_ms:.0f} ms, limit {self._stale_ms:.0f} ms{late}"
-        return age_ms <= self._stale_ms
 
-    def health(self) -> CameraHealth:
-        """Return the state for diagnostics."""
-        late_ms = round(self.late_ns / NS_PER_MS)
-        detail = {"undecodable": self._reader.undecodable, "repeated": self.repeated, "late_ms": late_ms}
-        return CameraHealth(self.name, not self.reason, self.reason, self.frames, restarts=0, detail=detail)
-
-
-class DdsDepthCamera:
+class DdsDepthCamera(_DdsCamera[DepthFrame]):
     """One depth camera behind `<name>/depth/image`."""
 
     def __init__(self, wire: InputWire[Messages], mount: Mount, section: CamerasSection) -> None:
         """Open the reader. Raises ConfigError, DriverError."""
-        self.name = mount.name
+        super().__init__(wire, f"{mount.name}/depth/image", mount.name, section.stale_ms)
         self._mount = mount
         self._min_valid_fraction = section.min_valid_fraction
-        self._newest = _Newest(wire, f"{mount.name}/depth/image", mount.name, section.stale_ms)
-        self._frame: DepthFrame | None = None
 
-    def latest(self, now_ns: int) -> DepthFrame | None:
-        """Return the newest usable frame, or None while the camera is blind (see `health`)."""
-        sample = self._newest.take(now_ns)
-        if sample is not None:
-            self._frame = self._judge(sample, now_ns)
-        if self._frame is None or not self._newest.is_fresh(self._frame.stamp_ns, now_ns):
-            return None
-        return self._frame
-
-    @property
-    def sent_ns(self) -> int:
-        """Return the stamp of the newest image, in the clock of its sender [ns]; 0 before the first."""
-        return self._newest.sent_ns
-
-    def health(self) -> CameraHealth:
-        """Return the state for diagnostics, as of the last `latest`."""
-        return self._newest.health()
-
-    def close(self) -> None:
-        """Do nothing: the reader is the wire's and closes with it."""
-
-    def _judge(self, sample: Image, now_ns: int) -> DepthFrame | None:
-        """Return the frame in an image, or None and note why it is of no use."""
-        try:
-            depth = depth_from_ros(sample, self._mount)
-        except InputError as error:
-            self._newest.reason = str(error)
-            return None
-        self._newest.reason = covered(int(np.count_nonzero(depth)), depth.size, self._min_valid_fraction)
-        if self._newest.reason:
-            return None
-        return DepthFrame(self.name, self._newest.frames, now_ns - self._newest.late_ns, depth)
+    def _decode(self, sample: Image, stamp_ns: int) -> DepthFrame:
+        depth = depth_from_ros(sample, self._mount)
+        reason = covered(int(np.count_nonzero(depth)), depth.size, self._min_valid_fraction)
+        if reason:
+            raise InputError(reason)
+        return DepthFrame(self.name, self._frames, stamp_ns, depth)
 
 
-class DdsColorCamera:
-    """The forward colour camera behind `color/image`."""
+class DdsColorCamera(_DdsCamera[ColorFrame]):
+    """The forward colour camera behind `color/image`; frames have the policy's size."""
 
     def __init__(self, wire: InputWire[Messages], section: CamerasSection) -> None:
         """Open the reader. Raises ConfigError, DriverError."""
-        self.name = COLOR
-        self._newest = _Newest(wire, "color/image", COLOR, section.stale_ms)
-        self._frame: ColorFrame | None = None
+        super().__init__(wire, "color/image", COLOR, section.stale_ms)
 
-    def latest(self, now_ns: int) -> ColorFrame | None:
-        """Return the newest frame at the policy's size, or None while there is none that is fresh."""
-        sample = self._newest.take(now_ns)
-        if sample is not None:
-            self._frame = self._judge(sample, now_ns)
-        if self._frame is None or not self._newest.is_fresh(self._frame.stamp_ns, now_ns):
-            return None
-        return self._frame
-
-    @property
-    def sent_ns(self) -> int:
-        """Return the stamp of the newest image, in the clock of its sender [ns]; 0 before the first."""
-        return self._newest.sent_ns
-
-    def health(self) -> CameraHealth:
-        """Return the state for diagnostics, as of the last `latest`."""
-        return self._newest.health()
-
-    def close(self) -> None:
-        """Do nothing: the reader is the wire's and closes with it."""
-
-    def _judge(self, sample: Image, now_ns: int) -> ColorFrame | None:
-        """Return the frame in an image, or None and note why it is of no use."""
-        try:
-            image = color_from_ros(sample)
-        except InputError as error:
-            self._newest.reason = str(error)
-            return None
-        self._newest.reason = ""
-        return ColorFrame(self._newest.frames, now_ns - self._newest.late_ns, image)
+    def _decode(self, sample: Image, stamp_ns: int) -> ColorFrame:
+        return ColorFrame(self._frames, stamp_ns, color_from_ros(sample))

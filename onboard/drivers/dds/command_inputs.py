@@ -1,13 +1,11 @@
-"""An operator's commands as they come over DDS: each as old as it is, not as new as it arrives.
+"""Goals and an operator's commands over DDS, each with its latency.
 
-A radio that loses its link and a network that fills its queues deliver what an operator wanted a while ago. How late a
-command is tells the time at which it was written, against the quickest one of the same writer (`sender_clock.py`): the
-operator's clock need not be ours. So the first command of a writer is never late, nor the first after a silence, and
-one that has been late from there on is not either.
+A lost radio link or a full queue delivers old commands. The latency of a command is relative to the quickest command of
+the same writer (`sender_clock.py`), because the operator's clock may differ from this machine's. So the first command
+of a writer is never late, nor the first after a silence, and a constant delay from there on is not seen.
 
-By R3 of `onboard/safety/limits.py` an operator does not drive by what is too old. But whoever sends it has taken
-over, perhaps to
-stop: for the dead man's time after such a command came it holds the robot, whatever it says.
+By R3 of `onboard/safety/limits.py` a late command does not drive the robot. But its sender has taken over, perhaps to
+stop, so the robot stands for the dead man's time after a late command, whatever the command says.
 """
 
 from __future__ import annotations
@@ -23,17 +21,15 @@ from onboard.drivers.dds.sender_clock import WriterClocks
 from onboard.values.clock import NS_PER_S
 from onboard.values.messages import STOP, GoalRequest, Teleop
 
-# ---- Goals as they come over DDS: not more of them than a person or a planner gives, and no name that harms a log
-
 log = structlog.get_logger()
 
 GOALS_PER_S = 2
 GOALS_AT_ONCE = 10
-"""So many may come in one go, after a pause; then no more than GOALS_PER_S."""
+"""Burst size after a pause; then GOALS_PER_S."""
 
 
 class Allowance:
-    """How many more may pass: `most` after a pause, refilled at `per_s`. Time is an argument, monotonic [ns]."""
+    """A token bucket: `most` tokens, refilled at `per_s`. Time is an argument, monotonic [ns]."""
 
     def __init__(self, per_s: float, most: int) -> None:
         self._refill_ns = round(NS_PER_S / per_s)
@@ -41,7 +37,7 @@ class Allowance:
         self._empty_ns: int | None = None
 
     def grant(self, asked: int, now_ns: int) -> int:
-        """Return how many of so many may pass now."""
+        """Return how many of `asked` may pass now."""
         full_ns = now_ns - self._most * self._refill_ns
         since_ns = full_ns if self._empty_ns is None else max(self._empty_ns, full_ns)
         granted = min(asked, max(0, now_ns - since_ns) // self._refill_ns)
@@ -50,7 +46,7 @@ class Allowance:
 
 
 class Goals:
-    """What is asked for on `/goal_pose`. Of too many the newest are taken; `refused` counts the others."""
+    """The goals of `/goal_pose`. Of too many goals the newest are taken; `refused` counts the others."""
 
     def __init__(self, wire: InputWire[WriterMessages]) -> None:
         """Open the reader. Raises ConfigError, DriverError."""
@@ -60,9 +56,9 @@ class Goals:
         self.refused = 0
 
     def take(self, now_ns: int) -> tuple[GoalRequest, ...]:
-        """Return what arrived since the last call and may pass, oldest first. Raises DriverError.
+        """Return the goals since the last call that may pass, oldest first. Raises DriverError.
 
-        The arrival of one that came later than it could have is so much earlier: `onboard/episode.py` refuses it.
+        A goal's arrival is reduced by its latency, so that `onboard/episode.py` refuses a late goal.
         """
         messages = self._reader.take()
         if messages:
@@ -77,19 +73,19 @@ class Goals:
 
     @property
     def undecodable(self) -> int:
-        """Messages so far that were no goal."""
+        """Undecodable messages so far."""
         return self._reader.undecodable
 
 
 NS_PER_MS = 1_000_000
 PAUSE_NS = NS_PER_S // 4
-"""After a pause of the tick as long as this, a waiting command is of unknown age and is not taken."""
+"""After a longer pause between ticks, waiting commands have an unknown age and are dropped."""
 TOLD_NS = NS_PER_S // 4
-"""One that comes later than this is told: half of the dead man's time by default."""
+"""Larger latencies are logged; half of the dead man's time by default."""
 
 
 class Operator:
-    """The newest command that an operator gave; a stop once it is too old to drive by and has only just come."""
+    """The newest command of an operator; a stop if the command arrived recently but is too old."""
 
     def __init__(self, wire: InputWire[WriterMessages], dead_man_s: float) -> None:
         """Open the reader. dead_man_s: `limits.teleop_dead_man_s`. Raises ConfigError, DriverError."""
@@ -102,7 +98,7 @@ class Operator:
         self._late = False
 
     def take(self, now_ns: int) -> Teleop | None:
-        """Return it, None before the first, without waiting. Raises DriverError when the link is gone."""
+        """Return the command, None before the first, without waiting. Raises DriverError if the link is gone."""
         messages, paused = self._reader.take(), now_ns - self._taken_ns > PAUSE_NS
         self._taken_ns = now_ns
         if messages:
@@ -113,11 +109,11 @@ class Operator:
 
     @property
     def undecodable(self) -> int:
-        """Messages so far that were no Twist."""
+        """Undecodable messages so far."""
         return self._reader.undecodable
 
     def _hear(self, message: Received, now_ns: int) -> None:
-        """Keep a command that is newer than what is known: of several operators one may be late."""
+        """Keep a command if it is newer than the kept command: one of several operators may be late."""
         late_ns = self._clocks.late_ns(message, now_ns)
         was_late, self._late = self._late, late_ns > TOLD_NS
         if self._late and not was_late:
@@ -127,7 +123,7 @@ class Operator:
             self._newest = Teleop(now_ns - late_ns, twist_from_ros(message.sample))
 
     def _held(self, now_ns: int) -> Teleop | None:
-        """Return the newest command, or a stop in its place: as new as what came last, not as what was written last."""
+        """Return the newest command, or a stop at the last arrival if the command is too old."""
         newest = self._newest
         if newest is None or now_ns - newest.arrival_ns <= self._dead_man_ns:
             return newest

@@ -1,4 +1,4 @@
-"""Who is on a DDS domain, who publishes what and who listens, as discovery tells it. Sends and reads no message."""
+"""Participants and endpoints of a DDS domain, from discovery, and other drivers of this robot. Sends no message."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ BATCH = 4096
 ROS_PREFIX = "rt/"
 ROS_TYPE = re.compile(r"(\w+)::(msg|srv|action)::dds_::(\w+)_")
 VENDORS = {"0101": "RTI Connext", "010f": "Fast DDS", "0110": "Cyclone DDS"}
-"""First four digits of a participant's key: the vendor's number in the DDSI standard. Zenoh's bridge is a Cyclone."""
+"""By the first four digits of a participant's key (vendor number of the DDSI standard). Zenoh's bridge is a Cyclone."""
 NAME_LENGTH = 120
 DURABILITIES = ("Volatile", "TransientLocal", "Transient", "Persistent")
 LIVELINESS = ("Automatic", "ManualByParticipant", "ManualByTopic")
@@ -40,9 +40,9 @@ LIVELINESS = ("Automatic", "ManualByParticipant", "ManualByTopic")
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A participant: a process, most often. host, process, pid and address are "" where its DDS does not tell them.
+    """A participant, usually one process. host, process, pid and address are "" if its DDS does not send them.
 
-    Of a process of this machine, `process` is its command as typed ("onboard run"), and host is "".
+    For a process of this machine, `process` is its command ("onboard run"), and host is "".
     """
 
     key: str
@@ -59,7 +59,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """QoS of an endpoint, what a writer promises and a reader insists on. Durability and liveliness: more is larger."""
+    """QoS that a writer offers or a reader requests. Durability and liveliness: larger is stricter."""
 
     reliable: bool
     durability: int
@@ -70,7 +70,7 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One end of a topic. Topic and kind are as ROS names them, where they are ROS's: "/odom", "std_msgs/msg/Bool"."""
+    """A writer or reader. Topic and kind of ROS endpoints have ROS's names: "/odom", "std_msgs/msg/Bool"."""
 
     topic: str
     kind: str
@@ -81,14 +81,14 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """Everybody but the process that asks: participants by key, and their endpoints."""
+    """All participants but the asking one, by key, and their endpoints."""
 
     members: Mapping[str, Member]
     endpoints: tuple[Endpoint, ...]
 
 
-def refusal(writer: Offer, reader: Offer) -> str:
-    """Return why DDS does not connect the two, "" when it does."""
+def qos_mismatch(writer: Offer, reader: Offer) -> str:
+    """Return why DDS does not connect a writer and a reader, "" if it does."""
     if reader.reliable and not writer.reliable:
         return "its reader wants reliable delivery, its writer offers best effort"
     if reader.durability > writer.durability:
@@ -101,7 +101,7 @@ def refusal(writer: Offer, reader: Offer) -> str:
 
 
 def look_around(section: DdsSection, seconds: float) -> Graph:
-    """Return who is there after listening for so long. Raises ConfigError, DriverError."""
+    """Return the participants and endpoints found within `seconds`. Raises ConfigError, DriverError."""
     domain = domain_id(section)
     hold_domain(domain, section)
     participant = join(domain)
@@ -125,7 +125,7 @@ def look_around(section: DdsSection, seconds: float) -> Graph:
 
 
 def printable(text: str) -> str:
-    """Return a name from the network as one that may go to a terminal: no control characters, not too long."""
+    """Return a name from the network that is safe for a terminal: no control characters, at most NAME_LENGTH."""
     return "".join(letter if letter.isprintable() else "?" for letter in text[:NAME_LENGTH])
 
 
@@ -151,7 +151,7 @@ def member_of(sample: Any) -> Member:
 
 
 def _command(pid: str) -> str:
-    """Return the program of a process of this machine and its first argument, "" where that cannot be read."""
+    """Return program and first argument of a process of this machine, "" if they cannot be read."""
     try:
         words = Path(f"/proc/{int(pid)}/cmdline").read_text(errors="replace").split("\0")
     except (OSError, ValueError):
@@ -186,15 +186,15 @@ def _offer(qos: Qos) -> Offer:
     )
 
 
-# ---- Who else drives this robot: other writers of its command and of its state, as discovery tells
+# ---- Other drivers of this robot: other writers of its command and of its state
 
 log = structlog.get_logger()
 
 OURS = ("cmd_vel", "state")
-"""Topics that one runtime writes, and nobody else: the command, and the state by which runtimes know each other."""
+"""Topics that only one runtime may write: the command, and the state by which runtimes find each other."""
 
 PEER_BATCH = 64
-"""Endpoints looked at in one tick; more wait for the next, so that a flood of them does not hold it up."""
+"""Endpoints handled in one tick; the rest waits, so that a flood does not delay the tick."""
 
 TOLD_EVERY_NS = 10 * NS_PER_S
 OK, ERROR = 0, 2
@@ -202,9 +202,9 @@ OK, ERROR = 0, 2
 
 @dataclass(frozen=True, slots=True)
 class Rival:
-    """Somebody else who writes a topic of ours.
+    """Another writer of one of our topics.
 
-    topic: as ROS names it; who: what its process says of itself, printable and short, or its key
+    topic: its ROS name; who: printable description of the writer's process, or its key
     """
 
     topic: str
@@ -212,10 +212,10 @@ class Rival:
 
 
 class Peers:
-    """Keeps who writes our topics beside us. `look` is asked in every tick and never waits."""
+    """Tracks other writers of our topics. The runtime calls `look` in every tick; it never waits."""
 
     def __init__(self, wire: Wire) -> None:
-        """Begin to look. Raises DriverError when the wire is closed."""
+        """Start discovery. Raises DriverError if the wire is closed."""
         participant = wire.participant()
         self._own = participant.guid
         self._watched = {dds_topic(wire.section, name): ros_topic(wire.section, name) for name in OURS}
@@ -227,7 +227,7 @@ class Peers:
             raise DriverError(f"dds: domain {wire.domain} cannot be looked at: {error}") from error
 
     def look(self) -> tuple[Rival, ...]:
-        """Return who writes our topics now, beside us. Raises DriverError when the link is gone."""
+        """Return the other writers of our topics now. Raises DriverError if the link is gone."""
         try:
             for endpoint in self._writers.take(PEER_BATCH):
                 self._note(endpoint)
@@ -242,7 +242,7 @@ class Peers:
             self._rivals[endpoint.key] = Rival(self._watched[endpoint.topic_name], self._name(endpoint.participant_key))
 
     def _name(self, key: Any) -> str:
-        """Return what a participant says of itself, as far as its DDS tells."""
+        """Return the description of a participant."""
         for member in self._members.read(PEER_BATCH):
             if member.key == key and member.qos is not None:
                 return str(member_of(member))
@@ -250,7 +250,7 @@ class Peers:
 
 
 class GuardedInbox:
-    """`interfaces.Inbox` of a runtime that is not to be the second one: tells of rivals, and stands if `refuse`."""
+    """An `interfaces.Inbox` that reports other drivers, and stops the robot beside them if `refuse`."""
 
     def __init__(self, inner: Inbox, peers: Peers, *, refuse: bool) -> None:
         self._inner, self._peers, self._refuse = inner, peers, refuse
@@ -268,7 +268,7 @@ class GuardedInbox:
         self._inner.close()
 
     def diagnostic(self) -> Diagnostic:
-        """Return the row of `/diagnostics` about who else drives."""
+        """Return the row of `/diagnostics` about other drivers."""
         values = {f"{number} {rival.topic}": rival.who for number, rival in enumerate(self._rivals)}
         if not self._rivals:
             return ("other drivers", OK, "none", values)
@@ -276,7 +276,7 @@ class GuardedInbox:
         return ("other drivers", ERROR, f"somebody else drives this robot: {consequence}", values)
 
     def _tell(self, rivals: Sequence[Rival], now_ns: int) -> None:
-        """Log who came and who went at once, and every so often who is still there."""
+        """Log new and vanished drivers at once, and remaining drivers every TOLD_EVERY_NS."""
         again = now_ns - self._told_ns >= TOLD_EVERY_NS
         for rival in rivals:
             if again or rival not in self._rivals:

@@ -23,11 +23,9 @@ from onboard.values.errors import DriverError
 if TYPE_CHECKING:
     from onboard.config.config import DdsSection
 
-# ---- Lets a socket hear what arrives over certain network devices only, whatever address it is bound to
-
 SO_ATTACH_FILTER = 26
 ANCILLARY, DEVICE_INDEX = 0xFFFFF000, 8
-"""Where a filter finds what the kernel knows of a packet (`linux/filter.h`: SKF_AD_OFF, SKF_AD_IFINDEX)."""
+"""A packet's device as a socket filter reads it (`linux/filter.h`: SKF_AD_OFF, SKF_AD_IFINDEX)."""
 
 LOAD_WORD, JUMP_IF_EQUAL, RETURN = 0x20, 0x15, 0x06
 WHOLE, NOTHING = 0xFFFFFFFF, 0
@@ -35,10 +33,10 @@ _INSTRUCTION = struct.Struct("HBBI")
 _PROGRAM = struct.Struct("HP")
 
 
-def hear_only(listener: socket.socket, devices: Collection[str]) -> None:
-    """Drop what arrives over any other device than these. Raises OSError, also when there is no such device.
+def accept_only_devices(listener: socket.socket, devices: Collection[str]) -> None:
+    """Let a socket drop packets of all other devices. Raises OSError, also for an unknown device.
 
-    A device that is taken away and comes back is another one: then nothing of it is heard.
+    A device that is removed and comes back has another index, so its packets are dropped then.
     """
     indices = [socket.if_nametoindex(name) for name in devices]
     rows = [(LOAD_WORD, 0, 0, ANCILLARY + DEVICE_INDEX)]
@@ -70,31 +68,29 @@ RESENDING = (
     "<Internal><NackDelay>5ms</NackDelay>"
     '<HeartbeatInterval min="5ms" minsched="20ms" max="1s">20ms</HeartbeatInterval></Internal>'
 )
-"""How soon a reader that waits for what is lost is told of it, and asks: Cyclone's own 100 ms each are longer than the
-time between two images."""
+"""Delays of heartbeats and of requests for lost packets; Cyclone's default of 100 ms is longer than an image period."""
 
 PACKET_BYTES = 1456
-"""With `dds.resend`, no datagram is larger than a packet of Ethernet carries. Of Cyclone's own 14,720 bytes every one
-is cut into ten packets and lost with each of them, and the kernel keeps its rest for 30 s, until it has no room for the
-parts of others (ROS's notes on tuning DDS). What is sent again goes in packets of this size anyway."""
+"""With `dds.resend`, a datagram fits into one Ethernet packet. Cyclone's default of 14,720 bytes needs ten packets, and
+one lost packet loses the datagram. The kernel also keeps its other fragments for 30 s, until the buffer for fragments
+is full (ROS's notes on tuning DDS). Resent data has packets of this size anyway."""
 
 FAST_DDS = "1.15"
 """Its vendor number in the DDSI standard."""
 
 KNOWS_DESCRIPTIONS = 11
-"""Cyclone's first release that can leave them aside."""
+"""Cyclone's first release that can ignore type descriptions."""
 
 _domains: dict[int, tuple[str, Domain]] = {}
-"""The configured domains of this process, never let go: once a `Domain` is garbage-collected its configuration is
-gone, and the next participant quietly comes up on every interface."""
+"""The configured domains of this process, never released: a garbage-collected `Domain` loses its configuration, and the
+next participant uses every interface without a warning."""
 
 
 def cyclone_xml(section: DdsSection) -> str:
-    """Return Cyclone's configuration: one interface, multicast only if asked for, peers found by unicast.
+    """Return Cyclone's configuration: one interface, multicast only if configured, peers found by unicast.
 
-    What Fast DDS (the usual ROS 2 middleware) describes its types with is left aside, so that names alone decide, as in
-    ROS: Cyclone finds its description of a sequence or an array invalid and would not connect (Cyclone's pull request
-    2333; the setting is there from 11.0 on).
+    Type descriptions of Fast DDS (the usual ROS 2 middleware) are ignored, so that type names alone decide, as in ROS.
+    Cyclone rejects Fast DDS's description of sequences and arrays (Cyclone's pull request 2333).
     """
     multicast = "true" if section.multicast else "false"
     peers = "".join(f"<Peer address={quoteattr(peer)}/>" for peer in section.peers)
@@ -111,16 +107,16 @@ def cyclone_xml(section: DdsSection) -> str:
 
 
 def _compatibility() -> str:
-    """Return the setting about Fast DDS's descriptions; a library before 11.0 does not know it, and refuses."""
+    """Return the setting that ignores Fast DDS's type descriptions; releases before 11.0 would refuse it."""
     if int(version("cyclonedds").split(".")[0]) < KNOWS_DESCRIPTIONS:
         return ""
     return f"<Compatibility><IgnoreTypeInformation>{FAST_DDS}</IgnoreTypeInformation></Compatibility>"
 
 
 def not_usable(interface: str) -> str:
-    """Return why DDS cannot be spoken over an interface now, in one line; "" when it can.
+    """Return why DDS cannot use an interface now, in one line; "" if it can.
 
-    Cyclone takes an interface that is up and has an IPv4 address; a cable or a radio link it does not need.
+    Cyclone needs an interface that is up and has an IPv4 address, but no cable or radio link.
     """
     available = [name for _, name in socket.if_nameindex()]
     if interface not in available:
@@ -130,16 +126,16 @@ def not_usable(interface: str) -> str:
         try:
             _, flags = REQUEST.unpack(fcntl.ioctl(asking, ASK_FLAGS, request))
             fcntl.ioctl(asking, ASK_ADDRESS, request)
-        except OSError:  # also of one that was taken away meanwhile
+        except OSError:  # or it was removed meanwhile
             return f"dds.interface: {interface!r} has no IPv4 address"
     return "" if flags & IS_UP else f"dds.interface: {interface!r} is down"
 
 
 def hold_domain(domain: int, section: DdsSection) -> None:
-    """Configure a domain for the rest of the process's life; again with the same settings is no work.
+    """Configure a domain for the rest of the process's life; a repeated call with the same settings does nothing.
 
-    Raises DriverError when the interface cannot be used, when nobody knows the host of a peer, or when the domain is
-    open here with other settings.
+    Raises DriverError if the interface cannot be used, a peer's host name cannot be resolved, or the domain is open
+    with other settings.
     """
     missing = not_usable(section.interface)
     if missing:
@@ -181,16 +177,16 @@ def receiving_sockets(domain: int) -> list[socket.socket]:
 
 
 def _confine(domain: int, interface: str) -> None:
-    """Let the domain's receiving sockets hear the one interface only, and this machine. Raises DriverError.
+    """Let the domain's receiving sockets accept packets of the interface and of this machine only.
 
-    Cyclone binds them to 0.0.0.0 whatever the interface (its issues 1923, 2090): without this, who is on any other
-    network of the robot's could send to them.
+    Cyclone binds them to 0.0.0.0 whatever the interface (its issues 1923, 2090), so machines on the robot's other
+    networks could send to them. Raises DriverError.
     """
     twins, device = receiving_sockets(domain), LOOPBACK.encode()
     try:
         for twin in twins:
             if interface != LOOPBACK:
-                hear_only(twin, (interface, LOOPBACK))
+                accept_only_devices(twin, (interface, LOOPBACK))
             # Cyclone has one of them under two descriptors, and only CAP_NET_RAW may bind a socket a second time.
             elif twin.getsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, DEVICE_BYTES) != device + b"\0":
                 twin.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, device)
@@ -202,7 +198,7 @@ def _confine(domain: int, interface: str) -> None:
 
 
 def join(domain: int) -> DomainParticipant:
-    """Return a new participant of a domain that is held. Raises DriverError, also when it would not be secured."""
+    """Return a new participant of a configured domain. Raises DriverError, also if security would not be active."""
     secured = domain in _domains and SECURED in _domains[domain][0]
     try:
         participant = DomainParticipant(domain)

@@ -1,4 +1,4 @@
-"""A state that anybody may raise, as it comes over DDS: the e-stop, the notice of an obstacle."""
+"""Inputs with a state, shared by several senders: e-stop, obstacle notice, speed limit."""
 
 from __future__ import annotations
 
@@ -14,18 +14,17 @@ log = structlog.get_logger()
 
 
 class Alarm:
-    """A Bool topic that anybody may raise: true while the newest word, or the last word of any writer alive, is true.
+    """A Bool topic with several writers: true while the last value of any live writer is true.
 
-    So the steady "false" of one publisher does not take back the "true" of another. A press that ends within the same
-    tick is true for that tick. A "true" whose writer is gone stays until a writer says "false" that came after it: one
-    that was there beside it all the time does not speak for it.
-
-    A queue that was full may have lost words (`dds_topics.WORD`). Where what is not known counts as true, the tick is
-    true, and so is the word of each writer of that queue of whom none was left, until it says one. One that was never
-    heard has none: it may be there without ever saying any, and would never take it back.
-
-    That a writer is gone, DDS tells at once only of one that says so: of one that was killed, or lost with its network,
-    after its lease (10 s here), and never of one that hangs. So where an alarm is required, silence tells.
+    * The steady "false" of one writer does not clear the "true" of another.
+    * A "true" that ends within a tick counts for that tick.
+    * The "true" of a writer that is gone stays until a writer that appeared later sends "false". A writer that was
+      present all the time does not clear it.
+    * A full queue may have lost values (`topics.WORD`). With `unknown_is_true` the tick is then true, and so is each
+      known writer of that queue without a remaining value, until it sends one. A writer without any value so far is
+      ignored, because it may never send one.
+    * DDS reports a killed or disconnected writer only after its lease (10 s here), and never a hanging writer. So for a
+      required alarm silence counts as true.
     """
 
     def __init__(
@@ -38,9 +37,9 @@ class Alarm:
     ) -> None:
         """Open the reader. Raises ConfigError, DriverError.
 
-        unknown_is_true:   what is lost counts as true; otherwise a writer's last word that is known stays its word
-        required_within_s: true as long as no writer alive has said a word, or one that has said one was silent for
-                           longer than this [s]; None where nobody has to be there
+        unknown_is_true:   lost values count as true; otherwise a writer keeps its last known value
+        required_within_s: true while no live writer has sent a value, or a writer has been silent for longer [s];
+                           None if the alarm is not required
         """
         self._reader = wire.reader(name)
         self._name = name
@@ -54,7 +53,7 @@ class Alarm:
         self._silent = False
 
     def take(self, now_ns: int) -> bool | None:
-        """Return the state; None before the first message. now_ns: monotonic [ns], the arrival of what is taken."""
+        """Return the state; None before the first message. now_ns: arrival of the messages, monotonic [ns]."""
         messages = self._reader.take()
         unheard, alive = self._reader.unheard(messages), self._reader.writers()
         self._tell(self._reader.full)
@@ -74,7 +73,7 @@ class Alarm:
         return pressed or self._orphaned_beside is not None or any(self._words.values())
 
     def _is_missed(self, now_ns: int) -> bool:
-        """Return whether a required alarm has nobody who says that all is well; tell when a sender falls silent."""
+        """Return whether a required alarm has no live or a silent sender; log when a sender falls silent."""
         if self._within_s is None:
             return False
         silent_s = (now_ns - min(self._said_ns.values(), default=now_ns)) / NS_PER_S
@@ -91,7 +90,7 @@ class Alarm:
             self._orphaned_beside = None
 
     def _tell(self, overrun: bool) -> None:
-        """Say once that words may be lost."""
+        """Log once that values may be lost."""
         if overrun and not self._overrun:
             log.warning(
                 "queue_full", topic=self._name, counts_as="true" if self._unknown_is_true else "last word known"
@@ -100,25 +99,23 @@ class Alarm:
 
     @property
     def undecodable(self) -> int:
-        """Messages so far that were no Bool."""
+        """Undecodable messages so far."""
         return self._reader.undecodable
 
 
-# ---- Limits on the speed from outside, as they come over DDS (`/speed_limit`, a message of Nav2)
-
 UNKNOWN_MPS = 1e-3
-"""A limit that is not known: as good as standing, and still one, since 0 lifts a limit."""
+"""The limit in place of a lost value: practically standing; 0 would lift the limit."""
 
 
 class SpeedLimits:
-    """The least of the limits on the speed that senders give; each lifts only its own (limits.py, R18 and R19).
+    """The lowest speed limit of all senders (`/speed_limit`); each sender lifts only its own (limits.py, R18 and R19).
 
-    The limit of a sender that is gone stays in force until one that came after it says a word: it may be the same one,
-    started again. One that was there beside it does not speak for it. A word that is no limit changes nothing, and goes
-    to the limits, which tell it, in a tick that has nothing else to tell.
-
-    A queue that was full may have lost words (`dds_topics.WORD`): the limit of each sender of that queue who gave one
-    before, and of whom none was left, is `UNKNOWN_MPS` until it says one.
+    * The limit of a sender that is gone stays until a sender that appeared later sends a limit: it may be the same
+      sender, restarted. A sender that was present all the time does not lift it.
+    * An invalid limit changes nothing. `take` returns it once, in a tick without another change, so that limits.py
+      reports it.
+    * A full queue may have lost limits (`topics.WORD`). Each known sender of that queue without a remaining limit then
+      has `UNKNOWN_MPS` until it sends one.
     """
 
     def __init__(self, wire: InputWire[WriterMessages], v_max_mps: float) -> None:
@@ -131,7 +128,7 @@ class SpeedLimits:
         self._bad: float | None = None
 
     def take(self) -> float | None:
-        """Return the limit in force [m/s], 0 for none; None before the first; now and then a word that is none."""
+        """Return the limit in force [m/s], 0 for none, None before the first; once an invalid limit as it came."""
         messages = self._reader.take()
         unheard, alive = self._reader.unheard(messages), self._reader.writers()
         self._words.update(dict.fromkeys(unheard & set(self._words), UNKNOWN_MPS))
@@ -161,5 +158,5 @@ class SpeedLimits:
 
     @property
     def undecodable(self) -> int:
-        """Messages so far that were no SpeedLimit."""
+        """Undecodable messages so far."""
         return self._reader.undecodable

@@ -1,7 +1,7 @@
 """One DDS participant and its topics, by our names: `wire.writer("cmd_vel")`, `wire.reader("odom")`.
 
-The runtime and the simulator are the two ends of the same table (`topics.py`). There are no listeners (they
-deadlock in the Python binding) and no thread: whoever reads takes what is there, or waits on `Reader.wait`.
+The runtime and the simulator use the same table (`topics.py`). There are no listeners (they deadlock in the Python
+binding) and no threads: the caller takes messages with `Reader.take`, or waits with `Reader.wait`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ POLL_S = 0.01
 NEW = SampleState.NotRead | ViewState.Any | InstanceState.Any
 BUILTIN_BATCH = 512
 UNDECODABLE: tuple[type[Exception], ...] = (UnicodeDecodeError, struct.error, OverflowError)
-"""What bytes raise that are no message of the type (`tests/fuzz/test_fuzz.py`)."""
+"""Errors of cyclonedds on bytes that are no message of the type (`tests/fuzz/test_fuzz.py`)."""
 HANDLES = 1 << 64
 """Handles are 64 bits: cyclonedds gives those of matched writers signed, and those of samples unsigned."""
 
@@ -56,7 +56,7 @@ class Received:
 
     sample:     a type of `ros_types`
     writer:     the identity of its writer in this process
-    written_ns: when it was written, wall time of the writer's machine [ns]; 0 where that is not known
+    written_ns: source time, in wall time of the writer's machine [ns]; 0 if unknown
     """
 
     sample: Any
@@ -73,9 +73,9 @@ class Writer:
         self._entity: DataWriter[Any] | None = entity
 
     def write(self, sample: IdlStruct, written_ns: int | None = None) -> None:
-        """Pass the sample on without waiting. Raises DriverError when the link is gone or the writer closed.
+        """Send the sample without waiting. Raises DriverError if the link is gone or the writer closed.
 
-        written_ns: when it is said to be written, wall time [ns]; None is now
+        written_ns: source time to state, wall time [ns]; None is now
         """
         try:
             self._open().write(sample, written_ns)
@@ -94,7 +94,7 @@ class Writer:
         """Return whether every reliable reader acknowledged everything within the time."""
         try:
             return bool(self._open().wait_for_acks(int(timeout_s * NS_PER_S)))
-        except AttributeError:  # cyclonedds 11.0.1 trips over its own name for the time-out's code
+        except AttributeError:  # how cyclonedds 11.0.1 reports a timeout, by a bug
             return False
         except DDSException as error:
             raise DriverError(f"dds: {self.name} cannot be acknowledged: {error}") from error
@@ -110,7 +110,7 @@ class Writer:
 
 
 class Messages(Protocol):
-    """What drivers of cameras and scans need of a `Reader`, so that another source may stand in its place."""
+    """The part of `Reader` that drivers of cameras and scans need, so that bags can replace it."""
 
     @property
     def undecodable(self) -> int: ...
@@ -119,7 +119,7 @@ class Messages(Protocol):
 
 
 class WriterMessages(Messages, Protocol):
-    """What inputs need that tell writers apart: operators, alarms, limits of the speed."""
+    """The part of `Reader` that inputs with several writers need: operators, alarms, speed limits."""
 
     @property
     def full(self) -> bool: ...
@@ -133,7 +133,7 @@ MessagesT = TypeVar("MessagesT", bound=Messages, covariant=True)
 
 
 class InputWire(Protocol[MessagesT]):
-    """What drivers that only listen need of a `Wire`."""
+    """The part of `Wire` that listening drivers need."""
 
     @property
     def section(self) -> DdsSection: ...
@@ -144,12 +144,12 @@ class InputWire(Protocol[MessagesT]):
 class Reader:
     """The receiving end of one topic.
 
-    undecodable: messages so far that were no valid message of the type (bad UTF-8, say); they are left out
-    full:        the last `take` found a queue full, so that older messages than those may be lost (`unheard`)
+    undecodable: invalid messages so far (bad UTF-8, for example); they are skipped
+    full:        the last `take` found a full queue, so that older messages may be lost (`unheard`)
     """
 
     def __init__(self, name: str, entities: list[DataReader[Any]], depth: int) -> None:
-        """entities: the readers, the one that hears most of a writer first; depth: of their queues."""
+        """entities: the readers, the strictest QoS first; depth: of their queues."""
         self.name = name
         self.undecodable = 0
         self._full: set[int] = set()
@@ -159,10 +159,10 @@ class Reader:
         self._heard_better: list[set[int]] = [set() for _ in entities]
 
     def take(self) -> list[Received]:
-        """Return what arrived since the last call, without waiting; each writer's messages oldest first.
+        """Return the messages since the last call, without waiting; each writer's messages oldest first.
 
-        With several readers, what one got of a writer that a better one hears is left out: that one has it, in order.
-        Raises DriverError when the link is gone or the reader closed.
+        With several readers, a writer's messages come from its strictest matching reader only, in order. Raises
+        DriverError if the link is gone or the reader closed.
         """
         if not self._entities:
             raise DriverError(f"dds: {self.name} is closed")
@@ -184,10 +184,10 @@ class Reader:
         return bool(self._full)
 
     def unheard(self, messages: list[Received]) -> frozenset[int]:
-        """Return the writers whose own queue the last `take` found full, of whom it returned none: `messages` is that.
+        """Return the writers whose queue the last `take` found full and that have none of its `messages`.
 
-        With several readers, the queue of a writer is the first that hears it. Who has gone since the last call of
-        `writers` is among them.
+        With several readers, a writer's queue is its strictest reader's. Writers that left since the last call of
+        `writers` are included.
         """
         if not self._full:
             return frozenset()
@@ -196,7 +196,7 @@ class Reader:
         return lost - {message.writer for message in messages}
 
     def wait(self, timeout_s: float) -> bool:
-        """Return whether something new is there to take, waiting for it at most so long."""
+        """Wait at most `timeout_s` for a new message; return whether there is one."""
         if not self._entities:
             raise DriverError(f"dds: {self.name} is closed")
         waitset = WaitSet(cast(DomainParticipant, self._entities[0].participant))
@@ -205,12 +205,12 @@ class Reader:
         return waitset.wait(int(timeout_s * NS_PER_S)) > 0
 
     def writers(self) -> frozenset[int]:
-        """Return the identities of the writers that are there now."""
+        """Return the identities of the current writers."""
         self._queue_of = self._queues()
         return frozenset(self._queue_of)
 
     def alive(self) -> int:
-        """Return how many writers are alive now, by what each one promised (`Quality.lease_s`).
+        """Return the number of live writers, by each writer's promised lease (`Quality.lease_s`).
 
         Raises DriverError when the link is gone or the reader closed.
         """
@@ -226,9 +226,9 @@ class Reader:
         self._entities = []
 
     def _drain(self, queue: int) -> Iterator[Received]:
-        """Yield what is in a queue, little more than a queue full: a flooding sender must not keep the tick here.
+        """Yield at most one full queue of messages, so that a flooding sender does not block the tick.
 
-        One at a time: a batch with one bad message in it would be lost as a whole.
+        Takes single messages, because one bad message would spoil a whole batch.
         """
         entity = self._entities[queue]
         for taken in range(self._depth + 1):
@@ -237,18 +237,18 @@ class Reader:
             try:
                 samples = entity.take(1)
             except UNDECODABLE:
-                self.undecodable += entity is self._entities[-1]  # once, where several readers get it
+                self.undecodable += entity is self._entities[-1]  # count it once for several readers
                 continue
             except DDSException as error:
                 raise DriverError(f"dds: {self.name} cannot be received: {error}") from error
             if not samples:
                 return
-            if not isinstance(samples[0], InvalidSample):  # those only tell that a writer came or went
+            if not isinstance(samples[0], InvalidSample):  # an InvalidSample only reports a writer's state
                 info = samples[0].sample_info
                 yield Received(samples[0], info.publication_handle, info.source_timestamp)
 
     def _queues(self) -> dict[int, int]:
-        """Return the queue of each writer that is there now."""
+        """Return the queue of each current writer."""
         queues = reversed(list(enumerate(self._entities)))
         return {writer: queue for queue, entity in queues for writer in self._matched([entity])}
 
@@ -271,10 +271,7 @@ class Wire:
         self._readers: list[Reader] = []
 
     def writer(self, name: str | Topic) -> Writer:
-        """Return the writer of a topic, ours or another's row, the same one every time.
-
-        Raises ConfigError, DriverError.
-        """
+        """Return the writer of a topic; one writer for each topic. Raises ConfigError, DriverError."""
         row = topic(name)
         if row.name not in self._writers:
             kind, wanted = self._topic(row)
@@ -286,7 +283,7 @@ class Wire:
         return self._writers[row.name]
 
     def reader(self, name: str | Topic) -> Reader:
-        """Return a new reader of a topic, ours or another's row. Raises ConfigError, DriverError."""
+        """Return a new reader of a topic. Raises ConfigError, DriverError."""
         row = topic(name)
         _, wanted = self._topic(row)
         try:
@@ -298,7 +295,7 @@ class Wire:
         return self._readers[-1]
 
     def foreign_writer(self, name: str, timeout_s: float) -> bool:
-        """Return whether somebody outside this participant writes one of our topics; if not, after the whole time."""
+        """Return whether another participant writes one of our topics; waits at most `timeout_s`."""
         participant = self._open()
         wanted, own = dds_topic(self.section, name), participant.guid
         reader = BuiltinDataReader(participant, BuiltinTopicDcpsPublication)
@@ -314,7 +311,7 @@ class Wire:
         return wait_until(found, timeout_s)
 
     def participant(self) -> DomainParticipant:
-        """Return the participant itself, for who looks at the domain. Raises DriverError when closed."""
+        """Return the participant, for discovery. Raises DriverError if closed."""
         return self._open()
 
     def close(self) -> None:
@@ -342,7 +339,7 @@ class Wire:
 
 
 def wait_until(condition: Callable[[], bool], timeout_s: float) -> bool:
-    """Return whether the condition came true within the time, looking every 10 ms."""
+    """Wait at most `timeout_s` for the condition, polled every 10 ms; return whether it became true."""
     pause, deadline_s = threading.Event(), time.monotonic() + timeout_s
     while not condition():
         if time.monotonic() >= deadline_s:

@@ -1,4 +1,4 @@
-"""The robot's end of the wire: what a tick hears, the commands that it sends, and what it tells the world.
+"""The robot's end of the wire: inputs of a tick, commands, and published state.
 
 `participant.py` holds the link itself, `topics.py` the table of topics, `ros_convert.py` the conversions.
 """
@@ -38,25 +38,25 @@ from onboard.values.messages import STOP, Inputs, Pose, Scan, Twist
 log = structlog.get_logger()
 
 CLAIM_WAIT_S = 1.0
-"""How long a starting runtime looks for another one that drives the same robot (discovery takes some 0.1 s here)."""
+"""How long a starting runtime looks for another runtime of the same robot (discovery takes about 0.1 s here)."""
 
 DEFAULT_HZ = RatesSection().control_hz
 DEFAULT_LIMITS = LimitsSection()
 
 STOP_TRIES = 3
 STOP_ACK_S = 0.2
-"""How long the last stop is waited for."""
+"""Timeout for the acknowledgement of the last stop."""
 
 
 class Claim:
     """The right to drive one robot on one domain, held until `close` or the end of the process.
 
-    On this host it is a socket of an abstract name, which the kernel takes back from a process that is killed;
-    beyond the host it is our writer of the state topic, for which a newcomer looks.
+    On this host the claim is a socket with an abstract name, which the kernel frees when the process dies. For other
+    hosts the claim is the writer of the state topic, which a starting runtime looks for.
     """
 
     def __init__(self, wire: Wire, robot: str) -> None:
-        """Take the right. Raises DriverError naming robot and domain when another runtime has it."""
+        """Claim the robot. Raises DriverError naming robot and domain if another runtime holds the claim."""
         taken = f"robot {robot} is already driven on domain {wire.domain}"
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         try:
@@ -70,13 +70,16 @@ class Claim:
             raise DriverError(f"{taken}: somebody publishes {ros_topic(wire.section, 'state')}")
 
     def close(self) -> None:
-        """Give the right back. Safe to call twice."""
+        """Release the claim. Safe to call twice."""
         self._socket.close()
 
 
 class DdsInputs:
-    """What the wire brings to a tick, without the cameras. Arrival is the tick that takes a message, less what an
-    operator's command, a goal or a scan came later than it could have."""
+    """A tick's inputs from the wire, without the cameras.
+
+    Arrival is the time of the tick that takes a message. For an operator's command, a goal or a scan it is reduced by
+    the message's latency.
+    """
 
     def __init__(
         self,
@@ -84,8 +87,10 @@ class DdsInputs:
         scan_topics: Collection[str] = (),
         limits: LimitsSection = DEFAULT_LIMITS,
     ) -> None:
-        """Open the readers. limits: percentages of speed limits are of its `v_max_mps`, an operator's command is in
-        force for its `teleop_dead_man_s`. Raises ConfigError, DriverError."""
+        """Open the readers. Raises ConfigError, DriverError.
+
+        limits: `v_max_mps` is 100 % of a speed limit; an operator's command is valid for `teleop_dead_man_s`
+        """
         self._map_frame = wire.section.map_frame
         self._odometry = wire.reader("odom")
         self._fixes = wire.reader("amcl_pose")
@@ -99,8 +104,8 @@ class DdsInputs:
         self._speed_limits = SpeedLimits(wire, limits.v_max_mps)
         self._foreign_fixes = 0
 
-    def hear_words(self) -> None:
-        """Hear the words of before the first tick, so that none of its queues is still full of them.
+    def drain_states(self) -> None:
+        """Take the messages from before the first tick, so that they do not fill its queues.
 
         Raises DriverError when the link is gone.
         """
@@ -110,7 +115,7 @@ class DdsInputs:
         self._speed_limits.take()
 
     def take(self, now_ns: int) -> Inputs:
-        """Return what arrived since the last call, without waiting. Raises DriverError when the link is gone."""
+        """Return the inputs since the last call, without waiting. Raises DriverError if the link is gone."""
         return Inputs(
             now_ns=now_ns,
             odometry=tuple(odometry_from_ros(message.sample, now_ns) for message in self._odometry.take()),
@@ -127,7 +132,7 @@ class DdsInputs:
         )
 
     def dropped(self) -> Mapping[str, int]:
-        """Return how many messages so far were left out, by reason, for diagnostics."""
+        """Return the counts of dropped messages by reason, for diagnostics."""
         readers = (self._odometry, self._fixes, self._goals, self._cancel, self._operator, self._obstacle, self._e_stop)
         undecodable = sum(reader.undecodable for reader in readers) + self._speed_limits.undecodable
         return {
@@ -138,10 +143,10 @@ class DdsInputs:
         }
 
     def close(self) -> None:
-        """Do nothing: the readers are the wire's and close with it."""
+        """Do nothing: the readers belong to the wire and close with it."""
 
     def _in_map(self, message: Received) -> bool:
-        """Return whether a fix is in the map frame, the only one that `Fix` can mean."""
+        """Return whether a fix is in the map frame, as `Fix` requires; count it otherwise."""
         ours = bool(message.sample.header.frame_id.lstrip("/") == self._map_frame)
         self._foreign_fixes += not ours
         return ours
@@ -150,24 +155,26 @@ class DdsInputs:
 class DdsDrive:
     """Sends commands to `/cmd_vel`, as Twist or TwistStamped by configuration.
 
-    Its writer promises a rate, so that a base can tell a runtime that hangs, or is gone, from one that says zero.
+    Its writer promises a rate, so that a base can distinguish a hanging or dead runtime from a zero command.
     """
 
     def __init__(self, wire: Wire, control_hz: float = DEFAULT_HZ) -> None:
-        """Open the writer, for so many commands a second. Raises ConfigError, DriverError."""
+        """Open the writer for `control_hz` commands a second. Raises ConfigError, DriverError."""
         self._writer = wire.writer(promised_commands(control_hz))
         self._stamped = wire.section.stamped_cmd_vel
         self._frame = wire.section.base_frame
         self._closed = False
 
     def send(self, command: Twist) -> None:
-        """Pass one command on without waiting. Raises DriverError if the link is gone."""
+        """Send one command without waiting. Raises DriverError if the link is gone."""
         twist = ros_twist(command)
         self._writer.write(TwistStamped(header(wall_ns(), self._frame), twist) if self._stamped else twist)
 
     def close(self) -> None:
-        """Send a stop, and again until the base acknowledges it or there is no more time. Never raises: it is called
-        while another error is on its way. Safe to call twice."""
+        """Send a stop until the base acknowledges it, at most STOP_TRIES times. Safe to call twice.
+
+        Never raises, because the caller may be handling another error.
+        """
         tries = 0 if self._closed else STOP_TRIES
         self._closed = True
         for _ in range(tries):
@@ -180,7 +187,7 @@ class DdsDrive:
 
 
 class DdsOutputs:
-    """What the robot tells: scan, state, diagnostics, transforms, and its cameras. Stamps are wall time [ns]."""
+    """The robot's published topics: scan, state, diagnostics, transforms, cameras. Stamps are wall time [ns]."""
 
     def __init__(self, wire: Wire, mounts: Mounts, robot: str, range_max_m: float) -> None:
         """Open the writers. Raises ConfigError, DriverError."""
@@ -202,7 +209,7 @@ class DdsOutputs:
         self._scan.write(ros_scan(stamp_ns, self._section.base_frame, scan, self._range_max_m))
 
     def limits_scan(self, scan: Scan, stamp_ns: int) -> None:
-        """Publish the scan that the limits look at, where it is another."""
+        """Publish the scan of the limits, if it differs from the policy's."""
         self._limits_scan.write(ros_scan(stamp_ns, self._section.base_frame, scan, self._range_max_m))
 
     def state(self, text: str) -> None:
@@ -214,7 +221,7 @@ class DdsOutputs:
         self._diagnostics.write(ros_diagnostics(stamp_ns, self._robot, entries))
 
     def transforms(self, odom_from_base: Pose, map_from_odom: Pose | None, stamp_ns: int) -> None:
-        """Publish where the robot is; the map's part only while it is localised."""
+        """Publish the robot's pose; the map's transform only while it is localised."""
         if self._tf is None:
             return
         frames = self._section
@@ -224,7 +231,7 @@ class DdsOutputs:
         self._tf.write(TFMessage(moving))
 
     def cameras(self, stamp_ns: int) -> None:
-        """Publish mounts and intrinsics: at the start, and now and then for late readers that ask for no history."""
+        """Publish mounts and intrinsics: at the start, and periodically for late readers without history."""
         cameras = [*self._mounts.depth.values(), *self._mounts.color.values()]
         if self._tf_static is not None:
             base = self._section.base_frame

@@ -1,6 +1,6 @@
 """Our values as ROS 2 messages and back. Pure: the wire, the recorder and the simulator use the same functions.
 
-What comes in is passed on as it is, NaN included: judging it is the runtime's. Stamps of messages are wall time.
+Input values pass unchanged, NaN included: the runtime checks them. Stamps of messages are wall time.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def ros_pose(pose: Pose) -> ros.Pose:
 
 
 def pose_from_ros(pose: ros.Pose) -> Pose:
-    """Return position and heading; height, roll and pitch are left out."""
+    """Return position and heading, without height, roll and pitch."""
     q = pose.orientation
     return Pose(pose.position.x, pose.position.y, yaw_from_quaternion((q.x, q.y, q.z, q.w)))
 
@@ -80,7 +80,7 @@ def ros_odometry(
 
 
 def odometry_from_ros(sample: ros.Odometry, arrival_ns: int) -> OdometryMessage:
-    """Return what a base reports."""
+    """Return a base's odometry."""
     return OdometryMessage(
         stamp_ns=ns_from_time(sample.header.stamp),
         arrival_ns=arrival_ns,
@@ -97,7 +97,7 @@ def ros_fix(wall_ns: int, frame_id: str, pose: Pose, sd: Sequence[float]) -> ros
 
 
 def fix_from_ros(sample: ros.PoseWithCovarianceStamped, arrival_ns: int) -> Fix:
-    """Return a localisation; all zero is ROS for a covariance that is not known, None here."""
+    """Return a localisation; an all-zero covariance, ROS's unknown, becomes None."""
     full = np.asarray(sample.pose.covariance, dtype=np.float64).reshape(6, 6)
     return Fix(
         stamp_ns=ns_from_time(sample.header.stamp),
@@ -113,16 +113,16 @@ def ros_goal(wall_ns: int, frame_id: str, pose: Pose) -> ros.PoseStamped:
 
 
 def goal_from_ros(sample: ros.PoseStamped, arrival_ns: int) -> GoalRequest:
-    """Return a goal as it was asked for."""
+    """Return a requested goal."""
     return GoalRequest(
         ns_from_time(sample.header.stamp), arrival_ns, sample.header.frame_id, pose_from_ros(sample.pose)
     )
 
 
 def ros_scan(wall_ns: int, frame_id: str, scan: Scan, range_max_m: float) -> ros.LaserScan:
-    """Return the scan as RViz draws it: NaN where no camera looks, inf where nothing was seen.
+    """Return the scan for RViz: NaN where no camera looks, inf where nothing was seen.
 
-    `range_max_m` is what its source can measure; a range beyond it raises it.
+    range_max_m: the source's maximum range; a larger range in the scan raises it
     """
     farthest_m = float(np.max(scan.ranges_m, where=scan.seen & np.isfinite(scan.ranges_m), initial=range_max_m))
     return ros.LaserScan(
@@ -136,7 +136,7 @@ def ros_scan(wall_ns: int, frame_id: str, scan: Scan, range_max_m: float) -> ros
 
 
 def rays_from_ros(sample: ros.LaserScan) -> Rays:
-    """Return a laser's rays as they were sent."""
+    """Return a laser's rays unchanged."""
     return Rays(
         angle_min_rad=sample.angle_min,
         angle_max_rad=sample.angle_max,
@@ -189,14 +189,14 @@ def ros_transform(wall_ns: int, parent: str, child: str, parent_from_child: Pose
 
 
 def ros_mount_transform(wall_ns: int, base_frame: str, mount: Mount) -> ros.TransformStamped:
-    """Return where a camera sits: base to its optical frame."""
+    """Return a camera's mount: base to its optical frame."""
     at = ros.Vector3(*mount.base_from_camera[:3, 3].tolist())
     turned = ros.Quaternion(*mount.rotation_xyzw)
     return ros.TransformStamped(header(wall_ns, base_frame), optical_frame(mount.name), ros.Transform(at, turned))
 
 
 def ros_diagnostics(wall_ns: int, hardware_id: str, entries: Sequence[Diagnostic]) -> ros.DiagnosticArray:
-    """Return entries for `rqt_robot_monitor` and the like."""
+    """Return entries for tools such as `rqt_robot_monitor`."""
     status = [
         ros.DiagnosticStatus(
             level, name, message, hardware_id, [ros.KeyValue(key, str(value)) for key, value in values.items()]

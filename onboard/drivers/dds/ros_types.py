@@ -24,8 +24,8 @@ from onboard.values.errors import InputError
 class ByteSequence(sequence):
     """`sequence<uint8>` to the type system, one slice of `bytes` to the serializer.
 
-    cyclonedds (11.0.1) has either but not both: of `sequence[uint8]` it makes a list of numbers, and a member that is
-    plain `bytes` cannot be described to other participants.
+    cyclonedds (11.0.1) has no such type: `sequence[uint8]` becomes a list of numbers, and plain `bytes` has no type
+    description for other participants.
     """
 
     def __init__(self) -> None:
@@ -259,7 +259,7 @@ MESSAGES: tuple[type[IdlStruct], ...] = (
     Bool, CameraInfo, DiagnosticArray, Empty, Image, LaserScan, Odometry, PoseStamped, PoseWithCovarianceStamped,
     SpeedLimit, String, TFMessage, Twist, TwistStamped,
 )  # fmt: skip
-"""Those that stand on a topic by themselves; the others are their parts."""
+"""The types of whole messages; all other types are their parts."""
 
 HEADER_BYTES = 4
 """The encapsulation header in front of every serialised message: representation and options."""
@@ -282,7 +282,7 @@ def to_cdr(sample: IdlStruct) -> bytes:
 
 
 def from_cdr(kind: type[Sample], data: bytes) -> Sample:
-    """Return the sample in bytes of `to_cdr`, of either byte order. Raises InputError when they are no such message."""
+    """Return the sample in bytes of `to_cdr`, of either byte order. Raises InputError for invalid bytes."""
     if len(data) <= HEADER_BYTES:
         raise InputError(f"{len(data)} bytes are no {ros_name(kind)}: there is nothing after the header")
     buffer = Buffer(data, align_offset=HEADER_BYTES)
@@ -290,6 +290,6 @@ def from_cdr(kind: type[Sample], data: bytes) -> Sample:
         sample = kind.deserialize(buffer)  # type: ignore[arg-type]  # takes a Buffer too, which tells how far it read
     except (struct.error, UnicodeDecodeError, OverflowError) as error:
         raise InputError(f"{len(data)} bytes are no {ros_name(kind)}: {error}") from error
-    if buffer.tell() > len(data):  # cyclonedds itself gives a shorter string or bytes without a word
+    if buffer.tell() > len(data):  # cyclonedds silently returns a shorter string or bytes
         raise InputError(f"{len(data)} bytes are no {ros_name(kind)}: it is cut off, {buffer.tell()} were announced")
     return sample

@@ -1,12 +1,11 @@
-"""Scans that come ready-made over DDS: a laser's, or those of a simulator.
+"""Ready-made scans over DDS, from a laser or a simulator.
 
-A scan's stamp is the tick that took it, less what it came later than the quickest one (`sender_clock.py`): the
-sender's clock need not be ours. One that came later than that by more than `LATE_NS` is refused. With `dds.judge_late`
-off nothing is late.
+A scan's stamp is the time of the tick that took it minus its latency (`sender_clock.py`); the sender's clock may differ
+from this machine's. A scan with a latency above `LATE_NS` is refused. With `dds.judge_late` off no scan is late.
 
-But that clock must go on: a scan whose header is not stamped later than the last one taken is a frozen or repeated one,
-and is refused. A step back of more than `sender_clock.NEW_CLOCK_NS` is taken for another clock; so a long recording
-that is played again is not told from those; after a smaller one the third scan in a row is.
+A scan whose header stamp does not increase is frozen or repeated, and is refused. After a step back of more than
+`sender_clock.NEW_CLOCK_NS` the sender has a new clock, as does a recording that is played again. After a smaller step
+back the third scan in a row is accepted.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ from onboard.values.messages import Scan
 log = structlog.get_logger()
 
 LATE_NS = 300_000_000
-"""As old as a camera's image may be by default."""
+"""The default staleness limit of camera images."""
 
 
 class DdsScans:
-    """The newest scan of each topic that the configuration names. One that is refused leaves the last one to age."""
+    """The newest scan of each configured topic. After a refused scan the last accepted scan becomes stale."""
 
     def __init__(self, wire: InputWire[Messages], topics: Collection[str]) -> None:
         """Open the readers. Raises ConfigError, DriverError."""
@@ -57,11 +56,11 @@ class DdsScans:
 
     @property
     def undecodable(self) -> int:
-        """Messages so far that were no LaserScan."""
+        """Undecodable messages so far."""
         return sum(reader.undecodable for reader in self._readers.values())
 
     def _judge(self, name: str, sample: LaserScan, now_ns: int) -> None:
-        """Keep a scan that is one, seen from the base; count any other, and say so the first time."""
+        """Keep a valid scan in the base frame; count any other, and log the first."""
         frame, base = sample.header.frame_id.lstrip("/"), self._section.base_frame
         stamp_ns, clock = ns_from_time(sample.header.stamp), self._clocks[name]
         try:

@@ -1,4 +1,4 @@
-"""DDS Security as Cyclone is told of it: which files of a role's folder, and whether the plugins are really there."""
+"""DDS Security: Cyclone's settings for a role's folder, checks of its files, and of the loaded plugins."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from onboard.values.errors import ConfigError
 
 SECURED = "<Security>"
 PLUGINS = ("dds_security_auth", "dds_security_crypto", "dds_security_ac")
-"""Cyclone's own plugins, as the loader knows them (`libdds_security_auth.so`); LD_LIBRARY_PATH says where else."""
+"""Cyclone's own plugins by library name (`libdds_security_auth.so`); LD_LIBRARY_PATH adds folders."""
 
 NO_PLUGINS = "dds.security needs a libddsc with security plugins, which the wheel has not (SECURITY.md)"
 FILES = ("identity_ca.cert.pem", "cert.pem", "key.pem", "permissions_ca.cert.pem", "governance.p7s", "permissions.p7s")
@@ -20,7 +20,7 @@ FOREIGN_BITS = 0o077
 
 
 def security_xml(enclave: Path | None) -> str:
-    """Return Cyclone's settings for a role's folder; nothing without one."""
+    """Return Cyclone's settings for a role's folder; "" without a folder."""
     if enclave is None:
         return ""
     identity, certificate, key, permissions_ca, governance, permissions = (
@@ -40,7 +40,7 @@ def security_xml(enclave: Path | None) -> str:
 
 
 def check_enclave(enclave: Path | None) -> None:
-    """Raise ConfigError when a file of a role's folder is missing or closed to us, or when others may read its key."""
+    """Raise ConfigError if a file of a role's folder is missing or unreadable, or if other users may read its key."""
     for name in FILES if enclave is not None else ():
         file = Path(enclave or "") / name
         try:
@@ -66,6 +66,6 @@ def _user() -> str:
 
 
 def plugins_loaded() -> bool:
-    """Return whether this process really has the plugins in it: without them a participant would speak in the clear."""
+    """Return whether this process has loaded the plugins; without them a participant would not encrypt."""
     loaded = Path("/proc/self/maps").read_text()
     return all(plugin in loaded for plugin in PLUGINS)

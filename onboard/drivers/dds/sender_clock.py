@@ -1,6 +1,6 @@
-"""The clock of who sends one topic, which need not be ours: whether it goes on, and what came late by it.
+"""Latency of messages by their sender's clock, which may differ from this machine's, and detection of repeats.
 
-It stands in the headers of what is measured. Of what has none, DDS tells when it was written.
+The stamp is the header's, or DDS's source time for messages without a header.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from onboard.drivers.dds.participant import Received
 from onboard.values.clock import NS_PER_S, Quickest, lateness
 
 NEW_CLOCK_NS = 10 * NS_PER_S
-"""A stamp that goes back further than this is of another clock: one that was set, or of a sender that began anew."""
+"""A stamp that goes back further belongs to a new clock: the clock was set, or the sender restarted."""
 SILENCE_NS = 10 * NS_PER_S
-"""After a writer wrote nothing for so long by its own clock, that clock may have been set: it is judged anew."""
+"""After a longer silence of a writer, by its own clock, its clock may have been set: latency starts anew."""
 BEHIND_IN_ROW = 3
-"""So many stamps in a row that go on among themselves, behind the newest, are of a clock that was set back by less."""
+"""So many increasing stamps in a row behind the newest mean that the clock was set back by less than NEW_CLOCK_NS."""
 
 
 class SenderClock:
-    """What is known of one sender's clock. newest_ns: the newest stamp that was taken, None before the first."""
+    """One sender's clock. newest_ns: newest accepted stamp, None before the first."""
 
     def __init__(self) -> None:
         self.newest_ns: int | None = None
@@ -26,9 +26,9 @@ class SenderClock:
         self._quickest: Quickest | None = None
 
     def take(self, stamp_ns: int, now_ns: int) -> int | None:
-        """Return how much later a message came than the quickest one [ns], or None for one that repeats what was.
+        """Return a message's latency relative to the quickest message [ns], or None for a repeated stamp.
 
-        now_ns: CLOCK_MONOTONIC at its arrival. A clock that is set, forward or back, makes nothing late.
+        now_ns: CLOCK_MONOTONIC at arrival. Setting the sender's clock, forward or back, makes no message late.
         """
         newest_ns = self.newest_ns
         if newest_ns is not None and newest_ns - NEW_CLOCK_NS <= stamp_ns <= newest_ns and not self._set_back(stamp_ns):
@@ -40,9 +40,9 @@ class SenderClock:
         return late_ns
 
     def _set_back(self, stamp_ns: int) -> bool:
-        """Return whether a stamp behind the newest is the last of enough that go on among themselves.
+        """Return whether a stamp behind the newest ends a row of BEHIND_IN_ROW increasing stamps.
 
-        A network does not bring one writer's messages out of their order: what is behind was stamped so.
+        DDS keeps the order of a writer, so a stamp behind the newest was written so.
         """
         if stamp_ns == self.newest_ns:
             return False
@@ -53,24 +53,23 @@ class SenderClock:
 
 
 class WriterClocks:
-    """How late the messages of one topic come, by when they were written: one clock a writer.
+    """Latency of one topic's messages by DDS's source time; one clock for each writer.
 
-    For what is sent now and then, a goal or an operator's command, so what a clock told before a silence is forgotten:
-    one that is set back in a pause longer than its step makes all that follows look late. The pause is that between two
-    times of writing, so what a network held back is not taken for it.
+    Goals and an operator's commands come irregularly, so a clock is forgotten after a silence: otherwise a clock set
+    back in a pause would make all later messages late. The silence is measured between source times, so that messages
+    held back by the network do not count as silence.
     """
 
     def __init__(self, *, judged: bool) -> None:
-        """judged: whether clocks are looked at (`dds.judge_late`); otherwise nothing is late."""
+        """judged: `dds.judge_late`; without it no message is late."""
         self._judged = judged
         self._clocks: dict[int, SenderClock] = {}
 
     def late_ns(self, message: Received, now_ns: int) -> int:
-        """Return how much later a message came than the quickest one of its writer [ns].
+        """Return a message's latency relative to the quickest message of its writer [ns].
 
-        The first is never late, nor the first after a silence of SILENCE_NS, nor one without a time (0). One that was
-        written before the newest is of a clock that was set back, for DDS keeps the order of a writer: it counts as on
-        time.
+        0 for the first message, the first after a silence of SILENCE_NS, and a message without a source time. Also 0
+        for a source time before the newest: the clock was set back, because DDS keeps the order of a writer.
         """
         if not self._judged or not message.written_ns:
             return 0
@@ -81,7 +80,7 @@ class WriterClocks:
         self._clocks = {writer: clock for writer, clock in self._clocks.items() if writer in writers}
 
     def _clock_of(self, message: Received) -> SenderClock:
-        """Return what is known of a writer's clock: nothing for a new writer, nor after a silence."""
+        """Return a writer's clock; a new clock for a new writer and after a silence."""
         clock = self._clocks.setdefault(message.writer, SenderClock())
         if clock.newest_ns is not None and message.written_ns - clock.newest_ns > SILENCE_NS:
             clock = self._clocks[message.writer] = SenderClock()

@@ -16,7 +16,7 @@ Uint64s = Annotated[Sequence[int], sequence(uint64)]
 
 @dataclass
 class WheelInput(IdlStruct, typename="onboard_msgs.msg.dds_.WheelInput_"):
-    """One message of a base's wheels, number for number: a heading in a quaternion loses its last bit.
+    """One message of a base's wheels, bit for bit (a quaternion would lose the heading's last bit).
 
     stamp_ns: the sender's; arrival_ns: monotonic; pose: x, y, yaw, empty when it states none; twist: v, w
     """
@@ -39,7 +39,7 @@ class FixInput(IdlStruct, typename="onboard_msgs.msg.dds_.FixInput_"):
 
 @dataclass
 class GoalInput(IdlStruct, typename="onboard_msgs.msg.dds_.GoalInput_"):
-    """One goal that was asked for. pose: x, y, yaw in frame_id."""
+    """One requested goal. pose: x, y, yaw in frame_id."""
 
     stamp_ns: int64 = 0
     arrival_ns: int64 = 0

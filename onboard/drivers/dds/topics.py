@@ -1,7 +1,7 @@
-"""Which topics there are: name, name on the wire, type and QoS, one row each. No vendor library here.
+"""The table of topics: name, name on the wire, type and QoS, one row each.
 
-A robot namespace goes in front of every name that does not begin with "/". Those that do are the same for all robots
-of a domain, by ROS custom, unless remapped: /tf, /tf_static and /diagnostics.
+A robot namespace goes in front of every name that does not begin with "/". The others are the same for all robots of a
+domain, by ROS custom, unless remapped: /tf, /tf_static and /diagnostics.
 """
 
 from __future__ import annotations
@@ -19,18 +19,16 @@ from onboard.values.errors import ConfigError
 if TYPE_CHECKING:
     from onboard.config.config import DdsSection
 
-# ---- The QoS of a topic's two ends as Cyclone DDS is told it; `dds_topics.Quality` says what it means
-
 NS_PER_S = 1_000_000_000
 
 
 def writer_qos(quality: Quality) -> Qos:
-    """Return what a writer offers: always reliable, and it never waits for a slow reader."""
+    """Return a writer's QoS: always reliable, and it never waits for a slow reader."""
     return Qos(Policy.Reliability.Reliable(0), *_shared_qos(quality))
 
 
 def reader_qos(quality: Quality) -> list[Qos]:
-    """Return what each reader of a topic asks for, the one that asks for most first."""
+    """Return the QoS of each reader of a topic, the strictest first."""
     kinds = []
     if quality.read_latched:
         kinds.append((Policy.Reliability.Reliable(0), replace(quality, latched=True)))
@@ -42,7 +40,7 @@ def reader_qos(quality: Quality) -> list[Qos]:
 
 
 def _shared_qos(quality: Quality) -> list[Any]:
-    """Return the policies that a writer offers and a reader asks for alike."""
+    """Return the policies that writers and readers share."""
     durability = Policy.Durability.TransientLocal if quality.latched else Policy.Durability.Volatile
     policies = [durability, Policy.History.KeepLast(quality.depth)]
     if quality.deadline_s is not None:
@@ -58,20 +56,18 @@ ROS_NAME = re.compile(r"/?[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z_][A-Za-z0-9_]*)*")
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """QoS of a topic's two ends.
+    """QoS of a topic's writers and readers. Writers always offer reliable delivery, which every reader accepts.
 
-    Writers always offer reliable delivery, which a reader of either kind accepts; what differs is who asks for it.
-
-    read_reliable:    a reader that asks for resending (not heard then: a best-effort writer)
-    read_best_effort: a reader that takes what arrives, from a writer of either kind
-    latched:          the writer keeps its last messages for late readers (transient local), and readers ask for them
-    read_latched:     one more reader, which asks for what a latched writer said before we came
+    read_reliable:    a reliable reader; it does not match a best-effort writer
+    read_best_effort: a best-effort reader; it matches every writer
+    latched:          the writer keeps its last messages for late readers (transient local), and readers request them
+    read_latched:     an additional reader that requests a latched writer's earlier messages
     depth:            messages kept at each end
-    deadline_s:       longest time between two messages: what a writer promises, what a reader insists on; None is any
-    lease_s:          a writer that wrote nothing for so long is not alive, whatever else its process does (liveliness
-                      "manual by topic"); a reader with one insists on such a writer; None leaves it to DDS
+    deadline_s:       longest time between two messages, promised by writers and required by readers; None is any
+    lease_s:          a writer without a message for so long is not alive (liveliness "manual by topic"); None leaves
+                      liveliness to DDS
 
-    A reader that insists gets no message from a writer that promises less or nothing (a plain ROS publisher).
+    A reader with a deadline or a lease does not match a writer that promises less (a plain ROS publisher).
     """
 
     depth: int
@@ -84,43 +80,43 @@ class Quality:
 
 
 SENSOR = Quality(depth=100, read_best_effort=True)
-"""A stream of which every message is soon outdated: lost is lost. Deep enough for a second of a 100 Hz stream."""
+"""A stream without resending; the queue holds one second of a 100 Hz stream."""
 
 NEWEST = Quality(depth=1, read_best_effort=True)
-"""The same where only the newest is of use."""
+"""A stream of which only the newest message counts."""
 
 COMMAND = Quality(depth=1, read_reliable=True)
-"""What must arrive, and only the newest counts."""
+"""Reliable; only the newest message counts."""
 
 COMMAND_DEADLINE_TICKS = 3
-"""The runtime sends one command a tick; a base that waits so many ticks for the next knows that something is wrong."""
+"""The deadline of commands; the runtime sends one command a tick."""
 
 COMMAND_LEASE_TICKS = 6
-"""After so many ticks without a command its sender counts as not alive."""
+"""The lease of commands: after so many ticks without a command the runtime is not alive."""
 
 EVENT = Quality(depth=16, read_reliable=True, read_best_effort=True)
-"""What must arrive and comes from anybody: a reliable writer's messages are sent again when lost, and a bumper on a
-best-effort link is heard too. That takes two readers, since one that asks for reliable does not match the latter: such
-a writer's ROS node warns that one of the two does not fit. What was said before we came is not heard."""
+"""Events from any sender: lost messages of reliable writers are resent, and best-effort writers (a bumper, for example)
+match too. This needs two readers; a best-effort writer's ROS node warns that one of them does not match. Earlier
+messages are not received."""
 
 WORD = replace(EVENT, depth=256)
-"""The same where the newest word of each sender counts, and all senders share one queue: deep enough for the steady
-word of one, at 100 Hz, in two and a half seconds of a busy loop. Full, it has lost a word of nobody knows whom. It
-loses the oldest: one that keeps all refuses the newest instead, and holds up a sender on the same machine."""
+"""An event where the newest value of each sender counts, and all senders share one queue. The queue holds one sender's
+values at 100 Hz for 2.5 s. A full queue has lost a value of an unknown sender. It drops the oldest value: a queue that
+keeps all values would refuse the newest, and block a sender on the same machine."""
 
 E_STOP = replace(WORD, read_latched=True)
-"""The same, and heard is what a sender said before the runtime started, if it keeps that (transient local). One that
-does not must say it again and again: a press before a restart is unknown after it."""
+"""As WORD, and also receives a latched sender's value from before the runtime's start (transient local). Other senders
+must repeat their value: the runtime does not know of a press before its restart."""
 
 LOG = Quality(depth=10, read_reliable=True)
 """A reliable stream, rclpy's default."""
 
 LATCHED = Quality(depth=1, read_reliable=True, latched=True)
-"""A state: who comes late and asks for transient local gets the last one; who asks for volatile gets the next."""
+"""A state: a late transient-local reader gets the last value, a volatile reader the next."""
 
 
 def asked_of(section: DdsSection, quality: Quality) -> Quality:
-    """Return what readers of a topic ask for: with `dds.resend`, a stream of which lost is lost is asked for again."""
+    """Return the readers' quality of a topic: with `dds.resend`, best-effort streams become reliable."""
     if not section.resend or quality.read_reliable:
         return quality
     return replace(quality, read_reliable=True, read_best_effort=False)
@@ -170,12 +166,12 @@ CAMERA = "<camera>"
 
 
 def scan_source(name: str) -> Topic:
-    """Return the row of a topic that a scan comes ready-made from, as the configuration names it."""
+    """Return the row of a configured topic of ready-made scans."""
     return Topic(f"scan from {name}", name, "sensor_msgs/msg/LaserScan", NEWEST)
 
 
 def check_scan_source(section: DdsSection, table: str, name: str) -> None:
-    """Raise ConfigError when a scan cannot come from a topic: a bad name, or one that the runtime itself fills."""
+    """Raise ConfigError for a bad name of a scan's topic, or a topic that the runtime itself publishes."""
     if not ROS_NAME.fullmatch(name):
         raise ConfigError(f"{table}.topic: {name!r} is not a ROS topic name")
     wanted = ros_topic(section, scan_source(name))
@@ -187,8 +183,8 @@ def check_scan_source(section: DdsSection, table: str, name: str) -> None:
 def topic(name: str | Topic) -> Topic:
     """Return the row of one of our names; `front/depth/image` is the row `<camera>/depth/image`, filled in.
 
-    A row is returned as it is, so that others can have topics of their own. Raises ConfigError that lists the names
-    when there is no such row.
+    A row is returned unchanged, so that other programs can have their own topics. Raises ConfigError that lists the
+    names if there is no such row.
     """
     if isinstance(name, Topic):
         return name
@@ -204,7 +200,7 @@ def topic(name: str | Topic) -> Topic:
 
 
 def promised_commands(control_hz: float) -> Topic:
-    """Return the row of `/cmd_vel` as the runtime writes it: with its deadline and its liveliness (docs/base.md)."""
+    """Return the row of `/cmd_vel` with the runtime's deadline and lease (docs/base.md)."""
     deadline_s, lease_s = COMMAND_DEADLINE_TICKS / control_hz, COMMAND_LEASE_TICKS / control_hz
     row = BY_NAME["cmd_vel"]
     return replace(row, quality=replace(row.quality, deadline_s=deadline_s, lease_s=lease_s))
@@ -236,7 +232,7 @@ def dds_topic(section: DdsSection, name: str | Topic) -> str:
 
 
 def check_names(section: DdsSection) -> None:
-    """Raise ConfigError when a remapping names no topic of ours or leads to a bad name, or the namespace is bad."""
+    """Raise ConfigError for a remapping of an unknown topic or to a bad name, or for a bad namespace."""
     for name in {*BY_NAME, *section.remap}:
         if CAMERA not in name:
             ros_topic(section, name)

@@ -32,8 +32,8 @@ def _errors() -> tuple[type[Exception], ...]:
 class OnnxEngine:
     """One session on `threads` threads; implements `policy.ModelEngine`.
 
-    Its threads sleep while they wait: three decisions a second leave them idle most of the time, and spinning would
-    take the cores from the control loop (`tests/benchmarks/test_decision_speed.py` prints both).
+    Idle threads sleep, because at three decisions a second spinning threads would take the cores from the control loop
+    (`tests/benchmarks/test_decision_speed.py` prints both).
     """
 
     def __init__(self, model: Path, threads: int = 2, *, spinning: bool = False) -> None:
@@ -59,7 +59,7 @@ class OnnxEngine:
             self.run(zeros)
 
     def run(self, tensors: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[np.float32]]:
-        """Return all outputs by name. Raises EngineError for a tensor that is missing, unknown or of another type."""
+        """Return all outputs by name. Raises EngineError for a missing or unknown tensor, or a wrong type."""
         if self._session is None:
             raise EngineError("the engine is closed")
         check_tensors(tensors, self.inputs)
@@ -82,7 +82,7 @@ def require_onnxruntime() -> None:
 
 
 def _type_of(model: Path, item: Any) -> TensorType:
-    """Return the type of a model's tensor. Raises EngineError when it has a dynamic axis or another kind of value."""
+    """Return the type of a model's tensor. Raises EngineError for a dynamic axis."""
     if not all(isinstance(size, int) for size in item.shape):
         raise EngineError(f"{model}: tensor {item.name}: expected fixed sizes, found {item.shape}")
     return TensorType(tuple(item.shape), _DTYPES.get(item.type, item.type))
@@ -92,7 +92,7 @@ def _one_line(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
-# ---- Widens weights that a model stores in half precision. The only file of the runtime that imports `onnx`
+# ---- Half-precision weights to single precision. The only file of the runtime that imports `onnx`
 
 try:
     import onnx
@@ -105,9 +105,9 @@ else:
 
 
 def widened_model(model: Path) -> bytes:
-    """Return a model's content with its float16 weights in float32, the same numbers, and without their Casts.
+    """Return a model with its float16 weights as float32 of the same values, and without their Casts.
 
-    Raises MissingExtraError without onnx, EngineError when the file cannot be read or is no ONNX model.
+    Raises MissingExtraError without onnx, EngineError if the file cannot be read or is no ONNX model.
     """
     if not HAS_ONNX:
         raise MissingExtraError("onnx", "jetson")
@@ -123,7 +123,7 @@ def widened_model(model: Path) -> bytes:
 
 
 def widen(proto: onnx.ModelProto) -> None:
-    """Replace each Cast of a float16 weight to float32 by the weight that it gives, under the name of its output."""
+    """Replace each Cast of a float16 weight to float32 by the float32 weight, named as the Cast's output."""
     graph = proto.graph
     half = {weight.name: weight for weight in graph.initializer if weight.data_type == onnx.TensorProto.FLOAT16}
     casts = [node for node in graph.node if node.op_type == "Cast" and node.input[0] in half and _to_single(node)]

@@ -1,6 +1,6 @@
 """Builds a TensorRT engine on the robot that will run it. Imports `tensorrt` and nothing else of NVIDIA's.
 
-Engines are not portable, so the cache is keyed by everything that shapes one. Written against TensorRT 8.6 and 10
+Engines are not portable, so the cache key holds everything that an engine depends on. Written for TensorRT 8.6 and 10
 (JetPack 6); it has not run on hardware, see HARDWARE.md.
 """
 
@@ -34,10 +34,10 @@ log = structlog.get_logger("tensorrt")
 
 @dataclass(frozen=True, slots=True)
 class EngineKey:
-    """Everything that an engine depends on; another value of any of them needs another engine.
+    """Everything that an engine depends on.
 
     device, compute_capability: of the GPU, as CUDA names them
-    half_precision_nodes:       empty when all is built in single precision
+    half_precision_nodes:       empty for single precision everywhere
     """
 
     device: str
@@ -72,12 +72,12 @@ def build_engine(
 ) -> None:
     """Build an engine of `model` and write it to `target` in one step. Takes minutes.
 
-    Nodes whose names begin with one of `half_precision_nodes` may run in half precision, all others run in true single
-    precision: TensorRT obeys or fails, and TF32, whose mantissa is as short as half precision's, is off.
-    weights: how the model stores them; those in half precision are widened first, since the parser wants the weights of
-             a convolution or a GRU as they are and not by way of a node
-    Raises MissingExtraError without TensorRT, or without onnx for weights in half precision, EngineError in one line
-    when it cannot parse or build the model.
+    Nodes whose names begin with one of `half_precision_nodes` may run in half precision. All others run in true single
+    precision: TensorRT obeys or fails, and TF32, with a mantissa as short as half precision's, is off.
+    weights: how the model stores weights; half-precision weights are widened first, because the parser needs the
+             weights of a convolution or a GRU as constants, not as a node's output
+    Raises MissingExtraError without TensorRT, or without onnx for half-precision weights. Raises EngineError, one line,
+    if TensorRT cannot parse or build the model.
     """
     require_tensorrt()
     logger = trt.Logger(trt.Logger.WARNING)
@@ -106,7 +106,7 @@ def _network_flags() -> int:
 
 
 def _content(model: Path, weights: Weights) -> bytes:
-    """Return the model as the parser takes it. Raises EngineError."""
+    """Return the model's bytes for the parser. Raises EngineError."""
     if weights == "float16":
         return widened_model(model)
     try:
@@ -126,7 +126,7 @@ def _parse(parser: trt.OnnxParser, model: Path, content: bytes) -> None:
 
 
 def _allow_half(network: trt.INetworkDefinition, config: trt.IBuilderConfig, prefixes: tuple[str, ...]) -> None:
-    """Set the flags for half precision and hold every layer outside the prefixes to single precision."""
+    """Allow half precision, and fix every layer outside the prefixes to single precision."""
     if not hasattr(trt.BuilderFlag, "FP16"):
         raise EngineError(
             f"TensorRT {trt.__version__} takes precision from the model alone (since 11): build with --no-fp16"
@@ -149,16 +149,16 @@ def _allow_half(network: trt.INetworkDefinition, config: trt.IBuilderConfig, pre
 
 
 def may_be_half(name: str, metadata: str, prefixes: tuple[str, ...]) -> bool:
-    """Return True when a layer stems from a node below one of the prefixes.
+    """Return whether a layer comes from a node below one of the prefixes.
 
-    TensorRT names a layer after its node; the layers into which it takes a GRU apart have no such name, so what is not
-    recognised stays in single precision. Metadata reads `[ONNX Layer: /a/b]`.
+    TensorRT names a layer after its node, but not the layers of a split GRU; unrecognised layers stay in single
+    precision. Metadata reads `[ONNX Layer: /a/b]`.
     """
     return any(name.startswith(prefix) or f"[ONNX Layer: {prefix}" in metadata for prefix in prefixes)
 
 
 def _computes(layer: trt.ILayer) -> bool:
-    """Return True when a layer's precision can be set: it gives floats and is no constant, and works on no shapes."""
+    """Return whether a layer's precision can be set: float outputs, no constant, no shape tensors."""
     if layer.type == trt.LayerType.CONSTANT or layer.num_outputs == 0:
         return False
     if layer.num_inputs > 0 and (first := layer.get_input(0)) is not None and first.is_shape_tensor:
@@ -168,7 +168,7 @@ def _computes(layer: trt.ILayer) -> bool:
 
 
 def _write(target: Path, content: bytes) -> None:
-    """Write the file whole or not at all. Raises EngineError when the cache cannot be written."""
+    """Write the file atomically. Raises EngineError if the cache cannot be written."""
     part = target.with_suffix(".part")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
 """Runs a model with TensorRT on the GPU: `tensorrt` and `pycuda`, named tensors, fixed buffers, a stream of its own.
 
-A CUDA context belongs to the thread that pushed it: the inference thread makes, warms and runs the engine. It has not
-run on hardware; `onboard-engines build` compares it with ONNX Runtime there, see HARDWARE.md.
+A CUDA context belongs to the thread that pushed it: the inference thread makes, warms and runs the engine. This file
+has not run on hardware; `onboard-engines build` compares its results with ONNX Runtime there, see HARDWARE.md.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ log = structlog.get_logger("tensorrt")
 
 @dataclass(frozen=True, slots=True)
 class _Buffer:
-    """One tensor: page-locked memory here, memory on the device."""
+    """One tensor's page-locked host memory and device memory."""
 
     host: npt.NDArray[Any]
     device: Any
@@ -108,7 +108,7 @@ class TensorRtEngine:
             self._add_tensor(engine, context, engine.get_tensor_name(index))
 
     def _add_tensor(self, engine: trt.ICudaEngine, context: trt.IExecutionContext, name: str) -> None:
-        """Give a tensor its fixed buffers. Integers count as int64: 8.6 makes them int32, `run` converts."""
+        """Allocate a tensor's fixed buffers. Integers are int64 outside; TensorRT 8.6 uses int32, `run` converts."""
         sizes = engine.get_tensor_shape(name)
         shape = tuple(int(sizes[axis]) for axis in range(len(sizes)))
         kind = engine.get_tensor_dtype(name).name
@@ -171,7 +171,7 @@ def require_libraries() -> None:
 
 
 def cached_engine(manifest: Manifest, cache: Path, *, fp16: bool = True) -> tuple[str, Path]:
-    """Return the engine's name and the file in the cache that this device would load, whether it is there or not.
+    """Return the engine's name and its file in the cache for this device, whether the file exists or not.
 
     Makes no context. Raises MissingExtraError, EngineError without a CUDA device.
     """
@@ -199,7 +199,7 @@ def _name(key: EngineKey) -> str:
 
 
 def _deserialized(runtime: trt.Runtime, path: Path) -> trt.ICudaEngine | None:
-    """Return the engine in a file, or None, logged, when TensorRT does not take it."""
+    """Return the engine in a file; None, logged, if TensorRT refuses it."""
     engine: trt.ICudaEngine | None = runtime.deserialize_cuda_engine(path.read_bytes())
     if engine is None:
         log.warning("tensorrt_engine_unreadable", path=str(path))

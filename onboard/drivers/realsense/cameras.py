@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Generic, TypeVar
 
 import numpy as np
 
 from onboard.config.config import CamerasSection
 from onboard.config.mounts import Mount, Mounts
 from onboard.drivers.realsense.device import Source, StreamInfo, read_intrinsics, require_library
+from onboard.drivers.realsense.shared_memory import SharedFrame
 from onboard.drivers.realsense.supervisor import CameraProcess, Patience
 from onboard.values.errors import ConfigError, InputError
 from onboard.values.images import covered, policy_image
@@ -19,77 +21,82 @@ COLOR_HEIGHT = 720
 """Asked of a live colour camera; `onboard/values/images.py` makes the policy's size of it."""
 
 
-class CaptureCamera:
-    """`interfaces.DepthCamera` over a camera's process. A covered lens, with too few valid pixels, is blind."""
-
-    def __init__(self, process: CameraProcess, min_valid_fraction: float) -> None:
-        """Take over `process`, which `close` closes."""
-        self.name = process.source.camera
-        self.process = process
-        self._min_valid_fraction = min_valid_fraction
-        self._working = False
-        self._newest: DepthFrame | None = None
-
-    def latest(self, now_ns: int) -> DepthFrame | None:
-        """Return the newest usable frame, or None while the camera is blind (see `health`). Never waits."""
-        frame = self.process.newest(now_ns)
-        self._working = frame is not None
-        if frame is None:
-            return None
-        reason = covered(frame.valid_pixels, frame.image.size, self._min_valid_fraction)
-        if reason:
-            self._working = False
-            self.process.reason = reason
-            return None
-        if self._newest is None or self._newest.number != frame.number:
-            self._newest = DepthFrame(self.name, frame.number, frame.stamp_ns, frame.image)
-        return self._newest
-
-    def health(self) -> CameraHealth:
-        """Return the state at the last `latest`."""
-        return _health(self.process, self._working)
-
-    def close(self) -> None:
-        """Stop or kill the process. Safe to call twice."""
-        self._working = False
-        self.process.close()
+FrameT = TypeVar("FrameT", DepthFrame, ColorFrame)
 
 
-class CaptureColorCamera:
-    """`interfaces.ColorCamera` over a camera's process, which makes the policy's size of each image."""
+class _Capture(Generic[FrameT]):
+    """A camera whose frames a process of its own captures."""
 
     def __init__(self, process: CameraProcess) -> None:
         """Take over `process`, which `close` closes."""
         self.process = process
         self._working = False
-        self._newest: ColorFrame | None = None
+        self._newest: FrameT | None = None
 
-    def latest(self, now_ns: int) -> ColorFrame | None:
-        """Return the newest frame at the policy's size, or None while there is none that is fresh. Never waits."""
+    def latest(self, now_ns: int) -> FrameT | None:
+        """Return the newest usable frame, or None while the camera is blind (see `health`). Never waits."""
         frame = self.process.newest(now_ns)
-        self._working = frame is not None
-        if frame is None:
+        self._working = frame is not None and self._is_usable(frame)
+        if frame is None or not self._working:
             return None
         if self._newest is None or self._newest.number != frame.number:
-            self._newest = ColorFrame(frame.number, frame.stamp_ns, frame.image)
+            self._newest = self._frame(frame)
         return self._newest
 
     def health(self) -> CameraHealth:
         """Return the state at the last `latest`."""
-        return _health(self.process, self._working)
+        return CameraHealth(
+            camera=self.process.source.camera,
+            working=self._working,
+            reason="" if self._working else self.process.reason,
+            frames=self.process.frames,
+            restarts=self.process.restarts,
+            detail=self.process.info,
+        )
 
     def close(self) -> None:
         """Stop or kill the process. Safe to call twice."""
         self._working = False
         self.process.close()
 
+    def _is_usable(self, frame: SharedFrame) -> bool:
+        return True
+
+    def _frame(self, frame: SharedFrame) -> FrameT:
+        raise NotImplementedError
+
+
+class CaptureCamera(_Capture[DepthFrame]):
+    """`interfaces.DepthCamera` over a camera's process. A covered lens, with too few valid pixels, is blind."""
+
+    def __init__(self, process: CameraProcess, min_valid_fraction: float) -> None:
+        """Take over `process`, which `close` closes."""
+        super().__init__(process)
+        self.name = process.source.camera
+        self._min_valid_fraction = min_valid_fraction
+
+    def _is_usable(self, frame: SharedFrame) -> bool:
+        reason = covered(frame.valid_pixels, frame.image.size, self._min_valid_fraction)
+        self.process.reason = reason or self.process.reason
+        return not reason
+
+    def _frame(self, frame: SharedFrame) -> DepthFrame:
+        return DepthFrame(self.name, frame.number, frame.stamp_ns, frame.image)
+
+
+class CaptureColorCamera(_Capture[ColorFrame]):
+    """`interfaces.ColorCamera` over a camera's process, which scales each image to the policy's size."""
+
+    def _frame(self, frame: SharedFrame) -> ColorFrame:
+        return ColorFrame(frame.number, frame.stamp_ns, frame.image)
+
 
 def open_cameras(mounts: Mounts, section: CamerasSection) -> tuple[list[CaptureCamera], CaptureColorCamera | None]:
-    """Return the cameras that the configuration gives to RealSense, running: depth in the order of the mounts, colour.
+    """Start the configured RealSense cameras; return depth cameras in the order of the mounts, and the colour camera.
 
-    Raises, before any camera runs: ConfigError for one with neither serial nor recording, two with one serial, or a
-    recording of no camera; InputError for a recording that is missing, damaged, or differs from its mount;
-    MissingExtraError without pyrealsense2. A live device that is missing does not raise: it is blind, and looked for.
+    Raises before any camera runs. ConfigError: a camera without serial and recording, one serial used twice, or a
+    recording for an unknown camera. InputError: a recording is missing, damaged, or differs from its mount.
+    MissingExtraError: no pyrealsense2. A missing live device does not raise: it is blind until it appears.
     """
     sources = camera_sources(mounts, section)
     if sources:
@@ -167,14 +174,3 @@ def _check_recording(source: Source) -> StreamInfo:
         except InputError as error:
             raise InputError(f"{Path(source.recording)}: colour {error}") from error
     return info
-
-
-def _health(process: CameraProcess, working: bool) -> CameraHealth:
-    return CameraHealth(
-        camera=process.source.camera,
-        working=working,
-        reason="" if working else process.reason,
-        frames=process.frames,
-        restarts=process.restarts,
-        detail=process.info,
-    )

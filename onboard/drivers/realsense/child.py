@@ -2,8 +2,8 @@
 
     python -m onboard.drivers.realsense.child capture|info|read|list '{"parent_pid": ..., ...}'
 
-It answers with one JSON object a line on standard output, writes frames into the shared memory whose descriptor it
-inherited, and dies with its parent. `device.py` and `cameras.py` are the other end.
+It prints one JSON object a line to standard output, writes frames into the inherited shared memory, and dies with its
+parent. `device.py` and `supervisor.py` are the other end.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from onboard.values.errors import DriverError, InputError, MissingExtraError
 from onboard.values.images import policy_image
 
 POLL_S = 0.001
-"""Between two looks at the device: bounds how late the stamp of arrival is."""
+"""Poll period of the device; bounds the error of the arrival stamp."""
 
 
 def report(event: str, **fields: Any) -> None:
@@ -38,7 +38,7 @@ def report(event: str, **fields: Any) -> None:
 
 
 def capture(order: dict[str, Any]) -> None:
-    """Write frames into the shared memory until told to stop (SIGTERM) or, for a recording, until its end."""
+    """Write frames into the shared memory until SIGTERM or a recording's end."""
     source = Source(**order["source"])
     stop = threading.Event()
 
@@ -70,12 +70,12 @@ def capture(order: dict[str, Any]) -> None:
 
 
 def info(order: dict[str, Any]) -> None:
-    """Answer what the stream is."""
+    """Answer with the stream's description."""
     report("answer", info=asdict(Stream(Source(**order["source"])).info))
 
 
 def read(order: dict[str, Any]) -> None:
-    """Answer one frame of a recording: its bytes into the inherited memory, the rest on the line."""
+    """Answer with one frame of a recording: pixels into the inherited memory, metadata as JSON."""
     source, index = Source(**order["source"]), order["index"]
     stream = Stream(source)
     stream.start()
@@ -97,7 +97,7 @@ def read(order: dict[str, Any]) -> None:
 
 
 def list_devices(_order: dict[str, Any]) -> None:
-    """Answer the connected devices."""
+    """Answer with the connected devices."""
     report("answer", devices=[asdict(device) for device in connected_devices()])
 
 

@@ -1,10 +1,9 @@
 """RealSense cameras and recordings of them, through librealsense.
 
 librealsense can hang (`pipeline.stop`, #9184; replug, #10543) and crash (`hardware_reset`, #7261; destructors, #14470),
-so nothing here touches it in the caller's process: the functions below ask a child process of this same module and give
-up after a time limit, and `cameras.py` keeps such a child for each camera. Within the child nothing waits for a
-frame: `poll_for_frames` also suits several cameras better (#14925). Frames are stamped on arrival, by the monotonic
-clock that all processes of the host share.
+so it never runs in the caller's process. The functions below start a child process and give up after a timeout;
+`supervisor.py` keeps a child for each camera. The child polls for frames, which also suits several cameras better
+(#14925). Frames are stamped on arrival by the host's monotonic clock.
 """
 
 from __future__ import annotations
@@ -26,8 +25,6 @@ from onboard.values.errors import DriverError, InputError, MissingExtraError
 from onboard.values.images import POLICY_HEIGHT, POLICY_WIDTH
 from onboard.values.messages import DepthFrame
 
-# ---- What a recording's first bytes say, before librealsense is trusted with it
-
 SQLITE_MAGIC = b"SQLite format 3\0"
 SQLITE_HEADER_BYTES = 100
 BAG_MAGIC = b"#ROSBAG V2.0\n"
@@ -36,7 +33,7 @@ BAG_HEAD_BYTES = 4096
 
 
 def check_recording_file(path: Path) -> None:
-    """Raise InputError, in one line, unless the file is a whole `.db3` or `.bag` by its header."""
+    """Raise InputError, in one line, unless the file is a complete `.db3` or `.bag` by its header."""
     try:
         with path.open("rb") as file:
             head = file.read(BAG_HEAD_BYTES)
@@ -54,14 +51,14 @@ def check_recording_file(path: Path) -> None:
 
 
 def _sqlite_size(head: bytes) -> int:
-    """Return the size that an SQLite header tells of: page size (1 stands for 65536) times pages."""
+    """Return the file size by an SQLite header: page size (1 stands for 65536) times pages."""
     (page_bytes,) = struct.unpack_from(">H", head, 16)
     (pages,) = struct.unpack_from(">I", head, 28)
     return (65536 if page_bytes == 1 else int(page_bytes)) * int(pages)
 
 
 def _bag_index_start(path: Path, head: bytes) -> int:
-    """Return where a bag's closing index starts; a bag that was not closed has none. Raises InputError."""
+    """Return the offset of a bag's closing index. Raises InputError for a bag without one, which was not closed."""
     at = len(BAG_MAGIC)
     try:
         (header_bytes,) = struct.unpack_from("<I", head, at)
@@ -81,24 +78,24 @@ def _bag_index_start(path: Path, head: bytes) -> int:
 
 CHILD_COMMAND = (sys.executable, "-m", "onboard.drivers.realsense.child")
 ANSWER_LIMIT_S = 20.0
-"""Long enough for librealsense to list the cameras of a slow USB bus, and to open one."""
+"""Timeout for listing the cameras of a slow USB bus, and for opening a camera."""
 READ_LIMIT_S = 120.0
-"""For reading into a recording, all frames of which are decoded up to the wanted one."""
+"""Timeout for reading a recording's frame; librealsense decodes all frames before it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Which images to take, from where, and what they must be.
+    """A stream of images: live device or recording, and its required properties.
 
     camera:        name of the mount, for messages
     stream:        "depth" (Z16) or "color" (RGB8)
     serial:        of the live device; not used with a recording
     recording:     path of a .db3 or .bag; "" for the live device
-    width, height: that the images must have [px]; 0 takes what is there
-    fps:           asked of the live device [1/s]; 0 takes what is there
-    depth_scale_m: that the device must have [m per unit]; 0 takes what is there
-    loop:          start a recording again when it ends
-    rate_hz:       0 plays a recording with its own times; otherwise every one of its frames, at most so many a second
+    width, height: required size [px]; 0 accepts any
+    fps:           requested from the live device [1/s]; 0 accepts any
+    depth_scale_m: required scale [m per unit]; 0 accepts any
+    loop:          repeat a recording
+    rate_hz:       0 plays a recording in its own time; otherwise all frames, at most so many a second
     """
 
     camera: str
@@ -118,12 +115,12 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A connected camera as librealsense names it; "" where it does not say.
+    """A connected camera's names from librealsense; "" if unknown.
 
     usb_type:    "3.2", "2.1", ...
-    recommended: the firmware that this librealsense was made for
-    port:        where it hangs: a path in /sys with "video4linux" in it through the kernel's driver, "2-1-3" through
-                 librealsense's own (its issue 6836)
+    recommended: the firmware that this librealsense recommends
+    port:        a path in /sys with "video4linux" for the kernel's driver, "2-1-3" for librealsense's own driver
+                 (its issue 6836)
     """
 
     serial: str
@@ -136,7 +133,7 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class StreamInfo:
-    """What a device or recording says of one of its streams.
+    """Properties of one stream of a device or recording.
 
     fx, fy, cx, cy: pinhole intrinsics [px]; integer pixel coordinates are pixel centres
     distortion:     librealsense's name of the model, with its five coefficients
@@ -163,15 +160,15 @@ def require_library() -> None:
 
 
 def list_devices(time_limit_s: float = ANSWER_LIMIT_S) -> list[Device]:
-    """Return the cameras that are connected. Raises DriverError when librealsense fails or does not answer."""
+    """Return the connected cameras. Raises DriverError if librealsense fails or does not answer."""
     answer = _ask("list", {}, "librealsense", time_limit_s)
     return [Device(**row) for row in answer["devices"]]
 
 
 def read_intrinsics(source: Source, time_limit_s: float = ANSWER_LIMIT_S) -> StreamInfo:
-    """Return what the device or recording says of the stream, after checking it against the source's own fields.
+    """Return the stream's properties, after checking them against the source.
 
-    Raises InputError for a recording, DriverError for a device, that is missing, damaged, silent, or differs.
+    Raises InputError (recording) or DriverError (device) if it is missing, damaged, silent, or differs.
     """
     if source.recording:
         check_recording_file(Path(source.recording))
@@ -182,7 +179,7 @@ def read_intrinsics(source: Source, time_limit_s: float = ANSWER_LIMIT_S) -> Str
 def read_depth_frame(path: Path, index: int, time_limit_s: float = READ_LIMIT_S) -> DepthFrame:
     """Return depth frame `index` (from 0) of a recording: camera "", number index + 1, stamp of the device's own clock.
 
-    Raises InputError, in one line, when the file is missing, damaged or no recording, or has too few frames.
+    Raises InputError, in one line, if the file is missing, damaged or no recording, or has too few frames.
     """
     if index < 0:
         raise InputError(f"{path}: depth frame {index}: the first is 0")
@@ -198,7 +195,7 @@ def read_depth_frame(path: Path, index: int, time_limit_s: float = READ_LIMIT_S)
 
 
 def frame_form(source: Source) -> tuple[tuple[int, ...], str]:
-    """Return shape and dtype of the frames that a camera's process writes: colour is at the policy's size."""
+    """Return shape and dtype of a camera process's frames; colour has the policy's size."""
     if source.stream == "depth":
         return (source.height, source.width), "uint16"
     return (POLICY_HEIGHT, POLICY_WIDTH, 3), "uint8"
@@ -223,7 +220,7 @@ def error_of(answer: dict[str, Any]) -> DriverError | InputError | MissingExtraE
 
 
 def parse_line(line: str) -> dict[str, Any] | None:
-    """Return the event in one line of a child's output; None for anything else that a library may have printed."""
+    """Return the event in one line of a child's output; None for a line that a library printed."""
     if not line.startswith("{"):
         return None
     try:
@@ -242,7 +239,7 @@ def _ask(
     recording: bool = False,
     pass_fds: tuple[int, ...] = (),
 ) -> dict[str, Any]:
-    """Return a child's answer to one task. Raises what the child reports, or that it failed to answer."""
+    """Return a child's answer to one task. Raises the child's reported error, or an error if it does not answer."""
     require_library()
     failure = InputError if recording else DriverError
     command = [*CHILD_COMMAND, task, json.dumps({**order, "parent_pid": os.getpid()})]

@@ -1,12 +1,12 @@
-"""Frames in memory that two processes share: one writes, one reads the newest, neither waits for the other.
+"""Frames in shared memory of two processes: one writes, the other reads the newest, without waiting.
 
-The memory is a `memfd`: it has no name, the reader's process hands its descriptor to the writer's, and it is gone with
-the last process that holds it, however that one ended. (Named segments outlive a `kill -9`, and Python's resource
-tracker removes them under the other process's feet.)
+The memory is an anonymous `memfd`: the reader's process passes its descriptor to the writer's, and the kernel frees the
+memory with the last process, however it ended. (Named segments survive `kill -9`, and Python's resource tracker removes
+them while the other process uses them.)
 
 Layout: the number of the newest frame, then SLOTS slots, each with its frame's number, capture time, count of valid
-pixels, and image. A slot's number is 0 while it is written. The reader takes a slot's image only if its number was the
-wanted one before and after the copy, so a torn frame is never returned.
+pixels, and image. A slot's number is 0 during a write. The reader accepts a copy only if the slot's number was the
+wanted number before and after it, so a torn frame is never returned.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ import numpy as np
 import numpy.typing as npt
 
 SLOTS = 3
-"""One that is read, one that is the newest, one that is written."""
+"""One slot to read, one with the newest frame, one to write."""
 READ_TRIES = 4
 LINE_BYTES = 64
-"""Start of every part: a cache line, so that the counters of two slots share none."""
+"""Alignment: a cache line, so that two slots' counters never share a line."""
 NUMBER, STAMP_NS, VALID = 0, 1, 2
 _WORD = np.dtype(np.uint64)
 
 
 @dataclass(frozen=True, slots=True)
 class SharedFrame:
-    """A frame as it was read: an own copy.
+    """A copy of a frame.
 
-    number:       ascending from 1; gaps are frames that the reader did not ask for in time
+    number:       ascending from 1; gaps are frames that the reader missed
     stamp_ns:     capture time, monotonic [ns]
     valid_pixels: as the writer counted them
     """
@@ -93,7 +93,7 @@ class FrameSlots:
         return int(self._newest[0])
 
     def read(self) -> SharedFrame | None:
-        """Return the newest frame; None before the first, or when the writer overtook every one of READ_TRIES."""
+        """Return the newest frame; None before the first, or if the writer overtook all READ_TRIES copies."""
         for _ in range(READ_TRIES):
             number = self.newest_number()
             if number == 0:

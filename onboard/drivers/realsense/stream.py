@@ -1,6 +1,6 @@
-"""One stream of one device or recording, in librealsense's own words. The only file that imports pyrealsense2.
+"""One stream of a device or recording through librealsense. The only file that imports pyrealsense2.
 
-Everything here may hang or crash and belongs into a process that can be killed: see `device.py`.
+All functions may hang or crash, so they run in a process that can be killed: see `device.py`.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from onboard.values.errors import DriverError, InputError, MissingExtraError
 
 NS_PER_MS = 1_000_000
 END_SETTLE_S = 0.2
-"""A recording has ended when librealsense says "stopped" and gave no frame for so long."""
+"""A recording has ended if librealsense reports "stopped" and gave no frame for so long."""
 SILENT_S = 10.0
-"""A recording that gives no frame for so long hangs (#4766)."""
+"""A recording without a frame for so long hangs (#4766)."""
 DAMAGE_S = 1.0
-"""A recording whose last frame is so long before its end was not played to the end: librealsense stops at damage."""
+"""A recording is damaged if its last frame is earlier before its end: librealsense stops at damage."""
 SCALE_TOLERANCE = 1e-4
 """Relative; librealsense holds the depth scale as float32."""
 RESET_LIMIT_S = 8.0
-"""A camera is back on the bus some seconds after its reset."""
+"""A camera returns to the bus some seconds after its reset."""
 RESET_POLL_S = 0.1
 UNRESOLVED = "Couldn't resolve requests"
 
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """One image as librealsense delivered it: arrival, monotonic [ns]; the device's own stamp [ns]; the pixels."""
+    """One image: arrival, monotonic [ns]; the device's own stamp [ns]; pixels."""
 
     stamp_ns: int
     device_stamp_ns: int
@@ -41,7 +41,7 @@ class Captured:
 
 
 def load_library() -> ModuleType:
-    """Return pyrealsense2. Raises MissingExtraError; DriverError when it is there and does not load."""
+    """Return pyrealsense2. Raises MissingExtraError; DriverError if it is installed but does not load."""
     try:
         import pyrealsense2
     except ModuleNotFoundError as error:
@@ -56,7 +56,7 @@ class Stream:
     """One stream, checked on creation, running after `start`. `poll` never waits."""
 
     def __init__(self, source: Source, pipeline: Any = None) -> None:
-        """Open and check. `pipeline` stands for a fresh one, with a device of the caller's choice.
+        """Open and check the stream. `pipeline` replaces the default one, for tests with a software device.
 
         Raises DriverError (device) or InputError (recording, or a device that differs from the mount).
         """
@@ -78,14 +78,14 @@ class Stream:
         self._quiet_since_s: float | None = None
 
     def start(self) -> None:
-        """Have the frames come. Raises as the constructor does."""
+        """Start the frames. Raises as the constructor does."""
         try:
             self._pipeline.start(self._config)
         except RuntimeError as error:
             raise _failure(self.source, error) from error
 
     def poll(self) -> Captured | None:
-        """Return the next image, or None when there is none yet. Raises InputError where a recording is damaged."""
+        """Return the next image, None without one. Raises InputError for a damaged recording."""
         frames = self._pipeline.poll_for_frames()
         now_ns = time.monotonic_ns()
         self._follow_playback()
@@ -103,7 +103,7 @@ class Stream:
         )
 
     def ended(self) -> bool:
-        """Return True once a recording was played to its end. Raises InputError when it hangs or is damaged."""
+        """Return True once a recording has ended. Raises InputError if it hangs or is damaged."""
         if self._playback is None or self._quiet_since_s is None:
             return False
         quiet_s = time.monotonic() - self._quiet_since_s
@@ -116,11 +116,11 @@ class Stream:
         return True
 
     def close(self) -> None:
-        """Stop. May never return (#9184): the parent kills this process then."""
+        """Stop. May hang (#9184); the parent then kills this process."""
         self._pipeline.stop()
 
     def _follow_playback(self) -> None:
-        """Keep the place in a recording. librealsense's own goes back when it starts again, and when it stopped."""
+        """Track the position in a recording. librealsense resets its own at a restart and at a stop."""
         if self._playback is None:
             return
         position_s = self._playback.get_position() / 1e9
@@ -154,7 +154,7 @@ def _config(library: ModuleType, source: Source) -> Any:
 
 
 def _checked_info(library: ModuleType, source: Source, profile: Any) -> tuple[StreamInfo, bool]:
-    """Return what the resolved stream is, and whether its colours are BGR. Raises InputError where it differs."""
+    """Return the resolved stream's properties, and whether colours are BGR. Raises InputError if they differ."""
     depth = source.stream == "depth"
     stream = profile.get_stream(library.stream.depth if depth else library.stream.color).as_video_stream_profile()
     device = profile.get_device()
@@ -190,7 +190,7 @@ def _checked_info(library: ModuleType, source: Source, profile: Any) -> tuple[St
 
 
 def describe(library: ModuleType, device: Any) -> Device:
-    """Return a device's names; "" for those that it does not have."""
+    """Return a device's description; "" for unknown fields."""
     names = library.camera_info
     wanted = (
         names.serial_number,
@@ -210,7 +210,7 @@ def connected_devices() -> list[Device]:
 
 
 def _failure(source: Source, error: RuntimeError) -> DriverError | InputError:
-    """Return librealsense's complaint as one line; for a device that is not there, with those that are."""
+    """Return librealsense's error as one line; for a missing device with the list of connected devices."""
     text = " ".join(str(error).split()).rsplit("Reason: ", 1)[-1]
     if source.recording and text == UNRESOLVED:
         return InputError(f"{source}: recording has no {source.stream} stream")
@@ -224,7 +224,7 @@ def _failure(source: Source, error: RuntimeError) -> DriverError | InputError:
 
 
 def reset(serial: str) -> None:  # pragma: no cover - needs a camera
-    """Reset a live camera, and wait, at most RESET_LIMIT_S, until it left the bus and came back. May crash (#7261)."""
+    """Reset a live camera; wait at most RESET_LIMIT_S until it returns to the bus. May crash (#7261)."""
     library = load_library()
     context = library.context()
     deadline_ns = time.monotonic_ns() + round(RESET_LIMIT_S * 1e9)

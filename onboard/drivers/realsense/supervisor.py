@@ -1,8 +1,8 @@
-"""The child process that captures one camera: started, listened to, killed and started again from here.
+"""Starts, watches, kills and restarts the child process that captures one camera.
 
-The child (`child.py`) writes frames into shared memory; `newest` takes the last one and never waits.
-`supervise` starts the child, and kills it when it hangs or gives no frames. A child that ended is started again after a
-pause that doubles from attempt to attempt. Until frames come again the camera is blind, and `reason` tells why.
+The child (`child.py`) writes frames into shared memory; `newest` takes the last frame and never waits. `supervise`
+starts the child, and kills it if it hangs or gives no frames. The pause before a restart doubles with every attempt.
+Until frames come again the camera is blind, and `reason` tells why.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from onboard.drivers.realsense.device import CHILD_COMMAND, Source, frame_form, 
 from onboard.drivers.realsense.shared_memory import FrameSlots, SharedFrame
 from onboard.system.threads import CAMERAS_BELOW, lower
 
-# ---- One run of a camera's program: its process, what it says on its pipe, and whether its frames move on
-
 PIPE_BYTES = 65536
 
 
 class ChildProcess:
-    """The child while it runs, and how it ended.
+    """One run of the child, and how it ended.
 
-    progress_ns:    when its start or newest frame was noted; first_frame_ns: likewise its first, None before
-    info:           what it said of its stream
-    fault:          "" or an error that another try would meet again; complete: it came to a recording's end
-    killed:         from here; it may still be dying
+    progress_ns:    time of the start or of the newest frame
+    first_frame_ns: time of the first frame, None before
+    info:           the stream's properties
+    fault:          "" or an error that a restart would not remove
+    complete:       the recording ended
+    killed:         killed by the supervisor; the process may still exist
     """
 
     def __init__(self, command: Sequence[str], fd: int, number: int, now_ns: int) -> None:
-        """Start it, with the shared memory's descriptor; `number` is the newest frame's there. Raises OSError."""
+        """Start the child with the shared memory's descriptor; `number`: newest frame so far. Raises OSError."""
         self._pipe, child_end = os.pipe()
         os.set_blocking(self._pipe, False)
         try:
@@ -67,7 +67,7 @@ class ChildProcess:
         self._rest = b""
 
     def hear(self) -> None:
-        """Take what it said since the last call, without waiting."""
+        """Handle the child's output since the last call, without waiting."""
         try:
             while chunk := os.read(self._pipe, PIPE_BYTES):
                 self._rest += chunk
@@ -78,25 +78,25 @@ class ChildProcess:
             self._note(line.decode(errors="replace"))
 
     def saw(self, number: int, now_ns: int) -> float:
-        """Note the newest frame's number; return for how long this child has given frames [s]."""
+        """Note the newest frame's number; return how long this child has given frames [s]."""
         if number != self._number:
             self._number, self.progress_ns = number, now_ns
             self.first_frame_ns = now_ns if self.first_frame_ns is None else self.first_frame_ns
         return 0.0 if self.first_frame_ns is None else (self.progress_ns - self.first_frame_ns) / 1e9
 
     def kill(self, cause: str) -> None:
-        """Kill it without waiting for its end."""
+        """Kill the child without waiting for its end."""
         self.killed, self._cause = True, cause
         self.process.kill()
 
     def cause(self) -> str:
-        """Return why it ended."""
+        """Return why the child ended."""
         code = self.process.returncode
         how = f"killed by signal {-code}" if code < 0 else f"ended with code {code}"
         return self._cause or (f"{how}: {self._last_words}" if self._last_words else how)
 
     def end(self, limit_s: float) -> None:
-        """Ask it to stop, kill it after `limit_s`, and release what it held here."""
+        """Ask the child to stop, kill it after `limit_s`, and close its pipe."""
         self.process.terminate()
         try:
             self.process.wait(limit_s)
@@ -127,23 +127,24 @@ class ChildProcess:
 START_LIMIT_S = 20.0
 """From the start of the child to its first frame: interpreter, bus, a reset of the camera."""
 CLOSE_LIMIT_S = 2.0
-"""That a child is given to stop its camera in good order, before it is killed."""
+"""Time for a child to stop its camera before it is killed."""
 WATCH_PERIOD_S = 0.1
 RESET_FROM_ATTEMPT = 3
 """From this attempt on, a live camera is reset first."""
 DOUBLINGS = 30
-"""More change nothing: the longest pause is reached."""
+"""Limit against overflow; the longest pause is reached earlier."""
 
 log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long a camera may be silent [s].
+    """Timeouts of a camera [s].
 
     stale_s:   age beyond which a frame is not used
-    stall_s:   time without a new frame after which the child is killed; start_s: the same before its first frame
-    backoff_s: pause before the first new start, and the longest pause; frames for so long make the next the first again
+    stall_s:   time without a new frame after which the child is killed
+    start_s:   the same before the first frame
+    backoff_s: pause before the first restart, and the longest pause; frames for longer reset the attempts
     """
 
     stale_s: float
@@ -153,13 +154,13 @@ class Patience:
 
 
 class CameraProcess:
-    """One camera's child, its memory, and what is wrong with it.
+    """One camera's child process, its shared memory, and its state.
 
     `newest` may run in another thread than `supervise`; each of the two in one thread at a time.
     """
 
     def __init__(self, source: Source, patience: Patience, command: Sequence[str] = CHILD_COMMAND) -> None:
-        """Prepare; nothing runs before the first `supervise`. `command` stands for the child's program."""
+        """Prepare; the child starts with the first `supervise`. `command` replaces the child's program in tests."""
         self.source = source
         self.reason = "not started"
         self.info: dict[str, Any] = {}
@@ -178,7 +179,7 @@ class CameraProcess:
 
     @property
     def frames(self) -> int:
-        """Frames captured so far, by all children together."""
+        """Frames captured so far by all children."""
         return self._frames_at_close if self._slots.fd < 0 else self._slots.newest_number()
 
     @property
@@ -193,7 +194,7 @@ class CameraProcess:
         return None if child is None else child.process.pid
 
     def newest(self, now_ns: int) -> SharedFrame | None:
-        """Return the newest frame, the same object until there is a newer; None when it is stale or the child down."""
+        """Return the newest frame, the same object until a newer comes; None if it is stale or the child is down."""
         child = self._child
         if self._done.is_set() or child is None or child.killed:
             return None
@@ -212,7 +213,7 @@ class CameraProcess:
         return self._frame
 
     def supervise(self, now_ns: int) -> None:
-        """Do what is due: start the child, hear it, kill it, count its end. Waits for nothing but a fork."""
+        """Start the child, read its output, kill it, or handle its end, whatever is due. Waits only for a fork."""
         if self._done.is_set() or self._over:
             return
         child = self._child
@@ -229,7 +230,7 @@ class CameraProcess:
             self._judge(child, now_ns)
 
     def watch(self, clock: Callable[[], int] = time.monotonic_ns, period_s: float = WATCH_PERIOD_S) -> None:
-        """Supervise from a thread of this object's own until `close`; the child dies with that thread."""
+        """Supervise from a thread until `close`; the child dies with that thread."""
 
         def run() -> None:
             try:
@@ -279,7 +280,7 @@ class CameraProcess:
         self.reason = f"restarting, attempt {self._attempt}" if self._attempt else "starting"
 
     def _judge(self, child: ChildProcess, now_ns: int) -> None:
-        """Kill a child that gives no frames; forget the attempts once it gave them for long."""
+        """Kill a child without frames; reset the attempts after a long run with frames."""
         if child.saw(self._slots.newest_number(), now_ns) > self._patience.backoff_s[1]:
             self._attempt = 0
         silent_s = (now_ns - child.progress_ns) / 1e9
@@ -289,7 +290,7 @@ class CameraProcess:
             self.reason = f"no frame for {silent_s:.1f} s, killed"
 
     def _after(self, child: ChildProcess, now_ns: int) -> None:
-        """Take leave of a child that ended. A recording's end, and a fault of the input, are final."""
+        """Handle a child's end. A recording's end and an input fault are final."""
         child.release()
         self._child = None
         if child.fault or child.complete:

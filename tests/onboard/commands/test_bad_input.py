@@ -144,22 +144,10 @@ COMMANDS = [
         ["no.toml"],
     ),
     (
-        "scan: unknown camera",
-        "onboard",
-        lambda f: ["scan", "--mounts", MOUNTS, "--camera", f"top={DEPTH}"],
-        ["top", "front_left", "mounts.toml"],
-    ),
-    (
         "scan: wrong size",
         "onboard",
         lambda f: ["scan", "--mounts", MOUNTS, "--camera", f"front={DEPTH}"],
         ["depth_0.png", "640x480", "80x60"],
-    ),
-    (
-        "scan: no image",
-        "onboard",
-        lambda f: ["scan", "--mounts", MOUNTS, "--camera", f"front={f}/no.png"],
-        ["no.png", "No such file"],
     ),
     (
         "scan: truncated recording",

@@ -12,6 +12,7 @@ import pytest
 import engines.__main__
 import hil.__main__
 import onboard.__main__
+from onboard import __version__
 from onboard.commands.cli import Command, command_of, with_new_names
 
 TABLES = {
@@ -46,6 +47,7 @@ def test_help_and_version_import_nothing_heavy(package: str) -> None:
         )
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
         assert done.stdout.endswith("heavy: []\n"), done.stdout
+        assert option == "--help" or done.stdout.split()[-3] == __version__
 
 
 @pytest.mark.parametrize("package", TABLES)

@@ -18,7 +18,6 @@ from typer.testing import CliRunner
 from calib.__main__ import main as calib_main
 from engines.__main__ import main as engines_main
 from hil.__main__ import app as hil_app
-from onboard import __version__
 from onboard.__main__ import app
 from onboard.config.config import DEFAULT_ROBOT, Config, load_config
 from tests.rigs.machine.processes import START_S, Command, done, running, toml
@@ -36,14 +35,6 @@ def quiet(folder: Path, name: str = "onboard.toml", **tables: dict) -> Path:
     return toml(folder / name, **given, **tables)
 
 
-#   module      commands that its help names
-MODULES = [
-    ("onboard", ["run", "check-config", "scan", "repair", "keep", "cameras", "doctor", "install", "uninstall"]),
-    ("hil", ["sim", "demo"]),
-    ("engines", ["export", "build"]),
-]
-
-
 @pytest.fixture
 def shown(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
     """Runs a command in this process and returns what it shows."""
@@ -57,13 +48,6 @@ def shown(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
         return capsys.readouterr().out
 
     return run
-
-
-@pytest.mark.parametrize(("module", "commands"), MODULES, ids=[row[0] for row in MODULES])
-def test_help_and_version(module: str, commands: list[str], shown: Callable[..., str]) -> None:
-    text = shown(module, "--help")
-    assert all(f" {name} " in text for name in commands)
-    assert shown(module, "--version").split()[-1] == __version__
 
 
 def helps(command: click.Command, name: str) -> Iterator[tuple[str, str]]:

@@ -9,14 +9,13 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from onboard.commands.doctor import network, report
+from onboard.commands.doctor import report
 from onboard.commands.doctor.doctor import examine
 from onboard.commands.doctor.finding import Level, amber, green, red
 from onboard.commands.doctor.network import TopicRow
 from onboard.commands.doctor.report import Report, show
 from onboard.config.config import DdsSection
 from onboard.drivers.dds.discovery import look_around
-from onboard.values.errors import DriverError
 from tests.rigs.machine.processes import START_S, done, running, toml
 from tests.rigs.machine.waiting import until
 from tests.rigs.network.loopback import free_domain
@@ -100,14 +99,6 @@ def test_without_a_configuration_the_machine_is_looked_at(text: str | None, word
     assert (found.exit_code, parts["configuration"].level) == (2, Level.RED)
     assert words in parts["configuration"].found
     assert {"service", "rights", "clock", "memory", "load", "temperature", "power", "versions"} <= set(parts)
-
-
-def test_a_wire_that_cannot_be_joined_is_a_finding(tmp_path: Path) -> None:
-    found = examine(quiet(tmp_path, dds={"interface": "none0"}), 0.5)
-    (wire,) = [one for one in found.findings if one.part == "dds"]
-    assert (found.exit_code, wire.level) == (1, Level.RED)
-    assert "there is no 'none0'" in wire.found
-    assert network.unreachable(DriverError("x")).remedy
 
 
 def test_files_that_do_not_fit_do_not_end_the_rest(tmp_path: Path) -> None:

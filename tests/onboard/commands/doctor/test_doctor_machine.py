@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from dataclasses import replace
 from datetime import date, timedelta
@@ -13,11 +14,11 @@ from hypothesis import strategies as st
 
 from onboard.commands.doctor import clock, host, service
 from onboard.commands.doctor.cameras import OLD_DAYS, age, lens, nearness
-from onboard.commands.doctor.clock import Kept
+from onboard.commands.doctor.clock import KernelClock
 from onboard.commands.doctor.engine import versions
-from onboard.commands.doctor.finding import Complaint, Level, judged
+from onboard.commands.doctor.finding import Level, Problem, combined
 from onboard.commands.doctor.host import power
-from onboard.commands.doctor.storage import disk, who_asks
+from onboard.commands.doctor.storage import disk, this_process
 from onboard.config.config import DEFAULT_ROBOT, CamerasSection, RecordSection
 from onboard.config.mounts import load_mounts
 from onboard.recording.retention import mark
@@ -117,12 +118,6 @@ def test_memory(available: int, level: Level, tmp_path: Path) -> None:
     assert host.memory(tree(tmp_path, proc__meminfo=text)).level is level
 
 
-def test_load_is_judged_by_the_cores(tmp_path: Path) -> None:
-    cores = os.cpu_count() or 1
-    assert host.load(tree(tmp_path / "idle", proc__loadavg=f"{cores - 0.5} 0 0 1/1 1")).level is GREEN
-    assert host.load(tree(tmp_path / "busy", proc__loadavg=f"{cores + 0.5} 0 0 1/1 1")).level is AMBER
-
-
 def test_this_machine_can_be_looked_at() -> None:
     """The real files of whatever machine runs this."""
     assert "available" in host.memory().found
@@ -154,7 +149,7 @@ def test_disk(marked: int, others: int, section: dict, level: Level, words: str,
         (folder / f"robot_{number}.mcap").write_bytes(bytes(10**6))
         if number < marked:
             mark(folder / f"robot_{number}.mcap", keep=True)
-    found = disk(RecordSection(directory=folder, **{"min_free_mb": 0.0, **section}), who_asks())
+    found = disk(RecordSection(directory=folder, **{"min_free_mb": 0.0, **section}), this_process())
     assert found.level is level
     assert words in found.found
     assert bool(found.remedy) == (level is not GREEN)
@@ -162,12 +157,12 @@ def test_disk(marked: int, others: int, section: dict, level: Level, words: str,
 
 #   name                     kernel's word         odometry ahead, localised    level
 CLOCKS = [
-    ("synchronised", Kept(True, 0.002), None, True, GREEN),
-    ("synchronised, other machine too", Kept(True, 0.002), 0.05, True, GREEN),
-    ("other machine apart", Kept(True, 0.002), 0.2, True, AMBER),
-    ("other machine behind", Kept(True, 0.002), -0.2, True, AMBER),
-    ("apart, and nothing compares", Kept(True, 0.002), 5.0, False, GREEN),
-    ("not synchronised", Kept(False, 16.0), None, False, AMBER),
+    ("synchronised", KernelClock(True, 0.002), None, True, GREEN),
+    ("synchronised, other machine too", KernelClock(True, 0.002), 0.05, True, GREEN),
+    ("other machine apart", KernelClock(True, 0.002), 0.2, True, AMBER),
+    ("other machine behind", KernelClock(True, 0.002), -0.2, True, AMBER),
+    ("apart, and nothing compares", KernelClock(True, 0.002), 5.0, False, GREEN),
+    ("not synchronised", KernelClock(False, 16.0), None, False, AMBER),
     ("may not be asked", None, None, False, AMBER),
 ]
 
@@ -175,12 +170,24 @@ CLOCKS = [
 @pytest.mark.parametrize(
     ("state", "ahead_s", "localised", "level"), [row[1:] for row in CLOCKS], ids=[r[0] for r in CLOCKS]
 )
-def test_clock(state: Kept | None, ahead_s: float | None, localised: bool, level: Level) -> None:
+def test_clock(state: KernelClock | None, ahead_s: float | None, localised: bool, level: Level) -> None:
     assert clock.clock(state, ahead_s, localised=localised).level is level
 
 
-def test_the_kernel_is_asked_for_its_clock() -> None:
-    state = clock.kept()
+class Timex(ctypes.Structure):
+    """The first part of `struct timex`."""
+
+    _fields_ = (
+        ("modes", ctypes.c_uint),
+        *((name, ctypes.c_long) for name in ("offset", "freq", "maxerror", "esterror")),
+        ("status", ctypes.c_int),
+    )
+
+
+def test_the_kernels_clock_state_is_read_from_the_right_words() -> None:
+    word = ctypes.sizeof(ctypes.c_long)
+    assert (Timex.maxerror.offset, Timex.status.offset) == (clock.MAX_ERROR_WORD * word, clock.STATUS_WORD * word)
+    state = clock.kernel_clock()
     assert state is None or state.max_error_s >= 0.0
 
 
@@ -291,12 +298,12 @@ def test_a_lens_that_is_not_the_mounts_is_named() -> None:
     assert "fx 40.8 (mounts: 40.0)" in other.found
 
 
-@given(st.lists(st.builds(Complaint, st.sampled_from([AMBER, RED]), st.text(min_size=1), st.text(min_size=1))))
-def test_a_finding_is_as_bad_as_the_worst_complaint(complaints: list[Complaint]) -> None:
-    found = judged("part", "all", complaints)
-    assert found.level == max((one.level for one in complaints), default=GREEN)
-    assert bool(found.remedy) == bool(complaints)
-    assert all(one.found in found.found and one.remedy in found.remedy for one in complaints)
+@given(st.lists(st.builds(Problem, st.sampled_from([AMBER, RED]), st.text(min_size=1), st.text(min_size=1))))
+def test_a_finding_is_as_bad_as_the_worst_complaint(problems: list[Problem]) -> None:
+    found = combined("part", "all", problems)
+    assert found.level == max((one.level for one in problems), default=GREEN)
+    assert bool(found.remedy) == bool(problems)
+    assert all(one.found in found.found and one.remedy in found.remedy for one in problems)
 
 
 #   what /proc/loadavg says           level

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from onboard.commands.doctor import network
 from onboard.commands.doctor.finding import Level
 from onboard.config.config import DdsSection
-from onboard.drivers.dds.discovery import Endpoint, Graph, Member, Offer, look_around, printable, refusal
+from onboard.drivers.dds.discovery import Endpoint, Graph, Member, Offer, look_around, printable, qos_mismatch
 from onboard.drivers.dds.domain import join
 from onboard.drivers.dds.participant import Wire, wait_until
 from onboard.drivers.dds.ros_types import Twist
@@ -43,13 +43,6 @@ OFFERS = [
 ]
 
 
-@pytest.mark.parametrize(("writer", "reader", "why"), [row[1:] for row in OFFERS], ids=[row[0] for row in OFFERS])
-def test_refusals(writer: Offer, reader: Offer, why: str) -> None:
-    found = refusal(writer, reader)
-    assert why in found
-    assert bool(found) == bool(why)
-
-
 def qos_of(offer: Offer) -> Qos:
     """Return an offer as DDS takes it."""
     kinds = (Policy.Liveliness.Automatic, Policy.Liveliness.ManualByParticipant, Policy.Liveliness.ManualByTopic)
@@ -63,7 +56,8 @@ def qos_of(offer: Offer) -> Qos:
 
 @pytest.mark.parametrize(("writer", "reader", "why"), [row[1:] for row in OFFERS], ids=[row[0] for row in OFFERS])
 def test_dds_itself_refuses_just_those(writer: Offer, reader: Offer, why: str, wires: tuple[Wire, Wire]) -> None:
-    """The real thing: what `refusal` says, Cyclone does. `wires` holds the domain open."""
+    """The real thing: Cyclone refuses what `qos_mismatch` names. `wires` holds the domain open."""
+    assert why in qos_mismatch(writer, reader)
     participant = join(wires[0].domain)
     topic = DdsTopic(participant, f"rt/offer_{abs(hash((writer, reader)))}", Twist)
     out, _into = DataWriter(participant, topic, qos_of(writer)), DataReader(participant, topic, qos_of(reader))

@@ -10,8 +10,8 @@ import pytest
 from onboard.commands.doctor import camera_probe
 from onboard.commands.doctor import doctor as examining
 from onboard.commands.doctor.doctor import examine
-from onboard.commands.doctor.finding import Finding, Level, looked
-from onboard.commands.doctor.storage import Writer, disk, of_the_service, refusal, who_asks
+from onboard.commands.doctor.finding import Finding, Level, findings_of
+from onboard.commands.doctor.storage import Writer, disk, permission_problem, service_writer, this_process
 from onboard.config.config import CamerasSection, Config, DdsSection, RecordSection
 from onboard.config.mounts import load_mounts
 from onboard.values.errors import DriverError
@@ -26,8 +26,8 @@ IMPORTS = """
 from pathlib import Path
 from onboard.config.config import RecordSection
 from onboard.commands.doctor.storage import disk
-from onboard.commands.doctor.finding import looked
-from onboard.commands.doctor.storage import Writer, refusal, who_asks
+from onboard.commands.doctor.finding import findings_of
+from onboard.commands.doctor.storage import Writer, permission_problem, this_process
 from onboard.values.errors import InputError
 from onboard.recording.retention import mark
 """
@@ -44,7 +44,7 @@ def test_recordings_that_this_user_may_not_see_are_a_finding() -> None:
         (folder / "shut").mkdir(mode=0o700)
         program = (
             f"section = RecordSection(directory='{folder}/shut/recordings')\n"
-            "(one,) = looked('disk', lambda: [disk(section, who_asks())])\n"
+            "(one,) = findings_of('disk', lambda: [disk(section, this_process())])\n"
             "print(one.level.name, one.found, one.remedy, sep='; ')"
         )
         said = by_nobody(IMPORTS, program)
@@ -98,10 +98,10 @@ def test_a_domain_that_is_none_ends_no_report(tmp_path: Path, monkeypatch: pytes
 def test_cameras_on_cables_are_measured_without_a_wire() -> None:
     config = Config(cameras=CamerasSection(source="none", color="none"), dds=DdsSection(interface="none0"))
     mounts = load_mounts(config.robot.mounts)
-    assert camera_probe.by_opening(config, mounts, 0.1) == []
+    assert camera_probe.measure_by_opening(config, mounts, 0.1) == []
     sent = config.model_copy(update={"cameras": CamerasSection(source="none", color="dds")})
     with pytest.raises(DriverError, match="none0"):
-        camera_probe.by_opening(sent, mounts, 0.1)
+        camera_probe.measure_by_opening(sent, mounts, 0.1)
 
 
 #   name              what systemd says                                            who records, from where
@@ -114,11 +114,11 @@ SERVICES = [
 
 @pytest.mark.parametrize(("state", "writer"), [row[1:] for row in SERVICES], ids=[row[0] for row in SERVICES])
 def test_who_records_as_a_service(state: dict[str, str], writer: Writer) -> None:
-    assert of_the_service(state) == writer
+    assert service_writer(state) == writer
 
 
 def test_a_user_that_is_none_cannot_record(tmp_path: Path) -> None:
-    told = refusal(Writer("no-such-user", tmp_path), tmp_path)
+    told = permission_problem(Writer("no-such-user", tmp_path), tmp_path)
     assert told is not None
     assert (told.level, "there is no user no-such-user" in told.found) == (RED, True)
 
@@ -126,9 +126,9 @@ def test_a_user_that_is_none_cannot_record(tmp_path: Path) -> None:
 def test_who_asks_may_be_the_services_user(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     writer = Writer(os.environ.get("USER") if os.geteuid() else "root", tmp_path)
-    assert refusal(writer, tmp_path / "recordings") is None
-    for one in (writer, who_asks()):
-        told = refusal(one, tmp_path / "file")
+    assert permission_problem(writer, tmp_path / "recordings") is None
+    for one in (writer, this_process()):
+        told = permission_problem(one, tmp_path / "file")
         assert told is not None
         assert (told.level, "cannot be used: Not a directory" in told.found) == (RED, True)
 
@@ -144,18 +144,19 @@ def test_root_asks_for_the_services_user() -> None:
         assert (told.level, f"{own} cannot be written by nobody" in told.found) == (RED, True)
         assert told.remedy.startswith(f"`install -d -o nobody {own}/recordings`")
         open_to_all.chmod(0o777)
-        assert refusal(writer, open_to_all / "recordings") is None
+        assert permission_problem(writer, open_to_all / "recordings") is None
         os.chown(own, NOBODY, NOBODY)
-        assert refusal(writer, own) is None
+        assert permission_problem(writer, own) is None
         (own / "file").write_text("")
         os.chown(own / "file", NOBODY, NOBODY)
-        assert refusal(writer, own / "file") is not None
+        assert permission_problem(writer, own / "file") is not None
 
 
 @NEEDS_ROOT
 def test_without_root_nobody_can_tell_for_another() -> None:
     with open_folder() as folder:
-        program = f"one = refusal(Writer('root', Path('{folder}')), Path('{folder}'))\nprint(one.level.name, one.found)"
+        asked = f"permission_problem(Writer('root', Path('{folder}')), Path('{folder}'))"
+        program = f"one = {asked}\nprint(one.level.name, one.found)"
         assert by_nobody(IMPORTS, program) == f"AMBER only root can tell whether root may write at {folder}\n"
 
 
@@ -196,7 +197,7 @@ def test_a_part_that_cannot_be_looked_at(error: Exception, level: Level, words: 
     def look() -> list[Finding]:
         raise error
 
-    (one,) = looked("part", look)
+    (one,) = findings_of("part", look)
     assert (one.part, one.level) == ("part", level)
     assert words in one.found
     assert one.remedy

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from onboard.commands.doctor.finding import Level
-from onboard.commands.doctor.storage import Sandbox, Writer, disk, kept_out, sandbox
+from onboard.commands.doctor.storage import Sandbox, Writer, disk, sandbox, sandbox_problem
 from onboard.config.config import RecordSection
 from tests.onboard.service.test_systemd_reload import UNIT, idle
 from tests.rigs.machine.systemd_rig import Machine, machine, missing
@@ -47,9 +47,9 @@ StandardOutput=file:/run/tried
 ASK = f"""
 import json
 from pathlib import Path
-from onboard.commands.doctor.storage import kept_out, of_unit
+from onboard.commands.doctor.storage import sandbox_problem, of_unit
 box = of_unit({UNIT!r})
-print(json.dumps({{one: kept_out(box, Path(one)) is None for one in {list(FOLDERS)}}}))
+print(json.dumps({{one: sandbox_problem(box, Path(one)) is None for one in {list(FOLDERS)}}}))
 """
 
 
@@ -102,9 +102,9 @@ TOLD = [
 
 @pytest.mark.parametrize(("told", "folder", "said"), TOLD)
 def test_what_a_unit_says_of_a_folder(told: dict[str, str], folder: str, said: str) -> None:
-    complaint = kept_out(sandbox(told), Path(folder))
-    assert (complaint is None) == (not said)
-    assert complaint is None or (said in complaint.found and complaint.level is Level.RED)
+    problem = sandbox_problem(sandbox(told), Path(folder))
+    assert (problem is None) == (not said)
+    assert problem is None or (said in problem.found and problem.level is Level.RED)
 
 
 def test_a_folder_that_the_unit_keeps_read_only_is_red_and_the_line_that_opens_it_is_named(tmp_path: Path) -> None:

@@ -16,12 +16,12 @@ from pathlib import Path
 import pytest
 
 from onboard.commands.install import steps
-from onboard.commands.install.install import alone, disk_in_words
+from onboard.commands.install.install import exclusive, os_errors_as_input_errors
 from onboard.commands.install.layout import UNITS_IN_VERSION, Layout, Version, pointed_at, write_marker
 from onboard.commands.install.plan import Found, Order, Step
 from onboard.commands.install.run_program import EndedError, signals_as_errors
-from onboard.commands.install.steps import Installer, NotReadyError, Patience
-from onboard.commands.install.systemctl import Seen
+from onboard.commands.install.steps import Installer, NotReadyError, Timeouts
+from onboard.commands.install.systemctl import Status
 from onboard.commands.install.unit_files import on_trial
 from onboard.commands.install.wheel import Choice
 from onboard.values.errors import InputError, OnboardError
@@ -29,7 +29,7 @@ from tests.onboard.commands.install.installing import REFUSED, one_line
 from tests.rigs.machine.install_rig import ROOT, UNIT, environment, onboard
 
 OLD, NEW = "0.1.0-a", "0.2.0-b"
-RUNS = Seen("active", "success", "idle", "1", True)
+RUNS = Status("active", "success", "idle", "1", True)
 NOT_READY = "not READY within 1 s"
 
 
@@ -43,12 +43,12 @@ class Told:
     """
 
     layout: Layout
-    seen: list[Seen] = field(default_factory=lambda: [RUNS])
+    seen: list[Status] = field(default_factory=lambda: [RUNS])
     new: str = ""
     meanwhile: Callable[[str], None] = lambda _: None
     asked: list[str] = field(default_factory=list)
 
-    def look(self) -> Seen:
+    def status(self) -> Status:
         return self.seen.pop(0) if len(self.seen) > 1 else self.seen[0]
 
     def reload(self) -> None:
@@ -94,7 +94,7 @@ def installation(told: Told, say: Callable[[str], None] = lambda _: None, **diff
     found = replace(found, **{"running": OLD, **differs})
     return Installer(
         told.layout, told, Order("0.2.0", NEW), found, None, Choice("", None, False, Path("/usr/bin/python3")),
-        Patience(1.0, 0.0), say,
+        Timeouts(1.0, 0.0), say,
     )  # fmt: skip
 
 
@@ -129,7 +129,10 @@ BEFORE = [
 
 @pytest.mark.parametrize(("active", "done", "said"), BEFORE)
 def test_the_old_one_is_put_back_as_it_was(active: str, done: str, said: str, told: Told) -> None:
-    told.new, told.seen = NOT_READY, [Seen(active, "success", "", "1", True), Seen("failed", "timeout", "", "2", True)]
+    told.new, told.seen = (
+        NOT_READY,
+        [Status(active, "success", "", "1", True), Status("failed", "timeout", "", "2", True)],
+    )
     went_back(told, NotReadyError, f"{NOT_READY}; .*{said}")
     assert told.asked == [*TRIED, "reload", done]
 
@@ -148,7 +151,7 @@ SEES = [
 def test_one_that_is_blind_where_the_old_one_saw_is_taken_back(
     before: str, after: str, taken: bool, told: Told
 ) -> None:
-    told.seen = [Seen("active", "success", status, "1", True) for status in (before, after)]
+    told.seen = [Status("active", "success", status, "1", True) for status in (before, after)]
     if taken:
         upgrade(told)
         assert told.asked == IN_FORCE
@@ -159,8 +162,8 @@ def test_one_that_is_blind_where_the_old_one_saw_is_taken_back(
 
 def test_what_an_old_one_that_was_not_ready_would_have_seen_is_not_known(told: Told) -> None:
     told.seen = [
-        Seen("activating", "success", "waiting", "1", True),
-        Seen("active", "success", "idle, without rear", "2", True),
+        Status("activating", "success", "waiting", "1", True),
+        Status("active", "success", "idle, without rear", "2", True),
     ]
     upgrade(told)
     assert told.asked == IN_FORCE
@@ -235,7 +238,7 @@ def test_one_that_is_started_in_force_and_does_not_come_up_is_stopped(
     ],
 )
 def test_what_a_disk_refuses_is_one_line(error: OSError, said: str) -> None:
-    with pytest.raises(InputError) as caught, disk_in_words():
+    with pytest.raises(InputError) as caught, os_errors_as_input_errors():
         raise error
     assert str(caught.value).startswith(said)
     assert "\n" not in str(caught.value)
@@ -251,10 +254,10 @@ def test_a_source_folder_where_nothing_can_be_written_is_one_line() -> None:
 
 def test_a_lock_that_cannot_be_made_is_no_other_installation(tmp_path: Path) -> None:
     (tmp_path / "run").write_text("")
-    with pytest.raises(InputError, match=r"run: File exists"), disk_in_words(), alone(Layout(tmp_path)):
+    with pytest.raises(InputError, match=r"run: File exists"), os_errors_as_input_errors(), exclusive(Layout(tmp_path)):
         pass
     layout = Layout(tmp_path / "other")
-    with alone(layout), pytest.raises(InputError, match="another installation goes on"), alone(layout):
+    with exclusive(layout), pytest.raises(InputError, match="another installation goes on"), exclusive(layout):
         pass
-    with pytest.raises(BlockingIOError), alone(layout):
+    with pytest.raises(BlockingIOError), exclusive(layout):
         raise BlockingIOError

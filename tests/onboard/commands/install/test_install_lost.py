@@ -18,9 +18,7 @@ from tests.onboard.commands.install.installing import (
     WENT_BACK,
     again,
     in_force,
-    install,
     install_words,
-    one_line,
     overrides,
 )
 from tests.rigs.machine.install_rig import LIMIT_S, Machine, environment, missing, onboard, wheel
@@ -70,11 +68,3 @@ def test_a_pipe_that_is_closed_leaves_the_old_one_running(installed: Machine, wh
     assert f"not READY within 2 s (activating, result success); {before} runs again" in said
     assert installed.running() == in_force(installed) == before
     assert overrides(installed) == []
-
-
-def test_one_that_is_blind_where_the_old_one_saw_is_taken_back(installed: Machine, wheels: Path) -> None:
-    before = in_force(installed)
-    done = install(installed, wheel(wheels, SECOND, "blind"))
-    assert done.returncode == WENT_BACK, done.stdout
-    assert f"is READY, but sees nothing of rear, as the version before does; {before} runs again" in one_line(done)
-    assert installed.running() == in_force(installed) == before

@@ -13,7 +13,7 @@ import pytest
 
 from onboard.commands.install.layout import UNITS_IN_VERSION, Layout, Version, pointed_at, write_marker
 from onboard.commands.install.plan import Found, Order, plan
-from onboard.commands.install.steps import Installer, Patience
+from onboard.commands.install.steps import Installer, Timeouts
 from onboard.commands.install.wheel import Choice
 from onboard.values.errors import InputError
 from tests.onboard.commands.install.test_install_back import NEW, OLD, RUNS, Told
@@ -61,7 +61,7 @@ def there(told: Told) -> Found:
 def done(told: Told, order: Order, found: Found) -> list[str]:
     """Do all steps; return what was shown."""
     shown: list[str] = []
-    Installer(told.layout, told, order, found, None, CHOICE, Patience(1.0, 0.0), shown.append).do(plan(order, found))
+    Installer(told.layout, told, order, found, None, CHOICE, Timeouts(1.0, 0.0), shown.append).do(plan(order, found))
     return shown
 
 

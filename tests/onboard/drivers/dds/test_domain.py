@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from onboard.drivers.dds.domain import hear_only
+from onboard.drivers.dds.domain import accept_only_devices
 
 PATIENCE_S = 5.0
 OTHERS = [name for _, name in socket.if_nameindex() if name != "lo"]
@@ -28,7 +28,7 @@ def ends():
 
 def test_what_comes_over_the_device_is_heard(ends):
     listener, speaker = ends
-    hear_only(listener, ["lo"])
+    accept_only_devices(listener, ["lo"])
     speaker.send(b"here")
     assert listener.recv(16) == b"here"
 
@@ -37,16 +37,16 @@ def test_what_comes_over_the_device_is_heard(ends):
 @pytest.mark.parametrize("beside", [[], ["lo"]])
 def test_what_comes_over_another_is_not(ends, beside):
     listener, speaker = ends
-    hear_only(listener, [OTHERS[0], *beside])
+    accept_only_devices(listener, [OTHERS[0], *beside])
     speaker.send(b"over loopback")
-    hear_only(listener, ["lo"])
+    accept_only_devices(listener, ["lo"])
     speaker.send(b"after")
     assert listener.recv(16) == (b"over loopback" if beside else b"after")
 
 
 def test_an_unknown_device_is_an_error(ends):
     with pytest.raises(OSError):
-        hear_only(ends[0], ["wlan77"])
+        accept_only_devices(ends[0], ["wlan77"])
 
 
 def test_of_two_networks_the_named_one_is_heard():

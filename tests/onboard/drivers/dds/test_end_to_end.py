@@ -84,14 +84,20 @@ def here(tmp_path: Path) -> Iterator[Place]:
         yield one
 
 
-@pytest.fixture(scope="module")
-def hall(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+@contextlib.contextmanager
+def simulated(folder: Path) -> Iterator[Place]:
     """A simulated robot at one end of a hall."""
     with (
-        place(tmp_path_factory.mktemp("hall")) as one,
+        place(folder) as one,
         running("hil", "sim", "--map", MAP, "--episode", EPISODE, folder=one.folder, domain=one.domain) as sim,
     ):
         sim.wait_for("simulated robot")
+        yield one
+
+
+@pytest.fixture(scope="module")
+def hall(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    with simulated(tmp_path_factory.mktemp("hall")) as one:
         yield one
 
 
@@ -189,11 +195,7 @@ def test_a_ros_node_on_another_domain_hears_nothing(here: Place) -> None:
 @pytest.fixture(scope="module")
 def stops(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     """Another hall, in which the robot is stopped on its way again and again."""
-    with (
-        place(tmp_path_factory.mktemp("stops")) as one,
-        running("hil", "sim", "--map", MAP, "--episode", EPISODE, folder=one.folder, domain=one.domain) as sim,
-    ):
-        sim.wait_for("simulated robot")
+    with simulated(tmp_path_factory.mktemp("stops")) as one:
         yield one
 
 

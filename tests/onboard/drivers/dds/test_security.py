@@ -88,15 +88,11 @@ def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
 
-def test_a_damaged_authority_is_named(tmp_path):
+def test_a_damaged_key_and_one_of_another_kind_are_refused(tmp_path):
     make_keystore(tmp_path / "keys", CONFIG, NOW)
     (tmp_path / "keys/private/ca.key.pem").write_text("no key")
     with pytest.raises(InputError, match="no certificate authority"):
         make_keystore(tmp_path / "keys", CONFIG, NOW)
-
-
-def test_an_authority_with_another_kind_of_key_is_refused(tmp_path):
-    make_keystore(tmp_path / "keys", CONFIG, NOW)
     plain = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     (tmp_path / "keys/private/ca.key.pem").write_bytes(ed25519.Ed25519PrivateKey.generate().private_bytes(*plain))
     with pytest.raises(InputError, match="an elliptic curve key is wanted"):

@@ -15,7 +15,7 @@ import subprocess
 import sys
 
 from onboard.config.config import DdsSection
-from onboard.drivers.dds.domain import hear_only
+from onboard.drivers.dds.domain import accept_only_devices
 from onboard.drivers.dds.participant import Wire, wait_until
 from onboard.drivers.dds.ros_types import Bool
 
@@ -56,7 +56,7 @@ def heard(devices: list[str], robot: int, other: int) -> list[str]:
         listener.bind(("0.0.0.0", PORT))
         listener.settimeout(SILENCE_S)
         if devices:
-            hear_only(listener, devices)
+            accept_only_devices(listener, devices)
         os.write(other, packet("10.75.2.9", "10.75.2.1", b"other network"))
         os.write(robot, packet("10.75.1.9", "10.75.1.1", b"robot network"))
         own.sendto(b"this machine", ("10.75.1.1", PORT))

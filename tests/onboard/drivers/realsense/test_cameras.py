@@ -17,7 +17,7 @@ import pytest
 from onboard.config.config import CamerasSection
 from onboard.config.mounts import Mount, Mounts
 from onboard.drivers.realsense.cameras import CaptureCamera, CaptureColorCamera, camera_sources, open_cameras
-from onboard.drivers.realsense.device import Source, read_depth_frame
+from onboard.drivers.realsense.device import Source
 from onboard.drivers.realsense.supervisor import CameraProcess, Patience
 from onboard.values.errors import ConfigError, InputError
 from onboard.values.images import policy_image
@@ -94,15 +94,6 @@ def test_a_looped_recording_goes_on_with_ascending_numbers(tmp_path: Path, opene
     camera.process.watch()
     for frame in collect(camera, 3 * scene.count):
         assert np.array_equal(frame.depth, scene.image((frame.number - 1) % scene.count))
-
-
-def test_the_real_recording_plays_bit_for_bit(opened: list) -> None:
-    source = Source("front", "depth", "", str(OFFICE), 640, 480, 0, 0.001, rate_hz=RATE_HZ)
-    camera = CaptureCamera(CameraProcess(source, NO_HURRY), 0.02)
-    opened.append(camera)
-    camera.process.watch()
-    for frame in collect(camera, 3):
-        assert np.array_equal(frame.depth, read_depth_frame(OFFICE, frame.number - 1).depth)
 
 
 def test_the_real_recording_comes_back_after_a_kill(opened: list) -> None:

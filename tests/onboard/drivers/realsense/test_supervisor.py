@@ -91,12 +91,6 @@ def test_a_frame_is_used_until_it_is_stale(make: Make) -> None:
     assert camera.reason == "no frame for 0.3 s"
 
 
-def test_what_the_child_says_of_its_stream_is_kept(make: Make) -> None:
-    camera = make("steady")
-    begin(camera)
-    assert camera.info == {"reset": False}
-
-
 def test_a_killed_child_is_blind_at_once_and_started_again_after_the_pause(make: Make) -> None:
     camera = make("steady")
     camera.supervise(0)

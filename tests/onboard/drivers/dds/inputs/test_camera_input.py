@@ -98,22 +98,26 @@ def color(height=144, width=256):
     return np.random.default_rng(0).integers(0, 256, (height, width, 3)).astype(np.uint8)
 
 
-def test_color_of_the_policys_size_passes_as_it_is():
-    np.testing.assert_array_equal(color_from_ros(image("rgb8", color())), color())
+def larger():
+    return np.repeat(np.repeat(color(), 5, axis=0), 5, axis=1)
 
 
-def test_blue_first_is_turned():
-    np.testing.assert_array_equal(color_from_ros(image("bgr8", color()[..., ::-1])), color())
-
-
-def test_larger_color_is_averaged():
-    sample = image("rgb8", np.repeat(np.repeat(color(), 5, axis=0), 5, axis=1))
-    np.testing.assert_array_equal(color_from_ros(sample), color())
-
-
-def test_padded_color():
+def padded_color():
     data, step = padded(color(), 3)
-    np.testing.assert_array_equal(color_from_ros(image("rgb8", color(), data=data, step=step)), color())
+    return image("rgb8", color(), data=data, step=step)
+
+
+COLORS = {
+    "as it is": image("rgb8", color()),
+    "blue first": image("bgr8", color()[..., ::-1]),
+    "averaged": image("rgb8", larger()),
+    "padded": padded_color(),
+}
+
+
+@pytest.mark.parametrize("sample", COLORS.values(), ids=COLORS)
+def test_color_arrives_in_the_policys_size(sample):
+    np.testing.assert_array_equal(color_from_ros(sample), color())
 
 
 @pytest.mark.parametrize(

@@ -127,7 +127,7 @@ def test_what_senders_said_before_the_first_tick_overfills_none_of_its_queues(wo
     button.write(Bool(word))
     assert wait_until(lambda: bool(witness.take()), PATIENCE_S)
     Sender(wires[0], another).send("e_stop", *[Bool(False)] * WORD.depth)
-    inputs.hear_words()
+    inputs.drain_states()
     assert [inputs.take(1).e_stop, inputs.take(2).e_stop] == [word] * 2
 
 
