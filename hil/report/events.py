@@ -1,4 +1,4 @@
-"""What happened in a session: moments to go to, and what held for a while, derived from its ticks."""
+"""Events of a session, derived from its ticks: moments, and lanes of states over time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from hil.report.timeline import Flags, Story
 
-# ---- The reasons of commands (`onboard.safety.limits.Reason`) as a person reads them
+# ---- Labels of the reasons of commands (`onboard.safety.limits.Reason`)
 
 FREE, IDLE, ZONE, STOP, LOST, BOUND, OPERATOR, OTHER = (
     "free", "idle", "zone", "stop", "lost", "bound", "operator", "other"
@@ -20,7 +20,7 @@ FREE, IDLE, ZONE, STOP, LOST, BOUND, OPERATOR, OTHER = (
 
 
 class Row(NamedTuple):
-    """How a reason is called, of which kind it is, and what it means."""
+    """Label, kind and meaning of a reason."""
 
     label: str
     kind: str
@@ -53,7 +53,7 @@ REASONS: Mapping[str, Row] = {
 
 
 def row_of(reason: str) -> Row:
-    """Return what is known of a reason; one of another version stands for itself."""
+    """Return the row of a reason; an unknown reason is its own label."""
     return REASONS.get(reason) or Row(reason, OTHER, "a reason that this version does not know")
 
 
@@ -73,7 +73,7 @@ STATE_KINDS = {"idle": IDLE, "navigating": FREE, "recovering": ZONE, "reached": 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """Something that happened at a tick. kind: as above; weight: how much it matters."""
+    """An event at a tick. kind: as above; weight: PLAIN, WARNING or BAD."""
 
     row: int
     kind: str
@@ -83,7 +83,7 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Something that held from one tick to another, the last one included."""
+    """A state from the tick `first` to the tick `last`, both included."""
 
     first: int
     last: int
@@ -93,7 +93,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """Spans of one matter; they do not overlap."""
+    """Spans of one kind of state; they do not overlap."""
 
     name: str
     spans: tuple[Span, ...]
@@ -114,7 +114,7 @@ def state_word(state: str) -> str:
 
 
 def lanes_of(story: Story) -> list[Lane]:
-    """Return what held for a while: state and reason always, the rest where there was any of it."""
+    """Return the lanes: state and reason always, the others only if they have spans."""
     states = [
         Span(first, last, str(value), STATE_KINDS.get(state_word(str(value)), OTHER))
         for first, last, value in runs(story.state)
@@ -135,7 +135,7 @@ def lanes_of(story: Story) -> list[Lane]:
 
 
 def lost_spans(story: Story, camera: str) -> list[Span]:
-    """Return when a camera was not there, since it first was."""
+    """Return the spans without a frame of a camera, after its first frame."""
     there = story.cameras[camera]
     gone = ~there
     gone[: int(np.argmax(there))] = False
@@ -143,7 +143,7 @@ def lost_spans(story: Story, camera: str) -> list[Span]:
 
 
 def never_seen(story: Story) -> list[str]:
-    """Return the depth cameras that a scan should have been fused from, and that gave no frame at all."""
+    """Return the configured depth cameras that never gave a frame."""
     config = story.config
     if config.scan.topic:
         return []
@@ -156,7 +156,7 @@ def _spans(flags: Flags, label: str, kind: str) -> list[Span]:
 
 
 def moments_of(story: Story) -> list[Moment]:
-    """Return what happened, in the order of time."""
+    """Return the moments in the order of time."""
     found = [
         *_of_events(story),
         *(Moment(row, RESET, PLAIN, f"memory reset: {RESET_WORDS.get(why, why)}") for row, why in story.resets.items()),
@@ -169,7 +169,7 @@ def moments_of(story: Story) -> list[Moment]:
 
 
 def _of_events(story: Story) -> Iterator[Moment]:
-    """Yield what the runtime itself noted."""
+    """Yield the moments that the runtime noted."""
     for row, events in story.events.items():
         for event in events:
             word = event.split(" ", 1)[0]
@@ -180,12 +180,12 @@ def _of_events(story: Story) -> Iterator[Moment]:
                 yield Moment(row, GOAL, WARNING if word == "goal_refused" else PLAIN, _goal_words(event))
             elif word == "recovery":
                 yield Moment(row, RECOVERY, WARNING, f"recovery {event.partition('what=')[2].replace('_', ' ')}")
-            elif word != "engine_failed:":  # the fault itself stands in the tick
+            elif word != "engine_failed:":  # `faults` has it
                 yield Moment(row, NOTE, WARNING, event)
 
 
 def _goal_words(event: str) -> str:
-    """Return the runtime's note of a goal as a sentence; a note of another form stands as it is."""
+    """Return the runtime's note of a goal as a sentence; a note in another form is returned unchanged."""
     found = GOAL_NOTE.fullmatch(event)
     if found is None:
         return event
@@ -214,7 +214,7 @@ def _of_flags(story: Story) -> Iterator[Moment]:
 
 
 def missed_decisions(story: Story) -> Flags:
-    """(n,) whether a decision was due and not there, without a fault of the engine."""
+    """Return (n,) whether a due decision was missing without a fault of the engine."""
     missed = (story.acted > 0) & (story.action < 0)
     missed[list(story.faults)] = False
     return missed

@@ -89,20 +89,18 @@ def test_another_that_disagrees_says_how_and_where(drive: Path) -> None:
     assert moments.startswith(f"  disagrees most at tick {first['tick']} ({first['t_s']:.3f} s) 0.6 m/s 0 rad/s for ")
 
 
-def test_the_page_names_the_difference_on_the_map(drive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_names_the_difference(drive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = tmp_path / "replay.html"
-    assert run(drive, "--report", page, "--map", "gdc1").exit_code == 0
+    assert run(drive, "--report", page).exit_code == 0
     assert "Replay: identical, " in page.read_text()
     scaled = limits._scaled
     monkeypatch.setattr(limits, "_scaled", lambda twist, factor: scaled(twist, 0.9 * factor))
-    assert run(drive, "--report", page, "--map", "gdc1").exit_code == 1
+    assert run(drive, "--report", page).exit_code == 1
     assert "command[0]" in page.read_text()
 
 
 #   arguments                                   said
 BAD = [
-    (["nothing.mcap", "--map", "gdc1"], 1, "--map gdc1: is drawn on the page that --report writes, and there is none"),
-    (["nothing.mcap", "--report", "page.html", "--map", "gdc9"], 1, "gdc9"),
     (["nothing.mcap"], 2, "error: nothing.mcap: cannot be read: No such file or directory"),
     (["nothing*.mcap"], 1, "nothing*.mcap: no recording there (*.mcap)"),
     (["nothing.mcap", "--from", "3", "--to", "2"], 1, "--to 2: must not be before --from 3"),

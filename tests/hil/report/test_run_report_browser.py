@@ -98,7 +98,7 @@ def test_light_and_dark_and_narrow(browser, file, tmp_path):
     assert seen[0] != seen[1]
 
 
-PAINTED = """() => [...document.querySelectorAll("svg :is(.series, .way, .cells, .block, .sign)")].map((one) => {
+PAINTED = """() => [...document.querySelectorAll("svg :is(.series, .way, .block, .sign)")].map((one) => {
     const { fill, stroke } = getComputedStyle(one), { width, height } = one.getBoundingClientRect();
     return [one.getAttribute("class"), one.dataset.colour || "", fill, stroke, width + height];
 })"""
@@ -106,7 +106,7 @@ PAINTED = """() => [...document.querySelectorAll("svg :is(.series, .way, .cells,
 
 def test_all_that_is_drawn_has_a_colour_and_a_size(opened):
     found = opened.page.evaluate(PAINTED)
-    assert {one[0].split()[0] for one in found} == {"series", "way", "cells", "block", "sign"}
+    assert {one[0].split()[0] for one in found} == {"series", "way", "block", "sign"}
     assert [one for one in found if one[2] == one[3] == "none"] == []
     assert [one for one in found if one[4] <= 0.0 and one[0] != "series dots"] == []
 

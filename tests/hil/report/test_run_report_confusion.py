@@ -71,7 +71,7 @@ def test_the_page_has_the_table():
     page = render(story(3), outcome=Opinion("drive.mcap", "other.onnx", ("drive",), 6, 3, pairs))
     assert "Of the 3 others: 1 faster, 2 as fast but turning otherwise." in page
     assert Cells(page).rows == [
-        ["done ↓", "", "", "it would have → [m/s]", "0", "1"],
+        ["recorded ↓", "", "", "other policy → [m/s]", "0", "1"],
         ["[m/s, rad/s]", "decisions", "the same", "[rad/s, + is left]", "0", "0"],
         ["0, 0", "4", "75 %", "", "3", "1"],
         ["0, +1", "2", "0 %", "", "2", ""],

@@ -89,8 +89,8 @@ def test_ticks_that_do_not_fit_together_are_refused(drive, monkeypatch, change, 
     rows = load._rows
 
     def altered(recording):
-        for name, (told, scan, limits) in islice(rows(recording), 20):
-            yield name, (change(told) if told.slot == 19 else told, scan, limits)
+        for name, (told, scan) in islice(rows(recording), 20):
+            yield name, (change(told) if told.slot == 19 else told, scan)
 
     monkeypatch.setattr(load, "_rows", altered)
     with pytest.raises(InputError) as caught:
