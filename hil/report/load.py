@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hil.recordings.demux import apart
+from hil.recordings.demux import messages_by_session
 from hil.recordings.recording import TICK, Recording, Session, open_recording
 from hil.report.timeline import Floats, Ints, Ranges, Story, shown
 from onboard.drivers.dds.ros_types import LaserScan
@@ -73,7 +73,7 @@ def _gather(recording: Recording, found: dict[str, _Gathered]) -> None:
 def _rows(recording: Recording) -> Iterator[tuple[str, Row]]:
     """Yield the session name of each tick, and the tick with its scan."""
     newest: dict[str, LaserScan] = {}
-    for session, heard in apart(recording, {TICK, SCAN}):
+    for session, heard in messages_by_session(recording, {TICK, SCAN}):
         if heard.topic != TICK:
             newest[session.name] = heard.sample
             continue

@@ -12,7 +12,7 @@ import pytest
 from hil.recordings.recording import open_recording
 from hil.recordings.ticks import ticks_of
 from hil.replay.compare import Compared
-from hil.replay.replay import consult, replay
+from hil.replay.replay import replay
 from hil.replay.tick_selection import Span
 from onboard.perception import scan_fusion
 from onboard.safety import limits
@@ -20,7 +20,7 @@ from onboard.state import TickRecord
 from onboard.values.clock import NS_PER_S
 from onboard.values.errors import InputError, RuntimeFaultError
 from onboard.values.messages import BINS, Inputs, Scan
-from tests.rigs.recordings.replay_rig import TURNS, Tape, puppet, recorded
+from tests.rigs.recordings.replay_rig import TURNS, Tape, opinion_of, puppet, recorded
 from tests.rigs.runtime_bench import FORWARD, LEFT, Bench, Puppet
 
 FAR = np.full(BINS, np.inf, np.float32)
@@ -185,8 +185,8 @@ def test_where_nothing_can_be_played_nothing_is_called_identical(
     (file,), _ = recorded(tmp_path, lose=lambda slot: slot < 400)
     with pytest.raises(InputError, match="no tick of it can be played, so nothing was compared"):
         replay(file, Span(to_s=0.0), policy=puppet())
-    with pytest.raises(InputError, match="no decision of it can be played, so nobody was asked"):
-        consult(drive[0], Puppet(FORWARD), Span(to_s=0.05))
+    unread = opinion_of(drive[0], Puppet(FORWARD), Span(to_s=0.05))
+    assert unread.reason.endswith("no decision of it can be played, so nobody was asked")
 
 
 def test_an_older_format_is_refused_by_name(
@@ -203,7 +203,7 @@ def test_a_part_is_played_from_the_last_whole_state_before_it(drive: tuple[Path,
     assert found.identical
     within = [tick for tick in ticks if 8 * NS_PER_S <= tick.slot.start_ns - ticks[0].slot.start_ns <= 9 * NS_PER_S]
     assert found.ticks == len(within) > 20
-    assert found.from_s == (within[0].slot.start_ns - ticks[0].slot.start_ns) / NS_PER_S
+    assert found.sessions[0].from_s == (within[0].slot.start_ns - ticks[0].slot.start_ns) / NS_PER_S
     assert found.fused == sum(tick.sensed is not None for tick in within)
 
 
@@ -234,7 +234,7 @@ def test_what_is_missing_outside_the_part_is_not_counted(tmp_path: Path) -> None
 def test_another_policy_says_what_it_would_have_done(drive: tuple[Path, list[TickRecord]]) -> None:
     file, ticks = drive
     done = [tick.acted.decision.action for tick in ticks if tick.acted and tick.acted.decision]
-    opinion = consult(file, Puppet(FORWARD))
+    opinion = opinion_of(file, Puppet(FORWARD))
     assert (opinion.decisions, opinion.same) == (len(done), done.count(FORWARD))
     assert opinion.pairs == {(action, FORWARD): done.count(action) for action in set(done)}
     assert len(opinion.moments) == min(10, opinion.decisions - opinion.same)

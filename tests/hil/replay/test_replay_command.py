@@ -13,11 +13,10 @@ import pytest
 from typer.testing import CliRunner
 
 from hil.__main__ import app
-from hil.replay.replay import consult
 from hil.replay.summary import opinion_lines
 from onboard.assembly.policies import policy_maker
 from onboard.safety import limits
-from tests.rigs.recordings.replay_rig import recorded
+from tests.rigs.recordings.replay_rig import opinion_of, recorded
 from tests.rigs.runtime_bench import FORWARD, PLANT, Puppet, plain_config
 
 
@@ -76,7 +75,7 @@ def test_another_policy_is_asked_and_not_judged(drive: Path) -> None:
 
 
 def test_another_that_disagrees_says_how_and_where(drive: Path) -> None:
-    opinion = consult(drive, Puppet(FORWARD))
+    opinion = opinion_of(drive, Puppet(FORWARD))
     head, otherwise, moments = opinion_lines(opinion)
     assert head == f"{drive}: puppet would have done the same in {opinion.same} of {opinion.decisions} decisions"
     rows = [row for row in opinion.as_json()["confusion"] if row["recorded"] != row["now"]]

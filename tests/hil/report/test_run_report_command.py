@@ -16,8 +16,8 @@ from hil.replay.compare import Compared, FieldCount, Found, SessionCount
 from hil.replay.compared_fields import Difference
 from hil.report.page import write_report
 from onboard.values.errors import OnboardError
-from tests.hil.report.report_joined import join_sessions
 from tests.hil.report.report_rows import story
+from tests.rigs.recordings.replay_mutations import join_sessions
 from tests.rigs.view_bench import record_drive
 
 

@@ -14,7 +14,7 @@ from hil.report.tables import notes_of
 from hil.report.timeline import MOST_CHARACTERS, Story, shown
 from onboard.drivers.dds.tick_types import Tick
 from onboard.values.errors import InputError
-from tests.hil.report.report_joined import join_sessions
+from tests.rigs.recordings.replay_mutations import join_sessions
 from tests.rigs.view_bench import Recorded, record_drive
 
 
