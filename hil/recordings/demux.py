@@ -55,7 +55,7 @@ def _by_offset(recording: Recording) -> dict[int, Session]:
             raise InputError(f"{recording.path}: session {session.name} has no {OFFSET}: {text[:40]!r}") from error
         if offset_ns in found:
             others = f"{found[offset_ns].name} and {session.name}"
-            raise InputError(f"{recording.path}: its sessions {others} cannot be told apart: the same {OFFSET}")
+            raise InputError(f"{recording.path}: sessions {others} have the same {OFFSET}")
         found[offset_ns] = session
     return found
 

@@ -122,7 +122,7 @@ def _content(stream: BinaryIO, index: ChunkIndex) -> bytes:
         raise ValueError(f"a chunk compressed with {chunk.compression!r}, must be {ZSTD}")
     told = max(chunk.uncompressed_size, _frame_bytes(chunk.data) if chunk.compression == ZSTD else 0)
     if told > MOST_BYTES:
-        raise ValueError(f"a chunk that says it holds {told} bytes, at most {MOST_BYTES} are believed")
+        raise ValueError(f"a chunk claims {told} bytes, the limit is {MOST_BYTES}")
     content, length = get_chunk_data_stream(chunk, validate_crc=True)
     return content.read(length)
 
@@ -140,7 +140,7 @@ def _record(stream: BinaryIO, offset: int, length: int, opcode: int) -> bytes:
     stream.seek(offset)
     record = stream.read(length)
     if len(record) < length or RECORD_HEAD.unpack_from(record) != (opcode, length - RECORD_HEAD.size):
-        raise ValueError(f"no such record at byte {offset} as its index tells of")
+        raise ValueError(f"the indexed record is not at byte {offset}")
     return record[RECORD_HEAD.size :]
 
 
@@ -299,11 +299,11 @@ def _opened(path: Path, stream: BinaryIO) -> Recording:
         raise InputError(f"{path}: not a recording of onboard: it has no record {SESSION!r}")
     messages = summary.statistics.message_count
     if messages and not summary.chunk_indexes:
-        raise InputError(f"{path}: not as onboard records: its messages are in no chunks, or without their index")
+        raise InputError(f"{path}: not written by onboard: its messages have no chunks or no index")
     sessions: dict[str, Session] = {}
     twice = [one for one, count in Counter((session_name(one), part_of(one)) for one in records).items() if count > 1]
     if twice:
-        raise InputError(f"{path}: part {twice[0][1]} of session {twice[0][0]} stands in it twice")
+        raise InputError(f"{path}: it contains part {twice[0][1]} of session {twice[0][0]} twice")
     for session in (_session(path, record) for record in records):
         if session.name not in sessions or session.part < sessions[session.name].part:
             sessions[session.name] = session

@@ -107,12 +107,12 @@ def _model_here(source: str, session: Session, place: Path | None, force: bool) 
     try:
         here = load_manifest(model).sha256
     except ConfigError as error:
-        hint = "; --model says where it is" if place is None else ""
-        raise InputError(f"{source}: was driven by a model that is not here: {error}{hint}") from error
+        hint = "; name its place with --model" if place is None else ""
+        raise InputError(f"{source}: the recorded model is missing: {error}{hint}") from error
     if here != recorded and not force:
         raise InputError(
-            f"{source}: {model} is another model than the one that drove (sha256 {here[:12]}, recorded "
-            f"{recorded[:12]}); --force goes on"
+            f"{source}: {model} is not the recorded model (sha256 {here[:12]}, recorded "
+            f"{recorded[:12]}); --force continues"
         )
     return model
 
@@ -125,7 +125,7 @@ def _found_in(source: str, session: Session, folder: Path) -> Path:
             if load_manifest(model).sha256 == recorded:
                 return model
     drove = f"was driven by {Path(session.config.policy.model).name} (sha256 {recorded[:12]})"
-    raise InputError(f"{source}: {drove}, which is none of the {len(models)} models in {folder}")
+    raise InputError(f"{source}: {drove}, which is not among the {len(models)} models in {folder}")
 
 
 def _recorded_sha256(session: Session) -> str:

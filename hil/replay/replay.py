@@ -20,8 +20,8 @@ from onboard.system.log import unlogged
 from onboard.values.errors import InputError, OnboardError
 from onboard.values.interfaces import Policy
 
-NOTHING = "no tick of it can be played, so nothing was compared"
-NOBODY = "no decision of it can be played, so nobody was asked"
+NOTHING = "no tick can be played, so nothing was compared"
+NOBODY = "no decision can be played, so nothing was compared"
 
 
 @dataclass(frozen=True, slots=True)

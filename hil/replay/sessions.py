@@ -57,7 +57,7 @@ class SessionPlayer:
         other = [name for name in ROBOT if session.record.get(name) != self._session.record.get(name)]
         if other:
             first = f"{self._source} of the same session"
-            raise InputError(f"{source}: its {other[0]} is not that of {first}; --force goes on")
+            raise InputError(f"{source}: its {other[0]} differs from {first}; --force continues")
 
     def take(self, heard: Heard, missing: Missing) -> Iterator[tuple[Played, float]]:
         """Yield the ticks that the next message completes, with the time since the session's first tick [s].
@@ -175,4 +175,6 @@ def _check(recording: Recording) -> None:
         if told != FORMAT:
             raise InputError(f"{recording.path}: recorded in format {told or 'unknown'}, this version replays {FORMAT}")
     if recording.left_out:
-        raise InputError(f"{recording.path}: recorded with other messages on {', '.join(recording.left_out)}")
+        raise InputError(
+            f"{recording.path}: recorded with other message definitions on {', '.join(recording.left_out)}"
+        )

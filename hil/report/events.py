@@ -28,33 +28,33 @@ class Row(NamedTuple):
 
 
 REASONS: Mapping[str, Row] = {
-    "none": Row("as wanted", FREE, "sent as it was wanted"),
-    "idle": Row("idle", IDLE, "nothing is wanted: zero"),
-    "engine_lost": Row("engine lost", LOST, "decisions have been missing for too long: zero"),
-    "e_stop": Row("e-stop", STOP, "the e-stop holds: zero"),
+    "none": Row("as wanted", FREE, "sent as wanted"),
+    "idle": Row("idle", IDLE, "no command is wanted: zero"),
+    "engine_lost": Row("engine lost", LOST, "no decision for too long: zero"),
+    "e_stop": Row("e-stop", STOP, "the e-stop is pressed or latched: zero"),
     "teleop": Row("operator", OPERATOR, "an operator drives"),
-    "stale_odometry": Row("odometry lost", LOST, "no odometry, or an old one: zero"),
-    "stale_scan": Row("scan lost", LOST, "no scan for the limits, or an old one: zero"),
-    "stale_policy_scan": Row("policy scan lost", LOST, "no scan for the policy, or an old one: zero"),
-    "not_finite": Row("not finite", STOP, "what was wanted is no number: zero"),
-    "speed": Row("top speed", BOUND, "held to the base's own top speed"),
-    "acceleration": Row("acceleration", BOUND, "held to the bound on acceleration"),
-    "speed_limit": Row("speed limit", BOUND, "held to the speed limit from outside"),
-    "zone_stop": Row("stop zone", ZONE, "held to what comes to rest before an obstacle"),
+    "stale_odometry": Row("odometry lost", LOST, "odometry missing or stale: zero"),
+    "stale_scan": Row("scan lost", LOST, "the limits' scan is missing or stale: zero"),
+    "stale_policy_scan": Row("policy scan lost", LOST, "the policy's scan is missing or stale: zero"),
+    "not_finite": Row("not finite", STOP, "the wanted command is not finite: zero"),
+    "speed": Row("top speed", BOUND, "limited to the base's top speed"),
+    "acceleration": Row("acceleration", BOUND, "limited in acceleration"),
+    "speed_limit": Row("speed limit", BOUND, "limited by the external speed limit"),
+    "zone_stop": Row("stop zone", ZONE, "limited so that the robot stops before an obstacle"),
     "zone_slow": Row("slow zone", ZONE, "slowed near an obstacle"),
-    "time_to_contact": Row("time to contact", ZONE, "slowed for the time to the next contact"),
-    "blind_ahead": Row("blind ahead", ZONE, "not driven to where no camera looks"),
-    "remembered": Row("remembered", ZONE, "held by what was seen before where no camera looks now"),
-    "obstacle": Row("obstacle told", ZONE, "not driven forward while an obstacle is told"),
-    "keep_out": Row("keep-out zone", ZONE, "held to what comes to rest before a keep-out zone of the map"),
-    "speed_zone": Row("speed zone", BOUND, "held to the speed zone of the map"),
-    "blind_flank": Row("blind flank", ZONE, "slowed where no camera looks beside the way"),
+    "time_to_contact": Row("time to contact", ZONE, "slowed by the time to contact"),
+    "blind_ahead": Row("blind ahead", ZONE, "limited towards an area without a camera"),
+    "remembered": Row("remembered", ZONE, "limited by a remembered obstacle where no camera looks now"),
+    "obstacle": Row("obstacle", ZONE, "no forward speed while an obstacle is reported"),
+    "keep_out": Row("keep-out zone", ZONE, "limited so that the robot stops before a keep-out zone of the map"),
+    "speed_zone": Row("speed zone", BOUND, "limited by a speed zone of the map"),
+    "blind_flank": Row("blind flank", ZONE, "slowed because no camera looks beside the path"),
 }
 
 
 def row_of(reason: str) -> Row:
     """Return the row of a reason; an unknown reason is its own label."""
-    return REASONS.get(reason) or Row(reason, OTHER, "a reason that this version does not know")
+    return REASONS.get(reason) or Row(reason, OTHER, "unknown reason")
 
 
 PLAIN, WARNING, BAD = "plain", "warning", "bad"
@@ -124,7 +124,7 @@ def lanes_of(story: Story) -> list[Lane]:
     others = [
         ("recovery", _spans(np.array([word != "" for word in story.recovery]), "backing off", ZONE)),
         ("e-stop", _spans(story.e_stop == 1, "pressed", STOP)),
-        ("obstacle", _spans(story.obstacle == 1, "told", ZONE)),
+        ("obstacle", _spans(story.obstacle == 1, "reported", ZONE)),
     ]
     lost = [(f"no {name}", lost_spans(story, name)) for name in story.cameras]
     return [
@@ -200,7 +200,7 @@ def _of_flags(story: Story) -> Iterator[Moment]:
         if span.last + 1 < story.ticks:
             yield Moment(span.last + 1, STOPPED, WARNING, "e-stop released")
     for span in _spans(story.obstacle == 1, "", ZONE):
-        yield Moment(span.first, SENSOR, WARNING, f"obstacle told for {_lasted(story, span.first, span.last)}")
+        yield Moment(span.first, SENSOR, WARNING, f"obstacle reported for {_lasted(story, span.first, span.last)}")
     for name in story.cameras:
         for span in lost_spans(story, name):
             back = f"for {_lasted(story, span.first, span.last)}" if span.last + 1 < story.ticks else "to the end"

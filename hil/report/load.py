@@ -63,7 +63,9 @@ def read_stories(files: Sequence[Path]) -> list[Story]:
 def _gather(recording: Recording, found: dict[str, _Gathered]) -> None:
     """Add the ticks of a file to their sessions; a tick without its scan is left out."""
     if recording.left_out:
-        raise InputError(f"{recording.path}: recorded with other messages on {', '.join(recording.left_out)}")
+        raise InputError(
+            f"{recording.path}: recorded with other message definitions on {', '.join(recording.left_out)}"
+        )
     for session in recording.sessions:
         found.setdefault(session.name, _Gathered(session)).files.append(recording.path)
     for name, row in _rows(recording):

@@ -27,7 +27,7 @@ class Story:
     files, session, config, mounts: recorded files, and the record, configuration and mounts in them
     sessions:     names of all sessions in these files, including this session
     began_ns:     begin of the first tick, monotonic [ns]
-    t_s:          begin of a tick since that of the first [s]; late_ms: after its deadline [ms]
+    t_s:          start of a tick since the first tick [s]; late_ms: delay after its deadline [ms]
     missed:       slots skipped before it; slot: its number in the grid of ticks
     odometry:     (n, 5) x, y, yaw, v, w in the odom frame [m, rad, m/s, rad/s]
     correction:   (n, 3) of the odom frame in the map frame

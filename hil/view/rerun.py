@@ -73,7 +73,7 @@ class RerunScreen:
             self._show_told(heard.topic, heard.sample)
 
     def close(self) -> None:
-        """Hand over what is left. Raises DriverError when it is not taken. Safe to call twice."""
+        """Flush the stream. Raises DriverError on a timeout. Safe to call twice."""
         try:
             self._recording.flush(timeout_sec=FLUSH_S)
         except RuntimeError as error:

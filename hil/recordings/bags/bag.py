@@ -201,7 +201,7 @@ def open_bag(paths: Sequence[Path]) -> Iterator[Bag]:
         reader.open()
     try:
         if reader.message_count == 0:
-            raise InputError(f"{name}: there is no message in it")
+            raise InputError(f"{name}: the bag has no message")
         with _readable(name):
             bag = Bag(name, reader)
         yield bag
@@ -218,7 +218,7 @@ def _readable(name: str) -> Iterator[None]:
         raise InputError(f"{name}: cannot be read: {error.strerror or error}") from error
     except (*_errors(), *DAMAGE) as error:
         line = (str(error).splitlines() or [""])[0] or type(error).__name__
-        raise InputError(f"{name}: not a bag that can be read: {line}") from error
+        raise InputError(f"{name}: unreadable bag: {line}") from error
 
 
 def _errors() -> tuple[type[Exception], ...]:

@@ -51,7 +51,7 @@ def cameras_of(
             if uncompressed(topic) in depth.values():
                 continue
             if name is None or name in depth:
-                missing.append(f"{topic}: it is not clear of which camera it is: name it with --depth NAME={topic}")
+                missing.append(f"{topic}: its camera is unclear: name it with --depth NAME={topic}")
             else:
                 depth[name] = topic
     if color is None:
@@ -93,7 +93,7 @@ def _table(bag: Bag, name: str, topic: str, sample: ros.Image, frames: Frames, b
         return "", f"{where}: give --config with the robot's mounts"
     k = [float(value) for value in info.k]
     if not (np.isfinite(k).all() and k[0] > 0.0 and k[4] > 0.0):
-        return "", f"intrinsics on {info_topic(topic)} are none: focal lengths {k[0]}, {k[4]}"
+        return "", f"invalid intrinsics on {info_topic(topic)}: focal lengths {k[0]}, {k[4]}"
     return _toml(name, sample.width, sample.height, k, base_from_camera), ""
 
 

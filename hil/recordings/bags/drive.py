@@ -145,7 +145,7 @@ class Imported:
 def import_bag(paths: Sequence[Path], out: Path, asked: Asked) -> Imported:
     """Drive the runtime through a bag and write the recording. Raises InputError, ConfigError, EngineError."""
     if out.exists():
-        raise InputError(f"{out}: is there already")
+        raise InputError(f"{out}: exists already")
     if not out.parent.is_dir():
         raise InputError(f"{out}: cannot be written: there is no folder {out.parent}")
     with open_bag(paths) as bag, _working_folder(out) as folder, unlogged():

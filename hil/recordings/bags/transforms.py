@@ -79,7 +79,7 @@ def seen_from_base(sample: ros.LaserScan, base_from_laser: Transform, base_frame
     rays = rays_from_ros(sample)
     count, reach_m = len(rays.ranges_m), rays.range_max_m
     if not (0 < count <= MOST_RAYS and math.isfinite(reach_m) and math.isfinite(rays.increment_rad)):
-        raise InputError(f"a laser scan of {count} rays, every {rays.increment_rad} rad, up to {reach_m} m is none")
+        raise InputError(f"invalid laser scan: {count} rays, every {rays.increment_rad} rad, up to {reach_m} m")
     too_close = max(rays.range_min_m, TOO_CLOSE_M)
     ranges = np.where(np.isneginf(rays.ranges_m), too_close, rays.ranges_m).astype(np.float64)
     with np.errstate(invalid="ignore"):

@@ -1,4 +1,4 @@
-"""`onboard-hil replay` as a gate: what it prints, and its exit codes."""
+"""`onboard-hil replay`: output and exit codes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where recordings are: files, folders, patterns, URLs; and which of them are one session."""
+"""Places of recordings (files, folders, patterns, URLs) and the grouping into sessions."""
 
 from __future__ import annotations
 

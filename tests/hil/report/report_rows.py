@@ -1,4 +1,4 @@
-"""Sessions for the page's tests, made up row by row: nothing happens in them but what a test asks for."""
+"""Synthetic sessions for tests of the page."""
 
 from __future__ import annotations
 

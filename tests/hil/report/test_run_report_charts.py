@@ -1,4 +1,4 @@
-"""Charts over time and the picture of the path: thin enough for any session, and no peak, gap or moment is lost."""
+"""Charts over time and the picture of the path: small for any session, without loss of a peak, gap or moment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`onboard-hil report`: a page of a session, pages of several, and one line for what cannot be."""
+"""`onboard-hil report`: pages of sessions, and one line for an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of a session: its sentence, its moments, its stretches, for every kind of end and trouble."""
+"""Headline, moments and tables of a session for every kind of end and fault."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ MOMENTS = [
      (4, "deadline", "1 tick of the control rate")),
     ({"slot": np.arange(N) + 2 * (np.arange(N) >= 4)}, (4, "gap", "2 ticks missing in the recording")),
     ({"e_stop": flags((80, N))}, (80, "e-stop", "e-stop pressed")),
-    ({"obstacle": flags((30, 60))}, (30, "sensor", "obstacle told for 1.0 s")),
+    ({"obstacle": flags((30, 60))}, (30, "sensor", "obstacle reported for 1.0 s")),
     ({"reason": spread(N, "none", stale_scan=(30, 60))}, (30, "sensor", "scan lost for 1.0 s")),
     ({"reason": spread(N, "none", teleop=(30, 60))}, (30, "note", "an operator drives for 1.0 s")),
     ({"events": {3: ("recovery what=rear_not_free",)}}, (3, "recovery", "recovery rear not free")),

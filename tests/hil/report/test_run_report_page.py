@@ -1,4 +1,4 @@
-"""The page: whole for any session, nothing of it from outside, and no text of a recording becomes a part of it."""
+"""The page: valid for any session, self-contained, and safe against recorded text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recordings as arrays: every tick as it was written; what does not fit together is refused in one line."""
+"""Recordings as arrays: every tick as written; inconsistent ticks are refused in one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Listening on the wire: everything that is shown is heard, and nobody is asked to wait for it."""
+"""The live source reads all shown topics, and no sender waits for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bounded queue: a screen that stalls costs messages, which are counted, and never the time of the listener."""
+"""The bounded queue: a stalled screen loses counted messages and never delays the reader."""
 
 from __future__ import annotations
 
