@@ -11,7 +11,6 @@ import typer
 from rich.console import Console
 
 from hil.jobs.hands import checked_hands, executor
-from hil.maps.load import load_map, map_names
 from hil.recordings.locate import Take, completed, found_in, local, takes_of
 from hil.replay.compare import Compared, joined
 from hil.replay.other_policy import Opinion
@@ -56,10 +55,6 @@ def replay_command(
     ] = None,
     json_file: JsonOption = None,
     report: Annotated[Path | None, typer.Option("--report", help="Write a page about the one session.")] = None,
-    map_name: Annotated[
-        str | None,
-        typer.Option("--map", help=f"Drawn under the path: {', '.join(map_names())}, or a .yaml, .json or mesh file."),
-    ] = None,
 ) -> None:
     """Play recordings through the same runtime and say where it first differs.
 
@@ -79,7 +74,8 @@ def replay_command(
         raise InputError(f"--to {span.to_s:g}: must not be before --from {span.from_s:g}")
     hands = checked_hands(jobs, ray)
     takes = takes_of(found_in(recordings))
-    _check_report(report, map_name, takes)
+    if report is not None and len(takes) > 1:
+        raise InputError(f"--report {report}: a page is about one session, not {len(takes)}")
     console = Console(stderr=json_file == STANDARD_OUTPUT, soft_wrap=True, highlight=False)
     errors = Console(stderr=True, soft_wrap=True, highlight=False)
     answers: list[Answer] = []
@@ -96,7 +92,7 @@ def replay_command(
     if json_file is not None:
         write_json(json_file, as_json(answers))
     if report is not None:
-        _write_report(report, map_name, takes[0], answers)
+        _write_report(report, answers)
     if any(isinstance(one, Unread) for one in answers):
         raise typer.Exit(UNREADABLE)
     if any(isinstance(one, Compared) and (one.too_little or not one.within_tolerance) for one in answers):
@@ -123,18 +119,8 @@ def _in_order(takes: Sequence[Take], coming: Iterable[Replayed]) -> Iterator[Rep
             take = next(waiting, None)
 
 
-def _check_report(report: Path | None, map_name: str | None, takes: Sequence[Take]) -> None:
-    """Raise InputError for a page that could not be written after the replay."""
-    if report is not None and len(takes) > 1:
-        raise InputError(f"--report {report}: a page is about one session, not {len(takes)}")
-    if map_name is not None:
-        if report is None:
-            raise InputError(f"--map {map_name}: is drawn on the page that --report writes, and there is none")
-        load_map(map_name)
-
-
-def _write_report(report: Path, map_name: str | None, take: Take, answers: Sequence[Answer]) -> None:
-    """Write the page of a session, where all of it could be read."""
+def _write_report(report: Path, answers: Sequence[Answer]) -> None:
+    """Write the page of a session if all of it could be read."""
     from hil.report.page import write_report
 
     opinions = [one for one in answers if isinstance(one, Opinion)]
@@ -145,7 +131,7 @@ def _write_report(report: Path, map_name: str | None, take: Take, answers: Seque
         raise InputError(f"--report {report} with --policy: a page is about one file then, not {len(opinions)}")
     with contextlib.ExitStack() as held:
         paths = [held.enter_context(completed(held.enter_context(local(one.source)))) for one in answers]
-        write_report(report, paths, outcome=opinions[0] if opinions else joined(compared), map_name=map_name)
+        write_report(report, paths, opinions[0] if opinions else joined(compared))
 
 
 def _lines(found: Compared | Opinion) -> list[str]:

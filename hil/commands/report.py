@@ -10,7 +10,6 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from hil.maps.load import load_map, map_names
 from hil.recordings.locate import Take, completed, found_in, local, takes_of
 from hil.recordings.recording import session_name
 from hil.report.load import read_stories
@@ -23,10 +22,6 @@ BYTES_PER_MB = 1e6
 NAME_AT_MOST = 80
 """Characters of a session's name in that of its page."""
 CUT_OFF = ", of what is left of a recording that was cut off"
-MapUnderOption = Annotated[
-    str | None,
-    typer.Option("--map", help=f"Drawn under the path: {', '.join(map_names())}, or a .yaml, .json or mesh file."),
-]
 
 
 def report_command(
@@ -34,17 +29,14 @@ def report_command(
         list[str], typer.Argument(metavar="RECORDING...", help="Files, folders, patterns or URLs (extra `remote`).")
     ],
     out: Annotated[Path, typer.Option("--out", help="The page (.html); else a folder, for a page of each session.")],
-    map_name: MapUnderOption = None,
 ) -> None:
     """Write one self-contained HTML page of a run: what happened and why, commands, times, and one picture of the path.
 
-    `onboard-hil view` shows a run over time, on its map and in 3-D; the page names the command.
+    `onboard-hil view` shows a run in its building, over time and in 3-D; the page names the command.
 
     Of several recordings those that can be read have their pages, and what is wrong with the others is said.
     """
     takes = takes_of(found_in(recordings))
-    if map_name is not None:
-        load_map(map_name)  # a map that is none is said once, before anything is read
     said, wrong = Console(soft_wrap=True, highlight=False), Console(stderr=True, soft_wrap=True, highlight=False)
     with _pages(out, len(takes)) as pages:
         failed: list[OnboardError] = []
@@ -52,7 +44,7 @@ def report_command(
             try:
                 stories, cut_off = stories_of(take)
                 for page, story in zip(pages.of(stories), stories, strict=True):
-                    write_page(page, story, map_name=map_name)
+                    write_page(page, story)
                     size = f"{page.stat().st_size / BYTES_PER_MB:.1f} MB"
                     said.print(f"{page}: {size}{CUT_OFF if cut_off else ''}", markup=False)
             except InputError as error:

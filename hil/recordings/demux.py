@@ -1,4 +1,4 @@
-"""Whose message is it: the sessions that stand in one file, told apart."""
+"""Separates the messages of several sessions in one file."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from hil.recordings.recording import KEYFRAME, TICK, Heard, Recording, Session
 from onboard.values.errors import InputError
 
 MOST_AHEAD = 64
-"""Of so many moments at most messages wait for their tick."""
+"""Most times for which messages wait for their tick."""
 OFFSET = "wall_minus_monotonic_ns"
 
 Value = TypeVar("Value")
 
 
-def apart(recording: Recording, only: Container[str]) -> Iterator[tuple[Session, Heard]]:
-    """Yield the messages of some topics with the session that each belongs to.
+def messages_by_session(recording: Recording, only: Container[str]) -> Iterator[tuple[Session, Heard]]:
+    """Yield the messages of some topics, each with its session.
 
-    All messages of a tick carry its start as wall time, and the tick itself its start in the session's own monotonic
-    time: the difference is the session's. What belongs to no tick is left out where there is more than one session.
-    Raises InputError as `Recording.heard`, and where two sessions have the same difference.
+    All messages of a tick carry its start in wall time; the tick also has its start in the session's monotonic time.
+    Their difference identifies the session. With several sessions, messages without a tick are left out.
+    Raises InputError as `Recording.heard`, and if two sessions have the same difference.
     """
     if len(recording.sessions) == 1:
         for heard in recording.heard(only):
@@ -55,7 +55,7 @@ def _by_offset(recording: Recording) -> dict[int, Session]:
             raise InputError(f"{recording.path}: session {session.name} has no {OFFSET}: {text[:40]!r}") from error
         if offset_ns in found:
             others = f"{found[offset_ns].name} and {session.name}"
-            raise InputError(f"{recording.path}: its sessions {others} cannot be told apart: the same {OFFSET}")
+            raise InputError(f"{recording.path}: sessions {others} have the same {OFFSET}")
         found[offset_ns] = session
     return found
 

@@ -1,4 +1,4 @@
-"""Where recordings are: files, folders, patterns and URLs; and which of them belong together."""
+"""Finds recordings (files, folders, patterns, URLs) and groups the files of a session."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from onboard.recording.mcap_summary import MAGIC
 from onboard.recording.repair import is_finished, repair
 from onboard.values.errors import InputError, MissingExtraError
 
-# ---- Files at URLs, through fsspec (extra `remote`): S3, HTTP, SSH and whatever else it knows. The only file
+# ---- Files at URLs through fsspec (extra `remote`): S3, HTTP, SSH and others
 
 try:
     import fsspec
@@ -35,16 +35,16 @@ except ImportError:
 SCHEME = "://"
 GLOB_SIGNS = "*?["
 FAILURES = (OSError, ValueError, RuntimeError, ImportError, asyncio.TimeoutError)
-"""What file systems raise; `_failures` adds what the library below HTTP does."""
+"""Errors of file systems; `_failures` adds those of the HTTP library."""
 
 
 def is_url(place: str) -> bool:
-    """Return whether a text names a file elsewhere."""
+    """Return whether a text is a URL."""
     return SCHEME in place
 
 
 def listed(url: str, suffix: str) -> list[str]:
-    """Return the files that a URL means, sorted: its own, those of a pattern, or those in a folder with a suffix.
+    """Return the sorted files of a URL: the file itself, the matches of a pattern, or a folder's files with `suffix`.
 
     Raises InputError in one line; MissingExtraError without fsspec.
     """
@@ -59,7 +59,7 @@ def listed(url: str, suffix: str) -> list[str]:
 
 
 def head_of(url: str, length: int) -> bytes:
-    """Return the first bytes of a file. Raises as `listed`."""
+    """Return at most `length` first bytes of a file. Raises as `listed`."""
     with _reaching(url) as (files, path):
         head: bytes = files.cat_file(path, start=0, end=length)
         return head[:length]
@@ -67,7 +67,7 @@ def head_of(url: str, length: int) -> bytes:
 
 @contextlib.contextmanager
 def copied(url: str) -> Iterator[Path]:
-    """Hold a copy of a file. Raises as `listed`."""
+    """Yield a local copy of a file. Raises as `listed`."""
     with tempfile.TemporaryDirectory(prefix="onboard-") as folder:
         here = Path(folder) / (url.rstrip("/").rpartition("/")[2] or "recording")
         with _reaching(url) as (files, path):
@@ -77,7 +77,7 @@ def copied(url: str) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _reaching(url: str) -> Iterator[tuple[Any, str]]:
-    """Give the file system of a URL and the path in it; name the URL in what goes wrong."""
+    """Yield the file system of a URL and the path in it; errors name the URL."""
     if fsspec is None:
         raise MissingExtraError("fsspec", "remote")
     try:
@@ -101,15 +101,15 @@ def _url(files: Any, path: str) -> str:
     return url if isinstance(url, str) else url[0]
 
 
-# ---- A recording that a crash has cut off, as a whole one: a repaired copy, for as long as it is read
+# ---- A recording that a crash cut off: read from a repaired copy
 
 
 @contextlib.contextmanager
 def completed(path: Path) -> Iterator[Path]:
-    """Hold a recording as a finished file: itself, or a repaired copy where it was cut off; it is not touched.
+    """Yield a finished recording: the file itself, or a repaired copy if it was cut off.
 
-    What is no recording is held as it is: opening it says why. Raises InputError that names the file where it is still
-    being recorded, or cannot be repaired.
+    Any other file is yielded unchanged; opening it reports the problem. Raises InputError that names the file if it is
+    still being recorded or cannot be repaired.
     """
     if not _is_cut_off(path):
         yield path
@@ -141,18 +141,18 @@ def _is_cut_off(path: Path) -> bool:
 
 SUFFIX = ".mcap"
 HEAD_BYTES = 1 << 20
-"""Ours begin with what they are of: configuration, mounts and plant, a few tens of kB."""
+"""A recording begins with configuration, mounts and plant: a few tens of kB."""
 
 
 @dataclass(frozen=True, slots=True)
 class Take:
-    """What is replayed together, in this order: the files of one session, or one file."""
+    """Files that are replayed together in this order: those of one session, or one file."""
 
     sources: tuple[str, ...]
 
     @property
     def map(self) -> str:
-        """Return what workers should stay with (`evaluate.workers`): nothing."""
+        """Affinity of a job to a worker (`hil.jobs`): none."""
         return ""
 
     def __str__(self) -> str:
@@ -161,9 +161,9 @@ class Take:
 
 
 def found_in(places: Sequence[str]) -> list[str]:
-    """Return the recordings that are meant, each once, sorted within a place; of a folder those in its folders too.
+    """Return the recordings at the places, each once, sorted within a place; folders are searched recursively.
 
-    Raises InputError for a place without any.
+    Raises InputError for a place without a recording.
     """
     files: dict[str, None] = {}
     for place in places:
@@ -179,13 +179,13 @@ def _found_here(place: str) -> list[str]:
     if path.is_dir():
         return sorted(map(str, path.rglob(f"*{SUFFIX}")))
     if path.exists() or not glob.has_magic(place):
-        return [str(path)]  # reading it says what may be wrong
+        return [str(path)]  # reading it reports problems
     return sorted(glob.glob(place, recursive=True))
 
 
 @contextlib.contextmanager
 def local(source: str) -> Iterator[Path]:
-    """Hold a source as a file of this machine. Raises InputError."""
+    """Yield a source as a local file. Raises InputError."""
     if not is_url(source):
         yield Path(source)
         return
@@ -194,10 +194,10 @@ def local(source: str) -> Iterator[Path]:
 
 
 def takes_of(sources: Sequence[str]) -> list[Take]:
-    """Return what belongs together, in the order of its first files.
+    """Return the takes in the order of their first files.
 
-    Files of one session in one folder are one take, by their number in it; a second file of the same number, a copy, is
-    another. What cannot be read is one by itself: replaying it says why.
+    Files of one session in one folder are one take, ordered by their number. A second file with the same number (a
+    copy) begins another take. An unreadable file is a take of its own: replaying it reports the problem.
     """
     takes: list[dict[int, str]] = []
     of_session: dict[tuple[str, str], list[dict[int, str]]] = {}
@@ -218,7 +218,7 @@ def takes_of(sources: Sequence[str]) -> list[Take]:
 
 
 def _record_of(source: str) -> Mapping[str, str] | None:
-    """Return what a recording says of its session at its beginning, None where it does not."""
+    """Return the session record at the beginning of a recording, or None."""
     try:
         head = head_of(source, HEAD_BYTES) if is_url(source) else _head_here(source)
         for record in StreamReader(BytesIO(head), record_size_limit=HEAD_BYTES).records:

@@ -1,4 +1,4 @@
-"""One of our recordings as messages: opened, checked, and read chunk by chunk, whatever its length."""
+"""Opens a recording, checks it, and reads its messages chunk by chunk."""
 
 from __future__ import annotations
 
@@ -39,25 +39,24 @@ from onboard.recording.tick_message import KEYFRAME_TOPIC, TICK_TOPIC
 from onboard.values.clock import NS_PER_S
 from onboard.values.errors import ConfigError, InputError
 
-# ---- What goes from where messages come to where they are shown
+# ---- Messages on their way to a screen
 
 SMALL_BYTES = 2_000
-"""What a message without an image takes, roughly."""
-
+"""Approximate memory of a message without an image."""
 
 TWIN_PREFIX = "twin/"
-"""In front of the names of the twin's topics."""
+"""Prefix of the topic names of the twin."""
 THEN = (("scan", "drop_m", 0.0), ("policy", "model", "reactive"))
-"""Defaults that were others when older recordings were made: section, key, value."""
+"""Former defaults of older recordings: section, key, value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Heard:
     """One message.
 
-    topic:   our name of its topic (`dds_topics.TOPICS`); "twin/scan" and the like; "tick", the recording's own message
-    time_ns: when it came, wall time [ns since 1970]
-    sample:  of a type of `drivers.ros_types`, or of `drivers.onboard_types`
+    topic:   name in `onboard/drivers/dds/topics.py`, such as "scan"; "twin/scan" of the twin; "tick" of the recorder
+    time_ns: arrival, wall time [ns since 1970]
+    sample:  of a type of `ros_types` or `tick_types`
     """
 
     topic: str
@@ -66,25 +65,25 @@ class Heard:
 
     @property
     def size_bytes(self) -> int:
-        """What it holds in memory, roughly."""
+        """Approximate memory of the message."""
         data = getattr(self.sample, "data", b"")
         return SMALL_BYTES + (len(data) if isinstance(data, bytes) else 0)
 
 
 class Screen(Protocol):
-    """Where messages are shown; it may take its time."""
+    """Shows messages; may be slow."""
 
     def show(self, heard: Heard) -> None:
-        """Show one message. Raises InputError for one that cannot be shown."""
+        """Show one message. Raises InputError if it cannot be shown."""
 
     def close(self) -> None:
-        """Show what is left and let go. Safe to call twice."""
+        """Show the remaining messages and close. Safe to call twice."""
 
 
-# ---- The messages of an MCAP file chunk by chunk, in the order of the file, and never more in memory than a chunk
+# ---- Messages of an MCAP file in file order, with at most one chunk in memory
 
 MOST_BYTES = 1 << 26
-"""No chunk or record of ours is nearly as long (`record_file.CHUNK_BYTES`); one that says so is damaged."""
+"""Limit of a chunk or record, far above `mcap_file.CHUNK_BYTES`; a larger claim means damage."""
 RECORD_HEAD = struct.Struct("<BQ")
 MESSAGE_HEAD = struct.Struct("<HIQQ")
 ZSTD = "zstd"
@@ -92,7 +91,7 @@ COMPRESSIONS = (ZSTD, "")
 
 
 class Packed(NamedTuple):
-    """A message as it stands in the file. time_ns: its log time [ns since 1970]; data: CDR."""
+    """An undecoded message. time_ns: log time [ns since 1970]; data: CDR."""
 
     channel: int
     time_ns: int
@@ -100,9 +99,9 @@ class Packed(NamedTuple):
 
 
 def messages_of(stream: BinaryIO, chunks: Iterable[ChunkIndex], channels: Container[int]) -> Iterator[Packed]:
-    """Yield the messages of some channels. Chunks that hold none of them by their index are not read.
+    """Yield the messages of some channels. Chunks without such messages by their index are not read.
 
-    Raises ValueError, struct.error, McapError or ZstdError where the file is damaged.
+    Raises ValueError, struct.error, McapError or ZstdError for a damaged file.
     """
     for index in sorted(chunks, key=lambda one: one.chunk_start_offset):
         if not index.message_index_offsets or any(channel in channels for channel in index.message_index_offsets):
@@ -123,25 +122,25 @@ def _content(stream: BinaryIO, index: ChunkIndex) -> bytes:
         raise ValueError(f"a chunk compressed with {chunk.compression!r}, must be {ZSTD}")
     told = max(chunk.uncompressed_size, _frame_bytes(chunk.data) if chunk.compression == ZSTD else 0)
     if told > MOST_BYTES:
-        raise ValueError(f"a chunk that says it holds {told} bytes, at most {MOST_BYTES} are believed")
+        raise ValueError(f"a chunk claims {told} bytes, the limit is {MOST_BYTES}")
     content, length = get_chunk_data_stream(chunk, validate_crc=True)
     return content.read(length)
 
 
 def _frame_bytes(data: bytes) -> int:
-    """Return how much a zstd frame says that it holds, 0 where it says nothing: its chunk's word then bounds it."""
+    """Return the content size in the header of a zstd frame, 0 if unknown: the chunk's own size is then the bound."""
     told: int = zstandard.get_frame_parameters(data).content_size
     return 0 if told in (zstandard.CONTENTSIZE_UNKNOWN, zstandard.CONTENTSIZE_ERROR) else told
 
 
 def _record(stream: BinaryIO, offset: int, length: int, opcode: int) -> bytes:
-    """Return the body of the record that an index tells of."""
+    """Return the body of an indexed record."""
     if not RECORD_HEAD.size <= length <= MOST_BYTES:
         raise ValueError(f"an index of a record of {length} bytes")
     stream.seek(offset)
     record = stream.read(length)
     if len(record) < length or RECORD_HEAD.unpack_from(record) != (opcode, length - RECORD_HEAD.size):
-        raise ValueError(f"no such record at byte {offset} as its index tells of")
+        raise ValueError(f"the indexed record is not at byte {offset}")
     return record[RECORD_HEAD.size :]
 
 
@@ -166,16 +165,16 @@ DAMAGE = (
     McapError, zstandard.ZstdError, ValueError, KeyError, struct.error, OverflowError, RuntimeError, StopIteration,
     MemoryError,
 )  # fmt: skip
-"""What reading a damaged file raises; the last but one where a generator meets its end too early."""
+"""Errors of reading a damaged file; StopIteration comes from a generator that ends too early."""
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """One run of the recorder, which may go on over several files.
+    """One run of the recorder, possibly over several files.
 
-    name:   tells it from all others; record: what was recorded by whom (`record.Recorder`)
-    part:   number of the file among those of the session, from 0
-    config: of the robot when it was recorded; mounts: its cameras
+    name:   unique name; record: metadata of the recorder (`Recorder`)
+    part:   number of this file in the session, from 0
+    config, mounts: the robot's configuration and cameras as recorded
     """
 
     name: str
@@ -189,9 +188,9 @@ class Session:
 class Recording:
     """An open recording.
 
-    sessions: in the file, one unless another tool has joined several
-    messages: in the whole file
-    left_out: topics that were recorded by a version of ours with other fields; they cannot be read
+    sessions: sessions in the file; several if another tool joined recordings
+    messages: number of messages in the file
+    left_out: topics with message definitions of another version; they cannot be read
     """
 
     path: Path
@@ -204,33 +203,33 @@ class Recording:
 
     @property
     def session(self) -> Mapping[str, str]:
-        """What was recorded by whom, in the first session."""
+        """Metadata of the first session."""
         return self.sessions[0].record
 
     @property
     def config(self) -> Config:
-        """The robot's configuration in the first session."""
+        """Configuration of the first session."""
         return self.sessions[0].config
 
     @property
     def mounts(self) -> Mounts:
-        """The robot's cameras in the first session."""
+        """Mounts of the first session."""
         return self.sessions[0].mounts
 
     def name_of(self, channel: int) -> str:
-        """Return our name of a channel's topic, "" of one that is not ours or cannot be read."""
+        """Return the topic name of a channel, "" if it is unknown or cannot be read."""
         return self._names[channel][0] if channel in self._names else ""
 
     def heard(self, only: Container[str] | None = None) -> Iterator[Heard]:
-        """Yield the messages in their order, those of some topics where `only` names them.
+        """Yield the messages in file order. only: topic names, None for all.
 
-        Memory does not grow with the file. Most of the time goes into taking messages apart: ask for what you need.
-        Raises InputError that names the file where it is damaged; what came before was good.
+        Memory does not grow with the file. Decoding takes most of the time, so name the topics that you need.
+        Raises InputError that names a damaged file; the messages before it are valid.
         """
         return self._each(only, lambda name, kind, packed: Heard(name, packed.time_ns, from_cdr(kind, packed.data)))
 
     def walked(self) -> Iterator[tuple[str, int]]:
-        """Yield topic and time [ns since 1970] of each message, every chunk unpacked and checked, none taken apart.
+        """Yield topic and time [ns since 1970] of each message. Chunks are checked, messages are not decoded.
 
         Raises as `heard`.
         """
@@ -239,7 +238,7 @@ class Recording:
     def _each(
         self, only: Container[str] | None, make: Callable[[str, type[IdlStruct], Packed], Made]
     ) -> Iterator[Made]:
-        """Yield what is made of each message."""
+        """Yield the result of `make` for each message."""
         names = {number: one for number, one in self._names.items() if only is None or one[0] in only}
         at_ns = 0
         try:
@@ -255,7 +254,7 @@ class Recording:
 
 @contextmanager
 def open_recording(path: Path) -> Iterator[Recording]:
-    """Open a recording of `onboard run`. Raises InputError with one line that names the file and what is wrong."""
+    """Open a recording of `onboard run`. Raises InputError in one line that names the file and the problem."""
     try:
         with path.open("rb") as stream:
             _check_ends(path, stream)
@@ -269,12 +268,12 @@ def open_recording(path: Path) -> Iterator[Recording]:
 
 
 def session_name(record: Mapping[str, str]) -> str:
-    """Return what tells a session from all others."""
+    """Return the unique name of a session."""
     return record.get("session") or f"{record.get('robot', '')}_{record.get('wall_minus_monotonic_ns', '')}"
 
 
 def part_of(record: Mapping[str, str]) -> int:
-    """Return which of its session's files a record stands in."""
+    """Return the number of this file in its session."""
     number = record.get("file_number", "0")
     return int(number) if number.isascii() and number.isdecimal() else 0
 
@@ -300,11 +299,11 @@ def _opened(path: Path, stream: BinaryIO) -> Recording:
         raise InputError(f"{path}: not a recording of onboard: it has no record {SESSION!r}")
     messages = summary.statistics.message_count
     if messages and not summary.chunk_indexes:
-        raise InputError(f"{path}: not as onboard records: its messages are in no chunks, or without their index")
+        raise InputError(f"{path}: not written by onboard: its messages have no chunks or no index")
     sessions: dict[str, Session] = {}
     twice = [one for one, count in Counter((session_name(one), part_of(one)) for one in records).items() if count > 1]
     if twice:
-        raise InputError(f"{path}: part {twice[0][1]} of session {twice[0][0]} stands in it twice")
+        raise InputError(f"{path}: it contains part {twice[0][1]} of session {twice[0][0]} twice")
     for session in (_session(path, record) for record in records):
         if session.name not in sessions or session.part < sessions[session.name].part:
             sessions[session.name] = session
@@ -318,7 +317,7 @@ def _opened(path: Path, stream: BinaryIO) -> Recording:
 
 
 def _as_recorded(configuration: str) -> Any:
-    """Return a recorded configuration with the defaults of its time for keys that it does not have."""
+    """Return a recorded configuration; missing keys get the defaults of their time."""
     table = json.loads(configuration)
     if isinstance(table, dict):
         for section, key, value in THEN:
@@ -328,7 +327,7 @@ def _as_recorded(configuration: str) -> Any:
 
 
 def _session(path: Path, record: Mapping[str, str]) -> Session:
-    """Return a session with the robot's configuration and mounts as they were recorded."""
+    """Return a session with its recorded configuration and mounts."""
     missing = [name for name in ("configuration", "mounts") if name not in record]
     if missing:
         raise InputError(f"{path}: not a recording of onboard: its session has no {missing[0]}")
@@ -358,7 +357,7 @@ def _topics(
     names: dict[int, tuple[str, type[IdlStruct]]],
     left_out: set[str],
 ) -> None:
-    """Enter our name and type of the channels that can be read, and the topics of those that cannot."""
+    """Add name and type of the readable channels to `names`, topics of the others to `left_out`."""
     known = _known(session)
     for number, channel in channels.items():
         if channel.topic not in known:
@@ -372,7 +371,7 @@ def _topics(
 
 
 def _known(session: Session) -> dict[str, tuple[str, str]]:
-    """Return our name and the ROS type of what a session has on the topics of its configuration."""
+    """Return topic name and ROS type of each configured topic of a session."""
     section = session.config.dds
     known = {TICK_TOPIC: (TICK, ros_name(Tick)), KEYFRAME_TOPIC: (KEYFRAME, ros_name(String))}
     for row in TOPICS:

@@ -1,4 +1,4 @@
-"""Recordings as ticks: the messages of each, gathered from the files of its session."""
+"""Recordings as ticks: gathers the messages of each tick."""
 
 from __future__ import annotations
 
@@ -24,13 +24,12 @@ COLOR_TOPIC = "color/image"
 
 
 class TickReader:
-    """Gathers the messages of one session's ticks, over all its files.
+    """Gathers the messages of one session's ticks over all its files.
 
-    Of the ready-made scans it keeps the newest, as an inbox does; how old one was when it came, the tick says of the
-    scan that it is. A tick comes out when the next message has come: a
-    whole state may follow it.
+    It keeps the newest ready-made scan of each topic, as an inbox does. A tick is returned with the next message,
+    because a keyframe may follow the tick.
 
-    any_camera: do not refuse a tick with a camera that is not in the mounts; it is then one without that one's image
+    any_camera: accept a tick with a camera that is not in the mounts, without the image of this camera
     """
 
     def __init__(self, config: Config, mounts: Mounts, *, any_camera: bool = False) -> None:
@@ -43,9 +42,9 @@ class TickReader:
         self._ready_made: dict[str, Scan] = {}
 
     def take(self, heard: Heard) -> TickRecord | None:
-        """Take the next message; return the tick that it shows to be whole.
+        """Take the next message; return the tick that it completes.
 
-        Raises InputError or ValueError for what does not fit together.
+        Raises InputError or ValueError for inconsistent messages.
         """
         if self._waiting is not None and heard.topic == KEYFRAME:
             self._keyframe = heard.sample.data
@@ -62,13 +61,13 @@ class TickReader:
         return whole
 
     def last(self) -> TickRecord | None:
-        """Return the tick that is still waiting; None without one, or where it is not whole. Raises as `take`."""
+        """Return the waiting tick, None without one or if it is incomplete. Raises as `take`."""
         told, keyframe = self._waiting, self._keyframe
         self._waiting, self._keyframe = None, ""
         return None if told is None else self._tick(told, keyframe)
 
     def _tick(self, told: Tick, keyframe: str) -> TickRecord | None:
-        """Return the tick, None where a scan of it was lost, and forget what came before it."""
+        """Return the tick, None if one of its scans was lost, and clear the gathered messages."""
         strangers = set() if self._cameras is None else set(told.cameras) - self._cameras - {COLOR}
         if strangers:
             raise InputError(
@@ -86,21 +85,21 @@ class TickReader:
         return tick_record(told, images, (scan, limits_scan), dict(self._ready_made), keyframe)
 
     def _scan(self, message: ros.LaserScan, name: str, told: Tick) -> Scan:
-        """Return the ready-made scan of a topic that came in a tick: it is the policy's, or that of the limits."""
+        """Return the ready-made scan of a topic: the policy's or the limits' scan of the tick."""
         stamp_ns = told.scan_stamp_ns if name == self._scan_names.get("scan") else told.limits_scan_stamp_ns
         return replace(scan_of(message, stamp_ns), arrival_ns=told.start_ns)
 
 
 def topics_of(config: Config, mounts: Mounts) -> set[str]:
-    """Return our names of the topics that ticks are made of."""
+    """Return the names of the topics that ticks consist of."""
     images = {f"{camera}{DEPTH}" for camera in mounts.depth} | {COLOR_TOPIC}
     return {TICK, KEYFRAME, *SCANS, *scan_topics(config).values(), *images}
 
 
 def ticks_of(recording: Recording) -> Iterator[TickRecord]:
-    """Yield the ticks of a recording's first session; one that is not whole is left out, as if it were not written.
+    """Yield the complete ticks of a recording's first session.
 
-    Raises InputError that names the file for what cannot be read.
+    Raises InputError that names the file if it cannot be read.
     """
     reader = TickReader(recording.config, recording.mounts)
     with naming(recording.path):
@@ -113,7 +112,7 @@ def ticks_of(recording: Recording) -> Iterator[TickRecord]:
 
 @contextlib.contextmanager
 def naming(path: Path | str) -> Iterator[None]:
-    """Have what does not fit together inside named with its file, as InputError."""
+    """Turn InputError and ValueError of the block into InputError that names the file."""
     try:
         yield
     except (InputError, ValueError) as error:

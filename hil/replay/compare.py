@@ -1,10 +1,10 @@
-"""What a replay of a file came to: what was compared, what differs by how much, and what first."""
+"""Result of a replay: what was compared, how far fields differ, and the first difference."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,15 +17,15 @@ from onboard.recording.tick_message import action_of
 from onboard.values.messages import Scan
 
 LEAST_COMPARED = 0.5
-"""A replay in which less than this share of the ticks, or of the scans of decisions, was compared shows too little."""
+"""Least compared share of the ticks, and of the scans of decisions, for a meaningful replay."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A difference and when it was: the tick's slot, and seconds since the session's first tick.
+    """A difference with its slot, and its time since the session's first tick [s].
 
-    scans:   of that tick, as recorded and as it came out again; those of the limits where theirs differ
-    allowed: it is within what may differ
+    scans:   of that tick, recorded and replayed; the limits' scans if those differ
+    allowed: the difference is within the tolerance
     """
 
     tick: int
@@ -37,7 +37,7 @@ class Found:
 
 @dataclass(slots=True)
 class FieldCount:
-    """How a field differed: in so many values, by at most so much, and in how many by more than it may."""
+    """Differences of a field: number of values, largest difference, number outside the tolerance."""
 
     values: int = 0
     worst: float = 0.0
@@ -46,16 +46,16 @@ class FieldCount:
 
 @dataclass(slots=True)
 class SessionCount:
-    """What of one session stands in the file and was compared.
+    """Counts of one session in one file.
 
-    ticks:     compared
-    missing:   what of it could not be: before the first whole state, or after a gap until the next
-    measure:   by what its differences are judged
-    fused:     ticks in which the scan was fused from recorded images
-    unfused:   decisions whose scan was not, so that it was not compared, by the reason
-    decisions: compared, `same` of them with the same action
-    first:     the first value that differs by more than it may; where none does, the first that differs
-    from_s, recorded_s: when the first tick was, and how long those compared took on the robot
+    ticks:     compared ticks
+    missing:   ticks that could not be compared: before the first keyframe, or between a gap and the next keyframe
+    measure:   tolerance of its differences
+    fused:     ticks whose scan was fused from recorded images
+    unfused:   decisions whose scan was not fused and so not compared, by reason
+    decisions: compared decisions; same: those with the same action
+    first:     first difference outside the tolerance, else the first difference
+    from_s:    time of the first compared tick; recorded_s: duration of the compared ticks on the robot
     """
 
     session: Session
@@ -71,7 +71,7 @@ class SessionCount:
     recorded_s: float = 0.0
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as plain values."""
+        """Return plain values for JSON."""
         return {
             "session": self.session.name,
             "robot": self.session.record.get("robot", ""),
@@ -91,18 +91,18 @@ class SessionCount:
 
     @property
     def identical(self) -> bool:
-        """Return whether nothing differs, and nothing was left uncompared."""
+        """Whether nothing differs and all was compared."""
         return self.first is None and not self.missing.skipped and not self.unfused
 
 
 @dataclass(slots=True)
 class Compared:
-    """What a replay of one file came to, by session and in all.
+    """Result of a replay of one file, by session and in total.
 
-    source: path or URL of the file
-    first:  the first value that differs by more than it may, else the first that differs; fields: all of them
-    took_s: how long it took here
-    cut_off: what was replayed is a repaired copy
+    source:  path or URL of the file
+    first:   first difference outside the tolerance, else the first difference; fields: all differences
+    took_s:  duration of the replay
+    cut_off: a repaired copy was replayed
     """
 
     source: str
@@ -113,76 +113,66 @@ class Compared:
     cut_off: bool = False
 
     @property
-    def session(self) -> Mapping[str, str]:
-        """What was recorded by whom, in the first session."""
-        return self.sessions[0].session.record
-
-    @property
     def ticks(self) -> int:
-        """How many were compared."""
+        """Compared ticks."""
         return sum(one.ticks for one in self.sessions)
 
     @property
     def skipped(self) -> int:
-        """How many could not be compared."""
+        """Ticks that could not be compared."""
         return sum(one.missing.skipped for one in self.sessions)
 
     @property
     def gaps(self) -> int:
-        """Places where ticks are missing in the file."""
+        """Gaps in the ticks of the file."""
         return sum(one.missing.gaps for one in self.sessions)
 
     @property
     def fused(self) -> int:
-        """Ticks in which the scan was fused from recorded images."""
+        """Ticks whose scan was fused from recorded images."""
         return sum(one.fused for one in self.sessions)
 
     @property
     def unfused(self) -> Counter[str]:
-        """Decisions whose scan was not fused again, so that it was not compared, by the reason."""
+        """Decisions whose scan was not compared, by reason."""
         return sum((one.unfused for one in self.sessions), Counter[str]())
 
     @property
     def decisions(self) -> int:
-        """How many were compared."""
+        """Compared decisions."""
         return sum(one.decisions for one in self.sessions)
 
     @property
     def same(self) -> int:
-        """Decisions with the same action."""
+        """Compared decisions with the same action."""
         return sum(one.same for one in self.sessions)
 
     @property
-    def from_s(self) -> float | None:
-        """When the first tick was, in the first session that has any."""
-        return next((one.from_s for one in self.sessions if one.from_s is not None), None)
-
-    @property
     def recorded_s(self) -> float:
-        """How long what was compared took on the robot."""
+        """Duration of the compared ticks on the robot [s]."""
         return sum(one.recorded_s for one in self.sessions)
 
     @property
     def identical(self) -> bool:
-        """Return whether nothing differs at all, and nothing was left uncompared."""
+        """Whether nothing differs and all was compared."""
         return all(one.identical for one in self.sessions)
 
     @property
     def within_tolerance(self) -> bool:
-        """Return whether all that differs may, and as far."""
+        """Whether all differences are within their tolerances."""
         missed = sum(one.decisions - one.same for one in self.sessions if one.measure.same_actions < 1.0)
         allowed = sum(one.decisions * (1.0 - one.measure.same_actions) for one in self.sessions)
         return all(one.outside == 0 for one in self.fields.values()) and missed <= allowed
 
     @property
     def too_little(self) -> bool:
-        """Return whether so little was compared that the replay shows nothing."""
+        """Whether too few ticks or scans were compared for a result."""
         parts = (self.ticks, self.skipped), (self.fused, self.unfused[NO_IMAGES])
         return any(done < LEAST_COMPARED * (done + left) for done, left in parts)
 
     @property
     def outcome(self) -> str:
-        """Return what it came to in words."""
+        """The result in words."""
         if not self.within_tolerance:
             return "differs"
         if self.too_little:
@@ -192,7 +182,7 @@ class Compared:
         return "identical" if self.identical else "no difference in what was compared"
 
     def add(self, session: Session, played: Played, t_s: float) -> None:
-        """Count a tick of a session that is in the file."""
+        """Add a tick of one of the sessions."""
         count = next(one for one in self.sessions if one.session.name == session.name)
         count.ticks += 1
         count.from_s = t_s if count.from_s is None else count.from_s
@@ -213,7 +203,7 @@ class Compared:
             of_field.outside += not allowed
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as plain values."""
+        """Return plain values for JSON."""
         return {
             "file": self.source,
             "sessions": [one.as_json() for one in self.sessions],
@@ -231,7 +221,7 @@ class Compared:
 
 
 def joined(parts: Sequence[Compared]) -> Compared:
-    """Return what the files of one session came to together."""
+    """Return the combined result of the files of one session."""
     whole = Compared(parts[0].source, [count for one in parts for count in one.sessions])
     for part in parts:
         whole.first = whole.first if part.first is None else _graver(whole.first, part.first)
@@ -247,12 +237,12 @@ def joined(parts: Sequence[Compared]) -> Compared:
 
 
 def _graver(first: Found | None, later: Found) -> Found:
-    """Return which of two differences is told: the first one, unless only the later one may not be."""
+    """Return the earlier difference, or the later one if only that is outside the tolerance."""
     return later if first is None or (first.allowed and not later.allowed) else first
 
 
 def in_json(value: Value) -> Value:
-    """Return a value as JSON can hold it: infinity and NaN as words."""
+    """Return a value for JSON: infinity and NaN as text."""
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 

@@ -1,4 +1,4 @@
-"""What is compared of a tick, stage by stage in the order in which they happen. How far it may differ: `measure`."""
+"""Compared fields of a tick, stage by stage in the order of the runtime. Tolerances: `tolerances.py`."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ STAGES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("limits", ("wanted", "command", "reason")),
     ("events", ("events",)),
 )  # fmt: skip
-"""Fields of `tick_types.Tick` that are produced. The others are inputs or times, which a replay is given."""
+"""Fields of `tick_types.Tick` that the runtime produces. The others are inputs or times of a replay."""
 
 Value = float | int | str | bool | None
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One value that came out otherwise.
+    """One value that differs.
 
-    field, place: `ranges_m` and `[37]`; place is empty of a single value
-    by:           how far numbers are apart; inf for words, and for what only one side has
+    field, place: such as `ranges_m` and `[37]`; place is "" for a single value
+    by:           absolute difference of numbers; inf for text and for a value that only one side has
     """
 
     stage: str
@@ -50,7 +50,7 @@ class Difference:
 
 
 def differences(played: Played) -> Iterator[Difference]:
-    """Yield all that differs in a tick, in the order of its stages."""
+    """Yield all differences of a tick in the order of its stages."""
     recorded, replayed = played.recorded, played.replayed
     before, again = tick_message(recorded), tick_message(replayed)
     if played.decided is not None:
@@ -68,13 +68,13 @@ def _of_tick(stages: Sequence[tuple[str, tuple[str, ...]]], recorded: Tick, agai
     for stage, names in stages:
         for name in names:
             before, after = getattr(recorded, name), getattr(again, name)
-            if before != after:  # quickly; NaN, and logits before they are rounded, are looked at again
+            if before != after:  # fast check; NaN and unrounded logits are compared again
                 for place, a, b in _unequal("", _rounded(name, before), _rounded(name, after)):
                     yield Difference(stage, name, place, a, b, _apart(a, b))
 
 
 def _rounded(name: str, value: Any) -> Any:
-    """Return a value as it stands in the file: logits are written with single precision."""
+    """Return a value as the file has it: logits in single precision."""
     return [float(np.float32(one)) for one in value] if name == "logits" else value
 
 
@@ -87,7 +87,7 @@ def _of_scan(stage: str, recorded: Scan, again: Scan) -> Iterator[Difference]:
 
 
 def _of_state(recorded: RobotState, again: RobotState) -> Iterator[Difference]:
-    """Yield what differs in a keyframe. What is a difference of an earlier stage too is told by that one first."""
+    """Yield the differences of a keyframe."""
     for path, a, b in _unequal("", recorded, again):
         memory = path.startswith(".pilot.memory")
         field = MEMORY if memory else KEYFRAME
@@ -95,7 +95,7 @@ def _of_state(recorded: RobotState, again: RobotState) -> Iterator[Difference]:
 
 
 def _unequal(path: str, a: Any, b: Any) -> Iterator[tuple[str, Value, Value]]:
-    """Yield place and both values of every leaf of two values that is not the same; NaN is the same as NaN."""
+    """Yield place and both values of every differing leaf; NaN equals NaN."""
     if is_dataclass(a) and type(a) is type(b):
         for one in fields(a):
             yield from _unequal(f"{path}.{one.name}", getattr(a, one.name), getattr(b, one.name))
@@ -112,14 +112,14 @@ def _unequal(path: str, a: Any, b: Any) -> Iterator[tuple[str, Value, Value]]:
 
 
 def _alike(a: Any, b: Any) -> bool:
-    """Return whether two leaves are the same. An array is one where the other is none, or of another shape."""
+    """Return whether two leaves are equal. An array here has no counterpart of the same shape."""
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
         return False
     return bool(a == b) or (isinstance(a, float) and isinstance(b, float) and math.isnan(a) and math.isnan(b))
 
 
 def _leaf(value: Any) -> Value:
-    """Return a value as it is shown."""
+    """Return a value for display."""
     if isinstance(value, Enum):
         return str(value.value)
     if isinstance(value, np.ndarray):

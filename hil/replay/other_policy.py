@@ -1,6 +1,6 @@
-"""What another policy would have done in the situations of a recording: how often the same, and where not at all.
+"""Decisions of another policy on recorded observations: agreement, and the largest disagreements.
 
-It sees what the robot saw and remembers by itself; what was done stays what was done.
+The other policy keeps its own memory. The recorded actions stay in force.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from onboard.policy.contract import ACTIONS
 from onboard.recording.tick_message import action_of
 
 MOMENTS = 10
-"""So many of the greatest disagreements are kept."""
+"""Number of largest disagreements that are kept."""
 
 
 class Moment(NamedTuple):
-    """A decision that it would have taken otherwise. margin: by how much its logit is above that of what was done."""
+    """A differing decision. margin: logit of the other policy's action above the logit of the recorded action."""
 
     margin: float
     tick: int
@@ -30,10 +30,11 @@ class Moment(NamedTuple):
 
 @dataclass(slots=True)
 class Opinion:
-    """Decisions compared, how often which action stood for which, and the clearest disagreements.
+    """Compared decisions: counts of action pairs, and the largest disagreements.
 
-    source: path or URL of the file; sessions: the names of those in it
-    cut_off: a repaired copy of the file was asked about
+    source:  path or URL of the file; sessions: their names
+    pairs:   count of each (recorded action, action of the other policy)
+    cut_off: a repaired copy was read
     """
 
     source: str
@@ -46,7 +47,7 @@ class Opinion:
     cut_off: bool = False
 
     def add(self, played: Played, t_s: float) -> None:
-        """Count a tick, if a decision was due in it."""
+        """Add a tick if a decision was due in it."""
         decided, recorded = played.decided, action_of(played.recorded)
         if decided is None:
             return
@@ -61,7 +62,7 @@ class Opinion:
         keep(self.moments, moment)
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as plain values, the greatest disagreement first."""
+        """Return plain values for JSON, the largest disagreement first."""
         return {
             "file": self.source,
             "sessions": list(self.sessions),

@@ -1,7 +1,7 @@
-"""The runtime's own ticks over a recording: its devices, its scans between decisions and its timing come from the file.
+"""The runtime over a recording: devices, scans between decisions, and timing come from the file.
 
-What the policy decides is computed anew and compared; what was decided on the robot is put in force, so that one action
-that differs does not make all that follows differ too. A decision that was late or failed there is late or failed here.
+The policy decides again and its decision is compared. The recorded action is put in force, so that one differing action
+does not change all later ticks. A decision that was late or failed on the robot is late or failed here too.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from onboard.values.interfaces import Policy
 from onboard.values.messages import Decision, Inputs, Memory, Observation, Pose, Scan, Twist
 
 HISTORY, NO_IMAGES = "scan.history above 1", "images missing"
-"""Why a scan that the policy was given cannot be fused again."""
+"""Reasons why a scan of the policy cannot be fused again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """A tick as it was recorded and as it came out again, with what replay adds.
+    """A tick as recorded and as replayed.
 
-    decided: by the policy here, at a decision's due slot
-    fused:   whether its scans were fused from recorded images
-    unfused: why they were not, of a tick that began a decision; "" where there was nothing to fuse
+    decided: the policy's decision in this replay, at its due slot
+    fused:   the scans were fused from recorded images
+    unfused: reason why the scans of a decision were not fused; "" if there was nothing to fuse
     """
 
     recorded: TickRecord
@@ -42,40 +42,40 @@ class Played:
 
 
 class Player:
-    """One session's runtime. Play its ticks in order; after a gap go on from a keyframe.
+    """One session's runtime. Play its ticks in order; after a gap continue from a keyframe.
 
-    own_actions: what is decided here is put in force, as if the inputs came to a robot of today
-    zones:       of its map
+    own_actions: put the actions of this replay in force, not the recorded actions
+    zones:       zones of the map
     """
 
     def __init__(
         self, config: Config, mounts: Mounts, plant: Plant, policy: Policy, *, own_actions: bool = False,
         zones: MapZones | None = None,
     ) -> None:  # fmt: skip
-        self._tape = Tape(policy, own_actions=own_actions)
+        self._devices = RecordedDevices(policy, own_actions=own_actions)
         rig, limits_rig = build_rigs(config, mounts)
-        scanner = RecordedScanner(rig, self._tape, limits=False)
-        limits_scanner = None if limits_rig is None else RecordedScanner(limits_rig, self._tape, limits=True)
+        scanner = RecordedScanner(rig, self._devices, limits=False)
+        limits_scanner = None if limits_rig is None else RecordedScanner(limits_rig, self._devices, limits=True)
         self._fusing = [one for one in (scanner, limits_scanner) if one is not None and not one.ready_made]
         robot = robot_of(config, (scanner, limits_scanner), plant, policy, zones)
-        self._runtime = Runtime(robot, self._tape, self._tape, self._tape, self._tape)
+        self._runtime = Runtime(robot, self._devices, self._devices, self._devices, self._devices)
 
     def begin(self, state: RobotState) -> None:
-        """Go on from a state."""
+        """Continue from a state."""
         self._runtime.state = state
 
     def play(self, tick: TickRecord) -> Played:
-        """Live a recorded tick once more."""
-        self._tape.now = tick
+        """Run the runtime's tick on a recorded tick."""
+        self._devices.now = tick
         replayed = self._runtime.tick(tick.slot)
         if tick.sensed is None or not self._fusing:
-            return Played(tick, replayed, self._tape.decided)
+            return Played(tick, replayed, self._devices.decided)
         why = next((one.hindrance(tick) for one in self._fusing if one.hindrance(tick)), "")
-        return Played(tick, replayed, self._tape.decided, fused=not why, unfused=why)
+        return Played(tick, replayed, self._devices.decided, fused=not why, unfused=why)
 
 
-class Tape:
-    """Clock, inbox, inference and drive of a replay: what they say is what they said in the tick that is played."""
+class RecordedDevices:
+    """Clock, inbox, inference and drive of a replay; they give the values of the played tick."""
 
     now: TickRecord
 
@@ -89,10 +89,10 @@ class Tape:
         return self.now.slot.start_ns
 
     async def sleep_until(self, deadline_ns: int) -> None:
-        """Return at once: the recording says when ticks were."""
+        """Return immediately: the recording has the times of ticks."""
 
     def take(self, now_ns: int) -> Inputs:
-        """Return what the tick consumed."""
+        """Return the inputs of the tick."""
         self.decided = None
         return only_with_images(self.now.inputs)
 
@@ -101,11 +101,11 @@ class Tape:
         return self._inline.submit(number, observation, memory)
 
     def poll(self) -> Result | None:
-        """Return the decision that was due, with the action that was put in force; None where it was late."""
+        """Return the due decision with the action in force, None if it was late."""
         result, acted = self._inline.poll(), self.now.acted
         if result is None:
             return None
-        if self._own_actions and (acted is None or acted.number != result.number):  # none was due here on the robot
+        if self._own_actions and (acted is None or acted.number != result.number):  # not due in this tick on the robot
             self.decided = result.decision
             return result
         if acted is None or (acted.decision is None and not acted.fault):
@@ -125,25 +125,25 @@ class Tape:
 
 
 class RecordedScanner:
-    """Fuses where the images are in the recording, to be compared; elsewhere the recorded scan is what was seen."""
+    """Fuses scans from recorded images; without images it returns the recorded scan."""
 
-    def __init__(self, rig: Rig, tape: Tape, *, limits: bool) -> None:
-        self._rig, self._tape, self._limits = rig, tape, limits
+    def __init__(self, rig: Rig, devices: RecordedDevices, *, limits: bool) -> None:
+        self._rig, self._devices, self._limits = rig, devices, limits
 
     @property
     def ready_made(self) -> bool:
-        """Return whether the scan comes from another, so that nothing is fused."""
+        """Whether another node makes the scan, so that nothing is fused."""
         return bool(self._rig.section.topic)
 
     def hindrance(self, tick: TickRecord) -> str:
-        """Return why a tick's scan cannot be fused again, "" where it can."""
+        """Return the reason why a tick's scan cannot be fused again, or ""."""
         if self._rig.section.history > 1:
-            return HISTORY  # of the ticks between decisions, whose images are not recorded
+            return HISTORY  # images between decisions are not recorded
         return "" if has_images(tick) else NO_IMAGES
 
     def scan(self, inputs: Inputs, pose: Pose, memory: ScanMemory) -> tuple[Scan, ScanMemory]:
-        """Return the scan of the tick that is played."""
-        tick = self._tape.now
+        """Return the scan of the played tick."""
+        tick = self._devices.now
         if self.ready_made or not self.hindrance(tick):
             return self._rig.scan(inputs, pose, memory)
         recorded = tick.limits_scan if self._limits else tick.scan

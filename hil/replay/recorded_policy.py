@@ -1,4 +1,4 @@
-"""Who decides in a replay: the policy that drove, from what the recording says of it, or another one that is asked."""
+"""The policy of a replay: the recorded policy, or another policy for comparison."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ Key = tuple[str, str, str]
 
 
 class Policies:
-    """Loads a policy once for all the recordings that it drove, one after the other.
+    """Loads a policy once for consecutive recordings of this policy.
 
-    given: decides in every session instead; closed with the others
-    place: of the models on this machine, a file or a folder; None where they are as on the robot
+    given: policy of every session instead; closed with the others
+    place: file or folder of the models on this machine; None for the recorded path
     """
 
     def __init__(self, given: Policy | None = None, place: Path | None = None) -> None:
@@ -31,7 +31,7 @@ class Policies:
         self._held: dict[Key, Policy] = {}
 
     def that_drove(self, source: str, session: Session, plant: Plant, force: bool) -> Policy:
-        """Return the policy that the configuration names. Raises InputError where it is not here, or another."""
+        """Return the configured policy. Raises InputError if its model is missing or another model."""
         if self._given is not None:
             return self._given
         model = session.config.policy.model
@@ -43,14 +43,14 @@ class Policies:
         return self._held[key]
 
     def is_that_drove(self, session: Session) -> bool:
-        """Return whether the policy that decides is the one that the recording names."""
+        """Return whether the recorded policy decides."""
         if self._given is not None or session.config.policy.model == REACTIVE:
             return True
         place = model_path(session.config.policy.model) if self._place is None else self._place
         return place.is_dir() or load_manifest(place).sha256 == _recorded_sha256(session)
 
     def another(self, session: Session, model: str, plant: Plant) -> Policy:
-        """Return the policy of a model's path or name, as the session's configuration has it. Raises OnboardError."""
+        """Return the policy of a model's path or name under the session's configuration. Raises OnboardError."""
         if self._given is not None:
             return self._given
         key = self._key(session, model)
@@ -59,7 +59,7 @@ class Policies:
         return self._held[key]
 
     def tidy(self) -> None:
-        """Let go of all but the one that was loaded last."""
+        """Close all policies but the last one loaded."""
         for key in list(self._held)[:-1]:
             self._held.pop(key).close()
 
@@ -75,7 +75,7 @@ class Policies:
 
 
 def recorded_plant(source: str | Path, session: Session) -> Plant:
-    """Return the base as it was configured. Raises InputError."""
+    """Return the recorded plant. Raises InputError."""
     if "plant" not in session.record:
         raise InputError(f"{source}: not a recording of onboard: its session has no plant")
     with tempfile.TemporaryDirectory() as folder:
@@ -88,7 +88,7 @@ def recorded_plant(source: str | Path, session: Session) -> Plant:
 
 
 def recorded_zones(source: str | Path, session: Session) -> MapZones | None:
-    """Return the zones of the map as they were configured, None without any. Raises InputError."""
+    """Return the recorded zones of the map, None without zones. Raises InputError."""
     if "zones" not in session.record:
         return None
     config = session.config
@@ -99,7 +99,7 @@ def recorded_zones(source: str | Path, session: Session) -> MapZones | None:
 
 
 def _model_here(source: str, session: Session, place: Path | None, force: bool) -> Path:
-    """Return the file of the model that drove; with `force` another one will do, if it is named."""
+    """Return the file of the recorded model. force: accept another model."""
     if place is not None and place.is_dir():
         return _found_in(source, session, place)
     recorded = _recorded_sha256(session)
@@ -107,12 +107,12 @@ def _model_here(source: str, session: Session, place: Path | None, force: bool) 
     try:
         here = load_manifest(model).sha256
     except ConfigError as error:
-        hint = "; --model says where it is" if place is None else ""
-        raise InputError(f"{source}: was driven by a model that is not here: {error}{hint}") from error
+        hint = "; name its place with --model" if place is None else ""
+        raise InputError(f"{source}: the recorded model is missing: {error}{hint}") from error
     if here != recorded and not force:
         raise InputError(
-            f"{source}: {model} is another model than the one that drove (sha256 {here[:12]}, recorded "
-            f"{recorded[:12]}); --force goes on"
+            f"{source}: {model} is not the recorded model (sha256 {here[:12]}, recorded "
+            f"{recorded[:12]}); --force continues"
         )
     return model
 
@@ -125,7 +125,7 @@ def _found_in(source: str, session: Session, folder: Path) -> Path:
             if load_manifest(model).sha256 == recorded:
                 return model
     drove = f"was driven by {Path(session.config.policy.model).name} (sha256 {recorded[:12]})"
-    raise InputError(f"{source}: {drove}, which is none of the {len(models)} models in {folder}")
+    raise InputError(f"{source}: {drove}, which is not among the {len(models)} models in {folder}")
 
 
 def _recorded_sha256(session: Session) -> str:
@@ -133,6 +133,6 @@ def _recorded_sha256(session: Session) -> str:
 
 
 def _made(config: Config, model: str, plant: Plant) -> Policy:
-    """Return a policy as the configuration has it, on a desktop's engine."""
+    """Return the configured policy on a desktop's engine."""
     section = config.policy.model_copy(update={"engine": ENGINE, "model": model})
     return policy_maker(config.model_copy(update={"policy": section}), plant)()

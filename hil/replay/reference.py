@@ -1,8 +1,7 @@
-"""References: recordings whose outcome is agreed on, and moving one to what the runtime of today makes of its inputs.
+"""Reference runs: recordings with an accepted outcome, and their update to today's runtime.
 
-A reference is a recording with no more than a replay needs, and its name in its session's record. Moving it writes anew
-what the runtime produced, and nothing else: inputs, images and times stay byte for byte, and so do the scans of ticks
-between decisions, which are inputs of a replay.
+A reference holds only the messages that a replay needs, and its name in the session's record. An update rewrites what
+the runtime produced. Inputs, images, times, and the scans between decisions stay byte for byte.
 """
 
 from __future__ import annotations
@@ -36,13 +35,13 @@ from onboard.values.errors import InputError, OnboardError
 from onboard.values.messages import Scan
 
 REFERENCE, ACCEPTED = "reference", "accepted"
-"""Keys of the session's record: the reference's name; and why it was moved, one line each time."""
+"""Keys of the session's record: the reference's name, and one line for the reason of each update."""
 PRODUCED = (*(name for _, names in STAGES for name in names), "scan_stamp_ns", "limits_scan_stamp_ns")
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message of a recording. topic: on the wire; name: ours, as in `Recording.heard`."""
+    """A message of a recording. topic: on the wire; name: topic name as in `Recording.heard`."""
 
     topic: str
     schema: str
@@ -62,11 +61,11 @@ def make_reference(source: Path, target: Path, name: str) -> None:
 
 
 def accept(file: Path, reason: str) -> Compared:
-    """Move a reference to what comes of its inputs today; return what differed. One that is identical is not touched.
+    """Update a reference to today's runtime and return the differences. An identical reference is not written.
 
-    reason: goes into the file, one line
-    Raises InputError for a file that is no reference, ConfigError, EngineError, or OnboardError where it cannot be
-    written; the file is then as it was.
+    reason: one line, stored in the file
+    Raises InputError for a file that is no reference, ConfigError, EngineError, or OnboardError if it cannot be
+    written; the file is then unchanged.
     """
     _check_reason(reason)
     with open_recording(file) as recording:
@@ -104,7 +103,7 @@ def _demand_identical(file: Path) -> None:
 
 
 def _played(file: Path, recording: Recording) -> Mapping[int, TickRecord]:
-    """Return every tick by its slot, as it comes out of the recorded inputs with today's decisions in force."""
+    """Return the replayed ticks by slot, with today's decisions in force."""
     session = recording.sessions[0]
     plant = recorded_plant(file, session)
     with closing(Policies()) as policies:
@@ -115,7 +114,7 @@ def _played(file: Path, recording: Recording) -> Mapping[int, TickRecord]:
 
 
 def _moved(messages: Iterable[Message], played: Mapping[int, TickRecord]) -> Iterator[Message]:
-    """Yield the messages with what was produced as it is today."""
+    """Yield the messages with the values that today's runtime produces."""
     waiting: list[Message] = []
     newest: TickRecord | None = None
     for message in messages:
@@ -149,7 +148,7 @@ def _again(message: Message, told: Tick, played: TickRecord) -> Message:
 
 
 def _messages(file: Path, recording: Recording) -> Iterator[Message]:
-    """Yield everything that stands in a recording, as it stands there."""
+    """Yield all messages of a recording unchanged."""
     with file.open("rb") as stream:
         for schema, channel, message in SeekingReader(stream).iter_messages(log_time_order=False):
             if schema is not None:

@@ -1,4 +1,4 @@
-"""Recordings through the runtime once more: compared with themselves, or judged by another policy."""
+"""Replay of recordings: compared with themselves, or with the decisions of another policy."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from hil.recordings.recording import Recording, open_recording
 from hil.replay.compare import Compared, SessionCount
 from hil.replay.other_policy import Opinion
 from hil.replay.recorded_policy import Policies
-from hil.replay.sessions import Stage
+from hil.replay.sessions import SessionPlayers
 from hil.replay.tick_selection import WHOLE, Missing, Span
 from hil.replay.tolerances import Measure
 from onboard.system.log import unlogged
 from onboard.values.errors import InputError, OnboardError
 from onboard.values.interfaces import Policy
 
-NOTHING = "no tick of it can be played, so nothing was compared"
-NOBODY = "no decision of it can be played, so nobody was asked"
+NOTHING = "no tick can be played, so nothing was compared"
+NOBODY = "no decision can be played, so nothing was compared"
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What is asked of recordings.
+    """Options of a replay.
 
-    span:   which part of each session
-    force:  go on where the model is another one than the recording names, or the mounts do not fit
-    policy: asks that one what it would have done instead: "reactive", a name that ships, or the path of a model
-    model:  where the models that drove are on this machine, a file or a folder; None for where they were on the robot
+    span:   compared part of each session
+    force:  continue with another model, or with mounts that do not fit
+    policy: compare with the decisions of this policy: "reactive", a shipped name, or the path of a model
+    model:  file or folder of the recorded models on this machine; None for the recorded path
     """
 
     span: Span = WHOLE
@@ -42,9 +42,9 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """A file that could not be replayed, or not to its end, and why.
+    """A file that could not be replayed to its end.
 
-    reason: one line that names the file; of a fault of the runtime the traceback follows
+    reason: one line that names the file; after a fault of the runtime, the traceback follows
     """
 
     source: str
@@ -56,7 +56,7 @@ Answer = Compared | Opinion | Unread
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """What came of each file of a take that is in the span, in their order."""
+    """Results of the files of a take that are in the span, in order."""
 
     take: Take
     answers: Sequence[Answer]
@@ -70,64 +70,52 @@ def replay(
     policy: Policy | None = None,
     measure: Measure | None = None,
 ) -> Compared:
-    """Play a file with the policy that drove and compare every tick.
+    """Play a file with the recorded policy and compare every tick.
 
-    policy:  who decides, None for the one that is named
-    measure: by what differences are judged, None for what the session's record lets expect
+    policy:  policy that decides, None for the recorded policy
+    measure: tolerance, None for the tolerance of the session's record
     Raises InputError, ConfigError or EngineError in one line.
     """
     with unlogged(), contextlib.closing(Policies(policy)) as policies:
-        found = _compare(str(path), path, Stage(policies, span, force=force, measure=measure))
+        found = _compare(str(path), path, SessionPlayers(policies, span, force=force, measure=measure))
     if found.ticks == 0:
         raise InputError(f"{path}: {NOTHING}")
     return found
 
 
-def consult(path: Path, policy: str | Policy, span: Span = WHOLE) -> Opinion:
-    """Ask another policy what it would have done. policy: also "reactive", a name that ships, or the path of a model.
-
-    Raises InputError, ConfigError or EngineError in one line.
-    """
-    named = policy if isinstance(policy, str) else policy.name
-    given = None if isinstance(policy, str) else policy
-    with unlogged(), contextlib.closing(Policies(given)) as policies:
-        opinion = _ask(str(path), path, Stage(policies, span, other=named), named)
-    if opinion.decisions == 0:
-        raise InputError(f"{path}: {NOBODY}")
-    return opinion
-
-
 class Replayer:
-    """Replays takes one after the other; keeps the last policy, since as a rule it drove in the next one too."""
+    """Replays takes one after the other; keeps the last policy, because the next take usually needs it."""
 
     def __init__(self, asked: Asked, policies: Policies | None = None) -> None:
         self._asked = asked
         self._policies = policies or Policies(place=asked.model)
 
     def __call__(self, take: Take) -> Replayed:
-        """Return what came of a take."""
+        """Return the result of a take."""
         self._policies.tidy()
-        stage = Stage(self._policies, self._asked.span, force=self._asked.force, other=self._asked.policy)
+        players = SessionPlayers(self._policies, self._asked.span, force=self._asked.force, other=self._asked.policy)
         with unlogged():
-            answers = [self._answer(source, stage) for source in take.sources]
+            answers = [self._answer(source, players) for source in take.sources]
         return Replayed(take, _within_span(answers, self._asked.span))
 
     def close(self) -> None:
-        """Let go of what was loaded."""
+        """Close the loaded policies."""
         self._policies.close()
 
-    def _answer(self, source: str, stage: Stage) -> Answer:
+    def _answer(self, source: str, players: SessionPlayers) -> Answer:
         places: list[Path] = []
         try:
             with contextlib.ExitStack() as held:
                 places.append(held.enter_context(local(source)))
                 places.append(held.enter_context(completed(places[0])))
                 asked = self._asked.policy
-                answer = _compare(source, places[1], stage) if asked is None else _ask(source, places[1], stage, asked)
+                answer = (
+                    _compare(source, places[1], players) if asked is None else _ask(source, places[1], players, asked)
+                )
                 answer.cut_off = places[0] != places[1]
                 return answer
         except OnboardError as error:
-            stage.lose()
+            players.lose()
             reason = str(error)
             for place in reversed(places):
                 reason = reason.replace(str(place), source)
@@ -135,7 +123,7 @@ class Replayer:
 
 
 def _within_span(answers: Sequence[Answer], span: Span) -> list[Answer]:
-    """Leave out the files of a session of which nothing is in the span, unless there is nothing in any."""
+    """Return the answers without files outside the span; if all are outside, all as unread."""
     empty = [_nothing_in(one) for one in answers]
     if span != WHOLE and not all(empty):
         return [one for one, nothing in zip(answers, empty, strict=True) if not nothing]
@@ -148,11 +136,11 @@ def _nothing_in(answer: Answer) -> str:
     return NOBODY if isinstance(answer, Opinion) and not answer.decisions else ""
 
 
-def _compare(source: str, path: Path, stage: Stage) -> Compared:
+def _compare(source: str, path: Path, players: SessionPlayers) -> Compared:
     with open_recording(path) as recording:
-        began_s, measures = time.monotonic(), stage.begin(source, recording)
+        began_s, measures = time.monotonic(), players.begin(source, recording)
         found = Compared(source, [SessionCount(one, measure=measures[one.name]) for one in recording.sessions])
-        for session, played, t_s in stage.play(recording, _missing(found)):
+        for session, played, t_s in players.play(recording, _missing(found)):
             found.add(session, played, t_s)
         found.took_s = time.monotonic() - began_s
         return found
@@ -162,11 +150,11 @@ def _missing(found: Compared) -> dict[str, Missing]:
     return {one.session.name: one.missing for one in found.sessions}
 
 
-def _ask(source: str, path: Path, stage: Stage, policy: str) -> Opinion:
+def _ask(source: str, path: Path, players: SessionPlayers, policy: str) -> Opinion:
     with open_recording(path) as recording:
         opinion = Opinion(source, policy, _names(recording))
-        stage.begin(source, recording)
-        for _, played, t_s in stage.play(recording, {name: Missing() for name in opinion.sessions}):
+        players.begin(source, recording)
+        for _, played, t_s in players.play(recording, {name: Missing() for name in opinion.sessions}):
             opinion.add(played, t_s)
         return opinion
 

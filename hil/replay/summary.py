@@ -1,4 +1,4 @@
-"""What a replay came to, as lines for a person."""
+"""The result of a replay as lines of text."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from hil.replay.other_policy import Opinion
 from onboard.policy.contract import ACTIONS
 
 MOST_TOLD = 3
-"""Pairs of actions, and moments, of another policy; the JSON has more."""
+"""Number of action pairs and of moments in the lines; the JSON has more."""
 CUT_OFF = "cut off: what is left was replayed from a repaired copy"
 
 
 def compared_line(found: Compared) -> str:
-    """Return what a file came to: what was compared, by what it is judged, and what differs first."""
+    """Return the result of a file: amounts, tolerance, and the first difference."""
     parts = [f"{found.source}: {found.outcome}", *_amounts(found), f"judged {_judged(found)}"]
     if found.recorded_s > 0.0 and found.took_s > 0.0:
         parts.append(f"{found.recorded_s / found.took_s:.1f} times real time")
@@ -50,7 +50,7 @@ def first_line(found: Found) -> str:
 
 
 def opinion_lines(found: Opinion) -> Iterator[str]:
-    """Yield how often another policy agrees, what it would most often have done otherwise, and where most clearly."""
+    """Yield how often another policy agrees, its most frequent other actions, and its largest disagreements."""
     same = f"would have done the same in {found.same:,} of {found.decisions:,} decisions"
     yield ", ".join([f"{found.source}: {found.policy} {same}", *([CUT_OFF] if found.cut_off else [])])
     otherwise = [(pair, count) for pair, count in found.pairs.most_common() if pair[0] != pair[1]]

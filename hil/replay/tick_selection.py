@@ -1,4 +1,4 @@
-"""Which ticks of a session can be played, and from which state."""
+"""Selects the ticks of a session that can be played, and the state to start from."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from onboard.values.clock import NS_PER_S
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Which part of a session is compared [s since its first tick]; it is played from the last whole state before."""
+    """Compared part of a session [s since its first tick]; play starts at the last keyframe before it."""
 
     from_s: float = 0.0
     to_s: float = math.inf
 
     def holds(self, t_s: float) -> bool:
-        """Return whether a time lies in it."""
+        """Return whether the span contains a time."""
         return self.from_s <= t_s <= self.to_s
 
 
@@ -28,24 +28,24 @@ WHOLE = Span()
 
 @dataclass(slots=True)
 class Missing:
-    """What of a span could not be played: ticks before the first whole state or after a gap, and the gaps."""
+    """Ticks of a span that could not be played (before the first keyframe or after a gap), and the gaps."""
 
     skipped: int = 0
     gaps: int = 0
 
 
-class Placed(NamedTuple):
-    """A tick that can be played, and when. state: to begin with, None where it is that after the tick before."""
+class SelectedTick(NamedTuple):
+    """A tick that can be played, and its time. state: start from it; None: continue from the tick before."""
 
     tick: TickRecord
     t_s: float
     state: RobotState | None
 
 
-class Placer:
-    """Follows the ticks of one session, over all its files.
+class TickSelector:
+    """Selects the playable ticks of one session over all its files.
 
-    span: what counts as missing if it cannot be played; from_start: the first file is the session's first
+    span: unplayable ticks in it count as missing; from_start: the first file is the session's first
     """
 
     def __init__(self, span: Span = WHOLE, *, from_start: bool) -> None:
@@ -55,8 +55,8 @@ class Placer:
         self._playing = from_start
         self._state: RobotState | None = RobotState()
 
-    def place(self, tick: TickRecord, missing: Missing) -> Placed | None:
-        """Return the tick if it can be played; count it where not. Raises InputError for a state that is none."""
+    def select(self, tick: TickRecord, missing: Missing) -> SelectedTick | None:
+        """Return the tick if it can be played, else count it. Raises InputError for a bad keyframe."""
         if self._began_ns is None:
             self._began_ns = tick.slot.start_ns
         t_s = (tick.slot.start_ns - self._began_ns) / NS_PER_S
@@ -67,37 +67,37 @@ class Placer:
         self._expected = tick.slot.number + 1
         if self._playing:
             state, self._state = self._state, None
-            return Placed(tick, t_s, state)
+            return SelectedTick(tick, t_s, state)
         missing.skipped += self._span.holds(t_s)
         if tick.keyframe:
             self._playing, self._state = True, decode(tick.keyframe)
         return None
 
     def lose(self) -> None:
-        """Go on from the next whole state: what came last cannot be trusted."""
+        """Continue from the next keyframe: the last ticks are not reliable."""
         self._playing = False
 
 
-class Window:
-    """Lets the ticks of a span through, and those before it from the last whole state on."""
+class SpanFilter:
+    """Passes the ticks of a span, and those before it from the last keyframe on."""
 
     def __init__(self, span: Span) -> None:
         self._span = span
-        self._held: list[Placed] = []
+        self._held: list[SelectedTick] = []
         self._state: RobotState | None = None
         self.over = False
 
-    def take(self, placed: Placed) -> list[Placed]:
-        """Return what is to be played now. Raises InputError for a state that is none."""
-        if self.over or placed.t_s > self._span.to_s:
+    def take(self, selected: SelectedTick) -> list[SelectedTick]:
+        """Return the ticks to play now. Raises InputError for a bad keyframe."""
+        if self.over or selected.t_s > self._span.to_s:
             self.over = True
             return []
-        self._held.append(placed if self._state is None else placed._replace(state=self._state))
+        self._held.append(selected if self._state is None else selected._replace(state=self._state))
         self._state = None
-        if placed.t_s >= self._span.from_s:
+        if selected.t_s >= self._span.from_s:
             now, self._held = self._held, []
             return now
-        if placed.tick.keyframe:
+        if selected.tick.keyframe:
             self._held = []
-            self._state = decode(placed.tick.keyframe)
+            self._state = decode(selected.tick.keyframe)
         return []

@@ -1,14 +1,14 @@
-"""How far a replay may differ from the recording: not at all where it was made here, else by a table.
+"""Tolerances of a replay.
 
-The rule: where processor, libraries that compute and engine are those that the session's record names, and the model is
-the one that drove, every value must be the same to the last bit. The code is not asked for: a change of it is what a
-replay is to find. Anywhere else another machine's mathematics differ in the last bits, another engine's sums in
-more: what is allowed then is in `TOLERANCES`; whole numbers and words are never allowed to differ, but for the action,
-which must be the same in `SAME_ACTIONS` of the decisions. `tests/benchmarks/test_replay_engines.py` prints how far a
-network's numbers differ for other threads, graphs and half weights.
+With the recorded processor, libraries, engine and model, every value must be bit-exact. The version of the code does
+not count: a replay exists to find its changes.
 
-A reference run (`onboard-hil update-reference`) belongs to no machine: its actions, whole numbers and words must be the
-same everywhere, its sums to the last bits that machines differ in.
+Otherwise numbers may differ by `TOLERANCES`. Integers and text must be equal. The action must be equal in
+`SAME_ACTIONS` of the decisions. `tests/benchmarks/test_replay_engines.py` measures what threads, graphs and half
+weights change.
+
+A reference run (`onboard-hil update-reference`) belongs to no machine. Its actions, integers and text must be equal
+everywhere, its sums up to `SUMS`.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from onboard.config.config import PolicySection
 from onboard.recording import provenance
 
 ENGINE = "onnxruntime"
-"""What a replay runs a model on: the engine of a desktop."""
+"""Engine of a replay."""
 REFERENCE = "reference"
-"""What a reference run says of its machine."""
+"""Recorded machine of a reference run."""
 
 SAME_ACTIONS = 0.995
 BITS = 1e-6
-"""Of metres, radians and seconds: far below what any sensor tells."""
+"""Tolerance of metres, radians and seconds, far below the resolution of any sensor."""
 SINGLE_BITS = 1e-5
-"""Ten of the last bits of a number of the size of a far range, in single precision."""
+"""About ten units in the last place of a far range in single precision."""
 
 LOGITS, MEMORIES = 0.01, 0.004
-"""Ten times the farthest that half weights were from whole ones in a drive of a trained network of the full size; other
-threads and graphs of single precision were a thousand times nearer."""
+"""Ten times the largest difference of half weights from single precision, in a drive of the full trained network. Other
+threads and graphs differed a thousand times less."""
 
 SUMS: Mapping[str, float] = {
     "odometry": BITS,
@@ -52,7 +52,7 @@ SUMS: Mapping[str, float] = {
     MEMORY: SINGLE_BITS,
     KEYFRAME: BITS,
 }
-"""By the field's name, as far as the last bits of two machines differ; what is not here must be the same."""
+"""Tolerance by field for rounding on another machine; other fields must be equal."""
 
 TOLERANCES: Mapping[str, float] = {
     **SUMS,
@@ -60,16 +60,16 @@ TOLERANCES: Mapping[str, float] = {
     "logits": LOGITS,
     MEMORY: MEMORIES,
 }
-"""The same for another processor, engine or library."""
+"""Tolerance by field for another processor, engine or library; other fields must be equal."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """By what the differences of a session are judged.
+    """Tolerance of a session.
 
     said:         in words
-    tolerances:   how far a field may differ, by its name; what is not there must be the same
-    same_actions: share of the decisions that must have the same action
+    tolerances:   largest difference by field; other fields must be equal
+    same_actions: least share of decisions with the same action
     """
 
     said: str = "bit for bit"
@@ -77,7 +77,7 @@ class Measure:
     same_actions: float = 1.0
 
     def allows(self, one: Difference) -> bool:
-        """Return whether a value may differ so far; an action may, where the share of all of them is what counts."""
+        """Return whether a difference is allowed. A single action may differ if only the share counts."""
         if one.field == ACTION and self.same_actions < 1.0:
             return True
         return one.by <= self.tolerances.get(one.field, 0.0)
@@ -88,12 +88,12 @@ OF_REFERENCE = Measure("as a reference: exact but for the last bits of sums", SU
 
 
 def tolerant(why: str) -> Measure:
-    """Return the measure for what does not compute as it did on the robot, and why that is so."""
+    """Return the tolerance for a machine that computes differently. why: the reason in words."""
     return Measure(f"within tolerances: {why}", TOLERANCES, SAME_ACTIONS)
 
 
 def measure_of(session: Session, *, same_model: bool = True) -> Measure:
-    """Return by what a replay of a session is to be judged here. same_model: the model is the one that drove."""
+    """Return the tolerance of a session on this machine. same_model: the recorded model decides."""
     record = session.record
     if record.get("machine") == REFERENCE:
         return OF_REFERENCE
@@ -111,5 +111,5 @@ def measure_of(session: Session, *, same_model: bool = True) -> Measure:
 
 
 def engine_here(section: PolicySection) -> str:
-    """Return the engine that a replay runs a session's model on, as a session's record names it."""
+    """Return the name of the replay's engine in the form of a session's record."""
     return provenance.engine(section.model_copy(update={"engine": ENGINE}), REACTIVE)

@@ -8,29 +8,29 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from hil.report.map_view import AZIMUTHS_RAD
 from hil.report.session_metrics import Times
-from onboard.values.messages import Scan
+from onboard.values.messages import BINS, Scan
 
 WIDTH, HEIGHT = 300.0, 90.0
 BARS = 48
 LEAST_PX = 1.5
-"""A bar of few is drawn at least so high."""
+"""Least height of a bar, so that small counts stay visible."""
 SHOWN_QUANTILE = 99.9
 LEAST_MS = 1e-3
 MARKS = 4
 FAR_FROM_ZERO, LEAST_WIDE = 0.5, 0.9
-"""A histogram begins at 0, unless all of it lies beyond this part of its width."""
+"""A histogram begins at 0 unless all values lie beyond this share of its width."""
 PICTURE_PX = 150.0
 """Radius of a picture of scans."""
 LEAST_M = 1.0
+AZIMUTHS_RAD = np.deg2rad(-180.0 + 360.0 / BINS * (np.arange(BINS) + 0.5))
 MOST_RANGES = 90.0
-"""Percentile of the ranges that a picture shows in any case."""
+"""Percentile of the ranges that a picture always shows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One bar of a histogram [px], y downwards, and what it says when pointed at."""
+    """One bar of a histogram [px]; hint: its tooltip; over: it lies above the limit."""
 
     x: float
     width: float
@@ -41,7 +41,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """Bars, marks of the axis (x [px], text), where the limit is [px], and the count of the highest bar."""
+    """Bars, axis marks (x [px], text), position of the limit [px], and the count of the highest bar."""
 
     times: Times
     bars: tuple[Bar, ...]
@@ -52,7 +52,7 @@ class Histogram:
 
 @dataclass(frozen=True, slots=True)
 class Dot:
-    """A range of a scan as a point of a picture [px], the robot at 0, 0, ahead is up."""
+    """A range of a scan as a point [px]; the robot is at (0, 0), ahead is up."""
 
     x: float
     y: float
@@ -61,7 +61,7 @@ class Dot:
 
 @dataclass(frozen=True, slots=True)
 class ScanPicture:
-    """Two scans over one another, and rings of (radius [px], text)."""
+    """Two scans in one picture, and distance rings (radius [px], text)."""
 
     recorded: tuple[Dot, ...]
     replayed: tuple[Dot, ...]
@@ -70,9 +70,9 @@ class ScanPicture:
 
 
 def histogram(times: Times) -> Histogram:
-    """Return the distribution up to its 99.9th percentile or limit, from 0 or from where it begins.
+    """Return the distribution up to its 99.9th percentile or its limit.
 
-    The first bar holds all below it too, the last one all above.
+    The first bar also counts all smaller values, the last bar all larger values.
     """
     values, limit = times.values, times.limit_ms
     top = max(float(np.percentile(values, SHOWN_QUANTILE)), 1.1 * (limit or 0.0), LEAST_MS)
@@ -104,13 +104,13 @@ def _stretch(begin: float, step: float | None) -> str:
 
 
 def nice(value: float) -> float:
-    """Return 1, 2 or 5 times a power of ten, not below a value."""
+    """Return the least 1, 2 or 5 times a power of ten that is not below `value`."""
     power = 10.0 ** math.floor(math.log10(value))
     return next(one * power for one in (1.0, 2.0, 5.0, 10.0) if one * power >= 0.999 * value)
 
 
 def scan_picture(recorded: Scan, replayed: Scan) -> ScanPicture:
-    """Return both scans in one picture, as large as what differs and most of the rest need."""
+    """Return both scans in one picture that shows all differing ranges and most of the others."""
     differs = (recorded.ranges_m != replayed.ranges_m) | (recorded.seen != replayed.seen)
     both = np.stack([recorded.ranges_m, replayed.ranges_m])
     finite = both[np.isfinite(both)]

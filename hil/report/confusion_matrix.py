@@ -1,4 +1,4 @@
-"""Which actions another policy would have chosen for which that were done, as a table."""
+"""Confusion matrix: actions of the recorded drive against actions of another policy."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from hil.report.session_metrics import plural
 from onboard.policy.contract import ACTIONS
 
 SHADES = 4
-"""Cells are shaded in so many steps, by their share of what was done."""
+"""Number of shades; a shade is the share of a cell in its row."""
 
 
 class Choice(NamedTuple):
-    """An action as two short texts, forward [m/s] and turning speed [rad/s]; "none" and "" of what is none."""
+    """An action as two texts: forward [m/s] and turning speed [rad/s]; ("none", "") without an action."""
 
     forward: str
     turning: str
@@ -23,7 +23,7 @@ class Choice(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """How often. shade: 0 (never) to SHADES; same: whether both are one action."""
+    """Count of a pair of actions. shade: 0 (never) to SHADES; same: both actions are equal."""
 
     count: int
     shade: int
@@ -32,7 +32,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One action that was done: how often, how often the other would have done it too, and what it would choose."""
+    """One recorded action: its count, how often the other policy agrees, and the other policy's choices."""
 
     done: Choice
     count: int
@@ -42,9 +42,9 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Confusion:
-    """Rows are what was done, columns what the other would have done; only actions that occur, slow ones first.
+    """Rows: recorded actions; columns: the other policy's actions. Only actions that occur, slow ones first.
 
-    speeds: forward speed of columns that stand side by side, and how many they are
+    speeds: forward speed of neighbouring columns, and the number of these columns
     """
 
     speeds: tuple[tuple[str, int], ...]
@@ -53,11 +53,11 @@ class Confusion:
 
 
 Pairs = Mapping[tuple[int, int], int]
-"""How often (what was done, what the other would have done), as numbers of actions."""
+"""Count of each (recorded action, action of the other policy)."""
 
 
 def confusion_of(pairs: Pairs) -> Confusion | None:
-    """Return the table, None of no decision."""
+    """Return the table, or None without a decision."""
     done = sorted({one for one, _ in pairs})
     other = sorted({one for _, one in pairs})
     if not pairs:
@@ -78,7 +78,7 @@ def _row(pairs: Pairs, done: int, others: list[int]) -> Row:
 
 
 def choice(number: int) -> Choice:
-    """Return an action by its number as a person reads it."""
+    """Return the speeds of an action as text."""
     if not 0 <= number < len(ACTIONS):
         return Choice("none", "")
     twist = ACTIONS[number]
@@ -86,13 +86,13 @@ def choice(number: int) -> Choice:
 
 
 def told(number: int) -> str:
-    """Return an action by its number in words."""
+    """Return an action in words."""
     forward, turning = choice(number)
     return f"{forward} m/s, {turning} rad/s" if turning else forward
 
 
 def parted(pairs: Pairs) -> str:
-    """Return in words how the decisions differ that do, "" where none does."""
+    """Return in words how the differing decisions differ, or ""."""
     ways = {"faster": 0, "slower": 0, "as fast but turning otherwise": 0, "with no action in one of the two": 0}
     for way, count in _ways(pairs):
         ways[way] += count

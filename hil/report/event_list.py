@@ -1,4 +1,4 @@
-"""The list of what happened: misses in a row as one, and what may be looked at by itself."""
+"""The event list: consecutive misses as one row, and the filters of the list."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from hil.report.session_metrics import plural
 from hil.report.timeline import Flags, Ints, Story
 
 ALL, STOPS = "all", "stops"
-"""Everything; and what ended a drive: states of which the robot does not come by itself, and the e-stop."""
+"""Filters: all events; events that ended a drive (bad states and the e-stop)."""
 ROWS_AT_MOST = 2_000
-"""Of more, resets of the memory and then deadlines are left out first, and of these the last ones."""
+"""If there are more, the list first leaves out the latest memory resets, then the latest deadlines."""
 LEFT_OUT_FIRST = (RESET, MISS)
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """One row of the list. stop: whether it is among `STOPS`."""
+    """One row of the list. stop: the filter `STOPS` shows it."""
 
     t_s: float
     kind: str
@@ -32,7 +32,7 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Happened:
-    """The list, what it can be narrowed to with the number of rows of each, and how many rows are not in it."""
+    """The list, its filters with their counts, and the number of events that are left out."""
 
     rows: tuple[Listed, ...]
     choices: tuple[tuple[str, int], ...]
@@ -40,7 +40,7 @@ class Happened:
 
 
 def happened(story: Story, moments: Sequence[Moment], at_most: int = ROWS_AT_MOST) -> Happened:
-    """Return the list of what happened, in the order of time."""
+    """Return the event list in the order of time."""
     together = _misses_together(story, moments)
     ranks = [LEFT_OUT_FIRST[::-1].index(one.kind) + 1 if one.kind in LEFT_OUT_FIRST else 0 for one in together]
     kept = sorted(np.argsort(ranks, kind="stable")[:at_most].tolist())
@@ -61,7 +61,7 @@ def happened(story: Story, moments: Sequence[Moment], at_most: int = ROWS_AT_MOS
 
 
 def _misses_together(story: Story, moments: Sequence[Moment]) -> list[Moment]:
-    """Return the moments, of the misses of decisions in a row only the first, which says how many they were."""
+    """Return the moments; the first of consecutive misses stands for all and states their count."""
     due = np.flatnonzero(story.acted > 0)
     missed = missed_decisions(story)[due]
     begins = missed & ~np.concatenate([[False], missed[:-1]])

@@ -1,4 +1,4 @@
-"""What happened in a session: moments to go to, and what held for a while, derived from its ticks."""
+"""Events of a session, derived from its ticks: moments, and lanes of states over time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from hil.report.timeline import Flags, Story
 
-# ---- The reasons of commands (`onboard.safety.limits.Reason`) as a person reads them
+# ---- Labels of the reasons of commands (`onboard.safety.limits.Reason`)
 
 FREE, IDLE, ZONE, STOP, LOST, BOUND, OPERATOR, OTHER = (
     "free", "idle", "zone", "stop", "lost", "bound", "operator", "other"
@@ -20,7 +20,7 @@ FREE, IDLE, ZONE, STOP, LOST, BOUND, OPERATOR, OTHER = (
 
 
 class Row(NamedTuple):
-    """How a reason is called, of which kind it is, and what it means."""
+    """Label, kind and meaning of a reason."""
 
     label: str
     kind: str
@@ -28,33 +28,33 @@ class Row(NamedTuple):
 
 
 REASONS: Mapping[str, Row] = {
-    "none": Row("as wanted", FREE, "sent as it was wanted"),
-    "idle": Row("idle", IDLE, "nothing is wanted: zero"),
-    "engine_lost": Row("engine lost", LOST, "decisions have been missing for too long: zero"),
-    "e_stop": Row("e-stop", STOP, "the e-stop holds: zero"),
+    "none": Row("as wanted", FREE, "sent as wanted"),
+    "idle": Row("idle", IDLE, "no command is wanted: zero"),
+    "engine_lost": Row("engine lost", LOST, "no decision for too long: zero"),
+    "e_stop": Row("e-stop", STOP, "the e-stop is pressed or latched: zero"),
     "teleop": Row("operator", OPERATOR, "an operator drives"),
-    "stale_odometry": Row("odometry lost", LOST, "no odometry, or an old one: zero"),
-    "stale_scan": Row("scan lost", LOST, "no scan for the limits, or an old one: zero"),
-    "stale_policy_scan": Row("policy scan lost", LOST, "no scan for the policy, or an old one: zero"),
-    "not_finite": Row("not finite", STOP, "what was wanted is no number: zero"),
-    "speed": Row("top speed", BOUND, "held to the base's own top speed"),
-    "acceleration": Row("acceleration", BOUND, "held to the bound on acceleration"),
-    "speed_limit": Row("speed limit", BOUND, "held to the speed limit from outside"),
-    "zone_stop": Row("stop zone", ZONE, "held to what comes to rest before an obstacle"),
+    "stale_odometry": Row("odometry lost", LOST, "odometry missing or stale: zero"),
+    "stale_scan": Row("scan lost", LOST, "the limits' scan is missing or stale: zero"),
+    "stale_policy_scan": Row("policy scan lost", LOST, "the policy's scan is missing or stale: zero"),
+    "not_finite": Row("not finite", STOP, "the wanted command is not finite: zero"),
+    "speed": Row("top speed", BOUND, "limited to the base's top speed"),
+    "acceleration": Row("acceleration", BOUND, "limited in acceleration"),
+    "speed_limit": Row("speed limit", BOUND, "limited by the external speed limit"),
+    "zone_stop": Row("stop zone", ZONE, "limited so that the robot stops before an obstacle"),
     "zone_slow": Row("slow zone", ZONE, "slowed near an obstacle"),
-    "time_to_contact": Row("time to contact", ZONE, "slowed for the time to the next contact"),
-    "blind_ahead": Row("blind ahead", ZONE, "not driven to where no camera looks"),
-    "remembered": Row("remembered", ZONE, "held by what was seen before where no camera looks now"),
-    "obstacle": Row("obstacle told", ZONE, "not driven forward while an obstacle is told"),
-    "keep_out": Row("keep-out zone", ZONE, "held to what comes to rest before a keep-out zone of the map"),
-    "speed_zone": Row("speed zone", BOUND, "held to the speed zone of the map"),
-    "blind_flank": Row("blind flank", ZONE, "slowed where no camera looks beside the way"),
+    "time_to_contact": Row("time to contact", ZONE, "slowed by the time to contact"),
+    "blind_ahead": Row("blind ahead", ZONE, "limited towards an area without a camera"),
+    "remembered": Row("remembered", ZONE, "limited by a remembered obstacle where no camera looks now"),
+    "obstacle": Row("obstacle", ZONE, "no forward speed while an obstacle is reported"),
+    "keep_out": Row("keep-out zone", ZONE, "limited so that the robot stops before a keep-out zone of the map"),
+    "speed_zone": Row("speed zone", BOUND, "limited by a speed zone of the map"),
+    "blind_flank": Row("blind flank", ZONE, "slowed because no camera looks beside the path"),
 }
 
 
 def row_of(reason: str) -> Row:
-    """Return what is known of a reason; one of another version stands for itself."""
-    return REASONS.get(reason) or Row(reason, OTHER, "a reason that this version does not know")
+    """Return the row of a reason; an unknown reason is its own label."""
+    return REASONS.get(reason) or Row(reason, OTHER, "unknown reason")
 
 
 PLAIN, WARNING, BAD = "plain", "warning", "bad"
@@ -73,7 +73,7 @@ STATE_KINDS = {"idle": IDLE, "navigating": FREE, "recovering": ZONE, "reached": 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """Something that happened at a tick. kind: as above; weight: how much it matters."""
+    """An event at a tick. kind: as above; weight: PLAIN, WARNING or BAD."""
 
     row: int
     kind: str
@@ -83,7 +83,7 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Something that held from one tick to another, the last one included."""
+    """A state from the tick `first` to the tick `last`, both included."""
 
     first: int
     last: int
@@ -93,7 +93,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """Spans of one matter; they do not overlap."""
+    """Spans of one kind of state; they do not overlap."""
 
     name: str
     spans: tuple[Span, ...]
@@ -114,7 +114,7 @@ def state_word(state: str) -> str:
 
 
 def lanes_of(story: Story) -> list[Lane]:
-    """Return what held for a while: state and reason always, the rest where there was any of it."""
+    """Return the lanes: state and reason always, the others only if they have spans."""
     states = [
         Span(first, last, str(value), STATE_KINDS.get(state_word(str(value)), OTHER))
         for first, last, value in runs(story.state)
@@ -124,7 +124,7 @@ def lanes_of(story: Story) -> list[Lane]:
     others = [
         ("recovery", _spans(np.array([word != "" for word in story.recovery]), "backing off", ZONE)),
         ("e-stop", _spans(story.e_stop == 1, "pressed", STOP)),
-        ("obstacle", _spans(story.obstacle == 1, "told", ZONE)),
+        ("obstacle", _spans(story.obstacle == 1, "reported", ZONE)),
     ]
     lost = [(f"no {name}", lost_spans(story, name)) for name in story.cameras]
     return [
@@ -135,7 +135,7 @@ def lanes_of(story: Story) -> list[Lane]:
 
 
 def lost_spans(story: Story, camera: str) -> list[Span]:
-    """Return when a camera was not there, since it first was."""
+    """Return the spans without a frame of a camera, after its first frame."""
     there = story.cameras[camera]
     gone = ~there
     gone[: int(np.argmax(there))] = False
@@ -143,7 +143,7 @@ def lost_spans(story: Story, camera: str) -> list[Span]:
 
 
 def never_seen(story: Story) -> list[str]:
-    """Return the depth cameras that a scan should have been fused from, and that gave no frame at all."""
+    """Return the configured depth cameras that never gave a frame."""
     config = story.config
     if config.scan.topic:
         return []
@@ -156,7 +156,7 @@ def _spans(flags: Flags, label: str, kind: str) -> list[Span]:
 
 
 def moments_of(story: Story) -> list[Moment]:
-    """Return what happened, in the order of time."""
+    """Return the moments in the order of time."""
     found = [
         *_of_events(story),
         *(Moment(row, RESET, PLAIN, f"memory reset: {RESET_WORDS.get(why, why)}") for row, why in story.resets.items()),
@@ -169,7 +169,7 @@ def moments_of(story: Story) -> list[Moment]:
 
 
 def _of_events(story: Story) -> Iterator[Moment]:
-    """Yield what the runtime itself noted."""
+    """Yield the moments that the runtime noted."""
     for row, events in story.events.items():
         for event in events:
             word = event.split(" ", 1)[0]
@@ -180,12 +180,12 @@ def _of_events(story: Story) -> Iterator[Moment]:
                 yield Moment(row, GOAL, WARNING if word == "goal_refused" else PLAIN, _goal_words(event))
             elif word == "recovery":
                 yield Moment(row, RECOVERY, WARNING, f"recovery {event.partition('what=')[2].replace('_', ' ')}")
-            elif word != "engine_failed:":  # the fault itself stands in the tick
+            elif word != "engine_failed:":  # `faults` has it
                 yield Moment(row, NOTE, WARNING, event)
 
 
 def _goal_words(event: str) -> str:
-    """Return the runtime's note of a goal as a sentence; a note of another form stands as it is."""
+    """Return the runtime's note of a goal as a sentence; a note in another form is returned unchanged."""
     found = GOAL_NOTE.fullmatch(event)
     if found is None:
         return event
@@ -200,7 +200,7 @@ def _of_flags(story: Story) -> Iterator[Moment]:
         if span.last + 1 < story.ticks:
             yield Moment(span.last + 1, STOPPED, WARNING, "e-stop released")
     for span in _spans(story.obstacle == 1, "", ZONE):
-        yield Moment(span.first, SENSOR, WARNING, f"obstacle told for {_lasted(story, span.first, span.last)}")
+        yield Moment(span.first, SENSOR, WARNING, f"obstacle reported for {_lasted(story, span.first, span.last)}")
     for name in story.cameras:
         for span in lost_spans(story, name):
             back = f"for {_lasted(story, span.first, span.last)}" if span.last + 1 < story.ticks else "to the end"
@@ -214,7 +214,7 @@ def _of_flags(story: Story) -> Iterator[Moment]:
 
 
 def missed_decisions(story: Story) -> Flags:
-    """(n,) whether a decision was due and not there, without a fault of the engine."""
+    """Return (n,) whether a due decision was missing without a fault of the engine."""
     missed = (story.acted > 0) & (story.action < 0)
     missed[list(story.faults)] = False
     return missed

@@ -1,4 +1,4 @@
-"""Recordings read into stories, a story for each session in them."""
+"""Recordings read into stories, one story a session."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from hil.recordings.demux import apart
+from hil.recordings.demux import messages_by_session
 from hil.recordings.recording import TICK, Recording, Session, open_recording
 from hil.report.timeline import Floats, Ints, Ranges, Story, shown
+from onboard.drivers.dds.ros_types import LaserScan
 from onboard.drivers.dds.tick_types import Tick
 from onboard.recording.tick_message import scan_of
 from onboard.values.clock import NS_PER_S
@@ -21,14 +21,14 @@ from onboard.values.messages import BINS, Scan
 
 NS_PER_MS = 1e6
 LONGEST_S = 100 * 3600.0
-SCANS = ("scan", "limits_scan")
+SCAN = "scan"
 
-Row = tuple[Tick, Scan, Scan | None]
+Row = tuple[Tick, Scan]
 
 
 @dataclass(slots=True)
 class _Gathered:
-    """What is read of one session: in which files it stands, and its ticks with their scans."""
+    """Files of one session, and its ticks with their scans."""
 
     session: Session
     files: list[Path] = field(default_factory=list)
@@ -36,7 +36,7 @@ class _Gathered:
 
 
 def read_story(files: Sequence[Path]) -> Story:
-    """Read the files of one session, in their order. Raises InputError in one line that names the file."""
+    """Read the files of one session in order. Raises InputError in one line that names the file."""
     stories = read_stories(files)
     if len(stories) > 1:
         raise InputError(f"{files[0]}: holds {len(stories)} sessions, a page is about one")
@@ -44,10 +44,10 @@ def read_story(files: Sequence[Path]) -> Story:
 
 
 def read_stories(files: Sequence[Path]) -> list[Story]:
-    """Read the sessions of some files, in the order of their beginnings; one without a tick is left out.
+    """Read all sessions of the files in order of start; sessions without a tick are left out.
 
-    files: of one session in their order, or one that several were joined in
-    Raises InputError in one line that names the file, also where there is no tick at all.
+    files: files of one session in order, or one file that holds several sessions
+    Raises InputError in one line that names the file, also if there is no tick at all.
     """
     found: dict[str, _Gathered] = {}
     with ExitStack() as stack:
@@ -61,9 +61,11 @@ def read_stories(files: Sequence[Path]) -> list[Story]:
 
 
 def _gather(recording: Recording, found: dict[str, _Gathered]) -> None:
-    """Read a file's ticks with their scans into their sessions; one whose scan was lost is left out."""
+    """Add the ticks of a file to their sessions; a tick without its scan is left out."""
     if recording.left_out:
-        raise InputError(f"{recording.path}: recorded with other messages on {', '.join(recording.left_out)}")
+        raise InputError(
+            f"{recording.path}: recorded with other message definitions on {', '.join(recording.left_out)}"
+        )
     for session in recording.sessions:
         found.setdefault(session.name, _Gathered(session)).files.append(recording.path)
     for name, row in _rows(recording):
@@ -71,28 +73,20 @@ def _gather(recording: Recording, found: dict[str, _Gathered]) -> None:
 
 
 def _rows(recording: Recording) -> Iterator[tuple[str, Row]]:
-    """Yield the name of the session of each tick, and the tick with its scans."""
-    came: dict[str, dict[str, Any]] = {one.name: {} for one in recording.sessions}
-    for session, heard in apart(recording, {TICK, *SCANS}):
-        before = came[session.name]
+    """Yield the session name of each tick, and the tick with its scan."""
+    newest: dict[str, LaserScan] = {}
+    for session, heard in messages_by_session(recording, {TICK, SCAN}):
         if heard.topic != TICK:
-            before[heard.topic] = heard.sample
+            newest[session.name] = heard.sample
             continue
         told: Tick = heard.sample
+        message = newest.pop(session.name, None)
+        if message is None:
+            continue
         try:
-            if "scan" in before:
-                limits = before.get("limits_scan")
-                yield (
-                    session.name,
-                    (
-                        told,
-                        scan_of(before["scan"], told.scan_stamp_ns),
-                        None if limits is None else scan_of(limits, told.limits_scan_stamp_ns),
-                    ),
-                )
+            yield session.name, (told, scan_of(message, told.scan_stamp_ns))
         except (InputError, ValueError) as error:
             raise InputError(f"{recording.path}: tick {told.slot}: {error}") from error
-        before.clear()
 
 
 def _checked(gathered: _Gathered, names: tuple[str, ...]) -> Story:
@@ -113,7 +107,6 @@ def _story(gathered: _Gathered, sessions: tuple[str, ...]) -> Story:
         raise InputError(f"{files[0]}: its ticks are over {LONGEST_S / 3600.0:g} h apart, more than a page shows")
     stages = tuple(dict.fromkeys(name for one in told for name in one.stages))
     names = dict.fromkeys(name for one in told for name in one.cameras)
-    two_scans = any(limits is not None for _, _, limits in rows)
     return Story(
         files=files,
         session=session.record,
@@ -144,8 +137,7 @@ def _story(gathered: _Gathered, sessions: tuple[str, ...]) -> Story:
         stages=stages,
         stage_ms=_stage_ms(told, stages),
         cameras={name: np.array([name in one.cameras for one in told]) for name in names},
-        scans=_ranges([scan for _, scan, _ in rows]),
-        limits_scans=_ranges([scan if limits is None else limits for _, scan, limits in rows]) if two_scans else None,
+        scans=_ranges([scan for _, scan in rows]),
         resets={row: shown(one.memory_reset) for row, one in enumerate(told) if one.sensed and one.memory_reset},
         faults={row: shown(one.fault) for row, one in enumerate(told) if one.fault},
         events={row: tuple(map(shown, one.events)) for row, one in enumerate(told) if one.events},
@@ -158,7 +150,7 @@ def _ints(told: Sequence[Tick], name: str) -> Ints:
 
 
 def _floats(told: Sequence[Tick], name: str, width: int) -> Floats:
-    """Return (n, width), NaN where a tick has none. Raises ValueError for one of another length."""
+    """Return (n, width), NaN where a tick has no value. Raises ValueError for another length."""
     found = np.full((len(told), width), np.nan)
     for row, one in enumerate(told):
         values = getattr(one, name)

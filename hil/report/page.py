@@ -1,4 +1,4 @@
-"""One session, or its replay, as one page for a person, with nothing outside it."""
+"""One session, or its replay, as one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -19,38 +19,33 @@ from hil.report.charts import histogram
 from hil.report.event_list import happened
 from hil.report.events import lanes_of, moments_of
 from hil.report.load import read_stories, read_story
-from hil.report.map_view import surroundings_of
 from hil.report.replay_section import verdict_of
 from hil.report.session_metrics import QUANTILES, drives_of, endings, headline, times, times_of
 from hil.report.tables import began, changes_of, notes_of, record_of, tiles_of
 from hil.report.time_charts import over_time
 from hil.report.timeline import Story, shown
-from hil.report.trajectory import trajectory_of
+from hil.report.trajectory import path_of, trajectory_of
 from onboard.commands.cli import write_text
 
 PAGE = Path(__file__).parent / "page"
 ROWS_AT_MOST = 500
-"""Rows of a table; the charts have them all."""
+"""Rows of a table; the charts show all."""
 
 Outcome = Compared | Opinion
 
 
-def write_report(
-    path: Path, recordings: Sequence[Path], *, outcome: Outcome | None = None, map_name: str | None = None
-) -> None:
-    """Write the page of one session; of a file that holds several, of that in which its replay first differs.
+def write_report(path: Path, recordings: Sequence[Path], outcome: Outcome) -> None:
+    """Write the page of a replay. If a file holds several sessions, the page is about the first that differs.
 
-    recordings: its files, in their order (`replay.sources.takes_of`)
-    outcome:    of its replay, None for the page of a run
-    map_name:   a map that ships, or a file (`map_files.load_map`), drawn under the path
-    Raises InputError for what cannot be read, OnboardError where the page cannot be written; both name the file.
+    recordings: files of one session in order (`hil.recordings.locate.takes_of`)
+    Raises InputError for an unreadable recording, OnboardError if the page cannot be written; both name the file.
     """
     story = _differing(recordings, outcome) if isinstance(outcome, Compared) else read_story(recordings)
-    write_page(path, story, outcome=outcome, map_name=map_name)
+    write_page(path, story, outcome)
 
 
 def _differing(recordings: Sequence[Path], outcome: Compared) -> Story:
-    """Return the session of the first difference, the first one where there is none."""
+    """Return the session of the first difference; without a difference, the first session."""
     stories = read_stories(recordings)
     if len(stories) == 1:
         return stories[0]
@@ -58,14 +53,14 @@ def _differing(recordings: Sequence[Path], outcome: Compared) -> Story:
     return next((one for one in stories if session_name(one.session) == name), stories[0])
 
 
-def write_page(path: Path, story: Story, *, outcome: Outcome | None = None, map_name: str | None = None) -> None:
-    """Write the page of a session that was read; as `write_report`. Nothing is written where the map cannot be read."""
-    write_text(path, render(story, outcome=outcome, map_name=map_name))
+def write_page(path: Path, story: Story, outcome: Outcome | None = None) -> None:
+    """Write the page of a session. Raises OnboardError if it cannot be written."""
+    write_text(path, render(story, outcome))
 
 
-def render(story: Story, *, outcome: Outcome | None = None, map_name: str | None = None) -> str:
-    """Return the page. Raises InputError for a map that cannot be read."""
-    around = surroundings_of(story, map_name)
+def render(story: Story, outcome: Outcome | None = None) -> str:
+    """Return the page. outcome: result of a replay, None for a run."""
+    path = path_of(story)
     moments, drives = moments_of(story), drives_of(story)
     verdict = None if outcome is None else verdict_of(outcome)
     first = None if verdict is None or verdict.mark is None else _row_of_tick(story, verdict.mark.tick)
@@ -83,7 +78,7 @@ def render(story: Story, *, outcome: Outcome | None = None, map_name: str | None
         drives=drives if len(drives) > 1 else [],
         endings=endings(drives) if len(drives) > 1 else "",
         tiles=tiles_of(story, drives, distributions),
-        notes=[*around.notes, *notes_of(story)],
+        notes=[*filter(None, [path.note]), *notes_of(story)],
         happened=happened(story, moments),
         changes=changes[:ROWS_AT_MOST],
         changes_left=max(0, len(changes) - ROWS_AT_MOST),
@@ -91,22 +86,21 @@ def render(story: Story, *, outcome: Outcome | None = None, map_name: str | None
         stages=[times(name, "", story.stage_ms[:, place], None) for place, name in enumerate(story.stages)]
         if story.took_ms.any() else [],
         quantiles=QUANTILES,
-        around=around,
+        frame=path.frame,
         over_time=over_time(story, lanes_of(story), moments, first),
-        trajectory=trajectory_of(story, around, moments, first),
-        viewer=viewer_command(story, map_name),
+        trajectory=trajectory_of(story, path, moments, first),
+        viewer=viewer_command(story),
     )  # fmt: skip
 
 
 def _row_of_tick(story: Story, tick: int) -> int:
-    """Return the row of a tick by its number, or of the last before it."""
+    """Return the row of a tick by its number, or of the last tick before it."""
     return max(0, int(np.searchsorted(story.slot, tick, side="right")) - 1)
 
 
-def viewer_command(story: Story, map_name: str | None) -> str:
-    """Return the command that opens the viewer at this recording; at its first file, where it has several."""
-    words = ["onboard-hil", "view", shown(story.files[0].name)]
-    return shlex.join(words + ([] if map_name is None else ["--map", shown(map_name), "--bare"]))
+def viewer_command(story: Story) -> str:
+    """Return the command that opens the viewer at the first file of this session."""
+    return shlex.join(["onboard-hil", "view", shown(story.files[0].name)])
 
 
 def _environment() -> jinja2.Environment:
@@ -120,6 +114,6 @@ def _environment() -> jinja2.Environment:
 
 
 def _content_policy(style: str) -> str:
-    """Return the policy by which a browser takes this style, runs no script, and fetches nothing at all."""
+    """Return the content security policy: only this style sheet, no script, nothing fetched."""
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode("ascii")
     return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"

@@ -1,4 +1,4 @@
-"""What a replay came to, in the words of the page."""
+"""The result of a replay in the words of the page."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ OUTCOMES = {
     "too little compared": ("too little compared", "bad"),
     "differs": ("differs", "bad"),
 }
-"""`Compared.outcome`: in the page's words, and its weight."""
-TERMS = "It saw what the robot saw, and remembered by itself; what was done stayed what was done."
+"""Words of the page and weight of each `Compared.outcome`."""
+TERMS = "It got the recorded observations and kept its own memory; the recorded actions stayed in force."
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """The first difference: its tick, where it is, and both values as text."""
+    """The first difference: its tick and field, and both values as text."""
 
     tick: int
     t_s: float
@@ -40,7 +40,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class FieldRow:
-    """How one field differed in all: in so many values, by at most so much, so many of them beyond what is allowed."""
+    """All differences of one field: number of values, largest difference, number outside the tolerance."""
 
     name: str
     values: int
@@ -50,7 +50,7 @@ class FieldRow:
 
 @dataclass(frozen=True, slots=True)
 class Disagreement:
-    """A decision that another policy would have taken otherwise."""
+    """A decision that another policy would have made differently."""
 
     tick: int
     t_s: float
@@ -61,7 +61,7 @@ class Disagreement:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the page says of a replay. weight: "good" (identical), "allowed" (within tolerance, or in part) or "bad"."""
+    """Statement on a replay. weight: "good" (identical), "allowed" (within tolerance, or in part) or "bad"."""
 
     headline: str
     detail: str
@@ -73,7 +73,7 @@ class Verdict:
 
 
 def verdict_of(outcome: Compared | Opinion) -> Verdict:
-    """Return what is to be said of a replay."""
+    """Return the statement on a replay."""
     return _of_opinion(outcome) if isinstance(outcome, Opinion) else _of_compared(outcome)
 
 
@@ -103,7 +103,7 @@ def _ticks(found: Compared) -> str:
 
 
 def _amounts(found: Compared) -> Iterator[str]:
-    """Yield how much was compared, what was not, and by what it is judged."""
+    """Yield the amounts that were compared and not compared, and the tolerance."""
     yield plural(found.decisions, "decision")
     yield f"{plural(found.fused, 'scan')} fused again"
     for why, count in found.unfused.items():
@@ -135,5 +135,5 @@ def _disagreement(one: Moment) -> Disagreement:
 
 
 def _value(value: object) -> str:
-    """Return a value as a person reads it, with all digits that tell two apart."""
+    """Return a value as text, with enough digits to distinguish two values."""
     return f"{value:.9g}" if isinstance(value, float) else "none" if value is None else shown(str(value))

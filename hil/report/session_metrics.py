@@ -1,4 +1,4 @@
-"""What a session comes to: its drives, counts and times, all from every tick of it, and the sentence that says it."""
+"""Metrics of a session: drives, counts and times over all ticks, and its headline."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOVING = tuple(state.value for state in DRIVING)
 
 @dataclass(frozen=True, slots=True)
 class Drive:
-    """One goal: rows of its first and last tick under way, how it ended, and the way driven [m]."""
+    """One goal: rows of its first and last driving tick, how it ended, path length and distance left [m]."""
 
     episode: int
     first: int
@@ -32,7 +32,7 @@ class Drive:
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """A distribution of durations [ms]. limit_ms: what they should stay below, None without one."""
+    """A distribution of durations [ms]. limit_ms: their limit, None without a limit."""
 
     name: str
     what: str
@@ -44,7 +44,7 @@ class Times:
 
 
 def drives_of(story: Story) -> list[Drive]:
-    """Return the drives, one for each goal that was accepted, or was under way when the recording began."""
+    """Return one drive for each accepted goal, and for a goal under way when the recording began."""
     found = []
     steps = np.nan_to_num(np.hypot(*np.diff(story.odometry[:, :2], axis=0).T))
     for first, last, episode in runs(story.episode.tolist()):
@@ -76,7 +76,7 @@ def drives_of(story: Story) -> list[Drive]:
 
 
 def times_of(story: Story) -> list[Times]:
-    """Return the distributions of times; none that is all zero, for a simulated clock tells no times."""
+    """Return the distributions of times. Those of a simulated clock are all zero and are left out."""
     rates = story.config.rates
     period_ms = 1e3 / rates.control_hz
     policy = f"the policy, from its observation to its action{_without(story)}"
@@ -90,13 +90,13 @@ def times_of(story: Story) -> list[Times]:
 
 
 def _without(story: Story) -> str:
-    """Return what the times of decisions do not tell: those that came too late have none."""
+    """Return the remark that missed decisions have no time, or ""."""
     missed = int(missed_decisions(story).sum())
     return f"; without the {missed:,} that came too late or not at all" if missed else ""
 
 
 def times(name: str, what: str, values: Floats, limit_ms: float | None) -> Times:
-    """Return the figures of a distribution; NaN counts as not there."""
+    """Return the statistics of a distribution; NaN values are ignored."""
     kept = values[np.isfinite(values)]
     quantiles = tuple(float(one) for one in np.percentile(kept, QUANTILES)) if len(kept) else ()
     largest = float(kept.max()) if len(kept) else 0.0
@@ -104,7 +104,7 @@ def times(name: str, what: str, values: Floats, limit_ms: float | None) -> Times
 
 
 def headline(story: Story, drives: Sequence[Drive]) -> str:
-    """Return in one sentence what came of it."""
+    """Return the outcome of a session in one sentence."""
     return f"{_outcome(story, drives)}: {', '.join(_counts(story))}"
 
 
@@ -127,7 +127,7 @@ def _outcome(story: Story, drives: Sequence[Drive]) -> str:
 
 
 def endings(drives: Sequence[Drive]) -> str:
-    """Return in words how the drives ended that did not reach their goal, the commonest first; "" where none did."""
+    """Return how the drives without success ended, the most frequent end first; "" if all succeeded."""
     others = Counter(one.ended.removeprefix(f"{State.STOPPED.value}: ") for one in drives if one.ended != REACHED)
     return ", ".join(f"{'once' if count == 1 else f'{count:,} times'} {ended}" for ended, count in others.most_common())
 

@@ -1,4 +1,4 @@
-"""Tables and figures of the page: changes of reason, the session's record, its main figures, and remarks."""
+"""Tables of the page: changes of reason, the session's record, its main figures, and remarks."""
 
 from __future__ import annotations
 
@@ -22,10 +22,9 @@ HASH_DIGITS = 16
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A stretch of commands with one reason; wanted and sent are v, w [m/s, rad/s] where most was taken away."""
+    """Consecutive commands with one reason; wanted and sent: v, w [m/s, rad/s] at the largest reduction."""
 
     t_s: float
-    worst_s: float
     took_s: float
     row: Row
     wanted: tuple[float, float]
@@ -42,7 +41,7 @@ class Tile:
 
 
 def changes_of(story: Story) -> list[Change]:
-    """Return the stretches of one reason, in their order."""
+    """Return the stretches of one reason in order."""
     taken = np.nan_to_num(np.abs(story.wanted - story.command)).sum(axis=1)
     found = []
     for first, last, reason in runs(story.reason):
@@ -50,7 +49,6 @@ def changes_of(story: Story) -> list[Change]:
         found.append(
             Change(
                 float(story.t_s[first]),
-                float(story.t_s[worst]),
                 story.end_s(last) - float(story.t_s[first]),
                 row_of(str(reason)),
                 _pair(story.wanted[worst]),
@@ -92,7 +90,7 @@ def tiles_of(story: Story, drives: Sequence[Drive], distributions: Sequence[Time
 
 
 def began(session: Mapping[str, str], first_ns: int) -> str:
-    """Return when the first tick was, by the robot's wall clock; "" where the session does not say."""
+    """Return the wall time of the first tick, "" if the session does not state it."""
     try:
         since = timedelta(seconds=(int(session.get("wall_minus_monotonic_ns", "")) + first_ns) / NS_PER_S)
         return f"{EPOCH + since:%Y-%m-%d %H:%M:%S} UTC" if timedelta() <= since <= LATEST else ""
@@ -101,7 +99,7 @@ def began(session: Mapping[str, str], first_ns: int) -> str:
 
 
 def record_of(story: Story) -> list[tuple[str, str]]:
-    """Return what the recording says of the robot, as rows of a table."""
+    """Return the session's record as rows of a table."""
     session, config = story.session, story.config
     hashed = hashlib.sha256(session.get("configuration", "").encode()).hexdigest()[:HASH_DIGITS]
     model = session.get("model_sha256", "")
@@ -121,7 +119,7 @@ def record_of(story: Story) -> list[tuple[str, str]]:
 
 
 def notes_of(story: Story) -> list[str]:
-    """Return what a reader should know of the recording."""
+    """Return remarks on the recording for the reader."""
     found = [f"Camera {name} gave no frame at all." for name in never_seen(story)]
     if not story.took_ms.any():
         found.append("The clock of this run was simulated: there are no times to show.")

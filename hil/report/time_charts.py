@@ -1,4 +1,4 @@
-"""Charts over time as plain numbers: lanes of what held, lines, stages, decisions; the template draws them."""
+"""Charts over time as plain numbers: lanes, lines, stages, decisions. The template draws them."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ WIDTH, LANE = 1000.0, 21.0
 """Width of every chart, and height of one lane [px]."""
 HEIGHT, TIMES_HEIGHT = 90.0, 105.0
 APART_PX = 2.0
-"""Signs of one kind are drawn at least so far apart."""
+"""Least distance between signs of one kind."""
 DOT_PX = 2.0
 """Dots are thinned to this grid."""
 CHARACTER_PX, LEAST_CHARACTERS, MOST_NAME = 6.0, 3, 13
 TIME_MARKS, VALUE_MARKS = 10, 5
 LARGEST = 1e9
-"""Values beyond it are drawn there."""
+"""Larger values are drawn at this value."""
 STAGE_COLOURS = 7
 OWN_LANES = {RESET: "memory", MISS: "deadlines"}
-"""What comes often has a lane of its own."""
+"""Frequent kinds of moments have their own lane."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line: an SVG path, and the class that it is drawn with. kind: "line", "dashed", "area" or "dots"."""
+    """One line as an SVG path. kind: "line", "dashed", "area" or "dots"."""
 
     name: str
     colour: str
@@ -39,7 +39,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """Lines over one another. marks: (y [px], text); limit_y: a dashed level, None without one."""
+    """Lines in one chart. marks: (y [px], text); limit_y: a dashed level or None."""
 
     title: str
     height: float
@@ -50,7 +50,7 @@ class Chart:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """What held from x on, as wide as `width` [px]; `label` has as many characters as fit."""
+    """A state from x on, `width` wide [px]; the label is cut to fit."""
 
     x: float
     width: float
@@ -61,7 +61,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """Something that happened at x [px]."""
+    """A moment at x [px]."""
 
     x: float
     kind: str
@@ -84,7 +84,7 @@ class OverTime:
 
     marks: (x [px], text) of the time axis
     gaps:  (x, width) [px] where ticks are missing in the recording
-    first: x of a replay's first difference [px], None without one
+    first: x of a replay's first difference [px] or None
     """
 
     lanes: tuple[DrawnLane, ...]
@@ -97,7 +97,7 @@ class OverTime:
 def over_time(story: Story, lanes: Sequence[Lane], moments: Sequence[Moment], first: int | None) -> OverTime:
     """Return the charts. first: row of a replay's first difference.
 
-    A pixel of a line spans from the smallest to the largest of its values, so a peak of one tick is seen.
+    Each pixel of a line spans its smallest to its largest value, so a peak of one tick stays visible.
     """
     end_s = story.end_s(story.ticks - 1)
     per_s = WIDTH / end_s
@@ -113,7 +113,7 @@ def over_time(story: Story, lanes: Sequence[Lane], moments: Sequence[Moment], fi
 
 
 def _lanes(story: Story, lanes: Sequence[Lane], moments: Sequence[Moment], per_s: float) -> list[DrawnLane]:
-    """Return a lane of events, one each of what comes often, and those of what held for a while."""
+    """Return the lane of events, a lane for each frequent kind, and the lanes of states."""
     own = {name: [one for one in moments if one.kind == kind] for kind, name in OWN_LANES.items()}
     others = [one for one in moments if one.kind not in OWN_LANES]
     signs = [DrawnLane("events", signs=_signs(story, others, per_s))]
@@ -122,7 +122,7 @@ def _lanes(story: Story, lanes: Sequence[Lane], moments: Sequence[Moment], per_s
 
 
 def _signs(story: Story, moments: Sequence[Moment], per_s: float) -> tuple[Sign, ...]:
-    """Return the signs, graver ones last and so above the others; those of a kind are APART_PX apart."""
+    """Return the signs, bad ones last and so on top; signs of one kind are at least APART_PX apart."""
     found: list[Sign] = []
     last: dict[tuple[str, str], float] = {}
     for one in moments:
@@ -134,7 +134,7 @@ def _signs(story: Story, moments: Sequence[Moment], per_s: float) -> tuple[Sign,
 
 
 def _blocks(story: Story, lane: Lane, per_s: float) -> tuple[Block, ...]:
-    """Return the blocks of a lane; where several share a pixel, one of each kind, and free only where nothing else."""
+    """Return the blocks of a lane. Several in one pixel become one of each kind; free ones only if alone."""
     found, taken, drawn_to = [], set[tuple[str, int]](), -1.0
     for one in lane.spans:
         begin_s, end_s = float(story.t_s[one.first]), story.end_s(one.last)
@@ -150,7 +150,7 @@ def _blocks(story: Story, lane: Lane, per_s: float) -> tuple[Block, ...]:
 
 
 def _cut(text: str, characters: int) -> str:
-    """Return as much of a text as there is room for; nothing where that would say nothing."""
+    """Return a text cut to a number of characters; "" if that number is too small to be useful."""
     if len(text) <= characters:
         return text
     return f"{text[: characters - 1]}…" if characters > LEAST_CHARACTERS else ""
@@ -184,7 +184,7 @@ def _commands(story: Story, x: Floats, title: str, axis: int) -> Chart:
 def _chart(
     story: Story, x: Floats, title: str, rows: Sequence[tuple[str, str, str, Floats]], limit: float | None = None
 ) -> Chart:
-    """Return a chart of (name, colour, kind, values); with a limit it begins at 0 and reaches beyond it."""
+    """Return a chart of (name, colour, kind, values). With a limit, the axis spans 0 to beyond the limit."""
     height = HEIGHT if limit is None else TIMES_HEIGHT
     values = [np.clip(row[3], -LARGEST, LARGEST) for row in rows]
     low, high = _range(np.concatenate(values)) if limit is None else _up_to(np.concatenate(values), limit)
@@ -198,7 +198,7 @@ def _chart(
 
 
 def _stages(story: Story, x: Floats) -> Chart:
-    """Return the stages of the slowest tick of each pixel, one on the other, the last one first."""
+    """Return the stacked stages of the slowest tick of each pixel, the last stage first."""
     took, period_ms = story.took_ms, 1e3 * story.period_s
     picked = np.array([b + int(took[b:e].argmax()) for b, e in _groups(np.floor(x))])
     sums = np.cumsum(np.clip(np.nan_to_num(story.stage_ms[picked]), -LARGEST, LARGEST), axis=1)
@@ -215,9 +215,9 @@ def _stages(story: Story, x: Floats) -> Chart:
 
 
 def line_path(x: Floats, y: Floats, gap: Flags) -> str:
-    """Return a line as an SVG path. It is broken where a value is NaN, and before each row of `gap`.
+    """Return a line as an SVG path, broken at NaN and before each row of `gap`.
 
-    Of each pixel's rows the first, the smallest, the largest and the last are drawn.
+    Of each pixel's rows, the first, smallest, largest and last are drawn.
     """
     rows = np.flatnonzero(np.isfinite(y))
     piece = np.cumsum(np.r_[False, np.diff(rows) > 1]) + np.cumsum(gap)[rows] if len(rows) else rows
@@ -232,13 +232,13 @@ def line_path(x: Floats, y: Floats, gap: Flags) -> str:
 
 
 def dots_path(x: Floats, y: Floats) -> str:
-    """Return values as dots: pieces without a length, which round ends make seen."""
+    """Return values as dots: path pieces of length zero, visible through round line caps."""
     at = np.column_stack([x, y])[np.isfinite(y)]
     return "".join(f"M{_px(one)} {_px(other)}h0" for one, other in np.unique(np.rint(at / DOT_PX) * DOT_PX, axis=0))
 
 
 def _groups(*keys: Ints | Floats) -> list[tuple[int, int]]:
-    """Return begin and end of each stretch of rows in which no key changes."""
+    """Return begin and end of each stretch of rows with constant keys."""
     count = len(keys[0])
     if not count:
         return []
@@ -252,7 +252,7 @@ def _px(value: float) -> str:
 
 
 def _range(values: Floats) -> tuple[float, float]:
-    """Return what an axis spans: all values with some room, from 0 where they begin near it."""
+    """Return the range of an axis: all values with a margin, from about 0 if the values begin near 0."""
     finite = values[np.isfinite(values)]
     if not len(finite):
         return 0.0, 1.0

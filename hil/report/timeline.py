@@ -1,4 +1,4 @@
-"""One session of recordings as arrays: what the robot saw, wanted and did, tick by tick."""
+"""One session as arrays: observations, wanted commands and sent commands of every tick."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ Ranges = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """A session in columns, as charts and maps are drawn of all of it: a row for each of its n ticks; NaN is absent.
+    """A session in columns, one row for each of its n ticks; NaN means absent.
 
-    files, session, config, mounts: what was read, and what it says of the robot
-    sessions:     names of all that stand in these files, this one among them
+    files, session, config, mounts: recorded files, and the record, configuration and mounts in them
+    sessions:     names of all sessions in these files, including this session
     began_ns:     begin of the first tick, monotonic [ns]
-    t_s:          begin of a tick since that of the first [s]; late_ms: after its deadline [ms]
+    t_s:          start of a tick since the first tick [s]; late_ms: delay after its deadline [ms]
     missed:       slots skipped before it; slot: its number in the grid of ticks
     odometry:     (n, 5) x, y, yaw, v, w in the odom frame [m, rad, m/s, rad/s]
     correction:   (n, 3) of the odom frame in the map frame
@@ -36,12 +36,11 @@ class Story:
     e_stop, obstacle: -1 not heard yet, 0, 1
     goal_m:       distance to the goal [m]
     sensed, acted, action: as in `tick_types.Tick`
-    decision_ms:  what the policy took, where a decision was due; delay_ms: from sensing to its command on the wire
+    decision_ms:  time of the policy, where a decision was due; delay_ms: from sensing to the command on the wire
     stages, stage_ms: names, (n, stages) [ms]
-    cameras:      whether a frame of each camera was there
-    scans:        (n, 180) range [m], inf where nothing was seen, NaN where no camera looks; as the policy saw it
-    limits_scans: as the limits saw it, None where that is the same
-    resets, faults, events, goals: of the ticks that have any, by row
+    cameras:      whether the tick has a frame, by camera
+    scans:        (n, 180) the policy's scan [m]; inf: nothing seen, NaN: no camera looks
+    resets, faults, events, goals: by row, only of ticks that have any
     """
 
     files: tuple[Path, ...]
@@ -74,7 +73,6 @@ class Story:
     stage_ms: Floats
     cameras: Mapping[str, Flags]
     scans: Ranges
-    limits_scans: Ranges | None
     resets: Mapping[int, str]
     faults: Mapping[int, str]
     events: Mapping[int, Sequence[str]]
@@ -82,32 +80,32 @@ class Story:
 
     @property
     def ticks(self) -> int:
-        """How many there are."""
+        """Number of ticks."""
         return len(self.t_s)
 
     @property
     def period_s(self) -> float:
-        """The time from one tick to the next, as configured [s]."""
+        """Configured period of the ticks [s]."""
         return 1.0 / self.config.rates.control_hz
 
     @property
     def took_ms(self) -> Floats:
-        """What the stages of each tick took together [ms]."""
+        """Total time of the stages of each tick [ms]."""
         return np.asarray(np.nansum(self.stage_ms, axis=1))
 
     @property
     def gap(self) -> Flags:
-        """(n,) whether ticks are missing in the file before this one."""
+        """(n,) whether the recording lacks ticks before this tick."""
         gap = np.zeros(self.ticks, bool)
         gap[1:] = np.diff(self.slot) > 1 + self.missed[1:]
         return gap
 
     def end_s(self, row: int) -> float:
-        """Return when what holds in a tick ends: at the next, or a period after the last."""
+        """Return the end of a tick: the start of the next tick, or one period after the last tick."""
         return float(self.t_s[row + 1] if row + 1 < self.ticks else self.t_s[row] + self.period_s)
 
 
 def shown(text: str) -> str:
-    """Return a text of a recording on one line, cut to what a page shows; a recording says what it likes."""
+    """Return a recorded text on one line, without control characters, at most MOST_CHARACTERS long."""
     line = "".join(one if one.isprintable() else " " for one in text[: MOST_CHARACTERS + 1])
     return line if len(line) <= MOST_CHARACTERS else f"{line[: MOST_CHARACTERS - 1]}…"

@@ -1,50 +1,128 @@
-"""One picture of the path as plain numbers: what was seen, the building, and the path; the template draws it."""
+"""The picture of the path as plain numbers: the way driven, the goals, and where something went wrong."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from hil.report.charts import nice
 from hil.report.events import BAD, MISS, Moment, row_of, runs
-from hil.report.map_view import FARTHEST_M, Surroundings
 from hil.report.timeline import Floats, Story
-from onboard.values.geometry import IDENTITY
-from onboard.values.messages import Pose
+from onboard.drivers.dds.tick_types import GoalInput
+
+# ---- Poses and goals of a session in one frame
+
+FARTHEST_M = 1e6
+GOAL_ANSWERS = ("goal_accepted", "goal_refused")
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """A goal request in the frame of the path. accepted: the robot took it."""
+
+    row: int
+    x_m: float
+    y_m: float
+    accepted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DrivenPath:
+    """Poses and goals of a session in one frame.
+
+    frame: "map" once the robot was localised, else "odom"
+    poses: (n, 3) x, y, yaw [m, rad], NaN before the first odometry
+    note:  remark on the frame for the reader, or ""
+    """
+
+    frame: str
+    poses: Floats
+    goals: tuple[Goal, ...]
+    note: str
+
+
+def path_of(story: Story) -> DrivenPath:
+    """Return the path of a session."""
+    localised = np.isfinite(story.correction).all(axis=1)
+    if not localised.any():
+        note = "There was no localisation: positions are from wheel odometry alone and drift."
+        poses = story.odometry[:, :3]
+        return DrivenPath("odom", poses, _goals(story, "odom", poses), note)
+    first = int(np.argmax(localised))
+    note = f"The robot was localised from {story.t_s[first]:.1f} s on; that fix places the earlier path too."
+    poses = _composed(_corrections(story), story.odometry[:, :3])
+    return DrivenPath("map", poses, _goals(story, "map", poses), note if first > 0 else "")
+
+
+def _corrections(story: Story) -> Floats:
+    """Return the newest correction of every tick; before the first correction, that first correction."""
+    known = np.isfinite(story.correction).all(axis=1)
+    newest = np.maximum.accumulate(np.where(known, np.arange(story.ticks), int(np.argmax(known))))
+    return np.asarray(story.correction[newest])
+
+
+def _composed(correction: Floats, poses: Floats) -> Floats:
+    """Return poses of the odom frame in the map frame."""
+    c, s = np.cos(correction[:, 2]), np.sin(correction[:, 2])
+    x = correction[:, 0] + c * poses[:, 0] - s * poses[:, 1]
+    y = correction[:, 1] + s * poses[:, 0] + c * poses[:, 1]
+    return np.column_stack([x, y, correction[:, 2] + poses[:, 2]])
+
+
+def _goals(story: Story, frame: str, poses: Floats) -> tuple[Goal, ...]:
+    """Return the goals that can be placed. A goal in an unknown frame was refused; only the event list has it."""
+    found = []
+    for row, requests in story.goals.items():
+        answers = [event for event in story.events.get(row, ()) if event.startswith(GOAL_ANSWERS)]
+        for number, request in enumerate(requests):
+            at = _placed_goal(story, frame, poses[row], row, request)
+            if at is not None:
+                accepted = number < len(answers) and answers[number].startswith(GOAL_ANSWERS[0])
+                found.append(Goal(row, float(at[0]), float(at[1]), accepted))
+    return tuple(found)
+
+
+def _placed_goal(story: Story, frame: str, robot: Floats, row: int, request: GoalInput) -> Floats | None:
+    """Return x, y of a goal in the frame of the path, or None. robot: its pose in that frame."""
+    pose, section = np.array(request.pose, np.float64), story.config.dds
+    if pose.shape != (3,) or not np.isfinite(pose).all():
+        return None
+    asked = request.frame_id.strip("/")
+    ours = section.map_frame if frame == "map" else section.odom_frame
+    if asked == ours.strip("/"):
+        placed = pose
+    elif asked == section.base_frame.strip("/"):
+        placed = _composed(robot[None], pose[None])[0]
+    elif asked == section.odom_frame.strip("/"):
+        placed = _composed(_corrections(story)[[row]], pose[None])[0]
+    else:
+        return None
+    return placed[:2] if np.isfinite(placed).all() else None
+
+
+# ---- The picture
 
 WIDTH = 640.0
 MARGIN_PX = 30.0
 HEIGHTS = 0.5, 1.0
-"""The picture is so many times as high as wide, as the path needs it."""
+"""Least and greatest height of the picture, as a share of its width."""
 LEAST_M = 4.0
-"""A picture shows at least this much."""
+"""Least extent of the picture."""
 POINT_PX = 1.0
-"""A path is drawn in pieces of about this length."""
+"""Distance between the drawn points of a path."""
 APART_PX, LATE_APART_PX = 6.0, 26.0
-"""Signs of one kind stand at least about so far apart; late decisions come in great numbers."""
+"""Distance between signs of one kind, and between late decisions, which are many."""
 LEAST_GOAL_PX = 4.0
 MOST_NAMED = 12
-"""Of more goals only the numbers are written."""
+"""With more goals, labels are numbers only."""
 LABEL_ROOM_PX = 100.0
 
 
 @dataclass(frozen=True, slots=True)
-class Cells:
-    """Cells of a grid as a path in cells, and the SVG matrix that puts them into the picture."""
-
-    name: str
-    path: str
-    matrix: str
-
-
-@dataclass(frozen=True, slots=True)
 class Place:
-    """A named place [px]. kind: "start", "goal", "refused" or "first"; radius: of a goal's tolerance."""
+    """A labelled place [px]. kind: "start", "goal", "refused" or "first"; radius: tolerance of a goal."""
 
     x: float
     y: float
@@ -54,22 +132,20 @@ class Place:
 
     @property
     def leftward(self) -> bool:
-        """Whether its label stands left of it, as there is no room on the right."""
+        """Whether the label stands on the left, because there is no room on the right."""
         return self.x > WIDTH - LABEL_ROOM_PX
 
 
 @dataclass(frozen=True, slots=True)
 class Trajectory:
-    """The picture, x to the right and y up in the page's frame.
+    """The picture; x of the frame points right, y up.
 
-    cells: what was seen and the building, the lowest first
-    ways:  (kind of the reasons, path) of the robot's centre
-    signs: (x, y, kind of the moment, text) of what was bad
+    ways:  (kind of reason, SVG path) of the robot's centre
+    signs: (x, y, kind of moment, text) of bad moments
     bar:   length [px] and text of the scale
     """
 
     height: float
-    cells: tuple[Cells, ...]
     ways: tuple[tuple[str, str], ...]
     signs: tuple[tuple[float, float, str, str], ...]
     places: tuple[Place, ...]
@@ -78,7 +154,7 @@ class Trajectory:
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """Which part of the frame is shown: x of the left and y of the upper edge [m], and the scale."""
+    """The shown part of the frame: x of the left and y of the upper edge [m], and the scale."""
 
     left_m: float
     top_m: float
@@ -86,26 +162,26 @@ class _View:
     height: float
 
     def of(self, points_m: Floats) -> Floats:
-        """Return points (n, 2) of the frame in the picture [px]."""
+        """Return points (n, 2) [m] as pixels."""
         return np.asarray((points_m - [self.left_m, self.top_m]) * [self.px_per_m, -self.px_per_m])
 
 
-def trajectory_of(story: Story, around: Surroundings, moments: Sequence[Moment], first: int | None) -> Trajectory:
+def trajectory_of(story: Story, path: DrivenPath, moments: Sequence[Moment], first: int | None) -> Trajectory:
     """Return the picture. first: row of a replay's first difference."""
-    accepted = [[one.x_m, one.y_m] for one in around.goals if one.accepted]
-    path = np.clip(around.poses[:, :2], -FARTHEST_M, FARTHEST_M)
-    placed = np.concatenate([path, np.array(accepted, np.float64).reshape(-1, 2).clip(-FARTHEST_M, FARTHEST_M)])
+    accepted = [[one.x_m, one.y_m] for one in path.goals if one.accepted]
+    centres = np.clip(path.poses[:, :2], -FARTHEST_M, FARTHEST_M)
+    placed = np.concatenate([centres, np.array(accepted, np.float64).reshape(-1, 2).clip(-FARTHEST_M, FARTHEST_M)])
     view = _view(placed[np.isfinite(placed).all(axis=1)])
-    at = view.of(path)
+    at = view.of(centres)
     bar_m = nice(WIDTH / view.px_per_m / 8.0)
     return Trajectory(
-        view.height, tuple(_cells(around, view)), _ways(story, at), tuple(_signs(story, at, moments)),
-        tuple(_places(story, around, view, at, first)), (bar_m * view.px_per_m, f"{bar_m:g} m"),
+        view.height, _ways(story, at), tuple(_signs(story, at, moments)),
+        tuple(_places(story, path, view, at, first)), (bar_m * view.px_per_m, f"{bar_m:g} m"),
     )  # fmt: skip
 
 
 def _view(points_m: Floats) -> _View:
-    """Return a view of some points with a margin; of the origin without any."""
+    """Return the view of all points with a margin; without points, of the origin."""
     low, high = (points_m.min(axis=0), points_m.max(axis=0)) if len(points_m) else (np.zeros(2), np.zeros(2))
     wide_m, high_m = np.maximum(high - low, LEAST_M).tolist()
     height = min(max(high_m / wide_m, HEIGHTS[0]), HEIGHTS[1]) * WIDTH
@@ -114,33 +190,8 @@ def _view(points_m: Floats) -> _View:
     return _View(middle[0] - WIDTH / 2.0 / px_per_m, middle[1] + height / 2.0 / px_per_m, px_per_m, height)
 
 
-def _cells(around: Surroundings, view: _View) -> Iterator[Cells]:
-    for name, cells in (("seen", around.seen[~around.often]), ("seen often", around.seen[around.often])):
-        inside = view.of((cells.astype(np.float64) + 0.5) * around.seen_cell_m)
-        shown = ((inside >= 0.0) & (inside <= [WIDTH, view.height])).all(axis=1)
-        yield Cells(name, cells_path(cells[shown]), _matrix(view, around.seen_cell_m, IDENTITY))
-    if around.building is not None:
-        walls = np.argwhere(around.building.walls)[:, ::-1]
-        yield Cells("wall", cells_path(walls), _matrix(view, around.building.cell_m, around.building.corner))
-
-
-def cells_path(cells: npt.NDArray[np.integer[Any]]) -> str:
-    """Return cells (n, 2), column and row, as strokes along the rows."""
-    cells = cells[np.lexsort((cells[:, 0], cells[:, 1]))]
-    begins = np.flatnonzero(np.r_[True, (np.diff(cells[:, 1]) != 0) | (np.diff(cells[:, 0]) != 1)][: len(cells)])
-    ends = np.r_[begins[1:], len(cells)]
-    return "".join(f"M{cells[b, 0]} {cells[b, 1]}.5h{e - b}" for b, e in zip(begins, ends, strict=False))
-
-
-def _matrix(view: _View, cell_m: float, corner: Pose) -> str:
-    scale = cell_m * view.px_per_m
-    c, s = scale * math.cos(corner.yaw_rad), scale * math.sin(corner.yaw_rad)
-    ((x, y),) = view.of(np.array([[corner.x_m, corner.y_m]])).tolist()
-    return f"{c:.6g} {-s:.6g} {-s:.6g} {-c:.6g} {x:.6g} {y:.6g}"
-
-
 def _ways(story: Story, at: Floats) -> tuple[tuple[str, str], ...]:
-    """Return the path in pieces of one kind of reason; each begins where the last one ended."""
+    """Return the path in pieces of one kind of reason; each piece begins where the previous piece ended."""
     found: dict[str, list[str]] = {}
     kinds = [row_of(reason).kind for reason in story.reason]
     for first, last, kind in runs(kinds):
@@ -156,7 +207,7 @@ def _ways(story: Story, at: Floats) -> tuple[tuple[str, str], ...]:
 
 
 def _signs(story: Story, at: Floats, moments: Sequence[Moment]) -> Iterator[tuple[float, float, str, str]]:
-    """Yield what was bad, late decisions below all else; of many of a kind in one place one."""
+    """Yield the bad moments, late decisions first and so below the others; one of each kind per place."""
     taken = set()
     bad = [one for one in moments if one.weight == BAD and np.isfinite(at[one.row]).all()]
     for one in sorted(bad, key=lambda one: one.kind != MISS):
@@ -168,18 +219,18 @@ def _signs(story: Story, at: Floats, moments: Sequence[Moment]) -> Iterator[tupl
             yield x, y, one.kind, f"{story.t_s[one.row]:.2f} s: {one.text}"
 
 
-def _places(story: Story, around: Surroundings, view: _View, at: Floats, first: int | None) -> Iterator[Place]:
-    """Yield start, goals in the order of time, and the first difference, as far as they are in the picture."""
+def _places(story: Story, path: DrivenPath, view: _View, at: Floats, first: int | None) -> Iterator[Place]:
+    """Yield the start, the goals in the order of time, and the first difference, if they are in the picture."""
     placed = np.flatnonzero(np.isfinite(at).all(axis=1))
     if len(placed):
         x, y = at[placed[0]].tolist()
         yield Place(x, y, "start", "start")
     radius = max(story.config.goal.tolerance_m * view.px_per_m, LEAST_GOAL_PX)
-    for number, goal in enumerate(around.goals, start=1):
+    for number, goal in enumerate(path.goals, start=1):
         ((x, y),) = view.of(np.array([[goal.x_m, goal.y_m]])).tolist()
         if 0.0 <= x <= WIDTH and 0.0 <= y <= view.height:
             name = "goal" if goal.accepted else "refused"
-            alone, many = len(around.goals) == 1, len(around.goals) > MOST_NAMED and goal.accepted
+            alone, many = len(path.goals) == 1, len(path.goals) > MOST_NAMED and goal.accepted
             yield Place(x, y, name, name if alone else f"{number}" if many else f"{name} {number}", radius)
     if first is not None and np.isfinite(at[first]).all():
         x, y = at[first].tolist()

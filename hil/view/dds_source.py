@@ -1,4 +1,4 @@
-"""Messages to show, as they come over DDS. The view only listens, and never asks a sender to wait or to repeat."""
+"""Live messages from DDS. The view only reads; it never makes a sender wait or repeat."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from hil.live.twin.topics import COLLISION, NAMESPACE, POSE, STATE
 from hil.recordings.recording import TWIN_PREFIX, Heard
-from hil.view.queue import Pump
+from hil.view.queue import ScreenQueue
 from onboard.config.config import DdsSection
 from onboard.config.mounts import Mounts
 from onboard.drivers.dds.participant import Reader, Wire
@@ -21,18 +21,18 @@ PLAIN = (
     "obstacle", "e_stop",
 )  # fmt: skip
 STREAM = Quality(depth=20, read_best_effort=True)
-"""What the view asks for: what arrives. No acknowledgement of ours is ever waited for, not even by a runtime that ends;
-what was said before we came (a goal) is not heard."""
+"""Best-effort reading: no sender waits for an acknowledgement of the view, not even a runtime that ends. Messages from
+before the start of the view, such as a goal, are not received."""
 IMAGES = Quality(depth=1, read_best_effort=True)
 IMAGE_PERIOD_S = 0.2
-"""No camera is shown more often; images between are overwritten in the middleware, and cost nothing here."""
+"""Least time between images of a camera; the middleware overwrites the images between."""
 POLL_S = 0.05
 
 
 def shown_topics(section: DdsSection, mounts: Mounts, images: bool) -> dict[str, Topic]:
-    """Return what is listened to by the name that it is shown under: the robot's topics, then those of a twin.
+    """Return the read topics by their shown name: the robot's topics, then those of a twin.
 
-    Topics of the twin that the robot's own are remapped to are there once, as the robot's.
+    A twin's topic that the robot reads by remapping appears once, as the robot's.
     """
     names = dict.fromkeys(PLAIN, STREAM) | _sensed(mounts, images)
     robot = {name: replace(topic(name), quality=quality) for name, quality in names.items()}
@@ -56,22 +56,22 @@ def _sensed(mounts: Mounts, images: bool) -> dict[str, Quality]:
     return sensed
 
 
-class Ears:
-    """Readers of all that is shown."""
+class DdsSource:
+    """Readers of all shown topics."""
 
     def __init__(self, wire: Wire, mounts: Mounts, images: bool) -> None:
-        """Open the readers; without `images` no camera is asked to send any. Raises ConfigError, DriverError."""
+        """Open the readers. images: also of the cameras. Raises ConfigError, DriverError."""
         topics = shown_topics(wire.section, mounts, images)
         self._readers: dict[str, Reader] = {name: wire.reader(row) for name, row in topics.items()}
         self._images = [name for name, row in topics.items() if row.quality == IMAGES]
         self._images_due_s = 0.0
 
     def wait(self) -> None:
-        """Return when there may be something new."""
+        """Wait until there may be new messages."""
         self._readers["tf"].wait(POLL_S)
 
     def take(self) -> list[Heard]:
-        """Return what came since the last call. Raises DriverError when the link is gone."""
+        """Return the messages since the last call. Raises DriverError if the link is lost."""
         now_ns, now_s = wall_ns(), time.monotonic()
         wanted = dict(self._readers)
         if now_s >= self._images_due_s:
@@ -82,12 +82,14 @@ class Ears:
         return [Heard(name, now_ns, one.sample) for name, reader in wanted.items() for one in reader.take()]
 
 
-def listen(ears: Ears, pump: Pump, over: threading.Event, seconds: float | None, watched: Callable[[], bool]) -> None:
-    """Pass on what is heard until `over` is set, for so long, or until nobody looks any more (`watched`)."""
+def listen(
+    source: DdsSource, queue: ScreenQueue, over: threading.Event, seconds: float | None, watched: Callable[[], bool]
+) -> None:
+    """Forward messages until `over` is set, `seconds` have passed, or `watched` is False."""
     deadline_s = None if seconds is None else time.monotonic() + seconds
     while not over.is_set() and watched():
-        ears.wait()
-        for heard in ears.take():
-            pump.put(heard)
+        source.wait()
+        for heard in source.take():
+            queue.put(heard)
         if deadline_s is not None and time.monotonic() >= deadline_s:
             return

@@ -1,4 +1,4 @@
-"""What is shown beside the world: commands, states and reasons over time, figures of the diagnostics, words."""
+"""Plots and texts beside the 3-D view: commands, states and reasons over time, diagnostics, log."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LANES = "states"
 WORDS = "words"
 SUMMARY = "summary"
 FIGURES = "figures"
-#   series        colour, width, how values are joined; drawn in this order: what was wanted is seen on what was sent
+#   series        colour, width, interpolation; drawn in this order, so that wanted lies on top of sent
 SERIES: Mapping[str, tuple[tuple[int, int, int], float, Literal["Linear", "StepAfter"]]] = {
     "measured": ((140, 200, 130), 1.5, "Linear"),
     "operator": ((200, 120, 255), 1.5, "StepAfter"),
@@ -38,7 +38,7 @@ LEVELS = {0: "INFO", 1: "WARN", 2: "ERROR"}
 
 
 class FigurePainter:
-    """Draws one robot's numbers and words."""
+    """Draws one robot's numbers and texts."""
 
     def __init__(self, recording: rr.RecordingStream) -> None:
         self._recording = recording
@@ -54,24 +54,20 @@ class FigurePainter:
                 recording.log(f"{axis}/{name}", line, static=True)
 
     def twist(self, name: str, twist: Twist) -> None:
-        """Add to the series of a kind of command: sent, wanted, measured, operator."""
+        """Add to a series of twists: sent, wanted, measured or operator."""
         self._recording.log(f"{SPEEDS}/{name}", rr.Scalars(twist.v_mps))
         self._recording.log(f"{TURNS}/{name}", rr.Scalars(twist.w_radps))
 
     def state(self, text: str) -> None:
-        """Show the state as the robot tells it, "stopped: e_stop"; the lane has its first word."""
+        """Show a published state such as "stopped: e_stop"; the lane has its first word."""
         if self._lanes.get("told") != text:
             self._lanes["told"] = text
             self._word(f"state: {text}")
             self._summarise("state", text)
         self._lane("state", text.partition(":")[0])
 
-    def word(self, name: str, value: bool) -> None:
-        """Show a bumper or an e-stop."""
-        self.words(name, "true" if value else "false")
-
     def diagnostics(self, sample: ros.DiagnosticArray) -> None:
-        """Plot the numbers, tell changes of level or message as words, and take what the summary needs."""
+        """Plot the numbers, log changes of level, and update the summary."""
         for row in sample.status:
             numbers = {pair.key: _number(pair.value) for pair in row.values}
             for key, number in numbers.items():
@@ -85,7 +81,7 @@ class FigurePainter:
                 self._summarise("goal", "-" if away is None else f"{away:.2f} m away")
 
     def tick(self, tick: Tick) -> None:
-        """Show what only the recording knows of a tick."""
+        """Show the fields of a tick that only the recording has."""
         self.twist("wanted", Twist(*tick.wanted))
         self.words("reason", tick.reason)
         for name, stage_ns in zip(tick.stages, tick.stage_ns, strict=True):
@@ -107,13 +103,13 @@ class FigurePainter:
         self.words("reason", message)
 
     def _lane(self, name: str, value: str) -> None:
-        """Show a value that holds until the next one."""
+        """Show a value in a lane until the next value."""
         if self._lanes.get(name) != value:
             self._lanes[name] = value
             self._recording.log([LANES, name], rr.StateChange(state=value))
 
     def words(self, name: str, value: str) -> None:
-        """Show a value that holds until the next one, and tell the change in words."""
+        """Show a value in a lane and in the summary, and log its changes."""
         if self._lanes.get(name) != value:
             self._word(f"{name}: {value}")
             self._summarise(name, value)
@@ -143,7 +139,7 @@ def _configured(colors: Mapping[str, tuple[int, int, int]]) -> rr.StateConfigura
 
 
 def _number(text: str) -> float | None:
-    """Return the finite number in a diagnostic value, None when it is none."""
+    """Return a diagnostic value as a finite number, or None."""
     try:
         value = float(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""A building as few boxes, light enough for a viewer: equal neighbouring cells are joined to one."""
+"""Static parts of the scene: the building as few boxes, the robot's body, its cameras."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from onboard.values.messages import Pose
 Heights = npt.NDArray[np.float32]
 
 CUT_M = 1.2
-"""Walls are shown up to here, so that one looks into the rooms; what a robot can touch lies below."""
+"""Height up to which walls are shown, so that rooms stay visible from above."""
 MOST_BLOCKS = 60_000
-"""Of more than this, a building is shown in coarser cells."""
+"""Largest number of boxes; above it, cells are made coarser."""
 STEP_M = 0.01
-"""Heights are told apart this finely."""
+"""Resolution of heights."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Blocks:
 
     low_m, high_m: (n, 3) corners [m]
     material:      (n,) uint8, as in the world
-    cell_m:        edge of the cells that they are made of; a multiple of the world's where that was too fine
+    cell_m:        edge of the cells, a multiple of the world's cells
     """
 
     low_m: npt.NDArray[np.float64]
@@ -41,10 +41,9 @@ class Blocks:
 
 
 def blocks_of(world: World, cut_m: float = CUT_M, most: int = MOST_BLOCKS) -> Blocks:
-    """Return what stands or hangs below `cut_m`, as at most `most` boxes.
+    """Return the obstacles below `cut_m` as at most `most` boxes; equal neighbouring cells form one box.
 
-    Where there would be more, cells are taken together, two by two, until there are not; each then reaches from the
-    lowest low to the highest high of what it was made of.
+    With more boxes, cells are merged two by two. A merged cell spans the lowest low to the highest high of its cells.
     """
     halvings = 0
     while True:
@@ -65,7 +64,7 @@ def blocks_of(world: World, cut_m: float = CUT_M, most: int = MOST_BLOCKS) -> Bl
 def _cells(world: World, interval: int, cut_m: float, halvings: int) -> tuple[Heights, Heights, npt.NDArray[np.uint8]]:
     """Return (rows, columns) low, high and material of one interval below the cut, in coarser cells.
 
-    Heights are whole steps; (inf, -inf) where there is nothing.
+    Heights are multiples of STEP_M; (inf, -inf) marks an empty cell.
     """
     low, high, material = world.low_m[..., interval], world.high_m[..., interval], world.material
     shown = (high >= low) & (low < cut_m)
@@ -78,7 +77,7 @@ def _cells(world: World, interval: int, cut_m: float, halvings: int) -> tuple[He
 
 
 def _pairs(cells: npt.NDArray[Any], combine: np.ufunc) -> npt.NDArray[Any]:
-    """Return the cells taken together two by two; an odd last row or column stays by itself."""
+    """Return the cells merged two by two; an odd last row or column stays single."""
     for axis in (0, 1):
         cells = combine.reduceat(cells, np.arange(0, cells.shape[axis], 2), axis=axis)
     return cells
@@ -110,7 +109,7 @@ def _rectangles(
 def _stretches(
     low: Heights, high: Heights, material: npt.NDArray[np.uint8]
 ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    """Return row, first column and column after the last of every stretch of equal cells with something in them."""
+    """Return row, first column and end column of every stretch of equal occupied cells."""
     solid = high >= low
     like_last = np.zeros(solid.shape, np.bool_)
     like_last[:, 1:] = solid[:, 1:] & solid[:, :-1]
@@ -123,17 +122,17 @@ def _stretches(
     return row, start, np.nonzero(ends)[1] + 1
 
 
-# ---- What does not move in the picture: the building, the body of the robot, its cameras
+# ---- Building, robot body, cameras
 
 MAP, ODOM, BASE, TWIN = "map", "map/odom", "map/odom/base", "map/twin"
 HERE = "map/here"
-"""Goes with the robot without turning, for an eye that follows it."""
+"""Moves with the robot without turning, for a camera that follows it."""
 BUILDING = "map/building"
 FRUSTUM_M = 0.12
-"""How long a camera's pyramid is drawn."""
+"""Drawn length of a camera's pyramid."""
 ARROW_M, ARROW_RADIUS_M, LINE_M = 0.45, 0.025, 0.015
 BODY_SHOWN_M = 0.12
-"""Height of the solid part of the drawn body: what is on it stays in view."""
+"""Height of the solid part of the drawn body, low enough to show the cameras."""
 
 Color = tuple[int, int, int]
 WALL: Color = (150, 156, 168)
@@ -148,7 +147,7 @@ MATERIAL_COLORS: dict[str, Color] = {
     "ceramic": (225, 225, 225),
     "leather": (130, 95, 75),
 }
-"""Others look like a wall."""
+"""Other materials have the colour of walls."""
 ROBOT, TWIN_ROBOT, INK = (70, 150, 255), (255, 130, 70), (235, 235, 240)
 
 
@@ -159,7 +158,7 @@ def planar(parent_from_child: Pose) -> rr.Transform3D:
 
 
 def paint_building(recording: rr.RecordingStream, world: World, blocks: Blocks) -> None:
-    """Put the building under the map frame."""
+    """Draw the building in the map frame."""
     recording.log(BUILDING, planar(world.map_from_grid), static=True)
     palette = np.array([MATERIAL_COLORS.get(name, WALL) for name in MATERIALS], np.uint8)
     colors = palette[np.minimum(blocks.material, len(MATERIALS) - 1)]
@@ -168,7 +167,7 @@ def paint_building(recording: rr.RecordingStream, world: World, blocks: Blocks) 
 
 
 def paint_body(recording: rr.RecordingStream, base: str, radius_m: float, height_m: float, color: Color) -> None:
-    """Draw a robot at an entity: its footprint, its outline at full height, an arrow where it faces."""
+    """Draw a robot at an entity: footprint, outline at full height, heading arrow."""
     solid = rr.Cylinders3D(
         lengths=[BODY_SHOWN_M], radii=[radius_m], centers=[(0, 0, BODY_SHOWN_M / 2)], colors=[color], fill_mode="solid"
     )
@@ -180,7 +179,7 @@ def paint_body(recording: rr.RecordingStream, base: str, radius_m: float, height
 
 
 def paint_cameras(recording: rr.RecordingStream, base: str, mounts: Mounts) -> None:
-    """Put the cameras on a robot, where their images are hung up."""
+    """Draw the cameras of a robot; their images are logged below them."""
     for mount in [*mounts.depth.values(), *mounts.color.values()]:
         where = mount.base_from_camera
         at = rr.Transform3D(translation=where[:3, 3], mat3x3=where[:3, :3])

@@ -1,4 +1,4 @@
-"""What a robot sees, drawn where it stands: its scan, and the images of its cameras."""
+"""Sensor data of a robot: scans and camera images."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from onboard.drivers.dds import ros_types as ros
 from onboard.drivers.dds.camera_input import color_from_ros, depth_from_ros
 from onboard.drivers.dds.ros_types import LaserScan
 
-# ---- What is drawn of a scan and of a body, as plain points and lines
+# ---- Points and lines of scans
 
 BLIND_M = 0.6
-"""Radius at which sectors that no camera looks into are drawn."""
+"""Drawn radius of sectors without a camera."""
 CIRCLE_CORNERS = 48
 
 Points = npt.NDArray[np.float64]
 
 
 def scan_points(scan: LaserScan, height_m: float) -> Points:
-    """Return (n, 3) points of what was seen, in the frame of the scan; neither inf nor NaN is a point [m]."""
+    """Return (n, 3) points of the finite ranges in the frame of the scan [m]."""
     ranges = np.asarray(scan.ranges, np.float64)
     azimuth = scan.angle_min + scan.angle_increment * np.arange(len(ranges))
     seen = np.isfinite(ranges)
@@ -33,9 +33,9 @@ def scan_points(scan: LaserScan, height_m: float) -> Points:
 
 
 def blind_sectors(scan: LaserScan, height_m: float, radius_m: float = BLIND_M) -> list[Points]:
-    """Return closed lines round the sectors where no camera looks (NaN): from the origin, along the arc, and back.
+    """Return closed outlines of the sectors without a camera (NaN).
 
-    The sector across the scan's seam comes as two.
+    A sector across the scan's seam is returned as two.
     """
     blind = np.isnan(np.asarray(scan.ranges, np.float64))
     half = scan.angle_increment / 2.0
@@ -72,13 +72,13 @@ BLIND: Color = (150, 90, 160)
 BLIND_Z_M = 0.02
 POINT_M, LINE_M = 0.035, 0.012
 FILL = 0.35
-"""Size of a depth image's points in the world; 1 is a closed surface."""
+"""Size of the points of a depth image; 1 is a closed surface."""
 FARTHEST_M = 6.0
-"""Depth that the last colour stands for."""
+"""Depth of the last colour."""
 
 
 class SensesPainter:
-    """Draws under the entity of one body."""
+    """Draws the sensor data of one robot below its entity."""
 
     def __init__(self, recording: rr.RecordingStream, base: str, mounts: Mounts) -> None:
         self._recording = recording
@@ -88,7 +88,7 @@ class SensesPainter:
         self._blind: dict[str, bytes] = {}
 
     def scan(self, sample: ros.LaserScan, name: str) -> None:
-        """Draw a scan: what was seen as points, where no camera looks as outlined sectors."""
+        """Draw a scan: ranges as points, sectors without a camera as outlines."""
         color, height_m = SCANS[name]
         entity = f"{self._base}/{name}"
         if name not in self._blind:
@@ -102,7 +102,7 @@ class SensesPainter:
             self._recording.log(f"{entity}/blind", sectors)
 
     def depth(self, sample: ros.Image, camera: str) -> None:
-        """Hang up a depth image; in the world it is seen as points. Raises InputError when it is not the mount's."""
+        """Log a depth image, shown as points in 3-D. Raises InputError if it does not fit the mount."""
         mount = self._depth[camera]
         per_m = 1.0 / mount.depth_scale_m
         image = rr.DepthImage(
@@ -115,7 +115,7 @@ class SensesPainter:
         self._recording.log(f"{self._base}/{camera}/depth", image)
 
     def color(self, sample: ros.Image) -> None:
-        """Hang up the colour image. Raises InputError when it is none."""
+        """Log the colour image. Raises InputError for a bad image."""
         if self._color is not None:
             image = rr.Image(np.ascontiguousarray(color_from_ros(sample)))
             self._recording.log(f"{self._base}/{self._color}/image", image)

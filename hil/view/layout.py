@@ -1,4 +1,4 @@
-"""How a viewer begins: the world on the left, cameras, commands and states on the right."""
+"""Initial layout of the viewer: 3-D view on the left; cameras, commands and states on the right."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from onboard.config.mounts import Mounts
 
 TIMELINE = "time"
 EYE_M, LOOK_AT_M = (-2.8, -2.8, 5.8), (0.2, 0.2, 0.0)
-"""Where the first look comes from and goes to, seen from the robot; the eye goes with it, without turning."""
+"""Initial position and target of the eye relative to the robot; the eye follows without turning."""
 BACKGROUND = (24, 26, 30)
 SHOWN_S = 20.0
 """Seconds of commands in the time series."""

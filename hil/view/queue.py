@@ -1,4 +1,4 @@
-"""The bounded queue between listening and showing: a slow screen costs pictures, never the time of whoever listens."""
+"""Bounded queue between reader and screen: a slow screen loses messages and never delays the reader."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from onboard.values.errors import InputError, OnboardError
 MOST_MESSAGES = 2_000
 MOST_BYTES = 64_000_000
 CLOSE_S = 10.0
-"""How long the end waits for a screen to take the rest."""
+"""Timeout for the remaining messages at the end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What became of the messages.
+    """Counts of messages.
 
-    shown:      were given to the screen
-    dropped:    were not, by topic: the queue was full
-    unshowable: were refused by the screen; `problem` is why the last one was
-    waiting:    are in the queue; at the end, those that the screen did not take in time
+    shown:      given to the screen
+    dropped:    by topic, because the queue was full
+    unshowable: refused by the screen; problem: reason of the last refusal
+    waiting:    still in the queue; at the end, those that the screen did not take in time
     """
 
     shown: int
@@ -33,19 +33,19 @@ class Shown:
     waiting: int
 
 
-class Pump:
-    """Shows messages in a thread of its own. `put` and `close` belong to one other thread, which never waits in `put`.
+class ScreenQueue:
+    """Shows messages in its own thread. One other thread calls `put`, which never waits, and `close`.
 
-    What a failing screen raises ends the thread; `put` and `close` then raise it.
+    An error of the screen ends the thread; `put` and `close` then raise it.
     """
 
     def __init__(self, screen: Screen, most_messages: int = MOST_MESSAGES, most_bytes: int = MOST_BYTES) -> None:
         self._screen = screen
         self._most_messages, self._most_bytes = most_messages, most_bytes
         self._queue: queue.SimpleQueue[Heard | None] = queue.SimpleQueue()
-        self._put = self._put_bytes = 0  # changed by the caller's thread alone
+        self._put = self._put_bytes = 0  # written only by the caller's thread
         self._dropped: Counter[str] = Counter()
-        self._taken = self._taken_bytes = self._unshowable = 0  # by the showing thread alone
+        self._taken = self._taken_bytes = self._unshowable = 0  # written only by the showing thread
         self._problem = ""
         self._error: BaseException | None = None
         self._closed = False
@@ -53,7 +53,7 @@ class Pump:
         self._thread.start()
 
     def put(self, heard: Heard) -> bool:
-        """Queue one message; return False when it was dropped and counted, because the queue is full."""
+        """Queue one message. Returns False if the queue is full: the message is dropped and counted."""
         self._check()
         size = heard.size_bytes
         waiting, waiting_bytes = self._put - self._taken, self._put_bytes - self._taken_bytes
@@ -71,7 +71,7 @@ class Pump:
         return Shown(taken - self._unshowable, dict(self._dropped), self._unshowable, self._problem, self._put - taken)
 
     def close(self, timeout_s: float = CLOSE_S) -> Shown:
-        """Let the screen take what is queued, at most so long, and return the counts. Safe to call twice."""
+        """Wait at most `timeout_s` for the queued messages and return the counts. Safe to call twice."""
         if not self._closed:
             self._closed = True
             self._queue.put(None)

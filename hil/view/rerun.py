@@ -1,4 +1,4 @@
-"""The screen that is Rerun: one recording stream, and where it goes: a file, the viewer, a browser."""
+"""The Rerun screen: one recording stream into a file, the viewer or a browser."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from onboard.values.messages import Pose
 
 APPLICATION = "onboard"
 FLUSH_S = 10.0
-"""How long the end waits for a file or a viewer."""
+"""Timeout for the file or the viewer at the end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What is there before the first message.
+    """Scene before the first message.
 
-    world:         the building, None when it is not known
-    map_from_odom: where the odometry frame lies until the robot is localised
+    world:         the building or None
+    map_from_odom: pose of the odometry frame until the robot is localised
     """
 
     config: Config
@@ -49,7 +49,7 @@ class RerunScreen:
     """Draws messages into a recording stream. Safe to use from one thread at a time."""
 
     def __init__(self, recording: rr.RecordingStream, scene: Scene) -> None:
-        """Draw what does not move."""
+        """Draw the static parts."""
         self._recording, self._scene = recording, scene
         robot = scene.config.robot
         recording.log(MAP, rr.ViewCoordinates.RIGHT_HAND_Z_UP, static=True)
@@ -64,7 +64,7 @@ class RerunScreen:
         self._twin: TwinScreen | None = None
 
     def show(self, heard: Heard) -> None:
-        """Draw one message at its time; topics of no picture are left out. Raises InputError for a bad image."""
+        """Draw one message at its time; other topics are ignored. Raises InputError for a bad image."""
         self._recording.set_time(TIMELINE, timestamp=np.datetime64(heard.time_ns, "ns"))
         if heard.topic.startswith(TWIN_PREFIX):
             self._twin = self._twin or TwinScreen(self._recording, self._scene, self._figures)
@@ -73,7 +73,7 @@ class RerunScreen:
             self._show_told(heard.topic, heard.sample)
 
     def close(self) -> None:
-        """Hand over what is left. Raises DriverError when it is not taken. Safe to call twice."""
+        """Flush the stream. Raises DriverError on a timeout. Safe to call twice."""
         try:
             self._recording.flush(timeout_sec=FLUSH_S)
         except RuntimeError as error:
@@ -98,7 +98,7 @@ class RerunScreen:
             case "state":
                 self._figures.state(sample.data)
             case "obstacle" | "e_stop":
-                self._figures.word(topic, sample.data)
+                self._figures.words(topic, str(sample.data).lower())
             case "diagnostics":
                 self._figures.diagnostics(sample)
             case "tick":
@@ -106,7 +106,7 @@ class RerunScreen:
 
 
 class TwinScreen:
-    """The part of the picture that is there once a twin is heard."""
+    """The twin's part of the scene, created with its first message."""
 
     def __init__(self, recording: rr.RecordingStream, scene: Scene, figures: FigurePainter) -> None:
         robot = scene.config.robot
@@ -117,7 +117,7 @@ class TwinScreen:
         self._figures = figures
 
     def show(self, topic: str, sample: Any) -> None:
-        """Draw one message of the twin's."""
+        """Draw one message of the twin."""
         if show_sensed(self._senses, topic, sample):
             return
         match topic:
@@ -126,11 +126,11 @@ class TwinScreen:
             case "state":
                 self._figures.words("twin", sample.data)
             case "collision":
-                self._figures.word("twin_collision", sample.data)
+                self._figures.words("twin_collision", str(sample.data).lower())
 
 
 def show_sensed(senses: SensesPainter, topic: str, sample: Any) -> bool:
-    """Draw a scan or an image; return False for any other topic. Raises InputError for a bad image."""
+    """Draw a scan or an image. Returns False for other topics. Raises InputError for a bad image."""
     camera, _, kind = topic.partition("/")
     if topic in SCANS:
         senses.scan(sample, topic)
@@ -145,12 +145,12 @@ def show_sensed(senses: SensesPainter, topic: str, sample: Any) -> bool:
 
 @contextlib.contextmanager
 def screen_at(outlet: Outlet, scene: Scene) -> Iterator[tuple[RerunScreen, Viewer | None]]:
-    """Open a screen at the outlet, with the layout that it begins with; at the end all is handed over.
+    """Yield a screen at the outlet with the initial layout; at the end the stream is flushed.
 
-    Raises InputError for a file that cannot be written, DriverError when the viewer does not start.
+    Raises InputError for a file that cannot be written, DriverError if the viewer does not start.
     """
     recording = rr.RecordingStream(APPLICATION)
-    recording.set_log_time_enabled(False)  # the only time line is that of the messages
+    recording.set_log_time_enabled(False)  # the messages have their own time line
     recording.set_log_tick_enabled(False)
     viewer = Viewer(outlet.browser) if outlet.browser or outlet.window else None
     try:
@@ -166,7 +166,7 @@ def screen_at(outlet: Outlet, scene: Scene) -> Iterator[tuple[RerunScreen, Viewe
             screen.close()
         except DriverError:
             if viewer is None or viewer.is_there():
-                raise  # else it was closed by who looked: nothing is wrong
+                raise  # else the user closed the viewer
     finally:
         recording.disconnect()
         if viewer is not None:

@@ -1,4 +1,4 @@
-"""One look at a drive from beginning to end: live over DDS, or from a recording."""
+"""Shows a drive in Rerun: live over DDS, or from a recording."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from hil.maps.load import load_map
 from hil.maps.world_grid import World
 from hil.physics.collision_world import Body
 from hil.recordings.recording import Recording, Screen, open_recording
-from hil.view.dds_source import Ears, listen
-from hil.view.queue import Pump, Shown
+from hil.view.dds_source import DdsSource, listen
+from hil.view.queue import ScreenQueue, Shown
 from hil.view.viewer_process import Outlet, Viewer, choose_outlet
 from onboard.config.config import DEFAULT_ROBOT, Config, load_config
 from onboard.config.mounts import Mounts, load_mounts
@@ -37,13 +37,13 @@ LOOK_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class ViewOptions:
-    """What to look at and where.
+    """Options of the view.
 
-    source:   recording, or None to listen
-    map_name: building to draw; None draws none
-    bare:     without the furniture of seed or episode: a real building as its map says
-    images:   whether cameras are shown
-    niceness: added to that of this process while it listens
+    source:   recording, None for live
+    map_name: building to draw or None
+    bare:     without the furniture of seed or episode
+    images:   show the cameras
+    niceness: added to the niceness of this process in a live view
     """
 
     source: Path | None = None
@@ -60,9 +60,9 @@ class ViewOptions:
 
 
 def run_view(options: ViewOptions) -> Shown:
-    """Show until the end of the recording, a signal, the time, or the viewer's end; return what was shown.
+    """Show until the end of the recording, a signal, `seconds`, or the end of the viewer; return the counts.
 
-    Raises OnboardError with one line for what cannot be shown; what was shown or saved before stays.
+    Raises OnboardError in one line; the data shown or saved before it stays.
     """
     _need_rerun()
     outlet = choose_outlet(options.save, options.serve)
@@ -81,14 +81,14 @@ def _view_live(options: ViewOptions, outlet: Outlet, signals: Signals) -> Shown:
     over = threading.Event()
     os.nice(options.niceness)
     with screen_at(outlet, scene) as (screen, viewer), contextlib.closing(Wire(config.dds)) as wire:
-        pump = Pump(screen)
+        queue = ScreenQueue(screen)
         try:
             signals.stop_with(over.set)
-            ears = Ears(wire, scene.mounts, options.images)
+            source = DdsSource(wire, scene.mounts, options.images)
             _say(f"listening on domain {wire.domain}{_where(outlet, viewer)}; end with Ctrl-C")
-            listen(ears, pump, over, options.seconds, _watched(viewer))
+            listen(source, queue, over, options.seconds, _watched(viewer))
         finally:
-            shown = pump.close()
+            shown = queue.close()
     return shown
 
 
@@ -112,12 +112,12 @@ def _view_recording(options: ViewOptions, outlet: Outlet, recording: Recording, 
 
 
 def _watched(viewer: Viewer | None) -> Callable[[], bool]:
-    """Return what tells whether somebody still looks: nobody can turn away from a file."""
+    """Return a check whether the viewer still runs; always True without a viewer."""
     return lambda: viewer is None or viewer.is_there()
 
 
 def _replay(recording: Recording, screen: Screen, goes_on: Callable[[], bool], images: bool) -> Shown:
-    """Show every message of a recording, as fast as the screen takes them; nothing is dropped."""
+    """Show every message of a recording as fast as the screen allows; none is dropped."""
     shown = Shown(0, {}, 0, "", 0)
     for heard in recording.heard():
         if not goes_on():
@@ -133,7 +133,7 @@ def _replay(recording: Recording, screen: Screen, goes_on: Callable[[], bool], i
 
 
 def _linger(viewer: Viewer, over: threading.Event, seconds: float | None) -> None:
-    """Wait until the viewer is closed, a signal comes, or for so long."""
+    """Wait until the viewer ends, a signal comes, or `seconds` have passed."""
     deadline_s = None if seconds is None else time.monotonic() + seconds
     while viewer.is_there() and not over.wait(LOOK_S):
         if deadline_s is not None and time.monotonic() >= deadline_s:
@@ -141,7 +141,7 @@ def _linger(viewer: Viewer, over: threading.Event, seconds: float | None) -> Non
 
 
 def _scene(options: ViewOptions, config: Config, mounts: Mounts) -> Scene:
-    """Return what is there before the first message. Raises InputError for the map."""
+    """Return the scene before the first message. Raises InputError for the map."""
     from hil.view.rerun import Scene
 
     world, start = _building(options, Body(config.robot.footprint_radius_m, config.robot.height_m))
@@ -149,9 +149,9 @@ def _scene(options: ViewOptions, config: Config, mounts: Mounts) -> Scene:
 
 
 def _building(options: ViewOptions, body: Body) -> tuple[World | None, Pose]:
-    """Return the building, and where the odometry frame lies until the robot is localised.
+    """Return the building, and map_from_odom until the robot is localised.
 
-    That is the episode's start, where `onboard-hil sim` puts the robot; the map's origin where there is no episode.
+    That is the start of the episode, where `onboard-hil sim` puts the robot; without an episode, the map's origin.
     """
     if options.map_name is None:
         return None, IDENTITY
@@ -170,7 +170,7 @@ def _need_rerun() -> None:
 
 
 def _where(outlet: Outlet, viewer: Viewer | None) -> str:
-    """Return where there is something to see, as the end of a line."""
+    """Return the file and the page as the end of a line."""
     saved = "" if outlet.file is None else f" into {outlet.file}"
     page = "" if viewer is None or not viewer.page else f"; look at {viewer.page}"
     return saved + page

@@ -1,6 +1,6 @@
-"""Where a view goes: a file, the viewer's window, or a browser of this machine. Nothing listens beyond loopback.
+"""Output of a view: a file, the viewer's window, or a browser of this machine. Nothing listens beyond loopback.
 
-The viewer is a process of ours, started here and not by the SDK, whose own way to start it listens on all addresses.
+This module starts the viewer process itself, because the SDK's viewer listens on all addresses.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from onboard.values.errors import DriverError, InputError, MissingExtraError
 
 HOST = "127.0.0.1"
 PORT, WEB_PORT = 9876, 9090
-"""Rerun's own; another one is taken where these are in use."""
+"""Rerun's default ports; other ports are used if these are taken."""
 VIEWER_MEMORY, SERVER_MEMORY = "25%", "512MiB"
-"""What viewer and server keep; beyond that they forget the oldest."""
+"""Memory limits of viewer and server; above them, the oldest data is dropped."""
 START_S = 20.0
 POLL_S = 0.1
 END_S = 3.0
@@ -30,9 +30,9 @@ END_S = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Outlet:
-    """Where to.
+    """Output of a view.
 
-    file:    .rrd file to write, or None
+    file:    .rrd file to write or None
     browser: serve a viewer for the browser
     window:  open the viewer's window
     """
@@ -43,9 +43,9 @@ class Outlet:
 
 
 def choose_outlet(file: Path | None, browser: bool, environment: Mapping[str, str] = os.environ) -> Outlet:
-    """Return where a view goes: the window, unless a file or the browser was asked for.
+    """Return the output: the window, unless a file or the browser is asked for.
 
-    Raises InputError when there would have to be a window and there is no display.
+    Raises InputError if a window is needed and there is no display.
     """
     if file is not None or browser:
         return Outlet(file, browser, window=False)
@@ -55,10 +55,10 @@ def choose_outlet(file: Path | None, browser: bool, environment: Mapping[str, st
 
 
 class Viewer:
-    """The viewer's process. `url` is where data goes, `page` where a browser looks, "" for a window."""
+    """The viewer's process. url: address for data; page: address for a browser, "" with a window."""
 
     def __init__(self, browser: bool) -> None:
-        """Start it and return when it takes data. Raises DriverError when it does not start."""
+        """Start the viewer and wait until it accepts data. Raises DriverError if it does not start."""
         port = _free_port(PORT)
         ports = [port]
         command = [str(_executable()), "--bind", HOST, "--port", str(port), "--server-memory-limit", SERVER_MEMORY]
@@ -70,7 +70,7 @@ class Viewer:
             self.page = f"http://{HOST}:{web_port}/?url={quote(self.url, safe='')}"
         else:
             command += ["--memory-limit", VIEWER_MEMORY, "--expect-data-soon"]
-        self._words = tempfile.TemporaryFile()  # noqa: SIM115  # open as long as the viewer
+        self._words = tempfile.TemporaryFile()  # noqa: SIM115  # open while the viewer runs
         self._process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=self._words
         )
@@ -79,11 +79,11 @@ class Viewer:
             raise DriverError(f"the Rerun viewer did not start: {self.end() or 'it does not answer'}")
 
     def is_there(self) -> bool:
-        """Return whether it still runs: its window may have been closed."""
+        """Return whether the viewer still runs."""
         return self._process.poll() is None
 
     def end(self) -> str:
-        """End it, and return the last line that it wrote. Safe to call twice."""
+        """End the viewer and return its last line of output. Safe to call twice."""
         self._process.terminate()
         try:
             self._process.wait(END_S)
@@ -95,7 +95,7 @@ class Viewer:
 
 
 def _executable() -> Path:
-    """Return the viewer, which comes with the SDK."""
+    """Return the viewer's executable, a part of the SDK."""
     found = importlib.util.find_spec("rerun_cli")
     if found is None or found.origin is None:
         raise MissingExtraError("the Rerun viewer", "view")
@@ -103,10 +103,10 @@ def _executable() -> Path:
 
 
 def _free_port(wanted: int) -> int:
-    """Return the wanted port of loopback if it is free, else one that is."""
+    """Return the wanted port of loopback if it is free, else another free port."""
     for port in (wanted, 0):
         with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections that ended a moment ago are none
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # ignore connections in TIME_WAIT
             try:
                 probe.bind((HOST, port))
             except OSError:

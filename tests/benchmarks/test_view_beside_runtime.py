@@ -16,8 +16,8 @@ pytest.importorskip("rerun")
 
 from hil.drive.episodes import load_episodes
 from hil.recordings.recording import TICK, open_recording
-from hil.view.dds_source import Ears, listen
-from hil.view.queue import Pump, Shown
+from hil.view.dds_source import DdsSource, listen
+from hil.view.queue import ScreenQueue, Shown
 from hil.view.rerun import Scene, screen_at
 from hil.view.viewer_process import Outlet
 from onboard.config.config import Config, load_config
@@ -77,8 +77,8 @@ def look(config: Config, file: Path, driver: Driver) -> tuple[int, int, Shown]:
     scene = Scene(config, load_mounts(config.robot.mounts))
     outlet = Outlet(file, browser=False, window=False)
     with screen_at(outlet, scene) as (screen, _), contextlib.closing(Wire(config.dds)) as wire:
-        pump = Pump(screen)
-        ears = Ears(wire, scene.mounts, images=True)
+        pump = ScreenQueue(screen)
+        ears = DdsSource(wire, scene.mounts, images=True)
         began_ns = wall_ns()
         listen(ears, pump, threading.Event(), WINDOW_S, driver.steer)
         return began_ns, wall_ns(), pump.close()

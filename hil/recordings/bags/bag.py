@@ -1,4 +1,4 @@
-"""A rosbag2 (.db3, .mcap, or the folder of them) or a ROS 1 bag as messages of our own types, by way of `rosbags`."""
+"""Reads a rosbag2 (.db3, .mcap, or its folder) or a ROS 1 bag through `rosbags`, as messages of `ros_types`."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from onboard.recording.ros_schema import EMPTY_MEMBER
 from onboard.values.clock import NS_PER_S
 from onboard.values.errors import InputError, MissingExtraError
 
-# ---- Compressed images of ROS as plain ones: PNG depth of `compressed_depth_image_transport`, JPEG or PNG colour
+# ---- Decompression of ROS images: PNG depth of `compressed_depth_image_transport`, JPEG or PNG colour
 
 DEPTH_HEAD_BYTES = 12
-"""Before the PNG: format and the two parameters of a quantisation that 16UC1 does not use."""
+"""Header before the PNG: format and two quantisation parameters that 16UC1 does not use."""
 UNDECODABLE = (OSError, ValueError, SyntaxError, EOFError, struct.error, zlib.error, Picture.DecompressionBombError)
 SUFFIXES = ("/compressedDepth", "/compressed")
 
@@ -41,7 +41,7 @@ class CompressedImage(IdlStruct, typename="sensor_msgs.msg.dds_.CompressedImage_
 
 
 def plain(sample: CompressedImage) -> Image:
-    """Return the image. One that cannot be decoded has no pixels and its format as encoding: cameras refuse it."""
+    """Return the decoded image. If decoding fails, it has no pixels and the format as encoding; cameras refuse it."""
     depth = "compressedDepth" in sample.format
     encoding = sample.format.partition(";")[0].strip()
     if depth and encoding != "16UC1":
@@ -58,19 +58,19 @@ def plain(sample: CompressedImage) -> Image:
 
 
 def uncompressed(topic: str) -> str:
-    """Return the topic of the plain images that belong to one of compressed ones; any other as it is."""
+    """Return the topic without a suffix for compressed images."""
     suffix = next((one for one in SUFFIXES if topic.endswith(one)), "")
     return topic.removesuffix(suffix)
 
 
-# ---- Messages of another library as our types, field by field by their names
+# ---- Conversion of the library's messages to `ros_types`, field by field
 
 
 def ours(kind: type[IdlStruct], message: Any) -> Any:
-    """Return a message of the library as one of our type, field by field; fields that ours does not have are left out.
+    """Return a message of the library as a message of `kind`; other fields are dropped.
 
-    ROS 1 has a `seq` more in headers, and writes the fields of CameraInfo in capitals. Raises AttributeError where one
-    of ours is missing.
+    ROS 1 headers have an extra `seq`, and ROS 1 CameraInfo has upper-case fields. Raises AttributeError for a missing
+    field.
     """
     return kind(**{name: take(_of(message, name)) for name, take in _fields(kind)})
 
@@ -82,7 +82,7 @@ def _of(message: Any, name: str) -> Any:
 
 @cache
 def _fields(kind: type[IdlStruct]) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
-    """Return the fields of a type, each with what makes its value of the library's."""
+    """Return the fields of a type, each with the converter of the library's value."""
     hints = get_type_hints(kind, include_extras=True)
     return tuple((name, _taker(hint)) for name, hint in hints.items() if name != EMPTY_MEMBER)
 
@@ -118,16 +118,16 @@ DAMAGE: tuple[type[Exception], ...] = (
     ValueError, LookupError, ArithmeticError, TypeError, AttributeError, NameError, SyntaxError, AssertionError,
     EOFError, RuntimeError, MemoryError, struct.error, sqlite3.Error,
 )  # fmt: skip
-"""What the library raises, beside errors of its own, where a file is damaged: it writes Python of the definitions."""
+"""Errors for a damaged file beside the library's own; the library generates Python from message definitions."""
 
 
 KINDS: dict[str, type[IdlStruct]] = {**BY_ROS_NAME, COMPRESSED: CompressedImage}
-"""Types of messages that are read."""
+"""Message types that are read."""
 
 
 @dataclass(frozen=True, slots=True)
 class BagTopic:
-    """A topic of a bag, whatever its type: `nav_msgs/msg/Odometry`. Compressed images are images."""
+    """A topic of a bag. kind: its type, such as `nav_msgs/msg/Odometry`; compressed images count as images."""
 
     name: str
     kind: str
@@ -136,7 +136,7 @@ class BagTopic:
 
 @dataclass(frozen=True, slots=True)
 class Arrived:
-    """A message as it was heard. time_ns: when it was recorded, the bag's clock; sample: of a type of `ros_types`."""
+    """A message of a bag. time_ns: recording time, the bag's clock; sample: of a type of `ros_types`."""
 
     topic: str
     time_ns: int
@@ -144,7 +144,7 @@ class Arrived:
 
 
 class Bag:
-    """An open bag. Its times are those at which messages were recorded [ns since 1970]."""
+    """An open bag. Its times are recording times [ns since 1970]."""
 
     def __init__(self, name: str, reader: Any) -> None:
         self.name = name
@@ -158,13 +158,13 @@ class Bag:
 
     @property
     def duration_s(self) -> float:
-        """Return the time from the first message to the last."""
+        """Time from the first message to the last."""
         return (self.end_ns - self.start_ns) / NS_PER_S
 
     def heard(self, topics: Collection[str]) -> Iterator[Arrived]:
-        """Yield the messages of some topics in their order. Memory does not grow with the bag.
+        """Yield the messages of some topics in order. Memory does not grow with the bag.
 
-        Raises InputError that names the bag for one that cannot be read.
+        Raises InputError that names the bag for an unreadable message.
         """
         wanted = [one for one in self._reader.connections if one.topic in topics and one.msgtype in KINDS]
         if not wanted:
@@ -176,7 +176,7 @@ class Bag:
                 yield Arrived(connection.topic, time_ns, plain(sample) if type(sample) is CompressedImage else sample)
 
     def first(self, topic: str) -> Any | None:
-        """Return the first message of a topic, None where there is none. Raises InputError."""
+        """Return the first message of a topic or None. Raises InputError."""
         return next((one.sample for one in self.heard({topic})), None)
 
 
@@ -201,7 +201,7 @@ def open_bag(paths: Sequence[Path]) -> Iterator[Bag]:
         reader.open()
     try:
         if reader.message_count == 0:
-            raise InputError(f"{name}: there is no message in it")
+            raise InputError(f"{name}: the bag has no message")
         with _readable(name):
             bag = Bag(name, reader)
         yield bag
@@ -211,18 +211,18 @@ def open_bag(paths: Sequence[Path]) -> Iterator[Bag]:
 
 @contextmanager
 def _readable(name: str) -> Iterator[None]:
-    """Turn what the library raises into an InputError that names the bag."""
+    """Turn errors of the library into an InputError that names the bag."""
     try:
         yield
     except OSError as error:
         raise InputError(f"{name}: cannot be read: {error.strerror or error}") from error
     except (*_errors(), *DAMAGE) as error:
         line = (str(error).splitlines() or [""])[0] or type(error).__name__
-        raise InputError(f"{name}: not a bag that can be read: {line}") from error
+        raise InputError(f"{name}: unreadable bag: {line}") from error
 
 
 def _errors() -> tuple[type[Exception], ...]:
-    """Return the library's own errors, with those of the SQLite and zstd bindings that it has from 0.11 on."""
+    """Return the library's errors, and those of its SQLite and zstd bindings (from 0.11 on)."""
     from rosbags.highlevel import AnyReaderError
     from rosbags.rosbag1 import ReaderError as Ros1Error
     from rosbags.rosbag2 import ReaderError as Ros2Error

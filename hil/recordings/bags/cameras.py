@@ -1,4 +1,4 @@
-"""The cameras of a bag as mounts: intrinsics by CameraInfo, places by its transforms, or as a configuration says."""
+"""Cameras of a bag as mounts: from CameraInfo and transforms, or from a configuration."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ MILLIMETRE_M = 0.001
 
 @dataclass(frozen=True, slots=True)
 class Cameras:
-    """What a bag has of cameras: topics of depth images by camera, that of colour images, and what is wrong.
+    """Cameras of a bag: depth topics by camera, the colour topic, and problems.
 
-    mounts: text of a mounts file where it was made from the bag, "" where that of the configuration holds
+    mounts: text of a mounts file from the bag, "" if the configuration's mounts apply
     """
 
     depth: Mapping[str, str]
@@ -34,9 +34,11 @@ class Cameras:
 def cameras_of(
     bag: Bag, frames: Frames, base: str, asked: Mapping[str, str], color: str | None, mounts: Mounts | None
 ) -> Cameras:
-    """Return the cameras. asked: topics of depth by camera, empty for those found; color likewise, "" for none.
+    """Return the cameras.
 
-    mounts: those of a configuration, None where the bag is to say where its cameras sit
+    asked:  depth topics by camera, empty to find them
+    color:  colour topic, "" for none, None to find it
+    mounts: mounts of a configuration, None to take them from the bag
     """
     samples = {topic.name: bag.first(topic.name) for topic in bag.topics if topic.kind == IMAGE}
     known = None if mounts is None else mounts.depth
@@ -49,7 +51,7 @@ def cameras_of(
             if uncompressed(topic) in depth.values():
                 continue
             if name is None or name in depth:
-                missing.append(f"{topic}: it is not clear of which camera it is: name it with --depth NAME={topic}")
+                missing.append(f"{topic}: its camera is unclear: name it with --depth NAME={topic}")
             else:
                 depth[name] = topic
     if color is None:
@@ -71,7 +73,7 @@ def cameras_of(
 
 
 def _misfit(name: str, sample: ros.Image, known: Mapping[str, Mount] | None) -> str:
-    """Return why a configured mount cannot be that of a camera's images, or ""."""
+    """Return why a configured mount does not fit a camera's images, or ""."""
     mount = (known or {}).get(name)
     if mount is None:
         return f"the mounts have no camera {name}, they have {', '.join(known or {})}"
@@ -81,7 +83,7 @@ def _misfit(name: str, sample: ros.Image, known: Mapping[str, Mount] | None) -> 
 
 
 def _table(bag: Bag, name: str, topic: str, sample: ros.Image, frames: Frames, base: str) -> tuple[str, str]:
-    """Return a camera's table of a mounts file, or "" and what the bag lacks for it."""
+    """Return a camera's table for a mounts file and "", or "" and the reason why there is none."""
     info = bag.first(info_topic(topic))
     if info is None:
         return "", f"no intrinsics on {info_topic(topic)}: give --config with the robot's mounts"
@@ -91,7 +93,7 @@ def _table(bag: Bag, name: str, topic: str, sample: ros.Image, frames: Frames, b
         return "", f"{where}: give --config with the robot's mounts"
     k = [float(value) for value in info.k]
     if not (np.isfinite(k).all() and k[0] > 0.0 and k[4] > 0.0):
-        return "", f"intrinsics on {info_topic(topic)} are none: focal lengths {k[0]}, {k[4]}"
+        return "", f"invalid intrinsics on {info_topic(topic)}: focal lengths {k[0]}, {k[4]}"
     return _toml(name, sample.width, sample.height, k, base_from_camera), ""
 
 
@@ -106,7 +108,7 @@ def _toml(name: str, width: int, height: int, k: list[float], base_from_camera: 
 
 
 def quaternion_of(rotation: Transform) -> Transform:
-    """Return (x, y, z, w) of a (3, 3) rotation: the main axis of the matrix K of Bar-Itzhack (2000)."""
+    """Return (x, y, z, w) of a (3, 3) rotation: the main eigenvector of the matrix K of Bar-Itzhack (2000)."""
     r = rotation
     k = np.array(
         [

@@ -1,4 +1,4 @@
-"""The runtime over a bag, open loop: its ticks on the bag's inputs, recorded as a drive of our own."""
+"""Runs the runtime over a bag, open loop, and records its ticks."""
 
 from __future__ import annotations
 
@@ -40,20 +40,20 @@ from onboard.values.clock import NS_PER_S, SimulatedClock
 from onboard.values.errors import InputError
 from onboard.values.messages import Pose, Twist
 
-# ---- How far the runtime, on the inputs of another robot, wanted what was commanded there
+# ---- Agreement of the runtime's decisions with the recorded commands
 
 FRESH_NS = 500_000_000
-"""An older command is no longer in force, as bases have it."""
+"""Timeout of a command, as in a base."""
 TURN_M_PER_RAD = 0.5
-"""What a turn counts beside a speed, for the action that is nearest to a command."""
+"""Weight of turning speed against forward speed in the nearest action."""
 
 
 @dataclass(slots=True)
 class Agreement:
-    """Decisions beside the command that was in force when they took effect.
+    """Decisions compared with the recorded command in force.
 
-    decisions: compared, `same` of them with the action that is nearest to the command
-    v_mps, w_radps: sums of the differences
+    decisions: compared decisions; same: those with the action nearest to the command
+    v_mps, w_radps: sums of the absolute differences
     """
 
     decisions: int = 0
@@ -70,7 +70,7 @@ class Agreement:
         self.w_radps += abs(chosen.w_radps - command.w_radps)
 
     def line(self) -> str:
-        """Return it as a sentence."""
+        """Return the agreement as a sentence."""
         mean_v, mean_w = self.v_mps / self.decisions, self.w_radps / self.decisions
         return (
             f"{self.same:,} of {self.decisions:,} decisions are the action nearest to the recorded command; "
@@ -79,7 +79,7 @@ class Agreement:
 
 
 def nearest_action(command: Twist) -> int:
-    """Return the action that is nearest to a command."""
+    """Return the action nearest to a command."""
 
     def away(twist: Twist) -> float:
         return math.hypot(twist.v_mps - command.v_mps, TURN_M_PER_RAD * (twist.w_radps - command.w_radps))
@@ -88,7 +88,7 @@ def nearest_action(command: Twist) -> int:
 
 
 class Commands:
-    """A listener that compares decisions with the newest recorded command, and hands the commands on."""
+    """Compares decisions with the newest recorded command."""
 
     def __init__(self, reader: BagReader) -> None:
         self._reader = reader
@@ -96,7 +96,7 @@ class Commands:
         self.agreement = Agreement()
 
     def hear(self, tick: TickRecord) -> list[Twist]:
-        """Take note of a tick; return the commands that came in it."""
+        """Compare a tick's decision; return the commands that arrived in the tick."""
         came = [_twist(message.sample) for message in self._reader.take()]
         if came:
             self._newest = tick.slot.start_ns, came[-1]
@@ -107,26 +107,27 @@ class Commands:
 
 
 def _twist(sample: RosTwist | TwistStamped) -> Twist:
-    """Return the two numbers of a Twist or TwistStamped."""
+    """Return the twist of a Twist or TwistStamped."""
     return twist_from_ros(sample.twist if isinstance(sample, TwistStamped) else sample)
 
 
 COMMANDS_TOPIC = "/imported/cmd_vel"
-"""Where the commands that were recorded stand in the result, beside what the runtime would have sent."""
+"""Topic of the bag's commands in the result, beside the runtime's commands."""
 
 MOST_WAITING = 100
-"""So many ticks may wait for the disk; the drive, which goes faster than the real one, waits then."""
+"""With more ticks waiting for the disk, the import pauses, because it runs faster than real time."""
 PAUSE_S = 0.005
 ONE_FILE_MB = 1e9
 
 
 @dataclass(slots=True)
 class Imported:
-    """What came of an import.
+    """Result of an import.
 
-    scans:     ticks with a scan that was not too old to drive by
-    driven_m:  by the odometry
-    missing:   one line each
+    topics:    name in the runtime by topic of the bag
+    scans:     ticks with a valid scan
+    driven_m:  path length by the odometry
+    missing:   one line for each missing input
     """
 
     file: Path
@@ -144,7 +145,7 @@ class Imported:
 def import_bag(paths: Sequence[Path], out: Path, asked: Asked) -> Imported:
     """Drive the runtime through a bag and write the recording. Raises InputError, ConfigError, EngineError."""
     if out.exists():
-        raise InputError(f"{out}: is there already")
+        raise InputError(f"{out}: exists already")
     if not out.parent.is_dir():
         raise InputError(f"{out}: cannot be written: there is no folder {out.parent}")
     with open_bag(paths) as bag, _working_folder(out) as folder, unlogged():
@@ -166,7 +167,7 @@ def import_bag(paths: Sequence[Path], out: Path, asked: Asked) -> Imported:
 
 @contextlib.contextmanager
 def _working_folder(out: Path) -> Iterator[Path]:
-    """Give a folder beside the result, for a file that is not whole yet. Raises InputError."""
+    """Yield a folder beside the result for the unfinished file. Raises InputError."""
     try:
         with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as folder:
             yield Path(folder)
@@ -175,7 +176,7 @@ def _working_folder(out: Path) -> Iterator[Path]:
 
 
 def _drive(plan: Plan, bag: Bag, recorder: Recorder, imported: Imported) -> None:
-    """Let the runtime live through the bag on the simulated clock."""
+    """Run the runtime over the bag on the simulated clock."""
     config = plan.config
     mounts, plant = load_mounts(config.robot.mounts), load_plant(config.robot.plant)
     rigs = build_rigs(config, mounts)
@@ -195,7 +196,7 @@ def _drive(plan: Plan, bag: Bag, recorder: Recorder, imported: Imported) -> None
 
 
 def _arrived(plan: Plan, bag: Bag) -> Iterator[Arrived]:
-    """Yield what the runtime hears, under our names and at its own time."""
+    """Yield the runtime's input messages, with its topic names and clock."""
     to_clock_ns, goal = NS_PER_S - bag.start_ns, plan.goal
     for one in bag.heard(plan.topics.keys()):
         if goal is not None and goal.time_ns <= one.time_ns:
@@ -203,15 +204,13 @@ def _arrived(plan: Plan, bag: Bag) -> Iterator[Arrived]:
             goal = None
         sample = one.sample
         if plan.laser is not None and one.topic == plan.laser[0]:
-            with contextlib.suppress(
-                InputError
-            ):  # one that is none is refused as on the wire, by `onboard/drivers/dds/scan_input.py`
+            with contextlib.suppress(InputError):  # the runtime's own scan input refuses a bad scan
                 sample = seen_from_base(sample, plan.laser[1], plan.config.dds.base_frame)
         yield Arrived(plan.topics[one.topic], one.time_ns + to_clock_ns, sample)
 
 
 class _Nowhere:
-    """A drive that leads nowhere: the robot of a bag has driven already."""
+    """A drive that sends nothing: the bag's robot has driven already."""
 
     def send(self, command: Twist) -> None:
         """Send nothing."""
@@ -221,7 +220,7 @@ class _Nowhere:
 
 
 class _Teller:
-    """A listener that records every tick, counts, and ends the run with the bag."""
+    """Records and counts every tick, and stops the runtime at the end of the bag."""
 
     runtime: Runtime
 
@@ -233,7 +232,7 @@ class _Teller:
         self._place: Pose | None = None
 
     def tick(self, record: TickRecord, counters: object) -> None:
-        """Record a tick; wait while the disk lags behind."""
+        """Record a tick; wait while the disk is behind."""
         for twist in self._commands.hear(record):
             self._recorder.write(COMMANDS_TOPIC, TWIST, to_cdr(ros_twist(twist)), record.slot.start_ns)
         self._ticks.record(record)

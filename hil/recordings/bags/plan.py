@@ -1,4 +1,4 @@
-"""What of a bag is imported, under which configuration, and what is missing, one line each."""
+"""Plans an import: topics, configuration, and one line for each missing input."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from onboard.values.clock import NS_PER_S
 from onboard.values.errors import ConfigError
 
 LASER = "imported/scan"
-"""Our name of the topic that the laser's scan comes on, where the configuration has none."""
+"""Scan topic of the laser if the configuration has none."""
 FRAMES_HEARD = 500
-"""So many messages of transforms are heard for where sensors sit."""
+"""Messages with transforms that are read to place the sensors."""
 NEVER_S = 1e6
-"""The robot of a bag drives as it did, so nothing that asks whether it obeys can end or take over the drive."""
+"""Timeout that never expires: the bag's robot does not obey, so no check of obedience may end the drive."""
 SETTLE_S = 1.0
-"""From the first odometry to the goal that is asked for."""
+"""Time from the first odometry to the requested goal."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the user says: topics by role ("" leaves it out), "NAME=TOPIC" of depth, the goal in the odom frame [m]."""
+    """Options: topic by role ("" for none), depth as "NAME=TOPIC", colour topic, goal in the odom frame [m]."""
 
     roles: Mapping[str, str | None]
     depth: Sequence[str] = ()
@@ -44,12 +44,12 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is imported.
+    """Plan of an import.
 
-    topics:  those of the bag that the runtime hears, under our names
-    laser:   the one of them that is a laser, with base_from_laser
-    goal:    asked for beside those in the bag, and when [ns, the bag's clock]
-    missing: one line each
+    topics:  name in the runtime by topic of the bag
+    laser:   topic of the laser and base_from_laser
+    goal:    additional goal with its time [ns, the bag's clock]
+    missing: one line for each missing input
     """
 
     config: Config
@@ -60,7 +60,7 @@ class Plan:
 
 
 def planned(bag: Bag, asked: Asked, folder: Path) -> Plan:
-    """Return what is imported. folder: for a mounts file that is made from the bag. Raises InputError, ConfigError."""
+    """Return the plan. folder: place for a mounts file from the bag. Raises InputError, ConfigError."""
     config = load_config(asked.config) if asked.config else _default()
     roles = {role.name: choose(role, bag.topics, asked.roles.get(role.name)) for role in ROLES}
     config = _with_frames(config, bag, roles)
@@ -82,7 +82,7 @@ def planned(bag: Bag, asked: Asked, folder: Path) -> Plan:
 
 
 def _default() -> Config:
-    """Return the default robot's configuration, without what would need cameras whose tilt is known to a degree."""
+    """Return the default configuration without drop detection, which needs an exact camera tilt."""
     config = load_config(DEFAULT_ROBOT / "onboard.toml")
     return config.model_copy(update={"scan": config.scan.model_copy(update={"drop_m": 0.0})})
 
@@ -102,7 +102,7 @@ def _blind(cameras: Cameras, laser: bool) -> list[str]:
 
 
 def _with_frames(config: Config, bag: Bag, roles: Mapping[str, str | None]) -> Config:
-    """Return the configuration with the bag's names of the frames."""
+    """Return the configuration with the frame names of the bag."""
     names: dict[str, str] = {}
     odometry, fix = (bag.first(topic) if (topic := roles[name]) else None for name in ("odometry", "localization"))
     if odometry is not None:
@@ -126,7 +126,7 @@ def _frames(bag: Bag) -> Frames:
 def _laser(
     bag: Bag, topic: str | None, frames: Frames, base: str, *, wanted: bool
 ) -> tuple[tuple[str, Transform] | None, list[str]]:
-    """Return the laser's topic and place, None and why where it is not used."""
+    """Return the laser's topic and base_from_laser, or None and the reasons."""
     sample = bag.first(topic) if topic and wanted else None
     if topic is None or sample is None:
         return None, []
@@ -137,7 +137,7 @@ def _laser(
 
 
 def _goal(bag: Bag, odometry: str | None, config: Config, asked_xy_m: tuple[float, float] | None) -> Arrived | None:
-    """Return the goal that was asked for, or else the last place of the robot that is near enough to ask for."""
+    """Return the requested goal, else the robot's last position within the largest goal distance."""
     if odometry is None:
         return None
     began_ns, place = 0, asked_xy_m
@@ -157,7 +157,7 @@ def _goal(bag: Bag, odometry: str | None, config: Config, asked_xy_m: tuple[floa
 
 
 def _configured(config: Config, cameras: Cameras, laser: bool, asked: Asked, folder: Path) -> Config:
-    """Return the configuration that the runtime has. Raises ConfigError where the bag's cameras are none."""
+    """Return the runtime's configuration. Raises ConfigError for bad cameras of the bag."""
     changes: dict[str, Any] = {
         "goal": config.goal.model_copy(update={"progress_timeout_s": NEVER_S, "timeout_s": NEVER_S}),
         "recovery": config.recovery.model_copy(update={"blocked_s": NEVER_S}),

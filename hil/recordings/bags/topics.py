@@ -1,4 +1,4 @@
-"""Which topic of a bag is which input of ours: found by type, or named by who asks. Pure."""
+"""Maps topics of a bag to inputs of the runtime, by type or by option. Pure."""
 
 from __future__ import annotations
 
@@ -9,19 +9,18 @@ from hil.recordings.bags.bag import IMAGE, BagTopic, uncompressed
 from onboard.values.errors import InputError
 
 TRANSFORMS = "tf2_msgs/msg/TFMessage"
-CAMERA_INFO = "sensor_msgs/msg/CameraInfo"
 
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """What a topic is for.
+    """Purpose of a topic.
 
-    name:    of the role, and of the option that names its topic
-    ours:    our name of the topic
-    kinds:   its ROS types
-    words:   last parts of names by which one of several topics is chosen
-    by_word: whether it takes such a name to be chosen at all, for others have these types as well
-    without: what follows where there is none
+    name:    role, and its option
+    ours:    topic name in the runtime
+    kinds:   ROS types
+    words:   last parts of topic names that are preferred
+    by_word: only topics with such a name fit, because other topics share the type
+    without: consequence of a missing topic
     """
 
     name: str
@@ -47,9 +46,9 @@ ROLES = (
 
 
 def choose(role: Role, topics: Sequence[BagTopic], asked: str | None) -> str | None:
-    """Return the topic of a role, None where the bag has none; "" asks for none.
+    """Return the topic of a role or None. asked: the option; "" means no topic.
 
-    Raises InputError for one that is asked for and not there, and where several are of its type.
+    Raises InputError for an unknown topic, and if several topics fit.
     """
     fitting = [topic.name for topic in topics if topic.kind in role.kinds]
     if asked is not None:
@@ -62,7 +61,7 @@ def choose(role: Role, topics: Sequence[BagTopic], asked: str | None) -> str | N
 
 
 def named_cameras(topics: Sequence[BagTopic], asked: Sequence[str]) -> dict[str, str]:
-    """Return the topic of each camera in texts "NAME=TOPIC". Raises InputError."""
+    """Return the topic by camera of texts "NAME=TOPIC". Raises InputError."""
     found: dict[str, str] = {}
     for text in asked:
         name, equals, topic = text.partition("=")
@@ -73,14 +72,14 @@ def named_cameras(topics: Sequence[BagTopic], asked: Sequence[str]) -> dict[str,
 
 
 def named_color(topics: Sequence[BagTopic], asked: str | None) -> str | None:
-    """Return the topic of colour images as asked, "" for none, None for the one that is found. Raises InputError."""
+    """Return the asked colour topic; "" (none) and None (find one) pass. Raises InputError for a bad topic."""
     return _named("color", (IMAGE,), topics, asked) if asked else asked
 
 
 def camera_name(topic: str, mounts: Mapping[str, object] | None) -> str | None:
-    """Return which camera a topic of images is of: a mount whose name is a part of the topic's, or the only one.
+    """Return the camera of an image topic: the only mount, or the mount whose name is a part of the topic.
 
-    Without mounts it is what is left of the topic's name without the usual words. None where no mount fits.
+    Without mounts, the name is the topic without the usual words. None if no mount fits.
     """
     parts = uncompressed(topic).strip("/").split("/")
     if mounts is None:
@@ -94,7 +93,7 @@ USUAL_WORDS = {"depth", "image", "raw", "rect", "aligned", "color"}
 
 
 def info_topic(image_topic: str) -> str:
-    """Return the topic on which a camera's intrinsics are, by ROS custom."""
+    """Return the CameraInfo topic of an image topic, by ROS convention."""
     return f"{uncompressed(image_topic).rsplit('/', 1)[0]}/camera_info"
 
 

@@ -1,4 +1,4 @@
-"""Where sensors sit on a robot, by the transforms in a bag."""
+"""Sensor poses on a robot from the transforms of a bag."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ SHORTEST_QUATERNION = 1e-6
 
 @dataclass(slots=True)
 class Frames:
-    """The tree of frames: of each pair the transform that was heard first, (4, 4) parent_from_child."""
+    """Tree of frames: the first transform of each pair, (4, 4) parent_from_child."""
 
     _near: dict[str, dict[str, Transform]] = field(default_factory=dict)
 
     def hear(self, transforms: Iterable[ros.TransformStamped]) -> None:
-        """Take up those between frames that are not joined yet."""
+        """Add transforms between frames that are not connected yet."""
         for one in transforms:
             parent, child = one.header.frame_id.strip("/"), one.child_frame_id.strip("/")
             parent_from_child = matrix(one.transform)
@@ -37,7 +37,7 @@ class Frames:
                 self._near.setdefault(child, {})[parent] = np.asarray(np.linalg.inv(parent_from_child), np.float64)
 
     def between(self, base: str, frame: str) -> Transform | None:
-        """Return base_from_frame, None where the two are not joined."""
+        """Return base_from_frame, None if the frames are not connected."""
         base, frame = base.strip("/"), frame.strip("/")
         found = {base: np.eye(4)}
         waiting = deque([base])
@@ -51,7 +51,7 @@ class Frames:
 
 
 def matrix(transform: ros.Transform) -> Transform | None:
-    """Return a (4, 4) transform, None where it is none: not finite, or without a rotation."""
+    """Return a (4, 4) transform, None if it is not finite or has no rotation."""
     q, t = transform.rotation, transform.translation
     xyzw = np.array([q.x, q.y, q.z, q.w])
     length = float(np.linalg.norm(xyzw))
@@ -64,14 +64,14 @@ def matrix(transform: ros.Transform) -> Transform | None:
     return whole
 
 
-# ---- A laser's scan as the runtime takes it: round the base, whatever the laser's place
+# ---- A laser scan in the base frame
 
 
 def seen_from_base(sample: ros.LaserScan, base_from_laser: Transform, base_frame: str) -> ros.LaserScan:
-    """Return the scan seen from the base: each ray's end, and of each bin the nearest.
+    """Return the scan in the base frame: the nearest end of a ray in each bin.
 
-    A ray that ends nowhere vouches for the bin in which it leaves the laser's reach. One that was taken at the base is
-    passed on as it is. Raises InputError for one that is none.
+    A ray without a hit marks the bin at the laser's reach as seen. A scan taken at the base is returned unchanged.
+    Raises InputError for a bad scan.
     """
     header = ros.Header(sample.header.stamp, base_frame)
     if np.array_equal(base_from_laser, np.eye(4)):
@@ -79,7 +79,7 @@ def seen_from_base(sample: ros.LaserScan, base_from_laser: Transform, base_frame
     rays = rays_from_ros(sample)
     count, reach_m = len(rays.ranges_m), rays.range_max_m
     if not (0 < count <= MOST_RAYS and math.isfinite(reach_m) and math.isfinite(rays.increment_rad)):
-        raise InputError(f"a laser scan of {count} rays, every {rays.increment_rad} rad, up to {reach_m} m is none")
+        raise InputError(f"invalid laser scan: {count} rays, every {rays.increment_rad} rad, up to {reach_m} m")
     too_close = max(rays.range_min_m, TOO_CLOSE_M)
     ranges = np.where(np.isneginf(rays.ranges_m), too_close, rays.ranges_m).astype(np.float64)
     with np.errstate(invalid="ignore"):

@@ -1,4 +1,4 @@
-"""A bag in the place of the wire: the runtime's own inputs and cameras take from it what had arrived by then."""
+"""A bag in place of the DDS wire: the runtime's inputs and cameras read its messages at their time."""
 
 from __future__ import annotations
 
@@ -14,39 +14,39 @@ from onboard.drivers.dds.topics import Topic, topic
 from onboard.values.messages import Inputs
 
 WRITER = 1
-"""The identity of whoever wrote the bag; it is there all the time."""
+"""Identity of the bag's writer, which is always present."""
 
 
 @dataclass(slots=True)
 class BagReader:
-    """The receiving end of one topic, as `drivers.wire.Reader`."""
+    """Reader of one topic; replaces `participant.Reader`."""
 
     undecodable: int = 0
     full: bool = False
     _waiting: list[Received] = field(default_factory=list)
 
     def put(self, sample: Any) -> None:
-        """Let a message arrive."""
+        """Add a message."""
         self._waiting.append(Received(sample, WRITER))
 
     def take(self) -> list[Received]:
-        """Return what arrived since the last call, oldest first."""
+        """Return the messages since the last call, oldest first."""
         taken, self._waiting = self._waiting, []
         return taken
 
     def unheard(self, _messages: list[Received]) -> frozenset[int]:
-        """No queue of it is ever full."""
+        """Return no writer: the queue is never full."""
         return frozenset()
 
     def writers(self) -> frozenset[int]:
-        """Return the identities of the writers that are there now."""
+        """Return the identities of the present writers."""
         return frozenset({WRITER})
 
 
 class BagWire:
-    """The readers of our topics over the messages of a bag, as `drivers.wire.Wire`.
+    """Readers over the messages of a bag; replaces `participant.Wire`.
 
-    arrived: the messages under our names of their topics, at the runtime's own time [ns], in their order
+    arrived: messages in order, with the runtime's topic names and clock [ns]
     """
 
     def __init__(self, section: DdsSection, arrived: Iterator[Arrived]) -> None:
@@ -57,17 +57,17 @@ class BagWire:
 
     @property
     def ended(self) -> bool:
-        """Return whether everything has arrived."""
+        """Whether all messages have arrived."""
         return self._next is None
 
     def reader(self, name: str | Topic) -> BagReader:
-        """Return a new reader of a topic of ours."""
+        """Return a new reader of a topic."""
         reader = BagReader()
         self._readers.setdefault(topic(name).name, []).append(reader)
         return reader
 
     def advance(self, now_ns: int) -> None:
-        """Let arrive what came until then. Raises InputError for a message that cannot be read."""
+        """Deliver the messages up to a time. Raises InputError for an unreadable message."""
         while self._next is not None and self._next.time_ns <= now_ns:
             for reader in self._readers.get(self._next.topic, ()):
                 reader.put(self._next.sample)
@@ -75,18 +75,18 @@ class BagWire:
 
 
 class BagInbox:
-    """`interfaces.Inbox` over a bag: the robot's own devices, which take from the bag's wire."""
+    """`interfaces.Inbox` over a bag: the robot's devices, fed by the bag."""
 
     def __init__(self, wire: BagWire, devices: DeviceInbox) -> None:
         self._wire, self._devices = wire, devices
 
     def take(self, now_ns: int) -> Inputs:
-        """Return what arrived since the last call."""
+        """Return the inputs since the last call."""
         self._wire.advance(now_ns)
         return self._devices.take(now_ns)
 
     def blind(self) -> Mapping[str, str]:
-        """Return why each camera that does not work now does not."""
+        """Return the reason of each camera that does not work now."""
         return {health.camera: health.reason for health in self._devices.cameras() if not health.working}
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Recordings as messages to show: all of ours, in order; of others and damaged ones, one line."""
+"""Recordings as messages in order; foreign and damaged files are refused in one line."""
 
 from __future__ import annotations
 
@@ -56,18 +56,6 @@ def test_a_message_of_another_version_is_left_out_and_named(drive, monkeypatch):
     assert "/onboard/tick" in recording.left_out
 
 
-def not_mcap(path: Path) -> None:
-    path.write_bytes(b"SQLite format 3\0" * 100)
-
-
-def empty(path: Path) -> None:
-    path.write_bytes(b"")
-
-
-def cut(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-2000])
-
-
 def foreign(path: Path) -> None:
     with path.open("wb") as stream:
         writer = Writer(stream)
@@ -77,27 +65,21 @@ def foreign(path: Path) -> None:
         writer.finish()
 
 
-def folder(path: Path) -> None:
-    path.unlink()
-    path.mkdir()
-
-
-def missing(path: Path) -> None:
-    path.unlink()
-
-
 #   what is done to it   the line, after the name of the file
 BAD_FILES = [
-    (not_mcap, "not a recording: no MCAP file"),
-    (empty, "not a recording: no MCAP file"),
-    (cut, "unfinished: still being recorded, or cut off: then `onboard repair` completes it"),
+    (lambda path: path.write_bytes(b"SQLite format 3\0" * 100), "not a recording: no MCAP file"),
+    (lambda path: path.write_bytes(b""), "not a recording: no MCAP file"),
+    (
+        lambda path: path.write_bytes(path.read_bytes()[:-2000]),
+        "unfinished: still being recorded, or cut off: then `onboard repair` completes it",
+    ),
     (foreign, "not a recording of onboard: it has no record 'onboard_session'"),
-    (folder, "cannot be read: Is a directory"),
-    (missing, "cannot be read: No such file or directory"),
+    (lambda path: (path.unlink(), path.mkdir()), "cannot be read: Is a directory"),
+    (Path.unlink, "cannot be read: No such file or directory"),
 ]
 
 
-@pytest.mark.parametrize(("spoil", "line"), BAD_FILES, ids=[row[0].__name__ for row in BAD_FILES])
+@pytest.mark.parametrize(("spoil", "line"), BAD_FILES)
 def test_a_file_that_is_no_whole_recording_of_ours_is_refused_in_one_line(drive, tmp_path, spoil, line):
     path = copied(drive, tmp_path)
     spoil(path)

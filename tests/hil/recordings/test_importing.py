@@ -1,4 +1,4 @@
-"""Bags through the runtime: what is recorded is what the bag says, and replays identically; what is missing is said."""
+"""Bags through the runtime: the recording matches the bag, replays identically, and names missing inputs."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ def test_cameras_of_a_bag_that_are_none_are_said(model, tmp_path):
         if topic == "/camera/depth/camera_info":
             sample.k[2] = float("inf")
     imported = import_bag([write_ros2(tmp_path / "bag", messages)], tmp_path / "drive.mcap", Asked({}, policy=model))
-    assert any("intrinsics on /camera/depth/camera_info are none" in line for line in imported.missing)
+    assert any("invalid intrinsics on /camera/depth/camera_info" in line for line in imported.missing)
     assert any(line.startswith("goals: (0.18, 0.00) in frame wheels is asked for") for line in imported.missing)
 
 
@@ -208,7 +208,7 @@ def test_a_place_that_cannot_be_written_to_is_named(tmp_path):
     with pytest.raises(InputError, match=r"no/drive\.mcap: cannot be written: there is no folder"):
         import_bag([bag], tmp_path / "no" / "drive.mcap", Asked({}))
     (tmp_path / "drive.mcap").write_text("precious")
-    with pytest.raises(InputError, match=r"drive\.mcap: is there already"):
+    with pytest.raises(InputError, match=r"drive\.mcap: exists already"):
         import_bag([bag], tmp_path / "drive.mcap", Asked({}))
     assert (tmp_path / "drive.mcap").read_text() == "precious"
 

@@ -1,4 +1,4 @@
-"""Bags of every kind read back what was written into them; anything else is one line."""
+"""Bags of every kind are read as written; other files are refused in one line."""
 
 from __future__ import annotations
 
@@ -36,62 +36,33 @@ def test_several_ros1_bags_of_one_drive_are_one(tmp_path: Path) -> None:
         assert [one.time_ns for one in bag.heard({"/robot/odom"})] == [START_NS + n * 50_000_000 for n in range(20)]
 
 
-def test_a_topic_that_is_not_there_has_no_first_message(tmp_path: Path) -> None:
-    with open_bag([write_ros2_file(tmp_path / "bag", drive(0.2))]) as bag:
-        assert bag.first("/nothing") is None
+UNREADABLE = "unreadable bag: "
+#   file               content            in the line, after the path
+REFUSED: list[tuple[str, bytes | None, str]] = [
+    ("nothing.bag",    None,              "there is no such bag"),
+    ("",               None,              "not a rosbag2: the folder has no metadata.yaml"),
+    ("notes.bag",      b"no bag\n",       UNREADABLE),
+    ("empty.db3",      b"",               UNREADABLE),
+    ("notes.txt",      b"no bag\n",       UNREADABLE),
+]  # fmt: skip
 
 
-def nothing(folder: Path) -> Path:
-    return folder / "nothing.bag"
+@pytest.mark.parametrize(("name", "content", "line"), REFUSED)
+def test_what_is_no_bag_is_one_line(name: str, content: bytes | None, line: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    if content is not None:
+        path.write_bytes(content)
+    assert_refused(path, line)
 
 
-def plain_folder(folder: Path) -> Path:
-    return folder
+def test_an_empty_and_a_cut_bag_are_refused(tmp_path: Path) -> None:
+    assert_refused(write_ros2_mcap(tmp_path / "empty", []), "the bag has no message")
+    cut = write_ros1(tmp_path / "cut", drive(0.5))
+    cut.write_bytes(cut.read_bytes()[:-2000])
+    assert_refused(cut, UNREADABLE)
 
 
-def text(folder: Path) -> Path:
-    path = folder / "notes.bag"
-    path.write_text("no bag\n")
-    return path
-
-
-def empty_file(folder: Path) -> Path:
-    path = folder / "empty.db3"
-    path.touch()
-    return path
-
-
-def empty_mcap(folder: Path) -> Path:
-    return write_ros2_mcap(folder / "bag", [])
-
-
-def other_suffix(folder: Path) -> Path:
-    path = folder / "notes.txt"
-    path.write_text("no bag\n")
-    return path
-
-
-def cut(folder: Path) -> Path:
-    path = write_ros1(folder / "bag", drive(0.5))
-    path.write_bytes(path.read_bytes()[:-2000])
-    return path
-
-
-#   what is given    in the line, after the path
-REFUSED = [
-    (nothing, "there is no such bag"),
-    (plain_folder, "not a rosbag2: the folder has no metadata.yaml"),
-    (text, "not a bag that can be read: "),
-    (empty_file, "not a bag that can be read: "),
-    (empty_mcap, "there is no message in it"),
-    (other_suffix, "not a bag that can be read: "),
-    (cut, "not a bag that can be read: "),
-]
-
-
-@pytest.mark.parametrize(("make", "line"), REFUSED, ids=[row[0].__name__ for row in REFUSED])
-def test_what_is_no_bag_is_one_line(make: Callable[[Path], Path], line: str, tmp_path: Path) -> None:
-    path = make(tmp_path)
+def assert_refused(path: Path, line: str) -> None:
     with pytest.raises(InputError) as raised, open_bag([path]):
         pass
     assert str(raised.value).startswith(f"{path}: {line}")

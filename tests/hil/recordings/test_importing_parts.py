@@ -25,7 +25,7 @@ from onboard.policy.contract import ACTIONS
 from onboard.values.errors import InputError
 from onboard.values.geometry import rotation_from_quaternion
 from onboard.values.messages import Twist
-from tests.rigs.recordings.bag_rig import FORWARD_OPTICAL, LASER_TURN, TREE, scan, transform
+from tests.rigs.recordings.bag_rig import LASER_TURN, TREE, scan, transform
 
 BY_NAME = {role.name: role for role in ROLES}
 ODOMETRY, TWIST, STAMPED = "nav_msgs/msg/Odometry", "geometry_msgs/msg/Twist", "geometry_msgs/msg/TwistStamped"
@@ -188,11 +188,6 @@ def test_a_rotation_has_its_quaternion_back(parts):
     x, y, z, w = np.array(parts) / np.linalg.norm(parts)
     rotation = rotation_from_quaternion((x, y, z, w))
     assert np.allclose(rotation_from_quaternion(tuple(quaternion_of(rotation))), rotation, atol=1e-9)
-
-
-def test_the_optical_frame_of_the_rig_looks_forward():
-    seen = matrix(transform("a", "b", (0.0, 0.0, 0.0), FORWARD_OPTICAL).transform) @ [0.0, 0.0, 1.0, 0.0]
-    assert seen[:3] == pytest.approx([1.0, 0.0, 0.0])
 
 
 def test_a_laser_at_the_base_is_passed_on_as_it_is():

@@ -1,4 +1,4 @@
-"""Messages out of chunks: the same as the library's reader gives, and nothing believed that cannot be."""
+"""Messages of chunks: equal to the library's reader; impossible sizes are refused."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ def test_a_compression_that_is_not_ours_is_named() -> None:
 LIES = [
     ({"chunk_length": MOST_BYTES + 1},           "an index of a record of 67108865 bytes"),
     ({"chunk_length": 3},                        "an index of a record of 3 bytes"),
-    ({"chunk_start_offset": 1 << 40},            "no such record at byte 1099511627776"),
-    ({"chunk_start_offset": 9},                  "no such record at byte 9 as its index tells of"),
+    ({"chunk_start_offset": 1 << 40},            "the indexed record is not at byte 1099511627776"),
+    ({"chunk_start_offset": 9},                  "the indexed record is not at byte 9"),
 ]  # fmt: skip
 
 
@@ -85,5 +85,5 @@ def test_a_chunk_is_not_believed_to_hold_more_than_any_of_ours() -> None:
     content = bytearray(written())
     index = summary_of(bytes(content)).chunk_indexes[0]
     struct.pack_into("<Q", content, index.chunk_start_offset + 9 + 16, MOST_BYTES + 1)
-    with pytest.raises(ValueError, match=f"says it holds {MOST_BYTES + 1} bytes"):
+    with pytest.raises(ValueError, match=f"claims {MOST_BYTES + 1} bytes"):
         list(messages_of(BytesIO(bytes(content)), [index], {1, 2}))

@@ -1,4 +1,4 @@
-"""A recording replayed is the same run, and what differs is named at its first tick."""
+"""A replay repeats the recorded run, and names the first difference."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from hil.recordings.recording import open_recording
 from hil.recordings.ticks import ticks_of
 from hil.replay.compare import Compared
-from hil.replay.replay import consult, replay
+from hil.replay.replay import replay
 from hil.replay.tick_selection import Span
 from onboard.perception import scan_fusion
 from onboard.safety import limits
@@ -20,7 +20,7 @@ from onboard.state import TickRecord
 from onboard.values.clock import NS_PER_S
 from onboard.values.errors import InputError, RuntimeFaultError
 from onboard.values.messages import BINS, Inputs, Scan
-from tests.rigs.recordings.replay_rig import TURNS, Tape, puppet, recorded
+from tests.rigs.recordings.replay_rig import TURNS, Tape, opinion_of, puppet, recorded
 from tests.rigs.runtime_bench import FORWARD, LEFT, Bench, Puppet
 
 FAR = np.full(BINS, np.inf, np.float32)
@@ -126,25 +126,6 @@ def test_a_changed_limit_is_found_at_its_first_tick(
     assert found["replayed"] == pytest.approx(0.999 * first.command.v_mps)
 
 
-def test_a_shifted_bin_is_found_at_the_first_scan_that_can_be_made_again(
-    drive: tuple[Path, list[TickRecord]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file, ticks = drive
-    fuse = scan_fusion.fuse
-
-    def shifted(*given: Any) -> Any:
-        fused, memory = fuse(*given)
-        return replace(fused, ranges_m=np.roll(fused.ranges_m, 1)), memory
-
-    monkeypatch.setattr(scan_fusion, "fuse", shifted)
-    first = next(tick for tick in ticks if tick.sensed)
-    found = again(file).as_json()["first_difference"]
-    assert (found["tick"], found["stage"]) == (first.slot.number, "scan")
-    bins = int(found["field"].removeprefix("ranges_m[").removesuffix("]"))
-    assert found["recorded"] == float(first.scan.ranges_m[bins])
-    assert found["replayed"] == float(first.scan.ranges_m[bins - 1])
-
-
 def test_another_action_is_found_and_what_follows_is_compared_all_the_same(
     drive: tuple[Path, list[TickRecord]],
 ) -> None:
@@ -173,7 +154,7 @@ def test_the_second_file_of_a_session_is_replayed_from_its_first_whole_state(tmp
             whole.append(again(file))
         except InputError as error:  # where a file ends depends on the disk: a short one may hold no whole state
             refused.append(str(error))
-    assert all(one.endswith("no tick of it can be played, so nothing was compared") for one in refused)
+    assert all(one.endswith("no tick can be played, so nothing was compared") for one in refused)
     assert whole
     assert all(found.first is None and found.ticks > 0 and found.skipped > 0 for found in whole)
     assert not any(found.identical for found in whole)
@@ -183,10 +164,10 @@ def test_where_nothing_can_be_played_nothing_is_called_identical(
     tmp_path: Path, drive: tuple[Path, list[TickRecord]]
 ) -> None:
     (file,), _ = recorded(tmp_path, lose=lambda slot: slot < 400)
-    with pytest.raises(InputError, match="no tick of it can be played, so nothing was compared"):
+    with pytest.raises(InputError, match="no tick can be played, so nothing was compared"):
         replay(file, Span(to_s=0.0), policy=puppet())
-    with pytest.raises(InputError, match="no decision of it can be played, so nobody was asked"):
-        consult(drive[0], Puppet(FORWARD), Span(to_s=0.05))
+    unread = opinion_of(drive[0], Puppet(FORWARD), Span(to_s=0.05))
+    assert unread.reason.endswith("no decision can be played, so nothing was compared")
 
 
 def test_an_older_format_is_refused_by_name(
@@ -203,7 +184,7 @@ def test_a_part_is_played_from_the_last_whole_state_before_it(drive: tuple[Path,
     assert found.identical
     within = [tick for tick in ticks if 8 * NS_PER_S <= tick.slot.start_ns - ticks[0].slot.start_ns <= 9 * NS_PER_S]
     assert found.ticks == len(within) > 20
-    assert found.from_s == (within[0].slot.start_ns - ticks[0].slot.start_ns) / NS_PER_S
+    assert found.sessions[0].from_s == (within[0].slot.start_ns - ticks[0].slot.start_ns) / NS_PER_S
     assert found.fused == sum(tick.sensed is not None for tick in within)
 
 
@@ -234,7 +215,7 @@ def test_what_is_missing_outside_the_part_is_not_counted(tmp_path: Path) -> None
 def test_another_policy_says_what_it_would_have_done(drive: tuple[Path, list[TickRecord]]) -> None:
     file, ticks = drive
     done = [tick.acted.decision.action for tick in ticks if tick.acted and tick.acted.decision]
-    opinion = consult(file, Puppet(FORWARD))
+    opinion = opinion_of(file, Puppet(FORWARD))
     assert (opinion.decisions, opinion.same) == (len(done), done.count(FORWARD))
     assert opinion.pairs == {(action, FORWARD): done.count(action) for action in set(done)}
     assert len(opinion.moments) == min(10, opinion.decisions - opinion.same)

@@ -1,4 +1,4 @@
-"""`onboard-hil replay` as a gate: what it prints, and its exit codes."""
+"""`onboard-hil replay`: output and exit codes."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ import pytest
 from typer.testing import CliRunner
 
 from hil.__main__ import app
-from hil.replay.replay import consult
 from hil.replay.summary import opinion_lines
 from onboard.assembly.policies import policy_maker
 from onboard.safety import limits
-from tests.rigs.recordings.replay_rig import recorded
+from tests.rigs.recordings.replay_rig import opinion_of, recorded
 from tests.rigs.runtime_bench import FORWARD, PLANT, Puppet, plain_config
 
 
@@ -76,7 +75,7 @@ def test_another_policy_is_asked_and_not_judged(drive: Path) -> None:
 
 
 def test_another_that_disagrees_says_how_and_where(drive: Path) -> None:
-    opinion = consult(drive, Puppet(FORWARD))
+    opinion = opinion_of(drive, Puppet(FORWARD))
     head, otherwise, moments = opinion_lines(opinion)
     assert head == f"{drive}: puppet would have done the same in {opinion.same} of {opinion.decisions} decisions"
     rows = [row for row in opinion.as_json()["confusion"] if row["recorded"] != row["now"]]
@@ -89,20 +88,18 @@ def test_another_that_disagrees_says_how_and_where(drive: Path) -> None:
     assert moments.startswith(f"  disagrees most at tick {first['tick']} ({first['t_s']:.3f} s) 0.6 m/s 0 rad/s for ")
 
 
-def test_the_page_names_the_difference_on_the_map(drive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_names_the_difference(drive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = tmp_path / "replay.html"
-    assert run(drive, "--report", page, "--map", "gdc1").exit_code == 0
+    assert run(drive, "--report", page).exit_code == 0
     assert "Replay: identical, " in page.read_text()
     scaled = limits._scaled
     monkeypatch.setattr(limits, "_scaled", lambda twist, factor: scaled(twist, 0.9 * factor))
-    assert run(drive, "--report", page, "--map", "gdc1").exit_code == 1
+    assert run(drive, "--report", page).exit_code == 1
     assert "command[0]" in page.read_text()
 
 
 #   arguments                                   said
 BAD = [
-    (["nothing.mcap", "--map", "gdc1"], 1, "--map gdc1: is drawn on the page that --report writes, and there is none"),
-    (["nothing.mcap", "--report", "page.html", "--map", "gdc9"], 1, "gdc9"),
     (["nothing.mcap"], 2, "error: nothing.mcap: cannot be read: No such file or directory"),
     (["nothing*.mcap"], 1, "nothing*.mcap: no recording there (*.mcap)"),
     (["nothing.mcap", "--from", "3", "--to", "2"], 1, "--to 2: must not be before --from 3"),

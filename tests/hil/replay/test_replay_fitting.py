@@ -1,4 +1,4 @@
-"""Recordings whose parts do not fit together, or of which little is left: refused by name, or not called identical."""
+"""Inconsistent or incomplete recordings: refused by name, or not called identical."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_session_whose_files_say_otherwise_is_refused_unless_it_is_meant(parts
     done = run(tmp_path)
     assert done.exit_code == 2
     assert done.stdout.startswith(f"{first}: identical, ")
-    assert done.stderr == f"error: {second}: its mounts is not that of {first} of the same session; --force goes on\n"
+    assert done.stderr == f"error: {second}: its mounts differs from {first} of the same session; --force continues\n"
     meant = run(tmp_path, "--force")
     assert (meant.exit_code, meant.stderr) == (0, "")
 
@@ -108,7 +108,7 @@ def test_a_scan_whose_images_are_missing_is_counted_and_not_called_identical(who
 def test_a_session_that_stands_twice_in_a_file_is_refused(whole: Whole, parts: list[Whole], tmp_path: Path) -> None:
     twice = written(whole, tmp_path / "twice.mcap", more_sessions=[whole.session])
     name = whole.session["session"]
-    with pytest.raises(InputError, match=f"part 0 of session {name} stands in it twice"):
+    with pytest.raises(InputError, match=f"it contains part 0 of session {name} twice"):
         replay(twice)
     two = replace(parts[0], messages=parts[0].messages + parts[1].messages)
     with open_recording(written(two, tmp_path / "two.mcap", more_sessions=[parts[1].session])) as recording:

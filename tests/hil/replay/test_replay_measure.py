@@ -1,7 +1,8 @@
-"""By what a replay is judged: bit for bit where the recording was made, by tolerances elsewhere, and so it says."""
+"""Tolerances of a replay: bit-exact on the recording machine, within tolerances elsewhere; differences leaf by leaf."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import count
@@ -13,11 +14,13 @@ import pytest
 
 from hil.recordings.recording import Session, open_recording
 from hil.replay.compare import Compared, SessionCount, joined
-from hil.replay.compared_fields import Difference
+from hil.replay.compared_fields import Difference, _of_state
 from hil.replay.replay import replay
 from hil.replay.summary import compared_line
 from hil.replay.tolerances import BIT_FOR_BIT, OF_REFERENCE, Measure, measure_of, tolerant
 from onboard.perception import scan_fusion
+from onboard.state import RobotState
+from onboard.values.messages import Pose
 from tests.rigs.recordings.replay_mutations import Whole, put_together, taken_apart
 from tests.rigs.recordings.replay_references import REFERENCES
 from tests.rigs.recordings.replay_rig import short_drive
@@ -172,3 +175,38 @@ def test_how_far_a_field_may_differ(field: str, by: float, bit_for_bit: bool, re
 def test_elsewhere_a_few_actions_may_differ(same: int, measure: Measure, within: bool) -> None:
     count = SessionCount(None, decisions=1000, same=same, measure=measure)  # type: ignore[arg-type]
     assert Compared("file", [count]).within_tolerance == within
+
+
+STATE = RobotState()
+MEMORY = np.ones((2, 3), np.float32)
+ARRAY = "array of shape (2, 3)"
+
+
+def remembering(memory: Any) -> RobotState:
+    return replace(STATE, pilot=replace(STATE.pilot, memory=memory))
+
+
+def at(x_m: float) -> RobotState:
+    return replace(STATE, wheels=replace(STATE.wheels, pose=Pose(x_m, 0.0, 0.0)))
+
+
+CHANGED = MEMORY.copy()
+CHANGED[1, 2] = 1.5
+
+#   recorded, now, (field, place, recorded, now)
+STATES = [
+    (STATE, STATE, []),
+    (remembering(MEMORY), remembering(MEMORY.copy()), []),
+    (remembering(MEMORY), remembering(CHANGED), [("pilot.memory", "[1][2]", 1.0, 1.5)]),
+    (remembering(MEMORY), remembering(None), [("pilot.memory", "", ARRAY, None)]),
+    (remembering(None), remembering(MEMORY), [("pilot.memory", "", None, ARRAY)]),
+    (remembering(MEMORY), remembering(MEMORY[:1]), [("pilot.memory", "", ARRAY, "array of shape (1, 3)")]),
+    (at(1.0), at(1.25), [("keyframe", ".wheels.pose.x_m", 1.0, 1.25)]),
+    (at(math.nan), at(math.nan), []),
+]
+
+
+@pytest.mark.parametrize(("recorded", "again", "told"), STATES)
+def test_what_differs(recorded: RobotState, again: RobotState, told: list[tuple[str, str, Any, Any]]) -> None:
+    found = [(one.field, one.place, one.recorded, one.replayed) for one in _of_state(recorded, again)]
+    assert found == told

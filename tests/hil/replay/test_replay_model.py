@@ -1,4 +1,4 @@
-"""The model that drove, on a desktop where it stands in another place."""
+"""The recorded model at another path on a desktop."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]:
 def test_a_model_that_is_elsewhere_is_asked_for(places: tuple[Path, Path, Path]) -> None:
     done = run(places[0])
     assert done.exit_code == 2
-    assert "was driven by a model that is not here: " in done.stderr
-    assert done.stderr.endswith("; --model says where it is\n")
+    assert "the recorded model is missing: " in done.stderr
+    assert done.stderr.endswith("; name its place with --model\n")
 
 
 @pytest.mark.parametrize("levels", [0, 1, 2])
@@ -70,7 +70,7 @@ def test_another_model_is_refused_unless_it_is_meant(places: tuple[Path, Path, P
     drive, _, other = places
     refused = run(drive, "--model", other)
     assert refused.exit_code == 2
-    assert f"{other} is another model than the one that drove" in refused.stderr
+    assert f"{other} is not the recorded model" in refused.stderr
     meant = run(drive, "--model", other, "--force")
     assert meant.exit_code == 0, meant.output
     assert ", judged within tolerances: other model, " in meant.stdout
@@ -83,7 +83,7 @@ def test_a_folder_without_it_says_so(places: tuple[Path, Path, Path], tmp_path: 
     done = run(drive, "--model", tmp_path)
     assert done.exit_code == 2
     sha256 = load_manifest(here).sha256[:12]
-    assert f"(sha256 {sha256}), which is none of the 1 models in {tmp_path}" in done.stderr.replace("\n", "")
+    assert f"(sha256 {sha256}), which is not among the 1 models in {tmp_path}" in done.stderr.replace("\n", "")
     assert run(drive, "--model", tmp_path / "nothing").exit_code == 2
 
 
@@ -91,7 +91,7 @@ def test_faults_of_a_recording_find_it_too(places: tuple[Path, Path, Path]) -> N
     drive, here, _ = places
     asked = ["faults", str(drive), "--only", "odometry_stopped"]
     lost = CliRunner().invoke(app, asked)
-    assert str(lost.exception).endswith("; --model says where it is")
+    assert str(lost.exception).endswith("; name its place with --model")
     found = CliRunner().invoke(app, [*asked, "--model", str(here.parent)])
-    assert "was driven by" not in found.output + str(found.exception)
+    assert "recorded model" not in found.output + str(found.exception)
     assert " 0 failed, " in found.output

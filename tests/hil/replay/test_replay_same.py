@@ -1,21 +1,27 @@
-"""A replay does not depend on when, beside what, or in which process it runs."""
+"""A replay does not depend on time, load, process or cluster."""
 
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from hil.__main__ import app
 from hil.replay.replay import replay
 from tests.rigs.machine.processes import done
 from tests.rigs.recordings.replay_references import REFERENCES
+from tests.rigs.recordings.replay_rig import short_drive
 
 RUNS = 3
 BUSY = "while True: pass"
+START_S = "300"
+"""Ray's timeout for its own start on a busy machine."""
 
 
 def outcome(found: Any) -> Any:
@@ -51,3 +57,27 @@ def test_the_references_hold_on_a_plainer_processor(tmp_path: Path, monkeypatch:
     there = done("hil", "replay", REFERENCES, folder=tmp_path)
     assert there.process.returncode == 0, there.out + there.err
     assert [", judged as a reference: " in line for line in there.out.splitlines()] == [True, True]
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_a_cluster_replays_as_this_process_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ray", reason="the extra `ray` is not installed")
+    monkeypatch.setenv("RAY_raylet_start_wait_time_s", START_S)
+    drive = short_drive(tmp_path / "robot")
+    fleet = tmp_path / "fleet"
+    fleet.mkdir()
+    for name in ("a", "b"):
+        shutil.copy(drive, fleet / f"{name}.mcap")
+    (fleet / "torn.mcap").write_bytes(drive.read_bytes()[:1_000])
+    told = []
+    for hands in ([], ["--ray", "local"]):
+        file = tmp_path / "out.json"
+        done = CliRunner().invoke(app, ["replay", str(fleet), *hands, "--json", str(file)])
+        assert done.exit_code == 2, done.output
+        told.append(json.loads(file.read_text()))
+        for row in told[-1]["recordings"]:
+            assert row.pop("speed_x_realtime") > 0.0
+    assert told[0] == told[1]
+    assert [Path(row["file"]).name for row in told[0]["recordings"]] == ["a.mcap", "b.mcap"]
+    assert [Path(row["file"]).name for row in told[0]["unreadable"]] == ["torn.mcap"]

@@ -1,4 +1,4 @@
-"""Where recordings are: files, folders, patterns, URLs; and which of them are one session."""
+"""Places of recordings (files, folders, patterns, URLs) and the grouping into sessions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from hil.replay.tick_selection import Span
 from onboard.perception import scan_fusion
 from onboard.values.errors import InputError, MissingExtraError
 from onboard.values.messages import BINS
-from tests.rigs.recordings.replay_mutations import put_together, taken_apart
+from tests.rigs.recordings.replay_mutations import join_sessions, put_together, taken_apart
 from tests.rigs.recordings.replay_rig import puppet, recorded, short_drive
 
 
@@ -103,23 +103,9 @@ def test_sessions_in_one_folder_are_told_apart_and_copies_too(files: list[Path],
     ]  # fmt: skip
 
 
-def joined_sessions(short: Path, file: Path) -> None:
-    """Write a file in which another tool has joined two sessions, tick by tick as their times are."""
-    whole = taken_apart(short.read_bytes())
-    later_ns = 10**9 // 60
-    second = {
-        **whole.session,
-        "session": "second",
-        "wall_minus_monotonic_ns": str(int(whole.session["wall_minus_monotonic_ns"]) + later_ns),
-    }
-    moved = [replace(one, time_ns=one.time_ns + later_ns) for one in whole.messages]
-    both = tuple(sorted([*whole.messages, *moved], key=lambda one: one.time_ns))
-    file.write_bytes(put_together(replace(whole, messages=both), more_sessions=[second]))
-
-
 def test_two_sessions_joined_into_one_file_are_two(short: Path, tmp_path: Path) -> None:
     file = tmp_path / "joined.mcap"
-    joined_sessions(short, file)
+    join_sessions(short, file)
     with open_recording(file) as recording:
         names = [one.name for one in recording.sessions]
     assert names[1] == "second"

@@ -1,4 +1,4 @@
-"""A real browser for tests: Debian's chromium, driven by playwright; where there is none, what to install is said."""
+"""A real browser for tests: Debian's chromium through playwright."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sessions for the page's tests, made up row by row: nothing happens in them but what a test asks for."""
+"""Synthetic sessions for tests of the page."""
 
 from __future__ import annotations
 
@@ -49,7 +49,6 @@ def story(ticks: int = 30, **changes: Any) -> Story:
         "stage_ms": np.full((ticks, 2), 1.0),
         "cameras": {name: np.ones(ticks, bool) for name in MOUNTS.depth},
         "scans": np.full((ticks, BINS), 2.0, np.float32),
-        "limits_scans": None,
         "resets": none,
         "faults": none,
         "events": none,

@@ -1,4 +1,4 @@
-"""Charts over time and the picture of the path: thin enough for any session, and no peak, gap or moment is lost."""
+"""Charts over time and the picture of the path: small for any session, without loss of a peak, gap or moment."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hil.report.events import BAD, FAULT, FREE, GOAL, MISS, NOTE, PLAIN, RESET, STOP, ZONE, Lane, Moment, Span, lanes_of
-from hil.report.map_view import surroundings_of
 from hil.report.time_charts import WIDTH, OverTime, dots_path, line_path, over_time
 from hil.report.trajectory import WIDTH as PATH_WIDTH
-from hil.report.trajectory import Trajectory, cells_path, trajectory_of
+from hil.report.trajectory import Trajectory, path_of, trajectory_of
 from onboard.config.config import Config
 from onboard.drivers.dds.tick_types import GoalInput
 from tests.hil.report.report_rows import PERIOD_S, spread, story
@@ -121,7 +120,7 @@ def test_any_number_of_a_recording_can_be_drawn(value, ticks):
     session = story(ticks, **wild, goal_m=np.full(ticks, abs(value)), stage_ms=stage_ms,
                     delay_ms=np.full(ticks, value), decision_ms=np.full(ticks, value))  # fmt: skip
     charts = drawn(session).charts
-    path = trajectory_of(session, surroundings_of(session, None), [], 0)
+    path = trajectory_of(session, path_of(session), [], 0)
     said = " ".join([line.path for chart in charts for line in chart.lines] + [way for _, way in path.ways])
     assert "nan" not in said
     assert "inf" not in said
@@ -174,17 +173,6 @@ def test_a_label_has_as_many_characters_as_fit():
     assert [one.hint for one in lane.blocks][1] == "command: stop zone, 1.67 to 1.80 s"
 
 
-@given(st.sets(st.tuples(st.integers(-5, 5), st.integers(-5, 5)), max_size=40))
-def test_cells_are_drawn_once_each(cells):
-    path = cells_path(np.array(sorted(cells), np.int64).reshape(-1, 2))
-    found = [
-        (int(x) + one, int(y))
-        for x, y, wide in re.findall(r"M(-?\d+) (-?\d+)\.5h(\d+)", path)
-        for one in range(int(wide))
-    ]
-    assert sorted(found) == sorted(cells)
-
-
 N = 200
 
 
@@ -193,7 +181,45 @@ def driven(first: int | None = None, moments=(), **changes) -> Trajectory:
     odometry = np.zeros((N, 5))
     odometry[:, 0] = np.linspace(0.0, 10.0, N)
     session = story(N, **({"odometry": odometry} | changes))
-    return trajectory_of(session, surroundings_of(session, None), moments, first)
+    return trajectory_of(session, path_of(session), moments, first)
+
+
+def localised(since: int = 0):
+    correction = np.full((N, 3), np.nan)
+    correction[since:] = 10.0, 20.0, np.pi / 2
+    odometry = np.zeros((N, 5))
+    odometry[:, 0] = np.arange(N) * 0.1
+    return {"correction": correction, "odometry": odometry}
+
+
+def test_the_path_is_in_the_map_frame_if_the_robot_was_localised():
+    path = path_of(story(N, **localised(since=5)))
+    assert path.frame == "map"
+    assert path.poses[:, 0] == pytest.approx(10.0)
+    assert path.poses[:, 1] == pytest.approx(20.0 + np.arange(N) * 0.1)
+    assert path.note == "The robot was localised from 0.2 s on; that fix places the earlier path too."
+    assert path_of(story(N, **localised())).note == ""
+    wheels = path_of(story(N, odometry=localised()["odometry"]))
+    assert wheels.frame == "odom"
+    assert wheels.poses[:, 0] == pytest.approx(np.arange(N) * 0.1)
+    assert "from wheel odometry alone" in wheels.note
+
+
+#   frame of the goal     its place in the map frame, None if it cannot be placed
+GOALS = [
+    ("map", (3.0, 1.0)),
+    ("/map", (3.0, 1.0)),
+    ("odom", (9.0, 23.0)),
+    ("base_link", (9.0, 23.5)),
+    ("mars", None),
+]
+
+
+@pytest.mark.parametrize(("frame", "place"), GOALS)
+def test_a_goal_is_placed_from_its_frame(frame, place):
+    asked = {5: (GoalInput(1, 1, frame, [3.0, 1.0, 0.0]),)}
+    goals = path_of(story(N, goals=asked, **localised())).goals
+    assert [pytest.approx((goal.x_m, goal.y_m)) for goal in goals] == ([] if place is None else [place])
 
 
 def test_the_path_is_as_wide_as_the_picture_and_up_is_up():
@@ -215,22 +241,6 @@ def test_a_path_has_the_colour_of_what_shaped_its_commands_and_no_hole():
     before, after = ways[FREE]
     (cut,) = ways[ZONE]
     assert (cut[0], after[0]) == (before[-1], cut[-1])
-
-
-def test_cells_stand_where_the_path_says_they_are():
-    """A wall 2 m ahead of a robot that drives on: its last cell is 2 m beyond the last pose."""
-    picture = driven(scans=np.where(np.arange(180) == 90, 2.0, np.inf) * np.ones((N, 1)))
-    often = {one.name: one for one in picture.cells}
-    points = [(float(x) + float(wide) / 2, float(y)) for one in often.values()
-              for x, y, wide in re.findall(r"M(-?\d+) (-?[\d.]+)h(\d+)", one.path)]  # fmt: skip
-    a, b, c, d, e, f = map(float, often["seen"].matrix.split())
-    ends = pieces_of(driven().ways[0][1])[0]
-    px_per_m = (ends[-1][0] - ends[0][0]) / 10.0
-    assert (b, c) == (0.0, 0.0)
-    assert (a, -d) == (pytest.approx(0.05 * px_per_m, rel=1e-3), pytest.approx(0.05 * px_per_m, rel=1e-3))
-    least = min(a * x + e for x, _ in points)
-    assert least == pytest.approx(ends[0][0] + 2.0 * px_per_m, abs=0.1 * px_per_m)
-    assert all(d * y + f == pytest.approx(ends[0][1], abs=0.1 * px_per_m) for _, y in points)
 
 
 def test_places_are_named_and_stay_within_the_picture():

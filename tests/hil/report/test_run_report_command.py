@@ -1,4 +1,4 @@
-"""`onboard-hil report`: a page of a session, pages of several, and one line for what cannot be."""
+"""`onboard-hil report`: pages of sessions, and one line for an error."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from hil.replay.compare import Compared, FieldCount, Found, SessionCount
 from hil.replay.compared_fields import Difference
 from hil.report.page import write_report
 from onboard.values.errors import OnboardError
-from tests.hil.report.report_joined import join_sessions
 from tests.hil.report.report_rows import story
+from tests.rigs.recordings.replay_mutations import join_sessions
 from tests.rigs.view_bench import record_drive
 
 
@@ -30,8 +30,8 @@ def drive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return record_drive(tmp_path_factory.mktemp("drive")).path
 
 
-def test_a_page_of_a_run_on_its_map(drive, tmp_path):
-    done = run(drive, "--out", tmp_path / "run.html", "--map", "gdc1")
+def test_a_page_of_a_run(drive, tmp_path):
+    done = run(drive, "--out", tmp_path / "run.html")
     assert done.exit_code == 0, done.output
     assert done.stdout.startswith(f"{tmp_path / 'run.html'}: 0.")
     page = (tmp_path / "run.html").read_text()
@@ -86,7 +86,7 @@ def test_of_the_replay_of_several_sessions_the_page_is_about_the_one_that_differ
         counts = [SessionCount(session, ticks=90) for session in recording.sessions]
     counts[place].first = Found(5, 0.2, Difference("scan", "ranges_m", "[0]", 1.0, 2.0, 1.0))
     outcome = Compared("both.mcap", counts, counts[place].first, {"ranges_m": FieldCount(1, 1.0, 1)})
-    write_report(tmp_path / "x.html", [tmp_path / "both.mcap"], outcome=outcome)
+    write_report(tmp_path / "x.html", [tmp_path / "both.mcap"], outcome)
     assert f"this page is about {counts[place].session.name}." in (tmp_path / "x.html").read_text()
 
 
@@ -141,7 +141,6 @@ def test_of_a_recording_that_was_cut_off_there_is_a_page_of_what_is_left(drive, 
 BAD = [
     (["nothing.mcap", "--out", "x.html"], "nothing.mcap: cannot be read: No such file or directory"),
     (["nothing*.mcap", "--out", "x.html"], "nothing*.mcap: no recording there (*.mcap)"),
-    (["DRIVE", "--out", "x.html", "--map", "atlantis"], "map atlantis: no such map"),
     (["DRIVE", "COPY", "--out", "x.html"], "--out x.html: a page is about one session, not 2: name a folder instead"),
     (["DRIVE", "--out", "DRIVE/pages"], "cannot be made: Not a directory"),
 ]

@@ -1,4 +1,4 @@
-"""The list of what happened: misses in a row are one, what matters stays in it, and it can be narrowed."""
+"""The event list: consecutive misses are one row, important events stay, filters work."""
 
 from __future__ import annotations
 

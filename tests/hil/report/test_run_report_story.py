@@ -1,4 +1,4 @@
-"""Recordings as arrays: every tick as it was written; what does not fit together is refused in one line."""
+"""Recordings as arrays: every tick as written; inconsistent ticks are refused in one line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hil.report.tables import notes_of
 from hil.report.timeline import MOST_CHARACTERS, Story, shown
 from onboard.drivers.dds.tick_types import Tick
 from onboard.values.errors import InputError
-from tests.hil.report.report_joined import join_sessions
+from tests.rigs.recordings.replay_mutations import join_sessions
 from tests.rigs.view_bench import Recorded, record_drive
 
 
@@ -89,8 +89,8 @@ def test_ticks_that_do_not_fit_together_are_refused(drive, monkeypatch, change, 
     rows = load._rows
 
     def altered(recording):
-        for name, (told, scan, limits) in islice(rows(recording), 20):
-            yield name, (change(told) if told.slot == 19 else told, scan, limits)
+        for name, (told, scan) in islice(rows(recording), 20):
+            yield name, (change(told) if told.slot == 19 else told, scan)
 
     monkeypatch.setattr(load, "_rows", altered)
     with pytest.raises(InputError) as caught:

@@ -1,4 +1,4 @@
-"""What a saved view holds, read back by Rerun's own reader."""
+"""A saved view, read by Rerun's own reader."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A building as boxes: the boxes cover exactly the cells that they stand for."""
+"""A building as boxes: the boxes cover exactly the occupied cells."""
 
 from __future__ import annotations
 

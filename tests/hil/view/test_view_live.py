@@ -1,4 +1,4 @@
-"""Listening on the wire: everything that is shown is heard, and nobody is asked to wait for it."""
+"""The live source reads all shown topics, and no sender waits for it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 
 from hil.live.twin.topics import POSE, twin_section
 from hil.recordings.recording import Heard
-from hil.view.dds_source import IMAGE_PERIOD_S, PLAIN, Ears, listen, shown_topics
-from hil.view.queue import Pump
+from hil.view.dds_source import IMAGE_PERIOD_S, PLAIN, DdsSource, listen, shown_topics
+from hil.view.queue import ScreenQueue
 from onboard.config.config import DEFAULT_ROBOT, DdsSection
 from onboard.config.mounts import load_mounts
 from onboard.drivers.dds.participant import Wire, wait_until
@@ -58,7 +58,7 @@ def twin():
 
 
 def test_what_is_published_is_heard_under_our_names(wires, twin):
-    ears = Ears(wires[0], MOUNTS, images=True)
+    ears = DdsSource(wires[0], MOUNTS, images=True)
     writers = {
         "cmd_vel": (wires[1].writer("cmd_vel"), ros_twist(Twist(0.5, -0.25))),
         "state": (wires[1].writer("state"), String("navigating")),
@@ -96,8 +96,8 @@ class Stalled:
 def test_a_stalled_screen_stops_neither_the_listener_nor_the_sender(wires):
     """The sender's words are taken from the wire all the same: what the queue does not hold is dropped and counted."""
     screen, over = Stalled(), threading.Event()
-    pump = Pump(screen, most_messages=5)
-    ears = Ears(wires[0], MOUNTS, images=False)
+    pump = ScreenQueue(screen, most_messages=5)
+    ears = DdsSource(wires[0], MOUNTS, images=False)
     listener = threading.Thread(target=listen, args=(ears, pump, over, None, lambda: True))
     listener.start()
     writer, sent = wires[1].writer("cmd_vel"), 0
@@ -132,14 +132,14 @@ def test_listening_ends_when(wires, name, asked, seconds, watched):
     if asked:
         over.set()
     screen = Stalled()
-    pump = Pump(screen)
-    listen(Ears(wires[0], MOUNTS, images=False), pump, over, seconds, lambda: watched)
+    pump = ScreenQueue(screen)
+    listen(DdsSource(wires[0], MOUNTS, images=False), pump, over, seconds, lambda: watched)
     screen.close()
     assert pump.close().shown == 0
 
 
 def test_cameras_are_not_asked_more_often_than_is_shown(wires):
-    ears = Ears(wires[0], MOUNTS, images=True)
+    ears = DdsSource(wires[0], MOUNTS, images=True)
     writer = wires[1].writer("front/depth/image")
     count, began_s = 0, time.monotonic()
 

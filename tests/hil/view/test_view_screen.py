@@ -1,4 +1,4 @@
-"""What a recording becomes in Rerun, read back by Rerun's own reader and compared with the ticks themselves."""
+"""A recording in Rerun, read by Rerun's own reader and compared with the ticks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command from beginning to end: live and recorded, saved and read back; and what it says when it cannot."""
+"""The command end to end: live and recorded views, and its error messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a view goes, and that nothing of it listens beyond this machine."""
+"""The output of a view; nothing listens beyond this machine."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO
+from pathlib import Path
 
 import numpy as np
 import zstandard
@@ -18,6 +19,7 @@ from onboard.recording.mcap_file import SESSION
 from onboard.recording.tick_message import KEYFRAME_TOPIC, TICK_TOPIC
 
 CHUNK_BYTES = 1 << 16
+HALF_TICK_NS = 10**9 // 60
 CDR_STRING_AT = 8
 """A string's text begins after the encapsulation header and its length."""
 BOMB_BYTES = 1 << 31
@@ -76,6 +78,15 @@ def put_together(
         writer.add_message(channels[one.topic], one.time_ns, one.data, one.time_ns)
     writer.finish()
     return stream.getvalue()
+
+
+def join_sessions(recording: Path, file: Path) -> None:
+    """Write to `file` a recording joined with itself, shifted by half a tick, as session "second"."""
+    whole, offset = taken_apart(recording.read_bytes()), "wall_minus_monotonic_ns"
+    later = {**whole.session, "session": "second", offset: str(int(whole.session[offset]) + HALF_TICK_NS)}
+    moved = [replace(one, time_ns=one.time_ns + HALF_TICK_NS) for one in whole.messages]
+    both = tuple(sorted([*whole.messages, *moved], key=lambda one: one.time_ns))
+    file.write_bytes(put_together(replace(whole, messages=both), more_sessions=[later]))
 
 
 def mutant(whole: Whole, number: int) -> bytes:

@@ -15,6 +15,10 @@ from hil.drive.full_runtime import InProcess
 from hil.drive.robot import Senses, SimulatedRobot
 from hil.maps.materials import draw_look
 from hil.physics.collision_world import Body
+from hil.recordings.locate import takes_of
+from hil.replay.recorded_policy import Policies
+from hil.replay.replay import Asked, Replayer
+from hil.replay.tick_selection import WHOLE, Span
 from onboard.assembly.policies import policy_maker
 from onboard.assembly.robot import session_of
 from onboard.config.config import PolicySection, RecordSection
@@ -92,6 +96,13 @@ def simulated_drive(folder: Path, model: Path, longest_s: float) -> Path:
     tape.close()
     (file,) = folder.glob("*.mcap")
     return file
+
+
+def opinion_of(file: Path, policy: Policy, span: Span = WHOLE) -> Any:
+    """Return the answer of a replay that compares a file with the decisions of another policy."""
+    (take,) = takes_of([str(file)])
+    (answer,) = Replayer(Asked(span, policy=policy.name), Policies(policy))(take).answers
+    return answer
 
 
 def puppet(actions: Sequence[int] = TURNS) -> Puppet:

@@ -1,4 +1,4 @@
-"""The bounded queue: a screen that stalls costs messages, which are counted, and never the time of the listener."""
+"""The bounded queue: a stalled screen loses counted messages and never delays the reader."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from hil.recordings.recording import SMALL_BYTES, Heard
-from hil.view.queue import Pump
+from hil.view.queue import ScreenQueue
 from onboard.drivers.dds.ros_types import Image, String
 from onboard.values.errors import DriverError, InputError
 from tests.rigs.machine.waiting import until
@@ -49,7 +49,7 @@ def word(number: int, topic: str = "state") -> Heard:
 
 def test_everything_is_shown_in_order():
     screen = FakeScreen()
-    pump = Pump(screen)
+    pump = ScreenQueue(screen)
     for number in range(100):
         assert pump.put(word(number))
     counts = pump.close()
@@ -59,7 +59,7 @@ def test_everything_is_shown_in_order():
 
 def test_what_does_not_fit_is_dropped_and_counted_by_topic():
     screen = FakeScreen(stalled=True)
-    pump = Pump(screen, most_messages=10)
+    pump = ScreenQueue(screen, most_messages=10)
     assert pump.put(word(0))
     assert screen.entered.wait(5.0)
     kept = [pump.put(word(number, "odom" if number % 2 else "scan")) for number in range(1, 31)]
@@ -73,7 +73,7 @@ def test_what_does_not_fit_is_dropped_and_counted_by_topic():
 
 def test_images_are_bounded_by_their_bytes():
     screen = FakeScreen(stalled=True)
-    pump = Pump(screen, most_bytes=5 * SMALL_BYTES)
+    pump = ScreenQueue(screen, most_bytes=5 * SMALL_BYTES)
     image = Heard("color/image", 0, Image(data=bytes(3 * SMALL_BYTES)))
     assert (pump.put(image), pump.put(image), pump.put(word(1)), pump.put(word(2))) == (True, False, True, False)
     screen.go.set()
@@ -84,7 +84,7 @@ def test_images_are_bounded_by_their_bytes():
 
 def test_a_screen_that_never_comes_back_does_not_hold_the_end():
     screen = FakeScreen(stalled=True)
-    pump = Pump(screen)
+    pump = ScreenQueue(screen)
     for number in range(5):
         pump.put(word(number))
     counts = pump.close(timeout_s=0.05)
@@ -95,7 +95,7 @@ def test_a_screen_that_never_comes_back_does_not_hold_the_end():
 
 def test_a_message_that_cannot_be_shown_is_counted_with_its_reason():
     screen = Refusing(InputError("image is 1x1, mounts say 80x60"))
-    pump = Pump(screen)
+    pump = ScreenQueue(screen)
     for topic in ("state", "bad", "state"):
         pump.put(word(0, topic))
     counts = pump.close()
@@ -104,7 +104,7 @@ def test_a_message_that_cannot_be_shown_is_counted_with_its_reason():
 
 
 def test_the_error_of_a_failing_screen_reaches_the_listener():
-    pump = Pump(Refusing(DriverError("the viewer is gone")))
+    pump = ScreenQueue(Refusing(DriverError("the viewer is gone")))
     pump.put(word(0, "bad"))
     with pytest.raises(DriverError, match="the viewer is gone"):
         until(lambda: not pump.put(word(1)))
