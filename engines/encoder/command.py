@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 from pydantic import ValidationError
 from rich.console import Console
@@ -16,15 +15,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from engines.cli_options import MOST_SEED, device_of, in_one_line, require_range
 from engines.encoder.config import EncoderSection, paths_from
-from engines.encoder.report import check_test_maps, evaluate_encoder, load_predictor, predict, report_views, save_sheet
+from engines.encoder.report import check_test_maps, evaluate_encoder
 from engines.encoder.training import Report, train_encoder
 from engines.network.network import Widths
 from onboard.config.toml_file import read_toml, validation_line
 from onboard.values.errors import ConfigError, InputError, MissingExtraError
 
-# ---- The colour encoder trained by itself, with a report of how well it tells distances in buildings it never saw
-
-SHEET_SORT, SHEET_VIEWS = "unseen", 24
 LINE_EVERY = 25
 """Steps between lines where there is no terminal."""
 SMOOTHING = 0.98
@@ -34,7 +30,7 @@ SMOOTHING = 0.98
 def train_and_report(
     out: Path, seed: int, config: Path | None, jobs: int, device: str, widths: Widths
 ) -> dict[str, Any]:
-    """Train the encoder in a folder, going on where it ended, and leave encoder.pt, report.json and sheet.png there.
+    """Train the encoder in a folder, going on where it ended, and leave encoder.pt and report.json there.
 
     Returns what `evaluate_encoder` does. Raises OnboardError, before anything is trained for maps of the report that
     cannot be looked at.
@@ -44,11 +40,7 @@ def train_and_report(
     with _shown() as report:
         train_encoder(section, seed, out, widths, device=device, jobs=jobs, report=report)
     result = evaluate_encoder(section, seed, out, widths, device=device, jobs=jobs)
-    views = report_views(section, seed, out)[SHEET_SORT]
-    chosen = np.linspace(0, len(views) - 1, min(SHEET_VIEWS, len(views))).astype(int)
-    predicted = predict(load_predictor(out, seed, widths)[0], views)
     try:
-        save_sheet(views.images(chosen), views.labels[chosen], predicted[chosen], out / "sheet.png")
         (out / "report.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     except OSError as error:
         raise InputError(f"{out}: cannot be written: {error.strerror}") from error
