@@ -15,7 +15,6 @@ from pydantic import Field, PrivateAttr, ValidationError
 
 from engines.cli_options import MOST_SEED
 from engines.encoder.config import EncoderSection, paths_from
-from engines.network.lineage import BEGAN
 from engines.network.network import PAPER, TINY, GoalFrom, Variant, Widths
 from engines.runs.input_files import file_content, from_folder, map_content, robot_content
 from engines.train.ppo_config import MOST_COLLECTORS, ReinforceSection
@@ -235,7 +234,7 @@ def described(
         "onboard": __version__,
         "seed": config.seed,
         "init": init,
-        **({BEGAN: dict(began)} if began else {}),
+        **({"began": dict(began)} if began else {}),
         "stages": list(stages),
         "digest": config.digest(stages[-1]),
         "training_delay_ticks": _delay_ticks(config.domain, rates),

@@ -12,7 +12,6 @@ from engines.encoder.training import train_encoder
 from engines.export.restore import initial_weights
 from engines.network import policy_checkpoint
 from engines.network.encoder_features import load_encoder
-from engines.network.lineage import POLICY
 from engines.network.network import PolicyNetwork, untrained
 from engines.network.policy_checkpoint import PolicyFile
 from engines.runs.processes import alone_in
@@ -49,7 +48,7 @@ def put_encoder(rgb: nn.Module, file: Path) -> None:
 
 
 STAGES = ("encoder", "imitation", "reinforce")
-ENCODER_FOLDER = "encoder"
+ENCODER_FOLDER, POLICY = "encoder", "policy.pt"
 
 Initial = Callable[[TrainConfig], PolicyFile]
 
