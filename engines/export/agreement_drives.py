@@ -29,8 +29,6 @@ TEST_MAPS = tuple(plan.map_name for plan in COMMITTED if plan.split == "test")
 LONGEST_S = 100.0
 NO_FILE = "0" * 64
 """Stands for the hash of a network that is in no file."""
-FILES_IN, FILES = ("training", "config", "robot"), ("config", "plant")
-"""Where in a manifest's `extra` the files of the robot of a training stand, and which."""
 WITHOUT = "--drives 0 compares on random sequences"
 
 
@@ -78,21 +76,16 @@ def trained_robot(manifest: Manifest) -> Config:
 
 
 def _told_files(manifest: Manifest) -> dict[str, str | None]:
-    """Return the files of the robot of a training, None for what it does not tell. Raises InputError."""
-    table: Mapping[str, Any] = manifest.extra
-    path = []
-    for name in FILES_IN:
-        path.append(name)
-        table = table.get(name, {})
-        if not isinstance(table, Mapping):
-            raise InputError(
-                f"the robot of the training: {'.'.join(path)}: expected a table, found {table!r}; {WITHOUT}"
-            )
-    where = "the robot of the training: " + ".".join(FILES_IN)
-    for name in FILES:
-        if not isinstance(table.get(name), (str, type(None))):
-            raise InputError(f"{where}.{name}: expected a file, found {table[name]!r}; {WITHOUT}")
-    return {name: table.get(name) for name in FILES}
+    """Return the files of the training's robot, None where the manifest states none. Raises InputError."""
+    try:
+        stated = manifest.extra.get("training", {}).get("config", {}).get("robot", {})
+        files: dict[str, str | None] = {name: stated.get(name) for name in ("config", "plant")}
+    except AttributeError as error:
+        raise InputError(f"the robot of the training: training.config.robot: expected a table; {WITHOUT}") from error
+    for name, file in files.items():
+        if not isinstance(file, (str, type(None))):
+            raise InputError(f"the robot of the training: training.config.robot.{name}: found {file!r}; {WITHOUT}")
+    return files
 
 
 def _rates(manifest: Manifest, others: RatesSection) -> RatesSection:

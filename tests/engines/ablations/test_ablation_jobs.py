@@ -45,13 +45,6 @@ def test_agents_are_made_side_by_side_and_one_that_cannot_be_does_not_stop_the_o
     assert "another training is writing it" in (tmp_path / "out" / "other" / "log.txt").read_text()
 
 
-@pytest.mark.parametrize("jobs", ["0", "-3"])
-def test_nobody_at_work_is_one_line(tmp_path, jobs):
-    shown = CliRunner().invoke(main, ["ablations", "--out", str(tmp_path / "out"), "--jobs", jobs])
-    assert (shown.exit_code, shown.stderr) == (2, f"error: --jobs {jobs}: must be at least 1\n")
-    assert not (tmp_path / "out").exists()
-
-
 def test_no_memory_left_is_one_line(tmp_path, monkeypatch):
     def none_left(*_):
         raise MemoryError
