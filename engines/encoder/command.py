@@ -24,16 +24,15 @@ from onboard.values.errors import ConfigError, InputError, MissingExtraError
 LINE_EVERY = 25
 """Steps between lines where there is no terminal."""
 SMOOTHING = 0.98
-"""Of the figures shown: the share of what they were before this step."""
+"""Weight of the previous value in the exponential average of shown losses."""
 
 
 def train_and_report(
     out: Path, seed: int, config: Path | None, jobs: int, device: str, widths: Widths
 ) -> dict[str, Any]:
-    """Train the encoder in a folder, going on where it ended, and leave encoder.pt and report.json there.
+    """Train the encoder in a folder, or resume there; write encoder.pt and report.json. Return the report.
 
-    Returns what `evaluate_encoder` does. Raises OnboardError, before anything is trained for maps of the report that
-    cannot be looked at.
+    Raises OnboardError, before the training, for maps of the report that cannot be rendered.
     """
     section = EncoderSection() if config is None else _section(config)
     check_test_maps(section)
@@ -48,7 +47,7 @@ def train_and_report(
 
 
 def summary(result: Mapping[str, Any]) -> list[str]:
-    """Return a table: views, predictor, median and mean relative error of ranges, mean error of the free way."""
+    """Return a table: views, predictor, median and mean relative error of ranges, errors of the free distance."""
     lines = [f"{'views':14}{'predictor':16}{'median rel.':>12}{'mean rel.':>12}{'way rel.':>12}{'way [m]':>10}"]
     for sort, table in result.items():
         for name in ("encoder", "mean_of_bin", "median_of_bin"):
@@ -70,7 +69,7 @@ def _section(config: Path) -> EncoderSection:
 
 @contextmanager
 def _shown() -> Iterator[Report]:
-    """Show a bar on a terminal, a line now and then elsewhere, on standard error."""
+    """Give a reporter that shows a bar on a terminal, else prints lines, on standard error."""
     console = Console(stderr=True)
     columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[figures]}"), TimeElapsedColumn())
     with Progress(TextColumn("encoder"), *columns, TimeRemainingColumn(), console=console,
@@ -101,7 +100,7 @@ def encoder(
     threads: Annotated[int, typer.Option(help="PyTorch's threads.")] = 1,
     tiny: Annotated[bool, typer.Option("--tiny", help="Small widths, for trying out.")] = False,
 ) -> None:
-    """Train the colour encoder, and say how well it tells distances in buildings that it never saw."""
+    """Train the colour encoder, and print its distance errors in unseen buildings."""
     with in_one_line(out, "encoder.batch or --jobs"):
         require_range("--seed", seed, 0, MOST_SEED)
         require_range("--jobs", jobs, 1)

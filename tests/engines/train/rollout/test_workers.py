@@ -16,7 +16,7 @@ import torch
 
 from engines.network.network import TINY, Variant, untrained
 from engines.train.config import rules_of
-from engines.train.rollout.workers import CLOSE_S, ProcessCrew
+from engines.train.rollout.workers import CLOSE_S, ProcessCollectors
 from onboard.values.errors import InputError, OnboardError
 from tests.rigs.machine.processes import environment
 from tests.rigs.machine.waiting import until
@@ -31,12 +31,12 @@ def no_building(*_):
 
 
 def test_who_fails_at_the_opening_says_why_although_weights_are_on_their_way():
-    crew = ProcessCrew(no_building, rules_of(small()), untrained(0, TINY, Variant(rgb=False)), 1)
+    collectors = ProcessCollectors(no_building, rules_of(small()), untrained(0, TINY, Variant(rgb=False)), 1)
     try:
         with pytest.raises(OnboardError, match=r"^a collector failed: map atlantis: no such map$"):
-            open_and_request(crew)
+            open_and_request(collectors)
     finally:
-        crew.close()
+        collectors.close()
 
 
 def no_memory(*_):
@@ -53,12 +53,12 @@ def no_process(*_):
 
 @pytest.mark.parametrize("make", [no_memory, no_room, no_process])
 def test_who_finds_no_memory_says_what_to_lower_and_nothing_else(capfd, make):
-    crew = ProcessCrew(make, rules_of(small()), untrained(0, TINY, Variant(rgb=False)), 1)
+    collectors = ProcessCollectors(make, rules_of(small()), untrained(0, TINY, Variant(rgb=False)), 1)
     try:
         with pytest.raises(OnboardError, match=r"^a collector failed: out of memory: lower driving\.lanes or "):
-            crew.open([0])
+            collectors.open([0])
     finally:
-        crew.close()
+        collectors.close()
     assert capfd.readouterr().err == ""
 
 
@@ -76,12 +76,12 @@ class Unlucky:
 
 @pytest.mark.parametrize(("make", "told"), [(no_luck, "ZeroDivisionError: seven by"), (Unlucky, "KeyError: 'lanes'")])
 def test_an_error_that_nobody_thought_of_ends_its_process_and_is_shown(capfd, make, told):
-    crew = ProcessCrew(make, rules_of(small()), untrained(0, TINY, Variant(rgb=False)), 1)
+    collectors = ProcessCollectors(make, rules_of(small()), untrained(0, TINY, Variant(rgb=False)), 1)
     try:
         with pytest.raises(OnboardError, match=r"^a collector's process ended with exit code 1, told above$"):
-            open_and_request(crew)
+            open_and_request(collectors)
     finally:
-        crew.close()
+        collectors.close()
     assert told in capfd.readouterr().err
 
 
@@ -104,12 +104,12 @@ VANISHED = [
 
 @pytest.mark.parametrize(("make", "said"), VANISHED)
 def test_only_who_is_killed_without_a_word_is_said_to_want_memory(make, said):
-    crew = ProcessCrew(make, rules_of(small()), untrained(0, TINY, Variant(rgb=False)), 1)
+    collectors = ProcessCollectors(make, rules_of(small()), untrained(0, TINY, Variant(rgb=False)), 1)
     try:
         with pytest.raises(OnboardError, match=f"^{said}$"):
-            open_and_request(crew)
+            open_and_request(collectors)
     finally:
-        crew.close()
+        collectors.close()
 
 
 class Idle:
@@ -126,25 +126,25 @@ class Busy(Idle):
 
 
 def test_ctrl_c_is_not_for_collectors_while_they_start(capfd):
-    crew = ProcessCrew(Idle, rules_of(small()), untrained(0, TINY, Variant(rgb=False)), 2)
+    collectors = ProcessCollectors(Idle, rules_of(small()), untrained(0, TINY, Variant(rgb=False)), 2)
     try:
-        for process in crew._processes:
+        for process in collectors._processes:
             os.kill(process.pid, signal.SIGINT)
-        crew.open([0])
-        crew.request({})
-        assert crew.result() == [None, None]
+        collectors.open([0])
+        collectors.request({})
+        assert collectors.result() == [None, None]
     finally:
-        crew.close()
+        collectors.close()
     assert capfd.readouterr().err == ""
 
 
 def test_a_crew_goes_home_in_the_middle_of_a_round():
-    crew = ProcessCrew(Busy, rules_of(small()), untrained(0, TINY, Variant(rgb=False)), 1)
-    (process,) = crew._processes
-    crew.open([0])
-    crew.request({})
+    collectors = ProcessCollectors(Busy, rules_of(small()), untrained(0, TINY, Variant(rgb=False)), 1)
+    (process,) = collectors._processes
+    collectors.open([0])
+    collectors.request({})
     begun_s = time.monotonic()
-    crew.close()
+    collectors.close()
     assert not process.is_alive()
     assert time.monotonic() - begun_s < CLOSE_S / 2
 
@@ -153,7 +153,7 @@ ORPHANS = """
 import os, signal, time
 from engines.network.network import TINY, Variant, untrained
 from engines.train.config import rules_of
-from engines.train.rollout.workers import CLOSE_S, ProcessCrew
+from engines.train.rollout.workers import CLOSE_S, ProcessCollectors
 from tests.rigs.train_rig import small
 class Busy:
     def __init__(self, *_):
@@ -161,10 +161,10 @@ class Busy:
     def collect(self, weights):
         time.sleep(600.0)
 if __name__ == "__main__":
-    crew = ProcessCrew(Busy, rules_of(small()), untrained(0, TINY, Variant(rgb=False)), 1)
-    crew.open([0])
-    crew.request({})
-    print(crew._processes[0].pid, flush=True)
+    collectors = ProcessCollectors(Busy, rules_of(small()), untrained(0, TINY, Variant(rgb=False)), 1)
+    collectors.open([0])
+    collectors.request({})
+    print(collectors._processes[0].pid, flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
 """
 
@@ -183,7 +183,7 @@ def test_no_collector_outlives_its_trainer(tmp_path):
     until(lambda: not Path(f"/proc/{int(done.stdout)}").exists(), 10.0)
 
 
-def open_and_request(crew):
-    crew.open([0])
-    crew.request(BIG)
-    crew.result()
+def open_and_request(collectors):
+    collectors.open([0])
+    collectors.request(BIG)
+    collectors.result()
