@@ -1,4 +1,4 @@
-"""Episodes of a campaign driven by robots that differ, each drawn as in a training: that training's own domain."""
+"""Evaluation in a randomised training domain: each episode has its own robot, drawn as in the training."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from onboard.values.messages import Decision, Memory, Observation
 
 
 class DrawnEpisodes(EpisodeDriver):
-    """Drives jobs as `EpisodeDriver` does, but each by a robot of its own, drawn by the job's seed."""
+    """An `EpisodeDriver` with a robot drawn by the seed of each job."""
 
     def __init__(self, run: Run, robot: RobotFiles, sources: Mapping[str, Source], domain: DomainSection) -> None:
         super().__init__(run, robot, sources)
@@ -32,7 +32,7 @@ class DrawnEpisodes(EpisodeDriver):
         self._model: Policy | None = None
 
     def __call__(self, job: Job) -> Driven:
-        """Return what came of a job. Raises OnboardError."""
+        """Return the result of a job. Raises OnboardError."""
         place = self._at(job.map)
         building = self._building_of(place.setting)
         episode, rng = place.known.episodes[job.index], np.random.default_rng(job.seed)
@@ -65,10 +65,10 @@ class FaultyScan:
         return self._policy.initial_memory()
 
     def decide(self, observation: Observation, memory: Memory) -> tuple[Decision, Memory]:
-        """Return what the policy makes of the flawed scan. Raises EngineError."""
+        """Return the policy's decision on the faulty scan. Raises EngineError."""
         scan = observation.scan
         seen = replace(scan, ranges_m=with_faults(scan.ranges_m, self._faults, self._rng))
         return self._policy.decide(replace(observation, scan=seen), memory)
 
     def close(self) -> None:
-        """Leave the policy to who made it."""
+        """Leave the policy open; its maker closes it."""

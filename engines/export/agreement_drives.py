@@ -1,4 +1,4 @@
-"""What a network is asked on real drives: the committed test episodes, driven by it in the fast loop."""
+"""Observations of a network's own drives: the committed test episodes in the fast loop."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from onboard.values.messages import Observation
 TEST_MAPS = tuple(plan.map_name for plan in COMMITTED if plan.split == "test")
 LONGEST_S = 100.0
 NO_FILE = "0" * 64
-"""Stands for the hash of a network that is in no file."""
+"""Placeholder for the hash of a network without a file."""
 WITHOUT = "--drives 0 compares on random sequences"
 
 
@@ -39,12 +39,11 @@ def recorded_drives(
     max_s: float = LONGEST_S,
     maps: tuple[str, ...] = TEST_MAPS,
 ) -> list[list[Observation]]:
-    """Return the sequences of observations of so many drives, an equal number on each map in turn.
+    """Return the observation sequences of `drives` drives, spread evenly over the maps.
 
-    extra: what its manifest says of the weights (`manifest_of`)
-    They are of the robot that it was trained on, as far as `extra` tells, else of the default one.
-    Sequences end at goals and where the memory is reset. The same network gives the same ones. Raises InputError, also
-    where the simulated robot cannot be that one.
+    extra: origin and training of the weights (`manifest_of`)
+    The robot is the robot of the training if `extra` states it, else the default robot. A sequence ends at a goal or a
+    memory reset. The result is deterministic. Raises InputError, also for a robot that cannot be simulated.
     """
     manifest = manifest_of(network, NO_FILE, "recorded", extra)
     if drives == 0:
@@ -59,10 +58,9 @@ def recorded_drives(
 
 
 def trained_robot(manifest: Manifest) -> Config:
-    """Return the robot of a policy's training, its rates told in ticks of the simulated one.
+    """Return the robot of a policy's training, with rates in ticks of the simulation.
 
-    Raises InputError for rates that the simulated robot cannot have, for files of the robot that are gone, and where
-    the manifest says something else in their place.
+    Raises InputError for rates that the simulation cannot have, and for missing or malformed files of the robot.
     """
     files = _told_files(manifest)
     try:
@@ -89,7 +87,7 @@ def _told_files(manifest: Manifest) -> dict[str, str | None]:
 
 
 def _rates(manifest: Manifest, others: RatesSection) -> RatesSection:
-    """Return the rates of the training in ticks of the simulated robot. Raises InputError."""
+    """Return the rates of the training in ticks of the simulation. Raises InputError."""
     each = TICK_HZ / manifest.decision_hz, manifest.training_delay_ticks * TICK_HZ / manifest.control_hz
     ticks, delay = (round(number) for number in each)
     try:

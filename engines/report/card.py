@@ -1,4 +1,4 @@
-"""The model card: `card.md.j2` filled with a model's manifest and its results. No number of its own."""
+"""The model card: `card.md.j2` filled from a model's manifest and its results."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ WEAK = ("condition", "what it is", "episodes", "SR %", "contacts / episode")
 
 
 class Written(NamedTuple):
-    """The text of a card, and of the file of tables beside it."""
+    """The texts of a card and of its file of tables."""
 
     card: str
     tables: str
 
 
 def tables_file(card: Path) -> Path:
-    """Return where the tables of a card stand."""
+    """Return the file of a card's tables."""
     return card.with_name(f"{card.stem}-tables.md")
 
 
@@ -54,12 +54,12 @@ def make_card(found: Gathered, model: Path, tables: str) -> Written:
 
 
 def manifest_for(found: Gathered, model: Path) -> Manifest:
-    """Return the manifest of the model that results are of. Raises as `make_card` does."""
+    """Return the manifest of the results' model. Raises as `make_card`."""
     manifest = load_manifest(model)
     for name, file in (("model", model), ("manifest", manifest_path(model))):
         digest = file_digest(file)
         for one in found.evaluations:
-            told = one.configuration.get(name, digest)  # older results tell of no manifest
+            told = one.configuration.get(name, digest)  # older results do not state the manifest
             if told != digest:
                 raise InputError(f"{one.file}: is not of {file} (digest {told}, expected {digest})")
     require_demos_of(manifest.policy, found)
@@ -105,7 +105,7 @@ def _input(name: str, shape: Iterable[int]) -> list[str]:
 
 
 def _agreement(manifest: Manifest) -> str:
-    """Return how often half weights decided as single ones when they were exported; "" of single ones."""
+    """Return the agreement of half weights with float32 at the export; "" for float32 weights."""
     if manifest.weights == "float32":
         return ""
     found = manifest.extra.get("agreement")
@@ -134,14 +134,14 @@ def _shipped(sha256: object) -> Mapping[str, Any]:
 
 
 def _trained(training: Mapping[str, Any]) -> list[str]:
-    """Return the buildings of a training and of its colour encoder's views; a map of one's own is its own building."""
+    """Return the buildings of a training and of its encoder's views; a user's map counts as a building."""
     config = training.get("config", {})
     maps = [*config.get("places", {}).get("maps", ()), *config.get("encoder", {}).get("views", {}).get("maps", ())]
     return [building_of(str(name)) or Path(str(name)).stem for name in maps]
 
 
 def recipe_of(training: Mapping[str, Any]) -> str:
-    """Return the file of the recipe that ships with a training's values; "" where none has all of them.
+    """Return the file of the shipped recipe with exactly this training's values; "" without one.
 
     Raises MissingExtraError without the trainer.
     """
