@@ -18,7 +18,7 @@ from engines.report.sections.upper_bound import upper_bound
 def ablations(found: Gathered) -> Part:
     """Return the table of the ablations."""
     text = "" if found.ablations is None else ablation_table(found.ablations)
-    return Part("ablations", "Ablations", text, "" if text else ABLATIONS)
+    return Part("Ablations", text, "" if text else ABLATIONS)
 
 
 TABLES: tuple[tuple[Callable[[Gathered], Part], str], ...] = (

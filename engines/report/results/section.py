@@ -21,7 +21,6 @@ LOOPS = {
 class Part:
     """A table with its notes. missing: the files that it lacks, "" if complete."""
 
-    name: str
     title: str
     markdown: str
     missing: str = ""

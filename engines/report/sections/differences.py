@@ -54,7 +54,7 @@ def paired_differences(found: Gathered) -> Part:
     """Return a row for each pair of compared evaluations."""
     rows = [_row(*compared) for compared in _compared(found) if compared[2]]
     text = f"{table(HEADINGS, rows)}\n{NOTE}\n"
-    return Part("differences", "Paired differences", text, "" if rows else f"{SEEDS}/*.json")
+    return Part("Paired differences", text, "" if rows else f"{SEEDS}/*.json")
 
 
 def main_differences(found: Gathered) -> str:

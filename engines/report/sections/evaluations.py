@@ -32,7 +32,7 @@ def evaluations(found: Gathered) -> Part:
     """Return a row for each evaluation in the paper's condition, and rows for parts of the headline."""
     rows = [*main_rows(found), *_part_rows(found.headline), *_other_rows(found)]
     missing = "" if found.headline else f"{EVALUATE}/*.json of condition {REFERENCE} on the set {REFERENCE_SET}"
-    return Part("evaluations", "Evaluations", f"{table(HEADINGS, rows, words=2)}\n{NOTE}\n", missing)
+    return Part("Evaluations", f"{table(HEADINGS, rows, words=2)}\n{NOTE}\n", missing)
 
 
 def main_rows(found: Gathered) -> list[list[str]]:

@@ -45,7 +45,7 @@ def real_time(found: Gathered) -> Part:
         require_demos_of(policy, found)
     rows = [_row(name, list(of_map)) for name, of_map in itertools.groupby(demos, lambda demo: demo.map)]
     text = f"{table(HEADINGS, rows, words=2)}\n{NOTE}\n"
-    return Part("real_time", "Real time", text, "" if rows else f"{DEMOS}/*.json")
+    return Part("Real time", text, "" if rows else f"{DEMOS}/*.json")
 
 
 def demos_of(found: Gathered) -> list[Demo]:

@@ -81,7 +81,7 @@ def robustness(found: Gathered) -> Part:
                 "arrived without contact %", *(ENDS.get(why, why) for why in reasons))  # fmt: skip
     text = table(headings, [_row(one, reasons) for one in there], words=2) + f"\n{NOTE}\n"
     text += f"\n{DOORS_NOTE}\n" if any(one.doors is not None for one in there) else ""
-    return Part("robustness", "Robustness", text, "" if there else f"{EVALUATE}/*.json")
+    return Part("Robustness", text, "" if there else f"{EVALUATE}/*.json")
 
 
 def weak_conditions(found: Gathered) -> list[list[str]]:

@@ -31,7 +31,7 @@ def upper_bound(found: Gathered) -> Part:
     """Return a row for each condition of `onboard-hil upper-bound`. Raises InputError for a damaged file."""
     told = found.ceiling or {"conditions": {}}
     rows = [_row(found, told, name) for name in told["conditions"]]
-    return Part("upper_bound", "Upper bound", f"{table(HEADINGS, rows)}\n{NOTE}\n", "" if rows else CEILING)
+    return Part("Upper bound", f"{table(HEADINGS, rows)}\n{NOTE}\n", "" if rows else CEILING)
 
 
 def _row(found: Gathered, told: Mapping[str, Any], condition: str) -> list[str]:

@@ -57,12 +57,3 @@ def test_code_in_a_file_is_not_run(tmp_path):
     torch.save({"identity": Trap()}, tmp_path / "trap.pt")
     with pytest.raises(InputError, match=r"trap\.pt: not a file by torch\.save"):
         read_torch(tmp_path / "trap.pt")
-
-
-def test_what_cannot_be_written_is_told_and_leaves_the_file_before(tmp_path):
-    file = tmp_path / "checkpoint.pt"
-    save_checkpoint(file, CHECKPOINT)
-    (tmp_path / "checkpoint.pt.part").mkdir()
-    with pytest.raises(InputError, match=r"checkpoint\.pt: cannot be written"):
-        save_checkpoint(file, CHECKPOINT)
-    assert load_checkpoint(file, "mine") is not None
