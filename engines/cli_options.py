@@ -1,4 +1,4 @@
-"""What the commands have in common: the device, numbers in their ranges, and one line for what ends them."""
+"""Shared by the commands: the device, ranges of numbers, and one line for each error or signal."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ CUDA_REFUSES = "OutOfMemoryError"
 TELLING = (
     "DefaultCPUAllocator: ", "CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED"
 )  # fmt: skip
-"""How PyTorch's RuntimeError tells that there is no memory left: as the name of a kind of it, and in its text."""
+"""Texts of PyTorch's RuntimeError if memory runs out; `CUDA_REFUSES` is the name of its subclass."""
 MOST_SEED = 2**63 - 1
-"""Of a training, or of initial weights: PyTorch and the file of a recipe take it."""
+"""Largest seed that PyTorch and TOML take."""
 
 
 @contextmanager
 def in_one_line(out: Path, lower: str) -> Iterator[None]:
-    """Say in one line what ends a training, a signal or an error, and leave with its exit code.
+    """Print one line for the signal or error that ends a training, and exit with its code.
 
-    out: where the training lies; lower: what takes less memory when it is lowered
+    out: folder of the training; lower: the values to lower when memory runs out
     """
     try:
         with ended_by_signals():
@@ -43,7 +43,7 @@ def in_one_line(out: Path, lower: str) -> Iterator[None]:
         typer.echo(f"stopped; the same command goes on at the last checkpoint in {out}", err=True)
         raise typer.Exit(code_of(end)) from end
     except (MemoryError, OSError, RuntimeError) as error:
-        if not is_for_want_of_memory(error):
+        if not is_out_of_memory(error):
             raise
         typer.echo(f"error: out of memory: lower {lower}", err=True)
         raise typer.Exit(REFUSED) from error
@@ -56,7 +56,7 @@ def code_of(end: KeyboardInterrupt | SystemExit) -> int:
 
 
 def require_range(option: str, value: int, least: int, most: int | None = None) -> None:
-    """Raise InputError for the number of an option that is below or above what it may be."""
+    """Raise InputError for a number of an option outside of its range."""
     if value < least:
         raise InputError(f"{option} {value}: must be at least {least}")
     if most is not None and value > most:
@@ -64,7 +64,7 @@ def require_range(option: str, value: int, least: int, most: int | None = None) 
 
 
 def device_of(name: str) -> torch.device:
-    """Return the device of `--device`. Raises InputError where there is none of that name."""
+    """Return the device of `--device`. Raises InputError for an unknown or missing device."""
     import torch
 
     if name not in ("cpu", "cuda"):
@@ -76,7 +76,7 @@ def device_of(name: str) -> torch.device:
 
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """Raise SystemExit for a signal that asks to end, so that whoever was started is ended too; not under nohup."""
+    """Raise SystemExit for SIGTERM and SIGHUP, so that child processes end too. Under nohup SIGHUP stays ignored."""
     unheard = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
     with Signals():
         if unheard:
@@ -84,8 +84,8 @@ def ended_by_signals() -> Iterator[None]:
         yield
 
 
-def is_for_want_of_memory(error: Exception) -> bool:
-    """Return whether Python, NumPy, PyTorch or the system found no memory."""
+def is_out_of_memory(error: Exception) -> bool:
+    """Return whether an error of Python, NumPy, PyTorch or the system means that memory ran out."""
     if isinstance(error, OSError):
         return error.errno == errno.ENOMEM
     told = type(error).__name__ == CUDA_REFUSES or any(text in str(error) for text in TELLING)

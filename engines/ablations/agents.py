@@ -1,4 +1,4 @@
-"""`agents.toml`: which agents the ablations compare, each a few changes of one recipe, and where each is driven."""
+"""`agents.toml`: the agents of the ablations, as changes of one recipe, and the conditions to drive them in."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from onboard.values.errors import ConfigError, InputError
 
 AGENTS_FILE = Path(__file__).parent / "agents.toml"
 OWN = "own"
-"""In place of a condition's name: the agent's own training domain (the paper's Table 2)."""
+"""Pseudo condition: the agent's training domain (the paper's Table 2)."""
 PLAIN, NO_RESET, NO_FIXES = "paper", "no_reset", "no_localization"
-"""Conditions of that domain: with the memory reset every 10 s, without any reset, and without any fix."""
+"""Conditions of training domains: memory reset every 10 s, no reset, no fixes."""
 ROUNDING = 1e-6
 NEVER = "never"
-"""No reset of the memory, in a file of changes."""
+"""Value of `RESET` for no memory reset."""
 FILES = ("robot.plant", "robot.config")
 RESET = "driving.memory_reset_s"
 
 NAME = r"[A-Za-z0-9_-]+"
-"""Of an agent, which names its folder."""
+"""Pattern of an agent's name, also the name of its folder."""
 
 Figures = Annotated[list[float], Field(min_length=3, max_length=3)]
 
@@ -43,11 +43,11 @@ Figures = Annotated[list[float], Field(min_length=3, max_length=3)]
 class AgentSection(Section):
     """One agent.
 
-    what:       in words, for the table
+    what:       description for the table
     changes:    of the recipe, by "table.key"
-    conditions: rows of hil/drive/conditions.toml to drive in, in place of the common ones; the first is the paper's
-    paper, paper_own: SR, SPL, SCT [%] that the paper reports of its agent, with the motion model and in its own domain
-    paper_office: SR [%] that it reports with the motion model in its building Office/20
+    conditions: rows of hil/drive/conditions.toml in place of the common ones; the first is the paper's
+    paper, paper_own: the paper's SR, SPL, SCT [%], with the motion model and in the agent's training domain
+    paper_office: the paper's SR [%] with the motion model in its building Office/20
     """
 
     what: Annotated[str, Field(min_length=1)]
@@ -59,11 +59,11 @@ class AgentSection(Section):
 
 
 class AgentsFile(Section):
-    """All of them.
+    """The file of agents.
 
-    recipe:     a training's file, from the folder of this one
-    set, maps, episodes, seed: of `onboard-hil evaluate`: the same for all; all maps of the set when none is named
-    conditions: where an agent is driven that does not say
+    recipe:     the training's file, relative to this file's folder
+    set, maps, episodes, seed: as of `onboard-hil evaluate`, for all agents; no maps: all maps of the set
+    conditions: of agents without their own conditions
     """
 
     recipe: Path
@@ -91,9 +91,9 @@ class AgentsFile(Section):
 
 
 class Place(NamedTuple):
-    """Where an agent is driven.
+    """A condition in which an agent is driven.
 
-    where: name of a condition, or `OWN`; file: name of the result
+    where: name of the condition, or `OWN`; file: name of the result
     """
 
     where: str
@@ -102,7 +102,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """One agent with its training, and where it is driven."""
+    """An agent with its training and its conditions."""
 
     name: str
     section: AgentSection
@@ -111,15 +111,14 @@ class Agent:
 
     @property
     def sees_colour(self) -> bool:
-        """Return whether it needs a trained colour encoder."""
+        """Return whether the agent needs a trained colour encoder."""
         return self.config.network.rgb
 
     @property
     def is_randomised(self) -> bool:
-        """Return whether the robots of its training differ in anything, so that no condition is its domain.
+        """Return whether the robots of its training differ, so that no condition equals its domain.
 
-        One delay other than the robot's, no fix in any drive, and a share of drives without limits are left out:
-        those are the robot's, a condition's, and no part of a domain.
+        A fixed delay, no fixes at all, and drives without limits do not count.
         """
         domain, plain = self.config.domain, plain_robot(rules_of(self.config)).domain
         same = {"limits", *(["no_localization"] if domain.no_localization == 1.0 else [])}
@@ -128,34 +127,34 @@ class Agent:
 
     @property
     def delay_ticks(self) -> int:
-        """Return the runtime's sense-to-act delay in its training, in the middle where there are several."""
+        """Return the runtime's sense-to-act delay in its training; of a range, the middle."""
         least, most = self.config.domain.delay_ticks
         return (least + most) // 2
 
     @property
     def own_condition(self) -> str:
-        """Return the condition of its training domain; the plant and the delay of that are the robot's."""
+        """Return the condition of its training domain, without plant and delay."""
         if self.config.domain.no_localization == 1.0:
             return NO_FIXES
         return PLAIN if self.config.driving.memory_reset_s is not None else NO_RESET
 
     def places(self) -> list[Place]:
-        """Return where it is driven: its conditions, and its own domain where that is another."""
+        """Return its conditions, and its training domain if no condition equals it."""
         names = [*self.conditions, *([] if self.own_robot() is None else [OWN])]
         return [Place(name, f"{name}.json") for name in names]
 
     def quoted_in(self, place: Place) -> list[float] | None:
-        """Return what the paper reports of its agent there: in its own domain, or under the motion model."""
+        """Return the paper's figures for this place: of the training domain, or with the motion model."""
         if place.where == OWN:
             return self.section.paper_own
         return self.section.paper if place.where == self.conditions[0] else None
 
     def quoted_of_office(self, place: Place) -> float | None:
-        """Return what the paper reports of its agent in its own building, under the motion model."""
+        """Return the paper's SR in Office/20 with the motion model."""
         return self.section.paper_office if place.where == self.conditions[0] else None
 
     def delay_in(self, place: Place) -> str:
-        """Return how many control ticks of 1/30 s pass there from an observation to what the base follows, in words."""
+        """Return the ticks of 1/30 s from an observation to the base's reaction, as text."""
         if place.where != OWN:
             robot, given = self.robot(), load_conditions()[place.where].delay_ticks
             return str((given or robot.config.rates.delay_ticks) + _wire_ticks(robot))
@@ -168,9 +167,9 @@ class Agent:
         return robot_files(load_config(self.config.robot.config or DEFAULT_ROBOT / "onboard.toml"))
 
     def own_robot(self) -> RobotFiles | None:
-        """Return the robot of its training, None where that is the one on which all are compared.
+        """Return the robot of its training, None if it equals `robot`.
 
-        Where those of the training differ it is the one about which they are drawn.
+        A randomised training gives the robot around which it draws.
         """
         robot = self.robot()
         same_delay = robot.config.rates.delay_ticks == self.delay_ticks
@@ -183,7 +182,7 @@ class Agent:
 
 @dataclass(frozen=True, slots=True)
 class Agents:
-    """The agents of a file by name, and the episodes that all drive."""
+    """The agents of a file by name, and their common episodes."""
 
     agents: Mapping[str, Agent]
     set_name: str
@@ -192,7 +191,7 @@ class Agents:
     seed: int
 
     def only(self, names: Sequence[str]) -> list[Agent]:
-        """Return those of some names, all of none, in the order of the file. Raises InputError."""
+        """Return the named agents, or all without names, in the order of the file. Raises InputError."""
         for name in names:
             if name not in self.agents:
                 raise InputError(f"--only {name}: must be one of {', '.join(self.agents)}")
@@ -200,7 +199,7 @@ class Agents:
 
 
 def load_agents(path: Path = AGENTS_FILE) -> Agents:
-    """Return the agents of a file, all trainings, conditions and maps checked. Raises ConfigError with one line."""
+    """Return the agents of a file, with trainings, conditions and maps checked. Raises ConfigError."""
     try:
         file = AgentsFile.model_validate(read_toml(path))
     except ValidationError as error:
@@ -211,7 +210,7 @@ def load_agents(path: Path = AGENTS_FILE) -> Agents:
 
 
 def _check_sets(path: Path, file: AgentsFile, bodies: set[Body]) -> None:
-    """Raise ConfigError for maps that are not in the set, or that one of the robots cannot drive in."""
+    """Raise ConfigError for maps that are not in the set, or that do not fit a robot."""
     for body in bodies:
         try:
             find_sets(file.maps, file.episodes, file.seed, body, file.set)
@@ -220,7 +219,7 @@ def _check_sets(path: Path, file: AgentsFile, bodies: set[Body]) -> None:
 
 
 def _wire_ticks(robot: RobotFiles) -> int:
-    """Return how many control ticks a command takes to the base."""
+    """Return the command delay of the base in control ticks."""
     return math.ceil(robot.plant.base.command_delay_s * robot.config.rates.control_hz - ROUNDING)
 
 
@@ -242,7 +241,7 @@ def _agent(path: Path, file: AgentsFile, name: str, section: AgentSection) -> Ag
 
 
 def _changed(path: Path, key: str, value: Any) -> Any:
-    """Return a value as the training's configuration wants it."""
+    """Return a changed value in the form of the training's configuration."""
     if key in FILES:
         return path.parent / str(value)
     return None if key == RESET and value == NEVER else value

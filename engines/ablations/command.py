@@ -25,17 +25,17 @@ from hil.jobs.code_digest import code_digest
 from onboard.policy.manifest import load_manifest
 from onboard.values.errors import InputError, MissingExtraError
 
-# ---- The one table of the ablations, as plain values: what the folder of `onboard-engines ablations` holds so far
+# ---- The table of the ablations as plain values
 
 MADE_BY = "onboard-engines ablations"
 DOORS = "doors"
-"""In a result: its episodes behind doors, None in a condition without."""
+"""Key of a result's episodes behind doors."""
 
 
 def board(agents: Agents, chosen: Sequence[Agent], folder: Path) -> dict[str, Any]:
-    """Return one row for each agent and place where it was driven, those not driven yet without figures.
+    """Return the table: a row for each agent and condition, without figures if not driven yet.
 
-    Raises OnboardError for files that are not what they should be.
+    Raises OnboardError for a malformed file.
     """
     rows = [row for agent in chosen for row in _rows(agents, agent, folder / agent.name)]
     return {
@@ -52,7 +52,7 @@ def board(agents: Agents, chosen: Sequence[Agent], folder: Path) -> dict[str, An
 
 
 def _training(agent: Agent, folder: Path) -> dict[str, dict[str, Any]]:
-    """Return the figures of an agent's training as its journal tells them, and how many updates its rounds had."""
+    """Return the figures of an agent's training from its journal, with the number of updates."""
     stages = training_of(folder / TRAINING)
     if STAGE in stages:
         stages[STAGE]["updates"] = stages[STAGE]["rounds"] * agent.config.imitation.updates
@@ -70,7 +70,7 @@ def _rows(agents: Agents, agent: Agent, folder: Path) -> list[dict[str, Any]]:
 
 
 def _encoder(agent: Agent, folder: Path) -> str | None:
-    """Return the digest of the file of an agent's colour encoder; None where it sees no colour or is not made."""
+    """Return the digest of an agent's colour encoder; None without colour, or without a model."""
     if not is_made(agent, folder):
         return None
     told = load_manifest(folder / MODEL).extra.get(ENCODER)
@@ -78,7 +78,7 @@ def _encoder(agent: Agent, folder: Path) -> str | None:
 
 
 def _code(result: Mapping[str, Any], configuration: Mapping[str, Any]) -> str:
-    """Return the digest that a board has where this state of the code drove a result, else what the result tells."""
+    """Return this code's digest if it drove the result, else the digests that the result states."""
     if is_current(result, configuration):
         return code_digest()
     return " with ".join(str(result["configuration"].get(name, "older")) for name in CODE if name in configuration)
@@ -105,9 +105,9 @@ def _row(agent: Agent, place: Place, result: dict[str, Any] | None, code: str | 
 BOARD_FILE = "ablations.json"
 AGENTS_FILE = Path(__file__).parent / "agents.toml"
 ALIKE = ("made_by", "set", "maps", "episodes_of_each_map", "seed")
-"""Of a board: what must be the same for rows to stand in one table."""
+"""Keys that must agree for rows to share a table."""
 OF_AGENTS = ("training", "encoders")
-"""Of a board: what it tells of agents by name."""
+"""Keys with values by agent."""
 
 
 def ablations(
@@ -127,9 +127,9 @@ def ablations(
     ] = False,
     show: Annotated[bool, typer.Option("--show", help="Print what there is; train, drive and write nothing.")] = False,
 ) -> None:
-    """Train each agent, drive it wherever it is to be, and print one table; OUT/ablations.json has the same figures.
+    """Train each agent, drive it in its conditions, and print a table; OUT/ablations.json has the same figures.
 
-    What is done is not done again; Ctrl-C keeps all of it (exit 130).
+    The same call resumes; Ctrl-C keeps all results (exit 130).
     """
     with in_one_line(out, "--jobs, or driving.lanes of the recipe"):
         require_range("--jobs", jobs, 1)
@@ -141,7 +141,7 @@ def ablations(
 
 @dataclass(frozen=True, slots=True)
 class Making:
-    """How agents are made. file: the table; again: what other code drove is driven anew."""
+    """Options of making agents. file: of the agents; again: drive results of other code anew."""
 
     file: Path
     jobs: int
@@ -149,13 +149,13 @@ class Making:
     again: bool
 
     def options(self) -> list[str]:
-        """Return those of a call that makes one of them."""
+        """Return the command's options for one agent."""
         encoder = [] if self.encoder is None else ["--encoder", str(self.encoder)]
         return ["--agents", str(self.file), *encoder, *(["--again"] if self.again else [])]
 
 
 def _ablations(out: Path, only: list[str], making: Making, *, show: bool) -> int:
-    """Return the exit code. Raises InputError where there is nothing to show."""
+    """Return the exit code. Raises InputError if there is nothing to show."""
     try:
         import torch
 
@@ -180,7 +180,7 @@ def _ablations(out: Path, only: list[str], making: Making, *, show: bool) -> int
 
 
 def _check_shown(found: dict[str, Any], out: Path) -> None:
-    """Raise InputError for a folder without any result of the agents that are to be shown."""
+    """Raise InputError for a folder without results of the chosen agents."""
     if not out.is_dir():
         raise InputError(f"--out {out}: no such folder")
     if all(row["summary"] is None for row in found["rows"]):
@@ -188,7 +188,7 @@ def _check_shown(found: dict[str, Any], out: Path) -> None:
 
 
 def _write(found: dict[str, Any], file: Path, order: list[str]) -> None:
-    """Put a board in its file, beside what that has of other agents. Raises InputError."""
+    """Write the table to its file, and keep the file's rows of other agents. Raises InputError."""
     from engines.ablations.results import write_whole
 
     with in_turn(file):
@@ -196,9 +196,9 @@ def _write(found: dict[str, Any], file: Path, order: list[str]) -> None:
 
 
 def _with_others(found: dict[str, Any], file: Path, order: list[str]) -> dict[str, Any]:
-    """Return a board with the rows that the one in a file has of other agents, driven alike, in the order of the table.
+    """Return the table with the file's rows of other agents if they were driven alike, in the order of the agents.
 
-    Others may be in the making, by calls beside this one, so they are not looked at here.
+    Parallel calls may be making other agents, so this call reads only their rows.
     """
     try:
         before = json.loads(file.read_text(encoding="utf-8"))
@@ -220,7 +220,7 @@ def _with_others(found: dict[str, Any], file: Path, order: list[str]) -> dict[st
 
 
 def _seeing(chosen: list[Agent], encoder: Path | None) -> list[Agent]:
-    """Return those that can be made, and say which cannot."""
+    """Return the agents that can be made, and print the others."""
     left_out = [agent.name for agent in chosen if agent.sees_colour and encoder is None]
     if left_out:
         typer.echo(f"left out, since they see colour and there is no --encoder: {', '.join(left_out)}", err=True)
@@ -238,7 +238,7 @@ def _make(table: Agents, chosen: list[Agent], out: Path, making: Making) -> int:
 
 
 def _make_one(table: Agents, agent: Agent, folder: Path, making: Making) -> int:
-    """Return 0, or the exit code of a signal that ended the driving."""
+    """Return 0, or the exit code of a signal."""
     from engines.ablations.trial import make_agent, run_trial, trials
 
     make_agent(agent, folder, making.encoder)

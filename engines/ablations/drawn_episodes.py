@@ -1,4 +1,4 @@
-"""Episodes of a campaign driven by robots that differ, each drawn as in a training: that training's own domain."""
+"""Evaluation in a randomised training domain: each episode has its own robot, drawn as in the training."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from engines.train.rollout.domain_randomization import DomainSection, Flaws, draw_drill, flawed
+from engines.train.rollout.domain_randomization import DomainSection, ScanFaults, draw_sample, with_faults
 from engines.train.rollout.places import Building
 from hil.drive.fast.course import course_of, varied
 from hil.drive.fast.drive import FastDrive
@@ -23,7 +23,7 @@ from onboard.values.messages import Decision, Memory, Observation
 
 
 class DrawnEpisodes(EpisodeDriver):
-    """Drives jobs as `EpisodeDriver` does, but each by a robot of its own, drawn by the job's seed."""
+    """An `EpisodeDriver` with a robot drawn by the seed of each job."""
 
     def __init__(self, run: Run, robot: RobotFiles, sources: Mapping[str, Source], domain: DomainSection) -> None:
         super().__init__(run, robot, sources)
@@ -32,19 +32,19 @@ class DrawnEpisodes(EpisodeDriver):
         self._model: Policy | None = None
 
     def __call__(self, job: Job) -> Driven:
-        """Return what came of a job. Raises OnboardError."""
+        """Return the result of a job. Raises OnboardError."""
         place = self._at(job.map)
         building = self._building_of(place.setting)
         episode, rng = place.known.episodes[job.index], np.random.default_rng(job.seed)
-        drill = draw_drill(self._domain, building, episode, rng)
+        sample = draw_sample(self._domain, building, episode, rng)
         if self._model is None:
             self._model = make_policy(self._policy, place.setting, episode)
             self._model.memory_reset_s = self._condition.resets_every_s(self._model.memory_reset_s)
-        policy, course = Flawed(self._model, drill.flaws, rng), varied(building.course, drill.setting)
+        policy, course = FaultyScan(self._model, sample.faults, rng), varied(building.course, sample.setting)
         with unlogged():
-            outcome = FastDrive(drill.setting, course, episode, policy, job.seed, MAX_S).run()
-        drawn = replace(place, setting=drill.setting)  # what is possible at best depends on the robot that drove
-        return Driven(self._row(job, drawn, episode, outcome, drill.setting.crowd))
+            outcome = FastDrive(sample.setting, course, episode, policy, job.seed, MAX_S).run()
+        drawn = replace(place, setting=sample.setting)  # what is possible at best depends on the robot that drove
+        return Driven(self._row(job, drawn, episode, outcome, sample.setting.crowd))
 
     def _building_of(self, setting: Setting) -> Building:
         if self._building is None or self._building.setting is not setting:
@@ -52,23 +52,23 @@ class DrawnEpisodes(EpisodeDriver):
         return self._building
 
 
-class Flawed:
-    """A policy whose scan has the flaws of one drive; implements `onboard.values.interfaces.Policy`."""
+class FaultyScan:
+    """A policy whose scan has the faults of one drive; implements `onboard.values.interfaces.Policy`."""
 
-    def __init__(self, policy: Policy, flaws: Flaws, rng: np.random.Generator) -> None:
+    def __init__(self, policy: Policy, faults: ScanFaults, rng: np.random.Generator) -> None:
         self.name, self.memory_reset_s = policy.name, policy.memory_reset_s
         self.wants_color = wants_color(policy)
-        self._policy, self._flaws, self._rng = policy, flaws, rng
+        self._policy, self._faults, self._rng = policy, faults, rng
 
     def initial_memory(self) -> Memory:
         """Return the policy's."""
         return self._policy.initial_memory()
 
     def decide(self, observation: Observation, memory: Memory) -> tuple[Decision, Memory]:
-        """Return what the policy makes of the flawed scan. Raises EngineError."""
+        """Return the policy's decision on the faulty scan. Raises EngineError."""
         scan = observation.scan
-        seen = replace(scan, ranges_m=flawed(scan.ranges_m, self._flaws, self._rng))
+        seen = replace(scan, ranges_m=with_faults(scan.ranges_m, self._faults, self._rng))
         return self._policy.decide(replace(observation, scan=seen), memory)
 
     def close(self) -> None:
-        """Leave the policy to who made it."""
+        """Leave the policy open; its maker closes it."""

@@ -1,4 +1,4 @@
-"""Agents made side by side: calls of `onboard-engines ablations --only NAME`, so many at a time, none left behind."""
+"""Agents made in parallel: child processes of `onboard-engines ablations --only NAME`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FAILED = 1
 
 @dataclass(frozen=True, slots=True)
 class _Agent:
-    """One call. given: options of each call, beside its agent."""
+    """The call for one agent. given: options beside the agent."""
 
     name: str
     out: Path
@@ -35,7 +35,7 @@ class _Agent:
 
 
 def side_by_side(names: Sequence[str], out: Path, jobs: int, given: Sequence[str]) -> int:
-    """Make agents, so many at a time; return the first exit code that is not 0, once all have been tried."""
+    """Make agents in `jobs` processes; return the first exit code that is not 0, after all have ended."""
     first = 0
     calls = [_Agent(name, out, tuple(given)) for name in names]
     with contextlib.closing(in_processes(_make, calls, jobs)) as made:
@@ -46,7 +46,7 @@ def side_by_side(names: Sequence[str], out: Path, jobs: int, given: Sequence[str
 
 
 def _make(call: _Agent) -> tuple[str, int]:
-    """Make one agent in this process; all that is said goes to its log. Return its name and the exit code."""
+    """Make an agent in this process, with its output in a log. Return its name and the exit code."""
     folder = call.out / call.name
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -60,6 +60,6 @@ def _make(call: _Agent) -> tuple[str, int]:
         runpy.run_module("engines", run_name="__main__")
     except SystemExit as end:
         return call.name, code_of(end)
-    except Exception:  # noqa: BLE001  # a mistake of ours: its log tells, and other agents are made nevertheless
+    except Exception:  # noqa: BLE001  # a bug: the log has the traceback, and other agents go on
         traceback.print_exc()
     return call.name, FAILED

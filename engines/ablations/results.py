@@ -1,4 +1,4 @@
-"""Results of evaluations as files: read when complete, written whole or not at all."""
+"""Result files of evaluations: only complete results are read, and files are written atomically."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any
 from onboard.values.errors import InputError
 
 CODE = ("code", "engines")
-"""Of an evaluation's configuration: the digests of the code that drove it; the second only where `engines` did."""
+"""Keys of a configuration: digests of the code that drove; "engines" only for `DrawnEpisodes`."""
 NOT_COMPARED = ("version", *CODE, "policy")
-"""Of an evaluation's configuration: a result of older code is kept, and said to be that; a model has its digest."""
+"""Keys of a configuration that may differ: results of older code are kept and marked; the model has a digest."""
 
 
 def read_result(file: Path) -> dict[str, Any] | None:
-    """Return a complete result of an evaluation, None where there is none. Raises InputError for another file."""
+    """Return the complete result of an evaluation, None without one. Raises InputError for another file."""
     try:
         table = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -30,9 +30,9 @@ def read_result(file: Path) -> dict[str, Any] | None:
 
 
 def is_of(result: Mapping[str, Any] | None, configuration: Mapping[str, Any]) -> bool:
-    """Return whether a result is there, of this model, robot, condition and episodes.
+    """Return whether a result is of this model, robot, condition and episodes; False for None.
 
-    What a result does not say, being of an older version, is not compared.
+    Keys that an older result lacks are not compared.
     """
     if result is None:
         return False
@@ -41,12 +41,12 @@ def is_of(result: Mapping[str, Any] | None, configuration: Mapping[str, Any]) ->
 
 
 def is_current(result: Mapping[str, Any], configuration: Mapping[str, Any]) -> bool:
-    """Return whether this state of the code has driven a result."""
+    """Return whether this version of the code drove a result."""
     return all(result["configuration"].get(name) == configuration.get(name) for name in CODE)
 
 
 def write_whole(file: Path, text: str) -> None:
-    """Write a file beside the old one, then in its place. Raises InputError."""
+    """Write a file atomically. Raises InputError."""
     beside = file.with_name(f"{file.name}.{os.getpid()}.part")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""One agent of the ablations: trained, exported, and driven wherever it is to be. What is done is not done again."""
+"""An agent of the ablations: trained, exported and driven in its conditions. Each step resumes."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from hil.jobs.code_digest import DIGEST_BYTES
 from onboard.policy.manifest import load_manifest, manifest_path, sha256_of
 from onboard.values.errors import ConfigError, InputError
 
-# ---- Which code of `engines` drives what `hil.evaluate` cannot: rows of different code are different experiments
+# ---- Digest of the code that drives `DrawnEpisodes`
 
 
 @functools.cache
 def engines_digest() -> str:
-    """Return a digest of this package's code and of how robots are drawn, as on disk at the first call."""
+    """Return a digest of this package's code and of `domain_randomization`, read at the first call."""
     digest = hashlib.blake2b(digest_size=DIGEST_BYTES)
     for file in (*sorted(Path(__file__).parent.glob("*.py")), Path(domain_randomization.__file__)):
         digest.update(file.name.encode() + b"\0" + file.read_bytes())
@@ -45,16 +45,16 @@ def engines_digest() -> str:
 
 MODEL, TRAINING = "policy.onnx", "training"
 ENCODER = "encoder_sha256"
-"""In the manifest of an agent that sees colour."""
+"""Key in the manifest of an agent with colour."""
 DEVICE = torch.device("cpu")
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One evaluation of one agent.
+    """An evaluation of an agent.
 
     file:  of the result
-    drive: how to drive what `hil.evaluate` cannot; None is its own way
+    drive: a driver in place of the one of `hil.evaluate`, or None
     """
 
     place: Place
@@ -63,16 +63,16 @@ class Trial:
     drive: DriveJob | None
 
     def done(self) -> dict[str, Any] | None:
-        """Return the result, None where it is not there, or not of this model and these episodes."""
+        """Return the result, None if missing or of another model or other episodes."""
         result = read_result(self.file)
         return result if is_of(result, self.plan.configuration()) else None
 
 
 def make_agent(agent: Agent, folder: Path, encoder: Path | None) -> Path:
-    """Train and export an agent in its folder, as far as that is not done; return the model.
+    """Train and export an agent in its folder, unless done; return the model.
 
-    encoder: weights of the colour encoder, for an agent that sees colour
-    Raises OnboardError; the same call goes on at the last checkpoint.
+    encoder: weights of the colour encoder, for an agent with colour
+    Raises OnboardError; the same call resumes at the last checkpoint.
     """
     model = folder / MODEL
     if is_made(agent, folder, encoder):
@@ -86,7 +86,7 @@ def make_agent(agent: Agent, folder: Path, encoder: Path | None) -> Path:
 
 
 def check_agents(agents: Sequence[Agent]) -> None:
-    """Raise InputError for the first of some agents whose training cannot work, before any is trained."""
+    """Raise InputError for the first agent whose training cannot work."""
     for agent in agents:
         try:
             stages.check(agent.config)
@@ -95,9 +95,9 @@ def check_agents(agents: Sequence[Agent]) -> None:
 
 
 def is_made(agent: Agent, folder: Path, encoder: Path | None = None) -> bool:
-    """Return whether the model of this training, with this encoder where one is given and it sees, is there.
+    """Return whether the model of this training exists, with this encoder if the agent needs one.
 
-    Raises ConfigError for one that its manifest does not fit.
+    Raises ConfigError for a model that does not fit its manifest.
     """
     model = folder / MODEL
     if not (model.is_file() and manifest_path(model).is_file()):
@@ -110,18 +110,18 @@ def is_made(agent: Agent, folder: Path, encoder: Path | None = None) -> bool:
 
 
 def trials(agents: Agents, agent: Agent, folder: Path) -> list[Trial]:
-    """Return where an agent is to be driven: its conditions, and its own domain where that is another.
+    """Return the evaluations of an agent, one for each of its places.
 
-    Raises InputError or ConfigError, also for a model that is not there.
+    Raises InputError or ConfigError, also for a missing model.
     """
     return [_trial(agents, agent, folder, place) for place in agent.places()]
 
 
 def run_trial(trial: Trial, *, again: bool = False) -> int:
-    """Drive what is left of a trial and write its result; return 0, or the exit code of a signal that ended it.
+    """Drive the missing episodes of a trial and write its result; return 0, or the exit code of a signal.
 
-    again: drive also what another state of the code has driven
-    Raises OnboardError; what was driven until then is kept.
+    again: drive results of another version of the code anew
+    Raises OnboardError; finished episodes are kept.
     """
     before = trial.done()
     if before is not None and not (again and not is_current(before, trial.plan.configuration())):
@@ -147,7 +147,7 @@ def _trial(agents: Agents, agent: Agent, folder: Path, place: Place) -> Trial:
 
 
 def _train(agent: Agent, folder: Path, encoder: Path | None) -> Path:
-    """Return the trainer's file of an agent."""
+    """Train an agent; return the trainer's file."""
     if not agent.sees_colour:
         return stages.train(agent.config, folder, DEVICE, STAGE)
     if encoder is None:

@@ -1,4 +1,4 @@
-"""What happens to an image between the scene and the policy: blur, exposure, colours, noise, compression."""
+"""Image augmentation: blur, exposure, colours, noise, compression."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ Planes = npt.NDArray[np.float32]
 
 
 def blurred(image: Frame, section: BlurSection, rng: np.random.Generator) -> Frame:
-    """Return (height, width, 3) uint8 RGB, a new array; all that happens to it is drawn by the generator.
+    """Return an augmented copy, (height, width, 3) uint8 RGB, drawn by the generator.
 
-    In the order of a camera: blur, exposure and colours, noise, gamma, compression.
+    The order is that of a camera: blur, exposure and colours, noise, gamma, compression.
     """
     if rng.random() < section.soft:
         radius = float(rng.uniform(0.0, section.soft_px))
         image = np.asarray(Image.fromarray(image).filter(ImageFilter.GaussianBlur(radius)))
     planes = image.astype(np.float32)
     if rng.random() < section.motion:
-        planes = smeared(planes, int(rng.integers(1, section.motion_px + 1)))
+        planes = motion_blurred(planes, int(rng.integers(1, section.motion_px + 1)))
     planes *= _factors(section, rng)
     grey = planes @ np.array(GREY, np.float32)
     planes = grey[..., None] + np.float32(rng.uniform(*section.colour)) * (planes - grey[..., None])
@@ -44,8 +44,8 @@ def blurred(image: Frame, section: BlurSection, rng: np.random.Generator) -> Fra
     return np.asarray(taken)
 
 
-def smeared(planes: Planes, pixels: int) -> Planes:
-    """Return the mean of `pixels` neighbours along each row, the middle one's place; edges repeat."""
+def motion_blurred(planes: Planes, pixels: int) -> Planes:
+    """Return the mean over `pixels` centred neighbours along each row; edges repeat."""
     before = (pixels - 1) // 2
     wide = np.pad(planes, ((0, 0), (before, pixels - 1 - before), (0, 0)), mode="edge")
     columns = planes.shape[1]
@@ -63,7 +63,7 @@ def compressed(image: Frame, quality: int) -> Frame:
 
 
 def _factors(section: BlurSection, rng: np.random.Generator) -> Planes:
-    """Return (3,) brightness of the channels: one exposure, and a tint of each."""
+    """Return (3,) brightness factors of the channels: a common exposure times a tint each."""
     tints = rng.uniform(1.0 - section.tint, 1.0 + section.tint, 3)
     return np.asarray(_log_uniform(section.exposure, rng) * tints, np.float32)
 

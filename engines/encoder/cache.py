@@ -1,6 +1,6 @@
-"""Views on disk, so that later epochs and later runs do not render them again: two .npy files a building.
+"""Rendered views on disk, for later epochs and later runs: two .npy files per building.
 
-A building's frames are written before its labels, each under another name first: where labels stand, all is there.
+Each file is written atomically, frames before labels, so a building with labels is complete.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from onboard.values.errors import InputError
 
 IDENTITY_FILE = "views.json"
 LAYOUT = 1
-"""Goes up when the same section and seed give other views."""
+"""Increment if the same section and seed give other views."""
 
 Rendered = Callable[[int, int], None]
-"""Told (views so far, views in all)."""
+"""Called with (views so far, all views)."""
 
 
 def _silent(done: int, total: int) -> None:
@@ -40,7 +40,7 @@ def _silent(done: int, total: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Views:
-    """Views of one split. frames: a memory map (n, 144, 256, 3) uint8 a building; labels: (views, 45) float32 [m]."""
+    """Views of a split. frames: per building a memory map (n, 144, 256, 3) uint8; labels: (views, 45) float32 [m]."""
 
     frames: tuple[Frame, ...]
     labels: Labels
@@ -50,7 +50,7 @@ class Views:
         return len(self.labels)
 
     def images(self, indices: Sequence[int] | npt.NDArray[np.int64]) -> Frame:
-        """Return (k, 144, 256, 3) uint8 RGB of some views, a copy."""
+        """Return a copy of views, (k, 144, 256, 3) uint8 RGB."""
         return np.stack([self.frames[i // self.per_building][i % self.per_building] for i in indices])
 
 
@@ -68,9 +68,9 @@ class _Order:
 
 
 def identity_of(section: ViewsSection, split: Split, seed: int) -> str:
-    """Return a line that is the same for the same views: the section, its camera's numbers, split and seed.
+    """Return the identity of views as JSON: section, camera parameters, split and seed.
 
-    Of maps of one's own what is in them counts, not where they lie. Raises ConfigError for a file that cannot be read.
+    Map files count by content, not by path. Raises ConfigError for a file that cannot be read.
     """
     mount = color_mount(section)
     lens = [mount.width, mount.height, mount.fx, mount.fy, mount.cx, mount.cy, mount.base_from_camera.round(9).tolist()]
@@ -83,9 +83,9 @@ def identity_of(section: ViewsSection, split: Split, seed: int) -> str:
 def render_views(
     section: ViewsSection, split: Split, seed: int, folder: Path, jobs: int = 1, report: Rendered = _silent
 ) -> Views:
-    """Return the views of a split, rendering in `jobs` processes those that `folder` does not hold yet.
+    """Return the views of a split; render missing views into `folder` in `jobs` processes.
 
-    Raises InputError for a folder with other views or that cannot be written, and for a map of the other split.
+    Raises InputError for a folder with other views, a folder that cannot be written, and a map of the other split.
     """
     check_split("encoder.views.maps", section.maps, split)
     _claim(folder, identity_of(section, split, seed))
@@ -132,7 +132,7 @@ def _read(file: Path, shape: tuple[int, ...], mapped: bool) -> npt.NDArray[Any]:
 
 
 def _save(file: Path, array: npt.NDArray[np.generic]) -> None:
-    """Write an array under another name first. Raises InputError."""
+    """Write an array atomically. Raises InputError."""
     part = file.with_name(file.name + ".part")
     try:
         with part.open("wb") as target:
@@ -143,7 +143,7 @@ def _save(file: Path, array: npt.NDArray[np.generic]) -> None:
 
 
 def _claim(folder: Path, identity: str) -> None:
-    """Make the folder one of these views. Raises InputError where it is one of others."""
+    """Mark the folder with the views' identity. Raises InputError if it has another identity."""
     file, digest = folder / IDENTITY_FILE, hashlib.sha256(identity.encode()).hexdigest()
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -159,7 +159,7 @@ def _claim(folder: Path, identity: str) -> None:
 
 
 def check_split(field: str, places: Sequence[str], split: Split) -> None:
-    """Raise InputError for a map of a building that belongs to the other split. field: where they are listed."""
+    """Raise InputError for a map of the other split's buildings. field: that lists the maps, for the message."""
     for place in places:
         found = split_of(place)
         if found not in (None, split):
@@ -170,7 +170,7 @@ def check_split(field: str, places: Sequence[str], split: Split) -> None:
 
 
 def _size(order: _Order) -> int:
-    """Return how many views come from a building; the last may have fewer."""
+    """Return the number of views of a building; the last building may have fewer."""
     return min(order.section.per_building, order.section.count - order.building * order.section.per_building)
 
 

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 from pydantic import ValidationError
 from rich.console import Console
@@ -16,39 +15,31 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from engines.cli_options import MOST_SEED, device_of, in_one_line, require_range
 from engines.encoder.config import EncoderSection, paths_from
-from engines.encoder.report import check_test_maps, evaluate_encoder, load_predictor, predict, report_views, save_sheet
+from engines.encoder.report import check_test_maps, evaluate_encoder
 from engines.encoder.training import Report, train_encoder
 from engines.network.network import Widths
 from onboard.config.toml_file import read_toml, validation_line
 from onboard.values.errors import ConfigError, InputError, MissingExtraError
 
-# ---- The colour encoder trained by itself, with a report of how well it tells distances in buildings it never saw
-
-SHEET_SORT, SHEET_VIEWS = "unseen", 24
 LINE_EVERY = 25
 """Steps between lines where there is no terminal."""
 SMOOTHING = 0.98
-"""Of the figures shown: the share of what they were before this step."""
+"""Weight of the previous value in the exponential average of shown losses."""
 
 
 def train_and_report(
     out: Path, seed: int, config: Path | None, jobs: int, device: str, widths: Widths
 ) -> dict[str, Any]:
-    """Train the encoder in a folder, going on where it ended, and leave encoder.pt, report.json and sheet.png there.
+    """Train the encoder in a folder, or resume there; write encoder.pt and report.json. Return the report.
 
-    Returns what `evaluate_encoder` does. Raises OnboardError, before anything is trained for maps of the report that
-    cannot be looked at.
+    Raises OnboardError, before the training, for maps of the report that cannot be rendered.
     """
     section = EncoderSection() if config is None else _section(config)
     check_test_maps(section)
     with _shown() as report:
         train_encoder(section, seed, out, widths, device=device, jobs=jobs, report=report)
     result = evaluate_encoder(section, seed, out, widths, device=device, jobs=jobs)
-    views = report_views(section, seed, out)[SHEET_SORT]
-    chosen = np.linspace(0, len(views) - 1, min(SHEET_VIEWS, len(views))).astype(int)
-    predicted = predict(load_predictor(out, seed, widths)[0], views)
     try:
-        save_sheet(views.images(chosen), views.labels[chosen], predicted[chosen], out / "sheet.png")
         (out / "report.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     except OSError as error:
         raise InputError(f"{out}: cannot be written: {error.strerror}") from error
@@ -56,7 +47,7 @@ def train_and_report(
 
 
 def summary(result: Mapping[str, Any]) -> list[str]:
-    """Return a table: views, predictor, median and mean relative error of ranges, mean error of the free way."""
+    """Return a table: views, predictor, median and mean relative error of ranges, errors of the free distance."""
     lines = [f"{'views':14}{'predictor':16}{'median rel.':>12}{'mean rel.':>12}{'way rel.':>12}{'way [m]':>10}"]
     for sort, table in result.items():
         for name in ("encoder", "mean_of_bin", "median_of_bin"):
@@ -78,7 +69,7 @@ def _section(config: Path) -> EncoderSection:
 
 @contextmanager
 def _shown() -> Iterator[Report]:
-    """Show a bar on a terminal, a line now and then elsewhere, on standard error."""
+    """Give a reporter that shows a bar on a terminal, else prints lines, on standard error."""
     console = Console(stderr=True)
     columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[figures]}"), TimeElapsedColumn())
     with Progress(TextColumn("encoder"), *columns, TimeRemainingColumn(), console=console,
@@ -109,7 +100,7 @@ def encoder(
     threads: Annotated[int, typer.Option(help="PyTorch's threads.")] = 1,
     tiny: Annotated[bool, typer.Option("--tiny", help="Small widths, for trying out.")] = False,
 ) -> None:
-    """Train the colour encoder, and say how well it tells distances in buildings that it never saw."""
+    """Train the colour encoder, and print its distance errors in unseen buildings."""
     with in_one_line(out, "encoder.batch or --jobs"):
         require_range("--seed", seed, 0, MOST_SEED)
         require_range("--jobs", jobs, 1)

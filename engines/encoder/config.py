@@ -1,4 +1,4 @@
-"""The numbers of the colour encoder's training: what is looked at, how it is blurred, how long it is learned."""
+"""Configuration of the colour encoder's training: views, augmentation, schedule."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ Degrees = Annotated[float, Field(ge=0.0, le=45.0)]
 
 
 class BlurSection(Section):
-    """What happens to an image between the scene and the policy; each as a share of the views that it happens to.
+    """Image augmentation. Fractions are shares of the views.
 
     soft:     Gaussian blur with a standard deviation of up to `soft_px`
-    motion:   mean along a row over up to `motion_px`, as when the robot turns
-    jpeg:     compression at a quality of `jpeg_quality` at least
-    exposure: most brightness factor, both ways, log-uniform; `gamma` alike as an exponent
-    tint:     each channel's own brightness factor lies within 1 -+ this
+    motion:   mean along a row over up to `motion_px`, as during a turn of the robot
+    jpeg:     compression with a quality of at least `jpeg_quality`
+    exposure: largest brightness factor and inverse of the smallest, log-uniform; `gamma` alike as an exponent
+    tint:     the brightness factor of each channel lies within 1 -+ this
     colour:   least and most saturation factor
-    noise:    most standard deviation of each pixel's noise, in units of 0 to 255
+    noise:    largest standard deviation of pixel noise, in units of 0 to 255
     """
 
     soft: Fraction = 0.3
@@ -43,19 +43,19 @@ class BlurSection(Section):
 
 
 class ViewsSection(Section):
-    """Which views are drawn, and how the camera differs from its mount.
+    """The views, and the errors of the camera's mount.
 
-    maps:          names of shipped maps of the training split, or files of one's own
+    maps:          names of shipped maps of the training split, or files
     count:         views, `per_building` of them in each furnished building; the maps take turns
     furniture:     density of the furniture placed by seed
     plain:         share of views in plain colours, all others in colours, patterns and light drawn by seed
-    people:        share of views with one to three people or robots before the camera
-    facing_m:      a place from which the body comes less far than this straight ahead is kept with a chance `facing`
-    tilt_deg:      most pitch and roll of the camera about its mount, either way; `turn_deg`: most yaw
-    height_m:      most error of its height; `zoom`: most relative error of its focal length
-    mounts:        file of the robot's cameras; its first colour camera is meant
-    footprint_m:   radius of the body; height_m of it is `body_m`
-    blur:          what happens to the image after it was taken; None is nothing
+    people:        share of views with one to three people or robots in front of the camera
+    facing_m:      a pose with a shorter free distance ahead is kept with the probability `facing`
+    tilt_deg:      largest pitch and roll error of the camera; `turn_deg`: largest yaw error
+    height_m:      largest error of its height; `zoom`: largest relative error of its focal length
+    mounts:        file of the robot's cameras; the first colour camera counts
+    footprint_m:   radius of the body; `body_m`: its height
+    blur:          image augmentation; None switches it off
     """
 
     maps: tuple[str, ...] = Field(("gdc1", "gdc3", "ghc7", "ase4", "depot"), min_length=1)
@@ -77,11 +77,11 @@ class ViewsSection(Section):
 
 
 class PhaseSection(Section):
-    """A part of the training at one size of image.
+    """A phase of the training with a fixed image size.
 
-    shrink: images are averaged down by this along both axes
-    epochs: how often each view is seen, not necessarily a whole number
-    rate:   its highest learning rate, as a part of the training's
+    shrink: images are averaged down by this factor along both axes
+    epochs: passes over the views, not necessarily a whole number
+    rate:   largest learning rate of the phase, as a share of the training's
     """
 
     shrink: Literal[1, 2, 4]
@@ -92,14 +92,14 @@ class PhaseSection(Section):
 class EncoderSection(Section):
     """Pre-training of the colour encoder.
 
-    phases:          one after the other; the last must be at full size
-    learning_rate:   the highest; each phase reaches its own after `warm_up` of its steps, and a cosine takes it down
-                     to `final` of that: a new size of images needs steps that are not small
-    way_weight:      weight of the free way's loss beside the mean of the ranges' losses
-    huber:           where the loss of a logarithm's error turns from square to linear
-    gradient_norm:   longer gradients are shortened to this
+    phases:          in order; the last must have full-size images
+    learning_rate:   the largest; each phase warms up for the share `warm_up` of its steps, then decays by a cosine to
+                     the share `final`, because a new image size needs large steps again
+    way_weight:      weight of the free distance's loss beside the mean loss of the ranges
+    huber:           threshold of the Huber loss of a logarithm's error
+    gradient_norm:   largest norm of a gradient
     checkpoint_every: steps between checkpoints
-    test_maps:       buildings that nothing was trained in, for the report; `test_count`: views of each sort in it
+    test_maps:       buildings of the report, never trained in; `test_count`: views of each sort in it
     """
 
     views: ViewsSection = ViewsSection()
@@ -128,7 +128,7 @@ class EncoderSection(Section):
 
 
 def paths_from(table: dict[str, Any], folder: Path) -> None:
-    """Let the paths in an [encoder] table begin at a folder, where they have the form that they should have."""
+    """Resolve the paths in an [encoder] table from a folder. Values of a wrong type stay, and fail at validation."""
     views = table.get("views")
     for inner, name in ((views, "maps"), (table, "test_maps")):
         if isinstance(inner, dict) and isinstance(inner.get(name), list):

@@ -1,4 +1,4 @@
-"""The free way: how far a round footprint comes straight ahead before it touches something."""
+"""The free distance: how far a round footprint can move straight ahead without contact."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ STEP_M = 0.02
 def free_way_m(
     world: World, blocked: npt.NDArray[np.bool_], body: Body, pose: Pose, bodies: Bodies, most_m: float
 ) -> float:
-    """Return the free way of a body at a pose of the map frame [m], in steps of `STEP_M`, at most `most_m`.
+    """Return the free distance of a body at a pose of the map frame [m], in steps of `STEP_M`, at most `most_m`.
 
     blocked: `hil.physics.collision_world.blocked_cells` of the world for the body
-    bodies:  what moves, where it is now, in the map frame
+    bodies:  moving bodies at their present places, in the map frame
     """
     placed, cell_m = compose(world.grid_from_map, pose), world.cell_m
     way_m = cell_m * _way_in_cells(
@@ -35,7 +35,7 @@ def free_way_m(
 
 
 def _way_to_bodies(body: Body, pose: Pose, bodies: Bodies) -> float:
-    """Return the way to the first of the cylinders [m], inf where none stands in it."""
+    """Return the distance to the first cylinder ahead [m], inf without any."""
     c, s = math.cos(pose.yaw_rad), math.sin(pose.yaw_rad)
     x, y = bodies[:, 0] - pose.x_m, bodies[:, 1] - pose.y_m
     ahead, aside, reach = c * x + s * y, -s * x + c * y, bodies[:, 2] + body.radius_m

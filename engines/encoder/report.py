@@ -1,4 +1,4 @@
-"""How well the colour encoder tells distances where nothing was trained, beside predictors that do not look."""
+"""The colour encoder's errors in unseen buildings, beside constant predictors."""
 
 from __future__ import annotations
 
@@ -11,58 +11,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from PIL import Image, ImageDraw
 
-from engines.encoder.augmentation import Frame
 from engines.encoder.cache import Views, check_split, render_views
 from engines.encoder.config import EncoderSection, ViewsSection
 from engines.encoder.training import ENCODER_FILE, HEAD_FILE, Predictor
-from engines.encoder.views import BIN_RAD, FARTHEST_M, FORWARD_BINS, LABELS, Labels, Split, check_place
+from engines.encoder.views import FARTHEST_M, FORWARD_BINS, LABELS, Labels, Split, check_place
 from engines.network.encoder_features import BATCH, load_encoder, planes_of
 from engines.network.network import PAPER, Widths
 from engines.runs.torch_file import read_torch
 from onboard.policy.manifest import RgbScale
 from onboard.values.errors import InputError
 
-# ---- A sheet for a person to look at: images, and below each the ranges ahead, true and as the encoder tells them
-
-COLUMNS = 4
-PLOT_PX, PAD_PX, TEXT_PX = 90, 8, 14
-TRUE_INK, TOLD_INK, INK, BACKGROUND_INK = (30, 30, 30), (210, 40, 40), (60, 60, 60), (252, 252, 250)
-LINE_PX = 2
-HALF_FIELD = 1.0
-"""Tangent of half of the camera's field: the plot's columns are those of the image."""
-
-
-def save_sheet(images: Frame, true_m: Labels, predicted_m: Labels, file: Path) -> None:
-    """Write a PNG of (n, 144, 256, 3) images with (n, 45) true and predicted ranges and free ways. Raises OSError."""
-    height, width = images.shape[1:3]
-    cell = width + PAD_PX, height + PLOT_PX + TEXT_PX + PAD_PX
-    rows = math.ceil(len(images) / COLUMNS)
-    sheet = Image.new("RGB", (COLUMNS * cell[0] + PAD_PX, rows * cell[1] + PAD_PX), BACKGROUND_INK)
-    draw = ImageDraw.Draw(sheet)
-    for index in range(len(images)):
-        left, top = PAD_PX + index % COLUMNS * cell[0], PAD_PX + index // COLUMNS * cell[1]
-        sheet.paste(Image.fromarray(np.array(images[index])), (left, top))
-        base = top + height + PLOT_PX
-        draw.rectangle((left, top + height, left + width - 1, base), outline=INK)
-        for values, ink in ((true_m[index], TRUE_INK), (predicted_m[index], TOLD_INK)):
-            draw.line(_curve(values[:FORWARD_BINS], left, base, width), ink, LINE_PX)
-        ways = f"free way {true_m[index, -1]:.1f} m, told {predicted_m[index, -1]:.1f} m"
-        draw.text((left, base + 1), ways, INK)
-    sheet.save(file, "PNG")
-
-
-def _curve(ranges_m: npt.NDArray[np.float32], left: float, base: float, width: int) -> list[tuple[float, float]]:
-    """Return the corners of a curve: under each column what is that way, 10 m on top."""
-    bearings = BIN_RAD * (np.arange(FORWARD_BINS) + 0.5 - FORWARD_BINS / 2)
-    columns = left + 0.5 * width * (1.0 - np.tan(bearings) / HALF_FIELD)
-    heights = base - PLOT_PX * np.minimum(ranges_m, FARTHEST_M) / FARTHEST_M
-    return [(float(x), float(y)) for x, y in zip(columns, heights, strict=True)]
-
-
 BUCKETS_M = (0.0, 1.0, 2.0, 4.0, 7.0, FARTHEST_M)
-"""Edges of the classes of true distance; what is clipped at the last has a class of its own."""
+"""Edges of the classes of true distance; distances clipped at the last edge have their own class."""
 DIGITS = 4
 
 Sorts = dict[str, tuple[ViewsSection, Split, int]]
@@ -70,7 +31,7 @@ Sorts = dict[str, tuple[ViewsSection, Split, int]]
 
 @dataclass(frozen=True, slots=True)
 class Plain:
-    """What is predicted without a look at the image. mean_m, median_m: (45,) of the training's views."""
+    """Constant predictors. mean_m, median_m: (45,) over the training's views."""
 
     mean_m: Labels
     median_m: Labels
@@ -79,12 +40,13 @@ class Plain:
 def evaluate_encoder(
     section: EncoderSection, seed: int, folder: Path, widths: Widths = PAPER, *, device: str = "cpu", jobs: int = 1
 ) -> dict[str, Any]:
-    """Return the errors of the encoder that `train_encoder` left in a folder, for JSON; all lengths in m.
+    """Return the errors of the encoder that `train_encoder` left in a folder, for JSON; lengths in m.
 
-    Three sorts of views, none of which was trained with: `unseen`, of the test buildings under looks, jitter and blur
-    as in training; `unseen_plain`, the same buildings in plain colours by an exact camera without blur; `known`, of
-    the training's buildings with other furniture. Evaluations render looks drawn by seed by such a camera. Raises
-    InputError without a trained encoder.
+    None of the three sorts of views was trained with:
+    unseen:       test buildings, with materials, camera errors and blur as in training
+    unseen_plain: test buildings in plain colours, without camera errors and blur
+    known:        training buildings with other furniture
+    Raises InputError without a trained encoder.
     """
     predictor, plain = load_predictor(folder, seed, widths)
     predictor.to(device)
@@ -101,7 +63,7 @@ def evaluate_encoder(
 
 
 def check_test_maps(section: EncoderSection) -> None:
-    """Raise InputError for a building of the report that cannot be looked at, before anything is trained for it."""
+    """Raise InputError for a building of the report that cannot be rendered."""
     check_split("encoder.test_maps", section.test_maps, "test")
     for place in section.test_maps:
         try:
@@ -111,7 +73,7 @@ def check_test_maps(section: EncoderSection) -> None:
 
 
 def load_predictor(folder: Path, seed: int, widths: Widths) -> tuple[Predictor, Plain]:
-    """Return the trained encoder with its head, and the plain predictors. Raises InputError."""
+    """Return the trained encoder with its head, and the constant predictors. Raises InputError."""
     predictor = Predictor(widths, seed, np.zeros(LABELS, np.float32))
     load_encoder(predictor.rgb, folder / ENCODER_FILE)
     head = read_torch(folder / HEAD_FILE)
@@ -125,7 +87,7 @@ def load_predictor(folder: Path, seed: int, widths: Widths) -> tuple[Predictor, 
 
 
 def report_views(section: EncoderSection, seed: int, folder: Path, jobs: int = 1) -> dict[str, Views]:
-    """Return the views of each sort, rendering those that the folder does not hold."""
+    """Return the views of each sort; render missing views into the folder."""
     few = {"count": section.test_count, "per_building": math.ceil(section.test_count / len(section.test_maps))}
     unseen = section.views.model_copy(update={**few, "maps": section.test_maps})
     exact = {"plain": 1.0, "people": 0.0, "tilt_deg": 0.0, "turn_deg": 0.0, "height_m": 0.0, "zoom": 0.0, "blur": None}
@@ -138,7 +100,7 @@ def report_views(section: EncoderSection, seed: int, folder: Path, jobs: int = 1
 
 
 def predict(predictor: Predictor, views: Views) -> Labels:
-    """Return (views, 45) predicted forward ranges and free way [m]."""
+    """Return (views, 45) predicted forward ranges and free distance [m]."""
     device, parts = predictor.head.weight.device, []
     with torch.no_grad():
         for first in range(0, len(views), BATCH):
@@ -148,7 +110,7 @@ def predict(predictor: Predictor, views: Views) -> Labels:
 
 
 def errors_of(predicted_m: npt.NDArray[np.floating[Any]], true_m: Labels) -> dict[str, Any]:
-    """Return the errors of ranges, all and by true distance, and of the free way."""
+    """Return the errors of all ranges, of ranges by true distance, and of the free distance."""
     predicted, true = predicted_m[:, :FORWARD_BINS].ravel(), true_m[:, :FORWARD_BINS].ravel()
     result: dict[str, Any] = {
         "ranges": _figures(predicted, true),
@@ -163,7 +125,7 @@ def errors_of(predicted_m: npt.NDArray[np.floating[Any]], true_m: Labels) -> dic
 
 
 def _figures(predicted_m: npt.NDArray[np.floating[Any]], true_m: Labels) -> dict[str, float | int | None]:
-    """Return median and mean of the absolute relative error, the mean absolute error [m], and of how many."""
+    """Return the count, median and mean of the absolute relative error, and the mean absolute error [m]."""
     if not len(true_m):
         return {"count": 0, "median_relative": None, "mean_relative": None, "mean_m": None}
     error_m = np.abs(predicted_m - true_m)

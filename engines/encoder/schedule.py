@@ -1,4 +1,4 @@
-"""What each step of the encoder's training does: functions of (section, seed, step), so that it can stop anywhere."""
+"""Schedule of the encoder's training: functions of (section, seed, step), so it can resume at any step."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MIRRORED = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One step's work. mirrored: (k,) bool, views that are seen left to right; shrink: by how much images are."""
+    """The views of one step. mirrored: (k,) bool, flip left to right; shrink: factor of the image size."""
 
     indices: npt.NDArray[np.int64]
     mirrored: npt.NDArray[np.bool_]
@@ -31,12 +31,12 @@ class Batch:
 
 
 def steps_of(section: EncoderSection) -> int:
-    """Return how many steps the training takes."""
+    """Return the number of steps of the training."""
     return sum(_phase_steps(section))
 
 
 def batch_of(section: EncoderSection, seed: int, step: int) -> Batch:
-    """Return the work of a step: a function of its arguments alone. Within an epoch each view comes once."""
+    """Return the batch of a step. Within an epoch each view comes once."""
     epochs, places = np.divmod(np.arange(step * section.batch, (step + 1) * section.batch), section.views.count)
     indices = np.concatenate(
         [_order(section, seed, int(epoch))[places[epochs == epoch]] for epoch in np.unique(epochs)]
@@ -46,7 +46,7 @@ def batch_of(section: EncoderSection, seed: int, step: int) -> Batch:
 
 
 def learning_rate(section: EncoderSection, step: int) -> float:
-    """Return the learning rate of a step: in each phase linear up, then half a cosine down."""
+    """Return the learning rate of a step: in each phase a linear warm-up, then a cosine decay."""
     phase, place, steps = _phase_of(section, step)
     highest, warm_up = phase.rate * section.learning_rate, section.warm_up * steps
     if place < warm_up:
@@ -73,7 +73,7 @@ def _phase_steps(section: EncoderSection) -> list[int]:
 
 
 def _phase_of(section: EncoderSection, step: int) -> tuple[PhaseSection, int, int]:
-    """Return the phase of a step, how many of the phase's steps come before it, and how many the phase has."""
+    """Return the phase of a step, the step's index in the phase, and the number of steps of the phase."""
     steps = _phase_steps(section)
     ends = np.cumsum(steps)
     number = int(np.searchsorted(ends, step, side="right"))

@@ -1,8 +1,7 @@
-"""Stage (b): the colour encoder learns to tell from rendered images how far it is to what stands ahead.
+"""Pre-training of the colour encoder: it learns to predict distances from rendered images.
 
-A head on top of the encoder predicts the logarithms of the forward ranges and of the free way; it is dropped when the
-policy takes the encoder over. Images are small at first: the network is fully convolutional, and a quarter of the
-pixels is a quarter of the work.
+A head on the encoder predicts the logarithms of the forward ranges and of the free distance; the policy takes only the
+encoder. The first phases use smaller images, which the fully convolutional network allows, to save time.
 """
 
 from __future__ import annotations
@@ -31,14 +30,14 @@ from engines.runs.resume import require_finite_step, take_steps, take_weights, t
 from engines.runs.torch_file import read_torch, write_torch
 from onboard.values.errors import InputError, OnboardError
 
-# ---- Where the encoder's training goes on from
+# ---- The checkpoint of the encoder's training
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A training after `step` steps. Batches are functions of seed and step, so there is no generator to keep.
+    """A training after `step` steps. Batches are functions of seed and step, so it keeps no generator.
 
-    identity: a line that is the same for the same training
+    identity: `training_identity`
     model, optimizer: their state dicts
     """
 
@@ -49,13 +48,13 @@ class Checkpoint:
 
 
 def save_checkpoint(file: Path, checkpoint: Checkpoint) -> None:
-    """Write a checkpoint in place of the one before. Raises InputError."""
+    """Write a checkpoint atomically. Raises InputError."""
     table = {"identity": checkpoint.identity, "step": checkpoint.step}
     write_torch(file, table | {"model": checkpoint.model, "optimizer": checkpoint.optimizer})
 
 
 def load_checkpoint(file: Path, identity: str) -> Checkpoint | None:
-    """Return the checkpoint of this training, None where there is none. Raises InputError for that of another one."""
+    """Return this training's checkpoint, None if missing. Raises InputError for another training's checkpoint."""
     if not file.exists():
         return None
     table = read_torch(file)
@@ -70,7 +69,7 @@ def load_checkpoint(file: Path, identity: str) -> Checkpoint | None:
 
 
 def short(identity: str) -> str:
-    """Return a short name of a configuration."""
+    """Return a short digest of a configuration."""
     return hashlib.sha256(identity.encode()).hexdigest()[:12]
 
 
@@ -80,7 +79,7 @@ NO_CHECKPOINT = "there is no checkpoint yet"
 
 Metrics = Mapping[str, float]
 Report = Callable[[int, int, Metrics], None]
-"""Told (steps so far, steps in all, figures by name)."""
+"""Called with (steps so far, all steps, figures by name)."""
 
 
 class LossError(OnboardError):
@@ -92,10 +91,10 @@ def _silent(step: int, total: int, metrics: Metrics) -> None:
 
 
 class Predictor(nn.Module):
-    """The encoder with its head: (N, 3, H, W) -> (N, 45) logarithms of the forward ranges and of the free way [m]."""
+    """The encoder with its head: (N, 3, H, W) -> (N, 45) logarithms of forward ranges and free distance [m]."""
 
     def __init__(self, widths: Widths, seed: int, usual: Labels) -> None:
-        """Begin at the logarithms that are usual: (45,)."""
+        """Initialise the head's bias with the mean logarithms `usual` (45,)."""
         super().__init__()
         self.rgb = untrained(seed, widths).get_submodule("rgb")
         self.head = nn.Linear(widths.rgb, LABELS)
@@ -120,15 +119,14 @@ def train_encoder(
     jobs: int = 1,
     report: Report = _silent,
 ) -> Path:
-    """Train, going on where an earlier call ended, and return the file of the encoder's weights, `rgb.*`.
+    """Train, or resume an earlier call, and return the file of the encoder's weights, `rgb.*`.
 
-    folder: gets views, checkpoint, `encoder.pt` and `head.pt`; all of it but the weights may be deleted at the end
-    jobs:   processes that render; PyTorch's own threads are left as they are
-    report: called after each building rendered and each step
+    folder: gets views, checkpoint, `encoder.pt` and `head.pt`; only the weights are needed later
+    jobs:   processes that render; PyTorch's threads stay as they are
+    report: called after each rendered building and each step
 
-    The same call gives the same bytes, however often it was interrupted, on one CPU with one thread; on a GPU, where
-    sums come in any order, that is not promised. Raises InputError where the folder is another training's or one is
-    writing it, LossError where the loss or a gradient is not finite.
+    On a CPU with one thread the same call gives the same bytes, also after interruptions. On a GPU it may not.
+    Raises InputError for the folder of another or a running training, LossError if loss or gradient are not finite.
     """
     with alone_in(folder):
         return _train(section, seed, folder, widths, device, jobs, report)
@@ -157,7 +155,7 @@ def _train(
 
 
 def save_predictor(folder: Path, predictor: Predictor, labels: Labels) -> None:
-    """Write the encoder, and beside it the head with what the views tell without a look at them, for the report."""
+    """Write the encoder, and the head with mean and median labels, for the report."""
     plain = {"mean_m": labels.mean(axis=0), "median_m": np.median(labels, axis=0).astype(np.float32)}
     table = {name: torch.from_numpy(values) for name, values in plain.items()}
     head = {name: value.cpu() for name, value in predictor.head.state_dict().items()}
@@ -166,13 +164,13 @@ def save_predictor(folder: Path, predictor: Predictor, labels: Labels) -> None:
 
 
 def loss_of(section: EncoderSection, predicted: Tensor, labels_m: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the loss of the ranges and that of the free way: smooth L1 of the error of the logarithms."""
+    """Return the losses of the ranges and of the free distance: smooth L1 of the logarithms."""
     errors = functional.smooth_l1_loss(predicted, labels_m.log(), beta=section.huber, reduction="none")
     return errors[:, :FORWARD_BINS].mean(), errors[:, FORWARD_BINS:].mean()
 
 
 class _Training:
-    """The model, its optimiser and the step that comes next."""
+    """The model, its optimiser and the next step."""
 
     def __init__(
         self, section: EncoderSection, seed: int, file: Path, identity: str, predictor: Predictor, views: Views,
@@ -188,13 +186,13 @@ class _Training:
             self._resume(found)
 
     def _resume(self, found: Checkpoint) -> None:
-        """Go on from a checkpoint. Raises InputError for one that is not whole, or not finite."""
+        """Resume from a checkpoint. Raises InputError for a damaged checkpoint."""
         take_weights(self.file, "model", self.predictor, self.predictor.state_dict(), found.model)
         take_steps(self.file, "optimizer", self.optimizer, found.optimizer)
         self.step = self.saved = taken_count(self.file, "step", found.step)
 
     def advance(self) -> Metrics:
-        """Take one step and return its figures. Raises LossError, before any weight has changed."""
+        """Make a step and return its figures. Raises LossError before any weight has changed."""
         batch = batch_of(self.section, self.seed, self.step)
         images, labels = images_of(self.views, batch, self.predictor.head.weight.device)
         self.predictor.train()
@@ -215,7 +213,7 @@ class _Training:
         return {name: value.item() for name, value in losses.items()} | figures
 
     def save(self) -> None:
-        """Write a checkpoint. Raises InputError, and leaves the one before, where a number is not finite."""
+        """Write a checkpoint. Raises InputError, and keeps the old file, for numbers that are not finite."""
         require_finite_step(f"encoder: after batch {self.step - 1}", self.predictor, self.optimizer, self._kept())
         model, optimizer = self.predictor.state_dict(), self.optimizer.state_dict()
         save_checkpoint(self.file, Checkpoint(self.identity, self.step, model, optimizer))
@@ -230,7 +228,7 @@ class _Training:
 
 
 def training_identity(section: EncoderSection, seed: int, widths: Widths) -> str:
-    """Return a line that is the same for the same training; what only the report or the disk sees is left out."""
+    """Return the training's identity as JSON, without settings of the report and of saving."""
     own = section.model_dump(mode="json", exclude={"views", "checkpoint_every", "test_maps", "test_count"})
     views = json.loads(identity_of(section.views, "train", seed))
     return json.dumps({"training": own, "views": views, "widths": asdict(widths)}, sort_keys=True)

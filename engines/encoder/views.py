@@ -1,6 +1,6 @@
-"""Views for the colour encoder: an image from somewhere in a furnished building, and what is how far ahead.
+"""Views for the colour encoder: an image from a pose in a furnished building, with distances ahead as labels.
 
-View i is a function of (section, split, seed, i) alone, whoever draws it and in which order.
+View i is a function of (section, split, seed, i) alone.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from onboard.values.messages import BINS, Pose
 
 BIN_RAD = 2.0 * math.pi / BINS
 FORWARD_BINS = 44
-"""Bins of the scan that lie wholly in the colour camera's 90 deg, symmetric about straight ahead."""
+"""Bins of the scan within the colour camera's 90 deg, symmetric about straight ahead."""
 FORWARD = slice(BINS // 2 - FORWARD_BINS // 2, BINS // 2 + FORWARD_BINS // 2)
 LABELS = FORWARD_BINS + 1
-"""What is known of a view: the forward ranges from right to left, then the free way."""
+"""Labels of a view: the forward ranges from right to left, then the free distance."""
 FARTHEST_M = SCAN_RADIUS_M
-"""Nothing in sight within this counts as something at this distance."""
+"""Larger ranges are clipped to this."""
 LEAST_WAY_M = 0.05
-"""A shorter free way counts as this long."""
+"""Shorter free distances are clipped to this."""
 PEOPLE = 3
 PEOPLE_M = (0.7, 6.0)
-"""How far from the robot people stand."""
+"""Least and most distance of people from the robot."""
 TRIES = 30
 MOST_SEED = 2**31
 BUILDING_STREAM, VIEW_STREAM = 1, 2
@@ -55,7 +55,7 @@ Labels = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """image: (144, 256, 3) uint8 RGB; labels: (45,) float32 forward ranges and free way [m], see `labels_of`."""
+    """image: (144, 256, 3) uint8 RGB; labels: (45,) float32 forward ranges and free distance [m], see `labels_of`."""
 
     image: Frame
     labels: Labels
@@ -63,9 +63,9 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Viewpoints:
-    """One furnished building to look around in.
+    """A furnished building for views.
 
-    cells:   (n, 2) row, column indoors where the body can pass; blocked: (rows, columns) bool, what is in its way
+    cells:   (n, 2) row, column indoors where the body can pass; blocked: (rows, columns) bool, obstacles for the body
     """
 
     space: FreeSpace
@@ -82,12 +82,12 @@ class Viewpoints:
 
 
 def building_count(section: ViewsSection) -> int:
-    """Return how many furnished buildings the views come from."""
+    """Return the number of furnished buildings of the views."""
     return math.ceil(section.count / section.per_building)
 
 
 def color_mount(section: ViewsSection) -> Mount:
-    """Return the mount of the robot's colour camera. Raises ConfigError without one of the policy's size."""
+    """Return the mount of the robot's colour camera. Raises ConfigError if it is missing or of another size."""
     mounts = load_mounts(section.mounts)
     if not mounts.color:
         raise ConfigError(f"{section.mounts}: color_cameras: expected one, found none")
@@ -113,7 +113,7 @@ def make_viewpoints(section: ViewsSection, split: Split, seed: int, building: in
 
 
 def check_place(section: ViewsSection, place: str) -> None:
-    """Raise InputError for a map that cannot be read, or that even unfurnished has no free space for the body."""
+    """Raise InputError for a map that cannot be read, or has no free space for the body even without furniture."""
     bare = _bare(place)
     _cells(section, place, free_space(bare, Body(section.footprint_m, section.body_m)), bare)
 
@@ -123,7 +123,7 @@ def _bare(place: str) -> World:
 
 
 def _cells(section: ViewsSection, place: str, space: FreeSpace, bare: World) -> npt.NDArray[np.int64]:
-    """Return (n, 2) row, column indoors where the body can pass. Raises InputError where there is none."""
+    """Return (n, 2) row, column indoors where the body can pass. Raises InputError if there are none."""
     cells = np.argwhere(space.passable & indoor_cells(bare))
     if not len(cells):
         raise InputError(f"map {place}: no free space for a body of radius {section.footprint_m} m")
@@ -131,7 +131,7 @@ def _cells(section: ViewsSection, place: str, space: FreeSpace, bare: World) -> 
 
 
 def draw_view(section: ViewsSection, split: Split, seed: int, index: int, viewpoints: Viewpoints) -> View:
-    """Return view `index`, which is one of building `index // per_building`."""
+    """Return view `index` of building `index // per_building`."""
     rng = np.random.default_rng([seed, SPLITS.index(split), VIEW_STREAM, index])
     for _ in range(TRIES):
         pose = _draw_pose(viewpoints, rng)
@@ -146,14 +146,14 @@ def draw_view(section: ViewsSection, split: Split, seed: int, index: int, viewpo
 
 
 def labels_of(viewpoints: Viewpoints, pose: Pose, bodies: Bodies = NO_BODIES) -> Labels:
-    """Return (45,) seen from the base: the forward bins' ranges up to 10 m, and the free way, 0.05 to 10 m."""
+    """Return (45,) relative to the base: forward ranges up to 10 m, and the free distance, 0.05 to 10 m."""
     ranges_m = viewpoints.caster.cast(pose, FARTHEST_M, bodies)[FORWARD]
     way_m = free_way_m(viewpoints.world, viewpoints.blocked, viewpoints.body, pose, bodies, FARTHEST_M)
     return np.append(np.minimum(ranges_m, FARTHEST_M), max(way_m, LEAST_WAY_M)).astype(np.float32)
 
 
 def jittered(mount: Mount, section: ViewsSection, rng: np.random.Generator) -> Mount:
-    """Return the camera turned, tilted, lifted and zoomed a little, as no mount is exact and no base stands still."""
+    """Return the mount with random errors of rotation, height and focal length."""
     tilt, turn = math.radians(section.tilt_deg), math.radians(section.turn_deg)
     roll, pitch, yaw = (float(rng.uniform(-most, most)) for most in (tilt, tilt, turn))
     zoom = float(rng.uniform(1.0 - section.zoom, 1.0 + section.zoom))
@@ -178,7 +178,7 @@ def _draw_pose(viewpoints: Viewpoints, rng: np.random.Generator) -> Pose:
 
 
 def _draw_people(space: FreeSpace, pose: Pose, rng: np.random.Generator) -> Bodies:
-    """Return (n, 6) one to three people or robots on free floor in the camera's field, fewer where there is none."""
+    """Return (n, 6) one to three people or robots on free floor in the camera's view, fewer without room."""
     kinds, rows = list(KINDS.values()), list[tuple[float, ...]]()
     wanted, half = int(rng.integers(1, PEOPLE + 1)), BIN_RAD * FORWARD_BINS / 2
     for _ in range(TRIES):

@@ -1,4 +1,4 @@
-"""What a network is asked on real drives: the committed test episodes, driven by it in the fast loop."""
+"""Observations of a network's own drives: the committed test episodes in the fast loop."""
 
 from __future__ import annotations
 
@@ -28,9 +28,7 @@ from onboard.values.messages import Observation
 TEST_MAPS = tuple(plan.map_name for plan in COMMITTED if plan.split == "test")
 LONGEST_S = 100.0
 NO_FILE = "0" * 64
-"""Stands for the hash of a network that is in no file."""
-FILES_IN, FILES = ("training", "config", "robot"), ("config", "plant")
-"""Where in a manifest's `extra` the files of the robot of a training stand, and which."""
+"""Placeholder for the hash of a network without a file."""
 WITHOUT = "--drives 0 compares on random sequences"
 
 
@@ -41,12 +39,11 @@ def recorded_drives(
     max_s: float = LONGEST_S,
     maps: tuple[str, ...] = TEST_MAPS,
 ) -> list[list[Observation]]:
-    """Return the sequences of observations of so many drives, an equal number on each map in turn.
+    """Return the observation sequences of `drives` drives, spread evenly over the maps.
 
-    extra: what its manifest says of the weights (`manifest_of`)
-    They are of the robot that it was trained on, as far as `extra` tells, else of the default one.
-    Sequences end at goals and where the memory is reset. The same network gives the same ones. Raises InputError, also
-    where the simulated robot cannot be that one.
+    extra: origin and training of the weights (`manifest_of`)
+    The robot is the robot of the training if `extra` states it, else the default robot. A sequence ends at a goal or a
+    memory reset. The result is deterministic. Raises InputError, also for a robot that cannot be simulated.
     """
     manifest = manifest_of(network, NO_FILE, "recorded", extra)
     if drives == 0:
@@ -61,10 +58,9 @@ def recorded_drives(
 
 
 def trained_robot(manifest: Manifest) -> Config:
-    """Return the robot of a policy's training, its rates told in ticks of the simulated one.
+    """Return the robot of a policy's training, with rates in ticks of the simulation.
 
-    Raises InputError for rates that the simulated robot cannot have, for files of the robot that are gone, and where
-    the manifest says something else in their place.
+    Raises InputError for rates that the simulation cannot have, and for missing or malformed files of the robot.
     """
     files = _told_files(manifest)
     try:
@@ -78,25 +74,20 @@ def trained_robot(manifest: Manifest) -> Config:
 
 
 def _told_files(manifest: Manifest) -> dict[str, str | None]:
-    """Return the files of the robot of a training, None for what it does not tell. Raises InputError."""
-    table: Mapping[str, Any] = manifest.extra
-    path = []
-    for name in FILES_IN:
-        path.append(name)
-        table = table.get(name, {})
-        if not isinstance(table, Mapping):
-            raise InputError(
-                f"the robot of the training: {'.'.join(path)}: expected a table, found {table!r}; {WITHOUT}"
-            )
-    where = "the robot of the training: " + ".".join(FILES_IN)
-    for name in FILES:
-        if not isinstance(table.get(name), (str, type(None))):
-            raise InputError(f"{where}.{name}: expected a file, found {table[name]!r}; {WITHOUT}")
-    return {name: table.get(name) for name in FILES}
+    """Return the files of the training's robot, None where the manifest states none. Raises InputError."""
+    try:
+        stated = manifest.extra.get("training", {}).get("config", {}).get("robot", {})
+        files: dict[str, str | None] = {name: stated.get(name) for name in ("config", "plant")}
+    except AttributeError as error:
+        raise InputError(f"the robot of the training: training.config.robot: expected a table; {WITHOUT}") from error
+    for name, file in files.items():
+        if not isinstance(file, (str, type(None))):
+            raise InputError(f"the robot of the training: training.config.robot.{name}: found {file!r}; {WITHOUT}")
+    return files
 
 
 def _rates(manifest: Manifest, others: RatesSection) -> RatesSection:
-    """Return the rates of the training in ticks of the simulated robot. Raises InputError."""
+    """Return the rates of the training in ticks of the simulation. Raises InputError."""
     each = TICK_HZ / manifest.decision_hz, manifest.training_delay_ticks * TICK_HZ / manifest.control_hz
     ticks, delay = (round(number) for number in each)
     try:

@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 
 JsonTarget = Annotated[str | None, typer.Option("--json", metavar="FILE|-", help="Write the result as JSON.")]
 REFUSED = 2
-"""Exit code when a command could not do what was asked."""
+"""Exit code of a refused command."""
 DISAGREES = 1
-"""Exit code when it did, and the two engines do not decide alike."""
+"""Exit code if the two engines disagree."""
 
 
 TRAINED_DRIVES = 20
-"""Drives on which half weights are compared: about 1200 decisions, of a policy that arrives."""
+"""Drives for the comparison of half weights: about 1200 decisions of a good policy."""
 UNNAMED = "paper1"
-"""Name of a policy whose weights bring none."""
+"""Default name of a policy."""
 
 
 class Stored(str, Enum):
@@ -110,7 +110,7 @@ def build(
 
 
 def _check_targets(out: Path, json_target: str | None) -> None:
-    """Raise OnboardError, before there is anything to write, where the model or the report could not be written."""
+    """Raise OnboardError if the model or the report cannot be written."""
     if not out.parent.is_dir():
         raise InputError(f"{out}: cannot be written: there is no folder {out.parent}")
     if out.suffix != MODEL_SUFFIX:
@@ -122,7 +122,7 @@ def _check_targets(out: Path, json_target: str | None) -> None:
 
 @contextmanager
 def _stopped_in_one_line(out: Path) -> Iterator[None]:
-    """Say what a signal that ends the export leaves written, and leave with its exit code."""
+    """On a signal, print the files written so far and exit with its code."""
     before = _files(out)
     try:
         with ended_by_signals():
@@ -134,9 +134,9 @@ def _stopped_in_one_line(out: Path) -> Iterator[None]:
 
 
 def _files(out: Path) -> dict[Path, int | None]:
-    """Return the number that the file system gives model and manifest, None for one that is not there.
+    """Return the inodes of model and manifest, None for a missing file.
 
-    Another number than before is a file that was put in its place (`staged`).
+    A new inode means that `staged` has replaced the file.
     """
     return {file: file.stat().st_ino if file.exists() else None for file in (out, manifest_path(out))}
 
@@ -149,7 +149,7 @@ def _require_training_libraries() -> None:
 
 
 def _weights(seed: int, checkpoint: Path | None, tiny: bool) -> tuple[PolicyNetwork, dict[str, Any]]:
-    """Return the network to export and what its manifest says of it. Raises ConfigError, InputError."""
+    """Return the network to export, and its `extra`. Raises ConfigError, InputError."""
     from engines.export import export as exporting
     from engines.network.network import PAPER, TINY
     from engines.network.policy_checkpoint import load_policy_file
@@ -164,7 +164,7 @@ def _weights(seed: int, checkpoint: Path | None, tiny: bool) -> tuple[PolicyNetw
 def _export(
     out: Path, told: tuple[PolicyNetwork, dict[str, Any]], name: str | None, weights: Weights, drives: int
 ) -> dict[str, Any]:
-    """Export and return what is reported. Raises InputError, DisagreementError."""
+    """Export and return the report. Raises InputError, DisagreementError."""
     from engines.export import export as exporting
     from engines.export.agreement_drives import recorded_drives
     from engines.network.network import parameter_count
@@ -194,7 +194,7 @@ def _refused(error: OnboardError) -> typer.Exit:
 
 
 def _report(result: dict[str, Any], target: str | None) -> None:
-    """Write the result to a file or to standard output; without a target, readable there."""
+    """Write the result as JSON to a file or to standard output."""
     text = json.dumps(result, indent=2)
     if target in (None, "-"):
         typer.echo(text)

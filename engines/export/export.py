@@ -1,4 +1,4 @@
-"""Writes the network as one ONNX file with its manifest, and checks that both say and do the same."""
+"""Writes the network as ONNX with its manifest, and checks the model against PyTorch."""
 
 from __future__ import annotations
 
@@ -49,17 +49,16 @@ from onboard.policy.parity import PARITY_STEPS, Parity, compare
 from onboard.values.errors import DisagreementError, InputError
 from onboard.values.messages import Observation
 
-# ---- A model and its manifest are put in place one right after the other, each whole: a pair that was torn is
+# ---- Atomic replacement of a model and its manifest
 
 
 @contextlib.contextmanager
 def staged(model: Path) -> Iterator[Path]:
-    """Give a path of the same name in a folder beside `model` where to write it and its manifest; then replace both.
+    """Give a path in a temporary folder for the model and its manifest; replace both at the end of the context.
 
-    Nothing is replaced when the body raises or is killed: the old pair stays. Two files cannot be replaced at once: the
-    model goes first and the manifest last, so an export that is killed between the two leaves the new model beside the
-    old manifest. Its hash does not fit the model, so that whoever loads the two is refused, until the export is made
-    again. Raises InputError when something cannot be written.
+    If the body raises or the process is killed, the old pair stays. The model is replaced first. A kill between the two
+    leaves a manifest whose hash does not fit, which every loader refuses.
+    Raises InputError if a file cannot be written.
     """
     folder = model.with_name(f".{model.name}.part")
     try:
@@ -77,7 +76,7 @@ def staged(model: Path) -> Iterator[Path]:
 
 
 def _synchronize(path: Path) -> None:
-    """Wait until a file or a folder is on the disk."""
+    """Flush a file or a folder to the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -86,19 +85,19 @@ def _synchronize(path: Path) -> None:
 
 
 OPSET = 17
-"""Known to TensorRT 8.6 and 10 and to every ONNX Runtime since 1.12."""
+"""Supported by TensorRT 8.6 and 10, and by ONNX Runtime since 1.12."""
 
 OUTPUT_NAMES = ("logits", "value", "memory_out")
 
 HALF_PRECISION_NODES = ("/network/rgb/",)
-"""Most of the work is in the ResNet, which half precision does not harm; the GRU would drift."""
+"""The ResNet has most of the work and tolerates half precision; the GRU would drift."""
 AGREEMENT = "agreement"
 HALF_SEQUENCES = 10
-"""Random sequences over which half weights are compared."""
+"""Random sequences for the comparison of half weights."""
 
 
 class Exported(NamedTuple):
-    """What was written: its manifest, how far random sequences agree, and the agreement by which it was judged."""
+    """An export: manifest, parity over random sequences, and the agreement that decided on it."""
 
     manifest: Manifest
     parity: Parity
@@ -118,7 +117,7 @@ class _DecisionStep(nn.Module):
 
 
 class TorchEngine:
-    """The network itself behind `interfaces.Engine`, as the reference of the parity check."""
+    """The PyTorch network as `interfaces.Engine`, the reference of the parity check."""
 
     name = "torch"
 
@@ -140,7 +139,7 @@ class TorchEngine:
 
 
 def tensor_types(network: PolicyNetwork) -> dict[str, TensorType]:
-    """Return the type of every tensor of the exported model, by name, the inputs in their order first."""
+    """Return the type of each tensor of the exported model by name, inputs first, in order."""
     table = {**INPUTS, **OUTPUTS}
     types = {name: table[name].type for name in (*network.inputs, *OUTPUT_NAMES)}
     layers, width = network.memory_shape
@@ -148,9 +147,9 @@ def tensor_types(network: PolicyNetwork) -> dict[str, TensorType]:
 
 
 def onnx_model(network: PolicyNetwork, weights: Weights = "float32") -> onnx.ModelProto:
-    """Return the model of one decision step for a batch of 1, all weights inside; the memory in and out.
+    """Return the model of a decision step for a batch of 1, with all weights.
 
-    Raises InputError for weights that half precision does not hold.
+    Raises InputError for weights beyond half precision.
     """
     types = tensor_types(network)
     zeros = tuple(torch.from_numpy(np.zeros(types[name].shape, types[name].dtype)) for name in network.inputs)
@@ -176,8 +175,10 @@ def onnx_model(network: PolicyNetwork, weights: Weights = "float32") -> onnx.Mod
 
 
 def _inline_shared_weights(proto: onnx.ModelProto) -> None:
-    """Give every node its own weights. The exporter lets equal ones share an initializer through Identity nodes, which
-    TensorRT's parser does not take for weights; untrained biases are all equal.
+    """Give each node its own weights.
+
+    The exporter shares equal weights, such as untrained biases, through Identity nodes. TensorRT's parser does not
+    accept these as weights.
     """
     graph = proto.graph
     weights = {weight.name: weight for weight in graph.initializer}
@@ -194,9 +195,9 @@ def manifest_of(
 ) -> Manifest:
     """Return the manifest of an exported network, trained with the default normalisation.
 
-    extra: what it says of the weights; `MANIFEST_FIELDS` in it become the manifest's own, rates that it does not state
-           are the default ones
-    Raises InputError in one line for values that a manifest does not allow.
+    extra: origin and training of the weights; `MANIFEST_FIELDS` in it become fields of the manifest, missing rates are
+           the defaults
+    Raises InputError for values that a manifest does not allow.
     """
     rates = RatesSection()
     decision_hz = rates.control_hz / rates.ticks_per_decision
@@ -226,7 +227,7 @@ def manifest_of(
 
 
 def told_by(trained: PolicyFile) -> dict[str, Any]:
-    """Return what the manifest says of trained weights (`export`, `extra`)."""
+    """Return `extra` of `export` for trained weights."""
     meta = dict(trained.meta)
     own = {name: meta.pop(name) for name in MANIFEST_FIELDS if name in meta}
     return {"origin": trained.origin, "training": meta, **own}
@@ -235,7 +236,7 @@ def told_by(trained: PolicyFile) -> dict[str, Any]:
 def untrained_network(
     seed: int, widths: Widths, variant: Variant = PAPER_VARIANT
 ) -> tuple[PolicyNetwork, dict[str, Any]]:
-    """Return a network without training, and what its manifest says of that."""
+    """Return an untrained network, and `extra` of `export` for it."""
     return untrained(seed, widths, variant), {"origin": f"untrained, initial weights by seed {seed}"}
 
 
@@ -250,14 +251,14 @@ def export(
     drives: int = 0,
     steps: int = PARITY_STEPS,
 ) -> Exported:
-    """Write `model` and its manifest; return how far ONNX Runtime agrees with PyTorch.
+    """Write `model` and its manifest; return the agreement of ONNX Runtime with PyTorch.
 
-    extra:    how the weights came to be (`manifest_of`)
-    recorded: sequences of decisions of so many `drives`; where there are any, half weights are judged by these alone
-    The manifest of half weights says how they were judged: `AGREEMENT` in its `extra`, with 0 drives for random
-    sequences. Nothing is replaced before all of it is written and checked. Raises InputError when the files cannot be
-    written, EngineError when ONNX Runtime does not take the model, DisagreementError when that decides otherwise than
-    the network: in single precision anywhere in one random sequence, in half in more than 0.5 % of the decisions.
+    extra:    origin and training of the weights (`manifest_of`)
+    recorded: sequences of decisions of `drives` drives; if given, half weights are compared on these alone
+    The manifest of half weights states the comparison: `AGREEMENT` in its `extra`, with 0 drives for random sequences.
+    All files are checked before the old files are replaced.
+    Raises InputError if the files cannot be written, EngineError if ONNX Runtime does not load the model.
+    Raises DisagreementError for another action: for float32 in any decision, for float16 in over 0.5 % of decisions.
     """
     content = onnx_model(network, weights).SerializeToString()
     with staged(model) as part:

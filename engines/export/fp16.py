@@ -1,38 +1,36 @@
-"""Small weights: stored in half precision, computed in single; and whether two policies decide alike.
+"""Weights stored in float16 and computed in float32, and the comparison of two policies.
 
-Half precision keeps 11 bits of a number. ONNX Runtime computes the Casts once, when it loads, so that a decision takes
-as long as before; `onboard/drivers/engines/onnx_engine.py` does the same for TensorRT.
+ONNX Runtime computes the Casts once at load, so decisions take as long as before.
+`onboard/drivers/engines/onnx_engine.py` does the same for TensorRT.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from onboard.drivers.engines.onnx_engine import OnnxEngine
 from onboard.policy.manifest import Manifest
-from onboard.policy.network_policy import NetworkPolicy, load_policy
+from onboard.policy.network_policy import NetworkPolicy
 from onboard.values.errors import InputError
 from onboard.values.interfaces import Engine, Policy
 from onboard.values.messages import Decision, Memory, Observation
 
 MIN_AGREEMENT = 0.995
-"""Fraction of decisions in which half weights must choose the same action."""
+"""Least share of decisions with the same action."""
 HALVED_FROM = 256
-"""Weights of fewer numbers than this stay as they are: all together they weigh nothing."""
+"""Smaller weights stay float32; together they take no space."""
 HALF_SUFFIX = ".half"
 LARGEST_HALF = float(np.finfo(np.float16).max)
 
 
 def halve(proto: onnx.ModelProto) -> None:
-    """Store every float32 weight of at least `HALVED_FROM` numbers as float16 followed by a Cast to float32.
+    """Store each float32 weight of at least `HALVED_FROM` numbers as float16 followed by a Cast to float32.
 
-    Raises InputError, naming the weight, for numbers that half precision does not reach.
+    Raises InputError, naming the weight, for numbers beyond half precision.
     """
     graph = proto.graph
     casts = []
@@ -52,14 +50,14 @@ def halve(proto: onnx.ModelProto) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """In how many of so many decisions two policies chose the same action."""
+    """Number of decisions in which two policies chose the same action."""
 
     decisions: int
     same_action: int
 
     @property
     def fraction(self) -> float:
-        """Return the share of decisions with the same action; 1 of none."""
+        """Return the share of decisions with the same action; 1 without decisions."""
         return self.same_action / self.decisions if self.decisions else 1.0
 
     def __str__(self) -> str:
@@ -67,9 +65,9 @@ class Agreement:
 
 
 class Listener(NetworkPolicy):
-    """A network that keeps the observations which it decided by: `sequences`.
+    """A network policy that records its observations in `sequences`.
 
-    A new sequence begins with every memory that is the initial one, thus at every goal and at every reset.
+    A new sequence begins with each initial memory, thus at each goal and each reset.
     """
 
     def __init__(self, engine: Engine, manifest: Manifest, memory_reset_s: float | None = None) -> None:
@@ -77,7 +75,7 @@ class Listener(NetworkPolicy):
         self.sequences: list[list[Observation]] = []
 
     def decide(self, observation: Observation, memory: Memory) -> tuple[Decision, Memory]:
-        """Return the network's decision. Raises what `NetworkPolicy.decide` does."""
+        """Return the network's decision. Raises as `NetworkPolicy.decide`."""
         if not self.sequences or not memory.any():
             self.sequences.append([])
         self.sequences[-1].append(observation)
@@ -85,9 +83,9 @@ class Listener(NetworkPolicy):
 
 
 def compare_policies(policy: Policy, reference: Policy, sequences: Iterable[Sequence[Observation]]) -> Agreement:
-    """Return how often two policies choose the same action, each with a memory of its own from a sequence's beginning.
+    """Return the agreement of two policies over recorded observations, each with its own memory per sequence.
 
-    The previous action is the recorded one for both, so that one other choice does not count for all that follow.
+    Both get the recorded previous action, so a different choice does not affect later decisions.
     """
     decisions, same = 0, 0
     for sequence in sequences:
@@ -98,16 +96,3 @@ def compare_policies(policy: Policy, reference: Policy, sequences: Iterable[Sequ
             decisions += 1
             same += mine.action == theirs.action
     return Agreement(decisions, same)
-
-
-def agreement(model: Path, reference: Path, sequences: Iterable[Sequence[Observation]]) -> Agreement:
-    """Return how often two models choose the same action over recorded sequences of decisions (`Listener`).
-
-    Raises ConfigError, EngineError and MissingExtraError as `load_policy` does.
-    """
-    first, second = (load_policy(path, lambda file, _: OnnxEngine(file, threads=1)) for path in (model, reference))
-    try:
-        return compare_policies(first, second, sequences)
-    finally:
-        first.close()
-        second.close()

@@ -1,7 +1,7 @@
-"""Weights back out of an exported model, so that training can begin with what ships (`--init onboard-v1`).
+"""Restores the PyTorch network from an exported model, for `--init onboard-v1`.
 
-What the export folded stays folded: a convolution of the colour encoder comes back with its normalisation inside,
-beside a normalisation that changes nothing. Decisions are the same up to rounding. The auxiliary head was not exported.
+The export folds each normalisation of the colour encoder into its convolution. The restored convolution keeps the
+folded weights, beside an identity normalisation. Decisions agree up to rounding. The auxiliary head is new.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from onboard.values.errors import InputError
 PREFIX = "network."
 MADE_ANEW = ("rgb.0.", "gru.", "auxiliary.")
 WEIGHTS = "weights"
-"""How an exported policy's weights are stored, beside what is said of its training."""
+"""Key of the stored precision, beside the training's description."""
 AUXILIARY_SEED = 0
-"""Initial weights of the auxiliary head, which no model holds."""
+"""Seed of the auxiliary head, which an exported model lacks."""
 COMPARED_STEPS = 5
 MOST_OFF = 0.01
-"""A logit may be off by so much of their spread; 1e-6 of it was seen, of another order of sums."""
+"""Tolerance on logits, as a share of their spread. Another order of sums gives about 1e-6."""
 
 
 def initial_weights(name: str) -> PolicyFile:
-    """Return the network to begin with: a policy that ships, by name, an exported .onnx, or a file of the trainer.
+    """Return a policy and its training. name: of a policy that ships, an .onnx, or the trainer's file.
 
-    Raises InputError, ConfigError or EngineError in one line.
+    Raises InputError, ConfigError or EngineError.
     """
     path = model_path(name)
     if path.suffix != MODEL_SUFFIX:
@@ -58,8 +58,8 @@ def initial_weights(name: str) -> PolicyFile:
 def restored(model: Path, manifest: Manifest) -> PolicyNetwork:
     """Return the network of a model that `onboard-engines export` wrote.
 
-    Raises InputError for another one, for weights that are not finite, and where it decides otherwise than the network
-    that its manifest states; EngineError where ONNX Runtime finds other inputs in it than its manifest lists.
+    Raises InputError for another model, for weights that are not finite, and if the model decides otherwise than the
+    network of its manifest. Raises EngineError if the model has other inputs than its manifest.
     """
     widths, variant = _stated(model, manifest)
     try:
@@ -80,7 +80,7 @@ def restored(model: Path, manifest: Manifest) -> PolicyNetwork:
 
 
 def _stated(model: Path, manifest: Manifest) -> tuple[Widths, Variant]:
-    """Return what the network is, as its manifest says. Raises InputError."""
+    """Return sizes and variant from the manifest. Raises InputError."""
     try:
         widths = Widths(**_with_tuples(manifest.extra["widths"]))
         variant = Variant(**_with_tuples(manifest.extra["variant"]))
@@ -91,7 +91,7 @@ def _stated(model: Path, manifest: Manifest) -> tuple[Widths, Variant]:
 
 
 def _check(widths: Widths, variant: Variant) -> None:
-    """Raise ValueError for what no network has; the two classes take any values."""
+    """Raise ValueError for values of a wrong type or size; the two classes do not check."""
     for name, usual in asdict(Widths()).items():
         found = getattr(widths, name)
         sizes = found if isinstance(found, tuple) else (found,)
@@ -103,8 +103,9 @@ def _check(widths: Widths, variant: Variant) -> None:
 
 
 def _require_same(model: Path, manifest: Manifest, network: PolicyNetwork) -> None:
-    """Raise InputError where the model, over random sequences, decides otherwise than the network, EngineError where
-    it does not fit its manifest. Shapes do not tell by whose pose a network sees its goal.
+    """Raise InputError if model and network differ over random sequences, EngineError for other inputs.
+
+    Shapes alone do not show `Variant.goal_from`.
     """
     listed = [entry.name for entry in manifest.inputs]
     if sorted(listed) != sorted(network.inputs):
@@ -130,7 +131,7 @@ def _with_tuples(table: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _fill(network: PolicyNetwork, graph: onnx.GraphProto) -> None:
-    """Copy all weights. Most have kept their names; those of the ResNet and the GRU the exporter makes anew."""
+    """Copy all weights. The exporter renames only the weights of the ResNet and the GRU."""
     weights = {weight.name: _tensor(weight) for weight in graph.initializer}
     state = network.state_dict()
     kept = {name: weights[PREFIX + name] for name in state if not name.startswith(MADE_ANEW)}
@@ -145,7 +146,7 @@ def _tensor(weight: onnx.TensorProto) -> Tensor:
 
 
 def _fill_resnet(resnet: nn.Module, graph: onnx.GraphProto, weights: dict[str, Tensor]) -> None:
-    """Give every convolution its folded weights, and its normalisation nothing but their offset."""
+    """Copy the folded weights into each convolution, and the offset into its normalisation."""
     convolutions = {_path(node.name): node for node in graph.node if node.op_type == "Conv" and "/rgb/" in node.name}
     for path, convolution, normalisation in _folded(resnet):
         node = convolutions[f"rgb.0.{path}"]
@@ -156,13 +157,13 @@ def _fill_resnet(resnet: nn.Module, graph: onnx.GraphProto, weights: dict[str, T
 
 
 def _path(node_name: str) -> str:
-    """Return the module of a node: `/network/rgb/rgb.0/blocks/blocks.3/conv1/Conv` -> `rgb.0.blocks.3.conv1`."""
+    """Return the module path of a node: `/network/rgb/rgb.0/blocks/blocks.3/conv1/Conv` -> `rgb.0.blocks.3.conv1`."""
     parts = node_name.strip("/").split("/")[1:-1]
     return ".".join(part.rpartition(".")[2] for part in parts)
 
 
 def _folded(resnet: nn.Module) -> list[tuple[str, Any, Any]]:
-    """Return path, convolution and normalisation of every pair that the export makes one."""
+    """Return path, convolution and normalisation of each pair that the export folds."""
     pairs: list[tuple[str, Any, Any]] = []
     for path, module in resnet.named_modules():
         dot = f"{path}." if path else ""
@@ -176,7 +177,7 @@ def _folded(resnet: nn.Module) -> list[tuple[str, Any, Any]]:
 
 
 def _fill_gru(gru: nn.GRU, graph: onnx.GraphProto, weights: dict[str, Tensor]) -> None:
-    """ONNX stacks the gates as update, reset, new; PyTorch as reset, update, new."""
+    """Copy the GRU's weights. ONNX orders the gates update, reset, new; PyTorch reset, update, new."""
     nodes = [node for node in graph.node if node.op_type == "GRU"]
     if len(nodes) != gru.num_layers:
         raise KeyError(f"{len(nodes)} recurrent layers, expected {gru.num_layers}")
@@ -190,7 +191,7 @@ def _fill_gru(gru: nn.GRU, graph: onnx.GraphProto, weights: dict[str, Tensor]) -
 
 
 def _copy(target: Tensor, values: Tensor) -> None:
-    """Raise RuntimeError when the shapes differ, where `copy_` would spread one over the other."""
+    """Copy values. Raises RuntimeError for another shape, which `copy_` would broadcast."""
     if target.shape != values.shape:
         raise RuntimeError(f"expected a weight of shape {tuple(target.shape)}, found {tuple(values.shape)}")
     target.copy_(values)

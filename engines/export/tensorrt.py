@@ -16,7 +16,7 @@ from onboard.policy.parity import PARITY_STEPS, compare, random_inputs, zero_mem
 from onboard.values.interfaces import Engine
 
 MIN_AGREEMENT = 0.99
-"""Fraction of decisions that must have the same argmax; near ties flip when precision changes."""
+"""Least share of decisions with the same action; near ties flip with the precision."""
 TIMED_DECISIONS = 200
 
 
@@ -45,7 +45,7 @@ def build_and_check(model: Path, cache: Path, *, fp16: bool, sequences: int) -> 
 
 
 def decision_ms(engine: Engine, manifest: Manifest, decisions: int = TIMED_DECISIONS) -> dict[str, float]:
-    """Return p50 and p99 of the time that one run of a warm engine takes, the copies in and out included [ms]."""
+    """Return p50 and p99 of a warm engine's run time, copies in and out included [ms]."""
     inputs = {**random_inputs(manifest, np.random.default_rng(0)), **zero_memory(manifest)}
     times_ns = []
     for _ in range(decisions):

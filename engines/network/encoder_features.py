@@ -1,4 +1,4 @@
-"""The colour encoder at work: images as they come from a camera -> the features that the policy's memory gets."""
+"""The colour encoder: images of a camera -> features for the policy's memory."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from onboard.policy.manifest import RgbScale
 from onboard.values.errors import InputError
 
 PREFIX = "rgb."
-"""How the encoder's weights are called in the policy network's state dict."""
+"""Prefix of the encoder's weights in the policy network's state dict."""
 COLOUR_MAX = 255.0
 BATCH = 32
 LANES = 8
-"""Channels come last only where their number is a multiple of this: with 4 of them, the backward pass of PyTorch 2.13
-on a CPU (oneDNN) writes beyond its arrays."""
+"""Channels last needs a multiple of this many channels: with 4, PyTorch 2.13 on a CPU (oneDNN) writes beyond its arrays
+in the backward pass."""
 
 
 def planes_of(images: Tensor, scale: RgbScale) -> Tensor:
     """Return (N, 3, H, W) float32 of (N, H, W, 3) uint8 RGB on the same device, as `encode.rgb_tensor` scales it.
 
-    In memory it stays channels last.
+    The memory layout stays channels last.
     """
     std, mean = np.asarray(scale.std), np.asarray(scale.mean)
     gain = torch.from_numpy((1.0 / (COLOUR_MAX * std)).astype(np.float32)).to(images.device)
@@ -36,7 +36,7 @@ def planes_of(images: Tensor, scale: RgbScale) -> Tensor:
 
 
 def memory_format_of(rgb: nn.Module) -> torch.memory_format:
-    """Return how an encoder's weights and images should lie in memory: channels last is quicker, where it is safe."""
+    """Return the memory format for an encoder's weights and images: channels last, which is faster, if it is safe."""
     stem = next(rgb.parameters())
     return torch.channels_last if stem.shape[0] % LANES == 0 else torch.contiguous_format
 
@@ -46,8 +46,8 @@ def encode_images(
 ) -> Tensor:
     """Return (N, features) of (N, 144, 256, 3) uint8 RGB, without gradients, on the encoder's device.
 
-    rgb:   `PolicyNetwork.rgb`; its batch normalisation uses what it learned, whatever mode it is in
-    scale: the manifest's; None is the default one
+    rgb:   `PolicyNetwork.rgb`; it runs in evaluation mode
+    scale: of the manifest; None: the default
     """
     scale = RgbScale() if scale is None else scale
     device, layout = next(rgb.parameters()).device, memory_format_of(rgb)
@@ -66,7 +66,7 @@ def save_encoder(file: Path, rgb: nn.Module) -> None:
 
 
 def load_encoder(rgb: nn.Module, file: Path) -> None:
-    """Put the weights that `save_encoder` wrote into the encoder.
+    """Load the weights that `save_encoder` wrote.
 
     Raises InputError for any other file, and for weights that are not finite.
     """
@@ -81,7 +81,7 @@ def load_encoder(rgb: nn.Module, file: Path) -> None:
 
 @contextmanager
 def _evaluating(module: nn.Module) -> Iterator[None]:
-    """Keep a module in evaluation mode for a while."""
+    """Keep a module in evaluation mode within the context."""
     training = module.training
     module.eval()
     try:

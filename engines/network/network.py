@@ -24,7 +24,7 @@ BLOCKS = 2
 
 
 class BasicBlock(nn.Module):
-    """Two 3x3 convolutions with batch normalisation and a way past them."""
+    """Two 3x3 convolutions with batch normalisation and a skip connection."""
 
     def __init__(self, channels_in: int, channels: int, stride: int) -> None:
         super().__init__()
@@ -96,11 +96,10 @@ GoalFrom = Literal["start", "odom", "loc", "pose"]
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """Which inputs the network has, and how it sees the goal; the defaults are the paper's.
+    """The inputs of the network, and its view of the goal; the defaults are the paper's.
 
-    goal_from: "start" gives the goal's encoder the static goal as it is; any other names the input by whose pose a
-               fixed layer turns it into the goal seen from the robot (`goal_seen_from`)
-    auxiliary: whether training asks the memory for the goal compass
+    goal_from: "start" encodes the static goal; else the name of the input with the pose for `goal_seen_from`
+    auxiliary: whether training predicts the goal compass from the memory
     """
 
     rgb: bool = True
@@ -125,11 +124,11 @@ class Variant:
 PAPER_VARIANT = Variant()
 PAPER = Widths()
 TINY = Widths(planes=4, rgb=16, scan_channels=(4, 8, 8), scan=16, hidden=16, vector=8, action=4, memory=32)
-"""The same inputs and outputs at a hundredth of the work, for tests and for trying things out."""
+"""Small sizes with the same inputs and outputs, for tests and trials."""
 
 
 class Step(NamedTuple):
-    """What one decision step gives, N being the batch.
+    """Outputs of a decision step for a batch of N.
 
     logits (N, 28), value (N, 1), memory (layers, N, width), goal (N, 3) by the auxiliary head
     """
@@ -150,7 +149,7 @@ class CircularConv(nn.Module):
         self.pool = nn.MaxPool1d(pool)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Wrap by slices and a concatenation, which every ONNX engine knows, unlike padding in wrap mode."""
+        """Wrap by slices and a concatenation; not all ONNX engines know padding in wrap mode."""
         around = torch.cat([x[..., -self.reach :], x, x[..., : self.reach]], dim=-1)
         pooled: Tensor = self.pool(torch.relu(self.conv(around)))
         return pooled
@@ -178,9 +177,9 @@ class ScanEncoder(nn.Module):
 
 
 def goal_seen_from(pose: Tensor, goal: Tensor) -> Tensor:
-    """Return (N, 3) rho [m], cos(phi), sin(phi) of a static goal (N, 3) seen from a pose (N, 5 or 3), start frame.
+    """Return (N, 3) rho [m], cos(phi), sin(phi) of a static goal (N, 3) relative to a pose (N, 5 or 3), start frame.
 
-    Without parameters. At the goal itself the direction is 0, 0.
+    The layer has no parameters. At the goal itself the direction is 0, 0.
     """
     x = goal[:, 0] * goal[:, 1] - pose[:, 0]
     y = goal[:, 0] * goal[:, 2] - pose[:, 1]
@@ -191,12 +190,12 @@ def goal_seen_from(pose: Tensor, goal: Tensor) -> Tensor:
 
 
 def _present(image: Tensor) -> Tensor:
-    """Return (N, 1): 0 for no image, which the contract gives as zeros everywhere; without it the branch is silent."""
+    """Return (N, 1): 0 without an image, which the contract encodes as zeros, else 1. It gates the features."""
     return (image.abs().amax(dim=(1, 2, 3)) > 0.0).to(image.dtype)[:, None]
 
 
 NEAREST_M = 1e-3
-"""Keeps the direction of a goal finite that the robot stands on."""
+"""Keeps the direction finite at the goal."""
 
 
 def _mlp(name: str, widths: Widths) -> nn.Sequential:
@@ -223,7 +222,7 @@ def _width_of(name: str, widths: Widths) -> int:
 class PolicyNetwork(nn.Module):
     """Encoders -> concatenation (1248 in the paper) -> GRU -> actor, critic, auxiliary goal head.
 
-    Its weights are named as the inputs are: `scan.*` encodes the scan.
+    Weights carry the names of the inputs: `scan.*` encodes the scan.
     """
 
     def __init__(self, widths: Widths = PAPER, variant: Variant = PAPER_VARIANT) -> None:
@@ -245,14 +244,14 @@ class PolicyNetwork(nn.Module):
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """Return the names of all inputs, in the contract's order; of the recurrent state, `memory_in`, last."""
+        """Return the names of all inputs in the contract's order; the recurrent state `memory_in` is last."""
         taken = {*self.variant.encoded, self.variant.goal_from, "memory_in"}
         return tuple(name for name in INPUTS if name in taken)
 
     def encode(self, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Return (N, encoded) of inputs by name, shaped as in the contract, N for their batch of 1.
+        """Return (N, encoded) of inputs by name, shaped as in the contract with a batch of N.
 
-        `rgb_features` (N, 512), what the encoder of colour makes of an image, may stand for `rgb`.
+        `rgb_features` (N, 512), the colour encoder's output, may replace `rgb`.
         """
         parts = [self._encoded(name, tensors) for name in self.variant.encoded]
         return torch.cat(parts, dim=1)
@@ -267,11 +266,11 @@ class PolicyNetwork(nn.Module):
         return encoded * _present(values) if name == "rgb" else encoded
 
     def forward(self, *inputs: Tensor) -> Step:
-        """Take one decision step of tensors in the order of `inputs`."""
+        """Run a decision step on tensors in the order of `inputs`."""
         return self.step(dict(zip(self.inputs, inputs, strict=True)))
 
     def step(self, tensors: Mapping[str, Tensor]) -> Step:
-        """Take one decision step of tensors by name; memory (layers, N, width) goes in and comes out."""
+        """Run a decision step on tensors by name, with the memory (layers, N, width) as `memory_in`."""
         hidden, memory = self.gru(self.encode(tensors)[None], tensors["memory_in"])
         state = hidden[0]
         return Step(self.actor(state), self.critic(state), memory, self.auxiliary(state))
@@ -283,7 +282,7 @@ def parameter_count(module: nn.Module) -> int:
 
 
 def untrained(seed: int, widths: Widths = PAPER, variant: Variant = PAPER_VARIANT) -> PolicyNetwork:
-    """Return a network with PyTorch's default initial weights by `seed`, in evaluation mode; global state is kept."""
+    """Return a network with PyTorch's initial weights by `seed`, in evaluation mode; the global generator is kept."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return PolicyNetwork(widths, variant).eval()

@@ -1,4 +1,4 @@
-"""Files that a training goes on from, and the policy that it makes: written whole or not at all."""
+"""Checkpoints of a training, and its policy: written atomically."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ VERSION = 1
 
 
 def load(file: Path, form: str) -> dict[str, Any]:
-    """Return what `write_torch` wrote. Raises InputError for a file of another form, a damaged one, or none."""
+    """Return the table of a file. Raises InputError for another format, a damaged or a missing file."""
     content = read_torch(file)
     if content.get("format") != form or content.get("version") != VERSION:
         raise InputError(f"{file}: not an {form} file of version {VERSION}")
@@ -29,16 +29,16 @@ def load(file: Path, form: str) -> dict[str, Any]:
 
 
 def save_training(file: Path, stage: str, digest: str, began: str, content: Mapping[str, Any]) -> None:
-    """Write what a stage goes on from; digest and began as for `load_training`. Raises InputError."""
+    """Write a checkpoint of a stage; digest and began as for `load_training`. Raises InputError."""
     head = {"format": TRAINING, "version": VERSION, "stage": stage, "digest": digest, "began": began}
     write_torch(file, {**head, **content})
 
 
 def load_training(file: Path, digest: str, began: str) -> dict[str, Any] | None:
-    """Return the checkpoint to go on from, None when there is none.
+    """Return the checkpoint to resume from, None without a file.
 
-    digest: of the configuration; began: `digest_of` the network that the stage begins with
-    Raises InputError for a checkpoint of another configuration, or of a stage that began with another network.
+    digest: of the configuration; began: `digest_of` the initial network of the stage
+    Raises InputError for a checkpoint of another configuration, or of another initial network.
     """
     if not file.exists():
         return None
@@ -57,7 +57,7 @@ def load_training(file: Path, digest: str, began: str) -> dict[str, Any] | None:
 
 
 def digest_of(network: nn.Module) -> str:
-    """Return a digest of all weights and statistics of a network, the colour encoder's included."""
+    """Return a digest of all weights and statistics of a network, with the colour encoder."""
     digest = hashlib.sha256()
     for name, value in sorted(network.state_dict().items()):
         digest.update(name.encode())
@@ -66,9 +66,9 @@ def digest_of(network: nn.Module) -> str:
 
 
 def save_policy(file: Path, network: PolicyNetwork, meta: Mapping[str, Any]) -> None:
-    """Write a network with what it is, for `onboard-engines export`.
+    """Write a network with its sizes, variant and meta, for `onboard-engines export`.
 
-    Raises InputError, also for weights that are not finite: the file before stays then.
+    Raises InputError, also for weights that are not finite; the old file then stays.
     """
     require_finite(f"{file}: not written", network.state_dict(), "train with a lower rate")
     content = {
@@ -112,7 +112,7 @@ def _meta(file: Path, content: Mapping[str, Any]) -> dict[str, Any]:
     return dict(meta)
 
 
-# ---- Trained weights as an export or another training begins with them: the trainer's file, or a plain state dict
+# ---- Trained weights for an export or another training: the trainer's file, or a plain state dict
 
 DELAY_TICKS, MEMORY_RESET_S = "training_delay_ticks", "memory_reset_s"
 CONTROL_HZ, DECISION_HZ = "control_hz", "decision_hz"
@@ -121,8 +121,10 @@ MANIFEST_FIELDS = (DELAY_TICKS, CONTROL_HZ, DECISION_HZ, MEMORY_RESET_S)
 
 @dataclass(frozen=True, slots=True)
 class PolicyFile:
-    """A network in evaluation mode, where its weights come from, and how they were trained (`described`), in plain
-    values; nothing of a plain state dict."""
+    """A network in evaluation mode, the origin of its weights, and their training as plain values (`described`).
+
+    meta is empty for a plain state dict.
+    """
 
     network: PolicyNetwork
     origin: str
@@ -130,10 +132,9 @@ class PolicyFile:
 
 
 def load_policy_file(path: Path, widths: Widths = PAPER, variant: Variant = PAPER_VARIANT) -> PolicyFile:
-    """Return the network in the trainer's file, or in a plain state dict, whose sizes `widths` and `variant` say.
+    """Return the network in the trainer's file, or in a plain state dict of `widths` and `variant`.
 
-    Raises ConfigError when the file cannot be read, InputError in one line when it holds no weights of such a network,
-    or some that are not finite.
+    Raises ConfigError if the file cannot be read, InputError for other weights, and for weights that are not finite.
     """
     origin = f"checkpoint {path.name}, sha256 {sha256_of(path)}"
     table = read_torch(path)
@@ -151,7 +152,7 @@ def load_policy_file(path: Path, widths: Widths = PAPER, variant: Variant = PAPE
 
 
 def _plain(path: Path, meta: dict[str, Any]) -> dict[str, Any]:
-    """Return `meta` as JSON knows it. Raises InputError."""
+    """Return `meta` with types of JSON. Raises InputError."""
     try:
         plain: dict[str, Any] = json.loads(json.dumps(meta, allow_nan=False))
     except (TypeError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""The model card: `card.md.j2` filled with a model's manifest and its results. No number of its own."""
+"""The model card: `card.md.j2` filled from a model's manifest and its results."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import jinja2
 
-from engines.network.lineage import lineage
 from engines.report.results.checks import shaped
 from engines.report.results.markdown import hours, table
 from engines.report.results.result_files import Gathered
@@ -19,6 +18,7 @@ from engines.report.sections.robustness import weak_conditions
 from engines.report.tables import tables_text
 from hil.drive.episode_sets import building_of
 from hil.jobs.code_digest import file_digest
+from onboard.config.config import model_path, pretrained_names
 from onboard.policy.contract import INPUTS
 from onboard.policy.manifest import Manifest, load_manifest, manifest_path
 from onboard.values.errors import InputError, MissingExtraError
@@ -30,14 +30,14 @@ WEAK = ("condition", "what it is", "episodes", "SR %", "contacts / episode")
 
 
 class Written(NamedTuple):
-    """The text of a card, and of the file of tables beside it."""
+    """The texts of a card and of its file of tables."""
 
     card: str
     tables: str
 
 
 def tables_file(card: Path) -> Path:
-    """Return where the tables of a card stand."""
+    """Return the file of a card's tables."""
     return card.with_name(f"{card.stem}-tables.md")
 
 
@@ -54,12 +54,12 @@ def make_card(found: Gathered, model: Path, tables: str) -> Written:
 
 
 def manifest_for(found: Gathered, model: Path) -> Manifest:
-    """Return the manifest of the model that results are of. Raises as `make_card` does."""
+    """Return the manifest of the results' model. Raises as `make_card`."""
     manifest = load_manifest(model)
     for name, file in (("model", model), ("manifest", manifest_path(model))):
         digest = file_digest(file)
         for one in found.evaluations:
-            told = one.configuration.get(name, digest)  # older results tell of no manifest
+            told = one.configuration.get(name, digest)  # older results do not state the manifest
             if told != digest:
                 raise InputError(f"{one.file}: is not of {file} (digest {told}, expected {digest})")
     require_demos_of(manifest.policy, found)
@@ -77,7 +77,7 @@ def _rendered(found: Gathered, model: Path, manifest: Manifest, tables: str) -> 
     )
     training = manifest.extra.get("training", {})
     steps = lineage(training) if training else []
-    trained = sorted({building for step in steps for building in _trained(step.training)})
+    trained = sorted({building for step in steps for building in _trained(step)})
     driven = sorted({row.building for one in found.evaluations for row in one.rows})
     return environment.get_template(TEMPLATE).render(
         model=model,
@@ -88,7 +88,7 @@ def _rendered(found: Gathered, model: Path, manifest: Manifest, tables: str) -> 
         results=table(HEADINGS, main_rows(found), words=2) if found.headline else "",
         differences=main_differences(found),
         weak=table(WEAK, weak, words=2) if (weak := weak_conditions(found)) else "",
-        steps=[(recipe_of(step.training), step) for step in steps],
+        steps=[(recipe_of(step), Path(str(step.get("init") or "")).name, step) for step in steps],
         trained=trained,
         driven=driven,
         both=[one for one in driven if one in trained],
@@ -105,22 +105,43 @@ def _input(name: str, shape: Iterable[int]) -> list[str]:
 
 
 def _agreement(manifest: Manifest) -> str:
-    """Return how often half weights decided as single ones when they were exported; "" of single ones."""
+    """Return the agreement of half weights with float32 at the export; "" for float32 weights."""
     if manifest.weights == "float32":
         return ""
     found = manifest.extra.get("agreement")
     return NOT_STATED if found is None else f"{found['same_action']} of {found['decisions']}"
 
 
+def lineage(training: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return `extra.training` of this policy and of the policies that it began with, as far as known, the oldest first.
+
+    A training states the training of its initial policy, or else the sha256 of a policy that ships.
+    Raises ConfigError for a damaged manifest.
+    """
+    steps = [training]
+    while steps[0].get("init"):
+        before = steps[0].get("began") or _shipped(steps[0].get("init_sha256"))
+        if not before:
+            break
+        steps.insert(0, before)
+    return steps
+
+
+def _shipped(sha256: object) -> Mapping[str, Any]:
+    """Return `extra.training` of the policy that ships with this digest; empty if none has it."""
+    manifests = (load_manifest(model_path(name)) for name in pretrained_names())
+    return next((one.extra.get("training", {}) for one in manifests if one.sha256 == sha256), {})
+
+
 def _trained(training: Mapping[str, Any]) -> list[str]:
-    """Return the buildings of a training and of its colour encoder's views; a map of one's own is its own building."""
+    """Return the buildings of a training and of its encoder's views; a user's map counts as a building."""
     config = training.get("config", {})
     maps = [*config.get("places", {}).get("maps", ()), *config.get("encoder", {}).get("views", {}).get("maps", ())]
     return [building_of(str(name)) or Path(str(name)).stem for name in maps]
 
 
 def recipe_of(training: Mapping[str, Any]) -> str:
-    """Return the file of the recipe that ships with a training's values; "" where none has all of them.
+    """Return the file of the shipped recipe with exactly this training's values; "" without one.
 
     Raises MissingExtraError without the trainer.
     """

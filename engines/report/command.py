@@ -1,4 +1,4 @@
-"""`onboard-engines report`: the tables, pictures and model card of a policy, from the results of its evaluations."""
+"""`onboard-engines report`: tables, pictures and model card of a policy, from result files."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def report(
     ] = None,
     pack: Annotated[bool, typer.Option("--pack", help="Put the results into compressed columns, in place.")] = False,
 ) -> None:
-    """Print the tables in Markdown, from files alone. A table whose files are missing is named at the end."""
+    """Print the tables in Markdown. The end names tables without files."""
     try:
         text = _report(folder, pictures, drive, map_name, card, model)
         if pack:
@@ -67,7 +67,7 @@ def _report(
     if (card is None) != (model is None):
         raise InputError("--card and --model: give both or none")
     there = gather(folder)
-    _check(there, pictures, card, model)  # nothing is driven for what is refused afterwards
+    _check(there, pictures, card, model)  # before the drives
     _check_driver(there, drive)
     if drive is not None:
         check_json_target(str(folder / TRAJECTORIES))
@@ -86,7 +86,7 @@ def _report(
 
 
 def _check(found: Gathered, pictures: Path | None, card: Path | None, model: str | None) -> None:
-    """Raise OnboardError for what could not be written at the end, or for a card of another model than the results."""
+    """Raise OnboardError for outputs that cannot be written, and for a card of another model than the results."""
     from engines.report.card import manifest_for
 
     check_json_target(None if card is None else str(card))
@@ -101,7 +101,7 @@ def _check(found: Gathered, pictures: Path | None, card: Path | None, model: str
 
 
 def _check_driver(found: Gathered, drive: str | None) -> None:
-    """Raise OnboardError where another policy than the one whose figures are quoted drove, or is to drive."""
+    """Raise OnboardError if the drives are of another policy than the results."""
     from engines.report.plots import driver_of, require_drives_of
     from engines.report.results.checks import shaped
     from engines.report.results.result_files import TRAJECTORIES

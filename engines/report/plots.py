@@ -1,4 +1,4 @@
-"""Pictures of a report: how often each action was chosen (paper 1, Fig. 8), and drives over a map (Fig. 6)."""
+"""Pictures of a report: shares of actions (paper 1, Fig. 8), and drives over a map (Fig. 6)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from onboard.values.geometry import apply
 ACTIONS_FILE, TRAJECTORIES_FILE = "actions.png", "trajectories.png"
 BAR_PX, GAP_PX, HEIGHT_PX, PAD_PX, FONT_PX = 34, 40, 300, 30, 16
 ARRIVED, LOST = (20, 90, 200), (220, 110, 0)
-"""Colours of drives that arrived, and of others."""
+"""Colours of drives that arrived, and of other drives."""
 LINE_PX, DOT_M = 2, 0.2
 
 Color = tuple[int, int, int]
@@ -39,7 +39,7 @@ Points = npt.NDArray[np.float64]
 
 
 def save_actions(counts: Sequence[int], file: Path) -> None:
-    """Write a bar for each of the 28 actions, grouped by speed, as shares of all decisions. Raises InputError."""
+    """Write a bar chart of the 28 actions as shares of all decisions, grouped by speed. Raises InputError."""
     total, width = max(1, sum(counts)), len(ANGULAR_RADPS)
     most = max(max(counts) / total, 1e-9)
     group_px = width * BAR_PX + GAP_PX
@@ -62,7 +62,7 @@ def save_actions(counts: Sequence[int], file: Path) -> None:
 
 
 def save_trajectories(table: Mapping[str, Any], file: Path) -> None:
-    """Write the drives of `engines.report.plots` over their map, and whose they are. Raises InputError."""
+    """Write the drives of `drive_trajectories` over their map, with the policy's name. Raises InputError."""
     known = load_set(Source(table["map"], table["map"], len(table["drives"]), set=table["set"]))
     ways = [np.array(drive["path"], float) for drive in table["drives"]]
     ends = [np.array([known.episodes[drive["index"]].goal_xy_m]) for drive in table["drives"]]
@@ -87,7 +87,7 @@ def save_trajectories(table: Mapping[str, Any], file: Path) -> None:
 
 
 class _View:
-    """The part of a world about some points, drawn `OVERSAMPLE` times too large."""
+    """The part of a world around points, drawn `OVERSAMPLE` times larger."""
 
     def __init__(self, world: World, points: Points) -> None:
         cells = np.array([world.cell_of((float(x), float(y))) for x, y in points])
@@ -98,7 +98,7 @@ class _View:
         self._cell_px = OVERSAMPLE * max(1, LARGEST_PX // int((self._last - self._first).max()))
 
     def image(self) -> Image.Image:
-        """Return the cells: walls dark, what else stands on the floor brown, what only hangs light."""
+        """Return the cells: walls dark, objects on the floor brown, hanging objects light."""
         part = tuple(slice(int(a), int(b)) for a, b in zip(self._first, self._last, strict=True))
         low, high = self._world.low_m[part], self._world.high_m[part]
         used = high >= low
@@ -109,13 +109,13 @@ class _View:
         return Image.fromarray(colors[::-1].repeat(self._cell_px, axis=0).repeat(self._cell_px, axis=1))
 
     def px(self, xy_map_m: Points) -> tuple[float, float]:
-        """Return where a point of the map frame is; the picture's top is the last row."""
+        """Return the pixel of a point of the map frame; the top of the picture is the last row."""
         x, y = apply(self._world.grid_from_map, (float(xy_map_m[0]), float(xy_map_m[1])))
         cell_m = self._world.cell_m
         return (x / cell_m - self._first[1]) * self._cell_px, (self._last[0] - y / cell_m) * self._cell_px
 
     def cells_px(self, length_m: float) -> float:
-        """Return a length."""
+        """Return a length in pixels."""
         return length_m / self._world.cell_m * self._cell_px
 
 
@@ -127,16 +127,16 @@ def _save(image: Image.Image, file: Path) -> None:
         raise InputError(f"{file}: cannot be written: {error.strerror or error}") from error
 
 
-# ---- Drives of a policy in one unseen building, to be drawn: episodes of its set, as evaluations drive them
+# ---- Drives for the picture: episodes of an unseen map, driven as in evaluations
 
 COUNT, SEED = 20, 1
-"""As many drives as the paper's Fig. 6 shows."""
+"""Number of drives in the paper's Fig. 6."""
 
 
 def driver_of(policy: str) -> dict[str, str | None]:
-    """Return what is told of a policy: its name without its folder, and the digest of its model, None without one.
+    """Return a policy's name without folder, and the digest of its model, None without a model.
 
-    Raises OnboardError for a policy that there is not.
+    Raises OnboardError for an unknown policy.
     """
     check_policy(policy)
     return {
@@ -146,16 +146,16 @@ def driver_of(policy: str) -> dict[str, str | None]:
 
 
 def require_drives_of(headline: Evaluated | None, told: Mapping[str, Any], where: str) -> None:
-    """Raise InputError for drives of another policy than the one whose figures are quoted, as far as it is known.
+    """Raise InputError if the drives are known to be of another policy than the headline.
 
-    told: as of `driver_of`; older files tell of no model. where: the file or the option, as it is named
+    told: as of `driver_of`; older files lack the model. where: file or option, for the message
     """
     if headline is None:
         return
     ours, name = headline.configuration, headline.configuration.get("policy")
     if "model" in told and "model" in ours:
         alike = (told["model"] or told["policy"]) == (ours["model"] or name)
-    else:  # the name of a file is not that of the policy in it
+    else:  # the name of a file is not the name of its policy
         named = [str(one) for one in (name, told["policy"]) if one is not None and is_name(str(one))]
         alike = len({*named}) < 2
     if not alike:
@@ -168,7 +168,7 @@ def _named(policy: str, model: str | None) -> str:
 
 
 def drive_trajectories(policy: str, map_name: str, count: int = COUNT) -> dict[str, Any]:
-    """Return how some episodes of a map went, with their ways, for JSON. Raises OnboardError."""
+    """Drive episodes of a map; return their results and paths for JSON. Raises OnboardError."""
     robot = load_robot(None)
     run = Run(policy, condition=REFERENCE)
     check_run(run, robot)

@@ -1,4 +1,4 @@
-"""The six tables of a report, each from the gathered files alone."""
+"""The six tables of a report."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from engines.report.sections.upper_bound import upper_bound
 def ablations(found: Gathered) -> Part:
     """Return the table of the ablations."""
     text = "" if found.ablations is None else ablation_table(found.ablations)
-    return Part("ablations", "Ablations", text, "" if text else ABLATIONS)
+    return Part("Ablations", text, "" if text else ABLATIONS)
 
 
 TABLES: tuple[tuple[Callable[[Gathered], Part], str], ...] = (
@@ -29,11 +29,11 @@ TABLES: tuple[tuple[Callable[[Gathered], Part], str], ...] = (
     (ablations, ABLATIONS),
     (real_time, DEMOS),
 )
-"""In the order of a report, each with what it reads."""
+"""In the order of a report, each with the file or folder that it reads."""
 
 
 def all_tables(found: Gathered) -> list[Part]:
-    """Return all tables. Raises InputError where a file's values have another shape than its place says."""
+    """Return all tables. Raises InputError for a malformed file."""
     parts = []
     for part, place in TABLES:
         with shaped(found.folder / place, "not what its place says"):
@@ -42,7 +42,7 @@ def all_tables(found: Gathered) -> list[Part]:
 
 
 def tables_text(found: Gathered) -> str:
-    """Return all tables in Markdown; at the end those of which the files are missing."""
+    """Return all tables in Markdown; the end lists tables without files."""
     parts = all_tables(found)
     texts = [f"## {part.title}\n\n{part.markdown}" for part in parts if not part.missing]
     missing = [f"* {part.title}: {part.missing}" for part in parts if part.missing]

@@ -1,6 +1,6 @@
-"""Files that a recipe or a call names: where they lie, and what is in them and in those that they name in turn.
+"""Files named by a recipe or a command: their paths, and digests of their content.
 
-A training is told apart by the content of its files. What ships with the package is meant by its name alone.
+The content of its files identifies a training. Files that ship with the package count by name.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from onboard.values.errors import InputError
 
 
 def from_folder(place: object, folder: Path) -> object:
-    """Return a file's path as seen from a folder; the name of a shipped map, and what is no path, as it is."""
+    """Return a path resolved from a folder; other values, such as a shipped map's name, as they are."""
     return str(folder / place) if isinstance(place, str) and Path(place).suffix else place
 
 
 def map_content(place: str) -> str:
-    """Return the name of a shipped map, or a digest of a map's file and of those that it names.
+    """Return the name of a shipped map, or a digest of a map's file and of the files that it names.
 
     Raises ConfigError for a file that cannot be read.
     """
@@ -28,9 +28,9 @@ def map_content(place: str) -> str:
 
 
 def robot_content(file: Path | None) -> str | None:
-    """Return a digest of an onboard.toml, and of the mounts and the plant that it names; None of none.
+    """Return a digest of an onboard.toml with its mounts and plant; None for None.
 
-    Raises ConfigError for a file that cannot be read or that is none.
+    Raises ConfigError for a file that cannot be read or is not valid.
     """
     if file is None:
         return None
@@ -39,14 +39,14 @@ def robot_content(file: Path | None) -> str | None:
 
 
 def file_content(file: Path | None) -> str | None:
-    """Return a digest of a file, None of none. Raises ConfigError when it cannot be read."""
+    """Return a digest of a file; None for None. Raises ConfigError if it cannot be read."""
     return None if file is None else sha256_of(file)
 
 
 def encoder_file(given: str | None) -> Path | None:
-    """Return the file of `--encoder`: a path, or that of a policy that ships, by name; None of none.
+    """Return the file of `--encoder`: a path, or the name of a policy that ships; None for None.
 
-    Raises InputError where there is none.
+    Raises InputError if there is no such file.
     """
     if given is None:
         return None

@@ -1,4 +1,4 @@
-"""A training's folder belongs to one process at a time, and so does a file that several write in turn."""
+"""Locks: a folder that one training writes, and a file that several processes write in turn."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ LOCK_FILE = "lock"
 
 @contextmanager
 def alone_in(folder: Path) -> Iterator[None]:
-    """Keep a folder to this process for a while; the system frees it when the process ends, however it does.
+    """Lock a folder within the context. The kernel frees the lock when the process ends.
 
-    Raises InputError where another one has it, or it cannot be written.
+    Raises InputError if another process holds the lock, or the folder cannot be written.
     """
     with _locked(folder, LOCK_FILE, fcntl.LOCK_EX | fcntl.LOCK_NB):
         yield
@@ -24,9 +24,9 @@ def alone_in(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def in_turn(file: Path) -> Iterator[None]:
-    """Keep a file to this process for a moment, once no other has it, to read it and write it anew.
+    """Wait for the lock of a file and hold it within the context.
 
-    The lock lies beside it, for the file itself is replaced. Raises InputError where that cannot be written.
+    The lock is a file beside it, because the file itself is replaced. Raises InputError if it cannot be written.
     """
     with _locked(file.parent, f"{file.name}.{LOCK_FILE}", fcntl.LOCK_EX):
         yield

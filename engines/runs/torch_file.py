@@ -1,4 +1,4 @@
-"""Files by `torch.save`: written whole or not at all, and read without running code that they may hold."""
+"""Files by `torch.save`: written atomically, and read without running code from the file."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _DAMAGED = (
     pickle.UnpicklingError, AssertionError, AttributeError, EOFError, LookupError, MemoryError, OverflowError,
     RuntimeError, TypeError, ValueError, struct.error, zipfile.BadZipFile,
 )  # fmt: skip
-"""What torch's own unpickler raises where a file is damaged."""
+"""Errors of PyTorch's unpickler for a damaged file."""
 
 
 def write_torch(file: Path, table: Mapping[str, Any]) -> None:
-    """Write a table beside the old file, then in its place. Raises InputError when it cannot be written."""
+    """Write a table atomically. Raises InputError if it cannot be written."""
     part = file.with_name(file.name + ".part")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -36,7 +36,7 @@ def write_torch(file: Path, table: Mapping[str, Any]) -> None:
 
 
 def read_torch(file: Path) -> dict[str, Any]:
-    """Return the table in a file, on the CPU. Raises InputError for any other file, or none."""
+    """Return the table in a file, on the CPU. Raises InputError for any other file, or a missing file."""
     if not file.is_file():
         raise InputError(f"{file}: there is no such file")
     try:
@@ -52,9 +52,9 @@ def read_torch(file: Path) -> dict[str, Any]:
 
 
 def require_finite(where: object, weights: Mapping[str, Any], mend: str = "give another file") -> None:
-    """Raise InputError for the first of some tensors that is not finite all over.
+    """Raise InputError for the first tensor with numbers that are not finite.
 
-    where: their file, as it is named; mend: what the user can do
+    where: the file, for the message; mend: what the operator can do
     """
     for name, value in weights.items():
         if isinstance(value, torch.Tensor) and not (finite := torch.isfinite(value)).all():

@@ -1,4 +1,4 @@
-"""`onboard-engines train`: from a configuration to a policy, going on where an earlier call ended."""
+"""`onboard-engines train`: trains a policy from a recipe, and resumes an earlier call."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ LOWER = (
     "imitation.rounds or imitation.collectors; in the reinforcement reinforce.batch, reinforce.decisions or "
     "reinforce.collectors"
 )
-"""What takes less memory when it is lowered. The encoder's views are rendered by as many as collect later."""
+"""Values to lower when memory runs out. As many processes render views as collect later."""
 OPTIONS = {"seed": "--seed", "places.maps": "--maps", "robot.plant": "--plant"}
-"""Those that change a value of the recipe, beside --set."""
+"""Options beside --set that change a value of the recipe."""
 RECIPES = (DEFAULT_CONFIG, Path(__file__).parent / "onward.toml", FINE_CONFIG)
-"""All that ship."""
+"""All recipes that ship."""
 
 
 def train(
@@ -131,14 +131,14 @@ def _given(seed: int | None, maps: list[str], plant: Path | None) -> dict[str, A
     return given
 
 
-# ---- The network that a training begins with when it does not begin anew: `onboard-engines train --init`
+# ---- The initial policy of a training: `onboard-engines train --init`
 
 
 def initial_policy(init: str | Path, config: TrainConfig) -> PolicyFile:
-    """Return a policy that ships, by name, an exported .onnx, or a file of the trainer, and how it was trained.
+    """Return the initial policy and its training. init: name of a policy that ships, an .onnx, or the trainer's file.
 
-    Whether an auxiliary head is learned is the recipe's matter: no exported model holds one.
-    Raises InputError in one line where it cannot be read or is not of the recipe's network, ConfigError for a manifest.
+    The recipe decides on the auxiliary head, because an exported model has none.
+    Raises InputError for a file that cannot be read or has another network than the recipe, ConfigError for a manifest.
     """
     found = initial_weights(str(init))
     _require_same(init, "sizes", asdict(config.network.widths), asdict(found.network.widths))

@@ -1,4 +1,4 @@
-"""`engines/train/*.toml`: everything that a training depends on, checked at load, unknown keys refused."""
+"""Configuration of a training (`engines/train/*.toml`), checked at load; unknown keys are refused."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from pydantic import Field, PrivateAttr, ValidationError
 
 from engines.cli_options import MOST_SEED
 from engines.encoder.config import EncoderSection, paths_from
-from engines.network.lineage import BEGAN
 from engines.network.network import PAPER, TINY, GoalFrom, Variant, Widths
 from engines.runs.input_files import file_content, from_folder, map_content, robot_content
 from engines.train.ppo_config import MOST_COLLECTORS, ReinforceSection
@@ -37,7 +36,7 @@ SIZES: dict[str, Widths] = {"paper": PAPER, "small": replace(PAPER, memory_layer
 
 
 class NetworkSection(Section):
-    """Which network. size "small" has one layer of 512 in place of the paper's two of 1024, for comparisons."""
+    """The network. size "small": one memory layer of 512 in place of the paper's two of 1024, for comparisons."""
 
     size: Literal["paper", "small", "tiny"] = "paper"
     rgb: bool = True
@@ -58,26 +57,26 @@ class NetworkSection(Section):
 
 
 class RobotFilesSection(Section):
-    """The robot that learns: an onboard.toml, and its plant in place of that file's; None is the default robot."""
+    """The robot: an onboard.toml (None: the default robot), and a plant that replaces the plant of that file."""
 
     config: Path | None = None
     plant: Path | None = None
 
 
 class ImitationSection(Section):
-    """How the student learns from the expert.
+    """Imitation of the expert.
 
     chapters, rounds: a chapter has newly furnished buildings and ends with a checkpoint
-    updates:          of a round
-    batch:            decisions in an update, at least
-    precision:        of the products of an update, on a CPU (precision.py)
+    updates:          updates in a round
+    batch:            least decisions in an update
+    precision:        of matrix products in an update, on a CPU (`optimizer_step.py`)
     fresh:            share of a batch from the newest round, the rest from the chapter so far
-    rate, warm_up:    largest learning rate, falling as a cosine to a twentieth, and updates until it is reached
+    rate, warm_up:    largest learning rate, with a cosine decay to a twentieth, and updates until it is reached
     auxiliary:        weight of the goal compass' error
-    colour:           share of drives with rendered images in the last `coloured` part of the chapters, whole ones: of
-                      fewer than 1 / `coloured` chapters none has any, and then no encoder is trained
-    collectors:       processes that drive; 0 drives in the trainer's own
-    validate_drives:  drives by which a chapter is judged, as many of them with images as in the chapter
+    colour:           share of drives with rendered images in the last `coloured` part of the chapters; with fewer than
+                      1 / `coloured` chapters no chapter has images, and no encoder is trained
+    collectors:       processes that drive; 0 drives in the trainer's process
+    validate_drives:  drives of the validation after a chapter, with images in the same share as in training
     """
 
     chapters: int = Field(24, ge=1)
@@ -114,9 +113,9 @@ class TrainConfig(Section):
 
     @property
     def first_coloured(self) -> int | None:
-        """Return the first chapter of the imitation that has drives with rendered images, None where none has any.
+        """Return the first chapter of the imitation with rendered images, None without such a chapter.
 
-        The encoder is needed, and the reinforcement may have such drives, only where there is one.
+        With None, no encoder is trained, and the reinforcement has no images either.
         """
         section = self.imitation
         first = math.ceil(section.chapters * (1.0 - section.coloured))
@@ -124,9 +123,9 @@ class TrainConfig(Section):
         return first if sees else None
 
     def digest(self, stage: str) -> str:
-        """Return a digest of all that a stage's checkpoint depends on, by which trainings are told apart.
+        """Return a digest of everything that a stage's checkpoint depends on. It identifies the training.
 
-        Of files it is what they held when it was first asked for: a training asks at its beginning, when it reads them.
+        Files count by their content at the first call, which a training makes when it reads them.
         Raises ConfigError for a file that cannot be read.
         """
         if stage not in self._digests:
@@ -137,8 +136,8 @@ class TrainConfig(Section):
         tables = self.model_dump(mode="json", include=set(DEPENDS[stage]))
         for table in tables.values():
             if isinstance(table, dict) and table.get("precision") == "float32":
-                del table["precision"]  # as before there was any other
-        # Of files what is in them counts, not where they lie.
+                del table["precision"]  # keeps the digests of older trainings
+        # Files count by content, not by path.
         tables["robot"] = {"config": robot_content(self.robot.config), "plant": file_content(self.robot.plant)}
         tables["places"]["maps"] = [map_content(place) for place in self.places.maps]
         return hashlib.sha256(json.dumps(tables, sort_keys=True).encode()).hexdigest()
@@ -149,16 +148,16 @@ DEPENDS: dict[str, tuple[str, ...]] = {
     "imitation": (*DRIVES, "imitation"),
     "reinforce": (*DRIVES, "imitation", "reinforce"),
 }
-"""What a stage depends on, beside the files of the stages before it, which have digests of their own."""
+"""Tables that a stage depends on. Files of earlier stages have their own digests."""
 
 
 def load_train_config(
     path: Path, changes: dict[str, object] | None = None, options: Mapping[str, str] | None = None
 ) -> TrainConfig:
-    """Return the configuration in a file, with some values of it changed, given as "table.key".
+    """Return the configuration in a file, with changes by "table.key".
 
-    options: of the command, by which changes were given, by key
-    Relative paths in the file are taken from its folder, those of changes from where the command was typed.
+    options: the command's option that gave each change, by key, for messages
+    Relative paths in the file start at its folder, relative paths of changes at the working directory.
     Raises ConfigError naming file or options, field and limit.
     """
     options = options or {}
@@ -181,9 +180,9 @@ def load_train_config(
 
 
 def _complaint(path: Path, options: Mapping[str, str], error: ValidationError) -> str:
-    """Return pydantic's first complaint as one line: the options that gave its field, or else the file, and the limit.
+    """Return pydantic's first error as one line: the options that gave the field, or else the file, and the limit.
 
-    A complaint about a table is about all that was given of it.
+    An error about a table names all options for it.
     """
     field = [str(part) for part in error.errors()[0]["loc"]]
     given = [key for key in options if all(one == other for one, other in zip(key.split("."), field, strict=False))]
@@ -195,7 +194,7 @@ def _complaint(path: Path, options: Mapping[str, str], error: ValidationError) -
 
 
 def _from_folder(table: dict[str, Any], folder: Path) -> None:
-    """Let the paths in a file's tables begin at its folder, where they have the form that they should have."""
+    """Resolve the paths in a file's tables from its folder. Values of a wrong type stay, and fail at validation."""
     robot, places, encoder = (table.get(name) for name in ("robot", "places", "encoder"))
     if isinstance(robot, dict):
         robot.update({name: str(folder / path) for name, path in robot.items() if isinstance(path, str)})
@@ -206,7 +205,7 @@ def _from_folder(table: dict[str, Any], folder: Path) -> None:
 
 
 def rules_of(config: TrainConfig, colour: float = 0.0) -> Rules:
-    """Return what the collectors need to know. Raises ConfigError for the robot's files."""
+    """Return the settings of the collectors. Raises ConfigError for the robot's files."""
     robot = Config() if config.robot.config is None else load_config(config.robot.config)
     if config.robot.plant is not None:
         section = robot.robot.model_copy(update={"plant": config.robot.plant})
@@ -222,10 +221,10 @@ def described(
     init: str | None = None,
     began: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Return what a manifest and a model card say of a training.
+    """Return the description of a training for a manifest and a model card.
 
-    stages: those whose work is kept, in order; the digest is that of the last
-    init:   the policy that it began with; began: the same of that one's training, as far as it is known
+    stages: stages of the result, in order; the digest is of the last stage
+    init:   the initial policy; began: the description of its training, if known
     Raises ConfigError for the robot's files.
     """
     rates = rules_of(config).robot.config.rates
@@ -235,7 +234,7 @@ def described(
         "onboard": __version__,
         "seed": config.seed,
         "init": init,
-        **({BEGAN: dict(began)} if began else {}),
+        **({"began": dict(began)} if began else {}),
         "stages": list(stages),
         "digest": config.digest(stages[-1]),
         "training_delay_ticks": _delay_ticks(config.domain, rates),
@@ -247,10 +246,10 @@ def described(
 
 
 def _delay_ticks(domain: DomainSection, rates: RatesSection) -> int:
-    """Return the robot's delay where the training had it among others, else the middle of those that it had."""
+    """Return the robot's delay if the training drew it, else the middle of the drawn delays."""
     least, most = domain.delay_ticks
     return rates.delay_ticks if least <= rates.delay_ticks <= most else (least + most) // 2
 
 
 _NOWHERE = world_of_walls("nowhere", 1.0, IDENTITY, np.ones((1, 1), np.bool_))
-"""In place of a building, until one is furnished."""
+"""Placeholder until a building is furnished."""

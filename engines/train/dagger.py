@@ -1,7 +1,7 @@
-"""Imitation with DAgger: the student drives, the expert labels, the student learns in runs of its memory.
+"""Imitation learning by DAgger: the student drives, the expert labels, the student learns from runs of decisions.
 
-Chapters end with a checkpoint and begin anew, with other furniture and other drives, so that a training that was
-stopped and goes on at the last checkpoint is the same training.
+Each chapter ends with a checkpoint and draws new furniture and drives, so a resumed training equals an uninterrupted
+training.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ from engines.train.rollout.optimizer_step import (
 )
 from engines.train.rollout.sequences import COMPASS, TARGETS, WEIGHT, Batch, Run, batch_of, unroll
 from engines.train.rollout.validation import validated
-from engines.train.rollout.workers import Crew, crew_of
+from engines.train.rollout.workers import Collectors, make_collectors
 from engines.train.training_log import Journal
 from onboard.values.clock import NS_PER_S
 
 STAGE = "imitation"
 LAST_RATE = 0.05
-"""The learning rate falls to so much of its largest."""
+"""Last learning rate, as a share of the largest."""
 RHO_SCALE_M = 5.0
-"""An error of the compass' distance counts as one of its direction when it is so large."""
+"""Distance error of the goal compass that counts as much as a direction error of 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """What one update found. agreement: weighted share of decisions whose best action is the expert's."""
+    """Losses of one update. agreement: weighted share of decisions whose best action is the expert's."""
 
     action: float
     compass: float
@@ -52,7 +52,7 @@ class Losses:
 
 
 class Imitation:
-    """The trainer. network: what learns, in place; to go on, it must again be the one that the stage began with."""
+    """The trainer. network: learns in place; to resume, give the network that the stage began with."""
 
     def __init__(self, config: TrainConfig, network: PolicyNetwork, folder: Path, device: torch.device) -> None:
         self._config, self._section = config, config.imitation
@@ -65,20 +65,20 @@ class Imitation:
 
     @property
     def checkpoint(self) -> Path:
-        """Where the training goes on from."""
+        """File from which the training resumes."""
         return self._folder / f"{STAGE}.ckpt"
 
     def run(self, until: int | None = None) -> None:
-        """Train to the last chapter, or to that one. Raises OnboardError; the last checkpoint stays."""
+        """Train to chapter `until`, or to the last chapter. Raises OnboardError; the last checkpoint stays."""
         chapters = self._section.chapters if until is None else min(until, self._section.chapters)
         rounds = self._section.rounds
         if self.chapter >= chapters:
             return
         with Journal(self._folder, STAGE, chapters * rounds, self.chapter * rounds) as journal:
             while self.chapter < chapters:
-                self._live_chapter(journal)
+                self._run_chapter(journal)
 
-    def _live_chapter(self, journal: Journal) -> None:
+    def _run_chapter(self, journal: Journal) -> None:
         config, section, chapter = self._config, self._section, self.chapter
         seed = [config.seed, _STREAM, chapter]
         rng = np.random.default_rng([*seed, _DRAWS])
@@ -86,18 +86,18 @@ class Imitation:
         if chapter == first:
             self._begin_colour()
         colour = 0.0 if first is None or chapter < first else section.colour
-        crew = self._crew(colour)
+        collectors = self._collectors(colour)
         known: list[Run] = []
         try:
-            crew.open(seed)
-            crew.request(weights_of(self._network))
+            collectors.open(seed)
+            collectors.request(weights_of(self._network))
             for number in range(section.rounds):
-                rounds = crew.result()
+                rounds = collectors.result()
                 if number + 1 < section.rounds:
-                    crew.request(weights_of(self._network))
+                    collectors.request(weights_of(self._network))
                 self._learn(rounds, known, rng, journal, chapter * section.rounds + number + 1)
         finally:
-            crew.close()
+            collectors.close()
         self.chapter += 1
         rules = plain_robot(rules_of(config, colour))
         numbers = validated(rules, self._network, section.validate_drives, config.seed)
@@ -105,23 +105,23 @@ class Imitation:
             journal.note(self.chapter * section.rounds, {"chapter": float(self.chapter), **numbers}, say=True)
         self._save()
 
-    def _crew(self, colour: float) -> Crew[Round]:
-        """Return who drives a chapter; a training of other actions has collectors of its own."""
+    def _collectors(self, colour: float) -> Collectors[Round]:
+        """Return the collectors of a chapter."""
         section, rules = self._section, rules_of(self._config, colour)
-        return crew_of(Collector, rules, self._network, section.collectors, self._device)
+        return make_collectors(Collector, rules, self._network, section.collectors, self._device)
 
     def _begin_colour(self) -> None:
-        """Let the optimiser begin anew with the weights that colour enters by.
+        """Reset Adam's moments of the GRU's input weights.
 
-        Their columns had no gradient so far, and what Adam divides by is 0 there: late in a training, with nothing to
-        correct that, its first steps would be several times too long.
+        The columns of the colour features had no gradient so far, so their second moment is 0. Without the reset the
+        first steps would be several times too long, because Adam's bias correction is already near 1.
         """
         self._optimizer.state.pop(self._network.gru.get_parameter("weight_ih_l0"), None)
 
     def _learn(
         self, rounds: Sequence[Round], known: list[Run], rng: np.random.Generator, journal: Journal, step: int
     ) -> None:
-        """Make the updates of a round, the `step`th of the stage. Raises InputError where weights are none after it."""
+        """Make the updates of round `step`. Raises InputError for weights that are not finite after it."""
         section = self._section
         fresh = [run for one in rounds for run in one.runs]
         known += fresh
@@ -147,7 +147,7 @@ class Imitation:
         journal.advance(f"loss {numbers['loss']:.3f} agreement {numbers['agreement']:.3f}")
 
     def _draw(self, fresh: Sequence[Run], known: Sequence[Run], rng: np.random.Generator) -> Batch:
-        """Return runs of at least `batch` decisions, some of the newest, some of the whole chapter."""
+        """Return runs of at least `batch` decisions, some from the newest round, others from the whole chapter."""
         section = self._section
         chosen: list[Run] = []
         count = 0
@@ -159,7 +159,7 @@ class Imitation:
         return batch_of(chosen, self._network.memory_shape, self._device)
 
     def _update(self, batch: Batch, where: str) -> Losses:
-        """Make one step. Raises OnboardError for a loss or gradient that is no number; nothing is changed then."""
+        """Make one step. Raises OnboardError, before any change, for a loss or gradient that is not finite."""
         for group in self._optimizer.param_groups:
             group["lr"] = self._rate()
         states = unroll(self._network, batch)
@@ -188,7 +188,7 @@ class Imitation:
         policy_checkpoint.save_training(self.checkpoint, STAGE, self._config.digest(STAGE), self._began, content)
 
     def _resume(self) -> int:
-        """Take up the last checkpoint; return the chapter to live next. Raises InputError for one that is not whole."""
+        """Load the last checkpoint; return the next chapter. Raises InputError for a damaged checkpoint."""
         content = policy_checkpoint.load_training(self.checkpoint, self._config.digest(STAGE), self._began)
         if content is None:
             return 0
@@ -200,11 +200,11 @@ class Imitation:
 
 
 _STREAM, _DRAWS = 1, 7
-"""Tell the random streams of one seed apart."""
+"""Numbers of random streams of one seed."""
 
 
 def learning_rate(section: ImitationSection, update: int) -> float:
-    """Return the rate of an update: up in a line, then down in a cosine."""
+    """Return the learning rate of an update: linear warm-up, then cosine decay."""
     total = section.chapters * section.rounds * section.updates
     if update < section.warm_up:
         return section.rate * (update + 1) / section.warm_up

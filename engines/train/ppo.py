@@ -1,8 +1,8 @@
-"""Reinforcement by PPO after the imitation: the policy drives by chance, and what went well becomes more likely.
+"""Reinforcement learning by PPO after the imitation.
 
-A round is driven with the weights of now, never while it is learned from. Chapters are those of the imitation: each
-ends with a checkpoint and begins anew, so that a training that was stopped goes on as if it had not been. At the end
-greedy drives decide whether what came of it is kept or what it began with.
+The trainer drives a round with the newest weights, then learns from it. Each chapter ends with a checkpoint and draws
+new buildings, so a resumed training equals an uninterrupted training. At the end greedy drives compare the policy
+before and after the stage, and the trainer keeps the better.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from engines.train.ppo_update import Learner
 from engines.train.rollout.collector import Rules, plain_robot
 from engines.train.rollout.optimizer_step import learned_weights, put_weights, weights_of
 from engines.train.rollout.validation import validated
-from engines.train.rollout.workers import Crew, crew_of
+from engines.train.rollout.workers import Collectors, make_collectors
 from engines.train.training_log import Journal
 from onboard.values.errors import InputError
 
@@ -32,9 +32,9 @@ BEFORE, AFTER = "before", "after"
 
 
 class Reinforce:
-    """The trainer. network: what learns, in place; to go on, it must again be the one that the stage began with.
+    """The trainer. network: learns in place; to resume, give the network that the stage began with.
 
-    kept: which was better in the end, "before" or "after" the stage; "" until that is known
+    kept: the better policy at the end, "before" or "after" the stage; "" until that is known
     """
 
     def __init__(self, config: TrainConfig, network: PolicyNetwork, folder: Path, device: torch.device) -> None:
@@ -47,11 +47,11 @@ class Reinforce:
 
     @property
     def checkpoint(self) -> Path:
-        """Where the training goes on from."""
+        """File from which the training resumes."""
         return self._folder / f"{STAGE}.ckpt"
 
     def run(self, until: int | None = None) -> None:
-        """Train to the last chapter, or to that one; after the last one keep the better of before and after.
+        """Train to chapter `until`, or to the last chapter; then keep the better policy of before and after.
 
         Raises OnboardError; the last checkpoint stays.
         """
@@ -62,35 +62,35 @@ class Reinforce:
             return
         with Journal(self._folder, STAGE, chapters * section.rounds, self.chapter * section.rounds) as journal:
             while self.chapter < chapters:
-                self._live_chapter(journal)
+                self._run_chapter(journal)
             if choosing:
                 self._choose(journal)
 
-    def _live_chapter(self, journal: Journal) -> None:
+    def _run_chapter(self, journal: Journal) -> None:
         section, chapter = self._section, self.chapter
         seed = [self._config.seed, _STREAM, chapter]
         rng = np.random.default_rng([*seed, _DRAWS])
-        crew = self._crew()
+        collectors = self._collectors()
         try:
-            crew.open(seed)
+            collectors.open(seed)
             for number in range(section.rounds):
-                crew.request(weights_of(self._network))
+                collectors.request(weights_of(self._network))
                 step = chapter * section.rounds + number
-                numbers = self._learner.learn(crew.result(), rng, step)
+                numbers = self._learner.learn(collectors.result(), rng, step)
                 journal.note(step + 1, numbers)
                 journal.advance(f"reward {numbers['reward']:.3f} moved {numbers['moved']:.4f}")
         finally:
-            crew.close()
+            collectors.close()
         self._judge_chapter(journal)
 
     def _judge_chapter(self, journal: Journal) -> None:
-        """End a chapter: tell how good it is now, and save."""
+        """End a chapter: validate, write the journal, save."""
         self.chapter += 1
         self._tell(journal, self._validated(self._section.validate_drives))
         self._save()
 
     def _choose(self, journal: Journal) -> None:
-        """Keep what drives better, before or after, over the same greedy drives."""
+        """Keep the policy that drives better over the same greedy drives, before or after the stage."""
         drives, learned = self._section.choose_drives, weights_of(self._network)
         after = self._validated(drives)
         put_weights(self._network, self._began)
@@ -105,7 +105,7 @@ class Reinforce:
             put_weights(self._network, self._began)
 
     def _tell(self, journal: Journal, numbers: Mapping[str, float]) -> None:
-        """Note how good it is after a chapter, beside that chapter's last round."""
+        """Write the validation of a chapter to the journal, at the chapter's last round."""
         if numbers:
             told = {"chapter": float(self.chapter), **numbers}
             journal.note(self.chapter * self._section.rounds, told, say=True)
@@ -113,13 +113,13 @@ class Reinforce:
     def _validated(self, drives: int) -> dict[str, float]:
         return validated(plain_robot(self._rules()), self._network, drives, self._config.seed)
 
-    def _crew(self) -> Crew[Rollout]:
+    def _collectors(self) -> Collectors[Rollout]:
         section = self._section
         make = partial(RolloutCollector, section, self._began)
-        return crew_of(make, self._rules(), self._network, section.collectors, self._device)
+        return make_collectors(make, self._rules(), self._network, section.collectors, self._device)
 
     def _rules(self) -> Rules:
-        """Return the rules of all drives; rendered images have only those of a policy that has learned to see."""
+        """Return the rules of all drives; without images if the imitation had none."""
         return rules_of(self._config, 0.0 if self._config.first_coloured is None else self._section.colour)
 
     def _save(self) -> None:
@@ -132,9 +132,9 @@ class Reinforce:
         policy_checkpoint.save_training(self.checkpoint, STAGE, self._config.digest(STAGE), self._identity, content)
 
     def _resume(self) -> int:
-        """Take up the last checkpoint; return the chapter to live next.
+        """Load the last checkpoint; return the next chapter.
 
-        Raises InputError for that of other weights, and for one that is not whole.
+        Raises InputError for a checkpoint of other initial weights, and for a damaged checkpoint.
         """
         content = policy_checkpoint.load_training(self.checkpoint, self._config.digest(STAGE), self._identity)
         if content is None:
@@ -150,11 +150,11 @@ class Reinforce:
 
 
 _STREAM, _DRAWS = 2, 7
-"""Tell the random streams of one seed apart."""
+"""Numbers of random streams of one seed."""
 
 
 def better(before: Mapping[str, float], after: Mapping[str, float]) -> str:
-    """Return "before" or "after", by success, then contacts, then path length; after where nothing tells them apart."""
+    """Return the better of "before" and "after" by success, then contacts, then SPL; "after" if all are equal."""
     if not before or not after:
         return AFTER
     return AFTER if _merit(after) >= _merit(before) else BEFORE

@@ -1,4 +1,4 @@
-"""The numbers of the reinforcement: the paper's reward, and how carefully the policy is changed by it."""
+"""Configuration of the reinforcement: the paper's reward and PPO."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from engines.train.rollout.optimizer_step import Precision
 from onboard.config.toml_file import Fraction, NonNegative, Positive, PositiveFraction, Section
 
 MOST_COLLECTORS = 256
-"""Processes beyond any machine that a training has."""
+"""Upper bound against mistyped numbers."""
 
 
 class RewardSection(Section):
     """The reward of a decision (paper 1, section 1.9): success - metres lost to the goal - step - contact x contacts.
 
-    success: for the drive that ends at the goal by its own stop
-    step:    what every decision costs
-    contact: what every contact costs, counted once however long it lasts
+    success: for a drive that stops by itself at the goal
+    step:    cost of each decision
+    contact: cost of each contact, however long it lasts
     """
 
     success: NonNegative = 2.5
@@ -25,31 +25,30 @@ class RewardSection(Section):
 
 
 class ReinforceSection(Section):
-    """PPO after the imitation. Lanes, runs and memory resets are those of `[driving]`; every action is drawn.
+    """PPO after the imitation. Lanes, runs and memory resets are those of `[driving]`; each action is sampled.
 
-    Whoever is judged at the end takes its best action always, so what is drawn from must not be far from that: hence a
-    temperature below 1.
+    Evaluations take the best action. A temperature below 1 keeps the sampling distribution near it.
 
     chapters, rounds: as in the imitation; no chapters skip the stage
     decisions:        of each lane in a round
-    critic_rounds:    rounds at the very beginning in which only the critic's head learns, which imitation leaves alone
-    epochs:           how often a round is learned from at most, by the critic's head alone `critic_epochs`
+    critic_rounds:    first rounds, in which only the critic's head learns; imitation does not train it
+    epochs:           most epochs over a round; `critic_epochs` while only the critic's head learns
     batch:            decisions in an update, about
-    precision:        of the products of an update, on a CPU (precision.py)
-    rate:             learning rate, falling in a line to a tenth; critic_rate: that of the critic's head
-    temperature:      an action is drawn, and its probability counted, as the softmax of the logits over this
+    precision:        of matrix products in an update, on a CPU (`optimizer_step.py`)
+    rate:             learning rate, with a linear decay to a tenth; critic_rate: of the critic's head
+    temperature:      actions are sampled from the softmax of the logits over this
     discount, trace:  gamma and lambda of the generalised advantage estimation
-    clip:             an action's probability gains nothing by changing by more than this factor 1 -+ clip
-    target_kl:        a round is left when the policy is further [nats] from the one that drove it
-    imitation:        weight of the divergence from the policy that the reinforcement began with
+    clip:             clip of the probability ratio, 1 -+ this
+    target_kl:        largest divergence [nats] from the policy that drove a round; beyond it the round ends early
+    imitation:        weight of the divergence from the policy at the start of the reinforcement
     entropy, auxiliary: weights of the policy's entropy and of the goal compass' error
-    value:            share of the critic's error that reaches what is below its head; the head always learns from all
-    value_m:          where the critic's loss turns from square to linear, in units of the reward
-    gradient:         longer gradients are shortened to this
-    colour:           share of drives with rendered images, where the imitation had any
-    collectors:       processes that drive; 0 drives in the trainer's own
-    validate_drives:  drives by which a chapter is watched, as many of them with images as of those it learns from
-    choose_drives:    such drives by which before and after are compared at the end; none keeps what came after
+    value:            share of the critic's gradient that passes below its head; the head gets all of it
+    value_m:          threshold of the critic's Huber loss, in units of the reward
+    gradient:         largest norm of a gradient
+    colour:           share of drives with rendered images, if the imitation had any
+    collectors:       processes that drive; 0 drives in the trainer's process
+    validate_drives:  drives of the validation after a chapter, with images in the same share as in training
+    choose_drives:    drives of the comparison of before and after at the end; 0 keeps the policy after
     """
 
     chapters: int = Field(6, ge=0)

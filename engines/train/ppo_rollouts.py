@@ -1,4 +1,4 @@
-"""Driving for the reinforcement: every action is drawn by its probability, and what it earned is written beside it."""
+"""Rollouts for PPO: actions sampled from the policy, with their rewards and advantages."""
 
 from __future__ import annotations
 
@@ -17,39 +17,39 @@ from engines.train.rollout.collector import Rules, drawn, make_buildings
 from engines.train.rollout.optimizer_step import Weights, put_weights
 from engines.train.rollout.sequences import COMPASS, SMALL, Recorder, Run
 from engines.train.rollout.student import Student
-from engines.train.rollout.vector_env import Glimpse, Lane, Tensors
+from engines.train.rollout.vector_env import DecisionRequest, Lane, Tensors
 
-# ---- What a decision earned, and how much better it was than expected. Pure functions of numbers
+# ---- Reward and advantage: pure functions of numbers
 
 Floats = npt.NDArray[np.float64]
 
 
-class Standing(NamedTuple):
-    """How a drive stands. geodesic_m: length of the way left, inf where none was ever known; contacts: so far."""
+class Progress(NamedTuple):
+    """Progress of a drive. geodesic_m: length of the path left, inf while no path is known; contacts: so far."""
 
     geodesic_m: float
     contacts: int
 
 
-def standing(geodesic_m: float, contacts: int, before: Standing | None = None) -> Standing:
-    """Return how a drive stands; where no way is known from, the way left is the last one known."""
+def progress(geodesic_m: float, contacts: int, before: Progress | None = None) -> Progress:
+    """Return the progress of a drive; without a known path, the path left is the last known length."""
     if not math.isfinite(geodesic_m) and before is not None:
         geodesic_m = before.geodesic_m
-    return Standing(geodesic_m, contacts)
+    return Progress(geodesic_m, contacts)
 
 
-def reward(section: RewardSection, before: Standing, after: Standing, reached: bool) -> float:
-    """Return what was earned between two decisions, or between the last one and the end of the drive."""
+def reward(section: RewardSection, before: Progress, after: Progress, reached: bool) -> float:
+    """Return the reward between two decisions, or between the last decision and the end of the drive."""
     gained_m = before.geodesic_m - after.geodesic_m if math.isfinite(before.geodesic_m) else 0.0
     touched = after.contacts - before.contacts
     return section.success * reached + gained_m - section.step - section.contact * touched
 
 
 def advantages(rewards: Floats, values: Floats, last: npt.NDArray[np.bool_], discount: float, trace: float) -> Floats:
-    """Return (T,) generalised advantage estimates (Schulman et al., 2016) of decisions in a row in one lane.
+    """Return (T,) generalised advantage estimates (Schulman et al., 2016) of consecutive decisions in one lane.
 
-    rewards: (T,); values: (T + 1,) what was expected at each decision and at the one after them
-    last:    (T,) whether a decision was the last of its drive: nothing of the next drive counts for it
+    rewards: (T,); values: (T + 1,) critic's value at each decision and at the next decision after them
+    last:    (T,) whether a decision was the last of its drive; rewards of the next drive do not count for it
     """
     found, coming = np.zeros(len(rewards)), 0.0
     for t in reversed(range(len(rewards))):
@@ -64,11 +64,11 @@ Floats32 = npt.NDArray[np.float32]
 
 ACTION, LOG_PROBABILITY, REFERENCE = "action", "log_probability", "reference"
 ADVANTAGE, RETURN = "advantage", "return"
-"""What is learned from, beside the tensors. REFERENCE: logits over the temperature, of the policy at the start."""
+"""Rows of a run beside the tensors. REFERENCE: logits over the temperature, of the policy at the start of PPO."""
 
 
 class Decided(NamedTuple):
-    """A decision. row: tensors by name, (1, ...); memory: (layers, width) before it; value: what it expected."""
+    """A decision. row: tensors by name, (1, ...); memory: (layers, width) before it; value: by the critic."""
 
     row: Tensors
     fresh: bool
@@ -78,7 +78,7 @@ class Decided(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """What came of a round: runs to learn from, and how many drives ended how. reward: the mean of a decision."""
+    """Result of a round: runs to learn from, and counts of drives by their end. reward: mean of a decision."""
 
     runs: list[Run]
     decisions: int
@@ -90,36 +90,36 @@ class Rollout:
 
 
 @dataclass(slots=True)
-class Tape:
-    """One lane's decisions with what they earned. The last one waits for the next glimpse to know what it earned."""
+class RolloutBuffer:
+    """Decisions of one lane with their rewards. The reward of the last decision is known at the next request."""
 
     section: ReinforceSection
     most_run: int
     _decided: list[Decided] = field(default_factory=list)
     _rewards: list[float] = field(default_factory=list)
     _last: list[bool] = field(default_factory=list)
-    _stands: Standing | None = None
+    _progress: Progress | None = None
 
-    def see(self, glimpse: Glimpse) -> None:
-        """Take what has become of the last decision."""
-        if self._stands is not None:
-            ended = glimpse.ended
+    def see(self, request: DecisionRequest) -> None:
+        """Add the reward of the last decision."""
+        if self._progress is not None:
+            ended = request.ended
             if ended is None:
-                after = standing(glimpse.geodesic_m, glimpse.contacts, self._stands)
+                after = progress(request.geodesic_m, request.contacts, self._progress)
             else:
-                after = standing(ended.left_m, ended.outcome.contacts, self._stands)
+                after = progress(ended.left_m, ended.outcome.contacts, self._progress)
             reached = ended is not None and ended.outcome.reached
-            self._rewards.append(reward(self.section.reward, self._stands, after, reached))
+            self._rewards.append(reward(self.section.reward, self._progress, after, reached))
             self._last.append(ended is not None)
-        before = self._stands if glimpse.ended is None else None
-        self._stands = standing(glimpse.geodesic_m, glimpse.contacts, before)
+        before = self._progress if request.ended is None else None
+        self._progress = progress(request.geodesic_m, request.contacts, before)
 
     def add(self, decided: Decided) -> None:
-        """Take a decision on what was seen last."""
+        """Add the decision on the last request."""
         self._decided.append(decided)
 
     def take(self) -> tuple[list[Run], list[float]]:
-        """Return runs of the decisions whose reward is known, and the rewards; the others stay for the next round."""
+        """Return runs of the decisions with a known reward, and the rewards; others stay for the next round."""
         count = len(self._rewards)
         values = np.array([one.value for one in self._decided[: count + 1]])
         section, rewards = self.section, np.array(self._rewards)
@@ -134,10 +134,9 @@ class Tape:
 
 
 class RolloutCollector:
-    """Lanes with one policy that learns, and beside it the one it began as, which is asked but never obeyed.
+    """Lanes driven by the learning policy, for one chapter. The reference policy only gives its logits.
 
-    For one chapter, as `engines.train.rollout.collector.Collector` is. reference: the weights that the stage began
-    with.
+    reference: the weights at the start of the stage
     """
 
     def __init__(
@@ -158,20 +157,20 @@ class RolloutCollector:
         self._section, self._network = section, network
         self._student = Student(network, count, device)
         self._reference = Student(_began_as(network, reference, device), count, device)
-        self._tapes = [Tape(section, rules.driving.most_run) for _ in self._lanes]
+        self._buffers = [RolloutBuffer(section, rules.driving.most_run) for _ in self._lanes]
 
     def collect(self, weights: Weights) -> Rollout:
-        """Drive a round with some weights, by name; those that are not named stay as they are.
+        """Drive a round with weights by name; weights without a name stay.
 
-        The last decision of a round is learned from in the next one, and tells in this one what was still expected.
+        The last decision of a round gives this round its last value, and becomes part of the next round.
         """
         put_weights(self._network, weights)
         ended = []
         for _ in range(self._section.decisions):
-            glimpses = [lane.wait() for lane in self._lanes]
-            ended += [glimpse.ended.outcome for glimpse in glimpses if glimpse.ended is not None]
-            self._decide(glimpses)
-        taken = [tape.take() for tape in self._tapes]
+            requests = [lane.wait() for lane in self._lanes]
+            ended += [request.ended.outcome for request in requests if request.ended is not None]
+            self._decide(requests)
+        taken = [buffer.take() for buffer in self._buffers]
         rewards = [one for _, earned in taken for one in earned]
         return Rollout(
             runs=[run for runs, _ in taken for run in runs],
@@ -183,30 +182,30 @@ class RolloutCollector:
             contacts=sum(one.contacts for one in ended),
         )
 
-    def _decide(self, glimpses: Sequence[Glimpse]) -> None:
-        student, rows = self._student, self._student.rows(glimpses)
+    def _decide(self, requests: Sequence[DecisionRequest]) -> None:
+        student, rows = self._student, self._student.rows(requests)
         for one in (student, self._reference):
-            one.refresh(glimpses)
-        memories = [student.memory(lane) for lane in range(len(glimpses))]
+            one.refresh(requests)
+        memories = [student.memory(lane) for lane in range(len(requests))]
         logits, values = student.decide(rows)
         began, _ = self._reference.decide(rows)
         sharpness = np.float32(1.0 / self._section.temperature)
-        for lane, glimpse in enumerate(glimpses):
+        for lane, request in enumerate(requests):
             action, log_probability = drawn(sharpness * logits[lane], self._rng)
             row = {
                 **rows[lane],
-                COMPASS: glimpse.compass[None],
+                COMPASS: request.compass[None],
                 ACTION: np.array([action], np.int64),
                 LOG_PROBABILITY: _row(log_probability),
                 REFERENCE: (sharpness * began[lane][None]).astype(SMALL),
             }
-            self._tapes[lane].see(glimpse)
-            self._tapes[lane].add(Decided(row, glimpse.fresh, memories[lane], float(values[lane])))
+            self._buffers[lane].see(request)
+            self._buffers[lane].add(Decided(row, request.fresh, memories[lane], float(values[lane])))
             self._lanes[lane].answer(action)
 
 
 def _began_as(network: PolicyNetwork, weights: Weights, device: torch.device) -> PolicyNetwork:
-    """Return a network of the same kind with other weights; its colour encoder is never asked."""
+    """Return a network of the same variant with other weights. Its colour encoder is not used."""
     began = PolicyNetwork(network.widths, network.variant)
     put_weights(began, weights)
     return began.to(device)

@@ -1,4 +1,4 @@
-"""How a policy learns from a round of drives: some steps of PPO, fewer when it moves too far from who drove them."""
+"""PPO updates from one round of drives, with an early stop by the KL divergence."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from engines.train.ppo_rollouts import ACTION, ADVANTAGE, LOG_PROBABILITY, REFER
 from engines.train.rollout.optimizer_step import last_good, make_step, products_in, trainable
 from engines.train.rollout.sequences import COMPASS, Batch, Run, batch_of, decisions_in, unroll
 
-# ---- The loss of PPO with a tie to the policy that it began with (Schulman et al., 2017), as a function of tensors
+# ---- The loss of PPO (Schulman et al., 2017) with a divergence penalty to the reference policy
 
 
 class PolicyTerms(NamedTuple):
     """Means over a batch.
 
     policy:    the clipped loss; entropy [nats] of the policy
-    imitation: divergence [nats] of the policy from the one that the stage began with
+    imitation: divergence [nats] from the reference policy, the policy at the start of the stage
     moved:     divergence [nats] from the policy that drove, by the estimate r - 1 - log r of the drawn actions
     clipped:   share of decisions whose probability has changed by more than the clip
     """
@@ -38,12 +38,12 @@ class PolicyTerms(NamedTuple):
     clipped: Tensor
 
     def loss(self, section: ReinforceSection) -> Tensor:
-        """Return what is minimised."""
+        """Return the loss without the critic and the goal compass."""
         return self.policy - section.entropy * self.entropy + section.imitation * self.imitation
 
 
 def policy_terms(logits: Tensor, rows: Mapping[str, Tensor], clip: float) -> PolicyTerms:
-    """Return the terms of a batch: logits (N, 28) over the temperature, and what was recorded, by name, (N, ...)."""
+    """Return the terms of a batch. logits: (N, 28) over the temperature; rows: recorded values by name, (N, ...)."""
     now = torch.log_softmax(logits, dim=1)
     chosen = now.gather(1, rows[ACTION][:, None])[:, 0]
     change = chosen - rows[LOG_PROBABILITY]
@@ -60,25 +60,25 @@ def policy_terms(logits: Tensor, rows: Mapping[str, Tensor], clip: float) -> Pol
 
 
 def value_loss(values: Tensor, returns: Tensor, section: ReinforceSection) -> Tensor:
-    """Return the mean error of what was expected, (N,) each: square where small, then linear."""
+    """Return the Huber loss of the critic's values (N,) against the returns (N,)."""
     return huber_loss(values, returns, delta=section.value_m)
 
 
-def leaned(states: Tensor, share: float) -> Tensor:
-    """Return the same states, through which only a share of a gradient passes."""
+def scaled_gradient(states: Tensor, share: float) -> Tensor:
+    """Return the states unchanged; only a share of the gradient passes through them."""
     return states.detach() + share * (states - states.detach())
 
 
 LAST_RATE = 0.1
-"""The learning rate falls to so much of its first."""
+"""Last learning rate, as a share of the first."""
 PATIENCE = 1.5
-"""A round is left when the estimated divergence exceeds its target by this factor, for the estimate is noisy."""
+"""A round ends early when the estimated divergence exceeds its target by this factor; the estimate is noisy."""
 LEAST_SPREAD = 1e-6
-"""Of the advantages of a round, by which they are divided."""
+"""Added to the standard deviation of the advantages before the division."""
 
 
 class Update(NamedTuple):
-    """What one update found; of one that only the critic learned from, the policy's terms are 0."""
+    """Losses of one update; the policy's terms are 0 while only the critic learns."""
 
     value: float
     policy: float = 0.0
@@ -90,7 +90,7 @@ class Update(NamedTuple):
 
 
 class Learner:
-    """A network, its optimizer, and the rules of learning. checkpoint: named where the loss is not a number."""
+    """A network, its optimizer and the update rule. checkpoint: named in messages about losses that are not finite."""
 
     def __init__(
         self, section: ReinforceSection, network: PolicyNetwork, device: torch.device, checkpoint: Path
@@ -104,11 +104,11 @@ class Learner:
         self._updates = 0
 
     def state(self) -> dict[str, Any]:
-        """Return what a checkpoint keeps beside the network."""
+        """Return the state that a checkpoint keeps beside the network."""
         return {"updates": self._updates, "optimizer": self._optimizer.state_dict()}
 
     def resume(self, found: object) -> None:
-        """Go on from what `state` returned. Raises InputError for anything else."""
+        """Resume from a result of `state`. Raises InputError for anything else."""
         file, state = self._checkpoint, table_in(self._checkpoint, "learner", found)
         self._updates = taken_count(file, "learner.updates", state.get("updates"))
         take_steps(file, "learner.optimizer", self._optimizer, state.get("optimizer"))
@@ -116,8 +116,8 @@ class Learner:
     def learn(self, rollouts: Sequence[Rollout], rng: np.random.Generator, step: int) -> dict[str, float]:
         """Make the updates of a round, the `step`th of the whole stage; return numbers for the journal.
 
-        Raises OnboardError for a loss or gradient that is no number; that update is not made. Raises InputError for
-        weights that are none after the round.
+        Raises OnboardError, before the update, for a loss or gradient that is not finite.
+        Raises InputError for weights that are not finite after the round.
         """
         runs = normalised([run for one in rollouts for run in one.runs])
         learn = self._learn_critic if step < self._section.critic_rounds else self._learn_all
@@ -128,17 +128,17 @@ class Learner:
         return _numbers(rollouts, updates)
 
     def _learn_all(self, runs: Sequence[Run], rng: np.random.Generator, step: int) -> list[Update]:
-        """Make the updates of a round, as long as the policy has not moved too far."""
+        """Make the updates of a round until the policy has moved too far."""
         updates: list[Update] = []
-        for lot in lots(runs, self._section.epochs, self._section.batch, rng):
-            updates.append(self._update(self._batch(lot), f"round {step}, batch {len(updates)}", step))
+        for minibatch in minibatches(runs, self._section.epochs, self._section.batch, rng):
+            updates.append(self._update(self._batch(minibatch), f"round {step}, batch {len(updates)}", step))
             if self._too_far(updates[-1].moved):
                 break
         return updates
 
     def _learn_critic(self, runs: Sequence[Run], rng: np.random.Generator, step: int) -> list[Update]:
-        """Let the critic's head alone learn; what is below it stays, so that every run is gone through once."""
-        batches = [self._batch(lot) for lot in lots(runs, 1, self._section.batch, rng)]
+        """Train the critic's head alone. The layers below stay fixed, so each run is unrolled once."""
+        batches = [self._batch(minibatch) for minibatch in minibatches(runs, 1, self._section.batch, rng)]
         with torch.no_grad():
             states = [unroll(self._network, batch) for batch in batches]
         updates: list[Update] = []
@@ -150,15 +150,15 @@ class Learner:
                 updates.append(Update(float(value.detach())))
         return updates
 
-    def _batch(self, lot: Sequence[Run]) -> Batch:
-        return batch_of(lot, self._network.memory_shape, self._device)
+    def _batch(self, minibatch: Sequence[Run]) -> Batch:
+        return batch_of(minibatch, self._network.memory_shape, self._device)
 
     def _update(self, batch: Batch, where: str, step: int) -> Update:
-        """Make a step, or none where the policy has moved too far already."""
+        """Make an optimizer step, unless the policy has moved too far already."""
         section, network = self._section, self._network
         states = unroll(network, batch)
         terms = policy_terms(network.actor(states) / section.temperature, batch.rows, section.clip)
-        value = value_loss(network.critic(leaned(states, section.value))[:, 0], batch.rows[RETURN], section)
+        value = value_loss(network.critic(scaled_gradient(states, section.value))[:, 0], batch.rows[RETURN], section)
         compass = compass_error(network.auxiliary(states), batch.rows[COMPASS])
         auxiliary = section.auxiliary if network.variant.auxiliary else 0.0
         if not self._too_far(float(terms.moved)):
@@ -177,7 +177,7 @@ class Learner:
 
 
 def learning_rate(section: ReinforceSection, step: int) -> float:
-    """Return the rate of a round: it falls in a line."""
+    """Return the learning rate of a round: linear decay."""
     gone = min(1.0, step / (section.chapters * section.rounds))
     return section.rate * (1.0 - (1.0 - LAST_RATE) * gone)
 
@@ -192,10 +192,10 @@ def normalised(runs: Sequence[Run]) -> list[Run]:
     ]
 
 
-def lots(runs: Sequence[Run], epochs: int, size: int, rng: np.random.Generator) -> Iterator[list[Run]]:
-    """Yield all runs, `epochs` times, each time in another order, in lots of much the same number of decisions.
+def minibatches(runs: Sequence[Run], epochs: int, size: int, rng: np.random.Generator) -> Iterator[list[Run]]:
+    """Yield minibatches of runs with about equal numbers of decisions: all runs in each epoch, in another order.
 
-    A lot has at least `size` of them, to the length of a run, where there are as many.
+    A minibatch has at least `size` decisions, up to the length of a run, if there are as many.
     """
     count = max(1, decisions_in(runs) // size)
     for _ in range(epochs):
@@ -203,13 +203,13 @@ def lots(runs: Sequence[Run], epochs: int, size: int, rng: np.random.Generator) 
         ends = np.cumsum([len(runs[index]) for index in order])
         which = (ends - 1) * count // ends[-1]
         for number in range(count):
-            lot = [runs[index] for index in order[which == number]]
-            if lot:
-                yield lot
+            minibatch = [runs[index] for index in order[which == number]]
+            if minibatch:
+                yield minibatch
 
 
 def _numbers(rollouts: Sequence[Rollout], updates: Sequence[Update]) -> dict[str, float]:
-    """Return what the journal keeps of a round."""
+    """Return the numbers of a round for the journal."""
     means = {name: float(np.mean([getattr(one, name) for one in updates])) for name in Update._fields}
     counted = ("decisions", "drives", "reached", "false_stops", "contacts")
     sums = {name: float(sum(getattr(one, name) for one in rollouts)) for name in counted}
@@ -219,9 +219,9 @@ def _numbers(rollouts: Sequence[Rollout], updates: Sequence[Update]) -> dict[str
 
 
 def explained(runs: Sequence[Run]) -> float:
-    """Return the share of the returns' variance that the critic foresaw; below 0 it was worse than their mean.
+    """Return the explained variance of the critic; below 0 the mean return predicts better.
 
-    The advantages are those of the drives, not normalised ones.
+    runs: with advantages as driven, before `normalised`
     """
     gains, returns = (np.concatenate([run.rows[name] for run in runs]).astype(float) for name in (ADVANTAGE, RETURN))
     return float(1.0 - gains.var() / max(returns.var(), LEAST_SPREAD))

@@ -1,4 +1,4 @@
-"""A training from its configuration to a policy: encoder, imitation, reinforcement, each going on where it ended."""
+"""The stages of a training: encoder, imitation, reinforcement. Each stage resumes from its checkpoint."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from engines.encoder.training import train_encoder
 from engines.export.restore import initial_weights
 from engines.network import policy_checkpoint
 from engines.network.encoder_features import load_encoder
-from engines.network.lineage import POLICY
 from engines.network.network import PolicyNetwork, untrained
 from engines.network.policy_checkpoint import PolicyFile
 from engines.runs.processes import alone_in
@@ -27,13 +26,13 @@ from onboard.config.config import MODEL_SUFFIX, model_path
 from onboard.policy.manifest import sha256_of
 from onboard.values.errors import ConfigError, InputError
 
-# ---- A colour encoder that is trained already (`--encoder`): the file of one, or that of a policy that ships
+# ---- A trained colour encoder (`--encoder`): its file, or a policy
 
 
 def put_encoder(rgb: nn.Module, file: Path) -> None:
-    """Put the weights of a file by the encoder's training, or those in an exported policy, into a network's encoder.
+    """Load the encoder's weights from a file of its training or from an exported policy into a network's encoder.
 
-    Raises InputError for any other file, ConfigError or EngineError for a model that its manifest does not fit.
+    Raises InputError for any other file, ConfigError or EngineError for a model that does not fit its manifest.
     """
     if file.suffix != MODEL_SUFFIX:
         load_encoder(rgb, file)
@@ -49,7 +48,7 @@ def put_encoder(rgb: nn.Module, file: Path) -> None:
 
 
 STAGES = ("encoder", "imitation", "reinforce")
-ENCODER_FOLDER = "encoder"
+ENCODER_FOLDER, POLICY = "encoder", "policy.pt"
 
 Initial = Callable[[TrainConfig], PolicyFile]
 
@@ -63,14 +62,13 @@ def train(
     init: str | None = None,
     encoder: Path | None = None,
 ) -> Path:
-    """Live all stages up to one of `STAGES` and return the policy's file, for `onboard-engines export --checkpoint`.
+    """Run all stages up to `until` and return the policy's file, for `onboard-engines export --checkpoint`.
 
-    Up to the encoder it is the file of that one's weights, and no policy is written.
+    With `until` "encoder", return the encoder's weights and write no policy.
 
-    initial: the policy to begin with, in place of `beginning`; init: what it is called, None where it is untrained too
-    encoder: weights of a colour encoder that is trained already, or a policy that has one, in place of one trained here
-    Raises OnboardError, also where another training is writing the folder; whatever was made before stays, and the
-    same call goes on there.
+    initial: makes the initial policy, in place of `beginning`; init: its name, None if it is untrained
+    encoder: file of a trained colour encoder, or of a policy that has one; None trains an encoder
+    Raises OnboardError, also while another training writes the folder. Earlier results stay, and the same call resumes.
     """
     needed = config.first_coloured is not None if initial is None else encoder is not None
     file, begins = folder / POLICY, needed and init is None
@@ -96,7 +94,7 @@ def train(
 
 
 def _digests(init: str | None, encoder: Path | None) -> dict[str, str]:
-    """Return what a manifest says of the files that a training begins with, so that they are known by more than a name.
+    """Return the digests of the files that a training begins with, for the manifest.
 
     Raises InputError for a policy that does not ship, ConfigError for a file that cannot be read.
     """
@@ -105,7 +103,7 @@ def _digests(init: str | None, encoder: Path | None) -> dict[str, str]:
 
 
 def _learn(config: TrainConfig, network: PolicyNetwork, folder: Path, device: torch.device, until: str) -> list[str]:
-    """Live the stages after the encoder; return those whose work is kept."""
+    """Run the stages after the encoder; return the stages that the result contains."""
     Imitation(config, network, folder, device).run()
     if until != ppo.STAGE or config.reinforce.chapters == 0:
         return [dagger.STAGE]
@@ -115,9 +113,9 @@ def _learn(config: TrainConfig, network: PolicyNetwork, folder: Path, device: to
 
 
 def _check_until(until: str, file: Path, begins: bool) -> None:
-    """Raise InputError for a last stage that there is not, or that the policy in the folder is beyond.
+    """Raise InputError for an unknown stage, and for a folder whose policy has passed a later stage.
 
-    Also where the file in its place is no policy.
+    Raises it also if the policy's file holds no policy.
     """
     if until not in STAGES:
         raise InputError(f"--until {until}: must be one of {', '.join(STAGES)}")
@@ -130,9 +128,9 @@ def _check_until(until: str, file: Path, begins: bool) -> None:
 
 
 def check(config: TrainConfig, *, known: bool = False) -> None:
-    """Raise InputError or ConfigError, before anything is trained, for what cannot work.
+    """Raise InputError or ConfigError for a training that cannot work.
 
-    known: the training begins with a policy, and may make it know a building of the test split
+    known: the training begins with a policy, so it may use a building of the test split
     """
     robot = rules_of(config).robot
     if robot.config.limits_scan is not None:
@@ -149,9 +147,9 @@ def check(config: TrainConfig, *, known: bool = False) -> None:
 
 
 def beginning(config: TrainConfig) -> PolicyNetwork:
-    """Return an untrained network whose recurrent layer puts no weight yet on what the colour encoder says.
+    """Return an untrained network whose recurrent layer has weights 0 for the colour features.
 
-    Colour comes late in the training; until then the encoder's features are zeros, and nothing would hold the weights.
+    Colour comes late in the training; until then the features are 0, and these weights would stay random.
     """
     network = untrained(config.seed, config.network.widths, config.network.variant)
     silent = network.widths.rgb if network.variant.rgb else 0
@@ -161,7 +159,7 @@ def beginning(config: TrainConfig) -> PolicyNetwork:
 
 
 def _encoder(config: TrainConfig, folder: Path, device: torch.device) -> Path:
-    """Return the weights of the colour encoder, trained now if they are not there."""
+    """Return the file of the colour encoder's weights; train the encoder if there is none."""
     with Journal(folder, ENCODER_FOLDER, 1, None) as journal:
 
         def tell(step: int, total: int, metrics: Mapping[str, float]) -> None:

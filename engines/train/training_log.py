@@ -1,7 +1,7 @@
-"""What a training tells while it runs: a line and a bar on the terminal, curves for TensorBoard, rows in a file.
+"""The journal of a training: a progress bar, curves for TensorBoard, and rows of JSON in a file.
 
-A row is one line of JSON: the stage, the step, `call`, which counts how often the journal was taken up, `at_s`, the
-time since then [s], and the numbers of the step by name.
+A row has the stage, the step, the number of the `call` that wrote it, `at_s` (time since that call began [s]), and the
+numbers of the step by name.
 """
 
 from __future__ import annotations
@@ -25,14 +25,13 @@ ROWS, CURVES = "journal.jsonl", "tensorboard"
 
 
 class Journal:
-    """One stage of a training. Use as a context: the bar goes when it ends."""
+    """The journal of one stage. Use as a context, which ends the progress bar."""
 
     def __init__(self, folder: Path, stage: str, total: int, done: int | None, console: Console | None = None) -> None:
-        """Open the journal in a folder, `done` of `total` steps having been made before; None where that is not known.
+        """Open the journal in a folder. done: steps of `total` made before, None if unknown.
 
-        Nothing is written before the first `note`. Curves of later steps, of a call that was stopped, are hidden then,
-        and what a killed call left of its last row is cut off.
-        Raises MissingExtraError without TensorBoard, InputError when the folder cannot be written.
+        The first `note` writes first: it hides later curves of a stopped call, and cuts off a torn last row.
+        Raises MissingExtraError without TensorBoard, InputError if the folder cannot be written.
         """
         try:
             from torch.utils.tensorboard import SummaryWriter
@@ -66,19 +65,19 @@ class Journal:
             threading.excepthook = self._hook
 
     def advance(self, note: str) -> None:
-        """Show that another step has been made."""
+        """Advance the bar by one step."""
         self._bar.update(self._task, advance=1, note=note)
 
     def show(self, step: int, total: int, numbers: Mapping[str, float]) -> None:
-        """Show how far it is, where that is counted elsewhere."""
+        """Set the bar to a step and show its numbers."""
         told = "  ".join(f"{name} {value:.4g}" for name, value in numbers.items())
         self._bar.update(self._task, completed=step, total=total, note=told)
 
     def note(self, step: int, numbers: Mapping[str, float], *, say: bool = False) -> None:
-        """Keep numbers of a step by name, with the time since this journal was opened; `say` also prints them.
+        """Write the numbers of a step by name. say: also print them.
 
-        step: steps of the stage so far, this one included
-        Raises InputError when the folder cannot be written.
+        step: steps of the stage so far, this step included
+        Raises InputError if the folder cannot be written.
         """
         if self._curves is None:
             self._take_up(step)
@@ -94,7 +93,7 @@ class Journal:
             self._console.print(f"{self._stage} {step}: {told}", highlight=False)
 
     def _take_up(self, step: int) -> None:
-        """Open what is written to; curves in a folder of the stage, for TensorBoard hides steps folder by folder."""
+        """Open rows and curves. Each stage has its folder of curves, because TensorBoard hides steps by folder."""
         hidden = step if self._done is None else self._done + 1
         with self._writing():
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -102,14 +101,14 @@ class Journal:
             self._curves = self._open(str(self._folder / CURVES / self._stage), purge_step=hidden)
 
     def _died(self, told: threading.ExceptHookArgs) -> None:
-        """Say nothing of a thread that could not write: what TensorBoard's meets, `_writing` meets after it."""
+        """Suppress the traceback of TensorBoard's thread on a failed write; `_writing` reports the same error."""
         writes = type(told.thread).__module__.startswith("tensorboard")
         if not (writes and isinstance(told.exc_value, OSError)):
             self._hook(told)
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """Raise InputError when the folder cannot be written."""
+        """Raise InputError if the folder cannot be written."""
         try:
             yield
         except OSError as error:
@@ -117,7 +116,7 @@ class Journal:
 
 
 def _last_call(file: Path) -> int:
-    """Return the call of the last row that names one, 0 where none does, and cut off the torn end of a killed one."""
+    """Return the last call's number in a file, 0 without any, and cut off a torn last row."""
     if not file.exists():
         return 0
     content = file.read_bytes()
@@ -129,7 +128,7 @@ def _last_call(file: Path) -> int:
 
 
 def _call_of(line: bytes) -> int | None:
-    """Return the call of a row; None of one by a version that did not count them, or of a damaged one."""
+    """Return the call of a row; None for a damaged row, and for a row of an older version."""
     try:
         row = json.loads(line)
     except ValueError:

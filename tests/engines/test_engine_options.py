@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import get_type_hints
-
 import pytest
 from typer.testing import CliRunner
 
@@ -44,14 +42,3 @@ def test_the_bounds_themselves_are_taken():
     for value in (-1, MOST_SEED + 1):
         with pytest.raises(InputError, match=f"^--seed {value}: must be at "):
             require_range("--seed", value, 0, MOST_SEED)
-
-
-def test_no_range_is_left_to_typer_which_refuses_in_a_form_of_its_own():
-    left = [
-        (each.callback.__name__, name)
-        for each in main.registered_commands
-        for name, hint in get_type_hints(each.callback, include_extras=True).items()
-        for told in getattr(hint, "__metadata__", ())
-        if (getattr(told, "min", None), getattr(told, "max", None)) != (None, None)
-    ]
-    assert left == []

@@ -1,4 +1,4 @@
-"""Whether the figures that a result states are those of the episodes that it tells."""
+"""Checks of result files: their shape, and their figures against their episodes."""
 
 from __future__ import annotations
 
@@ -11,15 +11,13 @@ from hil.evaluate.metrics import Summary
 from hil.evaluate.result import Row
 from onboard.values.errors import InputError
 
-# ---- Files whose values have another shape than their place says: one line that names the file, wherever it shows
-
 WRONG_SHAPE = (AttributeError, IndexError, KeyError, TypeError, ValueError, OverflowError)
-"""What reading values of another shape ends with."""
+"""Errors of reading a malformed table."""
 
 
 @contextmanager
 def shaped(file: Path, what: str) -> Iterator[None]:
-    """Raise InputError, `file: what: why`, where values of another shape are met inside."""
+    """Turn errors of reading a malformed table into InputError `file: what: why`."""
     try:
         yield
     except WRONG_SHAPE as error:
@@ -27,12 +25,12 @@ def shaped(file: Path, what: str) -> Iterator[None]:
 
 
 MEANS = {"success_rate": "success", "spl": "spl", "sct": "sct", "contacts_per_episode": "contacts"}
-"""Figure -> what of each episode it is the mean of."""
+"""Figure -> field of an episode with this mean."""
 ROUNDING = 1e-9
 
 
 def require_of_episodes(file: Path, name: str, summary: Summary, rows: Sequence[Row]) -> None:
-    """Raise InputError for a file that states other figures than its episodes have."""
+    """Raise InputError if the stated figures are not the means of the episodes."""
     if summary.episodes != len(rows):
         raise InputError(f"{file}: {name}: states {summary.episodes} episodes, tells {len(rows)}")
     for figure, of_episode in MEANS.items() if rows else ():

@@ -1,6 +1,6 @@
-"""Results as compressed columns: `results.json` tells of each, `episodes.csv.gz` has a line for each of its episodes.
+"""Packed results: `results.json` without episodes, and `episodes.csv.gz` with a line per episode.
 
-Any other file may be compressed by gzip as it is: `NAME.json.gz` is read where `NAME.json` is asked for.
+Other files may be compressed by gzip: `NAME.json.gz` stands for `NAME.json`.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from onboard.policy.manifest import MANIFEST_SUFFIX
 from onboard.values.errors import InputError
 
 RESULTS, EPISODES, RESULT = "results.json", "episodes.csv", "result"
-"""Files of a packed folder, and the column that names the result of a line."""
+"""Files of a packed folder, and the column with the result's name."""
 PER_EPISODE, SEVERAL = "per_episode", ("conditions", "baselines")
-"""Keys of what `onboard-hil evaluate --json` writes: the rows, and several evaluations in one file."""
+"""Keys in files of `onboard-hil evaluate --json`: the episodes, and several evaluations in a file."""
 GZ = ".gz"
 MANIFESTS = f"*{MODEL_SUFFIX}{MANIFEST_SUFFIX}"
-"""Of policies whose results lie beside them."""
+"""Manifests of policies, which may lie beside results."""
 NO_RESULT = "not the result of onboard-hil evaluate"
 COLUMNS = tuple(field.name for field in fields(Row))
 FROM_TEXT: Mapping[str, Callable[[str], Any]] = {
@@ -45,7 +45,7 @@ Table = dict[str, Any]
 def results_in(folder: Path) -> list[tuple[Path, str, Table]]:
     """Return file, name and table of each result in a folder, packed or as written. Raises InputError.
 
-    A packed result has the name of the file that it was. A file as written replaces the packed result of its name.
+    A packed result has its former file's name. An unpacked file replaces the packed result of its name.
     """
     found: dict[str, tuple[Path, str, Table]] = {}
     packed = folder / RESULTS
@@ -76,7 +76,7 @@ def read_table(file: Path) -> Table:
 
 
 def read_bytes(file: Path) -> bytes:
-    """Return what is in a file, or in the one beside it that gzip has compressed. Raises InputError."""
+    """Return the bytes of a file, or of its gzip file beside it. Raises InputError."""
     try:
         return file.read_bytes() if file.exists() else gzip.decompress(compressed(file).read_bytes())
     except (OSError, EOFError, zlib.error) as error:
@@ -84,17 +84,17 @@ def read_bytes(file: Path) -> bytes:
 
 
 def is_there(file: Path) -> bool:
-    """Return whether a file is there, compressed or not."""
+    """Return whether a file exists, compressed or not."""
     return file.exists() or compressed(file).exists()
 
 
 def compressed(file: Path) -> Path:
-    """Return the name of a file that gzip has compressed."""
+    """Return the path of a file's gzip file."""
     return file.with_name(file.name + GZ)
 
 
 def pack(folder: Path) -> None:
-    """Put all results in a folder and in its folders into columns, in place. Raises InputError."""
+    """Pack all results in a folder and its subfolders, in place. Raises InputError."""
     for below in sorted(path for path in folder.iterdir() if path.is_dir()):
         told = results_in(below)
         if told:
@@ -107,7 +107,7 @@ def pack(folder: Path) -> None:
 
 
 def _tables(file: Path, table: Table) -> dict[str, Table]:
-    """Return the evaluations of one file, which holds one or several."""
+    """Return the evaluations of a file by name."""
     several = next((key for key in SEVERAL if key in table), None)
     if several is None:
         return {file.stem: table}
@@ -121,7 +121,7 @@ def _pack(folder: Path, tables: Mapping[str, Table]) -> None:
     for name, table in tables.items():
         for row in table.get(PER_EPISODE, ()):
             actions = " ".join(map(str, row["actions"]))
-            writer.writerow({**row, RESULT: name, "actions": actions})  # a float's text is read back to the last bit
+            writer.writerow({**row, RESULT: name, "actions": actions})  # a float survives as text
     rest = [{key: value for key, value in table.items() if key != PER_EPISODE} for table in tables.values()]
     lines = [f"{json.dumps(name)}: {json.dumps(one)}" for name, one in zip(tables, rest, strict=True)]
     (folder / RESULTS).write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
@@ -130,7 +130,7 @@ def _pack(folder: Path, tables: Mapping[str, Table]) -> None:
 
 
 def _rows(file: Path) -> dict[str, list[Table]]:
-    """Return the rows of each result, as `Row.as_json` wrote them."""
+    """Return the episodes of each result, as from `Row.as_json`."""
     rows: dict[str, list[Table]] = {}
     types = {field.name: str(field.type) for field in fields(Row)}
     with shaped(compressed(file), "not the columns of episodes"):

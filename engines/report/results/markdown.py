@@ -1,4 +1,4 @@
-"""Tables in Markdown, and the figures of an evaluation's summary as a person reads them."""
+"""Tables in Markdown, and cells with the figures of a summary."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ SHORT_H, MINUTES = 2.0, 60.0
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]], words: int = 1) -> str:
-    """Return a table whose first columns, so many, are words; the others are set to the right."""
+    """Return a table; the first `words` columns are left-aligned, others right-aligned."""
     lines = [f"| {' | '.join(headings)} |", f"|{'---|' * words}{'---:|' * (len(headings) - words)}"]
     return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)]) + "\n"
 
 
 def summary_of_json(found: Mapping[str, Any]) -> Summary:
-    """Return what `Summary.as_json` wrote. Raises KeyError for what is missing."""
+    """Return the summary that `Summary.as_json` wrote. Raises KeyError for a missing key."""
     fields = {name: found[name] for name in Summary.__slots__}
     fields["actions"] = tuple(found["actions"])
     fields["ci95"] = {name: (low, high) for name, (low, high) in found["ci95"].items()}
@@ -43,12 +43,12 @@ def quoted(paper: Sequence[float] | None) -> str:
 
 
 def hours(value: float | None) -> str:
-    """Return a time given in hours, as minutes where it is short."""
+    """Return a duration given in hours as text, in minutes if short."""
     if value is None:
         return NOTHING
     return f"{value:.1f} h" if value >= SHORT_H else f"{MINUTES * value:.0f} min"
 
 
 def signed(value: float) -> str:
-    """Return a number with its sign, none of zero."""
+    """Return a number with its sign; 0 has none."""
     return f"{value:+g}" if value else "0"

@@ -1,11 +1,11 @@
-"""The result files of one policy in a folder: which are there, and what they hold.
+"""Reads the result files of a policy from a folder:
 
     evaluate/*.json       `onboard-hil evaluate --policy MODEL --set unseen --condition ... --json`, of one model
     seeds/NAME.json       the same of trainings by other seeds
     validation/NAME.json  the same of both on the set `validation`
-    finetune/NAME.json    the same before and after fine-tuning, on its building: before*.json and after*.json whose
-                          names go on alike are a pair
-    others/NAME.json      the same of what it is compared with
+    finetune/NAME.json    the same before and after fine-tuning, on its building: before*.json and after*.json with
+                          the same rest of the name are a pair
+    others/NAME.json      the same of baselines
     demos/MAP-SEED.json   `onboard-hil demo --map MAP --seed SEED --json`
     ceiling.json          `onboard-hil upper-bound --set unseen --json`
     ablations.json        `onboard-engines ablations`
@@ -15,8 +15,7 @@
     trajectories.json     `onboard-engines report --drive NAME|FILE`
     hardware.txt          one line: what the training ran on
 
-All of it may be packed into columns (`engines/report/results/columns.py`).
-What is missing is left out of a report and said to be missing.
+All of it may be packed (`engines/report/results/columns.py`). A report names tables without files.
 """
 
 from __future__ import annotations
@@ -41,14 +40,14 @@ TRAINING, TRAINING_FIGURES, HARDWARE = "training", "training.json", "hardware.tx
 THROUGHPUT = "throughput"
 TOLD = {"training", "stage", "decisions", "drives", "hours"}
 REFERENCE, REFERENCE_SET, FAST = "paper", "unseen", "fast"
-"""Condition, set and loop of what is quoted."""
+"""Condition, set and loop of the headline."""
 ORDINARY_RUN = {"scan": "fused", "known_map": "true", "pedestrians": 0}
-"""Options of an evaluation that are named where they differ, as they are usually."""
+"""Usual options of an evaluation; tables name other values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
-    """One evaluation. name: of the file, and of the condition where the file holds several."""
+    """An evaluation. name: of the file, and of the condition if the file holds several."""
 
     name: str
     file: Path
@@ -74,12 +73,12 @@ class Evaluated:
 
     @property
     def sets(self) -> list[str]:
-        """Return the committed sets that were driven; "" is of one's own."""
+        """Return the committed sets of the episodes; "" for a user's map."""
         return list(dict.fromkeys(str(one[4]) for one in self.configuration["sets"]))
 
     @property
     def unusual(self) -> dict[str, Any]:
-        """Return those options of `ORDINARY_RUN` that are not as usual."""
+        """Return the options that differ from `ORDINARY_RUN`."""
         told = {name: self.configuration.get(name, usual) for name, usual in ORDINARY_RUN.items()}
         return {name: value for name, value in told.items() if value != ORDINARY_RUN[name]}
 
@@ -89,7 +88,7 @@ class Evaluated:
         return episodes_of(self.configuration)
 
     def is_driven_as(self, other: Evaluated) -> bool:
-        """Return whether both drove the same episodes with the same robot, senses, condition, noise and loop."""
+        """Return whether both have the same episodes, robot, sensors, condition, noise and loop."""
         told = ("condition", "condition_values", "loop", "robot", "seed", "color")
         return (
             self.episodes == other.episodes
@@ -98,29 +97,29 @@ class Evaluated:
         )
 
     def is_of_robot(self, other: Evaluated | None) -> bool:
-        """Return whether nothing tells of two robots; older results tell of none."""
+        """Return whether both have the same robot; older results, which state none, count as the same."""
         robots = [each.configuration["robot"] for each in (self, other) if each and "robot" in each.configuration]
         return len(set(robots)) < 2
 
     @property
     def driver(self) -> str:
-        """Return the name of what drove, without its folder."""
+        """Return the name of the policy that drove, without folder."""
         return Path(str(self.configuration.get("policy", self.name))).name
 
     @property
     def is_plain(self) -> bool:
-        """Return whether it is in the fast loop, with all senses, and with nothing but what its condition says."""
+        """Return whether the loop is fast, colour is on, and no option is unusual."""
         return self.loop == FAST and self.color and not self.unusual
 
     @property
     def is_headline(self) -> bool:
-        """Return whether it is of the kind that is quoted: unseen set, the paper's noise, and plain."""
+        """Return whether it is plain, of the unseen set and in the paper's condition."""
         return self.condition == REFERENCE and self.sets == [REFERENCE_SET] and self.is_plain
 
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """All of a folder. What is not there is empty or None. demos: what each file holds, by its name."""
+    """The content of a folder; missing parts are empty or None. demos: tables by file name."""
 
     folder: Path
     evaluations: tuple[Evaluated, ...]
@@ -138,26 +137,26 @@ class Gathered:
 
     @property
     def headline(self) -> Evaluated | None:
-        """Return the evaluation whose figures are quoted: of the unseen set, as the paper trains, in the fast loop.
+        """Return the evaluation for the policy's quoted figures (`is_headline`), None without one.
 
-        Of several the one of most episodes.
+        Of several, the evaluation with most episodes.
         """
         quoted = [one for one in self.evaluations if one.is_headline]
         return max(quoted, key=lambda one: len(one.rows), default=None)
 
 
 def episodes_of(table: Mapping[str, Any]) -> list[list[Any]]:
-    """Return name, count, digest, seed and set of the sets in a result, sorted; nothing where it does not tell them."""
+    """Return name, count, digest, seed and set of a result's sets, sorted; empty if not stated."""
     return sorted((list(one) for one in table.get("sets", ())), key=str)
 
 
 def same_set(place: Sequence[Any]) -> Hashable:
-    """Return what two rows of name, count, digest, seed, set (and furniture) of one set have in common."""
+    """Return the identity of a set from its row of name, count, digest, seed, set (and furniture)."""
     return (place[0], *place[2:])
 
 
 def gather(folder: Path) -> Gathered:
-    """Return what a folder holds. Raises InputError for a file that is not what its place says, or is incomplete."""
+    """Return the content of a folder. Raises InputError for a malformed or incomplete file."""
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder")
     evaluations = _evaluations(folder / EVALUATE)
@@ -196,14 +195,14 @@ def _evaluated(file: Path, name: str, table: Mapping[str, Any]) -> Evaluated:
 
 def _require_one_model(evaluations: tuple[Evaluated, ...]) -> None:
     for name in ("model", "manifest"):
-        told = [one for one in evaluations if name in one.configuration]  # older results tell of no manifest
+        told = [one for one in evaluations if name in one.configuration]  # older results do not state the manifest
         for one in told[1:]:
             if one.configuration[name] != told[0].configuration[name]:
                 raise InputError(f"{one.file}: is of another {name} than {told[0].file}: {EVALUATE}/ is of one policy")
 
 
 def _table(file: Path, key: str) -> dict[str, Any] | None:
-    """Return a file's table, None where there is no file. Raises InputError for one without a key."""
+    """Return a file's table, None without a file. Raises InputError if it lacks a key."""
     if not is_there(file):
         return None
     table = read_table(file)
@@ -218,7 +217,7 @@ def _line(file: Path) -> str:
 
 
 def _figures_before(file: Path) -> dict[str, dict[str, Any]]:
-    """Return the figures of trainings that an earlier report told, by place and stage. Raises InputError."""
+    """Return the stored figures of trainings without journals, by place and stage. Raises InputError."""
     trainings: dict[str, dict[str, Any]] = {}
     rows = (_table(file, THROUGHPUT) or {THROUGHPUT: []})[THROUGHPUT]
     for row in rows if isinstance(rows, list) else [rows]:
@@ -229,6 +228,6 @@ def _figures_before(file: Path) -> dict[str, dict[str, Any]]:
 
 
 def _trainings(folder: Path) -> dict[str, dict[str, Any]]:
-    """Return the figures of every journal in a folder, by its place."""
+    """Return the figures of all journals in a folder, by place."""
     files = sorted(folder.rglob(f"{ROWS}*")) if folder.is_dir() else []
     return {str(file.parent.relative_to(folder.parent)): training_of(file.parent) for file in files}

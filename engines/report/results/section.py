@@ -1,4 +1,4 @@
-"""What a table of a report is, and how an evaluation is named in each of them."""
+"""A table of a report, and the names of evaluations in tables."""
 
 from __future__ import annotations
 
@@ -19,22 +19,21 @@ LOOPS = {
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One table with its notes. missing: which files it needs, "" where they are there."""
+    """A table with its notes. missing: the files that it lacks, "" if complete."""
 
-    name: str
     title: str
     markdown: str
     missing: str = ""
 
 
 def driven(one: Evaluated) -> str:
-    """Return how an evaluation was driven."""
+    """Return the loop and unusual options of an evaluation, in words."""
     more = [f", {name.replace('_', ' ')} {value}" for name, value in one.unusual.items()]
     return LOOPS[one.loop] + ("" if one.color else ", without colour images") + "".join(more)
 
 
 def whole(one: Evaluated) -> str:
-    """Return what an evaluation is of: its sets or maps, its condition unless that is the paper's, and its loop."""
+    """Return sets or maps of an evaluation, its condition unless the paper's, and its loop, in words."""
     sets = " and ".join(f"set `{name}`" for name in one.sets if name)
     maps = ", ".join(Path(str(row[0])).stem for row in one.episodes)
     condition = "" if one.condition == REFERENCE else f", `{one.condition}`"
@@ -47,5 +46,5 @@ def rate(successes: int, episodes: int) -> str:
 
 
 def share(value: float | None, interval: Interval | None) -> str:
-    """Return a share with its interval, as far as there are any."""
+    """Return a share with its interval, if known."""
     return percent(value) + ("" if interval is None else f" ({percent(interval[0])} to {percent(interval[1])})")

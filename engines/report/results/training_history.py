@@ -1,4 +1,4 @@
-"""How much a training drove and learned, and how long it took, from its journal."""
+"""Decisions, drives and wall time of a training, from its journal."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from engines.report.results.columns import is_there, read_bytes
 from onboard.values.errors import InputError
 
 ROWS = "journal.jsonl"
-"""Of `engines.train.training_log`."""
+"""The journal of `engines.train.training_log`."""
 S_PER_H = 3600.0
 NEEDED = ("stage", "step")
 
 
 def training_of(folder: Path) -> dict[str, dict[str, Any]]:
-    """Return the figures of each stage in a training's folder, by name; nothing where there is no journal.
+    """Return the figures of each stage in a training's folder by name; empty without a journal.
 
-    decisions, drives: driven, those of rounds that were driven again after a stop counted once
-    hours:             wall time of all calls, those rounds included, furnishing and validation too
-    A last line that was cut off as it was written is not a row. Raises InputError for a file that is no journal.
+    decisions, drives: rounds repeated after a stop count once
+    hours:             wall time of all calls, with repeated rounds, furnishing and validation
+    A torn last line is ignored. Raises InputError for a file that is no journal.
     """
     file = folder / ROWS
     if not is_there(file):
@@ -64,7 +64,7 @@ def _figures(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _hours(rows: Sequence[dict[str, Any]]) -> float | None:
-    """Return the sum of the calls' times. None of rows without a time."""
+    """Return the sum of the calls' times, None without times."""
     timed = [row for row in rows if "at_s" in row]
     if not timed:
         return None
@@ -73,9 +73,8 @@ def _hours(rows: Sequence[dict[str, Any]]) -> float | None:
 
 
 def _one_call(before: dict[str, Any], after: dict[str, Any]) -> bool:
-    """Return whether a row is of the same call as the one before it.
+    """Return whether two consecutive rows are of the same call.
 
-    Rows of older journals have no number of the call: a call that was stopped sooner than it took the next to write its
-    first row is not seen there.
+    Older journals do not number calls. There a call is only noticed if the time falls.
     """
     return bool(before.get("call") == after.get("call") and before["at_s"] <= after["at_s"])

@@ -15,11 +15,11 @@ NAMES = {OWN: "its own training domain"}
 AGENT_HEADINGS = ("agent", "driven in", "delay, ticks", *FIGURE_HEADINGS, "paper: SR / SPL / SCT",
                   "decisions to learn from", "updates", "time")  # fmt: skip
 OFFICE = "Office/20"
-"""The building of the paper's own for which its Table 3 has a success rate of each kind of goal."""
+"""The paper's building; its Table 3 has a success rate for each kind of goal."""
 
 
 def ablation_table(board: Mapping[str, Any]) -> str:
-    """Return the table in Markdown, with what stands for what below it."""
+    """Return the table in Markdown, with notes below it."""
     rows = []
     for row in board["rows"]:
         training = board["training"].get(row["agent"], {}).get("imitation", {})
@@ -31,7 +31,7 @@ def ablation_table(board: Mapping[str, Any]) -> str:
 
 
 def _quoted(row: Mapping[str, Any]) -> str:
-    """Return what the paper reports of a row's agent, in its building where the row says so."""
+    """Return the paper's figures for a row."""
     if row["paper_office"] is None:
         return quoted(row["paper"])
     of_office = f"SR {row['paper_office']:g} in {OFFICE}"
@@ -39,14 +39,14 @@ def _quoted(row: Mapping[str, Any]) -> str:
 
 
 def _where(row: Mapping[str, Any]) -> str:
-    """Return where a row was driven, and within which of the episodes its figures are."""
+    """Return the condition of a row, and the episodes that it counts."""
     doors = row["doors"]
     behind = f", {doors[1]} of {doors[0]} episodes behind doors, {doors[2]} shut" if doors else ""
     return _place(row) + behind + (" (and its own domain)" if row["same_domain"] else "")
 
 
 def _place(row: Mapping[str, Any]) -> str:
-    """Return where a row was driven."""
+    """Return the condition of a row."""
     longer = "" if row["within_s"] == MAX_S else f", within {row['within_s']:g} s"
     where: str = NAMES.get(row["where"], row["where"])
     return where + longer
@@ -71,13 +71,13 @@ def _notes(board: Mapping[str, Any]) -> list[str]:
 
 
 def _encoders(board: Mapping[str, Any]) -> list[str]:
-    """Return which colour encoders the agents have, by their files' digests."""
+    """Return the digests of the agents' colour encoders."""
     given = sorted({f"`{digest}`" for digest in board["encoders"].values() if digest is not None})
     return [f"sha256 of the colour encoder's file: {', '.join(given)}."] if given else []
 
 
 def _stale(board: Mapping[str, Any]) -> list[str]:
-    """Return which rows another state of the code has driven than the one that made the table."""
+    """Return a note on rows that another version of the code drove."""
     other = [row for row in board["rows"] if row["code"] not in (None, board["code"])]
     names = [f"`{row['agent']}` in {_place(row)}" for row in other]
     if not names:

@@ -1,6 +1,6 @@
-"""By how much one evaluation does better than another in the same episodes.
+"""Paired differences of two evaluations on the same episodes.
 
-The mean difference of each episode says more than two intervals that overlap.
+A paired difference is more sensitive than a comparison of two intervals.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from hil.evaluate.metrics import Interval, bootstrap, is_behind, paired_rates
 from hil.evaluate.result import Row
 
 FIGURE_NAMES = {"success": "SR", "spl": "SPL", "sct": "SCT"}
-"""Of an episode, and as its mean over episodes is called."""
+"""Field of an episode, and name of its mean."""
 HEADINGS = ("", "episodes", *FIGURE_NAMES.values())
 SUCCESS = "success"
 BEFORE, AFTER = "before", "after"
-"""How the names of evaluations before and after fine-tuning begin."""
+"""Prefixes of names before and after fine-tuning."""
 NO_RESET = "_no_reset"
-"""How the name of a condition ends that differs by the missing reset of the memory."""
+"""Suffix of a condition that differs only by the missing memory reset."""
 
 OTHER_CODE = " †"
-"""Stands behind the difference of two evaluations that two states of the code drove."""
+"""Mark of a difference between evaluations by two versions of the code."""
 NOTE = (
     "Differences are in points, on the same episodes, with 95 % intervals. An interval that holds 0 shows no "
     "significant difference. †: two states of the code drove the two evaluations."
@@ -40,39 +40,39 @@ Pairs = Sequence[tuple[Row, Row]]
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Mean difference over episodes, of the first minus the second, and its 95 % interval [1]."""
+    """Mean difference over episodes, first minus second, with its 95 % interval [1]."""
 
     mean: float
     interval: Interval
 
     def __str__(self) -> str:
-        """Return both in points."""
+        """Return mean and interval in points."""
         return f"{100 * self.mean:+.1f} ({100 * self.interval[0]:+.1f} to {100 * self.interval[1]:+.1f})"
 
 
 def paired_differences(found: Gathered) -> Part:
-    """Return a row for each two evaluations that are compared."""
+    """Return a row for each pair of compared evaluations."""
     rows = [_row(*compared) for compared in _compared(found) if compared[2]]
     text = f"{table(HEADINGS, rows)}\n{NOTE}\n"
-    return Part("differences", "Paired differences", text, "" if rows else f"{SEEDS}/*.json")
+    return Part("Paired differences", text, "" if rows else f"{SEEDS}/*.json")
 
 
 def main_differences(found: Gathered) -> str:
-    """Return the table that a model card shows: the policy minus baselines, and without colour images; "" of none."""
+    """Return the model card's table: the policy minus baselines, and without colour images; "" without rows."""
     pairs = [*_beside(found, [(one.driver, one) for one in found.others if one.is_headline]), *_blind(found)]
     rows = [_row(one, other, pairs_of(one[1], other[1])) for one, other in pairs if one[1].is_driven_as(other[1])]
     return table(HEADINGS, rows) if rows else ""
 
 
 def paired(one: Evaluated, other: Evaluated) -> dict[str, Difference]:
-    """Return by how much the first does better in each figure; nothing where both were not driven alike."""
+    """Return the difference in each figure; empty if both were not driven alike."""
     pairs = pairs_of(one, other) if one.is_driven_as(other) else []
     told = {figure: _difference(name, pairs) for name, figure in FIGURE_NAMES.items()}
     return {figure: difference for figure, difference in told.items() if difference is not None}
 
 
 def pairs_of(one: Evaluated, other: Evaluated) -> list[tuple[Row, Row]]:
-    """Return the rows of both of those episodes that both drove, whatever they were driven under."""
+    """Return pairs of rows of the same episodes, under any conditions."""
     theirs_of = {place[0]: same_set(place) for place in other.episodes}
     same = {place[0] for place in one.episodes if theirs_of.get(place[0]) == same_set(place)}
     theirs = {(row.map, row.index): row for row in other.rows if row.map in same}
@@ -80,17 +80,17 @@ def pairs_of(one: Evaluated, other: Evaluated) -> list[tuple[Row, Row]]:
 
 
 def difference_of_rates(pairs: Pairs) -> Difference | None:
-    """Return the difference in the success rate; None of no pairs."""
+    """Return the difference in the success rate; None without pairs."""
     return _difference(SUCCESS, pairs)
 
 
 def code_mark(one: Evaluated, other: Evaluated) -> str:
-    """Return `OTHER_CODE` where two states of the code drove, else ""."""
+    """Return `OTHER_CODE` if two versions of the code drove, else ""."""
     return "" if one.configuration.get("code") == other.configuration.get("code") else OTHER_CODE
 
 
 def is_same_policy(one: Evaluated, other: Evaluated | None) -> bool:
-    """Return whether one model drove both, by its digests."""
+    """Return whether both have the same model, by its digests."""
     names = ("model", "manifest")
     return other is not None and all(one.configuration.get(name) == other.configuration.get(name) for name in names)
 
@@ -99,7 +99,7 @@ Named = tuple[str, Evaluated]
 
 
 def _compared(found: Gathered) -> Iterator[tuple[Named, Named, Pairs]]:
-    """Give what is compared, as far as both were driven alike, and the episodes of both."""
+    """Yield pairs of comparable evaluations with their paired episodes."""
     for one, other in _candidates(found):
         if one[1].is_driven_as(other[1]):
             yield one, other, pairs_of(one[1], other[1])
@@ -143,7 +143,7 @@ def _row(one: Named, other: Named, pairs: Pairs) -> list[str]:
 
 
 def _without_images(one: Evaluated) -> Evaluated:
-    """Return an evaluation as if it had been driven without colour images, so that it is compared with one that was."""
+    """Return an evaluation marked as without colour, to compare it with a drive without colour."""
     return replace(one, configuration={**one.configuration, "color": False})
 
 

@@ -1,4 +1,4 @@
-"""How well the policy drives: beside baselines, the paper and other trainings, and by map and detour."""
+"""Table of evaluations: the policy, baselines, the paper, other trainings; by map and detour."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ NOTE = (
     "drive along the shortest path. The paper's figures are quoted: another agent in another simulator."
 )
 ABOVE_NONE = 1.0 + 1e-9
-"""A way that is no detour, rounded up, belongs to the first class; each class holds its upper edge."""
+"""Least detour for the classes, so that a straight path is in the first; a class includes its upper edge."""
 
 
 def evaluations(found: Gathered) -> Part:
-    """Return one row for each evaluation in the paper's condition, and rows for parts of the quoted one."""
+    """Return a row for each evaluation in the paper's condition, and rows for parts of the headline."""
     rows = [*main_rows(found), *_part_rows(found.headline), *_other_rows(found)]
     missing = "" if found.headline else f"{EVALUATE}/*.json of condition {REFERENCE} on the set {REFERENCE_SET}"
-    return Part("evaluations", "Evaluations", f"{table(HEADINGS, rows, words=2)}\n{NOTE}\n", missing)
+    return Part("Evaluations", f"{table(HEADINGS, rows, words=2)}\n{NOTE}\n", missing)
 
 
 def main_rows(found: Gathered) -> list[list[str]]:
-    """Return the rows that a model card shows: the policy itself, baselines and the paper."""
+    """Return the model card's rows: the policy, baselines and the paper."""
     own = [one for one in found.evaluations if one.condition == REFERENCE]
     own.sort(key=lambda one: one is not found.headline)
     rows = [_row(OURS, one) for one in own]
@@ -45,7 +45,7 @@ def main_rows(found: Gathered) -> list[list[str]]:
 
 
 def _part_rows(one: Evaluated | None) -> list[list[str]]:
-    """Return the rows of each map and each class of detours."""
+    """Return rows by map and by class of detour."""
     if one is None:
         return []
     rows = [_cells(OURS, f"map {name}", summary) for name, summary in one.per_map.items()]

@@ -1,4 +1,4 @@
-"""Drives of the whole robot in real time, as `onboard-hil demo --json RESULTS/demos/MAP-SEED.json` tells them."""
+"""Table of real-time drives, from `onboard-hil demo --json RESULTS/demos/MAP-SEED.json`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NOTE = (
 
 
 class Demo(NamedTuple):
-    """One drive. median_ms, most_ms: of what a decision took, its median and 99th percentile."""
+    """A drive. median_ms, most_ms: median and 99th percentile of the decision time."""
 
     map: str
     seed: int
@@ -35,21 +35,21 @@ class Demo(NamedTuple):
 
 
 def real_time(found: Gathered) -> Part:
-    """Return how many drives of each map reached the goal without contact, and how long decisions took.
+    """Return successes and decision times of the drives by map.
 
-    Raises InputError for drives of another policy than the one whose figures are quoted, as far as its name is known.
+    Raises InputError for drives of another policy than the headline, if its name is known.
     """
     demos = demos_of(found)
     policy = None if found.headline is None else found.headline.configuration.get("policy")
-    if policy is not None and is_name(policy):  # the name of a file is not that of the policy in it
+    if policy is not None and is_name(policy):  # the name of a file is not the name of its policy
         require_demos_of(policy, found)
     rows = [_row(name, list(of_map)) for name, of_map in itertools.groupby(demos, lambda demo: demo.map)]
     text = f"{table(HEADINGS, rows, words=2)}\n{NOTE}\n"
-    return Part("real_time", "Real time", text, "" if rows else f"{DEMOS}/*.json")
+    return Part("Real time", text, "" if rows else f"{DEMOS}/*.json")
 
 
 def demos_of(found: Gathered) -> list[Demo]:
-    """Return the drives, by map and seed. Raises InputError for a file that is none, and for those of two policies."""
+    """Return the drives by map and seed. Raises InputError for a malformed file, and for drives of two policies."""
     demos = []
     for name, told in found.demos.items():
         file = found.folder / DEMOS / f"{name}.json"
@@ -66,7 +66,7 @@ def demos_of(found: Gathered) -> list[Demo]:
 
 
 def require_demos_of(policy: str, found: Gathered) -> None:
-    """Raise InputError for drives of another policy than the one of this name."""
+    """Raise InputError for drives of a policy with another name."""
     for demo in demos_of(found)[:1]:
         if demo.policy != policy:
             raise InputError(f"{found.folder / DEMOS}: by {demo.policy}, the report is about {policy}")

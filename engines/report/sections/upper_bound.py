@@ -1,4 +1,4 @@
-"""How often the best estimate of the pose would reach the goal, beside the policy on the same episodes."""
+"""Table of the upper bound: success with the best pose estimate, beside the policy on the same episodes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hil.evaluate.tables import NOTHING, number, percent
 from hil.evaluate.upper_bound.upper_bound import ceiling_of, ends_of_json
 
 FAR_M = 1.0
-"""An estimate that is further off is lost, not only inexact."""
+"""A larger error counts as lost."""
 HEADINGS = ("condition", "episodes", "ideal %", "its median error cm", "ideal at the next fix %", "runtime's filter %",
             f"filter more than {FAR_M:g} m off %", "SR % of the policy")  # fmt: skip
 NOTE = (
@@ -31,7 +31,7 @@ def upper_bound(found: Gathered) -> Part:
     """Return a row for each condition of `onboard-hil upper-bound`. Raises InputError for a damaged file."""
     told = found.ceiling or {"conditions": {}}
     rows = [_row(found, told, name) for name in told["conditions"]]
-    return Part("upper_bound", "Upper bound", f"{table(HEADINGS, rows)}\n{NOTE}\n", "" if rows else CEILING)
+    return Part("Upper bound", f"{table(HEADINGS, rows)}\n{NOTE}\n", "" if rows else CEILING)
 
 
 def _row(found: Gathered, told: Mapping[str, Any], condition: str) -> list[str]:
@@ -48,7 +48,7 @@ def _row(found: Gathered, told: Mapping[str, Any], condition: str) -> list[str]:
 
 
 def driven_as(condition: str, found: Gathered, told: Mapping[str, Any]) -> tuple[Sequence[Row], str | None]:
-    """Return the rows of the ceiling's episodes of the plain evaluation that has most of them, and its code."""
+    """Return rows and code of the plain evaluation with most of the upper bound's episodes."""
     numbers: dict[Hashable, Sequence[int]] = {same_set(one): told["episodes"][one[0]] for one in episodes_of(told)}
     plain = [one for one in found.evaluations if one.condition == condition and one.is_plain]
     of_robot = [one for one in plain if one.is_of_robot(found.headline)]

@@ -1,4 +1,4 @@
-"""Driving and labelling: the student drives, the expert says what it would have done (DAgger)."""
+"""Driving and labelling (DAgger): the student drives, the expert scores each action."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from engines.train.rollout.optimizer_step import Weights, put_weights
 from engines.train.rollout.places import Building, PlacesSection, make_building
 from engines.train.rollout.sequences import COMPASS, TARGETS, WEIGHT, Recorder, Run
 from engines.train.rollout.student import Student
-from engines.train.rollout.vector_env import Ended, Glimpse, Lane, LaneRules
+from engines.train.rollout.vector_env import DecisionRequest, Ended, Lane, LaneRules
 from hil.drive.episode_sets import RESERVED_SEEDS
 from hil.drive.setting import Setting
 from onboard.config.toml_file import Fraction, Positive, Section
@@ -27,7 +27,7 @@ from onboard.values.errors import OnboardError
 
 MOST_LANES, LONGEST_S = 10_000, 3600.0
 Lasting = Annotated[float, Field(ge=1.0, le=LONGEST_S)]
-"""Of a drive: time for a decision, and no more than an hour."""
+"""Duration of a drive: long enough for a decision, at most an hour."""
 
 
 class DrivingSection(Section):
@@ -35,14 +35,14 @@ class DrivingSection(Section):
 
     lanes:          drives side by side
     decisions:      of each lane in a round
-    most_run:       decisions in a row that are learned from together
-    memory_reset_s: how often the memory is reset in training; none never does (a robot resets as its [policy] says)
-    max_s, stuck_s: a drive is ended after so long, and when it has come no nearer to its goal for so long
-    knows:          what the expert knows of the building: all its map, or what it has seen as the student has
-    news_s:         the expert stops for good only with a fix newer than this; none stops at once
+    most_run:       longest run of consecutive decisions for backpropagation
+    memory_reset_s: period of the memory reset in training; None never resets (a robot follows its [policy])
+    max_s, stuck_s: timeouts of a drive: in all, and without progress towards the goal
+    knows:          the expert's knowledge of the building: the whole map, or only scans since the last reset
+    news_s:         the expert stops at the goal only with a fix newer than this; None stops at once
     expert:         share of decisions that the expert drives, in spells of `expert_spell`; a little more (`_spells`)
-    greedy:         share of drives in which the student takes its best action; in the others it draws one
-    temperature_s:  of the expert's soft targets: so many seconds lost are e times less likely
+    greedy:         share of drives with the student's best action; other drives sample the action
+    temperature_s:  of the expert's soft targets: losing this time makes an action e times less likely
     """
 
     lanes: int = Field(32, ge=1, le=MOST_LANES)
@@ -61,7 +61,7 @@ class DrivingSection(Section):
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """All that a collector needs to know. Raises ConfigError where domain or places do not fit the robot."""
+    """Settings of a collector. Raises ConfigError if domain or places do not fit the robot."""
 
     places: PlacesSection
     domain: DomainSection
@@ -74,7 +74,7 @@ class Rules:
         self.places.check(self.robot.config.goal)
 
     def lanes(self, *, expert: bool = True) -> LaneRules:
-        """Return what every lane must know."""
+        """Return the settings of every lane."""
         driving = self.driving
         times = (driving.memory_reset_s, driving.max_s, driving.stuck_s, driving.knows, driving.news_s)
         return LaneRules(self.places, self.domain, *times, self.colour, expert)
@@ -82,7 +82,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What came of a round: runs to learn from, and how many drives ended how."""
+    """Result of a round: runs to learn from, and counts of drives by their end."""
 
     runs: list[Run]
     decisions: int
@@ -92,7 +92,7 @@ class Round:
 
 
 class Collector:
-    """Lanes with one student, for one chapter of the training. `number` tells collectors of one training apart."""
+    """Lanes with one student, for one chapter. number: index of this collector among those of the training."""
 
     def __init__(
         self, rules: Rules, network: PolicyNetwork, seed: Sequence[int], number: int, device: torch.device
@@ -110,13 +110,13 @@ class Collector:
         self._spell = np.zeros(driving.lanes, np.int64)
 
     def collect(self, weights: Weights) -> Round:
-        """Drive a round with some weights, by name; those that are not named stay as they are."""
+        """Drive a round with weights by name; weights without a name stay."""
         put_weights(self._network, weights)
         ended: list[Ended] = []
         for _ in range(self._driving.decisions):
-            glimpses = [lane.wait() for lane in self._lanes]
-            ended += [glimpse.ended for glimpse in glimpses if glimpse.ended is not None]
-            self._decide(glimpses)
+            requests = [lane.wait() for lane in self._lanes]
+            ended += [request.ended for request in requests if request.ended is not None]
+            self._decide(requests)
         return Round(
             runs=[run for recorder in self._recorders for run in recorder.take()],
             decisions=self._driving.decisions * len(self._lanes),
@@ -125,28 +125,28 @@ class Collector:
             contacts=sum(one.outcome.contacts for one in ended),
         )
 
-    def _decide(self, glimpses: Sequence[Glimpse]) -> None:
-        student, rows = self._student, self._student.rows(glimpses)
-        student.refresh(glimpses)
-        memories = [student.memory(lane) for lane in range(len(glimpses))]
+    def _decide(self, requests: Sequence[DecisionRequest]) -> None:
+        student, rows = self._student, self._student.rows(requests)
+        student.refresh(requests)
+        memories = [student.memory(lane) for lane in range(len(requests))]
         logits, _ = student.decide(rows)
-        for lane, glimpse in enumerate(glimpses):
-            if glimpse.scores is None:
+        for lane, request in enumerate(requests):
+            if request.scores is None:
                 raise ValueError("the lanes of a collector have an expert")
-            targets, weight = soft_targets(glimpse.scores, self._driving.temperature_s)
+            targets, weight = soft_targets(request.scores, self._driving.temperature_s)
             row = {
                 **rows[lane],
                 TARGETS: targets[None],
                 WEIGHT: np.array([weight], np.float32),
-                COMPASS: glimpse.compass[None],
+                COMPASS: request.compass[None],
             }
-            self._recorders[lane].add(row, glimpse.fresh, memories[lane])
-            if glimpse.ended is not None:
+            self._recorders[lane].add(row, request.fresh, memories[lane])
+            if request.ended is not None:
                 self._greedy[lane] = self._rng.random() < self._driving.greedy
-            self._lanes[lane].answer(self._action(lane, logits[lane], glimpse.scores))
+            self._lanes[lane].answer(self._action(lane, logits[lane], request.scores))
 
     def _action(self, lane: int, logits: npt.NDArray[np.float32], scores: npt.NDArray[np.float32]) -> int:
-        """Return who decides: the expert for a spell now and then, else the student, greedy or by chance."""
+        """Return the action: the expert's during a spell, else the student's, greedy or sampled."""
         driving, rng = self._driving, self._rng
         if self._spell[lane] == 0 and rng.random() < _spells(driving):
             self._spell[lane] = driving.expert_spell
@@ -159,9 +159,9 @@ class Collector:
 
 
 def drawn(logits: npt.NDArray[np.float32], rng: np.random.Generator) -> tuple[int, float]:
-    """Return an action drawn by its probability, and the logarithm of that; one with the logit -inf is never drawn.
+    """Return a sampled action and its log probability. An action with the logit -inf is never drawn.
 
-    Raises OnboardError where the largest logit is not finite, which it is not either where any is no number.
+    Raises OnboardError if the largest logit is not finite, thus also for NaN.
     """
     largest = float(logits.max())
     if not math.isfinite(largest):
@@ -176,10 +176,10 @@ def drawn(logits: npt.NDArray[np.float32], rng: np.random.Generator) -> tuple[in
 
 
 def _spells(driving: DrivingSection) -> float:
-    """Return how likely a spell of the expert begins with a decision that is in none, 1 where it always drives.
+    """Return the probability that a spell of the expert begins at a decision outside of a spell.
 
-    With `expert` e and spells of n it drives e / (1 - e / n) of all decisions, a little more than e, and all of them
-    from e = n / (n + 1) on: in spells of 8 they are 0.153 for 0.15, 0.533 for 0.5, 1 for 0.9.
+    With `expert` e and spells of n, the expert drives e / (1 - e / n) of all decisions, a little more than e.
+    From e = n / (n + 1) on, the expert drives all decisions.
     """
     if driving.expert >= 1.0:
         return 1.0
@@ -196,7 +196,7 @@ def make_buildings(rules: Rules, seed: Sequence[int]) -> list[Building]:
 
 
 def furniture_seeds(seed: Sequence[int], count: int) -> list[int]:
-    """Return seeds of furniture, none of them one of those that the evaluation keeps to itself."""
+    """Return seeds of furniture; the seeds reserved for the evaluation never occur."""
     rng = np.random.default_rng(seed)
     numbers = rng.integers(2**31, size=count)
     while (reserved := np.isin(numbers, list(RESERVED_SEEDS))).any():
@@ -205,7 +205,7 @@ def furniture_seeds(seed: Sequence[int], count: int) -> list[int]:
 
 
 def plain_robot(rules: Rules) -> Rules:
-    """Return the rules for looking how good the student is: the configured robot, always greedy, never the expert."""
+    """Return the rules of validation: the configured robot, always greedy, never the expert."""
     domain = DomainSection(
         plant_spread=0.0, delay_ticks=_delay(rules), drift_scale=(1.0, 1.0), drift_paper=1.0, no_localization=0.0,
         often_localized=0.0, late_localization=0.0, camera_gone=0.0, scan_noise=0.0, scan_holes=0.0, pedestrians=0.0,

@@ -1,7 +1,7 @@
-"""What differs from drive to drive in training: the robot, its senses, who else is about. Drawn by a generator.
+"""Domain randomization: each drive of a training draws its robot, its sensors and the people around it.
 
-Everything is drawn about the configured robot. The limits are in force in part of the drives, so that the policy knows
-both how they bind it and that it must not lean on them.
+All values are drawn around the configured robot. The limits are active in a share of the drives: the policy learns
+their effect, but does not learn to rely on them.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ Spread = Annotated[float, Field(ge=0.0, lt=1.0)]
 MOST_SEED = 2**31
 MOST_PEOPLE = 3
 LATEST_FIX_S = 1.0
-"""A late fix comes at most so long after it was taken."""
+"""Largest delay of a late fix."""
 
 
 class DomainSection(Section):
-    """How far the robots of the training differ. The defaults are the issue's: plant, delay, drift, lost senses.
+    """Ranges of the training's robots.
 
-    plant_spread:      each axis' frequencies, damping and acceleration of the true base times a factor each,
-                       log-uniform from 1 - this to 1 + this; the robot believes what its file says. With 0.3 the
-                       default plant is stable in steps of 1/30 s
+    plant_spread:      the true base's frequencies, damping and acceleration are scaled by a factor each, log-uniform
+                       from 1 - this to 1 + this; the runtime keeps the plant of its file. With 0.3 the default plant
+                       is stable in steps of 1/30 s
     delay_ticks:       least and most sense-to-act delay, in ticks of the robot's rates.control_hz
-    drift_scale:       least and most times the paper's odometry drift; `drift_paper` is the share of drives with 1
-    no_localization:   share of drives without fixes; `often_localized`: with one every 1 to 2 s, not the paper's 3 to 4
-    late_localization: share of drives whose fixes come late, by up to `LATEST_FIX_S`
+    drift_scale:       least and most factor on the paper's odometry drift; `drift_paper`: share of drives with 1
+    no_localization:   share of drives without fixes; `often_localized`: with a fix every 1 to 2 s, not 3 to 4
+    late_localization: share of drives with fixes delayed by up to `LATEST_FIX_S`
     camera_gone:       share of drives with one depth camera missing, of robots that have more than one
     scan_noise:        most relative standard deviation of ranges; `scan_holes`: most share of bins that see nothing
     pedestrians:       share of drives with one to three people about, near start and goal
@@ -82,26 +82,26 @@ class DomainSection(Section):
 
 
 @dataclass(frozen=True, slots=True)
-class Flaws:
-    """What is wrong with the scan that the policy is given in one drive."""
+class ScanFaults:
+    """Faults of the policy's scan in one drive: relative noise, and the share of bins without a range."""
 
     noise: float = 0.0
     holes: float = 0.0
 
 
-FLAWLESS = Flaws()
+NO_FAULTS = ScanFaults()
 
 
 @dataclass(frozen=True, slots=True)
-class Drill:
-    """The robot of one drive."""
+class DomainSample:
+    """The drawn robot of one drive."""
 
     setting: Setting
-    flaws: Flaws
+    faults: ScanFaults
 
 
-def draw_drill(section: DomainSection, building: Building, episode: Episode, rng: np.random.Generator) -> Drill:
-    """Return a robot for one drive in a building, about the robot of its setting."""
+def draw_sample(section: DomainSection, building: Building, episode: Episode, rng: np.random.Generator) -> DomainSample:
+    """Return the robot of one drive, drawn around the robot of the building's setting."""
     base = building.setting
     plant = _draw_plant(section, base.base_plant, rng)
     delay = int(rng.integers(section.delay_ticks[0], section.delay_ticks[1] + 1))
@@ -112,16 +112,16 @@ def draw_drill(section: DomainSection, building: Building, episode: Episode, rng
         senses=_draw_senses(section, base.senses, rng),
         look=draw_look(int(rng.integers(MOST_SEED))),
     )
-    # The limits hardly let a robot drive where nobody looks; alone, the policy is to do what it can.
+    # With a camera missing, the limits hardly let the robot drive; without limits the policy learns to cope.
     limits = bool(rng.random() < section.limits) and setting.mounts is base.mounts
-    flaws = Flaws(section.scan_noise * float(rng.random()), section.scan_holes * float(rng.random()))
+    faults = ScanFaults(section.scan_noise * float(rng.random()), section.scan_holes * float(rng.random()))
     config = setting.config.model_copy(update={"rates": rates})
     crowd = _draw_crowd(building, episode, rng) if rng.random() < section.pedestrians else None
-    return Drill(replace(setting, config=config, limits=limits, crowd=crowd), flaws)
+    return DomainSample(replace(setting, config=config, limits=limits, crowd=crowd), faults)
 
 
 def _draw_cameras(section: DomainSection, base: Setting, rng: np.random.Generator) -> Setting:
-    """Return the robot without one of the cameras that its scan is made of, now and then; one is always left."""
+    """Return the robot, in a share of drives without one of the scan's cameras; at least one camera is left."""
     cameras = sorted(base.config.scan.cameras or base.mounts.depth)
     if rng.random() >= section.camera_gone or len(cameras) < 2:
         return base
@@ -129,7 +129,7 @@ def _draw_cameras(section: DomainSection, base: Setting, rng: np.random.Generato
 
 
 def _draw_crowd(building: Building, episode: Episode, rng: np.random.Generator) -> Crowd | None:
-    """Return people as the evaluation draws them, near both ends of the drive; nobody where they have no room."""
+    """Return people near both ends of the drive, drawn as in the evaluation; None if there is no room."""
     seed, people = int(rng.integers(MOST_SEED)), int(rng.integers(1, MOST_PEOPLE + 1))
     try:
         return Others(people, 0.0, building.walkable, None, None).crowd(episode, seed)
@@ -137,12 +137,12 @@ def _draw_crowd(building: Building, episode: Episode, rng: np.random.Generator) 
         return None
 
 
-def flawed(ranges_m: np.ndarray, flaws: Flaws, rng: np.random.Generator) -> np.ndarray:
+def with_faults(ranges_m: np.ndarray, faults: ScanFaults, rng: np.random.Generator) -> np.ndarray:
     """Return (180,) float32 ranges with noise and holes; a hole sees nothing (inf)."""
-    if flaws == FLAWLESS:
+    if faults == NO_FAULTS:
         return ranges_m
-    noisy = ranges_m * (1.0 + flaws.noise * rng.standard_normal(len(ranges_m)))
-    holes = rng.random(len(ranges_m)) < flaws.holes
+    noisy = ranges_m * (1.0 + faults.noise * rng.standard_normal(len(ranges_m)))
+    holes = rng.random(len(ranges_m)) < faults.holes
     return np.asarray(np.where(holes, np.inf, noisy), np.float32)
 
 

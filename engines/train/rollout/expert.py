@@ -1,17 +1,15 @@
-"""The teacher: a dynamic window told the truth scores every action; scores become soft targets.
+"""The expert: a dynamic window with the true state scores every action; the scores become soft targets.
 
-It knows its own pose, the plant and the delay of the drive exactly, and sees what no flawed or missing camera hides.
-Of the building it knows one of two things:
+The expert knows the true pose, plant and delay, and a scan without faults. Its knowledge of the building is one of:
 
-`map`:  all of it, as the map planner of `hil/baselines`. What it does is then the best that can be done, but nothing
-        that the student sees says which way round an obstacle it is, and who cannot tell stays before it;
-`seen`: what has been in its scans since the student's memory was last reset, as `onboard.policy.dwa.policy`. What
-was never
-        seen counts as free. So it knows no more than the student can, and its way out of a dead end can be learned.
+`map`:  the whole map, as the planner of `hil/evaluate/baselines`. It drives best, but the student cannot see the reason
+        for its choice of a side, and learns to stand before an obstacle;
+`seen`: the scans since the last reset of the student's memory, as `onboard.policy.dwa.policy`. Unseen space counts as
+        free. The student can know as much, so it can learn the way out of a dead end.
 
-The student only believes to be at the goal, and between two fixes of the localisation it may believe wrongly. So where
-the expert would stop for good, it turns on the spot until a fix is newer than `news_s`, and the student learns to look
-once more before it stops. Without localisation there is nothing to wait for.
+Between two fixes the student may believe wrongly that it is at the goal. So at the goal the expert turns on the spot
+until a fix is newer than `news_s`, and the student learns to wait for a fix before it stops. Without localisation the
+expert does not wait.
 """
 
 from __future__ import annotations
@@ -39,7 +37,7 @@ _POLICIES: dict[Knows, str] = {"map": "planner", "seen": "reactive"}
 
 
 class Truth(NamedTuple):
-    """What the simulator knows at a decision: pose in the map frame, body twist, and the scan of a whole robot."""
+    """True state at a decision: pose in the map frame, body twist, and the scan of all cameras."""
 
     pose: Pose
     twist: Twist
@@ -47,24 +45,24 @@ class Truth(NamedTuple):
 
 
 class Expert:
-    """The teacher of one drive; what it has seen on the way is kept, so it must be asked at every decision."""
+    """The expert of one drive. It remembers its scans, so call `scores` at every decision."""
 
     def __init__(self, setting: Setting, episode: Episode, knows: Knows, news_s: float | None = None) -> None:
-        """Be told the true plant. Raises InputError where the map planner cannot drive."""
+        """Plan with the true plant. Raises InputError if the map planner cannot drive."""
         policy = make_policy(_POLICIES[knows], replace(setting, plant=setting.base_plant), episode)
         if isinstance(policy, MapPlanner):
             policy.locate(episode.start)
         self._policy, self._start, self._forgets = policy, episode.start, knows == "seen"
         self._goal_xy_m = apply(inverse(episode.start), episode.goal_xy_m)
         self._memory = policy.initial_memory()
-        # A fix is news from when it comes, however late that is.
+        # The age of a fix counts from its arrival.
         senses = setting.senses
         self._news_s = news_s + senses.fix_delay_s if news_s is not None and senses.localization else None
 
     def scores(self, observation: Observation, truth: Truth, fresh: bool = False) -> Floats32:
-        """Return (28,) minus the seconds that would be left after each action, as `DynamicWindow.decide` gives them.
+        """Return (28,) scores: minus the time left after each action [s], as `DynamicWindow.decide`.
 
-        fresh: the student's memory has been reset before this decision
+        fresh: whether the student's memory was reset before this decision
         """
         if fresh and self._forgets:
             self._memory = self._policy.initial_memory()
@@ -74,7 +72,7 @@ class Expert:
         return WAITING if self._waits(observation, decision.logits) else decision.logits
 
     def _waits(self, observation: Observation, scores: Floats32) -> bool:
-        """Return whether it stands at the goal, but the student has had no news of its place for long."""
+        """Return whether the expert would stop at the goal, but the last fix is too old."""
         if self._news_s is None or scores[STOP_ACTION] < STAND:
             return False
         age_ns = observation.localization_age_ns
@@ -82,7 +80,7 @@ class Expert:
 
 
 def goal_compass(pose: Pose, goal_xy_m: tuple[float, float]) -> Floats32:
-    """Return (3,) rho [m], cos(phi), sin(phi) of a goal seen from a pose, both in one frame."""
+    """Return (3,) rho [m], cos(phi), sin(phi) of a goal relative to a pose in the same frame."""
     x, y = apply(inverse(pose), goal_xy_m)
     rho = float(np.hypot(x, y))
     return np.array([rho, x / rho, y / rho] if rho > 0.0 else [0.0, 1.0, 0.0], np.float32)
@@ -95,13 +93,13 @@ def _waiting() -> Floats32:
 
 
 WAITING = _waiting()
-"""The scores of one who waits for news: a slow turn on the spot, which a round footprint may always make."""
+"""Scores while waiting for a fix: a slow turn on the spot, always safe for a round footprint."""
 
 
 def soft_targets(scores: Floats32, temperature_s: float) -> tuple[Floats32, float]:
-    """Return (28,) probabilities, and the weight of this decision: 0 where nothing that the expert could do is safe.
+    """Return (28,) probabilities, and the weight of this decision: 0 if no action is safe.
 
-    Among safe actions one is as likely as exp(- seconds lost / temperature).
+    The probability of a safe action is proportional to exp(-time lost / temperature).
     """
     best = float(scores.max())
     if best <= 0.5 * UNSAFE:
@@ -112,4 +110,4 @@ def soft_targets(scores: Floats32, temperature_s: float) -> tuple[Floats32, floa
 
 
 _LEAST = -60.0
-"""Of an exponent; below this a probability is nothing."""
+"""Smallest exponent; smaller probabilities count as this."""

@@ -1,4 +1,4 @@
-"""Goals for drives of a wanted length: where a goal is, how far it is to it, and from where a drive to it may start."""
+"""Goals for drives of a wanted length: the goal, its distance field, and possible starts."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from onboard.values.messages import Pose
 Lengths = tuple[float, float]
 """Least and most geodesic length of a drive [m]."""
 TOO_LONG = 1.05
-"""A field of distances is too long by less than this factor."""
+"""Upper bound of a distance field's overestimate, as a factor."""
 
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A goal and the way to it: field [m], float32, of the cells from `corner` (row, column) on; inf where none."""
+    """A goal with its distance field [m], float32, whose first cell is `corner` (row, column); inf without a path."""
 
     xy_m: tuple[float, float]
     field_m: npt.NDArray[np.float32]
@@ -30,14 +30,14 @@ class Goal:
 
 
 class Reachable(NamedTuple):
-    """A goal, and (rows, columns) bool of its field, where drives of a wanted length may start."""
+    """A goal, and a mask (rows, columns) of its field: starts of drives of the wanted length."""
 
     goal: Goal
     near: npt.NDArray[np.bool_]
 
 
 def drawn_goal(space: FreeSpace, lengths: Lengths, rng: np.random.Generator, tries: int) -> Reachable | None:
-    """Return a goal indoors that has starts, None when none of those drawn from all places to stand on has any."""
+    """Return a goal indoors that has starts, drawn at most `tries` times; None if no drawn goal has any."""
     candidates = np.argwhere(space.standing)
     for _ in range(tries):
         row, column = (int(index) for index in candidates[rng.integers(len(candidates))])
@@ -50,7 +50,7 @@ def drawn_goal(space: FreeSpace, lengths: Lengths, rng: np.random.Generator, tri
 
 
 def any_goal(space: FreeSpace, lengths: Lengths, rng: np.random.Generator) -> Reachable | None:
-    """Return the first goal indoors that has starts, in an order that is drawn; None where there is none at all."""
+    """Return a goal indoors that has starts, after a search of all cells in random order; None if there is none."""
     left = space.standing & indoor_cells(space.world)
     for row, column in rng.permutation(np.argwhere(left)):
         if not left[row, column]:
@@ -63,10 +63,10 @@ def any_goal(space: FreeSpace, lengths: Lengths, rng: np.random.Generator) -> Re
 
 
 def _leave_out(left: npt.NDArray[np.bool_], goal: Goal, least_m: float, cell_m: float) -> None:
-    """Leave out, in place, the cells that have no start either, now that a goal has none.
+    """Remove from `left`, in place, cells that cannot have a start because `goal` has none.
 
-    From such a cell it is no further to any other than by way of the goal. Where there is more beyond the field, it
-    ends within two cells of its limit, and nothing is left out.
+    By the triangle inequality, no path from such a cell exceeds its path over the goal. A field that was cut off
+    reaches within two cells of its limit, and removes no cell.
     """
     reached, (row, column), (rows, columns) = np.isfinite(goal.field_m), goal.corner, goal.field_m.shape
     furthest_m = float(goal.field_m[reached].max()) + 2.0 * cell_m
@@ -86,7 +86,7 @@ def _goal_at(space: FreeSpace, lengths: Lengths, cell: tuple[int, int]) -> Reach
 
 
 def _window(space: FreeSpace, part: tuple[slice, slice], low: Sequence[int]) -> FreeSpace:
-    """Return a part of the free space as one of its own, in the same map frame."""
+    """Return a part of the free space as a free space in the same map frame."""
     world = space.world
     corner = Pose(low[1] * world.cell_m, low[0] * world.cell_m, 0.0)
     small = replace(

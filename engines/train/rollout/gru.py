@@ -1,8 +1,7 @@
-"""The GRU over packed runs, with the same numbers as `torch.nn.GRU`, and faster to learn from on a CPU.
+"""A GRU over packed runs: the same results as `torch.nn.GRU`, with a faster backward pass on a CPU.
 
-PyTorch's own adds up the gradient of the recurrent weights step by step, a matrix of all of them each time; with few
-runs side by side that is most of the work. Here it is one product at the end, which
-tests/benchmarks/test_recurrence_speed.py compares.
+PyTorch adds the gradient of the recurrent weights step by step. With few parallel runs that is most of the work. Here
+one matrix product at the end gives the gradient; tests/benchmarks/test_recurrence_speed.py compares both.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from torch.autograd.function import once_differentiable
 
 
 class Gates(NamedTuple):
-    """Of every step in packed order, (R, H): reset, update and new gate, and what the reset gate multiplies."""
+    """Gates of each step in packed order, (R, H). recalled: the factor of the reset gate."""
 
     reset: Tensor
     update: Tensor
@@ -24,9 +23,9 @@ class Gates(NamedTuple):
 
 
 def packed_gru(gru: nn.GRU, rows: Tensor, sizes: Tensor, memory: Tensor) -> Tensor:
-    """Return (R, H) what `gru` gives for rows (R, in) in packed order.
+    """Return the output (R, H) of `gru` for rows (R, in) in packed order.
 
-    sizes:  (T,) how many runs still go on at each step, as in `PackedSequence.batch_sizes`
+    sizes:  (T,) number of active runs at each step, as in `PackedSequence.batch_sizes`
     memory: (layers, runs, H) before the first step, runs in packed order
     """
     steps = sizes.tolist()
@@ -41,7 +40,7 @@ _NAMES = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 
 
 class _Layer(torch.autograd.Function):
-    """One layer, of what its input adds to the gates (R, 3 H). Nothing flows back into the memory before the runs."""
+    """One layer, from the input's part of the gates (R, 3 H). The initial memory gets no gradient."""
 
     @staticmethod
     def forward(ctx: Any, inputs: Tensor, memory: Tensor, weight: Tensor, bias: Tensor, steps: list[int]) -> Tensor:
@@ -77,7 +76,7 @@ class _Layer(torch.autograd.Function):
 
 
 def _step(gates: Gates, now: slice, inputs: Tensor, state: Tensor, recalled: Tensor, before: Tensor) -> Tensor:
-    """Return the next state (N, H), and note what the way back needs."""
+    """Return the next state (N, H), and store gates and state for the backward pass."""
     from_reset, from_update, from_new = inputs.chunk(3, dim=1)
     reset, update, new = recalled.chunk(3, dim=1)
     reset = torch.sigmoid(from_reset + reset)
@@ -89,7 +88,7 @@ def _step(gates: Gates, now: slice, inputs: Tensor, state: Tensor, recalled: Ten
 
 
 def _step_back(gates: Gates, now: slice, grad: Tensor, before: Tensor, of_inputs: Tensor, of_recalled: Tensor) -> None:
-    """Write the gradients of what the input and the memory added to the gates, (N, 3 H) each."""
+    """Write the gradients of the input's and the memory's parts of the gates, (N, 3 H) each."""
     reset, update, new, recalled = (gate[now] for gate in gates)
     width = new.shape[1]
     of_new = grad * (1.0 - update) * (1.0 - new * new)

@@ -1,6 +1,6 @@
-"""Where the training drives: furnished buildings, and starts and goals in them, more of them behind corners.
+"""Furnished buildings of the training, with starts and goals; a share of drives needs a detour.
 
-One field of distances serves several drives to the same goal, and is what the reward's geodesic distance is read from.
+Several drives share a goal and its distance field. The reward reads the geodesic distance from this field.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from onboard.values.messages import Pose
 
 LONGEST_M, MOST_SHARING = 10_000.0, 10_000
 START_M = 10.0 * FIX_SD[0]
-"""By so much at most a robot that has just been localised errs about where it starts."""
+"""Largest error of the start position right after a fix."""
 DETOUR = 1.15
-"""A way longer than the straight line by this factor leads around something."""
+"""A path longer than the straight line by this factor is a detour."""
 GOALS = 40
 """Goals tried for one batch of drives."""
 CANDIDATES, STARTS = 4000, 50
-"""Places from which a batch of drives may start, and those of about the right length among which one is drawn."""
+"""Cells drawn as possible starts of a batch, and the cells of nearly the right path length among them."""
 
 
 class PlacesSection(Section):
@@ -49,8 +49,8 @@ class PlacesSection(Section):
 
     maps:      names of shipped maps or files of one's own
     least_m, most_m: geodesic length of a drive
-    detours:   share of drives whose way is longer than `DETOUR` times the straight line, where there are any
-    sharing:   drives to one goal
+    detours:   share of drives whose path is longer than `DETOUR` times the straight line, if there are such starts
+    sharing:   drives to the same goal
     furniture: density of the furniture placed by seed; 0 leaves a map as it is
     """
 
@@ -79,7 +79,7 @@ class PlacesSection(Section):
 
 @dataclass(frozen=True)  # without slots, for what is computed once
 class Building:
-    """One furnished building made ready for many drives. setting: the configured robot in it."""
+    """A furnished building, prepared for many drives. setting: the configured robot in it."""
 
     setting: Setting
     course: Course
@@ -87,14 +87,14 @@ class Building:
 
     @cached_property
     def walkable(self) -> FreeSpace:
-        """Return where people can walk; computed when the first one does."""
+        """Return the free space of people; computed at the first use."""
         return walking_space(self.setting.world)
 
 
 def check_place(section: PlacesSection, place: str, robot: Setting) -> None:
-    """Raise InputError for a map that cannot be read, or that even unfurnished has no room to stand or no drive.
+    """Raise InputError for a map that cannot be read, or that has no room or no drive even without furniture.
 
-    Also for a robot that cannot be simulated in it, as `hil.drive.fast.course.varied` says.
+    Raises it also for a robot that cannot be simulated (`hil.drive.fast.course.varied`).
     """
     building = make_building(section.model_copy(update={"furniture": 0.0}), place, 0, robot)
     varied(building.course, building.setting)
@@ -111,7 +111,7 @@ def _require_room(place: str, space: FreeSpace, body: Body) -> None:
 
 
 def make_building(section: PlacesSection, place: str, seed: int, robot: Setting) -> Building:
-    """Return a map furnished by seed. Raises InputError for one without room to stand."""
+    """Return a map furnished by seed. Raises InputError for a map without room for the body."""
     world = _bare(place)
     if section.furniture > 0.0:
         world = furnish(world, seed, section.furniture)
@@ -122,7 +122,7 @@ def make_building(section: PlacesSection, place: str, seed: int, robot: Setting)
 
 
 def draw_drives(section: PlacesSection, building: Building, rng: np.random.Generator) -> list[tuple[Episode, Goal]]:
-    """Return `sharing` drives to one goal. Raises InputError where the map has no two places so far apart."""
+    """Return `sharing` drives to the same goal. Raises InputError if the map has no path of the wanted length."""
     space, lengths = building.space, (section.least_m, section.most_m)
     found = drawn_goal(space, lengths, rng, GOALS) or any_goal(space, lengths, rng)
     if found is None:
@@ -135,7 +135,7 @@ def draw_drives(section: PlacesSection, building: Building, rng: np.random.Gener
 
 
 class Turns:
-    """Drives one after another, the buildings taking turns, all drawn by one generator."""
+    """Endless drives, in each building in turn, drawn by one generator."""
 
     def __init__(self, section: PlacesSection, buildings: Sequence[Building], rng: np.random.Generator) -> None:
         self._section, self._buildings, self._rng = section, buildings, rng
@@ -143,7 +143,7 @@ class Turns:
         self._drawn: list[tuple[Episode, Goal]] = []
 
     def next(self) -> tuple[Building, Episode, Goal]:
-        """Return where the next drive is. Raises InputError as `draw_drives` does."""
+        """Return building, episode and goal of the next drive. Raises InputError as `draw_drives`."""
         if not self._drawn:
             self._at = (self._at + 1) % len(self._buildings)
             self._drawn = draw_drives(self._section, self._buildings[self._at], self._rng)
@@ -151,7 +151,7 @@ class Turns:
 
 
 def geodesic_m(building: Building, goal: Goal, xy_m: Sequence[float]) -> float:
-    """Return the length of the way from a place in the map to the goal [m], inf where none is known."""
+    """Return the path length from a point of the map frame to the goal [m], inf without a known path."""
     row, column = building.space.world.cell_of((xy_m[0], xy_m[1]))
     i, j = row - goal.corner[0], column - goal.corner[1]
     rows, columns = goal.field_m.shape
@@ -159,7 +159,7 @@ def geodesic_m(building: Building, goal: Goal, xy_m: Sequence[float]) -> float:
 
 
 class Starts(NamedTuple):
-    """Where drives to a goal may begin: (n, 2) places in the map, (n,) lengths of the way and of the straight line."""
+    """Possible starts of drives to a goal: (n, 2) points of the map frame, (n,) lengths of path and straight line."""
 
     xy_m: npt.NDArray[np.float64]
     length_m: npt.NDArray[np.float32]
@@ -167,7 +167,7 @@ class Starts(NamedTuple):
 
 
 def _draw_start(section: PlacesSection, goal: Goal, starts: Starts, rng: np.random.Generator) -> Episode:
-    """Return a drive to the goal of about a length drawn evenly, around something if that is wanted and can be had."""
+    """Return a drive to the goal with a path length drawn uniformly, with a detour if drawn and possible."""
     detour, target_m = rng.random() < section.detours, rng.uniform(section.least_m, section.most_m)
     yaw = wrap(float(rng.uniform(-math.pi, math.pi)))
     those = np.flatnonzero(starts.length_m > DETOUR * starts.straight_m) if detour else np.arange(len(starts.length_m))
@@ -179,7 +179,7 @@ def _draw_start(section: PlacesSection, goal: Goal, starts: Starts, rng: np.rand
 
 
 def _starts_of(building: Building, found: Reachable, rng: np.random.Generator) -> Starts:
-    """Return some of the cells of the goal's field where drives may start."""
+    """Return some of the possible starts in the goal's field."""
     goal, cells = found.goal, np.argwhere(found.near)
     cells = cells[rng.permutation(len(cells))[:CANDIDATES]]
     world = building.space.world

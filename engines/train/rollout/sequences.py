@@ -1,4 +1,4 @@
-"""What the student learns from: runs of decisions between two resets of its memory, and batches of them."""
+"""Training data: runs of decisions between two memory resets, and batches of runs."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ Rows = dict[str, npt.NDArray[np.generic]]
 
 TARGETS, WEIGHT, COMPASS = "targets", "weight", "compass"
 SMALL = np.float16
-"""How what need not be exact is kept: features and memories."""
+"""Type of stored features and memories, which need not be exact."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Decisions in a row, none of them with a fresh memory but perhaps the first.
+    """Consecutive decisions; at most the first has a fresh memory.
 
-    rows:   (T, ...) by name: the contract's tensors, and what else is learned from
-    memory: (layers, width) before the first; None when it is fresh
+    rows:   (T, ...) by name: the contract's tensors and the labels
+    memory: (layers, width) before the first decision; None if fresh
     """
 
     rows: Rows
@@ -40,7 +40,7 @@ class Run:
 
 @dataclass(slots=True)
 class Recorder:
-    """One lane's decisions, as they come, cut into runs of at most `most` decisions."""
+    """Cuts the decisions of one lane into runs of at most `most` decisions."""
 
     most: int
     _rows: list[Tensors] = field(default_factory=list)
@@ -48,7 +48,7 @@ class Recorder:
     _done: list[Run] = field(default_factory=list)
 
     def add(self, row: Tensors, fresh: bool, memory: Floats32) -> None:
-        """Take a decision, (1, ...) by name; memory: (layers, width) before it."""
+        """Add a decision, (1, ...) by name; memory: (layers, width) before it."""
         if fresh or len(self._rows) == self.most:
             self.cut()
         if not self._rows:
@@ -56,14 +56,14 @@ class Recorder:
         self._rows.append(row)
 
     def cut(self) -> None:
-        """End the run under way."""
+        """End the current run."""
         if self._rows:
             rows = {name: np.concatenate([row[name] for row in self._rows]) for name in self._rows[0]}
             self._done.append(Run(rows, self._memory))
         self._rows = []
 
     def take(self) -> list[Run]:
-        """Return the runs, the one under way included, and forget them."""
+        """Return and remove all runs, the current run included."""
         self.cut()
         done, self._done = self._done, []
         return done
@@ -71,7 +71,7 @@ class Recorder:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Runs side by side. rows: (all decisions, ...) in packed order; memory: (layers, runs, width)."""
+    """Packed runs. rows: (all decisions, ...) in packed order; memory: (layers, runs, width)."""
 
     rows: dict[str, Tensor]
     sizes: Tensor
@@ -84,7 +84,7 @@ class Batch:
 
 
 def batch_of(runs: Sequence[Run], memory_shape: tuple[int, int], device: torch.device) -> Batch:
-    """Return runs of any lengths as one batch on a device."""
+    """Return runs of any lengths as a batch on a device."""
     index = pack_sequence([torch.arange(len(run)) for run in runs], enforce_sorted=False)
     first = np.cumsum([0, *(len(run) for run in runs)])[:-1]
     whose = pack_sequence([torch.full((len(run),), number) for number, run in enumerate(runs)], enforce_sorted=False)
@@ -107,15 +107,15 @@ def batch_of(runs: Sequence[Run], memory_shape: tuple[int, int], device: torch.d
 
 
 def unroll(network: PolicyNetwork, batch: Batch, by_torch: bool | None = None) -> Tensor:
-    """Return (all decisions, width) the top of the memory after every decision, in packed order.
+    """Return the top layer's memory after each decision, (all decisions, width) in packed order.
 
-    by_torch: use PyTorch's own GRU in place of `packed_gru`; None does where the network is not on a CPU
+    by_torch: use PyTorch's GRU in place of `packed_gru`; None: if the network is not on a CPU
     """
     encoded = network.encode(batch.rows)
     by_torch = encoded.device.type != "cpu" if by_torch is None else by_torch
     if not by_torch:
         return packed_gru(network.gru, encoded, batch.sizes, batch.memory[:, batch.order])
-    # cuDNN has no way back through a GRU in evaluation mode. Without dropout the two modes are one.
+    # cuDNN has no backward pass of a GRU in evaluation mode. Without dropout both modes are equal.
     network.gru.train()
     packed = PackedSequence(encoded, batch.sizes, batch.order.to(encoded.device), batch.back.to(encoded.device))
     states, _ = network.gru(packed, batch.memory)
@@ -128,5 +128,5 @@ def _wide(values: Tensor) -> Tensor:
 
 
 def decisions_in(runs: Iterable[Run]) -> int:
-    """Return how many decisions runs hold."""
+    """Return the number of decisions in runs."""
     return sum(len(run) for run in runs)

@@ -1,4 +1,4 @@
-"""The network in the lanes' seats: one forward pass for all of them, each with its own memory."""
+"""The network as driver of all lanes: one forward pass, and a memory for each lane."""
 
 from __future__ import annotations
 
@@ -10,40 +10,40 @@ import torch
 
 from engines.network.encoder_features import encode_images
 from engines.network.network import RGB_FEATURES, PolicyNetwork
-from engines.train.rollout.vector_env import Glimpse, Tensors
+from engines.train.rollout.vector_env import DecisionRequest, Tensors
 from onboard.values.errors import OnboardError
 
 Floats32 = npt.NDArray[np.float32]
 
 
 class Student:
-    """A network that drives in lanes. Its memory is kept here, (layers, lanes, width)."""
+    """A network that drives all lanes. It keeps the memory, (layers, lanes, width)."""
 
     def __init__(self, network: PolicyNetwork, lanes: int, device: torch.device) -> None:
         self._network, self._device = network.eval(), device
         layers, width = network.memory_shape
         self._memory = torch.zeros(layers, lanes, width, device=device)
 
-    def rows(self, glimpses: Sequence[Glimpse]) -> list[Tensors]:
-        """Return what each lane's network is given, by name, (1, ...); features stand for the colour image."""
+    def rows(self, requests: Sequence[DecisionRequest]) -> list[Tensors]:
+        """Return the inputs of each lane by name, (1, ...), with encoder features in place of the colour image."""
         names = [name for name in self._network.inputs if name not in ("rgb", "memory_in")]
-        rows = [{name: glimpse.tensors[name] for name in names} for glimpse in glimpses]
+        rows = [{name: request.tensors[name] for name in names} for request in requests]
         if self._network.variant.rgb:
-            for row, features in zip(rows, self._features(glimpses), strict=True):
+            for row, features in zip(rows, self._features(requests), strict=True):
                 row[RGB_FEATURES] = features.astype(np.float16)
         return rows
 
-    def refresh(self, glimpses: Sequence[Glimpse]) -> None:
-        """Forget where the memory is reset before this decision."""
-        kept = torch.tensor([0.0 if glimpse.fresh else 1.0 for glimpse in glimpses], device=self._device)
+    def refresh(self, requests: Sequence[DecisionRequest]) -> None:
+        """Reset the memory of lanes with a fresh memory."""
+        kept = torch.tensor([0.0 if request.fresh else 1.0 for request in requests], device=self._device)
         self._memory = self._memory * kept[None, :, None]
 
     def memory(self, lane: int) -> Floats32:
-        """Return (layers, width) of one lane, before the next decision."""
+        """Return the memory (layers, width) of a lane before the next decision."""
         return np.asarray(self._memory[:, lane].cpu().numpy())
 
     def decide(self, rows: Sequence[Tensors]) -> tuple[Floats32, Floats32]:
-        """Return (lanes, 28) logits and (lanes,) values, and remember. Raises OnboardError for logits not finite."""
+        """Return logits (lanes, 28) and values (lanes,); update the memory. Raises OnboardError unless finite."""
         given = {
             name: torch.from_numpy(np.concatenate([row[name] for row in rows])).to(self._device) for name in rows[0]
         }
@@ -59,12 +59,12 @@ class Student:
             )
         return logits, step.value[:, 0].cpu().numpy()
 
-    def _features(self, glimpses: Sequence[Glimpse]) -> list[Floats32]:
-        """Return what the colour encoder makes of each image; zeros of none, as in the network."""
-        features = [np.zeros((1, self._network.widths.rgb), np.float32)] * len(glimpses)
-        seeing = [lane for lane, glimpse in enumerate(glimpses) if glimpse.image is not None]
+    def _features(self, requests: Sequence[DecisionRequest]) -> list[Floats32]:
+        """Return the colour encoder's features of each image; zeros without an image, as in the network."""
+        features = [np.zeros((1, self._network.widths.rgb), np.float32)] * len(requests)
+        seeing = [lane for lane, request in enumerate(requests) if request.image is not None]
         if seeing:
-            images = np.stack([image for lane in seeing if (image := glimpses[lane].image) is not None])
+            images = np.stack([image for lane in seeing if (image := requests[lane].image) is not None])
             found = encode_images(self._network.get_submodule("rgb"), images).cpu().numpy()
             for lane, row in zip(seeing, found, strict=True):
                 features[lane] = row[None]

@@ -1,6 +1,6 @@
-"""How good a student is, in passing: greedy drives of the configured robot in buildings of the training.
+"""Validation during a training: greedy drives of the configured robot in the training's buildings.
 
-For choosing and for watching only. What is reported of a policy comes from `onboard-hil evaluate`.
+Only for choosing and watching. Reported figures come from `onboard-hil evaluate`.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from engines.train.rollout.vector_env import Ended, Lane
 
 LANES = 24
 FURNITURE, DRIVES = 8, 9
-"""Streams of a seed: furniture that no chapter has, and the drives in it."""
+"""Random streams of a seed: furniture that no chapter has, and the drives in it."""
 
 
 def validated(rules: Rules, network: PolicyNetwork, drives: int, seed: int) -> dict[str, float]:
-    """Return SR, SPL [%] and contacts of a drive over the first drives that begin in each lane; nothing for none."""
+    """Return SR, SPL [%] and contacts per drive, over the first drives of each lane; empty for 0 drives."""
     if drives == 0:
         return {}
     device = next(network.parameters()).device
@@ -31,12 +31,12 @@ def validated(rules: Rules, network: PolicyNetwork, drives: int, seed: int) -> d
     ended: list[list[Ended]] = [[] for _ in lanes]
     with torch.no_grad():
         while min(len(one) for one in ended) < each:
-            glimpses = [lane.wait() for lane in lanes]
-            student.refresh(glimpses)
-            logits, _ = student.decide(student.rows(glimpses))
-            for lane, glimpse in enumerate(glimpses):
-                if glimpse.ended is not None:
-                    ended[lane].append(glimpse.ended)
+            requests = [lane.wait() for lane in lanes]
+            student.refresh(requests)
+            logits, _ = student.decide(student.rows(requests))
+            for lane, request in enumerate(requests):
+                if request.ended is not None:
+                    ended[lane].append(request.ended)
                 lanes[lane].answer(int(np.argmax(logits[lane])))
     first = [one for some in ended for one in some[:each]]
     return _figures(first)

@@ -1,8 +1,7 @@
-"""Many fast drives side by side that wait for one another at every decision, so that a network decides for all at once.
+"""Lanes: parallel fast drives that pause at each decision, so one forward pass decides for all.
 
-A lane is one seat: it drives one episode after another with `hil.drive.fast.drive`, the loop that also evaluates,
-and stops
-wherever the robot asks for a decision. Which lane is stepped when does not depend on time: a seed gives one training.
+A lane drives one episode after another with `hil.drive.fast.drive`, the loop of the evaluation. The order of steps
+does not depend on time, so a seed determines a training.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from engines.train.rollout.domain_randomization import DomainSection, Drill, draw_drill, flawed
+from engines.train.rollout.domain_randomization import DomainSection, draw_sample, with_faults
 from engines.train.rollout.expert import Expert, Knows, Truth, goal_compass
 from engines.train.rollout.places import Building, PlacesSection, Turns, geodesic_m
 from hil.drive.fast.course import varied
@@ -33,10 +32,10 @@ Tensors = dict[str, Array]
 
 FRESH: Memory = np.zeros((1, 1), np.float32)
 CARRIED: Memory = np.ones((1, 1), np.float32)
-"""The pilot's side of a recurrent state that the trainer keeps: whether it has just been reset or goes on."""
+"""Marks in place of the recurrent state, which the trainer keeps: just reset, or carried on."""
 
 
-class Seat:
+class ExternalPolicy:
     """Stands for the policy in a drive whose decisions are made outside of it."""
 
     name = "student"
@@ -49,7 +48,7 @@ class Seat:
         return FRESH
 
     def decide(self, observation: Observation, memory: Memory) -> tuple[Decision, Memory]:
-        """Refuse: who sits here is asked through `Held`."""
+        """Raise OnboardError: the decision comes through `DeferredInference`."""
         raise OnboardError("a lane's decisions are made outside of its drive")
 
     def close(self) -> None:
@@ -66,7 +65,7 @@ def _manifest() -> Manifest:
     return Manifest(
         contract_version=CONTRACT_VERSION,
         sha256="0" * 64,
-        policy=Seat.name,
+        policy=ExternalPolicy.name,
         inputs=entries([name for name in INPUTS if name not in ("rgb", *MEMORY_TENSORS)], INPUTS),
         outputs=entries(REQUIRED_OUTPUTS, OUTPUTS),
         training_delay_ticks=rates.delay_ticks,
@@ -77,23 +76,23 @@ def _manifest() -> Manifest:
 
 
 MADE = _manifest()
-"""What a lane makes of an observation: all that the contract has, in the scales that an exported model states."""
+"""Manifest of a lane's tensors: all inputs of the contract, scaled as in an exported model."""
 
 
-class Held:
-    """An inference that waits for its answer from outside; implements `onboard.policy.inference.Inference`."""
+class DeferredInference:
+    """An inference whose answer comes from outside; implements `onboard.policy.inference.Inference`."""
 
     def __init__(self) -> None:
         self.asked: tuple[int, Observation, Memory] | None = None
         self._result: Result | None = None
 
     def submit(self, number: int, observation: Observation, memory: Memory) -> bool:
-        """Hold the question."""
+        """Keep the observation."""
         self.asked = number, observation, memory
         return True
 
     def answer(self, action: int) -> None:
-        """Decide what is held."""
+        """Give the decision on the kept observation."""
         if self.asked is None:
             raise OnboardError("nothing was asked")
         decision = Decision(action, _NO_LOGITS)
@@ -112,7 +111,7 @@ _NO_LOGITS = np.zeros(1, np.float32)
 
 
 class Ended(NamedTuple):
-    """A drive that has ended in a lane. left_m: length of the way that was left; best_m: of the whole way."""
+    """A finished drive. left_m: length of the path left at its end; best_m: of the whole path."""
 
     outcome: Outcome
     best_m: float
@@ -120,15 +119,15 @@ class Ended(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Glimpse:
-    """What a lane waits with.
+class DecisionRequest:
+    """A lane's request for a decision.
 
     tensors:    of the contract by name, (1, ...), without the colour image and the memory
     image:      (144, 256, 3) uint8, None where this drive has no colour
     fresh:      whether the memory is reset before this decision
-    scores:     (28,) the expert's; None where nobody asked for it
-    compass:    (3,) the goal as it really lies
-    geodesic_m: length of the way left; contacts: so far in this drive
+    scores:     (28,) the expert's; None without an expert
+    compass:    (3,) the true goal compass (`goal_compass`)
+    geodesic_m: length of the path left; contacts: so far in this drive
     ended:      the drive that ended in this lane since its last decision
     """
 
@@ -144,11 +143,11 @@ class Glimpse:
 
 @dataclass(frozen=True, slots=True)
 class LaneRules:
-    """What all lanes share.
+    """Settings that all lanes share.
 
-    max_s, stuck_s: a drive is ended after so long, and when it has come no nearer to its goal for so long
-    knows:          what the expert knows of the building (`expert.py`)
-    news_s:         the expert stops for good only with a fix newer than this
+    max_s, stuck_s: timeouts of a drive: in all, and without progress towards the goal
+    knows:          the expert's knowledge of the building (`expert.py`)
+    news_s:         the expert stops at the goal only with a fix newer than this
     colour:         share of drives with rendered images; expert: whether decisions are labelled
     """
 
@@ -171,27 +170,27 @@ class Lane:
         self._turns = Turns(rules.places, buildings, rng)
         self._begin()
 
-    def wait(self) -> Glimpse:
-        """Drive until a decision is wanted, in this drive or in the next one, and return what there is to decide on.
+    def wait(self) -> DecisionRequest:
+        """Drive to the next decision, in this drive or in the next drive, and return the request.
 
-        Raises InputError for a drive that ends before any is wanted: nothing can be learned from it, nor told of it.
+        Raises InputError for a drive that ends before its first decision.
         """
         ended: Ended | None = None
-        while self._held.asked is None:
+        while self._inference.asked is None:
             if self._drive.ended():
                 ended = self._end()
                 self._begin()
             else:
                 self._drive.advance()
-        return self._glimpse(*self._held.asked[1:], ended)
+        return self._request(*self._inference.asked[1:], ended)
 
     def answer(self, action: int) -> None:
-        """Decide."""
-        self._held.answer(action)
+        """Give the action of the last request."""
+        self._inference.answer(action)
         self._decided = True
 
     def _end(self) -> Ended:
-        """Return how the drive has ended. Raises InputError where that was before its first decision."""
+        """Return the end of the drive. Raises InputError if it ended before its first decision."""
         if not self._decided:
             where, how = self._building.setting.world.name, self._drive.ended()
             raise InputError(
@@ -202,27 +201,27 @@ class Lane:
     def _begin(self) -> None:
         rules, rng = self._rules, self._rng
         self._building, self._episode, self._goal = self._turns.next()
-        self._drill: Drill = draw_drill(rules.domain, self._building, self._episode, rng)
-        setting = self._patient(self._drill.setting)
+        self._sample = draw_sample(rules.domain, self._building, self._episode, rng)
+        setting = self._patient(self._sample.setting)
         course = varied(self._building.course, setting)
         self._coloured = bool(rng.random() < rules.colour)
-        self._held, seat = Held(), Seat(rules.memory_reset_s, self._coloured)
+        self._inference, policy = DeferredInference(), ExternalPolicy(rules.memory_reset_s, self._coloured)
         seed = int(rng.integers(2**31))
-        self._drive = FastDrive(setting, course, self._episode, seat, seed, rules.max_s, self._held)
+        self._drive = FastDrive(setting, course, self._episode, policy, seed, rules.max_s, self._inference)
         self._whole = len(setting.mounts.depth) == len(self._building.setting.mounts.depth)
         self._expert = Expert(setting, self._episode, rules.knows, rules.news_s) if rules.expert else None
         self._decided = False
         self._drive.begin()
 
     def _patient(self, setting: Setting) -> Setting:
-        """Return the robot with the training's patience."""
+        """Return the robot with the training's progress timeout."""
         goal = setting.config.goal.model_copy(update={"progress_timeout_s": self._rules.stuck_s})
         return replace(setting, config=setting.config.model_copy(update={"goal": goal}))
 
-    def _glimpse(self, observation: Observation, memory: Memory, ended: Ended | None) -> Glimpse:
+    def _request(self, observation: Observation, memory: Memory, ended: Ended | None) -> DecisionRequest:
         truth, fresh, expert = self._truth(observation), memory is FRESH, self._expert
         color = observation.color if self._coloured else None
-        return Glimpse(
+        return DecisionRequest(
             tensors=self._tensors(observation),
             image=None if color is None else color.image,
             fresh=fresh,
@@ -242,8 +241,8 @@ class Lane:
         return Truth(robot.pose, Twist(robot.state.v, robot.state.w), scan)
 
     def _tensors(self, observation: Observation) -> Tensors:
-        """Return what the contract makes of an observation, of a scan with the drive's flaws."""
-        ranges = flawed(observation.scan.ranges_m, self._drill.flaws, self._rng)
+        """Return the contract's tensors of an observation, with the drive's scan faults."""
+        ranges = with_faults(observation.scan.ranges_m, self._sample.faults, self._rng)
         return tensors(replace(observation, scan=replace(observation.scan, ranges_m=ranges)), FRESH, MADE)
 
     def _left_m(self) -> float:

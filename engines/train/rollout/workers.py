@@ -1,9 +1,8 @@
-"""Collectors in processes of their own, so that a trainer may learn from one round while the next one is driven.
+"""Collectors in child processes: the trainer learns from one round while they drive the next.
 
-With which weights a round is driven depends on when it is requested, not on whether a collector has a process of its
-own: the result depends on the number of collectors, not on how fast they are.
+The trainer sends the weights with each request. So the result depends on the number of collectors, never on timing.
 
-This is no pool of `hil.jobs`: a collector keeps its drives from round to round, so no other process can take its place.
+A pool of `hil.jobs` does not fit: a collector keeps its drives from round to round.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import torch
 
-from engines.cli_options import is_for_want_of_memory
+from engines.cli_options import is_out_of_memory
 from engines.network.network import PolicyNetwork, Variant, Widths
 from engines.train.rollout.collector import Rules
 from engines.train.rollout.optimizer_step import Weights, is_learned, put_weights
@@ -33,34 +32,34 @@ Brings = TypeVar("Brings", covariant=True)
 
 
 class Drives(Protocol[Brings]):
-    """One who drives rounds, such as `engines.train.rollout.collector.Collector`."""
+    """Drives rounds, as `engines.train.rollout.collector.Collector` does."""
 
     def collect(self, weights: Weights) -> Brings:
-        """Drive a round with some weights and return what came of it."""
+        """Drive a round with these weights and return its result."""
 
 
 Make = Callable[[Rules, PolicyNetwork, Sequence[int], int, torch.device], Drives[Brought]]
-"""Makes one for a chapter: rules, network, seed, its number among all, device. Can be pickled."""
+"""Makes a collector for a chapter: rules, network, seed, its number, device. Must be picklable."""
 
 
-class Crew(Protocol[Brought]):
-    """Whoever drives for the trainer."""
+class Collectors(Protocol[Brought]):
+    """All collectors of a chapter."""
 
     def open(self, seed: Sequence[int]) -> None:
-        """Furnish the buildings of a chapter and put the robots down."""
+        """Furnish the buildings of a chapter and place the robots."""
 
     def request(self, weights: Weights) -> None:
-        """Begin a round."""
+        """Start a round."""
 
     def result(self) -> list[Brought]:
-        """Return the round begun last, one of each collector. Raises OnboardError when one has failed."""
+        """Return the newest round of each collector. Raises OnboardError if a collector has failed."""
 
     def close(self) -> None:
-        """Send everybody home. Safe to call twice."""
+        """End all collectors. Safe to call twice."""
 
 
-class LocalCrew(Generic[Brought]):
-    """One collector, in place."""
+class LocalCollector(Generic[Brought]):
+    """One collector in the trainer's process."""
 
     def __init__(self, make: Make[Brought], rules: Rules, network: PolicyNetwork, device: torch.device) -> None:
         self._make, self._rules, self._device = make, rules, device
@@ -70,17 +69,17 @@ class LocalCrew(Generic[Brought]):
         self._round: list[Brought] = []
 
     def open(self, seed: Sequence[int]) -> None:
-        """Furnish."""
+        """See `Collectors`."""
         self._collector = self._make(self._rules, self._network, seed, 0, self._device)
 
     def request(self, weights: Weights) -> None:
-        """Drive a round now."""
+        """Drive a round at once."""
         if self._collector is None:
-            raise OnboardError("the crew has not been opened")
+            raise OnboardError("the collectors has not been opened")
         self._round = [self._collector.collect(weights)]
 
     def result(self) -> list[Brought]:
-        """Return it."""
+        """Return the round."""
         if not self._round:
             raise OnboardError("no round was requested")
         return self._round
@@ -89,8 +88,8 @@ class LocalCrew(Generic[Brought]):
         """Nothing to do."""
 
 
-class ProcessCrew(Generic[Brought]):
-    """Collectors in processes of their own, on the CPU, one thread each."""
+class ProcessCollectors(Generic[Brought]):
+    """Collectors in child processes, on the CPU, one thread each."""
 
     def __init__(self, make: Make[Brought], rules: Rules, network: PolicyNetwork, collectors: int) -> None:
         context = multiprocessing.get_context("spawn")
@@ -108,20 +107,20 @@ class ProcessCrew(Generic[Brought]):
             self._processes.append(process)
 
     def open(self, seed: Sequence[int]) -> None:
-        """Let all furnish, and wait for it. Raises OnboardError with what the first one that cannot says."""
+        """Furnish in all processes and wait. Raises OnboardError with the message of the first failure."""
         self._send(("open", list(seed)))
         self._answers()
 
     def request(self, weights: Weights) -> None:
-        """Let all begin a round."""
+        """Start a round in all processes."""
         self._send(("round", dict(weights)))
 
     def result(self) -> list[Brought]:
-        """Wait for all and return what they bring, in their order."""
+        """Wait for all and return their rounds in order."""
         return self._answers()
 
     def close(self) -> None:
-        """End the processes, also in the middle of a round: they hold nothing that is not in the trainer's."""
+        """End the processes, also during a round. They hold no state that the trainer lacks."""
         for end in self._ends:
             end.close()
         for process in self._processes:
@@ -134,7 +133,7 @@ class ProcessCrew(Generic[Brought]):
         self._ends, self._processes = [], []
 
     def _answers(self) -> list[Any]:
-        """Return one answer of each. A text is what went wrong."""
+        """Return one answer of each process. A text is an error message."""
         answers = []
         for end, process in zip(self._ends, self._processes, strict=True):
             try:
@@ -155,22 +154,22 @@ class ProcessCrew(Generic[Brought]):
 
 
 def _end_of(process: BaseProcess) -> str:
-    """Return how a process ended that sent nothing. One that gives an exit code itself has told why where it is shown.
+    """Return the reason why a process sent no answer.
 
-    Whoever is killed gives none: that is what a machine without memory does.
+    A process with an exit code has printed its traceback. The kernel kills a process without one, usually for memory.
     """
     process.join(CLOSE_S)
     code = process.exitcode
     return ENDED if code is None or code < 0 else f"a collector's process ended with exit code {code}, told above"
 
 
-def crew_of(
+def make_collectors(
     make: Make[Brought], rules: Rules, network: PolicyNetwork, collectors: int, device: torch.device
-) -> Crew[Brought]:
-    """Return so many collectors in processes of their own; none is one in place, on the device."""
+) -> Collectors[Brought]:
+    """Return collectors in child processes, or for 0 one collector in this process on the device."""
     if collectors == 0:
-        return LocalCrew(make, rules, network, device)
-    return ProcessCrew(make, rules, network, collectors)
+        return LocalCollector(make, rules, network, device)
+    return ProcessCollectors(make, rules, network, collectors)
 
 
 def _network(widths: Widths, variant: Variant, weights: Weights) -> PolicyNetwork:
@@ -189,10 +188,10 @@ def _work(
     frozen: Weights,
     number: int,
 ) -> None:
-    """Take orders until the other end is closed or the parent ends, and answer each, an opening by None.
+    """Serve orders until the pipe closes or the parent ends. The answer to "open" is None.
 
-    An error that the user can mend goes back as its line, to a trainer who waits for it instead of sending weights. One
-    that nobody thought of ends the process with its traceback, and the trainer tells its exit code.
+    An error that the user can mend is sent back as one line. Any other error ends the process with its traceback, and
+    the trainer reports the exit code.
     """
     die_with_parent(parent)
     torch.set_num_threads(1)
@@ -207,13 +206,13 @@ def _work(
     except OnboardError as error:
         end.send(str(error))
     except (MemoryError, OSError, RuntimeError) as error:
-        if not is_for_want_of_memory(error):
+        if not is_out_of_memory(error):
             raise
         end.send(LOWER)
 
 
 def _serve(end: Connection, opened: Callable[[Sequence[int]], Drives[Brought]]) -> None:
-    """Take orders until the other end is closed. Raises whatever goes wrong."""
+    """Serve orders until the pipe closes. Raises every error."""
     collector: Drives[Brought] | None = None
     while True:
         try:

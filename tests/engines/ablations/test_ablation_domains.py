@@ -9,7 +9,7 @@ from engines.ablations import drawn_episodes
 from engines.ablations import trial as trials_module
 from engines.ablations.agents import OWN, load_agents
 from engines.ablations.command import board
-from engines.ablations.drawn_episodes import DrawnEpisodes, Flawed
+from engines.ablations.drawn_episodes import DrawnEpisodes, FaultyScan
 from engines.ablations.trial import engines_digest, make_agent, run_trial, trials
 from engines.report.sections.ablations import ablation_table
 from engines.train.config import rules_of
@@ -39,10 +39,10 @@ def test_without_fixes_the_teacher_waits_for_none(name, waits):
     lane = Lane(rules.lanes(), make_buildings(rules, [1]), np.random.default_rng(5))
     waited, stopped = 0, 0
     for _ in range(120):
-        glimpse = lane.wait()
-        assert glimpse.scores is not None
-        action = int(np.argmax(glimpse.scores))
-        waited, stopped = waited + (glimpse.scores is WAITING), stopped + (action == STOP_ACTION)
+        request = lane.wait()
+        assert request.scores is not None
+        action = int(np.argmax(request.scores))
+        waited, stopped = waited + (request.scores is WAITING), stopped + (action == STOP_ACTION)
         lane.answer(action)
     assert stopped > 0
     assert (waited > 0) is waits
@@ -122,7 +122,7 @@ def test_their_policy_is_given_a_scan_with_the_holes_of_its_drive(tmp_path, monk
     agents = load_agents(write_agents(tmp_path, after=DIFFERING))
     agent, there, given = agents.agents["differing"], [], []
 
-    class Watched(Flawed):
+    class Watched(FaultyScan):
         """Remembers what the scan sees."""
 
         def decide(self, observation, memory):
@@ -140,7 +140,7 @@ def test_their_policy_is_given_a_scan_with_the_holes_of_its_drive(tmp_path, monk
         monkeypatch.setattr(policy, "decide", remembered)
         return policy
 
-    monkeypatch.setattr(drawn_episodes, "Flawed", Watched)
+    monkeypatch.setattr(drawn_episodes, "FaultyScan", Watched)
     monkeypatch.setattr(drawn_episodes, "make_policy", remembering)
     make_agent(agent, tmp_path / "differing", None)
     own = trials(agents, agent, tmp_path / "differing")[-1]

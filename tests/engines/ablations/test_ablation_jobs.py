@@ -6,10 +6,7 @@ import os
 import signal
 
 import pytest
-from typer.testing import CliRunner
 
-from engines.__main__ import main
-from engines.ablations import trial
 from engines.ablations.trial import TRAINING
 from engines.runs.processes import alone_in
 from tests.rigs.ablation_rig import write_agents
@@ -43,21 +40,3 @@ def test_agents_are_made_side_by_side_and_one_that_cannot_be_does_not_stop_the_o
         assert "plain: done\n" in command.err
         assert "other: ended with 2, see out/other/log.txt\n" in command.err
     assert "another training is writing it" in (tmp_path / "out" / "other" / "log.txt").read_text()
-
-
-@pytest.mark.parametrize("jobs", ["0", "-3"])
-def test_nobody_at_work_is_one_line(tmp_path, jobs):
-    shown = CliRunner().invoke(main, ["ablations", "--out", str(tmp_path / "out"), "--jobs", jobs])
-    assert (shown.exit_code, shown.stderr) == (2, f"error: --jobs {jobs}: must be at least 1\n")
-    assert not (tmp_path / "out").exists()
-
-
-def test_no_memory_left_is_one_line(tmp_path, monkeypatch):
-    def none_left(*_):
-        raise MemoryError
-
-    monkeypatch.setattr(trial.stages, "train", none_left)
-    table = write_agents(tmp_path)
-    shown = CliRunner().invoke(main, ["ablations", "--out", str(tmp_path / "out"), "--agents", str(table)])
-    assert shown.exit_code == 2
-    assert shown.stderr == "error: out of memory: lower --jobs, or driving.lanes of the recipe\n"

@@ -8,7 +8,6 @@ import shutil
 import threading
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from typer.testing import CliRunner
@@ -23,8 +22,6 @@ from engines.network.encoder_features import save_encoder
 from engines.network.network import untrained
 from engines.network.policy_checkpoint import load_policy
 from engines.report.sections.ablations import ablation_table
-from hil.drive.conditions import load_conditions
-from onboard.config.config import RatesSection
 from onboard.config.plant_model import MotionState, load_plant, step
 from onboard.policy.manifest import load_manifest, sha256_of
 from onboard.values.errors import ConfigError, InputError
@@ -229,55 +226,6 @@ def test_an_agent_that_is_not_in_the_table_is_refused():
         SHIPPED.only(["nobody"])
 
 
-def test_the_shipped_table_covers_the_papers_comparisons():
-    agents = SHIPPED.agents
-    reference = agents["reference"]
-    assert reference.own_robot() is None
-    assert not reference.config.network.rgb
-    never = agents["never_reset"]
-    assert never.config.driving.memory_reset_s is None
-    assert {load_conditions()[name].memory_reset_s for name in (never.own_condition, *never.conditions)} == {"never"}
-    assert load_conditions()[reference.own_condition].memory_reset_s is None
-    assert agents["static_goal_no_auxiliary"].config.network.variant.auxiliary is False
-    assert {agents[name].config.network.goal_from for name in ("static_goal", "static_goal_no_auxiliary")} == {"start"}
-    assert agents["goal_loc"].config.network.goal_from == "loc"
-    blind = agents["no_localization"]
-    assert not blind.config.network.loc
-    assert (blind.config.domain.no_localization, blind.own_condition) == (1.0, "no_localization")
-    assert blind.conditions == ("no_localization", "no_localization_drift_0", "paper")
-    assert blind.own_robot() is None
-    assert not agents["colour_only"].config.network.scan
-    assert AGENTS_FILE.is_file()
-    assert all(condition in load_conditions() for agent in agents.values() for condition in agent.conditions)
-
-
-@pytest.mark.parametrize("name", ["scan_only", "colour_and_scan", "colour_only"])
-def test_what_is_less_in_the_training_of_an_agent_is_told(name):
-    def amounts(config):
-        rounds = config.imitation.chapters * config.imitation.rounds
-        return np.array([rounds * config.driving.lanes * config.driving.decisions, rounds * config.imitation.updates])
-
-    one, reference = SHIPPED.agents[name], SHIPPED.agents["reference"]
-    assert (amounts(one.config) / amounts(reference.config)).tolist() == [1 / 4, 1 / 2]
-    assert one.config.imitation.batch == reference.config.imitation.batch
-    assert one.section.what.endswith(", a quarter of the decisions driven and half of the updates")
-
-
-#    agent               ticks from an observation to what the base follows
-DELAYS = [("reference", 3), ("delay_1", 1), ("delay_10", 10)]
-
-
-@pytest.mark.parametrize(("name", "ticks"), DELAYS)
-def test_the_delays_of_the_training_are_those_that_are_said(name, ticks):
-    robot = SHIPPED.agents[name].own_robot() or SHIPPED.agents[name].robot()
-    hz = RatesSection().control_hz
-    wire = robot.plant.base.command_delay_s * hz
-    assert robot.config.rates.delay_ticks + round(wire) == ticks  # as the expert counts
-    assert robot.config.rates.delay_ticks + int(np.ceil(wire - 1e-6)) == ticks  # as the base does
-    ordinary = SHIPPED.agents["reference"].robot().plant
-    assert (robot.plant.linear, robot.plant.angular) == (ordinary.linear, ordinary.angular)
-
-
 #    agent              where        control ticks, as the table says them
 PLACES = [
     ("reference", "no_limits", "3"),
@@ -298,11 +246,6 @@ def test_the_paper_is_quoted_only_where_it_drove():
     reference = SHIPPED.agents["reference"]
     quoted = {place.where: reference.quoted_in(place) for place in reference.places()}
     assert [where for where, figures in quoted.items() if figures is not None] == ["paper"]
-
-
-def test_a_table_says_that_its_agents_are_of_one_seed_each(made):
-    board = json.loads((made / "out" / "ablations.json").read_text())
-    assert "Every agent is one training with one seed" in ablation_table(board)
 
 
 #    agent                        SR that the paper's Table 3 has of it

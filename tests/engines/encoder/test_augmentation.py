@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engines.encoder.augmentation import blurred, compressed, smeared
+from engines.encoder.augmentation import blurred, compressed, motion_blurred
 from engines.encoder.config import BlurSection
 
 NOTHING = BlurSection(soft=0.0, motion=0.0, jpeg=0.0, exposure=1.0, gamma=1.0, tint=0.0, colour=(1.0, 1.0), noise=0.0)
@@ -60,15 +60,15 @@ def test_each_kind_stays_within_its_limits(name, section, limits):
 
 def test_a_turn_spreads_an_edge_along_the_row_only():
     planes = edge().astype(np.float32)
-    wide = smeared(planes, 5)
+    wide = motion_blurred(planes, 5)
     assert (np.diff(wide[0, :, 0]) > 0).sum() == 5
     np.testing.assert_allclose(wide.mean(), planes.mean(), rtol=0.02)
-    np.testing.assert_array_equal(smeared(planes.transpose(1, 0, 2), 5), planes.transpose(1, 0, 2))
+    np.testing.assert_array_equal(motion_blurred(planes.transpose(1, 0, 2), 5), planes.transpose(1, 0, 2))
 
 
 def test_one_pixel_of_turning_is_none():
     planes = picture().astype(np.float32)
-    np.testing.assert_array_equal(smeared(planes, 1), planes)
+    np.testing.assert_array_equal(motion_blurred(planes, 1), planes)
 
 
 def test_worse_compression_is_farther_from_the_image():

@@ -31,27 +31,16 @@ def test_another_training_s_checkpoint_is_refused_in_one_line(tmp_path):
     assert "\n" not in str(caught.value)
 
 
-#    name            bytes that stand there          complaint
-DAMAGES = [
-    ("no archive", b"not a zip", "not a file by torch.save, or a truncated one"),
-    ("empty", b"", "not a file by torch.save, or a truncated one"),
-]
+#    bytes of the file           complaint
+DAMAGES = [(b"not a zip", "not a file by torch.save, or a truncated one"), (b"", "not a file by torch.save")]
 
 
-@pytest.mark.parametrize(("name", "content", "complaint"), DAMAGES, ids=[row[0] for row in DAMAGES])
-def test_a_damaged_file_is_refused_by_name(tmp_path, name, content, complaint):
+@pytest.mark.parametrize(("content", "complaint"), DAMAGES)
+def test_a_damaged_file_is_refused_by_name(tmp_path, content, complaint):
     file = tmp_path / "checkpoint.pt"
     file.write_bytes(content)
     with pytest.raises(InputError, match=rf"checkpoint\.pt: {complaint}"):
         load_checkpoint(file, "mine")
-
-
-def test_a_torn_file_is_refused(tmp_path):
-    file = tmp_path / "checkpoint.pt"
-    save_checkpoint(file, CHECKPOINT)
-    file.write_bytes(file.read_bytes()[:-100])
-    with pytest.raises(InputError, match=r"checkpoint\.pt: not a file by torch\.save"):
-        read_torch(file)
 
 
 def test_a_file_of_something_else_is_refused(tmp_path):
@@ -68,12 +57,3 @@ def test_code_in_a_file_is_not_run(tmp_path):
     torch.save({"identity": Trap()}, tmp_path / "trap.pt")
     with pytest.raises(InputError, match=r"trap\.pt: not a file by torch\.save"):
         read_torch(tmp_path / "trap.pt")
-
-
-def test_what_cannot_be_written_is_told_and_leaves_the_file_before(tmp_path):
-    file = tmp_path / "checkpoint.pt"
-    save_checkpoint(file, CHECKPOINT)
-    (tmp_path / "checkpoint.pt.part").mkdir()
-    with pytest.raises(InputError, match=r"checkpoint\.pt: cannot be written"):
-        save_checkpoint(file, CHECKPOINT)
-    assert load_checkpoint(file, "mine") is not None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from shutil import copytree, ignore_patterns
 
@@ -12,7 +11,6 @@ import torch
 from typer.testing import CliRunner
 
 from engines.__main__ import main
-from engines.cli_options import MOST_SEED
 from engines.encoder import command as alone
 
 CONFIG = """
@@ -49,11 +47,11 @@ def config(tmp_path):
     return file
 
 
-def test_a_training_leaves_weights_report_and_sheet_and_can_be_repeated(tmp_path, config):
+def test_a_training_leaves_weights_and_a_report_and_can_be_repeated(tmp_path, config):
     arguments = ("--out", tmp_path / "out", "--config", config, "--jobs", 1, "--tiny")
     first = run(*arguments)
     assert first.exit_code == 0, first.output
-    for name in ("encoder.pt", "head.pt", "sheet.png"):
+    for name in ("encoder.pt", "head.pt"):
         assert (tmp_path / "out" / name).stat().st_size > 0
     assert set(json.loads((tmp_path / "out" / "report.json").read_text())) == {"unseen", "unseen_plain", "known"}
     rows = [line.split()[:2] for line in first.stdout.splitlines()]
@@ -75,16 +73,6 @@ def test_a_device_that_is_not_there_is_refused_in_one_line(tmp_path, monkeypatch
     result = run("--out", tmp_path, "--device", device)
     assert (result.exit_code, len(result.stderr.splitlines())) == (2, 1)
     assert line in result.stderr
-
-
-@pytest.mark.parametrize("command", [["encoder"], ["export", "--tiny"]])
-@pytest.mark.parametrize("seed", [-1, MOST_SEED + 1])
-def test_a_seed_that_no_training_takes_is_refused(tmp_path, command, seed):
-    out = tmp_path / "out.onnx"
-    result = CliRunner().invoke(main, [*command, "--seed", str(seed), "--out", str(out)])
-    assert result.exit_code == 2
-    assert result.stderr.startswith(f"error: --seed {seed}: must be at ")
-    assert not out.exists()
 
 
 #   what ends it                                              exit code    line
@@ -133,20 +121,12 @@ def test_buildings_of_the_report_are_looked_at_before_anything_is_trained(tmp_pa
     assert not (tmp_path / "out").exists()
 
 
-def moments(content):
-    """Return what a checkpoint keeps of one parameter."""
-    return content["optimizer"]["state"][0]
-
-
 #    what becomes of the checkpoint                                   complaint
 DAMAGED = [
     (lambda content: content["model"].clear(), r"model\.\S+: is missing"),
-    (lambda content: content["model"]["head.bias"].fill_(math.nan), r"model: head\.bias: 45 of 45 .* not finite"),
-    (lambda content: content["optimizer"].clear(), r"optimizer\.param_groups: expected groups of \[\d+\] parameters"),
-    (lambda content: moments(content).update(exp_avg=torch.zeros(3)), r"state\.0\.exp_avg: .* found shape \(3,\)"),
-    (lambda content: moments(content)["exp_avg_sq"].fill_(math.inf), r"optimizer\.state\.0: exp_avg_sq: .* not finite"),
+    (lambda content: content["optimizer"].clear(), "optimizer: 'param_groups'"),
     (lambda content: content.update(step=-1), "step: expected a whole number, 0 or more, found -1"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("spoil", "complaint"), DAMAGED, ids=[row[1][:24] for row in DAMAGED])

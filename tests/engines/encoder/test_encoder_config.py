@@ -11,14 +11,9 @@ from hil.drive.episodes import COMMITTED
 #    name                       table                                                   complaint
 REFUSED = [
     ("unknown key", {"epochs": 3}, "epochs"),
-    ("unknown key of the views", {"views": {"number": 3}}, "number"),
-    ("shrink between", {"phases": [{"shrink": 3, "epochs": 1}]}, "shrink"),
     ("never at full size", {"phases": [{"shrink": 2, "epochs": 1}]}, "the last must have shrink 1, found 2"),
-    ("no phase", {"phases": []}, "phases"),
     ("more in a batch than views", {"batch": 9, "views": {"count": 8}}, "batch 9 must not be above views.count 8"),
     ("no map", {"views": {"maps": []}}, "maps"),
-    ("share above one", {"views": {"people": 1.5}}, "people"),
-    ("negative noise", {"views": {"blur": {"noise": -1.0}}}, "noise"),
     ("infinite rate", {"learning_rate": float("inf")}, "learning_rate"),
 ]
 

@@ -1,4 +1,4 @@
-"""The report: errors by hand, the plain predictors beside, and a sheet to look at."""
+"""The encoder's report: errors computed by hand, and the predictors that do not look at the image."""
 
 from __future__ import annotations
 
@@ -6,21 +6,8 @@ import json
 
 import numpy as np
 import pytest
-from PIL import Image
 
-from engines.encoder.report import (
-    PAD_PX,
-    PLOT_PX,
-    TEXT_PX,
-    TOLD_INK,
-    TRUE_INK,
-    errors_of,
-    evaluate_encoder,
-    load_predictor,
-    predict,
-    report_views,
-    save_sheet,
-)
+from engines.encoder.report import errors_of, evaluate_encoder, load_predictor, report_views
 from engines.encoder.training import ENCODER_FILE, HEAD_FILE, train_encoder
 from engines.network.network import TINY
 from onboard.values.errors import InputError
@@ -81,15 +68,3 @@ def test_a_missing_or_wrong_head_is_refused_by_name(trained, tmp_path):
     (folder / HEAD_FILE).write_bytes((folder / ENCODER_FILE).read_bytes())
     with pytest.raises(InputError, match=r"head\.pt: not the head of this encoder: 'mean_m'"):
         load_predictor(folder, 5, TINY)
-
-
-def test_the_sheet_shows_images_and_both_curves(trained, tmp_path):
-    views = report_views(SMALL, 5, trained[0], 1)["unseen"]
-    predicted = predict(load_predictor(trained[0], 5, TINY)[0], views)
-    save_sheet(views.images(range(3)), views.labels, predicted, tmp_path / "sheet.png")
-    sheet = np.array(Image.open(tmp_path / "sheet.png"))
-    assert sheet.shape == (144 + PLOT_PX + TEXT_PX + 2 * PAD_PX, 4 * (256 + PAD_PX) + PAD_PX, 3)
-    np.testing.assert_array_equal(sheet[PAD_PX : PAD_PX + 144, PAD_PX : PAD_PX + 256], views.images([0])[0])
-    plots = sheet[PAD_PX + 144 :]
-    for ink in (TRUE_INK, TOLD_INK):
-        assert (plots == ink).all(axis=2).any()

@@ -15,7 +15,7 @@ from engines.__main__ import main as engines_main
 from engines.export import export as exporting
 from engines.export.agreement_drives import recorded_drives
 from engines.export.export import TorchEngine, manifest_of, onnx_model
-from engines.export.fp16 import HALVED_FROM, Agreement, Listener, agreement, compare_policies, halve
+from engines.export.fp16 import HALVED_FROM, Agreement, Listener, compare_policies, halve
 from engines.network.network import TINY, Variant, untrained
 from engines.network.policy_checkpoint import MEMORY_RESET_S, save_policy
 from onboard.drivers.engines import onnx_engine, tensorrt_build, tensorrt_engine
@@ -24,7 +24,7 @@ from onboard.drivers.engines.tensorrt_engine import TensorRtEngine
 from onboard.policy.contract import ACTIONS, BINS
 from onboard.policy.inference import blank_observation
 from onboard.policy.manifest import Manifest, load_manifest, save_manifest, sha256_of
-from onboard.policy.network_policy import NetworkPolicy
+from onboard.policy.network_policy import NetworkPolicy, load_policy
 from onboard.policy.parity import compare, random_inputs, zero_memory
 from onboard.values.errors import ConfigError, DisagreementError, EngineError, InputError, MissingExtraError
 from onboard.values.messages import Motion, Pose, Twist
@@ -198,8 +198,9 @@ def test_a_model_agrees_with_itself_and_hardly_with_another(half, tmp_path):
     other = tmp_path / "other.onnx"
     exporting.export(other, untrained(4, TINY, SIGHTLESS), "other", {}, steps=3)
     sequences = [walked(20), walked(7)]
-    assert agreement(half, half, sequences) == Agreement(27, 27)
-    assert agreement(half, other, sequences).fraction < 0.5
+    one, same, different = (load_policy(path, lambda file, _: OnnxEngine(file, 1)) for path in (half, half, other))
+    assert compare_policies(one, same, sequences) == Agreement(27, 27)
+    assert compare_policies(one, different, sequences).fraction < 0.5
     assert str(Agreement(200, 199)) == "the same action in 199 of 200 decisions (99.50%)"
     assert Agreement(0, 0).fraction == 1.0
 

@@ -6,10 +6,8 @@ import pytest
 import torch
 
 from engines.network.network import (
-    PAPER,
     TINY,
     CircularConv,
-    PolicyNetwork,
     ResNet18,
     Variant,
     goal_seen_from,
@@ -148,11 +146,6 @@ def test_the_seed_decides_the_weights_and_the_global_state_is_kept():
     assert torch.equal(torch.rand(1), expected)
     assert torch.equal(one, same)
     assert not torch.equal(one, other)
-
-
-def test_widths_of_the_paper_are_the_default():
-    assert PolicyNetwork(TINY).widths != PAPER
-    assert PAPER.memory_layers == 2
 
 
 def test_the_goal_seen_from_a_pose():

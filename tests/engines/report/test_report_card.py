@@ -88,13 +88,6 @@ def test_a_recipe_that_ships_is_known_by_its_values(recipe):
     assert recipe_of(training) == ""
 
 
-def test_a_card_has_the_commands_of_its_training(folder, tmp_path):
-    training = described(load_train_config(RECIPES / "default.toml", {"seed": 3}), ["imitation"])
-    card = card_of(folder, tmp_path, {**training, "init": None})
-    assert "onboard-engines train --config engines/train/default.toml --seed 3 --out training\n" in card
-    assert "export --checkpoint training/policy.pt --out m.onnx --weights fp32\n" in card
-
-
 #    weights    what the manifest says of their agreement               what the card says
 AGREEMENTS = [
     ("float16", {"decisions": 1204, "same_action": 1203, "drives": 20}, "float32 weights | 1203 of 1204 |"),

@@ -8,9 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
-from typer.testing import CliRunner
 
-from engines.__main__ import main
 from engines.report import plots
 from engines.report.plots import PAD_PX, driver_of, save_trajectories
 from hil.jobs.code_digest import file_digest
@@ -101,9 +99,3 @@ def test_a_picture_says_who_drove(tmp_path):
     assert (one[-PAD_PX:] != other[-PAD_PX:]).any()
     assert (long[:, -PAD_PX // 2 :] == 255).all()
     assert long.shape[1] > one.shape[1]
-
-
-def test_the_help_says_that_a_policy_may_be_named():
-    told = CliRunner().invoke(main, ["report", "--help"], env={"COLUMNS": "200"}).stdout
-    (line,) = [line for line in told.splitlines() if "--drive" in line and "Let the policy" in line]
-    assert "NAME|FILE" in line

@@ -143,13 +143,7 @@ WRONG = [
     ("training.json", "{}", "training.json: has no throughput"),
     ("training.json", '{"throughput": [{"training": "a"}]}', "training.json: throughput: not what a report tells"),
     ("training.json", '{"throughput": true}', "training.json: throughput: not what a report tells of trainings: True"),
-    ("training.json", '{"throughput": {}}', "training.json: throughput: not what a report tells of trainings: {}"),
     ("training/journal.jsonl", "x\n", "journal.jsonl: line 1: not valid JSON"),
-    (
-        "training/journal.jsonl",
-        '{"stage": "a", "step": [1], "decisions": 1}\n',
-        "journal.jsonl: not a training's journal",
-    ),
     (
         "training/journal.jsonl",
         '{"stage": "a", "step": 1, "decisions": "x"}\n',
@@ -157,18 +151,7 @@ WRONG = [
     ),
     ("evaluate/a.json", '{"conditions": [1]}', "a.json: not the result of onboard-hil evaluate"),
     ("evaluate/a.json", '{"conditions": {"paper": 1}}', "a.json: a, paper: not the result of onboard-hil evaluate"),
-    (
-        "evaluate/a.json",
-        json.dumps({**evaluated(), "per_map": []}),
-        "a.json: a: not the result of onboard-hil evaluate",
-    ),
-    (
-        "evaluate/a.json",
-        json.dumps({**evaluated(), "configuration": 5}),
-        "a.json: a: not the result of onboard-hil evaluate: TypeError",
-    ),
     ("others/a.json", json.dumps({**evaluated(), "configuration": None}), "a.json: a: not the result of onboard-hil"),
-    ("others/a.json", '{"baselines": []}', "a.json: not the result of onboard-hil evaluate"),
 ]
 
 

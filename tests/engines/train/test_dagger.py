@@ -11,7 +11,7 @@ import torch
 from engines.train import dagger
 from engines.train.config import ImitationSection, rules_of
 from engines.train.dagger import Imitation, compass_error, learning_rate
-from engines.train.rollout.workers import LocalCrew
+from engines.train.rollout.workers import LocalCollector
 from onboard.values.errors import InputError, OnboardError
 from tests.rigs.train_rig import journal_rows, network_of, overflowing_step, small
 
@@ -125,12 +125,12 @@ def test_colour_begins_with_an_optimiser_that_knows_nothing_of_it_and_is_judged_
     monkeypatch.setattr(dagger, "validated", validated)
     trainer = Imitation(config, network_of(config), tmp_path, CPU)
 
-    def crew_of(make, rules, *others):
+    def make_collectors(make, rules, *others):
         """Return collectors that render nothing, for it is the optimiser that is looked at."""
         seen.append((rules.colour, steps(trainer)))
-        return LocalCrew(make, rules_of(config), network_of(config), CPU)
+        return LocalCollector(make, rules_of(config), network_of(config), CPU)
 
-    monkeypatch.setattr(dagger, "crew_of", crew_of)
+    monkeypatch.setattr(dagger, "make_collectors", make_collectors)
     trainer.run()
     # Two updates a chapter: before the second, the weights that colour enters by have made none, all others two.
     assert seen == [(0.0, (None, None)), (0.5, (None, 2.0))]

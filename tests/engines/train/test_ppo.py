@@ -13,7 +13,7 @@ from engines.train import ppo, ppo_update
 from engines.train.ppo import AFTER, BEFORE, Reinforce, better
 from engines.train.ppo_config import ReinforceSection
 from engines.train.ppo_rollouts import ADVANTAGE, RETURN
-from engines.train.ppo_update import explained, learning_rate, lots, normalised
+from engines.train.ppo_update import explained, learning_rate, minibatches, normalised
 from engines.train.rollout.sequences import Run
 from onboard.values.errors import InputError, OnboardError
 from tests.rigs.train_rig import journal_rows, network_of, overflowing_step, small
@@ -130,7 +130,7 @@ def test_a_policy_is_judged_with_as_many_images_as_it_learns_from(tmp_path, monk
         return {}
 
     monkeypatch.setattr(ppo, "validated", validated)
-    monkeypatch.setattr(ppo.Reinforce, "_live_chapter", lambda self, journal: self._judge_chapter(journal))
+    monkeypatch.setattr(ppo.Reinforce, "_run_chapter", lambda self, journal: self._judge_chapter(journal))
     drives = {"reinforce__validate_drives": 3, "reinforce__choose_drives": 4}
     colours = {"imitation__colour": 0.2, "imitation__coloured": 0.5, "reinforce__colour": 0.3}
     trained(tiny(reinforce__chapters=1, **colours, **drives), tmp_path)
@@ -183,10 +183,10 @@ def runs_of(lengths):
 
 def test_lots_hold_every_run_once_an_epoch():
     runs = runs_of([30, 2, 17, 30, 9, 30, 1, 30])
-    found = list(lots(runs, 3, 40, np.random.default_rng(0)))
-    ids = [id(run) for lot in found for run in lot]
+    found = list(minibatches(runs, 3, 40, np.random.default_rng(0)))
+    ids = [id(run) for minibatch in found for run in minibatch]
     assert sorted(ids) == sorted([id(run) for run in runs] * 3)
-    assert min(sum(map(len, lot)) for lot in found) >= 40 - 30
+    assert min(sum(map(len, minibatch)) for minibatch in found) >= 40 - 30
 
 
 def test_advantages_are_normalised_over_the_round():

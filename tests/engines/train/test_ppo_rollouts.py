@@ -10,18 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engines.train.ppo_config import RewardSection
-from engines.train.ppo_rollouts import Standing, advantages, reward, standing
+from engines.train.ppo_rollouts import Progress, advantages, progress, reward
 
 #   what happened                before             after              reached  expected
 REWARDS = [
-    ("nothing",                  Standing(4.0, 0),  Standing(4.0, 0),  False, -0.01),
-    ("0.3 m nearer",             Standing(4.0, 0),  Standing(3.7, 0),  False, 0.29),
-    ("0.3 m farther",            Standing(4.0, 0),  Standing(4.3, 0),  False, -0.31),
-    ("two more contacts",        Standing(4.0, 1),  Standing(4.0, 3),  False, -0.21),
-    ("arrived",                  Standing(0.1, 0),  Standing(0.05, 0), True,  2.54),
-    ("stopped somewhere else",   Standing(4.0, 0),  Standing(4.0, 0),  False, -0.01),
-    ("no way was ever known",    Standing(inf, 0),  Standing(3.0, 0),  False, -0.01),
-    ("and still is not",         Standing(inf, 0),  Standing(inf, 0),  False, -0.01),
+    ("nothing",                  Progress(4.0, 0),  Progress(4.0, 0),  False, -0.01),
+    ("0.3 m nearer",             Progress(4.0, 0),  Progress(3.7, 0),  False, 0.29),
+    ("0.3 m farther",            Progress(4.0, 0),  Progress(4.3, 0),  False, -0.31),
+    ("two more contacts",        Progress(4.0, 1),  Progress(4.0, 3),  False, -0.21),
+    ("arrived",                  Progress(0.1, 0),  Progress(0.05, 0), True,  2.54),
+    ("stopped somewhere else",   Progress(4.0, 0),  Progress(4.0, 0),  False, -0.01),
+    ("no way was ever known",    Progress(inf, 0),  Progress(3.0, 0),  False, -0.01),
+    ("and still is not",         Progress(inf, 0),  Progress(inf, 0),  False, -0.01),
 ]  # fmt: skip
 
 
@@ -34,11 +34,11 @@ def test_reward(before, after, reached, expected):
 
 def test_off_the_field_the_last_known_way_is_held():
     ways = [3.0, inf, inf, 2.5]
-    stands, earned = standing(ways[0], 0), []
+    current, earned = progress(ways[0], 0), []
     for way in ways[1:]:
-        after = standing(way, 0, stands)
-        earned.append(reward(RewardSection(step=0.0), stands, after, False))
-        stands = after
+        after = progress(way, 0, current)
+        earned.append(reward(RewardSection(step=0.0), current, after, False))
+        current = after
     assert earned == [0.0, 0.0, 0.5]
 
 

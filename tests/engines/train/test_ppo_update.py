@@ -8,7 +8,7 @@ import torch
 
 from engines.train.ppo_config import ReinforceSection
 from engines.train.ppo_rollouts import ACTION, ADVANTAGE, LOG_PROBABILITY, REFERENCE
-from engines.train.ppo_update import leaned, policy_terms, value_loss
+from engines.train.ppo_update import policy_terms, scaled_gradient, value_loss
 from engines.train.rollout.collector import drawn
 
 GOOD, ACTIONS = 3, 28
@@ -99,7 +99,7 @@ def test_a_large_error_of_the_critic_pulls_no_more_than_a_metre():
 @pytest.mark.parametrize("share", [0.0, 0.25, 1.0])
 def test_a_share_of_the_gradient_passes(share):
     states = torch.tensor([1.0, -2.0], requires_grad=True)
-    passed = leaned(states, share)
+    passed = scaled_gradient(states, share)
     torch.testing.assert_close(passed, states)
     passed.sum().backward()
     np.testing.assert_allclose(states.grad.numpy(), share)

@@ -17,63 +17,63 @@ from engines.train.ppo_rollouts import (
     REFERENCE,
     RETURN,
     Decided,
+    RolloutBuffer,
     RolloutCollector,
-    Tape,
     advantages,
 )
 from engines.train.ppo_update import policy_terms
 from engines.train.rollout.optimizer_step import weights_of
 from engines.train.rollout.sequences import batch_of, unroll
-from engines.train.rollout.vector_env import Ended, Glimpse
+from engines.train.rollout.vector_env import DecisionRequest, Ended
 from tests.rigs.train_rig import depot, network_of, small
 
 SECTION = ReinforceSection(decisions=6)
 MEMORY = np.zeros((2, 4), np.float32)
 
 
-def glimpse(geodesic_m, contacts=0, ended=None):
-    return Glimpse({}, None, False, None, np.zeros(3, np.float32), geodesic_m, contacts, ended)
+def request(geodesic_m, contacts=0, ended=None):
+    return DecisionRequest({}, None, False, None, np.zeros(3, np.float32), geodesic_m, contacts, ended)
 
 
 def end(left_m, reached=False, contacts=0):
     return Ended(SimpleNamespace(reached=reached, contacts=contacts), 5.0, left_m)
 
 
-def played(tape, glimpses, fresh=(), value=0.0, first=0):
-    """Let a tape see glimpses and decide on each of them with a value; rows carry the number of the decision."""
-    for number, one in enumerate(glimpses, first):
-        tape.see(one)
+def played(buffer, requests, fresh=(), value=0.0, first=0):
+    """Let a buffer see requests and decide on each of them with a value; rows carry the number of the decision."""
+    for number, one in enumerate(requests, first):
+        buffer.see(one)
         row = {"number": np.array([number])}
-        tape.add(Decided(row, number in fresh, MEMORY + number, value))
-    return tape.take()
+        buffer.add(Decided(row, number in fresh, MEMORY + number, value))
+    return buffer.take()
 
 
 def test_every_decision_earns_what_follows_it():
     drives = [
-        glimpse(5.0),
-        glimpse(4.8),
-        glimpse(inf, contacts=1),
-        glimpse(3.0, ended=end(0.1, reached=True, contacts=1)),
-        glimpse(2.9),
-        glimpse(2.5, ended=end(inf)),
+        request(5.0),
+        request(4.8),
+        request(inf, contacts=1),
+        request(3.0, ended=end(0.1, reached=True, contacts=1)),
+        request(2.9),
+        request(2.5, ended=end(inf)),
     ]
-    _, rewards = played(Tape(SECTION, 10), drives)
+    _, rewards = played(RolloutBuffer(SECTION, 10), drives)
     # 0.2 nearer; a contact where no way is known; arrived; 0.1 nearer; stopped falsely where no way is known.
     assert rewards == pytest.approx([0.19, -0.11, 2.5 + 4.7 - 0.01, 0.09, -0.01])
 
 
 def test_the_last_decision_waits_for_the_next_round():
-    tape = Tape(SECTION, 10)
-    runs, rewards = played(tape, [glimpse(5.0), glimpse(4.0)])
+    buffer = RolloutBuffer(SECTION, 10)
+    runs, rewards = played(buffer, [request(5.0), request(4.0)])
     assert (runs[0].rows["number"].tolist(), rewards) == ([0], pytest.approx([0.99]))
-    runs, rewards = played(tape, [glimpse(3.5), glimpse(3.5)], first=2)
+    runs, rewards = played(buffer, [request(3.5), request(3.5)], first=2)
     assert (runs[0].rows["number"].tolist(), rewards) == ([1, 2], pytest.approx([0.49, -0.01]))
     np.testing.assert_array_equal(runs[0].memory, MEMORY + 1)
 
 
 def test_a_memory_reset_cuts_the_run_but_not_what_is_expected():
-    glimpses = [glimpse(way) for way in (5.0, 4.9, 4.7, 4.4, 4.0)]
-    runs, rewards = played(Tape(SECTION, 10), glimpses, fresh=(0, 2), value=0.3)
+    requests = [request(way) for way in (5.0, 4.9, 4.7, 4.4, 4.0)]
+    runs, rewards = played(RolloutBuffer(SECTION, 10), requests, fresh=(0, 2), value=0.3)
     assert [run.rows["number"].tolist() for run in runs] == [[0, 1], [2, 3]]
     assert [run.memory is None for run in runs] == [True, True]
     expected = advantages(np.array(rewards), np.full(5, 0.3), np.zeros(4, bool), SECTION.discount, SECTION.trace)

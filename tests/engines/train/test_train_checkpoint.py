@@ -34,16 +34,6 @@ def of_other_sizes(file):
     torch.save(content, file)
 
 
-def without_meta(file):
-    content = torch.load(file, weights_only=True)
-    del content["meta"]
-    torch.save(content, file)
-
-
-def with_a_number_for_meta(file):
-    torch.save({**torch.load(file, weights_only=True), "meta": 3}, file)
-
-
 def of_no_width(file):
     content = torch.load(file, weights_only=True)
     content["widths"]["memory"] = 0
@@ -59,8 +49,6 @@ def not_finite(file):
 @pytest.mark.parametrize(
     ("spoil", "line"),
     [
-        (without_meta, "meta: expected a table of how it was trained, found none"),
-        (with_a_number_for_meta, "meta: expected a table of how it was trained, found int"),
         (of_no_width, "not the weights that it says"),
         (not_finite, r"actor\.bias: 2 of 28 numbers are not finite; give another file"),
         (damaged, "truncated|cannot be read"),

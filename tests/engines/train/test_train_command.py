@@ -11,7 +11,6 @@ import torch
 from typer.testing import CliRunner
 
 from engines.__main__ import main
-from engines.cli_options import MOST_SEED
 from engines.network.network import TINY, Variant, untrained
 from engines.network.policy_checkpoint import load_policy_file, save_policy
 from engines.train import stages
@@ -49,12 +48,7 @@ def test_it_makes_a_policy_that_the_export_reads_and_goes_on_without_work(out):
 #   arguments                                                    what the line says
 WRONG = [
     (["--set", "imitation.ratee=1"], "imitation.ratee"),
-    (["--set", "imitation.rate=-1"], "imitation.rate"),
     (["--set", "imitation.rate=1.01"], "imitation.rate: Input should be less than or equal to 1 (is 1.01)"),
-    (["--set", "imitation.rate=NaN"], "imitation.rate: Input should be "),
-    (["--set", "reinforce.rate=1e38"], "reinforce.rate: Input should be less than or equal to 1 (is 1e+38)"),
-    (["--set", "reinforce.critic_rate=1e38"], "reinforce.critic_rate: Input should be less than or equal to 1"),
-    (["--set", "encoder.learning_rate=1e38"], "encoder.learning_rate: Input should be less than or equal to 1"),
     (
         ["--set", 'encoder.phases=[{"shrink": 1, "epochs": 1, "rate": 2}]'],
         "encoder.phases.0.rate: Input should be less",
@@ -72,21 +66,11 @@ WRONG = [
     (["--config", "no_such_recipe.toml"], "no_such_recipe.toml"),
     (["--init", "onboard-v0"], "onboard-v0"),
     (["--set", "domain.drift_scale=[0,Infinity]"], "domain.drift_scale.1: Input should be less than or equal to 100"),
-    (["--set", "domain.drift_scale=[NaN,1]"], "domain.drift_scale.0: Input should be "),
-    (["--set", "domain.scan_noise=1e308"], "domain.scan_noise: Input should be less than or equal to 1"),
     (["--set", "driving.max_s=1e308"], "driving.max_s: Input should be less than or equal to 3600 (is 1e+308)"),
-    (["--set", "driving.max_s=1e-9"], "driving.max_s: Input should be greater than or equal to 1"),
-    (["--set", "driving.stuck_s=1e308"], "driving.stuck_s: Input should be less than or equal to 3600"),
-    (["--set", "driving.memory_reset_s=1e308"], "driving.memory_reset_s: Input should be less than or equal to 3600"),
     (["--set", "driving.lanes=1000000000"], "driving.lanes: Input should be less than or equal to 10000"),
     (["--set", "imitation.collectors=1000000000"], "imitation.collectors: Input should be less than or equal to 256"),
-    (["--set", "reinforce.collectors=1000000000"], "reinforce.collectors: Input should be less than or equal to 256"),
     (["--set", "places.furniture=1e9"], "places.furniture: Input should be less than or equal to 10 (is 1000000000.0)"),
-    (["--set", "places.most_m=1e308"], "places.most_m: Input should be less than or equal to 10000"),
-    (["--set", "places.sharing=1000000000"], "places.sharing: Input should be less than or equal to 10000"),
     (["--seed", str(10**30)], "error: --seed: Input should be less than or equal to 9223372036854775807"),
-    (["--threads", "0"], "error: --threads 0: must be at least 1"),
-    (["--threads", "-2"], "error: --threads -2: must be at least 1"),
     (["--seed", "-1"], "error: --seed: Input should be greater than or equal to 0 (is -1)"),
     (["--set", "seed=-1"], "error: --set seed: Input should be greater than or equal to 0 (is -1)"),
     (["--set", "foo.bar=3"], "error: --set foo.bar: unknown key foo"),
@@ -117,12 +101,6 @@ def test_what_is_wrong_in_the_recipe_is_said_of_the_recipe(tmp_path):
         assert result.stderr.startswith(f"error: {recipe}: imitation.chapters: Input should be greater than or equal")
 
 
-def test_the_help_tells_the_largest_seed():
-    for command in ("train", "encoder", "export"):
-        told = CliRunner().invoke(main, [command, "--help"], env={"COLUMNS": "200"}).stdout
-        assert str(MOST_SEED) in told
-
-
 def test_a_policy_that_gives_no_numbers_is_said_in_one_line_by_its_collector(tmp_path):
     network = untrained(0, TINY, Variant(goal_from="pose"))
     with torch.no_grad():  # finite weights, whose products are not
@@ -151,12 +129,6 @@ def test_a_resume_with_another_recipe_is_refused_and_loses_nothing(out):
     assert result.exit_code == 2
     assert "made with another configuration" in result.stderr
     assert (out / "imitation.ckpt").read_bytes() == before
-
-
-def test_cuda_where_there_is_none(tmp_path, monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    result = run("--out", str(tmp_path), *QUICK, "--device", "cuda")
-    assert (result.exit_code, result.stderr.strip()) == (2, "error: --device cuda: PyTorch finds no CUDA device here")
 
 
 @pytest.mark.parametrize(

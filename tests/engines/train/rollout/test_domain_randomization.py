@@ -11,7 +11,14 @@ import pytest
 from pydantic import ValidationError
 
 from engines.train.config import rules_of
-from engines.train.rollout.domain_randomization import FLAWLESS, LATEST_FIX_S, DomainSection, Flaws, draw_drill, flawed
+from engines.train.rollout.domain_randomization import (
+    LATEST_FIX_S,
+    NO_FAULTS,
+    DomainSection,
+    ScanFaults,
+    draw_sample,
+    with_faults,
+)
 from engines.train.rollout.places import Building, draw_drives
 from hil.drive.fast.course import varied
 from hil.physics.free_space import Episode
@@ -33,7 +40,7 @@ def episode() -> Episode:
 
 def drills(section: DomainSection, count: int = DRILLS, seed: int = 0, building: Building | None = None):
     rng, where = np.random.default_rng(seed), depot()[1] if building is None else building
-    return where.setting, [draw_drill(section, where, episode(), rng) for _ in range(count)]
+    return where.setting, [draw_sample(section, where, episode(), rng) for _ in range(count)]
 
 
 def test_robots_lie_within_the_bounds_and_reach_them():
@@ -133,14 +140,14 @@ def test_a_delay_that_the_robot_cannot_have_is_refused(delay):
 
 def test_the_same_seed_draws_the_same_robots():
     one, same, other = (drills(DomainSection(pedestrians=0.0), 5, seed)[1] for seed in (1, 1, 2))
-    assert [drill.setting.true_plant for drill in one] == [drill.setting.true_plant for drill in same]
-    assert [drill.setting.true_plant for drill in one] != [drill.setting.true_plant for drill in other]
+    assert [sample.setting.true_plant for sample in one] == [sample.setting.true_plant for sample in same]
+    assert [sample.setting.true_plant for sample in one] != [sample.setting.true_plant for sample in other]
 
 
 def test_flaws_of_a_scan():
     ranges, rng = np.full(18_000, 2.0, np.float32), np.random.default_rng(0)
-    assert flawed(ranges, FLAWLESS, rng) is ranges
-    seen = flawed(ranges, Flaws(noise=0.02, holes=0.1), rng)
+    assert with_faults(ranges, NO_FAULTS, rng) is ranges
+    seen = with_faults(ranges, ScanFaults(noise=0.02, holes=0.1), rng)
     assert np.isinf(seen).mean() == pytest.approx(0.1, abs=0.01)
     assert np.std(seen[np.isfinite(seen)]) == pytest.approx(0.04, rel=0.05)
     assert seen.dtype == np.float32

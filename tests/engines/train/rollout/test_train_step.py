@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from engines.train.rollout.optimizer_step import make_step, shortened
+from engines.train.rollout.optimizer_step import clipped_norm, make_step
 from onboard.values.errors import OnboardError
 
 
@@ -24,7 +24,7 @@ def optimizer_of(device, gradients):
 
 def test_each_group_is_shortened_on_its_own():
     optimizer = optimizer_of("cpu", [[3.0, 0.0, 4.0], [0.3, 0.0, 0.4]])
-    assert float(shortened(optimizer, 1.0, torch.device("cpu"))) == pytest.approx(5.5)
+    assert float(clipped_norm(optimizer, 1.0, torch.device("cpu"))) == pytest.approx(5.5)
     lengths = [float(group["params"][0].grad.norm()) for group in optimizer.param_groups]
     assert lengths == pytest.approx([1.0, 0.5], rel=1e-4)
 
@@ -32,8 +32,8 @@ def test_each_group_is_shortened_on_its_own():
 def test_a_group_without_gradients_counts_as_none_on_another_device_too():
     # Stands for a GPU: PyTorch refuses to stack a number of the CPU with one of another device, of whatever kind.
     meta = torch.device("meta")
-    assert shortened(optimizer_of(meta, [None, [1.0, 2.0, 3.0]]), 0.5, meta).device == meta
-    assert float(shortened(optimizer_of("cpu", [None, [0.0, 2.0, 0.0]]), 0.5, torch.device("cpu"))) == 2.0
+    assert clipped_norm(optimizer_of(meta, [None, [1.0, 2.0, 3.0]]), 0.5, meta).device == meta
+    assert float(clipped_norm(optimizer_of("cpu", [None, [0.0, 2.0, 0.0]]), 0.5, torch.device("cpu"))) == 2.0
 
 
 @pytest.mark.parametrize(("factor", "told"), [(math.nan, "the loss is nan"), (math.inf, "the loss is inf")])

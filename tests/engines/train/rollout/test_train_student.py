@@ -10,7 +10,7 @@ import torch
 
 from engines.network.network import TINY, Variant, untrained
 from engines.train.rollout.student import Student
-from engines.train.rollout.vector_env import Glimpse
+from engines.train.rollout.vector_env import DecisionRequest
 from onboard.policy.contract import INPUTS
 from onboard.policy.encode import rgb_tensor
 from onboard.policy.manifest import RgbScale
@@ -20,27 +20,27 @@ from onboard.values.messages import ColorFrame
 CPU = torch.device("cpu")
 
 
-def glimpse(seed: int, *, fresh: bool = False, image: bool = False) -> Glimpse:
+def request(seed: int, *, fresh: bool = False, image: bool = False) -> DecisionRequest:
     rng = np.random.default_rng(seed)
     names = [name for name in INPUTS if name not in ("rgb", "memory_in", "prev_action")]
     tensors = {name: rng.standard_normal(INPUTS[name].type.shape).astype(np.float32) for name in names}
     picture = rng.integers(0, 256, (144, 256, 3), dtype=np.uint8) if image else None
     tensors["prev_action"] = rng.integers(0, 28, 1)
-    return Glimpse(tensors, picture, fresh, None, np.zeros(3, np.float32), 1.0, 0, None)
+    return DecisionRequest(tensors, picture, fresh, None, np.zeros(3, np.float32), 1.0, 0, None)
 
 
 def decide(network, steps):
-    """Return the logits of the last of some steps, each a list of a glimpse a lane."""
+    """Return the logits of the last of some steps, each a list of a request a lane."""
     student = Student(network, len(steps[0]), CPU)
-    for glimpses in steps:
-        student.refresh(glimpses)
-        logits, _ = student.decide(student.rows(glimpses))
+    for requests in steps:
+        student.refresh(requests)
+        logits, _ = student.decide(student.rows(requests))
     return logits
 
 
 def test_lanes_do_not_disturb_each_other():
     network = untrained(0, TINY, Variant(goal_from="pose"))
-    one, other = [glimpse(1), glimpse(2)], [glimpse(3, image=True), glimpse(4)]
+    one, other = [request(1), request(2)], [request(3, image=True), request(4)]
     together = decide(network, [list(pair) for pair in zip(one, other, strict=True)])
     np.testing.assert_allclose(together[0], decide(network, [[step] for step in one])[0], atol=1e-5)
     np.testing.assert_allclose(together[1], decide(network, [[step] for step in other])[0], atol=1e-5)
@@ -48,7 +48,7 @@ def test_lanes_do_not_disturb_each_other():
 
 def test_a_fresh_memory_forgets():
     network = untrained(0, TINY)
-    first, second = glimpse(1), glimpse(2)
+    first, second = request(1), request(2)
     fresh = decide(network, [[replace(second, fresh=True)]])
     np.testing.assert_array_equal(decide(network, [[first], [replace(second, fresh=True)]]), fresh)
     assert not np.array_equal(decide(network, [[first], [second]]), fresh)
@@ -58,7 +58,7 @@ def test_features_stand_for_the_image():
     """What a lane decides by features is what the network decides by the image, and by none."""
     network = untrained(0, TINY)
     for picture in (True, False):
-        seen = glimpse(5, image=picture, fresh=True)
+        seen = request(5, image=picture, fresh=True)
         rgb = (
             rgb_tensor(ColorFrame(0, 0, seen.image), RgbScale()) if picture else np.zeros((1, 3, 144, 256), np.float32)
         )
@@ -73,5 +73,5 @@ def test_a_policy_that_gives_no_numbers_does_not_drive():
     with torch.no_grad():
         network.actor.bias[3] = torch.inf
     with pytest.raises(OnboardError, match="gives logits that are not finite in 2 of 2 lanes") as failed:
-        decide(network, [[glimpse(1), glimpse(2)]])
+        decide(network, [[request(1), request(2)]])
     assert "\n" not in str(failed.value)

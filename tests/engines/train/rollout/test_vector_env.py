@@ -11,7 +11,7 @@ from engines.train.rollout import vector_env
 from engines.train.rollout.collector import plain_robot
 from engines.train.rollout.expert import Expert
 from engines.train.rollout.places import PlacesSection, draw_drives
-from engines.train.rollout.vector_env import Held, Lane
+from engines.train.rollout.vector_env import DeferredInference, Lane
 from hil.drive.fast.drive import FastDrive
 from hil.evaluate.baselines.registry import make_policy
 from onboard.policy.contract import ACTIONS, INPUTS
@@ -30,46 +30,46 @@ def lane(seed: int = 0, **changes) -> Lane:
 
 
 def drive_by_expert(one: Lane, drives: int):
-    """Return the glimpses up to the end of some drives, and how these ended."""
-    glimpses, ended = [], []
+    """Return the requests up to the end of some drives, and how these ended."""
+    requests, ended = [], []
     while len(ended) < drives:
-        glimpses.append(one.wait())
-        if glimpses[-1].ended is not None:
-            ended.append(glimpses[-1].ended)
-        one.answer(int(np.argmax(glimpses[-1].scores)))
-    return glimpses, ended
+        requests.append(one.wait())
+        if requests[-1].ended is not None:
+            ended.append(requests[-1].ended)
+        one.answer(int(np.argmax(requests[-1].scores)))
+    return requests, ended
 
 
 @pytest.mark.parametrize("knows", ["map", "seen"])
 def test_the_expert_arrives_in_a_lane(knows):
-    glimpses, ended = drive_by_expert(lane(knows=knows), 3)
+    requests, ended = drive_by_expert(lane(knows=knows), 3)
     assert [one.outcome.ended for one in ended] == ["stop"] * 3
     assert all(one.outcome.reached and one.outcome.contacts == 0 for one in ended)
     assert all(one.left_m < 0.35 < one.best_m for one in ended)
-    ways = [glimpse.geodesic_m for glimpse in glimpses if np.isfinite(glimpse.geodesic_m)]
+    ways = [request.geodesic_m for request in requests if np.isfinite(request.geodesic_m)]
     assert min(ways) < 0.2 < 1.0 < ways[0]
 
 
 def test_what_a_lane_waits_with_is_the_contract():
-    glimpse = lane().wait()
-    for name, values in glimpse.tensors.items():
+    request = lane().wait()
+    for name, values in request.tensors.items():
         assert (values.shape, values.dtype.name) == (INPUTS[name].type.shape, INPUTS[name].type.dtype)
-    assert set(glimpse.tensors) == set(INPUTS) - {"rgb", "memory_in"}
-    assert glimpse.fresh
-    rho, cos, sin = glimpse.compass
-    assert rho == pytest.approx(glimpse.tensors["goal"][0, 0], abs=0.3)
+    assert set(request.tensors) == set(INPUTS) - {"rgb", "memory_in"}
+    assert request.fresh
+    rho, cos, sin = request.compass
+    assert rho == pytest.approx(request.tensors["goal"][0, 0], abs=0.3)
     assert np.hypot(cos, sin) == pytest.approx(1.0, abs=1e-5)
 
 
 def test_tensors_are_those_of_the_runtime_to_the_last_bit():
     one = lane(3)
     for _ in range(8):
-        glimpse = one.wait()
-        observation = one._held.asked[1]
+        request = one.wait()
+        observation = one._inference.asked[1]
         wanted = tensors(observation, np.zeros(INPUTS["memory_in"].type.shape[::2], np.float32), full_manifest())
-        for name, values in glimpse.tensors.items():
+        for name, values in request.tensors.items():
             np.testing.assert_array_equal(values, wanted[name], strict=True)
-        one.answer(int(np.argmax(glimpse.scores)))
+        one.answer(int(np.argmax(request.scores)))
 
 
 def test_a_gone_camera_blinds_the_student_and_not_the_expert(monkeypatch):
@@ -78,9 +78,9 @@ def test_a_gone_camera_blinds_the_student_and_not_the_expert(monkeypatch):
     monkeypatch.setattr(Expert, "scores", lambda self, *asked: seen.append(asked[1].scan) or scores(self, *asked))
     plain = lane()._rules
     one = lane(domain=plain.domain.model_copy(update={"camera_gone": 1.0}))
-    glimpse = one.wait()
+    request = one.wait()
     whole = depot()[1].course.scan
-    blind = glimpse.tensors["scan"][0, 0][whole.seen] == 0.0
+    blind = request.tensors["scan"][0, 0][whole.seen] == 0.0
     assert blind.any()
     assert not blind.all()
     np.testing.assert_array_equal(seen[0].seen, whole.seen)
@@ -90,9 +90,9 @@ def test_a_gone_camera_blinds_the_student_and_not_the_expert(monkeypatch):
 def test_the_memory_is_fresh_at_the_start_and_every_ten_seconds():
     one, fresh = lane(stuck_s=60.0), []
     for _ in range(65):
-        glimpse = one.wait()
-        assert glimpse.ended is None
-        fresh.append(glimpse.fresh)
+        request = one.wait()
+        assert request.ended is None
+        fresh.append(request.fresh)
         one.answer(6)  # turning on the spot
     assert [step for step, value in enumerate(fresh) if value] == [0, 30, 60]
 
@@ -146,7 +146,7 @@ def test_a_held_drive_is_the_same_drive():
     plain = Recorded(make_policy("reactive", setting, episode))
     expected = FastDrive(setting, building.course, episode, plain, 7, 60.0).run()
 
-    held, judge = Held(), make_policy("reactive", setting, episode)
+    held, judge = DeferredInference(), make_policy("reactive", setting, episode)
     drive = FastDrive(setting, building.course, episode, judge, 7, 60.0, held)
     memory, seen = judge.initial_memory(), []
     drive.begin()
@@ -164,7 +164,7 @@ def test_a_held_drive_is_the_same_drive():
 
 def test_an_answer_without_a_question_is_refused():
     with pytest.raises(OnboardError, match="nothing was asked"):
-        Held().answer(0)
+        DeferredInference().answer(0)
 
 
 def test_the_expert_waits_for_news_of_its_place_before_it_stops():
@@ -172,9 +172,9 @@ def test_the_expert_waits_for_news_of_its_place_before_it_stops():
     turn = ACTIONS.index(Twist(0.0, 1.0))
     best = {}
     for news_s in (None, 1.5):
-        glimpses, ended = drive_by_expert(lane(news_s=news_s), 3)
+        requests, ended = drive_by_expert(lane(news_s=news_s), 3)
         assert all(one.outcome.reached for one in ended)
-        best[news_s] = [int(np.argmax(glimpse.scores)) for glimpse in glimpses if glimpse.geodesic_m < 0.1]
+        best[news_s] = [int(np.argmax(request.scores)) for request in requests if request.geodesic_m < 0.1]
     assert turn not in best[None]
     assert 1 <= best[1.5].count(turn) <= 3 * 12
 

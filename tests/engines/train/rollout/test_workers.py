@@ -1,4 +1,4 @@
-"""Collectors in processes of their own say what went wrong, however much was on its way to them."""
+"""Collectors in child processes: each failure reaches the trainer as one line, also while weights are on their way."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import torch
 
 from engines.network.network import TINY, Variant, untrained
 from engines.train.config import rules_of
-from engines.train.rollout.workers import CLOSE_S, ProcessCrew
+from engines.train.rollout.workers import CLOSE_S, ProcessCollectors
 from onboard.values.errors import InputError, OnboardError
 from tests.rigs.machine.processes import environment
 from tests.rigs.machine.waiting import until
@@ -28,15 +28,6 @@ BIG = {"weight": np.zeros(8_000_000, np.float32)}
 
 def no_building(*_):
     raise InputError("map atlantis: no such map")
-
-
-def test_who_fails_at_the_opening_says_why_although_weights_are_on_their_way():
-    crew = ProcessCrew(no_building, rules_of(small()), untrained(0, TINY, Variant(rgb=False)), 1)
-    try:
-        with pytest.raises(OnboardError, match=r"^a collector failed: map atlantis: no such map$"):
-            open_and_request(crew)
-    finally:
-        crew.close()
 
 
 def no_memory(*_):
@@ -51,17 +42,6 @@ def no_process(*_):
     raise OSError(errno.ENOMEM, "Cannot allocate memory")
 
 
-@pytest.mark.parametrize("make", [no_memory, no_room, no_process])
-def test_who_finds_no_memory_says_what_to_lower_and_nothing_else(capfd, make):
-    crew = ProcessCrew(make, rules_of(small()), untrained(0, TINY, Variant(rgb=False)), 1)
-    try:
-        with pytest.raises(OnboardError, match=r"^a collector failed: out of memory: lower driving\.lanes or "):
-            crew.open([0])
-    finally:
-        crew.close()
-    assert capfd.readouterr().err == ""
-
-
 def no_luck(*_):
     raise ZeroDivisionError("seven by\nnothing")
 
@@ -74,17 +54,6 @@ class Unlucky:
         raise KeyError("lanes")
 
 
-@pytest.mark.parametrize(("make", "told"), [(no_luck, "ZeroDivisionError: seven by"), (Unlucky, "KeyError: 'lanes'")])
-def test_an_error_that_nobody_thought_of_ends_its_process_and_is_shown(capfd, make, told):
-    crew = ProcessCrew(make, rules_of(small()), untrained(0, TINY, Variant(rgb=False)), 1)
-    try:
-        with pytest.raises(OnboardError, match=r"^a collector's process ended with exit code 1, told above$"):
-            open_and_request(crew)
-    finally:
-        crew.close()
-    assert told in capfd.readouterr().err
-
-
 class Killed:
     def __init__(self, *_):
         os.kill(os.getpid(), signal.SIGKILL)
@@ -95,21 +64,32 @@ class Left:
         os._exit(3)
 
 
-#    how it ends    what is said
-VANISHED = [
-    (Killed, "a collector's process ended without a word: most likely the machine ran out of memory"),
-    (Left, "a collector's process ended with exit code 3, told above"),
+LOWER = r"a collector failed: out of memory: lower driving\.lanes or .*"
+TOLD_ABOVE = "a collector's process ended with exit code {}, told above"
+#    how it fails    line of the error                                           text on standard error
+FAILURES = [
+    (no_building, "a collector failed: map atlantis: no such map", ""),
+    (no_memory, LOWER, ""),
+    (no_room, LOWER, ""),
+    (no_process, LOWER, ""),
+    (no_luck, TOLD_ABOVE.format(1), "ZeroDivisionError: seven by"),
+    (Unlucky, TOLD_ABOVE.format(1), "KeyError: 'lanes'"),
+    (Killed, "a collector's process ended without a word: most likely the machine ran out of memory", ""),
+    (Left, TOLD_ABOVE.format(3), ""),
 ]
 
 
-@pytest.mark.parametrize(("make", "said"), VANISHED)
-def test_only_who_is_killed_without_a_word_is_said_to_want_memory(make, said):
-    crew = ProcessCrew(make, rules_of(small()), untrained(0, TINY, Variant(rgb=False)), 1)
+@pytest.mark.parametrize(("make", "line", "shown"), FAILURES)
+def test_a_failure_is_told_in_one_line(capfd, make, line, shown):
+    collectors = collectors_of(make)
     try:
-        with pytest.raises(OnboardError, match=f"^{said}$"):
-            open_and_request(crew)
+        with pytest.raises(OnboardError, match=f"^{line}$"):
+            open_and_request(collectors)
     finally:
-        crew.close()
+        collectors.close()
+    told = capfd.readouterr().err
+    assert shown in told
+    assert bool(shown) is bool(told)
 
 
 class Idle:
@@ -126,25 +106,25 @@ class Busy(Idle):
 
 
 def test_ctrl_c_is_not_for_collectors_while_they_start(capfd):
-    crew = ProcessCrew(Idle, rules_of(small()), untrained(0, TINY, Variant(rgb=False)), 2)
+    collectors = collectors_of(Idle, 2)
     try:
-        for process in crew._processes:
+        for process in collectors._processes:
             os.kill(process.pid, signal.SIGINT)
-        crew.open([0])
-        crew.request({})
-        assert crew.result() == [None, None]
+        collectors.open([0])
+        collectors.request({})
+        assert collectors.result() == [None, None]
     finally:
-        crew.close()
+        collectors.close()
     assert capfd.readouterr().err == ""
 
 
-def test_a_crew_goes_home_in_the_middle_of_a_round():
-    crew = ProcessCrew(Busy, rules_of(small()), untrained(0, TINY, Variant(rgb=False)), 1)
-    (process,) = crew._processes
-    crew.open([0])
-    crew.request({})
+def test_collectors_can_be_closed_during_a_round():
+    collectors = collectors_of(Busy)
+    (process,) = collectors._processes
+    collectors.open([0])
+    collectors.request({})
     begun_s = time.monotonic()
-    crew.close()
+    collectors.close()
     assert not process.is_alive()
     assert time.monotonic() - begun_s < CLOSE_S / 2
 
@@ -153,7 +133,7 @@ ORPHANS = """
 import os, signal, time
 from engines.network.network import TINY, Variant, untrained
 from engines.train.config import rules_of
-from engines.train.rollout.workers import CLOSE_S, ProcessCrew
+from engines.train.rollout.workers import CLOSE_S, ProcessCollectors
 from tests.rigs.train_rig import small
 class Busy:
     def __init__(self, *_):
@@ -161,10 +141,10 @@ class Busy:
     def collect(self, weights):
         time.sleep(600.0)
 if __name__ == "__main__":
-    crew = ProcessCrew(Busy, rules_of(small()), untrained(0, TINY, Variant(rgb=False)), 1)
-    crew.open([0])
-    crew.request({})
-    print(crew._processes[0].pid, flush=True)
+    collectors = ProcessCollectors(Busy, rules_of(small()), untrained(0, TINY, Variant(rgb=False)), 1)
+    collectors.open([0])
+    collectors.request({})
+    print(collectors._processes[0].pid, flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
 """
 
@@ -183,7 +163,11 @@ def test_no_collector_outlives_its_trainer(tmp_path):
     until(lambda: not Path(f"/proc/{int(done.stdout)}").exists(), 10.0)
 
 
-def open_and_request(crew):
-    crew.open([0])
-    crew.request(BIG)
-    crew.result()
+def open_and_request(collectors):
+    collectors.open([0])
+    collectors.request(BIG)
+    collectors.result()
+
+
+def collectors_of(make, count=1):
+    return ProcessCollectors(make, rules_of(small()), untrained(0, TINY, Variant(rgb=False)), count)
