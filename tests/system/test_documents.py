@@ -14,6 +14,7 @@ import engines.__main__
 import hil.__main__
 import onboard.__main__
 from onboard.commands.cli import command_of
+from onboard.config.config import Config
 from tests.rigs.machine.processes import ROOT
 
 TRACKED = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
@@ -102,3 +103,16 @@ def problem(words: list[str]) -> str:
 @pytest.mark.parametrize("document", [name for name in DOCUMENTS if name != "CHANGELOG.md"])
 def test_commands_are_there_with_their_options(document: str) -> None:
     assert not [(words, found) for words in commands(document) if (found := problem(words))]
+
+
+def test_the_defaults_in_the_table_of_keys_are_those_of_the_configuration() -> None:
+    text = (ROOT / "docs" / "robot.md").read_text(encoding="utf-8")
+    table = text[text.index("| key in `onboard.toml` | default |") :].partition("\n\n")[0]
+    rows = re.findall(r"^\| (`[a-z].*?`) \| (.*?) \|", table, re.MULTILINE)[1:]
+    assert len(rows) > 8
+    for keys, values in rows:
+        for key, stated in zip(re.findall(r"`(.*?)`", keys), values.replace("`", "").split(", "), strict=True):
+            section, name = key.split(".")
+            default = getattr(getattr(Config(), section), name)
+            first = default[0] if isinstance(default, list) else default
+            assert stated == ({"": "empty"}.get(str(first)) or str(first)).replace("False", "false"), key
