@@ -33,7 +33,7 @@ class Progress:
     since_ns: int
 
 
-def advance(
+def track_progress(
     progress: Progress, distance_m: float, held: bool, section: GoalSection, now_ns: int
 ) -> tuple[Progress, str]:
     """Return the progress, and the reason to stop or "". While `held` (e-stop, operator) the time does not count."""
@@ -212,5 +212,5 @@ def _judge_progress(mission: Mission, situation: Situation, section: GoalSection
     away_m = mission.away_m(situation.pose)
     if not mission.driving or mission.progress is None or away_m is None:
         return mission
-    onward, reason = advance(mission.progress, away_m, situation.held, section, situation.now_ns)
+    onward, reason = track_progress(mission.progress, away_m, situation.held, section, situation.now_ns)
     return stop(replace(mission, progress=onward), reason)

@@ -2,7 +2,7 @@
 
 Nothing is defined here. What a tick does is defined by `plant.step_base`, `world.Simulation.step` and `clearance_m`,
 `noise.drift_step`, `onboard.navigation.odometry.advance`, `onboard.navigation.ekf.predict`,
-`onboard.navigation.mission.advance` and
+`onboard.navigation.mission.track_progress` and
 `onboard.safety.recovery.blocked`; these lines do the same in one call, and tests/hil/drive/fast/test_tick_kernels.py
 holds both against each other.
 """

@@ -181,5 +181,5 @@ PROGRESS = [
 def test_progress(
     what: str, distance_m: float, held: bool, now_s: float, since_s: float, best_m: float, reason: str
 ) -> None:
-    got = m.advance(START, distance_m, held, SECTION, round(now_s * NS_PER_S))
+    got = m.track_progress(START, distance_m, held, SECTION, round(now_s * NS_PER_S))
     assert got == (m.Progress(best_m, round(since_s * NS_PER_S)), reason)

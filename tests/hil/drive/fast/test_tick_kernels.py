@@ -89,7 +89,7 @@ class Plain:
         self.blocked_ns = (self.blocked_ns or now_ns) if blocked else None
         located = start_frame.locate(self.start, self.wheels, self.filter, config.odometry, now_ns)
         away_m = math.dist((located.filtered.pose.x_m, located.filtered.pose.y_m), GOAL)
-        self.progress, _ = mission.advance(self.progress, away_m, False, config.goal, now_ns)
+        self.progress, _ = mission.track_progress(self.progress, away_m, False, config.goal, now_ns)
 
 
 def fast_robot(setting: Setting, seed: int, bodies: np.ndarray) -> tuple[FastRobot, Course]:
