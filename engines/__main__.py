@@ -14,15 +14,15 @@ COMMANDS = {
     ),
     "encoder": Command(
         "engines.encoder.command:encoder",
-        "Train the colour encoder, and say how well it tells distances in buildings that it never saw.",
+        "Train the colour encoder, and print its distance errors in unseen buildings.",
     ),
     "ablations": Command(
         "engines.ablations.command:ablations",
-        "Train each agent, drive it wherever it is to be, and print one table; OUT/ablations.json has the same figures.",
+        "Train each agent, drive it in its conditions, and print a table; OUT/ablations.json has the same figures.",
     ),
     "report": Command(
         "engines.report.command:report",
-        "Print the tables in Markdown, from files alone. A table whose files are missing is named at the end.",
+        "Print the tables in Markdown. The end names tables without files.",
     ),
     "export": Command(
         "engines.export.command:export",
