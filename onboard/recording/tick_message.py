@@ -1,7 +1,7 @@
-"""A tick as the message that stands for it in a recording, number for number, and back.
+"""Converts a tick to its message in a recording, bit-exact, and back.
 
-Beside the message stand its scans and, where a decision sensed, its images, as messages of their own. Not recorded, so
-not read: when a decision sensed and finished, and the map's zones in the scan that the policy saw.
+Scans are separate messages, and so are the images of a tick in which a decision senses. Not recorded: when a decision
+sensed and finished, and the map's zones in the policy's scan.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ from onboard.values.messages import (
 TICK_TOPIC = "/onboard/tick"
 KEYFRAME_TOPIC = "/onboard/keyframe"
 COLOR = "color"
-"""The colour camera among the cameras of a tick."""
+"""Name of the colour camera in a tick."""
 NO_ACTION = -1
 DEPTH_ENCODING, COLOR_ENCODING = "16UC1", "rgb8"
 NO_DEPTH = np.zeros((0, 0), np.uint16)
 NO_COLOR = np.zeros((0, 0, 3), np.uint8)
-"""Images of frames of which only name, number and time are known."""
+"""Empty images, for frames with only name, number and time."""
 
 
 def tick_message(tick: TickRecord) -> Tick:
-    """Return the record as the message that goes into the file."""
+    """Return the message of a tick."""
     inputs, sensed, acted = tick.inputs, tick.sensed, tick.acted
     message = Tick(
         slot=tick.slot.number,
@@ -108,12 +108,12 @@ def tick_message(tick: TickRecord) -> Tick:
 
 
 def action_of(tick: TickRecord) -> int:
-    """Return the action that was put in force in a tick, `NO_ACTION` where none was."""
+    """Return the action that a tick applied, or `NO_ACTION`."""
     return NO_ACTION if tick.acted is None or tick.acted.decision is None else tick.acted.decision.action
 
 
 def new_scans(tick: TickRecord) -> list[str]:
-    """Return the topics of the ready-made scans that came in this tick. One without an arrival came as it was taken."""
+    """Return the topics with a new ready-made scan in this tick. Without an arrival time, the stamp is the arrival."""
     inputs = tick.inputs
     came_ns = {
         name: scan.stamp_ns if scan.arrival_ns is None else scan.arrival_ns for name, scan in inputs.scans.items()
@@ -141,7 +141,7 @@ def _five(motion: Motion | None) -> Sequence[float]:
     return [] if motion is None else [*_pose(motion.pose), *_two(motion.twist)]
 
 
-# ---- and back
+# ---- From the message back to the tick
 
 
 def tick_record(
@@ -151,12 +151,12 @@ def tick_record(
     ready_made: Mapping[str, Scan],
     keyframe: str = "",
 ) -> TickRecord:
-    """Return the tick that a message stands for.
+    """Return the tick of a message.
 
-    images:     of its cameras, as far as they are recorded; the other frames come without (`imageless`)
-    scans:      of the policy and of the limits, one object where they are one
-    ready_made: newest scan of each topic that one comes ready-made from
-    Raises InputError for what is no tick.
+    images:     recorded images by camera; other frames have no image, as in `imageless`
+    scans:      the policy's and the limits' scan; the same object if both are the same
+    ready_made: newest ready-made scan of each topic
+    Raises InputError for an invalid message.
     """
     if not NO_ACTION <= message.action < len(ACTIONS):
         must = f"must be {NO_ACTION} to {len(ACTIONS) - 1}"
@@ -237,7 +237,7 @@ def _acted(message: Tick) -> Acted:
 
 
 def scan_of(message: ros.LaserScan, stamp_ns: int) -> Scan:
-    """Return one of our own scans from its message (`ros_convert.ros_scan`). Raises InputError for another's."""
+    """Return a scan from a message of `ros_convert.ros_scan`. Raises InputError for another number of bins."""
     ranges = rays_from_ros(message).ranges_m
     if ranges.shape != (BINS,):
         raise InputError(f"a scan of {len(ranges)} ranges, must be {BINS}")
@@ -293,23 +293,23 @@ def _counted(what: str, values: Sequence[float], count: int) -> Sequence[float]:
     return values
 
 
-# ---- Ticks of which not every image is there
+# ---- Ticks without all of their images
 
 
 def has_images(tick: TickRecord) -> bool:
-    """Return whether a decision began in a tick and the image of every depth camera that it used is there."""
+    """Return whether a decision began in a tick and every depth frame has its image."""
     return tick.sensed is not None and all(frame.depth.size for frame in tick.inputs.depth.values())
 
 
 def only_with_images(inputs: Inputs) -> Inputs:
-    """Return what a tick consumed without the frames whose images are not there."""
+    """Return the inputs without frames that have no image."""
     depth = {name: frame for name, frame in inputs.depth.items() if frame.depth.size}
     color = inputs.color if inputs.color is not None and inputs.color.image.size else None
     return replace(inputs, depth=depth, color=color)
 
 
 def imageless(tick: TickRecord) -> TickRecord:
-    """Return a tick that keeps no image alive: of its frames it has the names, numbers and times."""
+    """Return the tick without images; its frames keep names, numbers and times."""
     inputs = tick.inputs
     bare = replace(
         inputs,

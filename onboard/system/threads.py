@@ -4,8 +4,8 @@ Under these schedulers a thread keeps its core until it waits. At equal priority
 so all other threads step down. A thread that holds the GIL must not wait for a core behind a thread without the GIL,
 because the tick would wait for that GIL. So the recorder, with short work, has a higher priority than inference.
 Cameras have their own interpreters and come last. Niceness has no effect under FIFO.
-
 """
+
 from __future__ import annotations
 
 import ctypes
