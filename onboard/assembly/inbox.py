@@ -90,8 +90,8 @@ class DeviceInbox:
         return replace(
             inputs,
             odometry=report.odometry,
-            obstacle=_either(inputs.obstacle, report.obstacle),
-            e_stop=_either(inputs.e_stop, report.stop),
+            obstacle=_any_true(inputs.obstacle, report.obstacle),
+            e_stop=_any_true(inputs.e_stop, report.stop),
         )
 
     def _judged(self, health: CameraHealth) -> CameraHealth:
@@ -100,6 +100,6 @@ class DeviceInbox:
         return replace(health, working=not reason, reason=reason)
 
 
-def _either(a: bool | None, b: bool | None) -> bool | None:
+def _any_true(a: bool | None, b: bool | None) -> bool | None:
     """Return `a or b`, where None means no report; None if both are None."""
     return None if a is None and b is None else bool(a) or bool(b)

@@ -88,10 +88,10 @@ def _core() -> str:
     first = _cpus().partition("\n\n")[0]
     values = dict(line.split(":", 1) for line in first.splitlines() if ":" in line)
     kind = {name.strip(): " ".join(sorted(value.split())) for name, value in values.items()}
-    told = [f"{name} {kind[name]}" for name in CPU_KIND if name in kind]
-    if not told:
+    fields = [f"{name} {kind[name]}" for name in CPU_KIND if name in kind]
+    if not fields:
         return platform.node()
-    digits = hashlib.sha256("\n".join(told).encode()).hexdigest()[:8]
+    digits = hashlib.sha256("\n".join(fields).encode()).hexdigest()[:8]
     return f"{kind.get('model name', '')} {digits}".strip()
 
 

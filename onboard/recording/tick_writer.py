@@ -71,7 +71,7 @@ class _Messages:
         self._section = section
         self._range_max_m = range_max_m
         self._state = ""
-        self._words: dict[str, bool | None] = {"e_stop": None, "obstacle": None}
+        self._last_flags: dict[str, bool | None] = {"e_stop": None, "obstacle": None}
         self._teleop_ns = 0
         self._speed_limit_mps: float | None = None
         self._undescribed: Mounts | None = mounts
@@ -113,11 +113,11 @@ class _Messages:
             yield self._topic("amcl_pose", partial(fix_message, fix, self._section.map_frame))
         for goal in inputs.goals:
             yield self._topic("goal_pose", partial(convert.ros_goal, goal.stamp_ns, goal.frame_id, goal.pose))
-        yield from self._words_of(inputs)
+        yield from self._changed_states(inputs)
         if inputs.cancel:
             yield self._topic("cancel", ros.Empty)
         limit_mps = inputs.speed_limit_mps
-        if limit_mps is not None and not _same(limit_mps, self._speed_limit_mps):
+        if limit_mps is not None and not _same_limit(limit_mps, self._speed_limit_mps):
             stamp_ns = self._recorder.wall_ns(now_ns)
             yield self._topic("speed_limit", partial(convert.ros_speed_limit, stamp_ns, limit_mps))
         self._speed_limit_mps = limit_mps
@@ -125,12 +125,12 @@ class _Messages:
             came = partial(self._scan, inputs.scans[name], now_ns)
             yield self._message(ros_topic(self._section, scan_source(name)), ros.LaserScan, came)
 
-    def _words_of(self, inputs: Inputs) -> Iterator[Message]:
+    def _changed_states(self, inputs: Inputs) -> Iterator[Message]:
         """Yield e-stop, obstacle and operator command when they change."""
-        for name, word in (("e_stop", inputs.e_stop), ("obstacle", inputs.obstacle)):
-            if word is not None and word != self._words[name]:
-                yield self._topic(name, partial(ros.Bool, word))
-            self._words[name] = word
+        for name, flag in (("e_stop", inputs.e_stop), ("obstacle", inputs.obstacle)):
+            if flag is not None and flag != self._last_flags[name]:
+                yield self._topic(name, partial(ros.Bool, flag))
+            self._last_flags[name] = flag
         teleop = inputs.teleop
         if teleop is not None and teleop.arrival_ns != self._teleop_ns:
             self._teleop_ns = teleop.arrival_ns
@@ -215,6 +215,6 @@ def fix_message(fix: Fix, map_frame: str) -> ros.PoseWithCovarianceStamped:
     return message
 
 
-def _same(a: float, b: float | None) -> bool:
+def _same_limit(a: float, b: float | None) -> bool:
     """Return whether two limits are equal; NaN equals NaN."""
     return a == b or (b is not None and math.isnan(a) and math.isnan(b))

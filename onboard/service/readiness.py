@@ -58,17 +58,17 @@ def await_machine(
 
     Raises DriverError with the missing parts after PATIENCE_S, and ConfigError like `network_to_come`.
     """
-    told: list[str] = []
+    reported: list[str] = []
     began_s, hosts = now_s(), Hosts()
     while missing := network_to_come(config.dds, hosts) + base_to_come(config.odometry):
         if now_s() - began_s >= PATIENCE_S:
             raise DriverError(f"{'; '.join(missing)} (waited for {PATIENCE_S:g} s)")
-        if missing != told:
+        if missing != reported:
             notifier.say(f"STATUS=waiting: {'; '.join(missing)}")
         for line in missing:
-            if line not in told:
+            if line not in reported:
                 log.warning("waiting", missing=line)
-        told = missing
+        reported = missing
         pause(LOOK_EVERY_S)
-    if told:
+    if reported:
         log.info("waited", waited_s=round(now_s() - began_s, 1))

@@ -142,11 +142,11 @@ def noted(environment: Mapping[str, str] = os.environ) -> Driven | None:
     if not directory:
         return None
     try:
-        told = json.loads((Path(directory) / DRIVEN_FILE).read_text(encoding="utf-8"))
-        dds, odometry = SimpleNamespace(**told["dds"]), SimpleNamespace(**told["odometry"])
+        note = json.loads((Path(directory) / DRIVEN_FILE).read_text(encoding="utf-8"))
+        dds, odometry = SimpleNamespace(**note["dds"]), SimpleNamespace(**note["odometry"])
         if dds.security is not None:
             dds.security = Path(dds.security)
-        return Driven(cast("DdsSection", dds), cast("OdometrySection", odometry), float(told["control_hz"]))
+        return Driven(cast("DdsSection", dds), cast("OdometrySection", odometry), float(note["control_hz"]))
     except NO_NOTE:
         return None
 
@@ -203,12 +203,12 @@ def main() -> None:
     except OnboardError as error:
         failure = str(error)
     driven = was_driven()
-    _tell(readers, failure, driven)
+    _log_result(readers, failure, driven)
     if failure and driven:
         sys.exit(EXIT_NOT_SENT)
 
 
-def _tell(readers: int, failure: str, driven: bool) -> None:
+def _log_result(readers: int, failure: str, driven: bool) -> None:
     import structlog
 
     from onboard.system.log import configure

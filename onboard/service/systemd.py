@@ -113,7 +113,7 @@ class Service:
     def __init__(self, notifier: Notifier, cameras: Callable[[], Sequence[CameraHealth]]) -> None:
         self._notifier, self._cameras = notifier, cameras
         self._began_ns: int | None = None
-        self._told, self._told_ns = "", 0
+        self._status, self._status_ns = "", 0
         self.ready = not notifier.managed
 
     def __enter__(self) -> Service:
@@ -137,18 +137,18 @@ class Service:
             self.ready = True
             words.append("READY=1")
             log.info("service_ready", blind=self._blind())
-        if begins or now_ns - self._told_ns >= STATUS_NS:
-            words += self._news(record.state, missing, now_ns)
+        if begins or now_ns - self._status_ns >= STATUS_NS:
+            words += self._changed_status(record.state, missing, now_ns)
         self._notifier.say(*words)
 
-    def _news(self, state: str, missing: Sequence[str], now_ns: int) -> list[str]:
+    def _changed_status(self, state: str, missing: Sequence[str], now_ns: int) -> list[str]:
         """Return the assignment of the status line, if it has changed."""
-        self._told_ns = now_ns
+        self._status_ns = now_ns
         waiting = f"waiting for the first frame of {', '.join(missing)}"
         status = waiting if missing else with_blind(state, self._blind())
-        if status == self._told:
+        if status == self._status:
             return []
-        self._told = status
+        self._status = status
         return [f"STATUS={status}"]
 
     def _blind(self) -> list[str]:

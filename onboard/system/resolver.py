@@ -24,7 +24,7 @@ class Hosts:
     """Resolves hosts. After a timeout, the next request for the same host waits for the first request's answer."""
 
     def __init__(self) -> None:
-        self._asked: dict[str, Future[str]] = {}
+        self._pending: dict[str, Future[str]] = {}
 
     def address(self, host: str, patience_s: float = PATIENCE_S) -> str:
         """Return a host's IPv4 address; "" if the host is unknown or the resolver does not answer in `patience_s`.
@@ -33,11 +33,11 @@ class Hosts:
         """
         if _is_address(host):
             return host
-        answer = self._asked.pop(host, None) or _asked(host)
+        answer = self._pending.pop(host, None) or _lookup(host)
         try:
             return answer.result(patience_s)
         except NoAnswerYet:
-            self._asked[host] = answer
+            self._pending[host] = answer
             return ""
 
     def unknown(self, peers: Sequence[str], patience_s: float = PATIENCE_S) -> list[str]:
@@ -63,7 +63,7 @@ def _is_address(host: str) -> bool:
     return True
 
 
-def _asked(host: str) -> Future[str]:
+def _lookup(host: str) -> Future[str]:
     answer: Future[str] = Future()
 
     def ask() -> None:
