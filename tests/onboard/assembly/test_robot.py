@@ -1,4 +1,4 @@
-"""A robot that cannot stop within what is known around it is refused, by what it has to know."""
+"""A configuration is refused if the robot cannot stop within the range of memory, cliff search or masks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def config(drop_m: float = 0.0, zones: ZonesSection | None = None, radius_m: flo
     return Config.model_validate({"robot": robot, "scan": scan, "limits": limits, "zones": zones or ZonesSection()})
 
 
-#   By the formula of the docstring of `zones.braking_m`, 0.3 m of footprint and margin before it.
+#   By the formula of `collision.braking_m`, plus 0.3 m of footprint and margin.
 #   name                             robot                                                       refused for
 ROBOTS = [
     ("the default one",              config(drop_m=0.08),                                        None),
