@@ -38,9 +38,9 @@ SILENT = CameraHealth("rear", False, "nothing heard", 0, 0)
 
 
 class Manager:
-    """A service manager's end of the socket, which reads after every tick of a runtime that it listens to.
+    """A service manager's end of the socket. As a listener of the runtime it reads after every tick.
 
-    A system may hold no more than ten unread words (net.unix.max_dgram_qlen).
+    A system may queue at most ten unread datagrams (net.unix.max_dgram_qlen).
     """
 
     def __init__(self, address: str) -> None:
