@@ -53,12 +53,12 @@ def judge(
         check(request, situation)
         if is_repeated(mission, start, request, situation, config):
             return mission, start, (request, "goal_repeated", "none")
-        begun = start_frame.begin(wheels, localization)
-        goal_xy_m = start_frame.goal_in_start(request, begun, wheels, localization, config.goal, config.dds)
+        new_start = start_frame.begin(wheels, localization)
+        goal_xy_m = start_frame.goal_in_start(request, new_start, wheels, localization, config.goal, config.dds)
     except InputError as error:
         refused = refuse(mission, str(error), situation.now_ns)
         return refused, start, (request, "goal_refused", str(error))
-    return accept(mission, goal_xy_m, situation.now_ns), begun, (request, "goal_accepted", "none")
+    return accept(mission, goal_xy_m, situation.now_ns), new_start, (request, "goal_accepted", "none")
 
 
 def check(request: GoalRequest, situation: Situation) -> None:

@@ -100,19 +100,19 @@ class Runtime:
             at = episode.Situation(inputs.now_ns, bool(inputs.e_stop), was.limits.pressed, wheels, localization)
             kept = mission.stop(was.mission, refusal)
             asked, start, answers = self._judge_goals(kept, was.start, at, inputs)
-            begun = asked.episode != was.mission.episode
+            new_episode = asked.episode != was.mission.episode
             start, located = self._locate(start, wheels, localization, inputs.now_ns)
-            deciding, acted = self._act(was.pilot, begun, slot)
+            deciding, acted = self._act(was.pilot, new_episode, slot)
             judged = self._judge_mission(asked, deciding, acted, located, was.lost_ns, inputs)
             deciding, sensed = self._sense(deciding, judged, located, scan, around, zone, was.lost_ns, inputs, slot)
         with journal.timed("limits"):
             recovered, override, event = self._recover(
-                was.recovery, begun, judged, deciding, wheels, around, zone, was.lost_ns, inputs
+                was.recovery, new_episode, judged, deciding, wheels, around, zone, was.lost_ns, inputs
             )
             deciding = decision.restart(deciding) if event in recovery.MEMORY_RESETS else deciding
             ended = mission.stop(mission.recovering(judged, recovered.backing is not None), recovered.gave_up)
             latch, limited = self._limit(
-                was.limits, ended, deciding, override, begun, wheels, scan, around, zone, inputs
+                was.limits, ended, deciding, override, new_episode, wheels, scan, around, zone, inputs
             )
             lost_ns = (was.lost_ns or inputs.now_ns) if limited.reason in limits.LOST else None
         with journal.timed("send"):
@@ -171,9 +171,9 @@ class Runtime:
         start = start_frame.anchor(start, wheels, localization)
         return start, start_frame.locate(start, wheels, localization, self._config.odometry, now_ns)
 
-    def _act(self, deciding: DecisionState, begun: bool, slot: Slot) -> tuple[DecisionState, Acted | None]:
+    def _act(self, deciding: DecisionState, new_episode: bool, slot: Slot) -> tuple[DecisionState, Acted | None]:
         """Apply the decision that is due. A new episode drops the decisions of the previous episode."""
-        deciding, rates = decision.begin(deciding) if begun else deciding, self._config.rates
+        deciding, rates = decision.begin(deciding) if new_episode else deciding, self._config.rates
         return decision.act(decision.resumed(deciding, slot, rates), slot, self._inference, rates)
 
     def _judge_mission(
@@ -237,7 +237,7 @@ class Runtime:
     def _recover(
         self,
         state: RecoveryState,
-        begun: bool,
+        new_episode: bool,
         judged: Mission,
         deciding: DecisionState,
         wheels: OdometryState,
@@ -257,7 +257,7 @@ class Runtime:
             travelled_m=wheels.travelled_m,
             rear_free_m=keepout_zones.free_behind_m(around, zone, self._bounds.swept_radius_m),
         )
-        state = recovery.renewed(state) if begun else state
+        state = recovery.renewed(state) if new_episode else state
         return recovery.advance(state, situation, self._config.recovery, inputs.now_ns)
 
     def _limit(
@@ -266,7 +266,7 @@ class Runtime:
         judged: Mission,
         deciding: DecisionState,
         override: Twist | None,
-        begun: bool,
+        new_episode: bool,
         wheels: OdometryState,
         scan: Scan,
         around: Around,
@@ -279,7 +279,7 @@ class Runtime:
         situation = limits.Situation(
             now_ns=inputs.now_ns,
             e_stop=inputs.e_stop,
-            goal_accepted=begun,
+            goal_accepted=new_episode,
             teleop=inputs.teleop,
             odometry_arrival_ns=wheels.fresh_ns,
             scan=around.scan,

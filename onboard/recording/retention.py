@@ -63,19 +63,19 @@ class Verdict:
 
 def judge(recordings: Sequence[Held], budget: Budget, free_bytes: float) -> Verdict:
     """Return the files to delete before the next file. recordings: in the order of deletion."""
-    number = sum(not one.marked for one in recordings) + 1
-    total = sum(one.size_bytes for one in recordings) + budget.file_bytes
+    number = sum(not held.marked for held in recordings) + 1
+    total = sum(held.size_bytes for held in recordings) + budget.file_bytes
     delete = []
-    for one in recordings:
+    for held in recordings:
         short_of_room = free_bytes < budget.free_bytes + budget.file_bytes
         if number <= budget.files and total <= budget.total_bytes and not short_of_room:
             break
-        if one.marked or one.fixed:
+        if held.marked or held.fixed:
             continue
-        delete.append(one.path)
+        delete.append(held.path)
         number -= 1
-        total -= one.size_bytes
-        free_bytes += one.size_bytes
+        total -= held.size_bytes
+        free_bytes += held.size_bytes
     return Verdict(tuple(delete), max(0.0, total - budget.total_bytes), free_bytes < budget.free_bytes)
 
 
@@ -168,7 +168,7 @@ class Folder:
         The previous file, files in use and marked files are never deleted. Raises OSError.
         """
         held = [self._held(path) for path in self.recordings()]
-        held.sort(key=lambda one: (one.path.name.startswith(self._session), one.path.name))
+        held.sort(key=lambda recording: (recording.path.name.startswith(self._session), recording.path.name))
         verdict = judge(held, self._budget, shutil.disk_usage(self._directory).free)
         for path in verdict.delete:
             path.unlink(missing_ok=True)
