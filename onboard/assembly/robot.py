@@ -58,19 +58,19 @@ def check_reach(config: Config, plant: Plant) -> None:
     #         what                                        range                  switched on
     reaches = [
         (
-            "what was seen near by is remembered (obstacle_memory.py)",
+            "the obstacle memory (obstacle_memory.py)",
             obstacle_memory.REACH_M,
             limits.remember_s > 0.0,
         ),
-        ("missing floor is looked for (cliff.py)", cliff.REACH_M, config.scan.drop_m > 0.0),
-        ("masks of the map are looked at (keep_out.py)", keepout_zones.REACH_M, masks is not None),
+        ("the search for missing floor (cliff.py)", cliff.REACH_M, config.scan.drop_m > 0.0),
+        ("the search in the map's masks (keepout_zones.py)", keepout_zones.REACH_M, masks is not None),
     ]
-    for what, reach_m, asked in reaches:
-        if asked and way_m > reach_m:
+    for what, reach_m, used in reaches:
+        if used and way_m > reach_m:
             most_mps = stoppable_mps(max(reach_m - swept_m, 0.0), braking_mps2, limits.reaction_s)
             raise ConfigError(
                 f"limits.v_max_mps {limits.v_max_mps:g}: stopping takes {way_m:.2f} m, footprint and margin included; "
-                f"{what} within {reach_m:g} m, which is enough up to {most_mps:.2f} m/s"
+                f"{what} reaches {reach_m:g} m, enough for up to {most_mps:.2f} m/s"
             )
 
 
