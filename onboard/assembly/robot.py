@@ -55,7 +55,7 @@ def check_reach(config: Config, plant: Plant) -> None:
     swept_m = config.robot.footprint_radius_m + limits.stop_margin_m
     way_m = braking_m(limits.v_max_mps, braking_mps2, limits.reaction_s) + swept_m
     masks = config.zones.keep_out or config.zones.speed
-    #         what                                        range                  switched on
+    #         search or memory, range, switched on
     reaches = [
         (
             "the obstacle memory (obstacle_memory.py)",

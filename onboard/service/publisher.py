@@ -127,7 +127,7 @@ def _odometry(state: OdometryState) -> Diagnostic:
     if state.messages == 0:
         return ("odometry", WARNING, "nothing heard yet", values)
     if late_ms >= LATE_MS:
-        return ("odometry", WARNING, f"comes {late_ms} ms later than it could: a clock was set, or it queues", values)
+        return ("odometry", WARNING, f"latency {late_ms} ms: a clock was changed, or messages queue", values)
     return ("odometry", OK, "in time", values)
 
 

@@ -223,7 +223,7 @@ def _log_result(readers: int, failure: str, driven: bool) -> None:
     elif readers:
         log.info("zero_sent", readers=readers)
     else:
-        log.warning("zero_unheard", note=f"nobody listened within {BASE_WAIT_S + SENDING_S:g} s")
+        log.warning("zero_unheard", note=f"no reader within {BASE_WAIT_S + SENDING_S:g} s")
 
 
 if __name__ == "__main__":

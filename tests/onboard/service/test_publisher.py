@@ -175,7 +175,7 @@ ROWS: list[tuple[str, Any, RecorderStats | None, int, str]] = [
     ("command", stop, None, OK, "e_stop"),
     ("command", lose, None, OK, "stale_scan"),
     ("odometry", None, None, OK, "in time"),
-    ("odometry", queue, None, WARNING, "comes 250 ms later than it could: a clock was set, or it queues"),
+    ("odometry", queue, None, WARNING, "latency 250 ms: a clock was changed, or messages queue"),
     ("pose", None, None, OK, "odometry only"),
     ("pose", lambda bench: bench.fix(Pose(1.0, 0.0, 0.0)), None, OK, "localized"),
     ("camera front", None, None, OK, "working"),
