@@ -271,7 +271,7 @@ class Recorder:
             self._queue.close()
             self._thread.join(CLOSE_TIMEOUT_S)
         if self._thread.is_alive():
-            self._stopped = f"{self._folder.current}: the disk accepted no more data for {CLOSE_TIMEOUT_S:g} s"
+            self._stopped = f"{self._folder.current}: the disk needs more than {CLOSE_TIMEOUT_S:g} s for the rest"
 
     def _run(self) -> None:
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
