@@ -1,4 +1,4 @@
-"""The command `onboard`: one row a command; its module is imported when it runs."""
+"""The command `onboard`: one row per command. A command imports its module when it runs."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ app = commands_app(COMMANDS, "The runtime that drives a robot to a point goal.",
 
 
 def main() -> None:
-    """Run the command line; a mistake of the user's is one line on standard error and exit code 2."""
+    """Run the command line. An error of the user gives one line on standard error and exit code 2."""
     run_app(app)
 
 

@@ -1,4 +1,4 @@
-"""What a run counts and times: the numbers of `/diagnostics` and of `onboard run --json`."""
+"""Counts and durations of a run, for `/diagnostics` and `onboard run --json`."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from onboard.values.clock import NS_PER_S, Clock, Histogram, Slot
 from onboard.values.messages import Inputs
 
 STAGES = ("inbox", "odometry", "scan", "policy", "limits", "send", "tell")
-"""The stages of one tick, in their order; each has a histogram of its times."""
+"""The stages of one tick, in order; each has a histogram of its durations."""
 
 KEPT_DELAYS = 4096
-"""The delays of the last 20 minutes and more of decisions."""
+"""Number of delays kept: more than 20 minutes of decisions."""
 
 
 @dataclass(slots=True)
@@ -33,8 +33,8 @@ class Counters:
 
     lateness:     from a slot's deadline to the tick's start
     decision:     from sensing to the policy's answer; above `rates.budget_ms` it counts as over budget
-    sense_to_act: from a decision's sensing to its first command on the wire; `delays_ns` keeps the last of them exactly
-    delay_error:  how far that was from the constant delay of `rates.delay_ticks`, either way
+    sense_to_act: from a decision's sensing to its first command on the wire; `delays_ns` keeps the newest ones
+    delay_error:  absolute difference of that from the constant delay of `rates.delay_ticks`
     """
 
     ticks: int = 0
@@ -60,7 +60,7 @@ class Counters:
         self.lateness.add(slot.lateness_ns)
 
     def count(self, record: TickRecord, rates: RatesSection) -> None:
-        """Count what a tick did: its command's reason, a memory reset, a decision in time, over budget or missed."""
+        """Count a tick's command by its reason, a memory reset, and a decision: in time, over budget or missed."""
         self.reasons[record.reason] += 1
         self.memory_resets += record.sensed is not None and record.sensed.memory_reset != ""
         acted = record.acted
@@ -79,7 +79,7 @@ class Counters:
         self.delay_error.add(abs(delay_ns - round(rates.delay_ticks * NS_PER_S / rates.control_hz)))
 
     def summary(self) -> dict[str, Any]:
-        """Return everything as plain numbers, durations in milliseconds."""
+        """Return all counts, and durations in milliseconds."""
         return {
             "ticks": self.ticks,
             "missed_slots": self.missed_slots,
@@ -99,26 +99,26 @@ class Counters:
 
 
 def deviation_p99_ms(durations_ns: Iterable[int]) -> float:
-    """Return how constant durations are: the 99th percentile of their distance from their median [ms]."""
+    """Return the jitter of durations: the 99th percentile of the distance from their median [ms]."""
     durations = np.fromiter(durations_ns, dtype=np.float64)
     if len(durations) == 0:
         return 0.0
     return round(float(np.quantile(np.abs(durations - np.median(durations)), 0.99)) / 1e6, 3)
 
 
-# ---- What one tick has to say of itself: what happened, what went wrong, and how long each stage took
+# ---- Events, faults and stage durations of one tick
 
 log = structlog.get_logger()
 
 LOG_EVERY = 30
-"""A fault that comes again is logged every so many times; all are counted and recorded."""
+"""The journal logs every 30th repetition of a fault. It counts and records all."""
 
 
 class Journal:
-    """Collects the events and stage times of the tick under way, logs them, and counts them for the run."""
+    """Collects events and stage durations of the current tick, logs and counts them."""
 
     def __init__(self, clock: Clock, counters: Counters, zones: bool = False) -> None:
-        """Begin without events. zones: whether the map has zones, which are told when they come into force."""
+        """Begin without events. zones: the map has zones, so log when they take effect."""
         self._clock, self._zones = clock, zones
         self._counters = counters
         self.events: list[str] = []
@@ -147,7 +147,7 @@ class Journal:
         reason: str,
         inputs: Inputs,
     ) -> tuple[str, ...]:
-        """Note what changed in a tick and what became of its goals, in the order of its stages; return all events."""
+        """Note a tick's changes and the answers to its goals, in the order of the stages; return all events."""
         if now.wheels.refused > was.wheels.refused:
             self.fault("odometry_refused", now.wheels.refusal)
         if now.wheels.backward > was.wheels.backward:
@@ -172,12 +172,12 @@ class Journal:
         return tuple(self.events)
 
     def note(self, event: str, **fields: object) -> None:
-        """Keep and log what happened."""
+        """Keep and log an event."""
         self.events.append(" ".join([event, *(f"{name}={value}" for name, value in fields.items())]))
         log.info(event, **fields)
 
     def fault(self, kind: str, detail: str) -> None:
-        """Keep and count what went wrong; log it the first time, and then now and then."""
+        """Keep and count a fault; log the first and every `LOG_EVERY`th."""
         self.events.append(f"{kind}: {detail}")
         self._counters.faults[kind] += 1
         count = self._counters.faults[kind]

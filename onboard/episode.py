@@ -1,12 +1,12 @@
-"""Episodes: a goal that somebody asks for begins one, or is refused with the reason. Pure.
+"""Episodes: an accepted goal begins an episode; a rejected goal gets a reason. Pure functions.
 
-The goal that is being driven to, asked for again, is no new one: the drive goes on, with its times and its tries. So
-who repeats a goal every second gets what who gives it once gets. One that is nearer to it than `SAME_M` is the same: by
-so little the estimate of the robot's place moves a goal that stays where it is in another frame.
+A goal within `SAME_M` of the current goal is a repetition: the drive continues with its timeouts and recovery tries.
+A sender may therefore repeat its goal every second. The tolerance covers the drift of a goal that is fixed in another
+frame, while the pose estimate changes.
 
-One that was long under way is refused: nobody may want it any more. How long, the quickest message of the same sender
-tells (`onboard/drivers/dds/sender_clock.py`), so the first goal of a sender is always taken, and the first after a
-silence of it. A clock that was set back meanwhile looks the same, so the refusal names both.
+The runtime refuses a goal with a latency above `LATE_NS`, because it may be obsolete. The latency is relative to the
+sender's fastest message (`onboard/drivers/dds/sender_clock.py`). So the runtime always accepts the first goal of a
+sender, and the first goal after a silence. A clock that was set back looks like latency, so the refusal names both.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from onboard.values.messages import GoalRequest, Pose
 
 SAME_M = 0.05
 LATE_NS = 5 * NS_PER_S
-"""A goal that came later than this is refused: longer than a radio takes to send again what it lost."""
+"""Maximum latency of a goal. Retransmissions of a radio take less."""
 
 
 Answer = tuple[GoalRequest, str, str]
-"""A goal, what became of it (goal_accepted, goal_repeated, goal_refused), and why it was refused, or "none"."""
+"""A goal, the verdict (goal_accepted, goal_repeated, goal_refused), and the reason of a refusal, or "none"."""
 
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What goals are judged by, this tick. e_stop: pressed now; was_pressed: pressed in the last tick."""
+    """State against which the runtime checks goals in this tick. was_pressed: e-stop pressed in the previous tick."""
 
     now_ns: int
     e_stop: bool
@@ -47,22 +47,22 @@ class Situation:
 def judge(
     mission: Mission, start: Start | None, request: GoalRequest, situation: Situation, config: Config
 ) -> tuple[Mission, Start | None, Answer]:
-    """Return mission and start frame after a goal, which replaces one under way, and what became of it."""
+    """Return mission and start frame after a goal, and the answer. An accepted goal replaces the current goal."""
     wheels, localization = situation.wheels, situation.localization
     try:
         check(request, situation)
         if is_repeated(mission, start, request, situation, config):
             return mission, start, (request, "goal_repeated", "none")
-        begun = start_frame.begin(wheels, localization)
-        goal_xy_m = start_frame.goal_in_start(request, begun, wheels, localization, config.goal, config.dds)
+        new_start = start_frame.begin(wheels, localization)
+        goal_xy_m = start_frame.goal_in_start(request, new_start, wheels, localization, config.goal, config.dds)
     except InputError as error:
         refused = refuse(mission, str(error), situation.now_ns)
         return refused, start, (request, "goal_refused", str(error))
-    return accept(mission, goal_xy_m, situation.now_ns), begun, (request, "goal_accepted", "none")
+    return accept(mission, goal_xy_m, situation.now_ns), new_start, (request, "goal_accepted", "none")
 
 
 def check(request: GoalRequest, situation: Situation) -> None:
-    """Raise InputError where no goal can be taken now, or not this late."""
+    """Raise InputError if the runtime accepts no goal now, or if this goal is too late."""
     late_ns = situation.now_ns - request.arrival_ns
     if late_ns > LATE_NS:
         late = f"it came {late_ns / NS_PER_S:.1f} s late, or its clock was set back"
@@ -78,7 +78,7 @@ def check(request: GoalRequest, situation: Situation) -> None:
 def is_repeated(
     mission: Mission, start: Start | None, request: GoalRequest, situation: Situation, config: Config
 ) -> bool:
-    """Return whether a goal is the one under way. Raises InputError: it is no goal."""
+    """Return whether a goal repeats the current goal. Raises InputError for an invalid goal."""
     known = mission.goal_xy_m
     if not mission.driving or start is None or known is None:
         return False

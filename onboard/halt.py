@@ -1,6 +1,6 @@
-"""`python -m onboard.halt`: the name by which installed units of earlier releases stop the base.
+"""`python -m onboard.halt`: installed units of earlier releases stop the base by this name.
 
-Kept so that a rollback, and the way back from it, finds its stop. The code is `onboard/service/stop_base.py`.
+A rollback, or an upgrade after it, needs this name. The code is `onboard/service/stop_base.py`.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""The robot. One `tick` is all of it: verbs in the order in which things happen.
+"""The runtime. One `tick` is the whole robot; its stages run in this order:
 
     take -> integrate -> fuse -> judge goals -> act -> judge the mission -> sense -> recover -> limit -> send -> tell
 
-Everything that lives between two ticks is one frozen value, `RobotState` (`state.py`); a stage takes and returns the
-parts of it that its signature names. Devices, time and the policy are objects behind small protocols, so a simulated or
-recorded run goes through these same lines.
+All state between two ticks is one frozen value, `RobotState` (`state.py`). A stage takes and returns the parts that its
+signature names. Devices, time and the policy are objects behind protocols, so simulation and replay run the same code.
 """
 
 from __future__ import annotations
@@ -39,14 +38,14 @@ __all__ = ["Listener", "Robot", "RobotState", "Runtime"]
 
 
 class Listener(Protocol):
-    """Who is told of every tick: the publisher, the recorder, a status line. Must not wait."""
+    """Receives every tick: the publisher, the recorder, a status line. Must not wait."""
 
     def tick(self, record: TickRecord, counters: Counters) -> None:
-        """Take note of one tick. Raises DriverError if a link is gone."""
+        """Receive one tick. Raises DriverError if a link is gone."""
 
 
 class Runtime:
-    """Drives the robot on a grid of ticks until told to stop. The last command that it sends is always zero."""
+    """Drives the robot on a grid of ticks until `stop`. The last command is always zero."""
 
     def __init__(
         self,
@@ -71,11 +70,11 @@ class Runtime:
         self._journal = Journal(clock, self.counters, zones=robot.zones is not None)
 
     def stop(self) -> None:
-        """End the run after the tick under way. Safe from a signal handler of the loop."""
+        """End the run after the current tick. A signal handler of the loop may call this."""
         self._stopping = True
 
     async def run(self) -> None:
-        """Tick until `stop`. Whatever ends it, the last command on the wire is zero."""
+        """Tick until `stop`. The last command on the wire is zero, also after an error."""
         period_ns = round(NS_PER_S / self._config.rates.control_hz)
         try:
             async for slot in grid(self._clock, period_ns):
@@ -86,7 +85,7 @@ class Runtime:
             self._drive.close()
 
     def tick(self, slot: Slot) -> TickRecord:
-        """Live one tick and return what it consumed and produced."""
+        """Run one tick and return its inputs and results."""
         journal, was = self._journal, self.state
         journal.open(slot)
         with journal.timed("inbox"):
@@ -101,19 +100,19 @@ class Runtime:
             at = episode.Situation(inputs.now_ns, bool(inputs.e_stop), was.limits.pressed, wheels, localization)
             kept = mission.stop(was.mission, refusal)
             asked, start, answers = self._judge_goals(kept, was.start, at, inputs)
-            begun = asked.episode != was.mission.episode
+            new_episode = asked.episode != was.mission.episode
             start, located = self._locate(start, wheels, localization, inputs.now_ns)
-            deciding, acted = self._act(was.pilot, begun, slot)
+            deciding, acted = self._act(was.pilot, new_episode, slot)
             judged = self._judge_mission(asked, deciding, acted, located, was.lost_ns, inputs)
             deciding, sensed = self._sense(deciding, judged, located, scan, around, zone, was.lost_ns, inputs, slot)
         with journal.timed("limits"):
             recovered, override, event = self._recover(
-                was.recovery, begun, judged, deciding, wheels, around, zone, was.lost_ns, inputs
+                was.recovery, new_episode, judged, deciding, wheels, around, zone, was.lost_ns, inputs
             )
             deciding = decision.restart(deciding) if event in recovery.MEMORY_RESETS else deciding
             ended = mission.stop(mission.recovering(judged, recovered.backing is not None), recovered.gave_up)
             latch, limited = self._limit(
-                was.limits, ended, deciding, override, begun, wheels, scan, around, zone, inputs
+                was.limits, ended, deciding, override, new_episode, wheels, scan, around, zone, inputs
             )
             lost_ns = (was.lost_ns or inputs.now_ns) if limited.reason in limits.LOST else None
         with journal.timed("send"):
@@ -134,7 +133,7 @@ class Runtime:
     def _integrate(
         self, wheels: OdometryState, localization: LocalizationState, inputs: Inputs
     ) -> tuple[OdometryState, LocalizationState, str]:
-        """Move the odometry and the filter on; return also why a message cannot be believed, or ""."""
+        """Advance odometry and filter. Also return the reason for a rejected odometry message, or ""."""
         section, refused = self._config.odometry, wheels.refused
         for message in inputs.odometry:
             wheels = odometry.advance(wheels, message, section)
@@ -144,7 +143,10 @@ class Runtime:
     def _look(
         self, scan: Scan, nearby: Nearby, memory: ScanMemory, inputs: Inputs, pose: Pose
     ) -> tuple[Around, Nearby, ScanMemory]:
-        """Return what limits and recovery look at: the policy's scan unless configured apart, and what it missed."""
+        """Return the surroundings for limits and recovery: the scan and remembered obstacles outside its view.
+
+        The scan is the policy's unless the configuration has a `limits_scan`.
+        """
         if self._robot.limits_scanner is not None:
             scan, memory = self._robot.limits_scanner.scan(inputs, pose, memory)
         nearby = obstacle_memory.advance(nearby, scan, pose, inputs.now_ns, self._bounds.remember_ns)
@@ -153,7 +155,7 @@ class Runtime:
     def _judge_goals(
         self, asked: Mission, start: Start | None, situation: episode.Situation, inputs: Inputs
     ) -> tuple[Mission, Start | None, list[Answer]]:
-        """Take the newest goal that can be taken, then the cancel; return also what became of each goal."""
+        """Accept the newest valid goal, then apply a cancel. Also return the answer to each goal."""
         answers = []
         for request in inputs.goals:
             asked, start, answer = episode.judge(asked, start, request, situation, self._config)
@@ -163,15 +165,15 @@ class Runtime:
     def _locate(
         self, start: Start | None, wheels: OdometryState, localization: LocalizationState, now_ns: int
     ) -> tuple[Start | None, Located | None]:
-        """Return where the robot is in the start frame; None before the first goal."""
+        """Return the robot's pose in the start frame; None before the first goal."""
         if start is None:
             return None, None
         start = start_frame.anchor(start, wheels, localization)
         return start, start_frame.locate(start, wheels, localization, self._config.odometry, now_ns)
 
-    def _act(self, deciding: DecisionState, begun: bool, slot: Slot) -> tuple[DecisionState, Acted | None]:
-        """Put a decision in force that is due. In a new episode none is."""
-        deciding, rates = decision.begin(deciding) if begun else deciding, self._config.rates
+    def _act(self, deciding: DecisionState, new_episode: bool, slot: Slot) -> tuple[DecisionState, Acted | None]:
+        """Apply the decision that is due. A new episode drops the decisions of the previous episode."""
+        deciding, rates = decision.begin(deciding) if new_episode else deciding, self._config.rates
         return decision.act(decision.resumed(deciding, slot, rates), slot, self._inference, rates)
 
     def _judge_mission(
@@ -183,7 +185,7 @@ class Runtime:
         lost_ns: int | None,
         inputs: Inputs,
     ) -> Mission:
-        """End the drive where it has ended: engine failed, e-stopped, blind for too long, at the goal, no progress."""
+        """Return the mission, ended if the engine failed, inputs are lost, or at e-stop, goal or lack of progress."""
         if acted is not None and acted.decision is not None:
             judged = mission.note_action(judged, acted.decision.action)
         if located is None:
@@ -211,7 +213,7 @@ class Runtime:
         inputs: Inputs,
         slot: Slot,
     ) -> tuple[DecisionState, Sensed | None]:
-        """Begin a decision when its slot has come. Nothing is decided while policy or inputs are out of the loop."""
+        """Start a decision in its slot, unless there is no goal, inputs are lost or the operator drives."""
         goal, rates = judged.goal_xy_m, self._config.rates
         if judged.state is not State.NAVIGATING or self._operator_drives(inputs):
             return decision.restart(deciding), None
@@ -235,7 +237,7 @@ class Runtime:
     def _recover(
         self,
         state: RecoveryState,
-        begun: bool,
+        new_episode: bool,
         judged: Mission,
         deciding: DecisionState,
         wheels: OdometryState,
@@ -244,7 +246,7 @@ class Runtime:
         lost_ns: int | None,
         inputs: Inputs,
     ) -> recovery.Step:
-        """Back off when blocked; return also what replaces the policy's command, if anything, and what happened."""
+        """Back off when blocked. Also return the command that replaces the policy's, if any, and the event."""
         lost = lost_ns is not None or decision.is_lost(deciding, self._config.rates)
         idle = not judged.driving or bool(inputs.e_stop) or lost
         situation = recovery.Situation(
@@ -255,7 +257,7 @@ class Runtime:
             travelled_m=wheels.travelled_m,
             rear_free_m=keepout_zones.free_behind_m(around, zone, self._bounds.swept_radius_m),
         )
-        state = recovery.renewed(state) if begun else state
+        state = recovery.renewed(state) if new_episode else state
         return recovery.advance(state, situation, self._config.recovery, inputs.now_ns)
 
     def _limit(
@@ -264,20 +266,20 @@ class Runtime:
         judged: Mission,
         deciding: DecisionState,
         override: Twist | None,
-        begun: bool,
+        new_episode: bool,
         wheels: OdometryState,
         scan: Scan,
         around: Around,
         zone: Zone,
         inputs: Inputs,
     ) -> tuple[LimitsState, Limited]:
-        """Have the last word over what recovery or policy want; nothing is wanted without a goal or an engine."""
+        """Limit the command of recovery or policy. Without a goal or an engine there is no such command."""
         engine_lost = decision.is_lost(deciding, self._config.rates)
         wanted = deciding.set_point if override is None and not engine_lost else override
         situation = limits.Situation(
             now_ns=inputs.now_ns,
             e_stop=inputs.e_stop,
-            goal_accepted=begun,
+            goal_accepted=new_episode,
             teleop=inputs.teleop,
             odometry_arrival_ns=wheels.fresh_ns,
             scan=around.scan,
@@ -304,7 +306,7 @@ class Runtime:
         sent_ns: int,
         events: tuple[str, ...],
     ) -> TickRecord:
-        """Return what the tick consumed and produced; it is counted."""
+        """Return the tick's inputs and results, and add them to the counters."""
         filtered = located.filtered if located else None
         record = TickRecord(
             slot=slot,

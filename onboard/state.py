@@ -1,4 +1,4 @@
-"""The robot as two values: what does not change during a run, and what lives between two ticks."""
+"""The robot as two values: `Robot` is constant during a run, `RobotState` passes from tick to tick."""
 
 from __future__ import annotations
 
@@ -23,11 +23,13 @@ from onboard.values.messages import Inputs, Memory, Motion, Pose, Scan, Twist
 
 @dataclass(frozen=True, slots=True)
 class Robot:
-    """What does not change during a run.
+    """Constants of a run.
 
-    scanner:        of the scan that the policy sees; limits_scanner: of the one for the limits, None is the same
-    initial_memory: the policy's memory after a reset; memory_reset_s: how often, None is never
-    zones:          where the map says that it may not go, or not fast; None where there are no such masks
+    scanner:        makes the policy's scan
+    limits_scanner: makes the limits' scan; None: the limits use the policy's scan
+    initial_memory: the policy's memory after a reset
+    memory_reset_s: period of resets; None: no resets
+    zones:          keep-out and speed zones of the map; None without masks
     """
 
     config: Config
@@ -41,11 +43,11 @@ class Robot:
 
 @dataclass(frozen=True, slots=True)
 class RobotState:
-    """Everything that lives between two ticks.
+    """All state between two ticks.
 
-    start:   of the newest episode, None before the first goal
-    pilot:   where decision making stands; keyframes of recordings have it under this name
-    lost_ns: since when an input that driving needs has been stale, None while all are fresh
+    start:   start frame of the newest episode; None before the first goal
+    pilot:   state of the decisions; keyframes of recordings use this name
+    lost_ns: time at which a required input became stale; None while all are fresh
     """
 
     wheels: OdometryState = field(default_factory=OdometryState)
@@ -61,24 +63,25 @@ class RobotState:
     lost_ns: int | None = None
 
 
-# ---- What one tick consumed and produced, as a value: for publishing, recording and comparing
+# ---- Inputs and results of one tick, to publish, record and compare
 
 
 @dataclass(frozen=True, slots=True)
 class TickRecord:
-    """One tick, whole: as the runtime lives it, and as `onboard/recording/tick_message.py` reads it from a recording.
+    """One tick. The runtime makes it, or `onboard/recording/tick_message.py` reads it from a recording.
 
     odometry:      raw pose of the base in the odom frame, with the wheels' twist
     map_from_odom: the filter's correction; None until localised
     filtered:      filtered pose in the start frame, with twist; None before the first goal
-    state:         as `/onboard/state` shows it
-    wanted:        what the policy or the recovery wanted
-    command:       what went out, and `reason`, what shaped it
-    limits_scan:   what limits and recovery looked at; the same object as `scan` unless configured apart
-    sent_ns:       when it went out, monotonic
-    stage_ns:      time of each stage but the last, the telling of this (counters.STAGES) [ns]
-    after:         the whole state that the next tick begins with; None of a tick that was read from a recording,
-                   which has it as text, `keyframe`, where it has it (`state_snapshot.decode`)
+    limits_scan:   scan of limits and recovery; the same object as `scan` unless the configuration has a `limits_scan`
+    state:         text of `/onboard/state`
+    wanted:        command of the policy or the recovery
+    command:       command that the runtime sent
+    reason:        stage or limit that shaped the command
+    sent_ns:       monotonic time at which the runtime sent the command
+    stage_ns:      duration of each stage of `counters.STAGES` except "tell" [ns]
+    after:         state after the tick; None in a tick from a recording
+    keyframe:      the same state as text (`state_snapshot.decode`), in a tick from a recording; often ""
     """
 
     slot: Slot

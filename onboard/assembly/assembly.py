@@ -1,4 +1,4 @@
-"""Builds the robot from its configuration: the only file that knows which drivers are real."""
+"""Builds the robot from its configuration. Only this file knows which drivers are real."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ from onboard.values.messages import DepthFrame
 log = structlog.get_logger()
 
 SWITCH_INTERVAL_S = 0.0005
-"""Another thread gives the interpreter back to the tick after this; Python's own 5 ms would show in every lateness."""
+"""GIL switch interval: the tick waits at most this long for the GIL. Python's default of 5 ms would delay ticks."""
 POLICY_START_S = 600.0
-"""Patience for the policy: compiled for the first time on a slow and busy machine, `reactive` takes minutes."""
+"""Timeout for the start of the policy. On a slow and busy machine the first compilation of `reactive` takes minutes."""
 
 
 def check_files(config: Config) -> None:
-    """Load everything that the configuration names, without a device. Raises OnboardError with one line."""
+    """Load and check all files of the configuration, without devices. Raises OnboardError with one line."""
     check_names(config.dds)
     domain_id(config.dds)
     for table, topic in scan_topics(config).items():
@@ -78,9 +78,9 @@ def check_files(config: Config) -> None:
 
 
 def check_machine(config: Config) -> list[str]:
-    """Ask this machine for what a run needs beside files; return what is missing and may still be plugged in.
+    """Check what a run needs of this machine; return the missing devices that the operator may still plug in.
 
-    Opens the domain for this process, as the run does, and says nothing on it. Raises OnboardError with one line.
+    Opens the DDS domain for this process, as a run does, but writes nothing. Raises OnboardError with one line.
     """
     _check_equipment(config)
     hold_domain(domain_id(config.dds), config.dds)
@@ -88,7 +88,7 @@ def check_machine(config: Config) -> list[str]:
 
 
 def _check_equipment(config: Config) -> None:
-    """Raise OnboardError for what this machine lacks and does not get by waiting: keys, libraries, room to record."""
+    """Raise OnboardError for missing keys, libraries or disk space, for which a run does not wait."""
     check_enclave(config.dds.security)
     require_engine(config)
     if camera_sources(load_mounts(config.robot.mounts), config.cameras):
@@ -100,9 +100,9 @@ def _check_equipment(config: Config) -> None:
 
 
 def run_robot(config: Config, seconds: float | None, terminal: Terminal | None) -> dict[str, Any]:
-    """Drive until a signal, or for so long; return the counts of the run. Raises OnboardError where it cannot start.
+    """Drive until a signal or for `seconds`; return the counts of the run. Raises OnboardError if it cannot start.
 
-    As a service it waits for a network and a base that are not there yet; on a terminal it ends at once.
+    A service waits for the network and the base. A run on a terminal fails at once without them.
     """
     check_files(config)
     mounts, plant = load_mounts(config.robot.mounts), load_plant(config.robot.plant)
@@ -122,37 +122,37 @@ def run_robot(config: Config, seconds: float | None, terminal: Terminal | None) 
         inference = held.enter_context(contextlib.closing(InferenceThread(policy_maker(config, plant))))
         log.info("preparing", policy=config.policy.model, note="the first time on a machine, kernels are compiled")
         policy = inference.start(POLICY_START_S)
-        for one in filter(None, rigs):
-            warm_kernels(one)
+        for rig in filter(None, rigs):
+            warm_kernels(rig)
         clock = held.enter_context(contextlib.closing(MonotonicClock()))
         base, drive = _open_base(config, wire)
         held.callback(drive.close)
         depth, color = _open_cameras(config, mounts, wire)
-        heard = DdsInputs(wire, set(scan_topics(config).values()), config.limits)
-        guard = GuardedInbox(heard, Peers(wire), refuse=config.dds.other_drivers == "refuse")
+        dds_inputs = DdsInputs(wire, set(scan_topics(config).values()), config.limits)
+        guard = GuardedInbox(dds_inputs, Peers(wire), refuse=config.dds.other_drivers == "refuse")
         inbox = held.enter_context(
             contextlib.closing(DeviceInbox(guard, depth, color, base, config.cameras.unchanged_m))
         )
-        # Last, so that a start that fails again and again leaves no files that push older ones out.
+        # Last, so that repeated failed starts create no files, which would delete older recordings.
         recorder = _open_recorder(config, clock.now_ns())
         if recorder is not None:
             held.enter_context(contextlib.closing(recorder))
         outputs = DdsOutputs(wire, mounts, config.robot.name, reach_m(rigs[0]))
-        held.callback(_say_goodbye, outputs)
+        held.callback(_publish_end, outputs)
         ticks = _tick_recorder(recorder, config, mounts, reach_m(rigs[0]))
-        teller = Teller(Publisher(outputs), inbox, guard, recorder, ticks)
+        publisher = TickPublisher(Publisher(outputs), inbox, guard, recorder, ticks)
         line = StatusLine()
         robot = robot_of(config, rigs, plant, policy, zones_of(config))
         used = _used_images(config, wire, clock, (*depth, color))
         service = held.enter_context(Service(notifier, inbox.cameras))
-        listeners = (*used, teller, line, service)
+        listeners = (*used, publisher, line, service)
         runtime = Runtime(robot, clock, StandingInbox(inbox, service), inference, drive, listeners)
         if notifier.managed:
             lock_memory()
         log.info("ready", robot=config.robot.name, domain=wire.domain, policy=policy.name)
         gc.collect()
         gc.freeze()
-        heard.drain_states()
+        dds_inputs.drain_states()
         signals.stop_with(runtime.stop)
         asyncio.run(_until_stopped(runtime, seconds, line, terminal))
     return {
@@ -174,16 +174,16 @@ async def _until_stopped(runtime: Runtime, seconds: float | None, line: StatusLi
     await owner.run(runtime.run())
 
 
-def _say_goodbye(outputs: DdsOutputs) -> None:
-    """Leave a last state behind that does not claim to be driving."""
+def _publish_end(outputs: DdsOutputs) -> None:
+    """Publish a last state, so that no reader sees a driving robot after the end."""
     try:
         outputs.state("stopped: the runtime has ended")
     except DriverError as error:
         log.warning("last_state_not_sent", error=str(error))
 
 
-class Teller:
-    """Tells the world and the recording of every tick."""
+class TickPublisher:
+    """Publishes and records every tick."""
 
     def __init__(
         self,
@@ -200,7 +200,7 @@ class Teller:
         self._ticks = ticks
 
     def tick(self, record: TickRecord, counters: Counters) -> None:
-        """Publish what is due, then queue the tick for the recording."""
+        """Publish the due topics, then queue the tick for the recording."""
         stats = self._recorder.stats() if self._recorder else None
         self._publisher.publish(record, counters, self._inbox.cameras, stats, lambda: [self._guard.diagnostic()])
         if self._ticks is not None:
@@ -214,7 +214,7 @@ def _check_sources(mounts: Mounts, section: CamerasSection) -> None:
 
 
 def warm_kernels(rig: Rig) -> None:
-    """Compile what the first tick would otherwise compile."""
+    """Compile the kernels of the scan before the first tick."""
     frames = {
         name: DepthFrame(name, 0, 1, np.zeros((view.mount.height, view.mount.width), np.uint16))
         for name, view in rig.views.items()
@@ -243,7 +243,7 @@ def _open_cameras(config: Config, mounts: Mounts, wire: Wire) -> tuple[Sequence[
 def _used_images(
     config: Config, wire: Wire, clock: Clock, cameras: Sequence[DepthCamera | ColorCamera | None]
 ) -> Sequence[Listener]:
-    """Return who tells which images a tick used, of those cameras whose images have a sender; nobody if not asked."""
+    """Return the listener that publishes the used DDS images; none without `dds.publish_used`."""
     if not config.dds.publish_used:
         return ()
     sent = {camera.name: camera for camera in cameras if isinstance(camera, (DdsDepthCamera, DdsColorCamera))}

@@ -1,4 +1,4 @@
-"""The inbox of a robot: what came over the wire, together with the newest frames of its cameras."""
+"""The inbox of a robot: inputs from DDS, the newest camera frames, and a serial base."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from onboard.values.messages import CameraHealth, Inputs, OdometryMessage
 
 
 class WheelReport(Protocol):
-    """What a base said since the last call; None while it has said nothing of that kind."""
+    """Reports of a base since the last call; None without a report."""
 
     @property
     def odometry(self) -> tuple[OdometryMessage, ...]:
@@ -21,25 +21,25 @@ class WheelReport(Protocol):
 
     @property
     def obstacle(self) -> bool | None:
-        """Whether its bumper was touched."""
+        """Whether the bumper was touched."""
 
     @property
     def stop(self) -> bool | None:
-        """Whether it asks for a stop: a button, a cliff, lifted off its wheels."""
+        """Whether the base requests a stop: button, cliff, or lifted wheels."""
 
 
 class WheelBase(Protocol):
-    """A base on a cable of its own (`onboard/drivers/serial_base.py`)."""
+    """A base on a serial port (`onboard/drivers/serial_base.py`)."""
 
     def take(self, now_ns: int) -> WheelReport:
-        """Return what arrived since the last call. Raises DriverError if the link is gone."""
+        """Return the reports since the last call. Raises DriverError if the link is gone."""
 
 
 class DeviceInbox:
-    """`interfaces.Inbox` over a wire, cameras and, where there is one, a base on its own cable.
+    """`interfaces.Inbox` over DDS, cameras and an optional serial base.
 
-    Such a base is then the only source of odometry: what the wire says of wheels is left out. A camera whose picture
-    stays the same over a way of `unchanged_m` is blind, and a scan that does is held back; 0 believes it.
+    With a serial base, odometry from DDS is ignored. A camera with an identical image over `unchanged_m` of travel is
+    blind; an identical scan is dropped. 0 turns this check off.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class DeviceInbox:
         self._unchanged_scans = UnchangedScans(unchanged_m)
 
     def take(self, now_ns: int) -> Inputs:
-        """Return what arrived since the last call; a camera that is blind is missing."""
+        """Return the inputs since the last call, without frames of blind cameras."""
         inputs = self._with_base(self._wire.take(now_ns), now_ns)
         newest = {camera.name: camera.latest(now_ns) for camera in self._depth}
         frames = {name: frame for name, frame in newest.items() if frame is not None}
@@ -75,7 +75,7 @@ class DeviceInbox:
         return [self._judged(camera.health()) for camera in self._depth] + color
 
     def close(self) -> None:
-        """Close the cameras, then the wire, each even when another cannot be closed. Safe to call twice."""
+        """Close the cameras, then DDS, also after an error in another part. Safe to call twice."""
         with contextlib.ExitStack() as parts:
             parts.callback(self._wire.close)
             if self._color is not None:
@@ -90,16 +90,16 @@ class DeviceInbox:
         return replace(
             inputs,
             odometry=report.odometry,
-            obstacle=_either(inputs.obstacle, report.obstacle),
-            e_stop=_either(inputs.e_stop, report.stop),
+            obstacle=_any_true(inputs.obstacle, report.obstacle),
+            e_stop=_any_true(inputs.e_stop, report.stop),
         )
 
     def _judged(self, health: CameraHealth) -> CameraHealth:
-        """Return a camera's health with what its pictures say; what the camera itself complains of comes first."""
+        """Return a camera's health, with the check for unchanged images; the camera's own reason comes first."""
         reason = health.reason or self._unchanged.reason(health.camera)
         return replace(health, working=not reason, reason=reason)
 
 
-def _either(a: bool | None, b: bool | None) -> bool | None:
-    """Return True when one of them says so; None while neither has said anything."""
+def _any_true(a: bool | None, b: bool | None) -> bool | None:
+    """Return `a or b`, where None means no report; None if both are None."""
     return None if a is None and b is None else bool(a) or bool(b)

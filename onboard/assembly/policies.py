@@ -1,4 +1,4 @@
-"""Which policy is configured, and what it needs to run here."""
+"""Builds the configured policy and checks its requirements."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REACTIVE = "reactive"
 
 
 def policy_maker(config: Config, plant: Plant) -> Callable[[], Policy]:
-    """Return what makes the configured policy, to be called in the inference thread. Raises ConfigError at once."""
+    """Return a function that builds the policy in the inference thread. Raises ConfigError at once."""
     if config.policy.model == REACTIVE:
         return functools.partial(ReactivePolicy, plant, config.robot, config.rates, config.goal)
     model = model_path(config.policy.model)
@@ -28,7 +28,7 @@ def policy_maker(config: Config, plant: Plant) -> Callable[[], Policy]:
 
 
 def require_engine(config: Config) -> None:
-    """Raise MissingExtraError when the configured policy needs a library that is not installed here."""
+    """Raise MissingExtraError if a library of the configured policy is not installed."""
     if config.policy.model == REACTIVE:
         return
     if config.policy.engine == "tensorrt":
@@ -42,7 +42,7 @@ def require_engine(config: Config) -> None:
 
 
 def check_timing(config: Config, manifest: Manifest) -> None:
-    """Raise ConfigError where the model was trained for other rates or another delay than the configuration has."""
+    """Raise ConfigError if the model's training rates or delay differ from the configuration."""
     rates = config.rates
     complaint = delay_complaint(manifest, rates.delay_ticks, rates.control_hz, rates.ticks_per_decision)
     if complaint:

@@ -1,6 +1,6 @@
-"""The configuration of one robot: TOML, checked at load, unknown keys refused, numbers in one table a part.
+"""The configuration of one robot: a TOML file, checked at load; an unknown key is an error.
 
-Relative paths that the file states are taken from the folder of the file; defaults from where the command was typed.
+A relative path in the file is relative to the file's folder. A default path is relative to the working directory.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def pretrained_names() -> list[str]:
 
 
 def pretrained(name: str) -> Path:
-    """Return the model of a policy that ships. Raises InputError, which lists those that do."""
+    """Return the model file of a shipped policy. Raises InputError with the names of all shipped policies."""
     if name not in pretrained_names():
         listed = ", ".join(pretrained_names()) or "none in this release"
         raise InputError(f"policy {name}: no policy of that name ships (there is: {listed})")
@@ -33,24 +33,24 @@ def pretrained(name: str) -> Path:
 
 
 def is_name(model: str) -> bool:
-    """Return whether a text names a policy that ships, or should: a path has a suffix or a separator."""
+    """Return whether a text is a policy's name and no path: it has neither suffix nor separator."""
     return Path(model).name == model and Path(model).suffix == ""
 
 
 def model_path(model: str) -> Path:
-    """Return the file of a model: a name's, or the path itself. Raises InputError for a name that does not ship."""
+    """Return the model file of a policy's name or path. Raises InputError for an unknown name."""
     return pretrained(model) if is_name(model) else Path(model)
 
 
 Sd = Annotated[float, Field(ge=1e-4, allow_inf_nan=False)]
-"""Of a localisation [m, rad]: none is better, and a filter that believed one to be could not be computed."""
+"""Standard deviation of a localisation [m, rad]. The lower bound keeps the filter numerically stable."""
 DEFAULT_ROBOT = Path(__file__).parent / "robots" / "default"
 ENGINE_CACHE = Path(".cache") / "onboard" / "engines"
-"""In the home of who runs the policy."""
+"""In the home folder of the user that runs the policy."""
 
 
 class RobotSection(Section):
-    """Who the robot is and where its files are. The footprint is a circle about the base frame's origin."""
+    """The robot's name, files and size. The footprint is a circle about the base frame's origin."""
 
     name: str = "robot"
     mounts: Path = DEFAULT_ROBOT / "mounts.toml"
@@ -60,9 +60,9 @@ class RobotSection(Section):
 
 
 class RatesSection(Section):
-    """The grid of ticks. A decision senses at its tick and acts `delay_ticks` later, always.
+    """The grid of ticks. A decision always acts `delay_ticks` after the tick that senses.
 
-    control_hz: at least 10, so that a base with a time-out of 0.5 s hears some commands within it
+    control_hz: at least 10, so that a base with a timeout of 0.5 s receives several commands within it
     """
 
     control_hz: float = Field(30.0, ge=10.0, le=200.0)
@@ -81,12 +81,12 @@ class RatesSection(Section):
 
 
 class CamerasSection(Section):
-    """Where depth and colour come from, and when a camera counts as blind.
+    """Sources of depth and colour images, and the limits at which a camera counts as blind.
 
-    unchanged_m: a depth camera whose picture stays the same over such a way is blind; a radian counts as a metre.
-                 0 believes it, for simulated cameras without noise
-    sources:    camera name -> where that one comes from, when not `source`
-    recordings: camera name -> .db3 or .bag file, played in place of the live device
+    unchanged_m: a depth camera is blind if its image stays identical while the robot moves this far; a radian counts
+                 as a metre. 0 turns this check off, for simulated cameras without noise
+    sources:     camera name -> source of this camera, if it is not `source`
+    recordings:  camera name -> .db3 or .bag file, played in place of the live device
     """
 
     source: Literal["realsense", "dds", "none"] = "dds"
@@ -103,17 +103,16 @@ class CamerasSection(Section):
     color_serial: str = ""
 
     def source_of(self, camera: str) -> str:
-        """Return where a depth camera's frames come from."""
+        """Return the source of a depth camera's frames."""
         return self.sources.get(camera, self.source)
 
 
 class ScanSection(Section):
-    """What counts as an obstacle, and how far the cameras are believed (paper 1, Appendix C).
+    """Heights and ranges at which a depth point is an obstacle (paper 1, Appendix C).
 
-    topic:  a LaserScan that is taken as it comes, in place of all below, which is then not used; "" is fusing
-    drop_m: where the floor is missing and what is seen instead lies so deep, that is an obstacle too
-    (`onboard/perception/cliff.py`).
-            It needs mounts that are right to a degree or two; 0 does not look
+    topic:  topic of a ready-made LaserScan; the runtime then uses no other key of this table. "": fuse depth images
+    drop_m: a point this far below the floor is an obstacle (`onboard/perception/cliff.py`). Needs mounts that are
+            accurate to one or two degrees. 0 turns this check off
     """
 
     topic: str = ""
@@ -124,7 +123,7 @@ class ScanSection(Section):
     far_m: Positive = 10.0
     history: int = Field(1, ge=1, le=30)
     cameras: list[str] = Field(default_factory=list)
-    """Names of the mounts that it is fused from; empty means all."""
+    """Names of the mounts to fuse; empty means all."""
     body_boxes_m: list[tuple[float, float, float, float, float, float]] = Field(default_factory=list)
     """Boxes of the robot's own body in the base frame, (x_min, y_min, z_min, x_max, y_max, z_max) [m]."""
 
@@ -141,10 +140,10 @@ class ScanSection(Section):
 
 
 class OdometrySection(Section):
-    """Integration of wheel motion. What is believed of the wheels and of the external localisation.
+    """Integration of wheel motion. Limits for valid odometry and external localisation.
 
-    judge_late: odometry counts as so much older as it came later, by its stamps, than the quickest so far; not for a
-                base whose clock does not keep real time
+    judge_late: add the latency of odometry to its age. Latency is relative to the fastest message so far, by the
+                stamps. Turn it off for a base whose clock does not keep real time
     """
 
     input: Literal["dds", "serial"] = "dds"
@@ -160,11 +159,11 @@ class OdometrySection(Section):
 
 
 class PolicySection(Section):
-    """`model` is "reactive", the name of a policy that ships (`config.py`), or the path of an .onnx file with its
-    manifest beside it.
+    """The policy and its inference engine.
 
-    threads: of onnxruntime. With one a decision of the full network is slower than with two, but as fast in the worst
-             case as in the best: on a busy machine two wait for each other (`onboard-hil demo --policy` prints both)
+    model:   "reactive", the name of a shipped policy, or the path of an .onnx file with its manifest beside it
+    threads: threads of onnxruntime. Two threads have a lower median latency of the full network, but wait for each
+             other on a busy machine. One thread has less jitter (`onboard-hil demo --policy` prints the latency)
     """
 
     model: str = "onboard-v1"
@@ -191,15 +190,16 @@ class RecoverySection(Section):
 
 
 class LimitsSection(Section):
-    """The last word over every command. Defaults are the identified saturations, so free space is the policy's.
+    """Limits of every command. The defaults are the identified saturations: in free space they do not limit the policy.
 
-    acceleration: below what the base can do (`onboard/config/robots/default/plant.toml`) it ramps the set point;
-    otherwise the base's own loop does
-    reaction_s:   from an obstacle in view to the wheels braking, in the braking distance; nothing brakes before 0.05 s
-    teleop_dead_man_s, scan_stale_ms: at most a second, as `odometry.stale_ms`: for so long the robot drives on by what
-                  was said or seen last
-    creep_mps:    how fast an operator may drive where no camera looks
-    remember_s:   for so long what was seen near by stays an obstacle where no camera looks; 0 remembers nothing
+    acceleration_mps2, angular_acceleration_radps2: ramp of the set point, if lower than the base's own limit
+                  (`onboard/config/robots/default/plant.toml`)
+    teleop_dead_man_s, scan_stale_ms: at most 1 s, like `odometry.stale_ms`; until then the robot drives on the last
+                  command or scan
+    reaction_s:   latency from an obstacle in view to the braking wheels, part of the braking distance. No base brakes
+                  within 0.05 s
+    creep_mps:    maximum speed of an operator where no camera looks
+    remember_s:   time for which a near obstacle is remembered where no camera looks; 0 remembers nothing
     """
 
     v_min_mps: float = Field(-0.3, le=0.0, allow_inf_nan=False)
@@ -225,11 +225,11 @@ class LimitsSection(Section):
 
 
 class ZonesSection(Section):
-    """Where the robot may not go, or not fast, where its place is known: nav2's filter masks
-    (`onboard/safety/keepout_zones.py`).
+    """Keep-out and speed zones, from nav2's filter masks (`onboard/safety/keepout_zones.py`).
 
+    Zones apply only while the robot is localised.
     keep_out, speed: yaml files of masks in the map frame
-    required: stand while the robot is not localised, so that they are never out of force; an operator may creep
+    required:        stop the robot while it is not localised; an operator may creep
     """
 
     keep_out: Path | None = None
@@ -238,7 +238,7 @@ class ZonesSection(Section):
 
 
 class GoalSection(Section):
-    """When a goal counts as reached, and which goals are taken."""
+    """Conditions for a valid goal, for its end and for a drive without progress."""
 
     tolerance_m: Positive = 0.2
     max_distance_m: Positive = 100.0
@@ -252,19 +252,22 @@ class GoalSection(Section):
 
 
 class DdsSection(Section):
-    """The wire. domain None follows ROS_DOMAIN_ID (0 when unset); `remap` maps our topic to the name on the wire.
+    """DDS: domain, network, topics and frames.
 
-    resend:       for a network that loses packets (radio): streams and images too are sent again when lost, in packets
-                  that the network does not cut up. Their senders must then offer reliable delivery. Every end says so
-    judge_late:   images, ready-made scans, goals and an operator's commands count as so much older as they came later
-                  than the quickest so far, by their stamps or by when they were written; not for senders whose clock
-                  does not keep real time, as a simulator's
-    e_stop_required: an e-stop counts as pressed until somebody who says otherwise is there, when they are all gone, and
-                  while one of them was silent for longer than e_stop_timeout_s: each says its state again and again
-    security:     folder of one role of a keystore (`onboard secure-setup`): nobody without a certificate of it is heard
-    other_drivers: what is done while somebody else writes our commands or our state: "warn" is told only, "refuse"
-                  counts as a pressed e-stop (`onboard/drivers/dds/discovery.py`)
-    publish_used: tell on `onboard/used` with every command which images its tick had, and when (`onboard-hil target`)
+    domain:          None follows ROS_DOMAIN_ID (0 when unset)
+    remap:           our topic -> topic on the wire
+    resend:          for a network that loses packets (radio): reliable delivery of streams and images too, in packets
+                     that the network does not fragment. Every sender and receiver must do the same
+    judge_late:      add the latency of images, ready-made scans, goals and operator commands to their age. Latency is
+                     relative to the fastest message so far, by stamp or write time. Turn it off for senders whose
+                     clock does not keep real time, such as a simulator
+    e_stop_required: the e-stop counts as pressed while no sender says "released", and while any sender is silent
+                     for longer than `e_stop_timeout_s`. Each sender must repeat its state
+    security:        folder of one role of a keystore (`onboard secure-setup`). The runtime ignores participants
+                     without a certificate of this keystore
+    other_drivers:   reaction to another participant that writes our commands or our state: "warn" only logs it,
+                     "refuse" counts as a pressed e-stop (`onboard/drivers/dds/discovery.py`)
+    publish_used:    publish which images each tick used, with its command, on `onboard/used` (`onboard-hil target`)
     """
 
     domain: int | None = Field(None, ge=0, le=232)
@@ -288,12 +291,12 @@ class DdsSection(Section):
 
 
 class RecordSection(Section):
-    """One MCAP file a session, rotated by size; the oldest are deleted, marked ones stay
-    (`onboard/recording/retention.py`).
+    """Recording to MCAP files. The recorder starts a new file at `max_file_mb` and deletes the oldest unmarked files.
 
-    max_files:    not marked, of this robot
-    max_total_mb: of this robot, marked ones too; a file counts in full from its beginning
-    min_free_mb:  left free on the disk: recording rather ends than take it
+    See `onboard/recording/retention.py`.
+    max_files:    maximum number of unmarked files of this robot
+    max_total_mb: maximum size of all files of this robot, marked files too; a new file counts with its full size
+    min_free_mb:  free disk space at which recording ends
     """
 
     enabled: bool = True
@@ -308,9 +311,10 @@ class RecordSection(Section):
 
 
 class Config(Section):
-    """Everything that one robot's runtime needs to know.
+    """The whole configuration of one robot.
 
-    scan is what the policy sees; limits_scan what the limits and the recovery look at, the same when not given
+    scan:        the policy's scan
+    limits_scan: scan of limits and recovery; None: the same as `scan`
     """
 
     robot: RobotSection = RobotSection()
@@ -341,7 +345,7 @@ def load_config(path: Path | None) -> Config:
 
 
 def _absolute_paths(config: Config, folder: Path) -> Config:
-    """Return the configuration with the relative paths that the file states taken from the file's folder."""
+    """Return the configuration with the file's relative paths joined to `folder`."""
     robot, policy, cameras, record = config.robot, config.policy, config.cameras, config.record
     masks = {name: folder / file for name in ("keep_out", "speed") if (file := getattr(config.zones, name)) is not None}
     changes: dict[str, Section] = {

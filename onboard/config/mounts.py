@@ -1,4 +1,4 @@
-"""Where the cameras sit and what their lenses do: `onboard/config/robots/default/mounts.toml`, one table a camera."""
+"""Extrinsics and intrinsics of the cameras: `onboard/config/robots/default/mounts.toml`, one table per camera."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ QUATERNION_TOLERANCE = 1e-3
 
 
 class MountTable(Section):
-    """One camera as the file states it. Translation and rotation take optical-frame points to the base frame.
+    """One camera in the file. Translation and rotation map optical-frame points to the base frame.
 
-    least_m:    nearer than this, along its view, a depth camera returns nothing (`onboard/perception/min_range.py`)
-    calibrated: the day on which this was measured, for `onboard doctor`
+    least_m:    minimum depth of a depth camera (`onboard/perception/min_range.py`)
+    calibrated: date of the calibration, for `onboard doctor`
     """
 
     serial: str = ""
@@ -51,7 +51,7 @@ class MountTable(Section):
 
 
 class MountsFile(Section):
-    """The whole file."""
+    """All tables of the file."""
 
     cameras: dict[str, MountTable] = Field(min_length=1)
     color_cameras: dict[str, MountTable] = Field(default_factory=dict)
@@ -62,10 +62,10 @@ class Mount:
     """A camera on the robot.
 
     fx, fy, cx, cy:   pinhole intrinsics [px]; integer pixel coordinates are pixel centres
-    depth_scale_m:    metres a depth unit
+    depth_scale_m:    metres per depth unit
     base_from_camera: (4, 4) transform of optical-frame points (z forward, x right, y down) to the base frame
-    rotation_xyzw:    its rotation as the file states it, normalised
-    least_m:          depth below which it returns nothing; None where the file does not say
+    rotation_xyzw:    rotation of that transform, as a unit quaternion
+    least_m:          minimum depth of the camera; None if the file does not state it
     """
 
     name: str
@@ -102,7 +102,7 @@ def load_mounts(path: Path) -> Mounts:
 
 
 def calibration_dates(path: Path) -> dict[str, date | None]:
-    """Return when each camera's mount was measured, None where the file does not say. Raises ConfigError."""
+    """Return each camera's calibration date, None if the file does not state it. Raises ConfigError."""
     table = _checked(path)
     return {name: row.calibrated for name, row in {**table.cameras, **table.color_cameras}.items()}
 

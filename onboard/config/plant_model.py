@@ -1,14 +1,14 @@
-"""How a base answers a velocity command: the second-order, asymmetric model of paper 1, section 4.
+"""Response of a base to a velocity command: the second-order, asymmetric model of paper 1, section 4.
 
-`reactive`, the simulated plant and training share it. For each axis, with command s*, speed s and its rate a:
+`reactive`, the simulated plant and training use it. For each axis, with command s*, speed s and its rate a:
 
     delta = s* - s
     (f, zeta) = (f_up, zeta_up) if delta * s > 0 else (f_down, zeta_down)
     a += dt * (f^2 * delta - 2 * zeta * f * a)
     s += dt * a
 
-The paper's typeset line adds s itself where its rate is meant. At rest delta * s is 0, so every start begins with the
-"down" parameters, as the equation stands. Rate and speed are clipped to the identified maxima.
+The printed equation of the paper has s in place of its rate a. At rest delta * s is 0, so a start from rest uses the
+"down" parameters, as in the equation. Rate and speed are clipped to the identified maxima.
 """
 
 from __future__ import annotations
@@ -60,14 +60,14 @@ class Axis(Section):
 
 
 class BaseTable(Section):
-    """What surrounds the two axes: delay from the wire to the controller, and the base's own command time-out."""
+    """Latency of a command to the base's controller, and the base's own command timeout."""
 
     command_delay_s: NonNegative = 0.0
     command_timeout_s: Positive = 0.5
 
 
 class Plant(Section):
-    """`onboard/config/robots/default/plant.toml`: one base."""
+    """The plant of one base: `onboard/config/robots/default/plant.toml`."""
 
     linear: Axis
     angular: Axis
@@ -96,7 +96,7 @@ def load_plant(path: Path) -> Plant:
 def step_axis(
     command: float, speed: float, rate: float, axis: npt.NDArray[np.float64], dt_s: float
 ) -> tuple[float, float]:
-    """Return (speed, rate) of one axis after `dt_s`; `axis` as `Axis.as_array` gives it."""
+    """Return (speed, rate) of one axis after `dt_s`. axis: the (7,) array of `Axis.as_array`."""
     delta = command - speed
     if delta * speed > 0.0:
         f, zeta = axis[0], axis[2]
@@ -109,7 +109,7 @@ def step_axis(
 
 
 def step(state: MotionState, command: Twist, plant: Plant, dt_s: float) -> MotionState:
-    """Return the state after the command was held for one step of `dt_s` (the paper's fast loop: 1/30 s).
+    """Return the state after one step of `dt_s` with a constant command (the paper's fast loop: 1/30 s).
 
     The order is the paper's: speeds, then heading, then position along the new heading.
     """

@@ -1,4 +1,4 @@
-"""TOML files that are checked at load: unknown keys refused, each complaint one line of file, field and limit."""
+"""TOML files, checked at load. An unknown key is an error; each error is one line with file, field and limit."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ PositiveFraction = Annotated[float, Field(gt=0, le=1)]
 
 
 class Section(BaseModel):
-    """A table of such a file: frozen, and a key that it does not know is an error."""
+    """A frozen table of a TOML file; an unknown key is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Return the table in a TOML file. Raises ConfigError that names the file and, where known, the line."""
+    """Return the table in a TOML file. Raises ConfigError with the file and, if known, the line."""
     try:
         with path.open("rb") as file:
             return tomllib.load(file)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:  # numbers of 5000 digits and arrays in arrays too
+    except (ValueError, RecursionError) as error:  # also numbers of 5000 digits and deep arrays
         raise ConfigError(f"{path}: not valid TOML: {error}") from error
 
 
 def validation_line(path: Path, error: ValidationError) -> str:
-    """Return pydantic's first complaint as one line: file, field, value, limit."""
+    """Return pydantic's first error as one line: file, field, value, limit."""
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"]) or "file"
     if first["type"] == "extra_forbidden":

@@ -1,4 +1,4 @@
-"""One MCAP file being written: ROS 2 profile, zstd chunks, whole up to the last flush whatever happens after."""
+"""Writes an MCAP file: ROS 2 profile, zstd chunks, readable up to the last flush after any crash."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from onboard.recording.repair import repair
 from onboard.values.errors import InputError
 
 CHUNK_BYTES = 1024 * 1024
-"""A chunk is compressed as one, without the interpreter's lock; a reader decompresses one to find one message."""
+"""Size of a chunk. Compression of a chunk releases the GIL; a reader decompresses a whole chunk for one message."""
 
 SESSION = "onboard_session"
-"""Name of the MCAP metadata record that says what was recorded by whom, at the start of every file."""
+"""Name of the MCAP metadata record at the start of every file, with robot, configuration and code."""
 
 
 @dataclass(frozen=True, slots=True)
 class MessageType:
-    """A message's ROS name (`geometry_msgs/msg/Twist`) and its definition, with all parts appended (`ros2msg`)."""
+    """A message's ROS name (`geometry_msgs/msg/Twist`) and its definition with all nested messages (`ros2msg`)."""
 
     name: str
     definition: str
 
 
 class RecordFile:
-    """Not thread-safe. `messages` have been added, `flushed` of them are safe from the end of the process.
+    """An open MCAP file, locked so that no other process repairs or deletes it. Not thread-safe.
 
-    The file is locked while it is open, so that no other process repairs or deletes it.
+    messages: number of added messages; flushed: number of these that survive a crash of the process
     """
 
     def __init__(self, path: Path, session: Mapping[str, str], library: str) -> None:
-        """Create the file with its session record. Raises OSError, FileExistsError among them."""
+        """Create the file with its session record. Raises OSError, for example FileExistsError."""
         self.path = path
         self._stream = path.open("xb")
         fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -63,26 +63,26 @@ class RecordFile:
         self._writer.add_message(channel, log_time=log_ns, data=data, publish_time=log_ns, sequence=number)
 
     def flush(self) -> int:
-        """Close the chunk in progress and hand all to the operating system; return the file's size. Raises OSError."""
+        """Close the current chunk and write all to the operating system; return the file's size. Raises OSError."""
         self._writer.flush()
         self.flushed = self.messages
         return self._stream.tell()
 
     def size_bytes(self) -> int:
-        """Return the bytes written so far, without the chunk in progress."""
+        """Return the bytes written so far, without the current chunk."""
         return self._stream.tell()
 
     def finish(self) -> int:
-        """Write what is pending and the index, and close; return the size. Raises OSError: then `abandon` is left."""
+        """Write pending messages and the index, and close; return the size. After OSError call `abandon`."""
         self._writer.finish()
         size = self._stream.tell()
         self._stream.close()
         return size
 
     def abandon(self) -> int | None:
-        """Give up writing: close, and complete what stands in the file. Return its messages, None if not completed."""
+        """Close and repair the file. Return its number of messages, None if the repair failed."""
         with suppress(OSError):
-            self._stream.close()  # tries once more to write what is buffered
+            self._stream.close()  # also tries to write the buffer
         try:
             return repair(self.path).messages
         except (OSError, InputError):

@@ -1,4 +1,4 @@
-"""The last part of an MCAP file: the index and statistics that readers look for first (MCAP specification 1.0)."""
+"""Writes the summary at the end of an MCAP file: index and statistics (MCAP specification 1.0)."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ FOOTER_BODY_BYTES = 20
 
 @dataclass(slots=True)
 class Contents:
-    """What stands whole in a file without its last part.
+    """The complete records of a file without its summary.
 
-    end:        offset after the last chunk, or after the records at the start when there is none
-    counts:     messages of each channel, one entry a chunk
+    end:        offset after the last chunk; without chunks, after the records at the start
+    counts:     number of messages of each channel, one entry per chunk
     last_index: message index of the last chunk, to be written again
     """
 
@@ -49,17 +49,17 @@ class Contents:
 
     @property
     def messages(self) -> Counter[int]:
-        """Messages of each channel in the whole file."""
+        """Number of messages of each channel in the file."""
         return sum(self.counts, Counter())
 
     def is_described(self) -> bool:
-        """Return whether every channel with messages is known, with its schema."""
+        """Return whether every channel with messages has a channel record and a schema."""
         used = [self.channels.get(channel) for channel in self.messages]
         return all(channel is not None and channel.schema_id in self.schemas for channel in used)
 
 
 def write_summary(file: BinaryIO, contents: Contents) -> None:
-    """Write the last chunk's message index, the end of the data and the summary at `contents.end`. Raises OSError."""
+    """Write the last chunk's message index, the DataEnd record and the summary at `contents.end`. Raises OSError."""
     file.seek(contents.end)
     builder = RecordBuilder()
     if contents.chunks:
@@ -76,7 +76,7 @@ def write_summary(file: BinaryIO, contents: Contents) -> None:
 
 
 def _summary(contents: Contents, start: int) -> bytes:
-    """Return summary and footer, for a summary that starts at offset `start`."""
+    """Return summary and footer of a file whose summary starts at offset `start`."""
     groups: list[tuple[Opcode, Sequence[McapRecord]]] = [
         (Opcode.SCHEMA, list(contents.schemas.values())),
         (Opcode.CHANNEL, list(contents.channels.values())),

@@ -1,6 +1,6 @@
-"""What a recording says of where it was made: the code, the engine, the libraries that compute, the machine.
+"""Provenance of a recording: code, inference engine, numeric libraries, machine.
 
-A replay is bit for bit the same only where all of these are.
+A replay is bit-exact only if all of these are the same.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from onboard.config.config import PolicySection
 
 PACKAGE = Path(__file__).parents[1]
 COMPUTING = ("numpy", "numba", "llvmlite")
-"""Libraries whose results a tick depends on."""
+"""Numeric libraries of a tick."""
 
 BOARD = Path("/proc/device-tree/model")
-"""What a board with a device tree calls itself: "NVIDIA Jetson AGX Orin Developer Kit"."""
+"""Name of a board with a device tree: "NVIDIA Jetson AGX Orin Developer Kit"."""
 CPUS = Path("/proc/cpuinfo")
 CPU_NAME = re.compile(r"^model name\s*:\s*(.+)$", re.MULTILINE)
 CPU_KIND = ("vendor_id", "cpu family", "model", "flags", "CPU implementer", "CPU variant", "CPU part", "Features")
-"""What says which instructions a core has, on x86 and on ARM: by these, libraries choose how to compute."""
+"""Fields that determine the instruction set of a core, on x86 and ARM. Libraries choose their kernels by these."""
 
 
 def code_sha256(package: Path = PACKAGE) -> str:
-    """Return the hash of all Python files of a package: between two releases the version alone says too little."""
+    """Return the hash of all Python files of a package, because code changes between two versions."""
     found = hashlib.sha256()
     for path in sorted(package.rglob("*.py")):
         found.update(f"{path.relative_to(package).as_posix()}\0".encode())
@@ -35,17 +35,17 @@ def code_sha256(package: Path = PACKAGE) -> str:
 
 
 def engine(section: PolicySection, reactive: str) -> str:
-    """Return the engine that runs a model, with its version: "onnxruntime 1.23.2"; "" where there is no model."""
+    """Return the inference engine with its version, "onnxruntime 1.23.2"; "" without a model."""
     return "" if section.model == reactive else f"{section.engine} {_version(section.engine)}"
 
 
 def libraries() -> str:
-    """Return the libraries that compute, with their versions: "numpy 2.3.5, numba 0.62.1, llvmlite 0.45.1"."""
+    """Return the numeric libraries with their versions: "numpy 2.3.5, numba 0.62.1, llvmlite 0.45.1"."""
     return ", ".join(f"{name} {_version(name)}" for name in COMPUTING)
 
 
 def machine() -> str:
-    """Return this machine in one line, for a person: its name, board or CPU, system and Python."""
+    """Return this machine in one line, to read: host name, board or CPU, system and Python."""
     parts = (
         platform.node(),
         _hardware(),
@@ -57,9 +57,9 @@ def machine() -> str:
 
 
 def processor() -> str:
-    """Return what the last bits of a result depend on, besides the libraries: the kind of core, the C library, Python.
+    """Return kind of core, C library and Python: beside the numeric libraries, these determine the last bits.
 
-    Two machines of which this says the same compute the same, whatever they are called.
+    Two machines with the same text compute the same results.
     """
     libc = " ".join(platform.libc_ver()).strip()
     parts = (_core(), platform.machine(), libc, f"Python {platform.python_version()}")
@@ -74,7 +74,7 @@ def _version(library: str) -> str:
 
 
 def _hardware() -> str:
-    """Return the board's or CPU's name, "" where the system does not say."""
+    """Return the name of board or CPU; "" if the system does not state it."""
     try:
         return BOARD.read_text(encoding="utf-8", errors="replace").strip("\0\n ")
     except OSError:
@@ -84,14 +84,14 @@ def _hardware() -> str:
 
 
 def _core() -> str:
-    """Return the name of a core and eight digits for its kind; the host's name where the system says neither."""
+    """Return a core's name and an eight-digit hash of its kind; without both, the host name."""
     first = _cpus().partition("\n\n")[0]
     values = dict(line.split(":", 1) for line in first.splitlines() if ":" in line)
     kind = {name.strip(): " ".join(sorted(value.split())) for name, value in values.items()}
-    told = [f"{name} {kind[name]}" for name in CPU_KIND if name in kind]
-    if not told:
+    fields = [f"{name} {kind[name]}" for name in CPU_KIND if name in kind]
+    if not fields:
         return platform.node()
-    digits = hashlib.sha256("\n".join(told).encode()).hexdigest()[:8]
+    digits = hashlib.sha256("\n".join(fields).encode()).hexdigest()[:8]
     return f"{kind.get('model name', '')} {digits}".strip()
 
 

@@ -1,8 +1,8 @@
-"""The recorder: takes messages without ever waiting, one thread writes them to MCAP files (ROS 2 profile).
+"""The recorder: accepts messages without waiting; a thread writes them to MCAP files (ROS 2 profile).
 
-The control path only puts messages into a bounded queue, those that belong together as one; making, serialising,
-compressing and writing them happen in the thread. What does not fit is dropped as a whole and counted. When the disk is
-full or fails, recording ends with one reason, what was recorded stays readable, and driving goes on.
+The control path only puts groups of messages into a bounded queue. The thread makes, serialises, compresses and writes
+them. A full queue drops the whole group and counts it. If the disk is full or fails, recording ends with one reason.
+The files stay readable and driving continues.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from onboard.system.threads import RECORDER_BELOW, step_down
 from onboard.values.clock import NS_PER_S
 from onboard.values.errors import ConfigError, OnboardError
 
-# ---- What waits to be recorded: a bounded queue from the thread of the ticks, which never waits, to the
+# ---- The bounded queue from the control path, which never waits, to the writing thread
 
 SEQUENCE_WRAP = 2**32
 
@@ -36,10 +36,10 @@ Payload = bytes | Callable[[], bytes]
 
 
 class Message(NamedTuple):
-    """What goes into the file.
+    """A message for the file.
 
-    payload: CDR, or a function that gives it, called in the writing thread
-    latched: written again at the start of each further file, for what is published once (`/tf_static`)
+    payload: CDR, or a function that returns CDR; the writing thread calls it
+    latched: repeated at the start of each further file, for topics published once (`/tf_static`)
     """
 
     topic: str
@@ -49,9 +49,11 @@ class Message(NamedTuple):
 
 
 class Queued(NamedTuple):
-    """Messages that belong together. log_ns: their wall time; number: theirs in the session, shows where some are lost.
+    """A group of messages in the queue.
 
-    messages: gone through once, in the writing thread; a generator makes them there
+    messages: iterated once, in the writing thread; may be a generator
+    log_ns:   wall time of the messages
+    number:   number of the group in the session; a gap shows lost groups
     """
 
     messages: Iterable[Message]
@@ -61,13 +63,13 @@ class Queued(NamedTuple):
 
 
 class Signal(Enum):
-    """What is no message."""
+    """Signals to the writing thread."""
 
     CLOSE = auto()
 
 
 class RecordQueue:
-    """Bounded by count and by bytes held. One thread puts, one other takes; each changes only counts of its own."""
+    """A queue bounded by count and bytes, for one producer and one consumer. Each changes only its own counts."""
 
     def __init__(self, most: int, most_bytes: float) -> None:
         self._most, self._most_bytes = most, most_bytes
@@ -77,16 +79,16 @@ class RecordQueue:
 
     @property
     def waiting(self) -> int:
-        """Return how many have been put and not taken."""
+        """Return the number of groups in the queue."""
         return self._number - self.refused - self._taken
 
     @property
     def waiting_bytes(self) -> int:
-        """Return what they hold in memory."""
+        """Return the memory of the groups in the queue [bytes]."""
         return self._put_bytes - self._taken_bytes
 
     def put(self, messages: Iterable[Message], log_ns: int, held_bytes: int) -> bool:
-        """Queue what belongs together; return False, and count it, when it does not fit. Never waits."""
+        """Queue a group. If the queue is full, count the group as refused and return False. Never waits."""
         if self.waiting >= self._most or self.waiting_bytes + held_bytes > self._most_bytes:
             self.refuse()
             return False
@@ -96,16 +98,16 @@ class RecordQueue:
         return True
 
     def refuse(self) -> None:
-        """Count what is not queued."""
+        """Count a refused group."""
         self._number += 1
         self.refused += 1
 
     def close(self) -> None:
-        """Queue the end."""
+        """Queue the signal to close."""
         self._queue.put(Signal.CLOSE)
 
     def next(self, due_s: float | None) -> Queued | Signal | None:
-        """Return what comes next, or None when nothing came until `due_s`, monotonic; None waits for ever."""
+        """Return the next item, or None if none arrives until `due_s` (monotonic). Without `due_s` wait for ever."""
         try:
             item = self._queue.get(timeout=None if due_s is None else max(0.0, due_s - time.monotonic()))
         except queue.Empty:
@@ -117,17 +119,16 @@ class RecordQueue:
 
 
 FORMAT = "3"
-"""Version of what our topics mean; a replay refuses or migrates others."""
+"""Version of the recorded format; a replay refuses or migrates other versions."""
 
 BYTES_PER_MB = 1_000_000
 MAX_LOG_NS = 2**63 - 1
 FLUSHES_PER_PERIOD = 2
-"""Flushed twice in `flush_s`, so that a busy machine still keeps the promise to lose no more than that."""
+"""Flush twice per `flush_s`, so that a crash on a busy machine loses at most `flush_s`."""
 
 CLOSE_TIMEOUT_S = 10.0
 NICENESS = 10
-"""Of the writing thread: the tick and the policy go first where cores are few. Under FIFO
-`onboard/system/threads.py` says who."""
+"""Niceness of the writing thread, below tick and policy. Under FIFO see `onboard/system/threads.py`."""
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 UNSERIALISABLE = (OnboardError, TypeError, ValueError, OverflowError, struct.error)
@@ -135,17 +136,16 @@ UNSERIALISABLE = (OnboardError, TypeError, ValueError, OverflowError, struct.err
 
 @dataclass(frozen=True, slots=True)
 class RecorderStats:
-    """What `/diagnostics` shows of the recorder.
+    """State of the recorder for `/diagnostics`.
 
-    written:      messages in the files and in the chunk in progress, repeats of latched ones among them
-    dropped:      what is not, those of one tick as one: the queue was full, or recording has stopped; and messages that
-                  could not be serialised
+    written:      messages in the files and in the current chunk, including repeated latched messages
+    dropped:      groups lost to a full queue or after the end of recording, and messages lost to errors
     bytes:        on disk in this session
-    queued:       waiting, those of one tick as one, with `queued_bytes` held by them
-    file:         being written, or the last one
-    stopped:      why recording ended, one line; "" while it goes on
-    last_problem: why a message was last dropped though the queue was not full; "" when none was
-    repaired:     what earlier sessions had left unfinished
+    queued:       groups in the queue; queued_bytes: their memory
+    file:         current or last file
+    stopped:      why recording ended, one line; "" while it continues
+    last_problem: why a message could not be serialised, the last time; "" without such a message
+    repaired:     unfinished files of earlier sessions
     """
 
     written: int
@@ -160,7 +160,7 @@ class RecorderStats:
 
 
 def budget_of(section: RecordSection) -> Budget:
-    """Return the bounds that the configuration states."""
+    """Return the bounds of the configuration."""
     return Budget(
         section.max_files,
         section.max_total_mb * BYTES_PER_MB,
@@ -170,16 +170,16 @@ def budget_of(section: RecordSection) -> Budget:
 
 
 class Recorder:
-    """Records one session. Writing and closing belong to one thread, which waits only for the end of the latter."""
+    """Records a session. One thread calls `write` and `close`; only `close` waits."""
 
     def __init__(
         self, section: RecordSection, name: str, session: Mapping[str, str], *, wall_ns: int, now_ns: int
     ) -> None:
-        """Repair what earlier sessions left, open the first file, start the writing thread.
+        """Repair unfinished files, open the first file, start the writing thread.
 
-        session: goes into every file as metadata, beside its format, its name and the file's number
-        wall_ns, now_ns: wall and monotonic time at the same moment; names the files and dates the messages
-        Raises ConfigError when the folder cannot be written to, except when the disk is full: see `stats`.
+        session: metadata of every file, beside format, session name and file number
+        wall_ns, now_ns: wall and monotonic time at the same moment, for file names and message times
+        Raises ConfigError if the folder is not writable. A full disk raises no error: see `stats`.
         """
         self._section = section
         self._wall_minus_monotonic_ns = wall_ns - now_ns
@@ -212,16 +212,16 @@ class Recorder:
 
     @property
     def file_number(self) -> int:
-        """Return the number of the file that is written, from 0, as the writing thread sees it."""
+        """Return the number of the current file, from 0. The writing thread changes it."""
         return self._folder.files - 1
 
     @property
     def waiting(self) -> int:
-        """Return how much is queued, what belongs together as one."""
+        """Return the number of groups in the queue."""
         return self._queue.waiting
 
     def wall_ns(self, stamp_ns: int) -> int:
-        """Return the wall time that dates a message of that monotonic time [ns]."""
+        """Return the wall time of a monotonic time [ns]."""
         return min(max(stamp_ns + self._wall_minus_monotonic_ns, 0), MAX_LOG_NS)
 
     def write(
@@ -234,17 +234,16 @@ class Recorder:
         held_bytes: int = 0,
         latched: bool = False,
     ) -> bool:
-        """Queue one message; return False when it was dropped and counted. Never waits. See `Message`."""
+        """Queue one message (see `Message`); return False if it was dropped and counted. Never waits."""
         size = len(payload) if isinstance(payload, bytes) else held_bytes
         return self.write_together((Message(topic, kind, payload, latched),), stamp_ns, size)
 
     def write_together(self, messages: Iterable[Message], stamp_ns: int, held_bytes: int) -> bool:
-        """Queue what belongs together: all of it goes into one file, or nothing. Return False when it was dropped.
+        """Queue a group of messages for one file; return False if it was dropped. Never waits.
 
-        Never waits.
-        messages:   gone through in the writing thread; a generator makes them there
-        stamp_ns:   monotonic time that dates the messages [ns]
-        held_bytes: what they keep in memory until then, for the bound of the queue
+        messages:   iterated in the writing thread; may be a generator
+        stamp_ns:   monotonic time of the messages [ns]
+        held_bytes: memory of the group in the queue
         """
         if self._closed or self._stopped:
             self._queue.refuse()
@@ -266,13 +265,13 @@ class Recorder:
         )
 
     def close(self) -> None:
-        """Write what is queued, finish the file and stop. Safe to call twice; gives up on a disk that hangs."""
+        """Write the queue, finish the file and stop, within CLOSE_TIMEOUT_S. Safe to call twice."""
         if not self._closed:
             self._closed = True
             self._queue.close()
             self._thread.join(CLOSE_TIMEOUT_S)
         if self._thread.is_alive():
-            self._stopped = f"{self._folder.current}: the disk did not take the rest within {CLOSE_TIMEOUT_S:g} s"
+            self._stopped = f"{self._folder.current}: the disk needs more than {CLOSE_TIMEOUT_S:g} s for the rest"
 
     def _run(self) -> None:
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
@@ -285,7 +284,7 @@ class Recorder:
             raise
 
     def _loop(self) -> None:
-        """Write messages as they come; flush soon after the first that is not yet safe in the file."""
+        """Write messages as they arrive; flush half of `flush_s` after the first unflushed message."""
         period_s = self._section.flush_s / FLUSHES_PER_PERIOD
         due_s: float | None = None
         while (item := self._queue.next(due_s)) is not Signal.CLOSE:
@@ -298,7 +297,7 @@ class Recorder:
         self._on_disk(self._finish)
 
     def _on_disk(self, action: Callable[[], None]) -> None:
-        """Do something with the file. An error of the disk ends the recording; afterwards nothing is done."""
+        """Run an action on the file. A disk error ends the recording; later actions do nothing."""
         if self._stopped:
             return
         try:
@@ -329,7 +328,7 @@ class Recorder:
             self._finish()
 
     def _serialised(self, message: Message) -> bytes | None:
-        """Return a message's bytes; None for one that has none, which is counted."""
+        """Return a message's bytes. Count a message that cannot be serialised and return None."""
         try:
             return message.payload if isinstance(message.payload, bytes) else bytes(message.payload())
         except UNSERIALISABLE as error:
@@ -338,7 +337,7 @@ class Recorder:
             return None
 
     def _open(self) -> None:
-        """Begin the next file with the session's record and the latched messages."""
+        """Open the next file with the session's metadata and the latched messages."""
         number = self._folder.files
         session = {**self._session, "file_number": str(number)}
         self._file = RecordFile(self._folder.next_path(), session, f"onboard {__version__}")
@@ -356,7 +355,7 @@ class Recorder:
             self._file, self._file_bytes = None, 0
 
     def _stop(self, reason: str) -> None:
-        """End the recording for one reason; what stands whole in the file stays and is made readable."""
+        """End the recording with a reason and repair the current file."""
         self._stopped = f"{self._folder.current or self._section.directory}: recording stopped: {reason}"
         if self._file is None:
             return

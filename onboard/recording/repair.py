@@ -1,8 +1,8 @@
-"""Make an unfinished recording whole: cut the torn end, append the index that readers ask for.
+"""Repairs an unfinished recording: cuts the incomplete end and appends the summary.
 
-A process that is killed, or a disk that is full, leaves an MCAP file without its last part: `rosbags`, Foxglove and
-`ros2 bag` refuse it, although every chunk up to the last flush stands in it. Whole records are never rewritten, so the
-repair needs almost no space and time, and one that is interrupted is repeated by the next.
+A killed process or a full disk leaves an MCAP file without its summary. `rosbags`, Foxglove and `ros2 bag` refuse this
+file, although it has every chunk up to the last flush. The repair never rewrites complete records, so it is fast and
+needs almost no space. A second repair completes an interrupted repair.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from onboard.recording.mcap_summary import MAGIC, Contents, write_summary
 from onboard.values.errors import InputError
 
 MAX_CUT_BYTES = 16 * 1024 * 1024
-"""More than this after the last whole record is no torn write but damage in the middle: left for a person to judge."""
+"""Maximum size of an incomplete end. A larger part is damage in the middle, which the repair leaves unchanged."""
 
 RECORD_HEAD = struct.Struct("<BQ")
 CHUNK_HEAD = struct.Struct("<QQQII")
@@ -40,19 +40,20 @@ FOOTER_BYTES = RECORD_HEAD.size + 20
 DATA = (Opcode.HEADER, Opcode.METADATA, Opcode.CHUNK, Opcode.MESSAGE_INDEX)
 FOREIGN = (Opcode.SCHEMA, Opcode.CHANNEL, Opcode.MESSAGE, Opcode.ATTACHMENT)
 DAMAGE = (McapError, zstandard.ZstdError, ValueError, struct.error, OverflowError, MemoryError)
-"""What reading bytes raises that are not what was written; the last two where they name a length beyond all bounds."""
+"""Errors from damaged bytes; the last two from an impossible length."""
 
 MAX_CHUNK_BYTES = 1 << 30
-"""No chunk of ours unpacks to more: one that says so is damaged, and is not given the memory."""
+"""Maximum uncompressed size of a chunk. A larger size means damage, so the reader allocates no memory for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """What was done to one file. `problem` says in one line why nothing could be done; it is "" when the file is whole.
+    """Result of the repair of a file.
 
-    finished:  the file was whole already and was not touched
-    messages:  in the file now; 0 when it was not touched
-    cut_bytes: of the torn end, which held nothing readable
+    finished:  the file was complete and is unchanged
+    messages:  number of messages in the file; 0 if the file is unchanged
+    cut_bytes: size of the incomplete end that was cut
+    problem:   why the repair failed, one line; "" if the file is complete
     """
 
     path: Path
@@ -63,15 +64,15 @@ class Repair:
 
 
 def is_finished(path: Path) -> bool:
-    """Return whether the file ends as a finished MCAP file does. Raises OSError."""
+    """Return whether the file has the end of a complete MCAP file. Raises OSError."""
     with path.open("rb") as file:
         return _ends_well(file)
 
 
 def repair(path: Path) -> Repair:
-    """Complete an unfinished recording in place.
+    """Repair an unfinished recording in place.
 
-    Raises OSError, or InputError that names the file: no MCAP file, in use, or damaged elsewhere than at its end.
+    Raises OSError, or InputError with the file: no MCAP file, in use, or damaged before its end.
     """
     with path.open("r+b") as file:
         try:
@@ -92,7 +93,7 @@ def repair(path: Path) -> Repair:
 
 
 def repair_leftovers(paths: Iterable[Path]) -> tuple[Repair, ...]:
-    """Repair those files that an earlier session left unfinished; return what was done to each of them."""
+    """Repair the unfinished files; return the result for each of them."""
     return tuple(done for path in paths if not (done := _try_repair(path)).finished)
 
 
@@ -105,7 +106,7 @@ def _try_repair(path: Path) -> Repair:
 
 @dataclass(slots=True)
 class _Part:
-    """What one chunk holds: definitions, and for each channel the time and offset of its messages."""
+    """Content of a chunk: schemas, channels, and for each channel the time and offset of its messages."""
 
     schemas: dict[int, Schema] = field(default_factory=dict)
     channels: dict[int, Channel] = field(default_factory=dict)
@@ -123,7 +124,7 @@ def _ends_well(file: BinaryIO) -> bool:
 
 
 def _readable(file: BinaryIO, path: Path, size: int) -> Contents:
-    """Return what stands whole in the file; the last chunk is checked, and its index made anew."""
+    """Return the complete records of the file; check the last chunk and rebuild its index."""
     file.seek(0)
     if file.read(len(MAGIC)) != MAGIC:
         raise InputError(f"{path}: is no MCAP file")
@@ -148,7 +149,7 @@ def _readable(file: BinaryIO, path: Path, size: int) -> Contents:
 
 
 def _scan(file: BinaryIO, path: Path, size: int) -> Contents:
-    """Return the places of the whole records from the start, without reading into chunks."""
+    """Return the offsets of the complete records, without reading the content of chunks."""
     contents = Contents(end=len(MAGIC))
     with suppress(*DAMAGE):
         for opcode, start, length in _records(file, size):
@@ -162,7 +163,7 @@ def _scan(file: BinaryIO, path: Path, size: int) -> Contents:
 
 
 def _note(file: BinaryIO, contents: Contents, opcode: int, start: int, length: int) -> None:
-    """Enter one record into the contents. Raises one of DAMAGE when it does not fit its own length."""
+    """Add a record to the contents. Raises one of DAMAGE if the record does not match its length."""
     if opcode == Opcode.CHUNK:
         contents.chunks.append(_chunk_index(file, start, length))
         contents.counts.append(Counter())
@@ -181,7 +182,7 @@ def _note(file: BinaryIO, contents: Contents, opcode: int, start: int, length: i
 
 
 def _records(file: BinaryIO, size: int) -> Iterator[tuple[int, int, int]]:
-    """Yield opcode, offset and length with head of each whole record; the file then stands after the head."""
+    """Yield opcode, offset and total length of each complete record; the file position is then after the head."""
     at = len(MAGIC)
     while at + RECORD_HEAD.size <= size:
         file.seek(at)
@@ -215,7 +216,7 @@ def _chunk_index(file: BinaryIO, start: int, length: int) -> ChunkIndex:
 
 
 def _read_chunk(file: BinaryIO, index: ChunkIndex) -> _Part:
-    """Return what a chunk holds. Raises one of DAMAGE when it is not what was written."""
+    """Return the content of a chunk. Raises one of DAMAGE if the chunk is damaged."""
     if index.uncompressed_size > MAX_CHUNK_BYTES:
         raise ValueError(f"a chunk of {index.uncompressed_size} bytes")
     file.seek(index.chunk_start_offset + RECORD_HEAD.size)
@@ -243,7 +244,7 @@ def _read_chunk(file: BinaryIO, index: ChunkIndex) -> _Part:
 
 
 def _collect_definitions(file: BinaryIO, path: Path, contents: Contents) -> None:
-    """Read chunks from the first on until every channel that has messages is described, as a rule the first few."""
+    """Read chunks from the start until every channel with messages has its schema, usually a few chunks."""
     for chunk in contents.chunks:
         if contents.is_described():
             return

@@ -1,4 +1,4 @@
-"""The folder of recordings: names that sort by time, bounds on their number and size, what earlier sessions left."""
+"""The folder of recordings: names that sort by time, bounds on number and size, repair of unfinished files."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ import structlog
 from onboard.recording.repair import Repair, repair_leftovers
 from onboard.values.errors import ConfigError, InputError
 
-# ---- The disk that recordings may take: the oldest go first, those that a person marked stay
+# ---- The disk budget: the oldest files are deleted first; the operator's marked files stay
 
 MARK = ".keep"
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Bounds on recordings, those of `config.RecordSection`.
+    """Bounds on recordings, from `config.RecordSection`.
 
-    files:       at most so many that are not marked, the next one among them
-    total_bytes: at most so much in all, the next one at its full size among it
+    files:       maximum number of unmarked files, including the next file
+    total_bytes: maximum size of all files, including the next file at its full size
     file_bytes:  full size of a file
-    free_bytes:  to be left free on the disk for others
+    free_bytes:  disk space that stays free
     """
 
     files: int
@@ -40,7 +40,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A recording on the disk. fixed: in use or just finished, so that it is never deleted now."""
+    """A recording on the disk. fixed: in use or just finished, so not deleted now."""
 
     path: Path
     size_bytes: int
@@ -50,10 +50,10 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What to delete before the next file, and whether the bounds hold then.
+    """Files to delete before the next file, and whether the bounds hold afterwards.
 
-    over_bytes: by so much the recordings pass `total_bytes` all the same, since the others may not be deleted
-    full:       less than `free_bytes` would be left even so: nothing more may be recorded
+    over_bytes: excess over `total_bytes` that remains, because the other files are marked or in use
+    full:       less than `free_bytes` remains free, so recording must end
     """
 
     delete: tuple[Path, ...]
@@ -62,36 +62,36 @@ class Verdict:
 
 
 def judge(recordings: Sequence[Held], budget: Budget, free_bytes: float) -> Verdict:
-    """Return what has to go before another file is begun. `recordings` in the order in which they may be deleted."""
-    number = sum(not one.marked for one in recordings) + 1
-    total = sum(one.size_bytes for one in recordings) + budget.file_bytes
+    """Return the files to delete before the next file. recordings: in the order of deletion."""
+    number = sum(not held.marked for held in recordings) + 1
+    total = sum(held.size_bytes for held in recordings) + budget.file_bytes
     delete = []
-    for one in recordings:
+    for held in recordings:
         short_of_room = free_bytes < budget.free_bytes + budget.file_bytes
         if number <= budget.files and total <= budget.total_bytes and not short_of_room:
             break
-        if one.marked or one.fixed:
+        if held.marked or held.fixed:
             continue
-        delete.append(one.path)
+        delete.append(held.path)
         number -= 1
-        total -= one.size_bytes
-        free_bytes += one.size_bytes
+        total -= held.size_bytes
+        free_bytes += held.size_bytes
     return Verdict(tuple(delete), max(0.0, total - budget.total_bytes), free_bytes < budget.free_bytes)
 
 
 def disk_full(directory: Path, budget: Budget) -> OSError:
-    """Return the error of a disk on which the recordings would leave others too little."""
+    """Return the error for a disk with less than `free_bytes` free."""
     free_mb = budget.free_bytes / 1_000_000
     return OSError(errno.ENOSPC, f"less than {free_mb:g} MB free (record.min_free_mb)", str(directory))
 
 
 def is_marked(recording: Path) -> bool:
-    """Return whether a person wants to keep it."""
+    """Return whether the operator marked the recording."""
     return _mark(recording).exists()
 
 
 def mark(recording: Path, *, keep: bool) -> None:
-    """Mark a recording, or take the mark away; doing it again changes nothing. Raises InputError."""
+    """Mark a recording, or remove the mark. Safe to call twice. Raises InputError."""
     try:
         if recording.suffix != ".mcap" or not recording.is_file():
             raise InputError(f"{recording}: is no recording (.mcap)")
@@ -115,15 +115,15 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 def nearest(directory: Path) -> Path:
-    """Return the folder, or what is there of the way to it. Raises OSError where this user cannot see that."""
+    """Return the folder or its nearest existing parent. Raises OSError without access."""
     folder = directory.absolute()
-    return next(one for one in (folder, *folder.parents) if _is_there(one))
+    return next(path for path in (folder, *folder.parents) if _is_there(path))
 
 
 def check_usable(directory: Path) -> None:
-    """Raise ConfigError when no file could be made in a folder, or on the way to one that is not there yet.
+    """Raise ConfigError if the folder, or its nearest existing parent, is not writable.
 
-    A file without a name is made there, no folder. A full disk does not count: it ends recording, not driving.
+    The check creates a temporary file and no folder. A full disk is no error, because it ends recording, not driving.
     """
     try:
         with tempfile.TemporaryFile(dir=nearest(directory)):
@@ -137,7 +137,7 @@ class Folder:
     """Recordings of one robot, `NAME_YYYYmmdd-HHMMSS_000.mcap` in UTC; other files in the folder are not touched."""
 
     def __init__(self, directory: Path, name: str, wall_ns: int, budget: Budget) -> None:
-        """Create the folder and settle the session's name. Raises ConfigError for the robot's name, or OSError."""
+        """Create the folder and choose the session's name. Raises OSError, or ConfigError for the robot's name."""
         if not NAME.fullmatch(name):
             raise ConfigError(f"robot.name {name!r}: names recordings, so only letters, digits and _ . - are taken")
         directory.mkdir(parents=True, exist_ok=True)
@@ -150,7 +150,7 @@ class Folder:
 
     @property
     def session(self) -> str:
-        """Return the session's name, `NAME_YYYYmmdd-HHMMSS`, which no other in the folder has."""
+        """Return the session's name, `NAME_YYYYmmdd-HHMMSS`, unique in the folder."""
         return self._session.removesuffix("_")
 
     def recordings(self) -> list[Path]:
@@ -158,17 +158,17 @@ class Folder:
         return sorted(path for path in self._directory.iterdir() if self._ours.fullmatch(path.name))
 
     def repair_leftovers(self) -> tuple[Repair, ...]:
-        """Make whole what a killed session left unfinished. Those that another process is writing are let alone."""
+        """Repair unfinished files, except files that another process is writing."""
         return repair_leftovers(path for path in self.recordings() if not _in_use(path))
 
     def next_path(self) -> Path:
-        """Return the name of the session's next file, after deleting the oldest that the budget has no room for.
+        """Delete the oldest files until the budget has room; return the path of the session's next file.
 
-        Files of this session go last, since a robot without a battery clock may have dated it before the others; the
-        one before the new one, those in use, and those that a person marked are never deleted. Raises OSError.
+        Files of this session are deleted last, because without a battery clock its date may be older than the others'.
+        The previous file, files in use and marked files are never deleted. Raises OSError.
         """
         held = [self._held(path) for path in self.recordings()]
-        held.sort(key=lambda one: (one.path.name.startswith(self._session), one.path.name))
+        held.sort(key=lambda recording: (recording.path.name.startswith(self._session), recording.path.name))
         verdict = judge(held, self._budget, shutil.disk_usage(self._directory).free)
         for path in verdict.delete:
             path.unlink(missing_ok=True)
@@ -184,7 +184,7 @@ class Folder:
         return Held(path, _size(path), is_marked(path), path == self.current or _in_use(path))
 
     def _unused(self, name: str, wall_s: int) -> str:
-        """Return the first part of this session's file names; a second that is taken already gives the next one."""
+        """Return the prefix of this session's file names, from the first free second."""
         while True:
             prefix = f"{name}_{datetime.fromtimestamp(wall_s, tz=timezone.utc):%Y%m%d-%H%M%S}_"
             if not any(path.name.startswith(prefix) for path in self.recordings()):
@@ -193,7 +193,7 @@ class Folder:
 
 
 def _is_there(path: Path) -> bool:
-    """Return whether there is such a file or folder. Raises OSError where this user cannot see that."""
+    """Return whether a file or folder exists. Raises OSError without access."""
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -202,7 +202,7 @@ def _is_there(path: Path) -> bool:
 
 
 def _size(path: Path) -> int:
-    """Return a file's size, 0 for one that is gone."""
+    """Return a file's size, 0 if it does not exist."""
     try:
         return path.stat().st_size
     except FileNotFoundError:

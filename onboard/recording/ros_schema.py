@@ -1,7 +1,7 @@
-"""How a recorded message is described to its readers: the ROS 2 definition, written from the DDS type itself.
+"""ROS 2 definitions of recorded messages, generated from the DDS types.
 
-So the bytes and their description have one source, for the standard messages and for our own. Constants of the
-original .msg files are left out: they are not on the wire.
+Bytes and definition have one source, for standard messages and our own. Constants of the .msg files are left out,
+because they are not in the bytes.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from onboard.recording.mcap_file import MessageType
 
 SEPARATOR = "=" * 80
 EMPTY_MEMBER = "structure_needs_at_least_one_member"
-"""What DDS puts into a message that has no field; the ROS definition of such a message is empty."""
+"""DDS adds this field to a message without fields; its ROS definition is empty."""
 
 PLAIN = {bool: "bool", str: "string", bytes: "uint8[]", float: "float64"}
 
 
 @cache
 def message_type(kind: type[IdlStruct]) -> MessageType:
-    """Return name and definition of a DDS type. Raises TypeError for a field that ROS 2 messages do not have."""
+    """Return name and definition of a DDS type. Raises TypeError for a field type unknown to ROS 2."""
     parts: dict[type[IdlStruct], str] = {}
     _describe(kind, parts)
     whole = parts.pop(kind)
@@ -34,7 +34,7 @@ def message_type(kind: type[IdlStruct]) -> MessageType:
 
 
 def _describe(kind: type[IdlStruct], parts: dict[type[IdlStruct], str]) -> None:
-    """Put the fields of `kind`, then those of what it is made of, into `parts`."""
+    """Add the fields of `kind`, then the fields of its nested messages, to `parts`."""
     if kind in parts:
         return
     parts[kind] = ""
@@ -50,7 +50,7 @@ def _describe(kind: type[IdlStruct], parts: dict[type[IdlStruct], str]) -> None:
 
 
 def _field(annotation: Any) -> tuple[str, type[IdlStruct] | None]:
-    """Return the ROS type of a field, and the message that it is made of, if any."""
+    """Return the ROS type of a field, and its nested message, if any."""
     if annotation in PLAIN:
         return PLAIN[annotation], None
     if isinstance(annotation, type) and issubclass(annotation, IdlStruct):
@@ -69,5 +69,5 @@ def _field(annotation: Any) -> tuple[str, type[IdlStruct] | None]:
 
 
 def _short_name(kind: type[IdlStruct]) -> str:
-    """Return `geometry_msgs/Twist`, as definitions name their parts."""
+    """Return the short name for definitions, such as `geometry_msgs/Twist`."""
     return ros_name(kind).replace("/msg/", "/")

@@ -1,7 +1,7 @@
-"""The robot's state as text and back, number for number: what a replay begins with in the middle of a recording.
+"""Encodes the robot's state as text and back, bit-exact: a replay can start there in the middle of a recording.
 
-What cameras saw is left out. Where the fusion registers no frames (`scan.history` 1) it lives on only as the newest
-frame of each, which the next tick brings again.
+Camera images are left out. Without registration of frames (`scan.history` 1) the state has only the newest frame of
+each camera, and the next tick has it too.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ Array = npt.NDArray[np.generic]
 
 
 def encode(state: RobotState) -> str:
-    """Return a state as JSON, without the cameras' images."""
+    """Return a state as JSON, without camera images."""
     return json.dumps(_CONVERTER.unstructure(without_images(state)), separators=(",", ":"))
 
 
 def without_images(state: RobotState) -> RobotState:
-    """Return a state that keeps no image of the cameras alive."""
+    """Return the state without references to camera images."""
     return replace(
         state,
         scan_memory=_without_images(state.scan_memory),
@@ -39,7 +39,7 @@ def without_images(state: RobotState) -> RobotState:
 
 
 def decode(text: str) -> RobotState:
-    """Return the state in a text by `encode`. Raises InputError for any other text."""
+    """Return the state from a text of `encode`. Raises InputError for another text."""
     try:
         return _CONVERTER.structure(json.loads(text), RobotState)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, BaseValidationError) as error:
@@ -56,7 +56,7 @@ def _packed(values: Array) -> dict[str, Any]:
 
 
 def _unpacked(table: Any, kind: Any) -> Array:
-    """Return an array of the type that is annotated. Raises ValueError."""
+    """Return an array of the annotated type. Raises ValueError."""
     wanted = np.dtype(get_args(get_args(kind)[1])[0])
     if table["dtype"] != wanted.name:
         raise ValueError(f"an array of {table['dtype']} where {wanted.name} is expected")

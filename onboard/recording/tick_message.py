@@ -1,7 +1,7 @@
-"""A tick as the message that stands for it in a recording, number for number, and back.
+"""Converts a tick to its message in a recording, bit-exact, and back.
 
-Beside the message stand its scans and, where a decision sensed, its images, as messages of their own. Not recorded, so
-not read: when a decision sensed and finished, and the map's zones in the scan that the policy saw.
+Scans are separate messages, and so are the images of a tick in which a decision senses. Not recorded: when a decision
+sensed and finished, and the map's zones in the policy's scan.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ from onboard.values.messages import (
 TICK_TOPIC = "/onboard/tick"
 KEYFRAME_TOPIC = "/onboard/keyframe"
 COLOR = "color"
-"""The colour camera among the cameras of a tick."""
+"""Name of the colour camera in a tick."""
 NO_ACTION = -1
 DEPTH_ENCODING, COLOR_ENCODING = "16UC1", "rgb8"
 NO_DEPTH = np.zeros((0, 0), np.uint16)
 NO_COLOR = np.zeros((0, 0, 3), np.uint8)
-"""Images of frames of which only name, number and time are known."""
+"""Empty images, for frames with only name, number and time."""
 
 
 def tick_message(tick: TickRecord) -> Tick:
-    """Return the record as the message that goes into the file."""
+    """Return the message of a tick."""
     inputs, sensed, acted = tick.inputs, tick.sensed, tick.acted
     message = Tick(
         slot=tick.slot.number,
@@ -62,42 +62,46 @@ def tick_message(tick: TickRecord) -> Tick:
         camera_stamps_ns=[f.stamp_ns for f in inputs.depth.values()]
         + ([inputs.color.stamp_ns] if inputs.color else []),
         wheel_inputs=[
-            WheelInput(one.stamp_ns, one.arrival_ns, _pose(one.pose), _two(one.twist)) for one in inputs.odometry
+            WheelInput(one.stamp_ns, one.arrival_ns, _pose_values(one.pose), _twist_values(one.twist))
+            for one in inputs.odometry
         ],
         fix_inputs=[
-            FixInput(one.stamp_ns, one.arrival_ns, _pose(one.pose), _matrix(one.covariance)) for one in inputs.fixes
+            FixInput(one.stamp_ns, one.arrival_ns, _pose_values(one.pose), _covariance_values(one.covariance))
+            for one in inputs.fixes
         ],
-        goal_inputs=[GoalInput(one.stamp_ns, one.arrival_ns, one.frame_id, _pose(one.pose)) for one in inputs.goals],
+        goal_inputs=[
+            GoalInput(one.stamp_ns, one.arrival_ns, one.frame_id, _pose_values(one.pose)) for one in inputs.goals
+        ],
         cancel=inputs.cancel,
-        e_stop=_word(inputs.e_stop),
-        obstacle=_word(inputs.obstacle),
+        e_stop=_flag_value(inputs.e_stop),
+        obstacle=_flag_value(inputs.obstacle),
         scans=new_scans(tick),
         speed_limit_mps=[] if inputs.speed_limit_mps is None else [inputs.speed_limit_mps],
         state=tick.state,
         episode=tick.episode,
         events=list(tick.events),
-        odometry=_five(tick.odometry),
-        map_from_odom=_pose(tick.map_from_odom),
-        filtered=_five(tick.filtered),
+        odometry=_motion_values(tick.odometry),
+        map_from_odom=_pose_values(tick.map_from_odom),
+        filtered=_motion_values(tick.filtered),
         scan_stamp_ns=tick.scan.stamp_ns,
         limits_scan_stamp_ns=tick.limits_scan.stamp_ns,
         goal_distance_m=[] if tick.goal_distance_m is None else [tick.goal_distance_m],
         recovery=tick.recovery,
-        wanted=_two(tick.wanted),
-        command=_two(tick.command),
+        wanted=_twist_values(tick.wanted),
+        command=_twist_values(tick.command),
         reason=tick.reason,
         sent_ns=tick.sent_ns,
         stages=list(tick.stage_ns),
         stage_ns=list(tick.stage_ns.values()),
     )
     if inputs.teleop is not None:
-        message.teleop_arrival_ns, message.teleop = inputs.teleop.arrival_ns, _two(inputs.teleop.twist)
+        message.teleop_arrival_ns, message.teleop = inputs.teleop.arrival_ns, _twist_values(inputs.teleop.twist)
     if sensed is not None:
         seen = sensed.observation
         message.sensed, message.memory_reset = sensed.number, sensed.memory_reset
         message.goal, message.previous_action = list(seen.goal_xy_m), seen.previous_action
-        message.observation_odometry = _five(seen.odometry)
-        message.localization = _five(seen.localization)
+        message.observation_odometry = _motion_values(seen.odometry)
+        message.localization = _motion_values(seen.localization)
         message.localization_age_ns = seen.localization_age_ns or 0
     if acted is not None:
         message.acted, message.fault = acted.number, acted.fault
@@ -108,12 +112,12 @@ def tick_message(tick: TickRecord) -> Tick:
 
 
 def action_of(tick: TickRecord) -> int:
-    """Return the action that was put in force in a tick, `NO_ACTION` where none was."""
+    """Return the action that a tick applied, or `NO_ACTION`."""
     return NO_ACTION if tick.acted is None or tick.acted.decision is None else tick.acted.decision.action
 
 
 def new_scans(tick: TickRecord) -> list[str]:
-    """Return the topics of the ready-made scans that came in this tick. One without an arrival came as it was taken."""
+    """Return the topics with a new ready-made scan in this tick. Without an arrival time, the stamp is the arrival."""
     inputs = tick.inputs
     came_ns = {
         name: scan.stamp_ns if scan.arrival_ns is None else scan.arrival_ns for name, scan in inputs.scans.items()
@@ -121,27 +125,27 @@ def new_scans(tick: TickRecord) -> list[str]:
     return [name for name, at_ns in came_ns.items() if at_ns == inputs.now_ns]
 
 
-def _word(value: bool | None) -> int:
+def _flag_value(value: bool | None) -> int:
     return -1 if value is None else int(value)
 
 
-def _two(twist: Twist) -> Sequence[float]:
+def _twist_values(twist: Twist) -> Sequence[float]:
     return [twist.v_mps, twist.w_radps]
 
 
-def _pose(pose: Pose | None) -> Sequence[float]:
+def _pose_values(pose: Pose | None) -> Sequence[float]:
     return [] if pose is None else [pose.x_m, pose.y_m, pose.yaw_rad]
 
 
-def _matrix(values: npt.NDArray[np.float64] | None) -> Sequence[float]:
+def _covariance_values(values: npt.NDArray[np.float64] | None) -> Sequence[float]:
     return [] if values is None else [float(value) for value in values.flat]
 
 
-def _five(motion: Motion | None) -> Sequence[float]:
-    return [] if motion is None else [*_pose(motion.pose), *_two(motion.twist)]
+def _motion_values(motion: Motion | None) -> Sequence[float]:
+    return [] if motion is None else [*_pose_values(motion.pose), *_twist_values(motion.twist)]
 
 
-# ---- and back
+# ---- From the message back to the tick
 
 
 def tick_record(
@@ -151,12 +155,12 @@ def tick_record(
     ready_made: Mapping[str, Scan],
     keyframe: str = "",
 ) -> TickRecord:
-    """Return the tick that a message stands for.
+    """Return the tick of a message.
 
-    images:     of its cameras, as far as they are recorded; the other frames come without (`imageless`)
-    scans:      of the policy and of the limits, one object where they are one
-    ready_made: newest scan of each topic that one comes ready-made from
-    Raises InputError for what is no tick.
+    images:     recorded images by camera; other frames have no image, as in `imageless`
+    scans:      the policy's and the limits' scan; the same object if both are the same
+    ready_made: newest ready-made scan of each topic
+    Raises InputError for an invalid message.
     """
     if not NO_ACTION <= message.action < len(ACTIONS):
         must = f"must be {NO_ACTION} to {len(ACTIONS) - 1}"
@@ -205,8 +209,8 @@ def _inputs(message: Tick, images: Mapping[str, ros.Image], ready_made: Mapping[
         fixes=tuple(_fix(one) for one in message.fix_inputs),
         goals=tuple(_goal(one) for one in message.goal_inputs),
         cancel=message.cancel,
-        obstacle=_word_of(message.obstacle),
-        e_stop=_word_of(message.e_stop),
+        obstacle=_flag_of(message.obstacle),
+        e_stop=_flag_of(message.e_stop),
         teleop=Teleop(message.teleop_arrival_ns, _twist_of(message.teleop)) if message.teleop else None,
         scans=ready_made,
         speed_limit_mps=message.speed_limit_mps[0] if message.speed_limit_mps else None,
@@ -215,7 +219,7 @@ def _inputs(message: Tick, images: Mapping[str, ros.Image], ready_made: Mapping[
 
 def _sensed(message: Tick, color: ColorFrame | None, scan: Scan) -> Sensed:
     localization = _motion_of(message.localization) if message.localization else None
-    x_m, y_m = _counted("a goal", message.goal, 2)
+    x_m, y_m = _checked_length("a goal", message.goal, 2)
     observation = Observation(
         stamp_ns=message.start_ns,
         color=color,
@@ -237,7 +241,7 @@ def _acted(message: Tick) -> Acted:
 
 
 def scan_of(message: ros.LaserScan, stamp_ns: int) -> Scan:
-    """Return one of our own scans from its message (`ros_convert.ros_scan`). Raises InputError for another's."""
+    """Return a scan from a message of `ros_convert.ros_scan`. Raises InputError for another number of bins."""
     ranges = rays_from_ros(message).ranges_m
     if ranges.shape != (BINS,):
         raise InputError(f"a scan of {len(ranges)} ranges, must be {BINS}")
@@ -270,46 +274,46 @@ def _goal(one: GoalInput) -> GoalRequest:
     return GoalRequest(one.stamp_ns, one.arrival_ns, one.frame_id, _pose_of(one.pose))
 
 
-def _word_of(value: int) -> bool | None:
+def _flag_of(value: int) -> bool | None:
     return None if value < 0 else bool(value)
 
 
 def _twist_of(values: Sequence[float]) -> Twist:
-    return Twist(*_counted("a twist", values, 2))
+    return Twist(*_checked_length("a twist", values, 2))
 
 
 def _pose_of(values: Sequence[float]) -> Pose:
-    return Pose(*_counted("a pose", values, 3))
+    return Pose(*_checked_length("a pose", values, 3))
 
 
 def _motion_of(values: Sequence[float]) -> Motion:
-    five = _counted("a pose with its twist", values, 5)
+    five = _checked_length("a pose with its twist", values, 5)
     return Motion(_pose_of(five[:3]), _twist_of(five[3:]))
 
 
-def _counted(what: str, values: Sequence[float], count: int) -> Sequence[float]:
+def _checked_length(what: str, values: Sequence[float], count: int) -> Sequence[float]:
     if len(values) != count:
         raise InputError(f"{what} of {len(values)} numbers, must be {count}")
     return values
 
 
-# ---- Ticks of which not every image is there
+# ---- Ticks without all of their images
 
 
 def has_images(tick: TickRecord) -> bool:
-    """Return whether a decision began in a tick and the image of every depth camera that it used is there."""
+    """Return whether a decision began in a tick and every depth frame has its image."""
     return tick.sensed is not None and all(frame.depth.size for frame in tick.inputs.depth.values())
 
 
 def only_with_images(inputs: Inputs) -> Inputs:
-    """Return what a tick consumed without the frames whose images are not there."""
+    """Return the inputs without frames that have no image."""
     depth = {name: frame for name, frame in inputs.depth.items() if frame.depth.size}
     color = inputs.color if inputs.color is not None and inputs.color.image.size else None
     return replace(inputs, depth=depth, color=color)
 
 
 def imageless(tick: TickRecord) -> TickRecord:
-    """Return a tick that keeps no image alive: of its frames it has the names, numbers and times."""
+    """Return the tick without images; its frames keep names, numbers and times."""
     inputs = tick.inputs
     bare = replace(
         inputs,

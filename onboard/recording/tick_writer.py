@@ -1,11 +1,10 @@
-"""Puts ticks into the recording: what each consumed on its ROS topic, then `/onboard/tick` with what it produced.
+"""Records ticks: the inputs on their ROS topics, then `/onboard/tick` with inputs and results.
 
-Every `KEYFRAME_S`, at the start of a file, after each reset of the memory and after a tick that was lost, the whole
-state follows as `/onboard/keyframe` (`state_snapshot.py`), once no decision is under way: a replay can begin there.
+A keyframe with the whole state, `/onboard/keyframe` (`state_snapshot.py`), follows every `KEYFRAME_S`, at the start of
+a file, after a memory reset and after a lost tick, once no decision is pending. A replay can start at a keyframe.
 
-All messages of one tick carry the tick's start as their time, and stand in one file: a tick is recorded whole or, where
-the queue is full, not at all. Depth and colour images are recorded losslessly in the ticks in which a decision senses;
-in the others the scan stands for them.
+All messages of a tick have the tick's start as their time and are in one file. A full queue drops the whole tick. Depth
+and colour images are recorded losslessly in ticks in which a decision senses; other ticks have only the scan.
 """
 
 from __future__ import annotations
@@ -35,16 +34,16 @@ from onboard.values.messages import Fix, Inputs, Pose, Scan
 
 KEYFRAME_S = 10.0
 TICK_BYTES = 20_000
-"""What a tick without its images holds in memory while it waits, roughly, for the bound of the queue."""
+"""Estimated memory of a queued tick without images."""
 
 MOST_WITH_IMAGES = 10
-"""So many ticks may wait just as they are: making them small takes longer than queueing them."""
+"""Up to this number, queued ticks keep all images, because removing images takes longer than queueing."""
 
 
 class TickRecorder:
-    """Records ticks with a `Recorder`. `record` only queues; messages are made in the recorder's thread.
+    """Records ticks with a `Recorder`. `record` only queues; the recorder's thread makes the messages.
 
-    The scan of the limits is recorded where it is another than the policy's; one that came ready-made also as it came.
+    The limits' scan is recorded if it differs from the policy's scan. A ready-made scan is also recorded on its topic.
     """
 
     def __init__(self, recorder: Recorder, section: DdsSection, mounts: Mounts, range_max_m: float) -> None:
@@ -54,9 +53,9 @@ class TickRecorder:
         self._image_bytes = pixels * NO_DEPTH.itemsize + POLICY_WIDTH * POLICY_HEIGHT * CHANNELS
 
     def record(self, tick: TickRecord) -> bool:
-        """Queue everything of one tick; return False when it was dropped.
+        """Queue a tick; return False if it was dropped.
 
-        While the disk lags behind, ticks wait without the images that will not be written, so that the queue lasts.
+        While the disk is slow, queued ticks drop the images that are not recorded, to save memory.
         """
         held = TICK_BYTES + self._image_bytes
         if tick.sensed is None and self._recorder.waiting > MOST_WITH_IMAGES:
@@ -65,14 +64,14 @@ class TickRecorder:
 
 
 class _Messages:
-    """Makes the messages of ticks, in the writing thread. It knows of those ticks alone that are written."""
+    """Makes the messages of ticks, in the writing thread. Dropped ticks never get here."""
 
     def __init__(self, recorder: Recorder, section: DdsSection, mounts: Mounts, range_max_m: float) -> None:
         self._recorder = recorder
         self._section = section
         self._range_max_m = range_max_m
         self._state = ""
-        self._words: dict[str, bool | None] = {"e_stop": None, "obstacle": None}
+        self._last_flags: dict[str, bool | None] = {"e_stop": None, "obstacle": None}
         self._teleop_ns = 0
         self._speed_limit_mps: float | None = None
         self._undescribed: Mounts | None = mounts
@@ -81,7 +80,7 @@ class _Messages:
         self._next_slot = 0
 
     def of(self, tick: TickRecord) -> Iterator[Message]:
-        """Yield everything of one tick; before the first, where the cameras sit."""
+        """Yield all messages of a tick; before the first tick also the camera mounts."""
         if self._undescribed is not None:
             yield self._description(self._undescribed, tick.slot.start_ns)
             self._undescribed = None
@@ -93,7 +92,7 @@ class _Messages:
         yield from self._keyframe(tick)
 
     def _keyframe(self, tick: TickRecord) -> Iterator[Message]:
-        """Yield the state after a tick when it is due, and no decision is under way."""
+        """Yield the state after a tick if a keyframe is due and no decision is pending."""
         now_ns, first = tick.slot.start_ns, tick.slot.number - tick.slot.missed
         reset = tick.sensed is not None and tick.sensed.memory_reset != ""
         if reset or first != self._next_slot or self._recorder.file_number != self._file_number:
@@ -114,11 +113,11 @@ class _Messages:
             yield self._topic("amcl_pose", partial(fix_message, fix, self._section.map_frame))
         for goal in inputs.goals:
             yield self._topic("goal_pose", partial(convert.ros_goal, goal.stamp_ns, goal.frame_id, goal.pose))
-        yield from self._words_of(inputs)
+        yield from self._changed_states(inputs)
         if inputs.cancel:
             yield self._topic("cancel", ros.Empty)
         limit_mps = inputs.speed_limit_mps
-        if limit_mps is not None and not _same(limit_mps, self._speed_limit_mps):
+        if limit_mps is not None and not _same_limit(limit_mps, self._speed_limit_mps):
             stamp_ns = self._recorder.wall_ns(now_ns)
             yield self._topic("speed_limit", partial(convert.ros_speed_limit, stamp_ns, limit_mps))
         self._speed_limit_mps = limit_mps
@@ -126,12 +125,12 @@ class _Messages:
             came = partial(self._scan, inputs.scans[name], now_ns)
             yield self._message(ros_topic(self._section, scan_source(name)), ros.LaserScan, came)
 
-    def _words_of(self, inputs: Inputs) -> Iterator[Message]:
-        """Yield what holds until something else is said, when it was said."""
-        for name, word in (("e_stop", inputs.e_stop), ("obstacle", inputs.obstacle)):
-            if word is not None and word != self._words[name]:
-                yield self._topic(name, partial(ros.Bool, word))
-            self._words[name] = word
+    def _changed_states(self, inputs: Inputs) -> Iterator[Message]:
+        """Yield e-stop, obstacle and operator command when they change."""
+        for name, flag in (("e_stop", inputs.e_stop), ("obstacle", inputs.obstacle)):
+            if flag is not None and flag != self._last_flags[name]:
+                yield self._topic(name, partial(ros.Bool, flag))
+            self._last_flags[name] = flag
         teleop = inputs.teleop
         if teleop is not None and teleop.arrival_ns != self._teleop_ns:
             self._teleop_ns = teleop.arrival_ns
@@ -203,11 +202,11 @@ KINDS: dict[str, type[IdlStruct]] = {
     "tf_static": ros.TFMessage,
     "state": ros.String,
 }
-"""Types in the recording; every other topic is an image."""
+"""Message type of each recorded topic; all other topics are images."""
 
 
 def fix_message(fix: Fix, map_frame: str) -> ros.PoseWithCovarianceStamped:
-    """Return a localisation with all of its covariance."""
+    """Return the message of a localisation with its full covariance."""
     message = convert.ros_fix(fix.stamp_ns, map_frame, fix.pose, (0.0, 0.0, 0.0))
     if fix.covariance is not None:
         full = np.zeros((6, 6))
@@ -216,6 +215,6 @@ def fix_message(fix: Fix, map_frame: str) -> ros.PoseWithCovarianceStamped:
     return message
 
 
-def _same(a: float, b: float | None) -> bool:
-    """Return whether two words are the same, NaN included."""
+def _same_limit(a: float, b: float | None) -> bool:
+    """Return whether two limits are equal; NaN equals NaN."""
     return a == b or (b is not None and math.isnan(a) and math.isnan(b))

@@ -1,8 +1,7 @@
-"""Tells with every command which images its tick had, by the stamps of who sent them, on `onboard/used`.
+"""Publishes on `onboard/used`, with every command, which images its tick used, by the sender's stamps.
 
-So the sender of the images can measure, on its own clock alone, from sending an image to receiving a command that used
-it (`onboard-hil target`). Every duration in a message is of this machine's clock alone, the stamps of images of the
-sender's alone; the two are never compared.
+The sender of the images measures the latency from an image to its command on its own clock (`onboard-hil target`).
+Durations in a message are on this machine's clock, image stamps on the sender's clock. No code compares the two clocks.
 """
 
 from __future__ import annotations
@@ -20,37 +19,37 @@ from onboard.values.clock import Clock, wall_ns
 from onboard.values.errors import InputError
 
 IMAGE = "image "
-"""In front of the name of a camera, among the values of a message."""
+"""Prefix of a camera's name in the keys of a message."""
 
 
 AFTER_INBOX = STAGES[1:-1]
-"""The stages between taking what has come and the command's being on its way."""
+"""The stages after the inbox, up to sending the command."""
 
 
 class SentImages(Protocol):
-    """A camera whose images came with the stamp of who sent them (`onboard/drivers/dds/camera_input.py`)."""
+    """A camera whose images have the sender's stamp (`onboard/drivers/dds/camera_input.py`)."""
 
     @property
     def sent_ns(self) -> int:
-        """Return the stamp of the newest image, in the clock of its sender [ns]."""
+        """Return the stamp of the newest image, on the sender's clock [ns]."""
 
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """What one tick and its command used.
+    """Images of a tick, and the timing of its command.
 
-    told_ns:   wall time of the robot's machine at which this was told [ns]
-    taken_ns:  how long before that the tick began [ns]; its command was written in between
-    inbox_ns:  how long it then took until it had what had come, the images too [ns]. Counted back from the command by
-               the stages between, so that a pause before the taking is in it
-    sent_ns:   how long before that its command was written [ns]
+    told_ns:   wall time of the robot's machine at this message [ns]
+    taken_ns:  from the tick's start to `told_ns` [ns]
+    inbox_ns:  from the tick's start to the end of its inbox stage [ns]. Computed backwards from the command by the
+               durations of the later stages, so a pause before the inbox stage is included
+    sent_ns:   from the command's write to `told_ns` [ns]
     slot:      number of the tick on its grid; missed: slots skipped just before it
-    sensed:    number of the decision that began in this tick, 0 when none
-    acted:     number of the decision of which this command is the first, 0 when none
+    sensed:    number of the decision that began in this tick, 0 without
+    acted:     number of the decision whose first command this is, 0 without
     acting_ns: from that decision's sensing to this command [ns]
-    reason:    what shaped the command
-    images:    camera -> stamp of the newest image that the tick knew of, in the clock of its sender [ns]; one that it
-               judged to be of no use, of a covered lens say, is known too: its command heeds that nobody looks there
+    reason:    stage or limit that shaped the command
+    images:    camera -> stamp of its newest image, on the sender's clock [ns]. This includes rejected images, for
+               example of a covered lens, because the command depends on the rejection
     """
 
     told_ns: int
@@ -67,7 +66,7 @@ class Used:
 
 
 class UsedImages:
-    """A listener of the runtime that publishes a `Used` after every tick."""
+    """A listener of the runtime that publishes a `Used` message after every tick."""
 
     def __init__(self, wire: Wire, robot: str, clock: Clock, cameras: Mapping[str, SentImages]) -> None:
         """Open the writer; `cameras` by name. Raises ConfigError, DriverError."""
@@ -75,7 +74,7 @@ class UsedImages:
         self._robot, self._clock, self._cameras = robot, clock, cameras
 
     def tick(self, record: TickRecord, counters: Counters) -> None:
-        """Publish what one tick used. Raises DriverError."""
+        """Publish a tick's images and timing. Raises DriverError."""
         now_ns, acted = self._clock.now_ns(), record.acted
         in_force = acted is not None and acted.decision is not None
         values: dict[str, object] = {
@@ -93,7 +92,7 @@ class UsedImages:
 
 
 def used_from_ros(sample: DiagnosticArray) -> Used:
-    """Return what a message says. Raises InputError when it is no message of `UsedImages`."""
+    """Return the content of a message of `UsedImages`. Raises InputError for another message."""
     try:
         (status,) = sample.status
         values: dict[str, Any] = {pair.key: int(pair.value) for pair in status.values}

@@ -1,4 +1,4 @@
-"""What the robot tells the world of its ticks: when each message goes out, and the rows of `/diagnostics`."""
+"""Publishes ticks: the rate of each topic and the rows of `/diagnostics`."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from onboard.values.messages import CameraHealth
 
 OK, WARNING, ERROR = 0, 1, 2
 LATE_MS = 100
-"""Half of what makes odometry stale by default."""
+"""Half of the default `odometry.stale_ms`."""
 
-#   what            every so many ticks (30 Hz)
+#   topic           period in ticks (30 Hz)
 EVERY_SCAN = 3
 EVERY_STATE = 30
 EVERY_DIAGNOSTICS = 30
@@ -25,9 +25,9 @@ EVERY_CAMERAS = 30
 
 
 class Publisher:
-    """Publishes ticks over `Outputs`: transforms each time, the state when it changes, the rest at the rates above.
+    """Publishes ticks over `Outputs`: transforms every tick, the state at changes, other topics at the rates above.
 
-    A scan goes out only when it is another than the last: whoever listens sees by its silence that its source is dead.
+    An unchanged scan is not published, so that readers detect a dead source by the silence.
     """
 
     def __init__(self, outputs: Outputs) -> None:
@@ -43,7 +43,10 @@ class Publisher:
         recorder: RecorderStats | None,
         others: Callable[[], Sequence[Diagnostic]] = tuple,
     ) -> None:
-        """Send what is due after this tick; `cameras`, `others` are asked for the diagnostics. Raises DriverError."""
+        """Publish the topics due after this tick. Raises DriverError.
+
+        cameras, others: return the state of the cameras and further rows of the diagnostics
+        """
         stamp_ns, number = wall_ns(), counters.ticks - 1
         self._outputs.transforms(record.odometry.pose, record.map_from_odom, stamp_ns)
         if number % EVERY_SCAN == 0:
@@ -68,8 +71,7 @@ class Publisher:
 def rows(
     record: TickRecord, counters: Counters, cameras: Sequence[CameraHealth], recorder: RecorderStats | None
 ) -> list[Diagnostic]:
-    """Return the rows of `/diagnostics` about a tick: runtime, policy, command, odometry, pose, cameras,
-    recorder."""
+    """Return the rows of `/diagnostics`: runtime, policy, command, odometry, pose, cameras, recorder."""
     found = [_runtime(record, counters), _policy(counters), _command(record)]
     if record.after is not None:
         found.append(_odometry(record.after.wheels))
@@ -119,13 +121,13 @@ def _command(record: TickRecord) -> Diagnostic:
 
 
 def _odometry(state: OdometryState) -> Diagnostic:
-    """Return how the wheels are heard. Only who looks at both machines can tell a clock that was set from a queue."""
+    """Return the row about odometry. The runtime cannot distinguish a changed clock from a queue."""
     late_ms = round(state.late_ns / NS_PER_MS)
     values = {"messages": state.messages, "gaps": state.gaps, "refused": state.refused, "late_ms": late_ms}
     if state.messages == 0:
         return ("odometry", WARNING, "nothing heard yet", values)
     if late_ms >= LATE_MS:
-        return ("odometry", WARNING, f"comes {late_ms} ms later than it could: a clock was set, or it queues", values)
+        return ("odometry", WARNING, f"latency {late_ms} ms: a clock was changed, or messages queue", values)
     return ("odometry", OK, "in time", values)
 
 

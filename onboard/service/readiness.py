@@ -1,7 +1,7 @@
-"""What a start needs of the machine and may come up later than it does: network, hosts, the base's serial port.
+"""Waits at the start for network, hosts and the base's serial port, which may come up later than the service.
 
-A robot's computer is often up before its base is switched on or its radio has an address. A service that ended for that
-would use up its starts and stay down; so it waits, before it opens anything, and says for what.
+A robot's computer often boots before its base is on or its radio has an address. A service that failed each time would
+reach systemd's start limit and stay down. So the service waits before it opens a device. Its status names the cause.
 """
 
 from __future__ import annotations
@@ -22,24 +22,26 @@ log = structlog.get_logger()
 
 LOOK_EVERY_S = 1.0
 PATIENCE_S = 600.0
-"""Longer than the unit's StartLimitIntervalSec=, so that starts that only waited are never five within it, and shorter
-than its TimeoutStartSec= by the time that a start takes."""
+"""Longer than the unit's StartLimitIntervalSec=, so that failed waits never reach the start limit.
+
+Shorter than its TimeoutStartSec= by the duration of a start.
+"""
 
 ANSWER_S = 1.0
-"""For so long each look waits for the resolver."""
+"""Timeout of each request to the resolver."""
 
 
 def network_to_come(section: DdsSection, hosts: Hosts) -> list[str]:
-    """Return a line for the interface that is not usable yet and for each host that nobody knows yet.
+    """Return a line for an interface that is not usable yet and for each host that is unknown yet.
 
-    hosts: who is asked, for ANSWER_S each. Raises ConfigError for what is no host's name and will never be one.
+    hosts: resolver, with a timeout of ANSWER_S per host. Raises ConfigError for an invalid host name.
     """
     unknown = hosts.unknown(section.peers, ANSWER_S)
     return [line for line in (not_usable(section.interface), *map(nobody_knows, unknown)) if line]
 
 
 def base_to_come(section: OdometrySection) -> list[str]:
-    """Return a line when the serial base is not plugged in. Whether it answers is not asked."""
+    """Return a line if the serial port does not exist. Does not check whether the base answers."""
     port = section.serial_port
     if section.input != "serial" or os.access(port, os.F_OK):
         return []
@@ -52,21 +54,21 @@ def await_machine(
     pause: Callable[[float], object] = time.sleep,
     now_s: Callable[[], float] = time.monotonic,
 ) -> None:
-    """Return once all is there; until then the status names what is missing, and the log does so once.
+    """Return when nothing is missing. Until then status and log name the missing parts.
 
-    Raises DriverError that names it after PATIENCE_S, and ConfigError as `network_to_come`.
+    Raises DriverError with the missing parts after PATIENCE_S, and ConfigError like `network_to_come`.
     """
-    told: list[str] = []
+    reported: list[str] = []
     began_s, hosts = now_s(), Hosts()
     while missing := network_to_come(config.dds, hosts) + base_to_come(config.odometry):
         if now_s() - began_s >= PATIENCE_S:
             raise DriverError(f"{'; '.join(missing)} (waited for {PATIENCE_S:g} s)")
-        if missing != told:
+        if missing != reported:
             notifier.say(f"STATUS=waiting: {'; '.join(missing)}")
         for line in missing:
-            if line not in told:
+            if line not in reported:
                 log.warning("waiting", missing=line)
-        told = missing
+        reported = missing
         pause(LOOK_EVERY_S)
-    if told:
+    if reported:
         log.info("waited", waited_s=round(now_s() - began_s, 1))

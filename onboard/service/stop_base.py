@@ -1,10 +1,10 @@
-"""Zero to the base after the runtime has ended, however it ended: the unit's `ExecStopPost`, a process of its own.
+"""Sends zero to the base after any end of the runtime: the unit's `ExecStopPost`, a separate process.
 
-It has nothing from the runtime but one small file, and needs neither cameras, engine nor a tick. A base that has no
-time-out of its own would otherwise go on with the last command of a runtime that was killed.
+A base without a command timeout would otherwise continue with the last command of a killed runtime. This process needs
+only a small note from the runtime; it needs no cameras, engine or tick.
 
-Most of its time goes into importing: so what it needs is imported where it is used, and the checks of the configuration
-and the log only when zero is out. The note was written by a runtime that had checked it all.
+Imports take most of its time, so each function imports what it needs. The configuration's checks are skipped if there
+is a note, because the runtime had checked it. The log comes after zero is sent.
 """
 
 from __future__ import annotations
@@ -31,27 +31,27 @@ if TYPE_CHECKING:
 DEFAULT_CONFIG = Path(__file__).parents[1] / "config" / "robots" / "default" / "onboard.toml"
 RUNTIME_DIRECTORY = "RUNTIME_DIRECTORY"
 DRIVEN_FILE = "driven.json"
-"""In the service's runtime directory: what the robot is driven through, as `service.note_driven` writes it."""
+"""Note in the service's runtime directory with the link to the base, written by `systemd.note_driven`."""
 
 BASE_WAIT_S = 2.0
-"""Patience for the base to be found, or for a serial port that the runtime still holds."""
+"""Timeout for discovery of the base, or for a serial port that the runtime still holds."""
 SENDING_S, ACKNOWLEDGED_S = 1.0, 0.2
-"""For so long zero is sent again and again, a tick apart, and so long the last one is waited for. The first reader
-that is found may be a viewer or a recorder: a base that is found later is to hear it too."""
+"""Duration of sending zero every tick, and timeout for the last acknowledgement. The first reader may be a viewer or
+recorder, so zero is repeated for a base that discovery finds later."""
 
 RESOLVER_S = 0.5
-"""Patience for the address of each peer: systemd ends all of this after ten seconds."""
+"""Timeout of the resolver for each peer; systemd kills this process after ten seconds."""
 
 SERIAL = "serial"
 NS_PER_S = 1_000_000_000
 EXIT_NOT_SENT = 1
 NO_NOTE = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, ArithmeticError)
-"""What a note raises that is none, or that another version wrote."""
+"""Errors of an invalid note, or of a note from another version."""
 
 
 @dataclass(frozen=True, slots=True)
 class Driven:
-    """What the robot is driven through. control_hz: commands a second, as the writer promises them."""
+    """The link to the base. control_hz: command rate, for the writer's deadline."""
 
     dds: DdsSection
     odometry: OdometrySection
@@ -59,9 +59,9 @@ class Driven:
 
 
 def halt(driven: Driven) -> int:
-    """Send zero; return how many were there to hear it, 0 when nobody. Raises OnboardError when it could not be sent.
+    """Send zero; return the number of readers. Raises OnboardError if zero could not be sent.
 
-    Over DDS those are the readers of the commands. Whether one of them is the base, nobody can tell from here.
+    Over DDS any reader of the commands counts; this process cannot know whether it is the base.
     """
     if driven.odometry.input == SERIAL:
         _halt_serial(driven.odometry.serial_port, 1.0 / driven.control_hz)
@@ -82,7 +82,7 @@ def halt(driven: Driven) -> int:
 
 
 def _with_known_peers(section: DdsSection) -> DdsSection:
-    """Return the section with the addresses of its peers, without those whose host nobody knows now."""
+    """Return the section with resolved peers, without unknown hosts."""
     from onboard.system.resolver import Hosts, is_host
 
     hosts = Hosts()
@@ -99,9 +99,9 @@ def _zero(section: DdsSection) -> Twist | TwistStamped:
 
 
 def _halt_serial(port: str, period_s: float) -> None:
-    """Send zero to a serial base for SENDING_S, once a period [s].
+    """Send zero to a serial base for SENDING_S, once per `period_s`.
 
-    Raises DriverError where the port could not be opened, took no zero, or did not pass on what it took.
+    Raises DriverError if the port could not be opened, accepted no zero, or kept zero in its output queue.
     """
     from onboard.values.messages import STOP
 
@@ -123,7 +123,7 @@ def _halt_serial(port: str, period_s: float) -> None:
 
 
 def _opened(port: str) -> SerialBase:
-    """Return the base at a port that the runtime may hold a moment longer. Raises MissingExtraError, DriverError."""
+    """Return the base at a port; retry while the runtime still holds it. Raises MissingExtraError, DriverError."""
     from onboard.drivers.serial_base import SerialBase
 
     until_s = time.monotonic() + BASE_WAIT_S
@@ -137,28 +137,28 @@ def _opened(port: str) -> SerialBase:
 
 
 def noted(environment: Mapping[str, str] = os.environ) -> Driven | None:
-    """Return what the runtime that ended noted of its way to the base, as it had checked it; None without a note."""
+    """Return the link from the ended runtime's note; None without a valid note."""
     directory = environment.get(RUNTIME_DIRECTORY, "")
     if not directory:
         return None
     try:
-        told = json.loads((Path(directory) / DRIVEN_FILE).read_text(encoding="utf-8"))
-        dds, odometry = SimpleNamespace(**told["dds"]), SimpleNamespace(**told["odometry"])
+        note = json.loads((Path(directory) / DRIVEN_FILE).read_text(encoding="utf-8"))
+        dds, odometry = SimpleNamespace(**note["dds"]), SimpleNamespace(**note["odometry"])
         if dds.security is not None:
             dds.security = Path(dds.security)
-        return Driven(cast("DdsSection", dds), cast("OdometrySection", odometry), float(told["control_hz"]))
+        return Driven(cast("DdsSection", dds), cast("OdometrySection", odometry), float(note["control_hz"]))
     except NO_NOTE:
         return None
 
 
 def was_driven(environment: Mapping[str, str] = os.environ) -> bool:
-    """Return whether a base may have had commands: a service that ended while it waited for one has left no note."""
+    """Return whether the base may have received commands. A service that ended before driving leaves no note."""
     directory = environment.get(RUNTIME_DIRECTORY, "")
     return not directory or (Path(directory) / DRIVEN_FILE).exists()
 
 
 def configured(config: Path) -> Driven:
-    """Return what a configuration says of the way to the base. Raises ConfigError."""
+    """Return the link from a configuration file. Raises ConfigError."""
     from onboard.config.config import load_config
 
     loaded = load_config(config)
@@ -166,9 +166,9 @@ def configured(config: Path) -> Driven:
 
 
 def stop(config: Path, environment: Mapping[str, str] = os.environ) -> int:
-    """Send zero where the commands went, by the note; without one that can be used, where the configuration says.
+    """Send zero over the note's link; without a usable note, over the configuration's link.
 
-    Returns and raises as `halt`, and ConfigError.
+    Returns and raises like `halt`, and ConfigError.
     """
     driven = noted(environment)
     if driven is not None:
@@ -178,7 +178,7 @@ def stop(config: Path, environment: Mapping[str, str] = os.environ) -> int:
 
 
 def tell_end(environment: Mapping[str, str] = os.environ) -> None:
-    """Log why the service ended, as systemd says: in the journal of a robot that is the first line to look for."""
+    """Log systemd's reason for the service's end: the first line to look for in the journal."""
     import structlog
 
     log = structlog.get_logger()
@@ -193,7 +193,7 @@ def tell_end(environment: Mapping[str, str] = os.environ) -> None:
 
 
 def main() -> None:
-    """Stop the base, then say why the service ended; exit code 1 when the stop of a driven base could not be sent."""
+    """Stop the base, then log why the service ended. Exit code 1 if zero could not be sent to a driven base."""
     parser = argparse.ArgumentParser(prog="python -m onboard.halt", description=main.__doc__)
     parser.add_argument("--config", type=Path, default=DEFAULT_CONFIG)
     options = parser.parse_args()
@@ -203,12 +203,12 @@ def main() -> None:
     except OnboardError as error:
         failure = str(error)
     driven = was_driven()
-    _tell(readers, failure, driven)
+    _log_result(readers, failure, driven)
     if failure and driven:
         sys.exit(EXIT_NOT_SENT)
 
 
-def _tell(readers: int, failure: str, driven: bool) -> None:
+def _log_result(readers: int, failure: str, driven: bool) -> None:
     import structlog
 
     from onboard.system.log import configure
@@ -223,7 +223,7 @@ def _tell(readers: int, failure: str, driven: bool) -> None:
     elif readers:
         log.info("zero_sent", readers=readers)
     else:
-        log.warning("zero_unheard", note=f"nobody listened within {BASE_WAIT_S + SENDING_S:g} s")
+        log.warning("zero_unheard", note=f"no reader within {BASE_WAIT_S + SENDING_S:g} s")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""The service manager's side of a run: READY, the watchdog, a line of status, as datagrams of systemd's sd_notify(3).
+"""READY, watchdog and status for the service manager, as datagrams of systemd's sd_notify(3).
 
-Without a service manager (no NOTIFY_SOCKET) nothing is said, nothing is held back and no memory is locked.
+Without a service manager (no NOTIFY_SOCKET) nothing is sent, goals are accepted at once and no memory is locked.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from onboard.values.clock import NS_PER_S
 from onboard.values.interfaces import Inbox
 from onboard.values.messages import CameraHealth, Inputs
 
-# ---- The cameras that give nothing, in the line of status that the service manager shows: written here and
+# ---- Blind cameras in the status line of the service manager
 
 WITHOUT = ", without "
 BETWEEN = ", "
 
 
 def with_blind(status: str, blind: Iterable[str]) -> str:
-    """Return a line of status that names the cameras that give nothing, if there are any."""
+    """Return a status line that also names the blind cameras, if any."""
     names = BETWEEN.join(blind)
     return f"{status}{WITHOUT}{names}" if names else status
 
 
 def blind_in(status: str) -> frozenset[str]:
-    """Return the cameras that a line of status names."""
+    """Return the blind cameras in a status line."""
     _, without, names = status.rpartition(WITHOUT)
     return frozenset(names.split(BETWEEN)) if without else frozenset()
 
@@ -47,19 +47,19 @@ log = structlog.get_logger()
 NOTIFY_SOCKET = "NOTIFY_SOCKET"
 
 CAMERAS_NS = 20 * NS_PER_S
-"""For so long READY waits for the first frame of every camera; then those that work must do, as they do in a drive."""
+"""READY waits this long for the first frame of every camera. After that the working cameras suffice."""
 
 STATUS_NS = NS_PER_S
-"""So often the status is looked at; READY comes with one."""
+"""Period of the status line; READY comes with a status line."""
 
 MCL_CURRENT, MCL_FUTURE, MCL_ONFAULT = 1, 2, 4
 
 
 class Notifier:
-    """Says words to the service manager without waiting for it; a word that it has no room for is lost."""
+    """Sends assignments to the service manager without waiting; a full socket drops them."""
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
-        """Connect to NOTIFY_SOCKET, if there is one: a path, or "@" and an abstract name."""
+        """Connect to NOTIFY_SOCKET, if set: a path, or "@" and an abstract name."""
         address = environment.get(NOTIFY_SOCKET, "")
         self._socket: socket.socket | None = None
         if address:
@@ -77,7 +77,7 @@ class Notifier:
         return self._socket is not None
 
     def say(self, *words: str) -> None:
-        """Say assignments such as "READY=1"; line ends within one would begin another and are taken out."""
+        """Send assignments such as "READY=1". A line break would begin another assignment, so it becomes a space."""
         if self._socket is None:
             return
         text = "\n".join(" ".join(word.splitlines()) for word in words)
@@ -92,29 +92,28 @@ class Notifier:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Leave the reason as the last status, which `systemctl status` shows after the end, and let go."""
+        """Send the reason of the end as the last status, for `systemctl status`, and close the socket."""
         self.say(f"STATUS={_reason(error)}")
         self.close()
 
     def close(self) -> None:
-        """Let go of the socket. Safe to call twice."""
+        """Close the socket. Safe to call twice."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
 
 
 class Service:
-    """Tells the service manager of a run, as its last listener: at the end of a tick, after the command went out.
+    """Reports a run to the service manager, as the last listener: at the end of a tick, after the command was sent.
 
-    READY comes with the tick in which the robot has looked: every camera has shown a frame, or, after a wait, those
-    that work have; the status names the others. Until then goals and operators' commands are left out, so that the
-    robot stands.
+    READY comes when every camera has delivered a frame, or after CAMERAS_NS; the status names the blind cameras. Until
+    READY, goals and operator commands are dropped, so the robot stands still.
     """
 
     def __init__(self, notifier: Notifier, cameras: Callable[[], Sequence[CameraHealth]]) -> None:
         self._notifier, self._cameras = notifier, cameras
         self._began_ns: int | None = None
-        self._told, self._told_ns = "", 0
+        self._status, self._status_ns = "", 0
         self.ready = not notifier.managed
 
     def __enter__(self) -> Service:
@@ -123,11 +122,11 @@ class Service:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Say that the run ends: while cameras and recording are closed, systemd no longer waits for the watchdog."""
+        """Send STOPPING=1, so that systemd expects no watchdog while cameras and recording close."""
         self._notifier.say("STOPPING=1")
 
     def tick(self, record: TickRecord, counters: Counters) -> None:
-        """Feed the watchdog; say READY when it is time, and the state when it is another."""
+        """Send the watchdog; send READY when all cameras are ready, and the status when it changes."""
         if not self._notifier.managed:
             return
         now_ns = record.inputs.now_ns
@@ -138,25 +137,25 @@ class Service:
             self.ready = True
             words.append("READY=1")
             log.info("service_ready", blind=self._blind())
-        if begins or now_ns - self._told_ns >= STATUS_NS:
-            words += self._news(record.state, missing, now_ns)
+        if begins or now_ns - self._status_ns >= STATUS_NS:
+            words += self._changed_status(record.state, missing, now_ns)
         self._notifier.say(*words)
 
-    def _news(self, state: str, missing: Sequence[str], now_ns: int) -> list[str]:
-        """Return the assignment of a line of status that is another than the last one."""
-        self._told_ns = now_ns
+    def _changed_status(self, state: str, missing: Sequence[str], now_ns: int) -> list[str]:
+        """Return the assignment of the status line, if it has changed."""
+        self._status_ns = now_ns
         waiting = f"waiting for the first frame of {', '.join(missing)}"
         status = waiting if missing else with_blind(state, self._blind())
-        if status == self._told:
+        if status == self._status:
             return []
-        self._told = status
+        self._status = status
         return [f"STATUS={status}"]
 
     def _blind(self) -> list[str]:
         return [camera.camera for camera in self._cameras() if not camera.working]
 
     def _missing(self, record: TickRecord, now_ns: int) -> list[str]:
-        """Return what has not been seen yet and is waited for."""
+        """Return the cameras without a first frame, for which READY waits."""
         self._began_ns = now_ns if self._began_ns is None else self._began_ns
         silent = [camera.camera for camera in self._cameras() if camera.frames == 0]
         looks = bool(record.limits_scan.seen.any())
@@ -166,7 +165,7 @@ class Service:
 
 
 class StandingInbox:
-    """An inbox whose goals and operator are left out until the service is ready; each goal left out is logged."""
+    """An inbox that drops goals and operator commands until the service is ready. It logs each dropped goal."""
 
     def __init__(self, inbox: Inbox, service: Service) -> None:
         self._inbox, self._service = inbox, service
@@ -192,9 +191,9 @@ def _reason(error: BaseException | None) -> str:
 
 
 def lock_memory() -> None:
-    """Keep every page that is touched from now on in memory, so that no tick waits for a disk; log where not allowed.
+    """Lock pages in memory, so that no tick waits for the disk; log if that is not allowed.
 
-    Pages are locked when they are first used (MCL_ONFAULT): libraries map far more than they ever touch.
+    A page is locked at its first use (MCL_ONFAULT), because libraries map far more memory than they use.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) != 0:
@@ -202,9 +201,9 @@ def lock_memory() -> None:
 
 
 def note_driven(config: Config, environment: Mapping[str, str] = os.environ) -> None:
-    """Leave in the runtime directory what the robot is driven through; do nothing without one.
+    """Write the link to the base into the runtime directory; do nothing without a runtime directory.
 
-    The stop after a crash then goes where the commands went, even when the configuration was edited meanwhile.
+    The stop after a crash then uses the same link, even if the configuration has changed since.
     """
     directory = environment.get(RUNTIME_DIRECTORY, "")
     if not directory:

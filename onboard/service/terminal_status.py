@@ -1,4 +1,4 @@
-"""One live line on a terminal: state, distance to the goal, command and what shaped it, punctuality."""
+"""A live status line on a terminal: state, distance to the goal, command with its reason, timing."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ CLEAR_LINE = "\r\x1b[K"
 
 
 class Terminal(Protocol):
-    """Where the line goes; it must not wait."""
+    """Receives the line; must not wait."""
 
     def write(self, text: str, /) -> int:
         """Write text."""
 
     def flush(self) -> None:
-        """Pass it on."""
+        """Flush the text."""
 
 
 class StatusLine:
-    """Keeps the newest tick and, as a task beside the runtime, writes it over the last line of a terminal."""
+    """Keeps the newest tick. A task beside the runtime writes its status over the last line of a terminal."""
 
     def __init__(self) -> None:
         self._newest: tuple[TickRecord, Counters] | None = None
@@ -34,7 +34,7 @@ class StatusLine:
         self._newest = record, counters
 
     async def show(self, terminal: Terminal) -> None:
-        """Write the line a few times a second until cancelled; a newline at the end keeps the last one."""
+        """Write the line every REFRESH_S until cancelled; a final newline keeps the last line."""
         try:
             while True:
                 if self._newest is not None:

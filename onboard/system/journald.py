@@ -1,7 +1,7 @@
-"""Events as entries of systemd's journal, with their fields: its native protocol, one datagram an entry.
+"""Writes events with their fields to systemd's journal: its native protocol, one datagram per entry.
 
 https://systemd.io/JOURNAL_NATIVE_PROTOCOL/. An event `recovery` with the field `what` becomes MESSAGE, PRIORITY,
-SYSLOG_IDENTIFIER, ONBOARD_EVENT=recovery and ONBOARD_WHAT=..., which `journalctl` finds and prints (`-o json`).
+SYSLOG_IDENTIFIER, ONBOARD_EVENT=recovery and ONBOARD_WHAT=... (`journalctl -o json` prints them).
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ SOCKET = "/run/systemd/journal/socket"
 STREAM = "JOURNAL_STREAM"
 IDENTIFIER = "onboard"
 PREFIX = "ONBOARD_"
-"""Before the name of every field, so that none is taken for one of systemd's own."""
+"""Prefix of every field name, different from systemd's own fields."""
 
 NAME_CHARACTERS = 64
-"""journald leaves out fields with longer names."""
+"""Maximum length of a field name; journald drops longer fields."""
 VALUE_BYTES = 8192
-"""Longer values are cut: an entry must fit in one datagram."""
+"""Longer values are cut, so that an entry fits in a datagram."""
 
 READ_TIMEOUT_S = 2.0
 READ_POLL_S = 0.001
@@ -38,7 +38,7 @@ NOTICE = 5
 
 
 def is_ours(descriptor: int, environment: Mapping[str, str] = os.environ) -> bool:
-    """Return whether what is written to a descriptor goes to the journal, as systemd says it of a service's output."""
+    """Return whether a descriptor is the journal's stream, by systemd's JOURNAL_STREAM."""
     device, _, inode = environment.get(STREAM, "").partition(":")
     try:
         found = os.fstat(descriptor)
@@ -48,7 +48,7 @@ def is_ours(descriptor: int, environment: Mapping[str, str] = os.environ) -> boo
 
 
 def connect(path: str = SOCKET) -> int | None:
-    """Return a descriptor that takes one entry a write, for the rest of the process; None when there is no journal."""
+    """Return a descriptor that takes one entry per write, open until the process ends; None without a journal."""
     sending = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     try:
         sending.connect(path)
@@ -59,11 +59,11 @@ def connect(path: str = SOCKET) -> int | None:
 
 
 def wait_until_read(descriptor: int, within_s: float = READ_TIMEOUT_S) -> bool:
-    """Wait until the journal has read what was sent, `within_s` at most; return whether it has.
+    """Wait at most `within_s` until the journal has read all entries; return whether it has.
 
-    It looks up the unit of an entry's sender when it has read it, so one of a process that is gone by then has none,
-    and `journalctl -u` does not show it (systemd issue 2913). Reading is what can be seen from here: who ends within
-    the moment of the look-up may still lose the last entry. The robot's last zero has been sent before all this.
+    After reading an entry, journald looks up the unit of its sender. If the process has ended by then, the entry has no
+    unit and `journalctl -u` does not show it (systemd issue 2913). This function sees only the reading, so a process
+    that ends during the look-up may still lose its last entry. The robot's last zero is sent earlier.
     """
     ends = time.monotonic() + within_s
     while _unread_bytes(descriptor):
@@ -101,7 +101,7 @@ def _field(key: str) -> str:
 
 
 def _encoded(field: str, value: str) -> bytes:
-    """Return one field; one of several lines goes with its length in front."""
+    """Return an encoded field. A value with several lines has its length in front."""
     data = value.encode(errors="replace")[:VALUE_BYTES]
     if b"\n" in data:
         return field.encode() + b"\n" + struct.pack("<Q", len(data)) + data + b"\n"

@@ -1,7 +1,7 @@
-"""Structured logging: events with fields, on standard error; per-tick data goes to the recording instead.
+"""Structured logging: events with fields, on standard error. Per-tick data goes to the recording instead.
 
-Lines are written by a thread of their own (`log.py`), because the tick logs too. A service's events go to
-the journal as entries with fields (`journald.py`): `journalctl -u onboard ONBOARD_EVENT=recovery`.
+A thread writes the lines, so that a tick that logs never waits. A service's events go to the journal as entries with
+fields (`journald.py`): `journalctl -u onboard ONBOARD_EVENT=recovery`.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ import structlog
 
 from onboard.system import journald
 
-# ---- Keeping the runtime's own log off the screen where many runs are driven, or one is driven again
+# ---- Simulation and replay suppress the runtime's log
 
 
 @contextlib.contextmanager
 def unlogged() -> Iterator[None]:
-    """Let only what is critical through."""
+    """Log only critical events inside this context."""
     before = structlog.get_config()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     try:
@@ -34,7 +34,7 @@ def unlogged() -> Iterator[None]:
         structlog.configure(**before)
 
 
-# ---- Text for people, written by a thread of its own: a terminal that stalls or a full disk never holds up a tick
+# ---- Text from a thread: a stalled terminal or a full disk never delays a tick
 
 WAITING_TEXTS = 1000
 CLOSE_TIMEOUT_S = 0.5
@@ -42,9 +42,9 @@ STANDARD_ERROR = 2
 
 
 class BackgroundText:
-    """A text stream over a file descriptor whose `write` never waits: what does not fit in the queue is dropped.
+    """A text stream over a file descriptor. `write` never waits; a full queue drops the text.
 
-    dropped: texts that were not written, because the queue was full or the descriptor failed
+    dropped: number of texts lost to a full queue or an error of the descriptor
     """
 
     def __init__(self, descriptor: int = STANDARD_ERROR) -> None:
@@ -56,7 +56,7 @@ class BackgroundText:
         atexit.register(self.close)
 
     def write(self, text: str | bytes) -> int:
-        """Queue the text, or bytes as they are, and return the length."""
+        """Queue text or bytes and return the length."""
         try:
             self._texts.put_nowait(text)
         except queue.Full:
@@ -64,10 +64,10 @@ class BackgroundText:
         return len(text)
 
     def flush(self) -> None:
-        """Do nothing: the thread writes as fast as the descriptor takes."""
+        """Do nothing: the thread writes at once."""
 
     def close(self) -> None:
-        """Give the thread a moment to write what is queued; leave it behind when it is stalled. Safe to call twice."""
+        """Let the thread write the queue for at most CLOSE_TIMEOUT_S. Safe to call twice."""
         try:
             self._texts.put_nowait(None)
         except queue.Full:
@@ -85,15 +85,15 @@ class BackgroundText:
 
 
 def configure(*, json_lines: bool = False, level: int = logging.INFO) -> BackgroundText:
-    """Set up structlog once for a process: readable lines, or one JSON object a line for machines.
+    """Set up structlog for this process: readable lines, or one JSON object per line.
 
-    Where standard error is the journal's, and no JSON was asked for, events become entries with fields instead.
-    Returns the stream of standard error, for a status line that must not wait either.
+    If standard error is the journal's stream and `json_lines` is False, events become journal entries with fields.
+    Returns the background stream of standard error, for a status line that must not wait.
     """
     stream = BackgroundText()
     entries = None if json_lines or not journald.is_ours(sys.stderr.fileno()) else journald.connect()
     if entries is not None:
-        atexit.register(journald.wait_until_read, entries)  # after the thread has written what is queued
+        atexit.register(journald.wait_until_read, entries)  # after the thread has written its queue
         _configure(level, [journald.entry], structlog.BytesLoggerFactory(cast(BinaryIO, BackgroundText(entries))))
         return stream
     stamp = structlog.processors.TimeStamper(fmt="iso", utc=True)

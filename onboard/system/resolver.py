@@ -1,6 +1,6 @@
-"""Hosts by name, as this machine's resolver knows them, asked with patience: it may not answer for half a minute.
+"""Resolves host names with a timeout, because this machine's resolver may block for half a minute.
 
-It is asked in a thread of its own, so that whoever waits for it can be stopped meanwhile.
+A thread asks the resolver, so that a signal can still stop the waiting caller.
 """
 
 from __future__ import annotations
@@ -15,44 +15,43 @@ from threading import Thread
 from onboard.values.errors import ConfigError
 
 OTHER_THAN_A_HOST = frozenset(":/,@")
-"""In Cyclone's other ways to name a peer: with a port, with a transport, several. Those it judges itself."""
+"""Characters of Cyclone's other peer formats: port, transport, list. Cyclone checks those formats itself."""
 PATIENCE_S = 20.0
-"""Longer than a resolver with two silent name servers takes by default to give up."""
+"""Longer than the default timeout of a resolver with two silent name servers."""
 
 
 class Hosts:
-    """What was asked stays asked: the next question for the same host waits for the answer to the first."""
+    """Resolves hosts. After a timeout, the next request for the same host waits for the first request's answer."""
 
     def __init__(self) -> None:
-        self._asked: dict[str, Future[str]] = {}
+        self._pending: dict[str, Future[str]] = {}
 
     def address(self, host: str, patience_s: float = PATIENCE_S) -> str:
-        """Return a host's IPv4 address, "" for one that nobody knows or of which nobody has told within `patience_s`.
+        """Return a host's IPv4 address; "" if the host is unknown or the resolver does not answer in `patience_s`.
 
-        An address is its own answer, and needs no resolver. Raises ConfigError for what is no host's name and will
-        never be one.
+        An address needs no resolver and is returned unchanged. Raises ConfigError for an invalid host name.
         """
         if _is_address(host):
             return host
-        answer = self._asked.pop(host, None) or _asked(host)
+        answer = self._pending.pop(host, None) or _lookup(host)
         try:
             return answer.result(patience_s)
         except NoAnswerYet:
-            self._asked[host] = answer
+            self._pending[host] = answer
             return ""
 
     def unknown(self, peers: Sequence[str], patience_s: float = PATIENCE_S) -> list[str]:
-        """Return those of `dds.peers` whose host nobody knows now. Raises ConfigError as `address`."""
+        """Return the peers with an unknown host. Raises ConfigError like `address`."""
         return [peer for peer in peers if is_host(peer) and not self.address(peer, patience_s)]
 
 
 def is_host(peer: str) -> bool:
-    """Return whether a peer is named by its host alone."""
+    """Return whether a peer is a host without port or transport."""
     return bool(peer) and OTHER_THAN_A_HOST.isdisjoint(peer)
 
 
 def nobody_knows(peer: str) -> str:
-    """Return the line about a peer whose host is not known."""
+    """Return the message for a peer with an unknown host."""
     return f"dds.peers: {peer!r} is no host that this machine knows"
 
 
@@ -64,7 +63,7 @@ def _is_address(host: str) -> bool:
     return True
 
 
-def _asked(host: str) -> Future[str]:
+def _lookup(host: str) -> Future[str]:
     answer: Future[str] = Future()
 
     def ask() -> None:

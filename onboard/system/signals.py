@@ -1,6 +1,6 @@
-"""Signals that end a command: while it starts they end it at once, once it runs they ask it to stop.
+"""Signals that end a command: at once during its start, by a stop request while it runs.
 
-SIGHUP is among them: a terminal that is closed must not end a drive without a stop.
+SIGHUP is one of them, because a closed terminal must not end a drive without a stop.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 KILLED_BY = 128
-"""Shells tell a command that a signal ended by this plus the signal's number."""
+"""A shell's exit code for a signal is this plus the signal's number."""
 
 
 class Signals:
-    """Takes these signals while it is entered, in the main thread, and gives them back afterwards.
+    """A context that handles these signals in the main thread and restores the old handlers at its end.
 
-    Unlike asyncio's own handlers it also covers what comes before the loop (compiling, loading a model) and after it.
+    Unlike asyncio's own handlers, it also works before the loop (compiling, loading a model) and after it.
     """
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class Signals:
             signal.signal(number, handler)
 
     def stop_with(self, stop: Callable[[], None]) -> None:
-        """Call `stop` for every signal from now on, instead of ending whatever is under way."""
+        """Call `stop` for every later signal, instead of ending the process."""
         self._stop = stop
 
     def _arrived(self, number: int, _frame: FrameType | None) -> None:
@@ -49,21 +49,21 @@ class Signals:
             raise SystemExit(KILLED_BY + number)
 
 
-# ---- One owner of all tasks: when any ends with an error, all are cancelled and awaited, and the error is raised
+# ---- One owner of all tasks: an error in any task cancels all others and is raised after they have ended
 
 
 class TaskOwner:
-    """Runs a main coroutine with helpers beside it; nothing that it started outlives `run`."""
+    """Runs a main coroutine and helpers. All its tasks end before `run` returns."""
 
     def __init__(self) -> None:
         self._helpers: list[tuple[Coroutine[Any, Any, None], str]] = []
 
     def beside(self, coroutine: Coroutine[Any, Any, None], name: str) -> None:
-        """Add a helper that runs as long as the main coroutine does. One that fails ends everything."""
+        """Add a helper that runs as long as the main coroutine. An error in a helper ends all tasks."""
         self._helpers.append((coroutine, name))
 
     async def run(self, main: Coroutine[Any, Any, None]) -> None:
-        """Return when `main` returns; raise what `main` or a helper raised first. All tasks are done by then."""
+        """Return when `main` returns; raise the first error of `main` or a helper. All tasks have ended by then."""
         main_task = asyncio.create_task(main, name="main")
         tasks = {main_task} | {asyncio.create_task(work, name=name) for work, name in self._helpers}
         pending = set(tasks)

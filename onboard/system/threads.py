@@ -1,9 +1,9 @@
-"""Who goes first where threads share a core: the tick, then those that work for it. For a runtime scheduled FIFO or RR.
+"""Thread priorities for a runtime scheduled FIFO or RR: the tick, then recorder, inference and cameras.
 
-There a thread keeps its core until it waits, and one of equal priority does not take it away: a tick would wait for a
-whole decision. So all others step down. One that holds the interpreter's lock must not wait for its core behind one
-that computes without it, for the tick would wait with it: the recorder, whose work is short, comes before the
-decisions, and the cameras, which have interpreters of their own, come last. Niceness says nothing under FIFO.
+Under these schedulers a thread keeps its core until it waits. At equal priority a tick would wait for a whole decision,
+so all other threads step down. A thread that holds the GIL must not wait for a core behind a thread without the GIL,
+because the tick would wait for that GIL. So the recorder, with short work, has a higher priority than inference.
+Cameras have their own interpreters and come last. Niceness has no effect under FIFO.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ import os
 import shutil
 import signal
 
-# ---- A child process that does not outlive its parent, however the parent ended
+# ---- A child process that ends with its parent, also when the parent is killed
 
 PR_SET_PDEATHSIG = 1
 
 
 def die_with_parent(parent_pid: int) -> None:
-    """Have the kernel kill this process, even one that hangs, when the thread that started it ends.
+    """Have the kernel kill this process, even if it hangs, when the thread that started it ends.
 
-    Linux ties this to the starting thread, not to its process: start children from a thread that lives as long as they
-    should. Raises OSError when the kernel refuses, ProcessLookupError when the parent is gone already.
+    Linux ties this to the starting thread, not to its process, so that thread must live as long as the child.
+    Raises OSError if the kernel refuses, ProcessLookupError if the parent has ended.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
@@ -33,14 +33,14 @@ def die_with_parent(parent_pid: int) -> None:
 
 
 RECORDER_BELOW, INFERENCE_BELOW, CAMERAS_BELOW = 1, 2, 3
-"""So many steps below the tick. Threads that wait for the wire or the journal stay beside it."""
+"""Priority steps below the tick. Threads that wait for DDS or the journal keep the tick's priority."""
 
 OPTIONS = {os.SCHED_FIFO: "--fifo", os.SCHED_RR: "--rr"}
-"""The policies under which priorities count, as `chrt` calls them."""
+"""The schedulers with priorities, and the option of `chrt` for each."""
 
 
 def step_down(steps: int) -> None:
-    """Schedule this thread, and those that it starts, so many steps lower; do nothing where priorities do not count."""
+    """Lower the priority of this thread and its later threads by `steps`; do nothing under other schedulers."""
     scheduled = _below(steps)
     if scheduled is not None:
         policy, priority = scheduled
@@ -48,9 +48,9 @@ def step_down(steps: int) -> None:
 
 
 def lower(steps: int) -> tuple[str, ...]:
-    """Return what stands before the command of a child, so that it begins so many steps lower than this thread.
+    """Return a prefix for a child's command that starts the child `steps` below this thread's priority.
 
-    Nothing where priorities do not count, or `chrt` is missing: then it is scheduled as this thread.
+    Empty under other schedulers or without `chrt`; the child then has this thread's priority.
     """
     scheduled, chrt = _below(steps), shutil.which("chrt")
     if scheduled is None or chrt is None:
@@ -60,7 +60,7 @@ def lower(steps: int) -> tuple[str, ...]:
 
 
 def _below(steps: int) -> tuple[int, int] | None:
-    """Return the policy of this thread and a priority so many steps lower; None where priorities do not count."""
+    """Return this thread's scheduler and its priority minus `steps`; None under other schedulers."""
     policy = os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK
     if policy not in OPTIONS:
         return None

@@ -1,4 +1,4 @@
-"""Time: clocks, the fixed-rate grid of ticks, histograms of lateness. One clock on the control path, monotonic [ns]."""
+"""Clocks, the fixed-rate grid of ticks, histograms of durations. The control path has one clock, monotonic [ns]."""
 
 from __future__ import annotations
 
@@ -13,25 +13,28 @@ from typing import Protocol
 
 import numpy as np
 
-# ---- How much later a message came than it could have, by the clock of its sender, which need not be ours
+# ---- Latency of a message relative to the fastest message; the sender's clock may have any offset
 
 DRIFT = 2e-4
-"""Two clocks run apart by less than this part of the time: so slowly the quickest message is forgotten."""
+"""Maximum relative drift of two clocks: the reference latency rises at this rate."""
 
 
 @dataclass(frozen=True, slots=True)
 class Quickest:
-    """The message that seemed to take least. took_ns: its arrival less its stamp, each by its own clock; then_ns: its
-    arrival, monotonic [ns]."""
+    """The message with the lowest latency so far, as the reference.
+
+    took_ns: arrival minus stamp, each by its own clock [ns]; then_ns: arrival, monotonic [ns]
+    """
 
     took_ns: int
     then_ns: int
 
 
 def lateness(quickest: Quickest | None, stamp_ns: int, now_ns: int) -> tuple[int, Quickest]:
-    """Return how much later a message came than the quickest one [ns], never below 0, and the quickest one now.
+    """Return a message's latency relative to the fastest message [ns], at least 0, and the new fastest message.
 
-    quickest: of the messages so far of this clock, None before the first; now_ns: arrival, monotonic
+    quickest: fastest message of this sender's clock so far, None before the first
+    now_ns:   arrival, monotonic
     """
     took_ns = now_ns - stamp_ns
     if quickest is None:
@@ -57,7 +60,7 @@ class Clock(Protocol):
         """Return the time, monotonic [ns]."""
 
     async def sleep_until(self, deadline_ns: int) -> None:
-        """Return at or just after an absolute deadline; at once when it has passed. One sleeper at a time."""
+        """Return at or just after an absolute deadline; at once if it has passed. Only one task may sleep."""
 
     def close(self) -> None:
         """Release the timer. Safe to call twice."""
@@ -66,7 +69,7 @@ class Clock(Protocol):
 class MonotonicClock:
     """CLOCK_MONOTONIC, paced by a Linux timerfd that the event loop reads.
 
-    asyncio's own timers go through epoll's millisecond time-outs; a timerfd wakes the loop to some 0.1 ms
+    asyncio's own timers have epoll's resolution of 1 ms. A timerfd wakes the loop within about 0.1 ms
     (`tests/benchmarks/test_pacing.py` prints both).
     """
 
@@ -104,14 +107,14 @@ class MonotonicClock:
 def _expire(fd: int, expired: asyncio.Future[None]) -> None:
     try:
         os.read(fd, 8)
-    except BlockingIOError:  # a timer set anew meanwhile: not yet
+    except BlockingIOError:  # the timer was set again and has not expired
         return
     if not expired.done():
         expired.set_result(None)
 
 
 class SimulatedClock:
-    """A clock that jumps: sleeping takes no time, so a run goes as fast as the machine allows."""
+    """A clock that jumps to each deadline, so a run is as fast as the machine allows."""
 
     def __init__(self, start_ns: int = NS_PER_S) -> None:
         self._now_ns = start_ns
@@ -121,7 +124,7 @@ class SimulatedClock:
         return self._now_ns
 
     def advance(self, duration_ns: int) -> None:
-        """Let time pass without a sleeper, as work that takes long does."""
+        """Advance the time, to simulate slow work."""
         if duration_ns < 0:
             raise ValueError(f"duration_ns {duration_ns} must not be negative")
         self._now_ns += duration_ns
@@ -140,9 +143,9 @@ class Slot:
     """One tick of the grid.
 
     number:      slot on the grid, ascending, with gaps where slots were missed
-    deadline_ns: when it should have begun
-    start_ns:    when it did
-    missed:      slots skipped just before it
+    deadline_ns: planned start
+    start_ns:    actual start
+    missed:      slots skipped just before this slot
     """
 
     number: int
@@ -152,15 +155,14 @@ class Slot:
 
     @property
     def lateness_ns(self) -> int:
-        """How late the tick began [ns]."""
+        """Actual minus planned start [ns]."""
         return self.start_ns - self.deadline_ns
 
 
 async def grid(clock: Clock, period_ns: int) -> AsyncIterator[Slot]:
-    """Yield one Slot a period, at absolute deadlines start + number * period.
+    """Yield one Slot per period, at absolute deadlines start + number * period.
 
-    Slots whose successor is already due are skipped and counted, never caught up in a burst; the newest slot that is
-    due runs, late.
+    A slot whose successor is due is skipped and counted; there is no burst to catch up. The newest due slot runs late.
     """
     if period_ns <= 0:
         raise ValueError(f"period_ns {period_ns} must be positive")
@@ -176,7 +178,7 @@ async def grid(clock: Clock, period_ns: int) -> AsyncIterator[Slot]:
 
 
 class Histogram:
-    """Counts of durations in logarithmic buckets, 32 a factor of two: 3 % resolution, constant memory and time."""
+    """Counts of durations in logarithmic buckets, 32 per octave: 3 % resolution, constant memory and time."""
 
     _STEPS = 32
     _OCTAVES = 44
@@ -187,14 +189,14 @@ class Histogram:
         self.max_ns = 0
 
     def add(self, duration_ns: int) -> None:
-        """Count one duration [ns]; negative ones count as 0."""
+        """Count a duration [ns]; a negative duration counts as 0."""
         duration_ns = max(duration_ns, 0)
         self._counts[self._bucket(duration_ns)] += 1
         self.count += 1
         self.max_ns = max(self.max_ns, duration_ns)
 
     def quantile_ns(self, fraction: float) -> int:
-        """Return the upper edge of the bucket that holds the quantile [ns]; 0 when nothing was counted."""
+        """Return the upper edge of the quantile's bucket [ns]; 0 for an empty histogram."""
         if self.count == 0:
             return 0
         rank = max(1, int(np.ceil(fraction * self.count)))

@@ -1,8 +1,8 @@
-"""Errors that a person reads: one line that names what, where and the limit."""
+"""Errors for the operator. Each message is one line with the problem, its place and the limit."""
 
 
 class OnboardError(Exception):
-    """Base of all errors that this project raises on purpose. `str(error)` is one clear line."""
+    """Base class of this project's errors. `str(error)` is one line for the operator."""
 
 
 class ConfigError(OnboardError):
@@ -10,7 +10,7 @@ class ConfigError(OnboardError):
 
 
 class InputError(OnboardError):
-    """A file or message given from outside cannot be used: names it, the field and the limit."""
+    """A file or message from outside is invalid. The message names the file, the field and the limit."""
 
 
 class DriverError(OnboardError):
@@ -18,19 +18,19 @@ class DriverError(OnboardError):
 
 
 class EngineError(OnboardError):
-    """The policy's engine could not be built, does not fit its manifest, or failed."""
+    """The policy's engine could not be built, does not match its manifest, or failed."""
 
 
 class RuntimeFaultError(OnboardError):
-    """The runtime itself failed on inputs that are in order. The message ends with the traceback."""
+    """The runtime failed on valid inputs. The message ends with the traceback."""
 
 
 class DisagreementError(OnboardError):
-    """A model does not decide as the one that it was made from."""
+    """An exported model's decisions differ from its source model's decisions."""
 
 
 class MissingExtraError(OnboardError):
-    """An optional library is not installed; the message names the extra that brings it."""
+    """An optional library is not installed. The message names the extra to install."""
 
     def __init__(self, library: str, extra: str) -> None:
         super().__init__(f"{library} is not installed: pip install 'onboard[{extra}]'")

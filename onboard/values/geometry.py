@@ -55,7 +55,7 @@ def distance(a: Pose, b: Pose) -> float:
 
 
 def interpolate(start: Pose, end: Pose, fraction: float) -> Pose:
-    """Return the pose at `fraction` of the way (0 start, 1 end): on the straight line, turning the shorter way."""
+    """Return the pose between start (fraction 0) and end (1): linear in position and in the shorter rotation."""
     return Pose(
         start.x_m + fraction * (end.x_m - start.x_m),
         start.y_m + fraction * (end.y_m - start.y_m),

@@ -11,7 +11,7 @@ POLICY_WIDTH = 256
 POLICY_HEIGHT = 144
 CHANNELS = 3
 MAX_FACTOR = 16
-"""Largest shrink along one axis; the sums of MAX_FACTOR rows of bytes, and their rounding, stay within uint16."""
+"""Maximum reduction along an axis; sums of MAX_FACTOR rows of bytes, with rounding, fit in uint16."""
 
 
 def policy_image(image: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
@@ -23,10 +23,10 @@ def policy_image(image: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
 
 
 def area_average(image: npt.NDArray[np.uint8], height: int, width: int) -> npt.NDArray[np.uint8]:
-    """Return (height, width, 3) where each pixel is the mean of the block that it covers, halves rounded up.
+    """Return a new (height, width, 3) array; each pixel is the mean of its block, halves rounded up.
 
-    The result is exact (integer sums, one division); always an array of its own. Pillow's `reduce` is as fast and
-    off by one for some sums. Raises InputError when `image` is not uint8 RGB or not a whole multiple in size.
+    The result is exact (integer sums, one division). Pillow's `reduce` is as fast but off by one for some sums.
+    Raises InputError if `image` is not uint8 RGB or its size is not a whole multiple.
     """
     if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != CHANNELS:
         raise InputError(f"image is {image.dtype} of shape {image.shape}, must be uint8 (height, width, {CHANNELS})")
@@ -50,7 +50,7 @@ def area_average(image: npt.NDArray[np.uint8], height: int, width: int) -> npt.N
 
 
 def covered(valid_pixels: int, pixels: int, min_valid_fraction: float) -> str:
-    """Return why a depth image is too empty to be believed (a covered lens, a dark room), or "" when it is not."""
+    """Return the reason to reject a depth image with few valid pixels (covered lens, dark room), or ""."""
     if valid_pixels >= min_valid_fraction * pixels:
         return ""
     return f"covered: {100 * valid_pixels / pixels:.1f} % valid pixels, limit {100 * min_valid_fraction:g} %"

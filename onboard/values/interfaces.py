@@ -1,4 +1,4 @@
-"""The seams of the runtime: a few verbs each. Real devices, simulation and replay are objects behind these."""
+"""Protocols of the runtime. Real devices, simulation and replay implement them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from onboard.values.messages import (
 
 
 class DepthCamera(Protocol):
-    """One depth camera. `latest` never waits; a camera that is down, stalled or covered returns None."""
+    """A depth camera. `latest` never waits; a failed, stalled or covered camera returns None."""
 
     name: str
 
@@ -41,7 +41,7 @@ class ColorCamera(Protocol):
     """The forward colour camera, with the same rules as `DepthCamera`."""
 
     def latest(self, now_ns: int) -> ColorFrame | None:
-        """Return the newest frame at the policy's size, or None while there is none that is fresh."""
+        """Return the newest frame at the policy's size, or None if the newest frame is stale."""
 
     def health(self) -> CameraHealth:
         """Return the state for diagnostics."""
@@ -51,20 +51,20 @@ class ColorCamera(Protocol):
 
 
 class Inbox(Protocol):
-    """Where a tick's inputs come from: devices and DDS, a simulated world, or a recording."""
+    """Source of a tick's inputs: devices and DDS, a simulated world, or a recording."""
 
     def take(self, now_ns: int) -> Inputs:
-        """Return what arrived since the last call, without waiting. Raises DriverError if the link is gone."""
+        """Return the inputs since the last call, without waiting. Raises DriverError if the link is gone."""
 
     def close(self) -> None:
-        """Release what it holds. Safe to call twice."""
+        """Release devices and links. Safe to call twice."""
 
 
 class Drive(Protocol):
-    """Where velocity commands go: the DDS writer, a serial base, or the simulated plant."""
+    """Receives velocity commands: the DDS writer, a serial base, or the simulated plant."""
 
     def send(self, command: Twist) -> None:
-        """Pass one command on without waiting. Raises DriverError if the link is gone."""
+        """Send a command without waiting. Raises DriverError if the link is gone."""
 
     def close(self) -> None:
         """Send a stop and release the link. Safe to call twice."""
@@ -75,13 +75,13 @@ Diagnostic = tuple[str, int, str, Mapping[str, object]]
 
 
 class Outputs(Protocol):
-    """What the robot tells the world, beside its commands. Stamps are wall time [ns]; nothing here waits."""
+    """Published topics, except commands. Stamps are wall time [ns]. No method waits."""
 
     def scan(self, scan: Scan, stamp_ns: int) -> None:
-        """Publish the scan that the policy sees."""
+        """Publish the policy's scan."""
 
     def limits_scan(self, scan: Scan, stamp_ns: int) -> None:
-        """Publish the scan that the limits look at, where it is another."""
+        """Publish the limits' scan, if it differs from the policy's."""
 
     def state(self, text: str) -> None:
         """Publish the state with its reason."""
@@ -90,31 +90,31 @@ class Outputs(Protocol):
         """Publish the health of all parts."""
 
     def transforms(self, odom_from_base: Pose, map_from_odom: Pose | None, stamp_ns: int) -> None:
-        """Publish where the robot is; the map's part only while it is localised."""
+        """Publish the robot's pose; the transform from the map only while the robot is localised."""
 
     def cameras(self, stamp_ns: int) -> None:
         """Publish mounts and intrinsics of the cameras."""
 
 
 class Engine(Protocol):
-    """Runs one model. Created, warmed and run by the one inference thread; not thread-safe."""
+    """Runs one model. Only the inference thread creates, warms and runs it; not thread-safe."""
 
     name: str
 
     def warm_up(self) -> None:
-        """Run once on zeros so that the first decision is as fast as the others. Raises EngineError."""
+        """Run once on zeros, so that the first decision is fast too. Raises EngineError."""
 
     def run(self, tensors: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[np.float32]]:
-        """Return the outputs by name. Raises EngineError on failure; NaN is for the caller to judge."""
+        """Return the outputs by name. Raises EngineError on failure. The caller checks for NaN."""
 
     def close(self) -> None:
         """Release the device. Safe to call twice."""
 
 
 class Policy(Protocol):
-    """Observation and memory in, decision and new memory out; keeps no state of its own between calls.
+    """Maps an observation and a memory to a decision and a new memory; has no state between calls.
 
-    memory_reset_s: how often its memory is reset [s]; None is never
+    memory_reset_s: period of memory resets [s]; None: no resets
     """
 
     name: str

@@ -1,7 +1,7 @@
-"""Compiled kernels, cached on disk by their sources: a changed kernel compiles anew wherever it is called.
+"""Compiled kernels, cached on disk by their sources. A changed kernel also recompiles its callers.
 
-numba's own cache looks at the file of the function alone, so a caller would go on with an old callee. Here the cache
-folder carries a digest of numba's version, of all files with kernels, and of the files whose constants they import.
+numba's own cache checks only the file of the function, so a caller could use an old callee. Here the cache folder has a
+digest of numba's version, of all files with kernels, and of the files from which they import constants.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ MARK = b"onboard.values.kernel import"
 IMPORT = re.compile(rb"^from ((?:onboard|hil|engines|calib)(?:\.\w+)*) import ([^\n(]*|\([^)]*\))", re.MULTILINE)
 DIGEST_BYTES = 8
 KEPT = 8
-"""Folders of other sources that stay, for whoever works on several versions."""
+"""Number of cache folders kept, for developers with several versions."""
 
 
 def cache_root(environment: Mapping[str, str] = os.environ) -> Path | None:
-    """Return where compiled kernels are kept; None without a home folder.
+    """Return the folder of compiled kernels; None without a home folder.
 
-    NUMBA_CACHE_DIR names it, else it is `onboard/numba` in the user's cache folder (XDG_CACHE_HOME, else ~/.cache).
+    NUMBA_CACHE_DIR, else `onboard/numba` in the user's cache folder (XDG_CACHE_HOME, else ~/.cache).
     """
     named = environment.get("NUMBA_CACHE_DIR")
     if named:
@@ -40,7 +40,7 @@ def cache_root(environment: Mapping[str, str] = os.environ) -> Path | None:
 
 
 def sources_digest(root: Path = ROOT) -> str:
-    """Return a digest of all that a compiled kernel depends on in the packages under `root`."""
+    """Return a digest of all dependencies of compiled kernels in the packages under `root`."""
     files = (file for package in PACKAGES for file in (root / package).rglob("*.py"))
     texts = {file: text for file in files if MARK in (text := file.read_bytes())}
     for text in list(texts.values()):
@@ -57,7 +57,7 @@ def sources_digest(root: Path = ROOT) -> str:
 
 
 def _open_cache(root: Path | None) -> bool:
-    """Point numba to the folder of these sources; return False where nothing can be written."""
+    """Set numba's cache folder to the folder of these sources; return False if it is not writable."""
     if root is None:
         return False
     folder = root / sources_digest()
@@ -88,10 +88,10 @@ def kernel(*, signature: Any = None, **options: Any) -> Callable[[Function], Fun
 
 
 def kernel(function: Any = None, /, *, signature: Any = None, **options: Any) -> Any:
-    """Compile a function by `numba.njit`, without the GIL, cached on disk where that is possible.
+    """Compile a function by `numba.njit`, without the GIL, cached on disk if possible.
 
-    signature: numba's; the function is then compiled at once. Other options are those of `njit`.
-    Kernels never use `fastmath`, so that they equal their definitions bit for bit.
+    signature: a numba signature, to compile at once; options: options of `njit`
+    Kernels never use `fastmath`, so results equal the numpy definition bit for bit.
     """
     made = numba.njit(signature, **{"cache": _CACHED, "nogil": True, **options})
     return made if function is None else made(function)

@@ -1,4 +1,4 @@
-"""The values that flow through the runtime. Frames and units are in the names (REP-103: x forward, y left)."""
+"""Messages of the runtime. Names carry frame and unit (REP-103: x forward, y left)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ STOP = Twist(0.0, 0.0)
 
 @dataclass(frozen=True, slots=True)
 class Pose:
-    """Planar pose; also the transform `parent_from_child` of the child frame that stands at it. yaw in (-pi, pi]."""
+    """Planar pose; also the transform `parent_from_child` of a child frame at this pose. yaw in (-pi, pi]."""
 
     x_m: float
     y_m: float
@@ -38,7 +38,7 @@ class Pose:
 
 @dataclass(frozen=True, slots=True)
 class Motion:
-    """A pose with the body twist at that moment: the five numbers of the contract's `odom` and `loc`."""
+    """A pose and the body twist at the same time: the five numbers of the contract's `odom` and `loc`."""
 
     pose: Pose
     twist: Twist
@@ -46,11 +46,11 @@ class Motion:
 
 @dataclass(frozen=True, slots=True)
 class DepthFrame:
-    """One depth image as the camera delivered it.
+    """A raw depth image of a camera.
 
-    camera:   name of its mount
-    number:   identity of the frame, ascending; equal numbers of one camera are the same frame
-    stamp_ns: capture time (or arrival where the driver has no better), monotonic [ns]
+    camera:   name of the mount
+    number:   identity of the frame, ascending; equal numbers of a camera are the same frame
+    stamp_ns: capture time (arrival if the driver has no capture time), monotonic [ns]
     depth:    (height, width) uint16 in units of the mount's depth scale; 0 is no return
     """
 
@@ -73,13 +73,12 @@ class ColorFrame:
 class Scan:
     """Distance to the nearest obstacle in each bearing bin, seen from the base.
 
-    stamp_ns: capture time of the oldest frame used, monotonic [ns]; of one that came ready-made its arrival, less what
-              it came later than it could have
-    ranges_m: (180,) float32; bin i covers [-180 + 2i, -180 + 2i + 2) deg; inf where nothing was seen [m]
-    seen:     (180,) bool; False where no working camera looks
-    from_m:   (180,) float32, the range from which on what stands in a bin is seen
-    (`onboard/perception/min_range.py`); None is from 0 on
-    arrival_ns: of one that came ready-made over the wire: the tick that took it, monotonic [ns]
+    stamp_ns:   capture time of the oldest frame used, monotonic [ns]; for a ready-made scan arrival minus latency
+    ranges_m:   (180,) float32; bin i covers [-180 + 2i, -180 + 2i + 2) deg; inf where nothing was seen [m]
+    seen:       (180,) bool; False where no working camera looks
+    from_m:     (180,) float32, minimum range at which a bin's obstacles are seen (`onboard/perception/min_range.py`);
+                None: 0
+    arrival_ns: start of the tick that took a ready-made scan, monotonic [ns]; None for a fused scan
     """
 
     stamp_ns: int
@@ -91,10 +90,10 @@ class Scan:
 
 @dataclass(frozen=True, slots=True)
 class OdometryMessage:
-    """What a base reports of its wheels.
+    """Wheel odometry from the base.
 
-    stamp_ns:   the base's time stamp, in the clock of the sender [ns]
-    arrival_ns: when it arrived here, monotonic [ns]
+    stamp_ns:   time stamp in the sender's clock [ns]
+    arrival_ns: arrival at the runtime, monotonic [ns]
     pose:       the base's own integrated pose in its odom frame, or None
     twist:      measured body velocity
     """
@@ -107,9 +106,9 @@ class OdometryMessage:
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """One external localisation (`/amcl_pose`): the base's pose in the map frame at `stamp_ns` (sender's clock).
+    """An external localisation (`/amcl_pose`): the base's pose in the map frame at `stamp_ns` (sender's clock).
 
-    covariance: (3, 3) of x, y, yaw [m^2, m rad, rad^2]; None when the sender does not state it
+    covariance: (3, 3) of x, y, yaw [m^2, m rad, rad^2]; None if the sender does not state it
     """
 
     stamp_ns: int
@@ -120,9 +119,9 @@ class Fix:
 
 @dataclass(frozen=True, slots=True)
 class GoalRequest:
-    """A goal as somebody asked for it (`/goal_pose`), not yet judged. Only its position is used by a point goal.
+    """A requested goal (`/goal_pose`), not yet checked. The runtime uses only its position.
 
-    arrival_ns: the tick that took it, less what it came later than it could have, monotonic [ns]
+    arrival_ns: start of the tick that took the goal, minus its latency, monotonic [ns]
     """
 
     stamp_ns: int
@@ -133,9 +132,9 @@ class GoalRequest:
 
 @dataclass(frozen=True, slots=True)
 class Teleop:
-    """An operator's command (`/cmd_vel_teleop`), valid for the dead man's time after `arrival_ns`.
+    """An operator's command (`/cmd_vel_teleop`), valid for `limits.teleop_dead_man_s` after `arrival_ns`.
 
-    That is the tick that took it, less what it came later than it could have, monotonic [ns].
+    arrival_ns: start of the tick that took the command, minus its latency, monotonic [ns]
     """
 
     arrival_ns: int
@@ -144,18 +143,18 @@ class Teleop:
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """Everything that one tick consumes; nothing else enters it, so a recording of these replays the run.
+    """All inputs of a tick. A tick depends on nothing else, so recorded inputs replay the run.
 
     now_ns:    time of the tick, monotonic [ns]
-    depth:     newest frame of each camera that works; a camera that is down is missing
+    depth:     newest frame of each working camera, by name
     color:     newest colour frame, or None
     odometry:  messages since the last tick, oldest first; likewise fixes and goals
     cancel:    a cancel arrived since the last tick
-    obstacle:  last state of `/obstacle` (bumper or notice), None before the first
-    e_stop:    last state of `/e_stop`, None before the first
+    obstacle:  last state of `/obstacle` (bumper or notice), None before the first message
+    e_stop:    last state of `/e_stop`, None before the first message
     teleop:    newest operator command so far, or None
-    scans:     newest of each topic that a scan comes ready-made from, by its name in the configuration
-    speed_limit_mps: least word of those who speak on `/speed_limit`, 0 for no limit; None before the first
+    scans:     newest ready-made scan of each topic, by its name in the configuration
+    speed_limit_mps: lowest limit of all senders on `/speed_limit`, 0 for no limit; None before the first message
     """
 
     now_ns: int
@@ -174,14 +173,14 @@ class Inputs:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What a policy sees at a decision. All poses are in the start frame: the robot's pose when the goal came.
+    """Input of a policy's decision. All poses are in the start frame: the robot's pose when the goal came.
 
-    goal_xy_m:        the static goal, never updated with motion (paper 1, section 1.1)
-    odometry:         raw integrated wheel motion
-    localization:     newest external fix with the wheels' v and w at its time; None is absent
-    localization_age_ns: age of that fix; None when absent
-    filtered:         EKF of both, for policies that turn the goal into the robot's frame
-    previous_action:  index of the last action, contract.NO_ACTION at the start, after recovery and override
+    goal_xy_m:           the static goal, never updated with motion (paper 1, section 1.1)
+    odometry:            raw integrated wheel motion
+    localization:        newest external fix with the wheels' v and w at its time; None without a fix
+    localization_age_ns: age of that fix; None without a fix
+    filtered:            EKF of both, for policies that transform the goal into the robot's frame
+    previous_action:     index of the last action, contract.NO_ACTION at the start, after recovery and override
     """
 
     stamp_ns: int
@@ -205,7 +204,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class CameraHealth:
-    """State of one camera for `/diagnostics`: working, why not, frames so far, restarts so far."""
+    """State of a camera for `/diagnostics`. reason: why it does not work; frames, restarts: counts so far."""
 
     camera: str
     working: bool

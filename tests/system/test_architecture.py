@@ -1,4 +1,4 @@
-"""ARCHITECTURE.md's table of rooms, held against the sources: arrows downward, no cycle, no crowded folder."""
+"""Checks the sources against ARCHITECTURE.md's table of rooms: import directions, no cycle, no crowded folder."""
 
 from __future__ import annotations
 
@@ -27,13 +27,12 @@ MOST_ENTRIES = 15
 CROWDED = {
     "onboard": "one entry a room, and the few files that an engineer reads first",
 }
-"""Folders that may hold more entries than `MOST_ENTRIES`, each with its reason."""
+"""Folders with more than `MOST_ENTRIES` entries, each with its reason."""
 ROW = re.compile(r"^\| `((?:onboard|hil|engines|calib)[\w/.]*)` \| ([^|]+?) \|$", re.MULTILINE)
 
 
 def table() -> dict[str, str]:
-    """Return the sentence of each room, in the order of ARCHITECTURE.md: what stands lower may import what is
-    higher."""
+    """Return the sentence of each room, in the order of ARCHITECTURE.md. A room may import the rooms above it."""
     rows = ROW.findall((ROOT / "ARCHITECTURE.md").read_text())
     assert len(rows) == len(dict(rows)), "a room has two rows"
     return dict(rows)
@@ -53,7 +52,7 @@ def modules() -> dict[str, Path]:
 
 
 def imported(path: Path) -> Iterator[str]:
-    """Yield the full name of everything that a file imports, wherever in the file."""
+    """Yield the full name of each import in a file, also inside functions."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -65,7 +64,7 @@ def imported(path: Path) -> Iterator[str]:
 
 @cache
 def arrows() -> dict[str, frozenset[str]]:
-    """Return which of our modules each of our modules imports."""
+    """Return our imported modules for each of our modules."""
     ours = modules()
     return {name: frozenset(t for t in imported(path) if t in ours and t != name) for name, path in ours.items()}
 

@@ -1,4 +1,4 @@
-"""How far a base rolls after its last command: the bound holds whatever it was told before, and is no wild guess."""
+"""The distance that a base rolls after its last command: the bound holds for all commands and is tight."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def plant(timeout_s: float = 0.5, delay_s: float = 0.0) -> Plant:
 
 
 def rolled(base: Plant, commands: list[Twist], late_ticks: int) -> tuple[float, float, float]:
-    """Return way [m], turn [rad] and last speed [m/s] of a base after the last of its commands, one a tick."""
+    """Return distance [m], turn [rad] and final speed [m/s] after the last command, with one command per tick."""
     state, tick = base_at(ORIGIN), 0
     for command in commands:
         state = step_base(send_command(state, command, tick * STEP_NS, base), tick * STEP_NS, base)

@@ -1,6 +1,6 @@
-"""The runtime killed (SIGKILL) at random instants as it drives: the base rolls no farther than the stated bound.
+"""The runtime is killed (SIGKILL) at random times of a drive: the base rolls no farther than the stated bound.
 
-`onboard-hil kills` does the same and prints the figures.
+`onboard-hil kills` does the same and prints the distances.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from tests.rigs.network.loopback import free_domain
 
 HELD = Rolled(0.9, 2.5, 2.2)
 PATIENCE_S = 1800
-"""Each kill takes seconds: a start, a drive, a stop."""
+"""A kill takes several seconds: a start, a drive, a stop."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """So many kills; heeds: whether the base also listens to DDS liveliness."""
+    """A number of kills. heeds: whether the base also uses DDS liveliness."""
 
     times: int
     seed: int
@@ -33,7 +33,7 @@ class Batch:
 
 SHORT = [Batch(4, 1, False)]
 LONG = [Batch(50, seed, seed > 3) for seed in range(1, 5)]
-"""200 in all."""
+"""200 kills in total."""
 long = [pytest.param(batch, marks=pytest.mark.long) for batch in LONG]
 
 

@@ -1,4 +1,4 @@
-"""What the writer of `/cmd_vel` promises on the wire: which bases it fits, and how a base learns that it has gone."""
+"""QoS of the writer of `/cmd_vel`: compatible bases, and how a base detects the end of the writer."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ MOUNTS = load_mounts(DEFAULT_ROBOT / "mounts.toml")
 
 
 def commands(deadline_s: float | None = None, lease_s: float | None = None) -> Topic:
-    """The row of commands for an end that promises, or insists on, so much."""
+    """Return the topic of commands with an offered or requested deadline and lease."""
     return replace(topic("cmd_vel"), quality=replace(COMMAND, deadline_s=deadline_s, lease_s=lease_s))
 
 
-#   base                            insists on (deadline, lease) [s]  fits the runtime, fits a plain publisher
+#   base                            requested (deadline, lease) [s]   matches the runtime, matches a plain publisher
 BASES = [
     ("any command", (None, None), True, True),
     ("its time-out as deadline", (0.5, None), True, False),
@@ -64,7 +64,7 @@ def test_the_promise_follows_the_control_rate(control_hz, deadline_s, lease_s):
 
 
 def alive_while_sending(drive: DdsDrive, reader: Reader) -> bool:
-    """Send until the reader knows its writer as alive."""
+    """Send until the reader reports its writer as alive."""
 
     def alive() -> bool:
         drive.send(AHEAD)

@@ -1,4 +1,4 @@
-"""What the documents name is there: links and their anchors, files, `make` targets, commands and their options."""
+"""Names in the documents exist: links and their anchors, files, `make` targets, commands and their options."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ PROGRAMS = {
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 NAMED_FILE = re.compile(r"`([\w./-]+/[\w.-]+\.(?:py|toml|md|sh|service|xml|json|j2))`")
 ROOTS = ("", "onboard", "hil", "engines", "onboard/drivers", "systemd")
-"""Documents name files from the root, and those of a package from the package."""
+"""Folders to which a file name in a document may be relative."""
 MADE = ("out/", "recordings/", "my_", "etc/", "evaluate/drift_3.json", "procthor/", "run/", "fine", "models/", "/")
-"""What commands make, what only a robot or another project has, what only an older commit has."""
+"""Files that commands write, or that exist only on a robot, in another project or in an older commit."""
 
 
 def prose_and_blocks(document: str) -> tuple[str, str]:
-    """Return a document without its fenced blocks, and these."""
+    """Return a document's text without fenced blocks, and its fenced blocks."""
     text = (ROOT / document).read_text(encoding="utf-8")
     fence = re.compile(r"^ *```.*?^ *```", re.DOTALL | re.MULTILINE)
     return fence.sub("", text), "\n".join(fence.findall(text))
 
 
 def anchors(file: Path) -> set[str]:
-    """Return the anchors of a document's headings as GitHub makes them."""
+    """Return the anchors that GitHub makes from a document's headings."""
     headings = re.findall(r"^#+ +(.*)$", file.read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
@@ -68,7 +68,7 @@ def test_files_that_are_named_are_there(document: str) -> None:
 
 
 def commands(document: str) -> Iterator[list[str]]:
-    """Yield the words of each command of ours in a document, up to a pipe or a comment."""
+    """Yield the words of each of our commands in a document, up to a pipe or a comment."""
     prose, blocks = prose_and_blocks(document)
     lines = [line.strip() for line in blocks.splitlines()]
     lines += [code.replace("\n", " ") for code in re.findall(r"`([^`]+)`", prose)]
@@ -84,7 +84,7 @@ def commands(document: str) -> Iterator[list[str]]:
 
 
 def problem(words: list[str]) -> str:
-    """Return what of a command is not there."""
+    """Return the part of a command that does not exist, or ""."""
     if words[0] == "make":
         targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
         return "" if words[1] in targets or "=" in words[1] else f"make has no target {words[1]}"

@@ -1,4 +1,4 @@
-"""README's two processes and its first goal, sent and followed by a real ROS 2 node."""
+"""README's two processes and its first goal. A real ROS 2 node sends the goal and reads the states."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = [
 
 
 def printed(pattern: str) -> str:
-    """Return what the one place in README that fits has in its group."""
+    """Return the group of the pattern's only match in README."""
     (found,) = re.findall(pattern, README)
     return str(found)
 
@@ -58,7 +58,7 @@ def test_the_first_goal_of_the_readme_is_reached(tmp_path: Path) -> None:
 
 
 def drive(node: Peer, ask: Callable[[], None]) -> list[str]:
-    """Ask for the goal, once more if it came before the base; return the states until the drive has ended."""
+    """Send the goal, again if the base was not there yet; return the states until the end of the drive."""
     ask()
     states, end_s = ["idle"], time.monotonic() + DRIVE_S
     while states[-1].startswith(UNDER_WAY) and time.monotonic() < end_s:

@@ -1,8 +1,7 @@
-"""In place of DDS Security: runtime and base in a network of their own, and a stranger outside of it.
+"""An alternative to DDS Security: runtime and base share a private network, and a stranger is outside.
 
-The participants are `tests/rigs/network/secure_peer.py` without keys. Everybody writes a velocity of its own, so
-that what is heard tells
-who was heard.
+The participants are `tests/rigs/network/secure_peer.py` without keys. Each participant writes its own velocity, so the
+received velocity identifies the sender.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ ROBOT_SAYS, STRANGER_SAYS, OPERATOR_SAYS = "1.0", "2.0", "3.0"
 OF_THE_RUNTIME = "Type=|NotifyAccess=|Exec|Watchdog|OnFailure="
 systemd = pytest.mark.skipif(bool(missing()), reason=f"no systemd of our own here: {missing()}")
 LONG_ENOUGH_S = 3.0
-"""Participants of one network find each other within a tenth of that."""
+"""Ten times the discovery time of participants in the same network."""
 PATIENCE_S = 30.0
 
 
@@ -46,7 +45,7 @@ def unit(domain: int, verb: str, value: str = "0") -> str:
 
 
 def hardened(domain: int, verb: str, value: str) -> str:
-    """Return the shipped unit with all that shields it, around a participant instead of the runtime."""
+    """Return the shipped unit with its hardening, with a participant in place of the runtime."""
     kept = [line for line in (UNITS / "onboard.service").read_text().splitlines() if not re.match(OF_THE_RUNTIME, line)]
     ours = f"[Service]\nEnvironment=PYTHONPATH=/opt/onboard/tree\nExecStart=/bin/sh -c '{peer(domain, verb, value)}'"
     return "\n".join([*kept, ours, ""])
@@ -59,10 +58,10 @@ UNITS_OF_TEST = (
     ("stranger", "write", STRANGER_SAYS),
     ("listener", "read",  "0"),
 )  # fmt: skip
-"""The last two are outside."""
+"""The last two are outside the private network."""
 
 
-#   way                                drop-in of those inside, commands before
+#   way                                drop-in of the units inside, commands before
 WAYS = {
     "a network of the services' own":    (DROP_IN, ""),
     "a namespace that is there already": (NAMED, "ip netns add robot; ip -n robot link set lo up"),
@@ -71,7 +70,7 @@ WAYS = {
 
 @pytest.fixture(params=WAYS.values(), ids=WAYS)
 def network(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[tuple[Machine, int]]:
-    """A systemd with the four as services, the first two in one network, and their domain."""
+    """A systemd with the four units as services, the first two in the private network, and their domain."""
     drop_in, commands = request.param
     domain = free_domain()
     files = {f"run/units/{name}.service": unit(domain, verb, value) for name, verb, value in UNITS_OF_TEST}
@@ -84,7 +83,7 @@ def network(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[tuple[Ma
 
 
 def heard(service: Machine, name: str) -> set[str]:
-    """Return the velocities that a service has heard since it last began."""
+    """Return the velocities that a service has received since its last start."""
     words = [str(entry["MESSAGE"]) for entry in service.journal("-u", f"{name}.service", "-t", "sh")]
     return set(words[max((i for i, word in enumerate(words) if word == "ready"), default=len(words)) + 1 :])
 
@@ -125,12 +124,12 @@ ip -n base address add 192.168.10.2/24 dev cable
 ip -n base link set lo up
 ip -n base link set cable up
 """
-"""A computer with a cable, and the base's computer at its other end."""
+"""A computer and the base's computer, connected by a cable."""
 
 
 @pytest.fixture
 def computer() -> Iterator[list[str]]:
-    """What goes in front of a command to run it on a computer with a cable, in namespaces of its own."""
+    """Return the prefix of a command that runs it on a computer with a cable, in new namespaces."""
     if os.geteuid() != 0:
         pytest.skip("moving network devices needs root")
     script = f"set -e\n{CABLE}\necho ready\nexec cat"

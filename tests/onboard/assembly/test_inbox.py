@@ -1,4 +1,4 @@
-"""The inbox of a robot: the wire, the cameras, and a base on its own cable, put together."""
+"""The inbox of a robot combines DDS, cameras and a serial base."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Wire:
 
 
 class Camera:
-    """A depth camera, or a colour one."""
+    """A depth camera or a colour camera."""
 
     def __init__(self, name: str, working: bool = True, frame: DepthFrame | ColorFrame | None = None) -> None:
         self.name = name
@@ -131,7 +131,7 @@ def test_one_that_cannot_be_closed_does_not_keep_the_others_open() -> None:
 
 
 def test_a_camera_whose_picture_stays_the_same_is_blind_until_it_changes() -> None:
-    """By the wheels of the base on its own cable; what the camera says of itself is not asked."""
+    """The inbox judges by the wheels of the serial base, not by the camera's own health."""
     camera, base = Camera("front"), Base(Report())
     devices = DeviceInbox(Wire(), [camera], None, base, unchanged_m=0.15)  # type: ignore[arg-type]
     believed = []

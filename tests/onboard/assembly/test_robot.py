@@ -1,4 +1,4 @@
-"""A robot that cannot stop within what is known around it is refused, by what it has to know."""
+"""A configuration is refused if the robot cannot stop within the range of memory, cliff search or masks."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ def config(drop_m: float = 0.0, zones: ZonesSection | None = None, radius_m: flo
     return Config.model_validate({"robot": robot, "scan": scan, "limits": limits, "zones": zones or ZonesSection()})
 
 
-#   By the formula of the docstring of `zones.braking_m`, 0.3 m of footprint and margin before it.
+#   By the formula of `collision.braking_m`, plus 0.3 m of footprint and margin.
 #   name                             robot                                                       refused for
 ROBOTS = [
     ("the default one",              config(drop_m=0.08),                                        None),
     ("just slow enough",             config(v_max_mps=2.10),                                     None),
-    ("faster than it remembers",     config(v_max_mps=2.11),                                     "is remembered"),
+    ("faster than it remembers",     config(v_max_mps=2.11),                                     "obstacle memory"),
     ("as fast, remembering nothing", config(v_max_mps=2.11, **FORGETS),                          None),
     ("faster than it sees floor",    config(v_max_mps=2.11, drop_m=0.08, **FORGETS),             "missing floor"),
-    ("faster than it knows the map", config(v_max_mps=3.40, zones=MASKS, **FORGETS),             "masks of the map"),
+    ("faster than it knows the map", config(v_max_mps=3.40, zones=MASKS, **FORGETS),             "map's masks"),
     ("just slow enough for the map", config(v_max_mps=3.30, zones=MASKS, **FORGETS),             None),
-    ("a base that brakes slowly",    config(v_max_mps=1.50, acceleration_mps2=1.0),              "is remembered"),
-    ("a wide robot",                 config(v_max_mps=1.50, radius_m=1.0),                       "is remembered"),
+    ("a base that brakes slowly",    config(v_max_mps=1.50, acceleration_mps2=1.0),              "obstacle memory"),
+    ("a wide robot",                 config(v_max_mps=1.50, radius_m=1.0),                       "obstacle memory"),
     ("a robot wider than that",      config(v_max_mps=0.50, radius_m=2.0),                       "up to 0.00 m/s"),
 ]  # fmt: skip
 

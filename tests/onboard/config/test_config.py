@@ -1,4 +1,4 @@
-"""The configuration: checked at load, one clear line for each mistake."""
+"""The configuration is checked at load; each mistake gives a message of one line."""
 
 from __future__ import annotations
 

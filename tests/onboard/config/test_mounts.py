@@ -1,5 +1,4 @@
-"""`onboard/config/robots/default/mounts.toml`: what the default robot's file says, and one clear line for each way
-in which a file is wrong."""
+"""`onboard/config/robots/default/mounts.toml`: the default robot's mounts, and one line for each error in a file."""
 
 from __future__ import annotations
 
@@ -69,7 +68,7 @@ def test_cameras_keep_the_order_of_the_file(tmp_path: Path) -> None:
 
 
 WRONG = [
-    # change, what the line names
+    # change, words in the message
     ({"rotation_xyzw": "[0.0, 0.0, 0.0, 1.01]"}, ["cameras.front.rotation_xyzw", "norm 1.01", "0.001"]),
     ({"rotation_xyzw": "[0.0, 0.0, 0.0, 0.0]"}, ["cameras.front.rotation_xyzw", "norm 0"]),
     ({"rotation_xyzw": "[0.0, 0.0, nan, 1.0]"}, ["cameras.front.rotation_xyzw", "finite"]),

@@ -1,4 +1,4 @@
-"""A configuration file that says nothing drives like no file: key by key, and as a robot."""
+"""An empty configuration file equals no file: for each key, and for the robot."""
 
 from __future__ import annotations
 

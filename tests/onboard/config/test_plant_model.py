@@ -1,4 +1,4 @@
-"""The motion model of paper 1, section 4: a few steps by hand, then what must hold for any command."""
+"""The motion model of paper 1, section 4: steps computed by hand, then laws for every command."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_rest_stays_at_rest():
     assert settle(MotionState(Pose(1.0, 2.0, 3.0)), STOP, 1.0) == MotionState(Pose(1.0, 2.0, 3.0))
 
 
-# name, text in the file, its replacement, what the line must name
+# name, text in the file, its replacement, words in the message
 BAD_FILES = [
     ("frequency of zero", "f_up = 6.0", "f_up = 0.0", "linear.f_up"),
     ("not a number", "f_up = 6.0", "f_up = nan", "linear.f_up"),

@@ -1,4 +1,4 @@
-"""Policies that ship: found by name, and each of them small, whole, described, and able to decide."""
+"""Shipped policies: found by name; each is small, complete, has a manifest and decides."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SHIPPED = [FIRST, *(name for name in pretrained_names() if name != FIRST)]
 
 @pytest.fixture
 def small(tmp_path, monkeypatch):
-    """The small model stands for what ships."""
+    """Ship the small model instead of the real policies."""
     model = small_policy_files(tmp_path)
     monkeypatch.setattr(shipping, "PRETRAINED", tmp_path)
     return model
@@ -88,13 +88,13 @@ def test_the_runtime_takes_a_name(small):
 
 
 def test_the_folder_is_packed_into_the_wheel():
-    """By the same rules as a build: whatever stands there and is not ignored."""
+    """Include the same files as a build: all files that git does not ignore."""
     packed = {entry.distribution_path for entry in WheelBuilder(str(ROOT)).recurse_included_files()}
     assert "engines/pretrained/README.md" in packed
     assert {f"engines/pretrained/{path.name}" for path in shipping.PRETRAINED.iterdir()} <= packed
 
 
-# ---- what ships --------------------------------------------------------------------------------------------------
+# ---- the shipped policies ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", SHIPPED)
@@ -141,7 +141,7 @@ def test_it_decides_alike_twice_and_by_what_it_sees(name):
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_it_drives_to_goals_in_buildings_that_it_never_saw(name):
-    """Greedy, with colour, drift and limits: a sign or an order that is wrong anywhere on the way would show."""
+    """Greedy, with colour, drift and limits: a wrong sign or order anywhere would fail this drive."""
     robot, run = load_robot(None), Run(name, condition="paper")
     check_run(run, robot)
     sources = find_sets(["ahg2", "lgrc1", "warehouse"], 2, 1, robot.body, "unseen")

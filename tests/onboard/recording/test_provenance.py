@@ -1,4 +1,4 @@
-"""What a recording says of where it was made."""
+"""The provenance of a recording: engine, machine, processor."""
 
 from __future__ import annotations
 

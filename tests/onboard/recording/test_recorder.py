@@ -1,4 +1,4 @@
-"""The recorder: what went in comes out in rosbags, nothing waits, every loss is counted, the disk stays bounded."""
+"""The recorder: rosbags reads every message back, no call waits, losses are counted, disk space is bounded."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def text(value: str) -> bytes:
 
 
 def noise(size: int, seed: int = 1) -> bytes:
-    """Bytes that do not compress."""
+    """Return incompressible bytes."""
     return random.Random(seed).randbytes(size)
 
 
@@ -48,7 +48,7 @@ def recordings(folder: Path) -> list[Path]:
 
 
 def read(*paths: Path) -> list[tuple[str, int, Any]]:
-    """Return topic, time and decoded message of everything in the files, as rosbags finds it."""
+    """Return topic, time and decoded message of all messages in the files, read by rosbags."""
     messages = []
     for path in paths:
         with AnyReader([path]) as reader:
@@ -361,15 +361,15 @@ FULL_DISK = """
     print(stats.written, stats.dropped, stats.queued, stats.stopped, sep="|")
 """
 
-#   bytes that the disk takes
+#   free bytes on the disk
 FULL_AT = [0, 100, 500, 1_000_000, 1_500_000, 2_100_000, 3_500_000]
 
 
 @pytest.mark.parametrize("limit", FULL_AT)
 def test_a_full_disk_ends_the_recording_with_one_reason_and_loses_nothing_recorded(tmp_path: Path, limit: int) -> None:
-    """The limit on a file's size fails a write half-way with an OSError, as a full disk does.
+    """A limit on the file size makes a write fail half-way with an OSError, like a full disk.
 
-    Coverage is not measured there: it would write into the full disk as well.
+    The process does not measure coverage, which would also write to the full disk.
     """
     unmeasured = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}
     done = subprocess.run(

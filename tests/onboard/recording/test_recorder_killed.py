@@ -1,4 +1,4 @@
-"""A session that ends by kill -9: all but the last second is there, in whole ticks, and replays identically."""
+"""A session that ends by kill -9 loses at most the last second, has only whole ticks and replays identically."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ for _ in itertools.count():
 KILLED_AFTER_NS = 2_500_000_000
 SAFE_AFTER_NS = 1_000_000_000
 SAFE = 30
-"""So many ticks are older than that at the kill, and one more, however slow the machine is."""
+"""Lower bound on the ticks older than SAFE_AFTER_NS at the kill; even a slow machine has one more."""
 
 
 @pytest.mark.timeout(600)

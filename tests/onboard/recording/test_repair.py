@@ -1,4 +1,4 @@
-"""Unfinished recordings: whatever cut them off, what stands whole in them comes back, and nothing else is touched."""
+"""Repair of unfinished recordings: all complete records survive, and no other file changes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from onboard.values.errors import InputError
 
 STRING = message_type(String)
 CHUNK_ENDS = (10, 11, 25, 40)
-"""Messages in the file after each of its flushes, one chunk each."""
+"""Number of messages in the file after each flush; each flush ends a chunk."""
 
 
 def write_file(path: Path) -> list[int]:
@@ -53,7 +53,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, list[int]]:
 
 
 def read(path: Path) -> list[str]:
-    """Return the texts of all messages, each topic asked for by itself as well as all together."""
+    """Return the texts of all messages. Check that reading topic by topic gives the same texts."""
     with AnyReader([path]) as reader:
         everything = [reader.deserialize(data, kind.msgtype).data for kind, _, data in reader.messages()]
         for connection in reader.connections:
@@ -133,7 +133,7 @@ INDEX, METADATA = 0x07, 0x0C
 
 
 def first(content: bytes, opcode: int, start: int) -> int:
-    """Return where the first record of that kind begins, from `start` on."""
+    """Return the offset of the first record of this kind, from `start`."""
     at = 8
     while content[at] != opcode or at < start:
         at += 9 + int.from_bytes(content[at + 1 : at + 9], "little")
@@ -187,7 +187,7 @@ def damaged_in_the_middle(path: Path) -> None:
     os.truncate(path, MAX_CUT_BYTES + 10_000)
 
 
-#   file                    what the line must say
+#   file                    words in the message
 REFUSED = [
     (foreign, "not recorded by onboard"),
     (empty, "is no MCAP file"),

@@ -1,4 +1,4 @@
-"""The disk budget of recordings: what goes and what stays, as a table, as laws, and on a real disk that fills up."""
+"""The disk budget of recordings: deleted and kept files as a table, as laws, and on a real disk that fills up."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_nothing_that_must_stay_goes_and_nothing_goes_without_need(
 
 
 def fits(kept: Sequence[Held], budget: Budget, free: float) -> bool:
-    """The bounds once more, as `config.RecordSection` states them."""
+    """Check the verdict against the bounds of `config.RecordSection`."""
     return (
         sum(not one.marked for one in kept) + 1 <= budget.files
         and sum(one.size_bytes for one in kept) + budget.file_bytes <= budget.total_bytes
@@ -98,7 +98,7 @@ def recorder(folder: Path, day: int, **section: float) -> Recorder:
 
 
 def sessions(folder: Path, days: int) -> list[Path]:
-    """Return recordings of a megabyte each, one a day, oldest first."""
+    """Return recordings of one megabyte, one per day, oldest first."""
     for day in range(days):
         session = recorder(folder, day)
         assert session.write("/a", STRING, random.Random(day).randbytes(MB), 0)

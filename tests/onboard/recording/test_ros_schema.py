@@ -1,4 +1,4 @@
-"""Descriptions of recorded messages: those of ROS itself, though written from our own types."""
+"""Definitions of recorded messages, generated from our types, equal the definitions of ROS."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SAME_ON_THE_WIRE = {"byte": "uint8", "octet": "uint8", "char": "uint8"}
 
 
 def shape(field: object) -> object:
-    """Return a field's type with the names of equal wire types made one."""
+    """Return a field's type, with a common name for types that are equal in CDR."""
     kind, detail = field  # type: ignore[misc]
     if isinstance(detail, tuple) and isinstance(detail[0], tuple):
         return (kind, (shape(detail[0]), detail[1]))
@@ -29,7 +29,7 @@ def shape(field: object) -> object:
 
 
 SPEED_LIMIT = "std_msgs/Header header\nbool percentage\nfloat64 speed_limit\n"
-"""The fields of nav2_msgs (Humble to Jazzy), which rosbags does not bring."""
+"""The fields of nav2_msgs (Humble to Jazzy), which are not in rosbags."""
 
 
 @pytest.mark.parametrize("kind", ros_types.MESSAGES, ids=ros_name)

@@ -1,4 +1,4 @@
-"""The state as text and back is the same state: what is driven from there is the same drive."""
+"""The state survives the round trip through text: a drive from the decoded state is the same drive."""
 
 from __future__ import annotations
 

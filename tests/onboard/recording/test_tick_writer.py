@@ -1,4 +1,4 @@
-"""Ticks in the recording: what rosbags reads back is what each tick consumed and produced."""
+"""Ticks in the recording: rosbags reads back each tick's inputs and results."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.rigs.runtime_bench import LEFT, MOUNTS, Bench, Puppet, with_noise
 WALL_NS = 1_790_000_000 * 10**9
 COVARIANCE = np.array([[0.04, 0.01, 0.002], [0.01, 0.09, 0.003], [0.002, 0.003, 0.01]])
 LAST_BIT = 1e-15
-"""Headings travel as quaternions, which costs the last bit."""
+"""Headings are stored as quaternions, which changes the last bit."""
 
 
 class Recorded:
@@ -51,7 +51,7 @@ class Recorded:
         self.taken.append(self._writer.record(record))
 
     def read(self) -> Found:
-        """Finish the file and return what is in it."""
+        """Finish the file and return its content."""
         self.recorder.close()
         stats = self.recorder.stats()
         assert (stats.dropped, stats.last_problem) == (0, "")
@@ -60,7 +60,7 @@ class Recorded:
 
 
 Found = dict[str, list[tuple[int, Any]]]
-"""(monotonic time, message) of everything in a file, by topic."""
+"""(monotonic time, message) of all messages in a file, by topic."""
 Drive = tuple[list[TickRecord], Found]
 
 
@@ -75,7 +75,7 @@ def read(path: Path) -> Found:
 
 @pytest.fixture(scope="module")
 def drive(tmp_path_factory: pytest.TempPathFactory) -> Drive:
-    """An eventful drive, and what stands in its file."""
+    """A drive with many events, and the content of its file."""
     recorded = Recorded(tmp_path_factory.mktemp("ticks"))
     bench = Bench(Puppet(LEFT), takes_ms={6: 200}, listeners=[recorded], limits_scan={"cameras": ["front", "rear"]})
     rng = np.random.default_rng(1)
@@ -207,7 +207,7 @@ def test_a_tick_comes_back_from_its_message(drive: Drive) -> None:
         assert has_images(tick) == (tick.sensed is not None)
 
 
-#   field                 value               what is said
+#   field                 value               words in the message
 BROKEN = [
     ("action",            28,                 "tick 0: action 28, must be -1 to 27"),
     ("command",           [0.0],              "a twist of 1 numbers, must be 2"),

@@ -1,4 +1,4 @@
-"""What a configuration needs of the machine: `check-config` refuses what `run` would, so that a reload ends no run."""
+"""`check-config` refuses every configuration that `run` refuses on this machine, so a reload ends no run."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ UNKNOWN_HOST = "nobody-has-this-name.invalid"
 
 
 def quiet(folder: Path, **tables: dict) -> Path:
-    """Write a configuration whose files are all there."""
+    """Write a configuration with all of its files."""
     given = {"record": {"directory": "recordings"}, "cameras": NO_CAMERAS, **tables}
     given["dds"] = {"domain": free_domain(), **given.get("dds", {})}
     return toml(folder / "onboard.toml", **given)
 
 
 def in_the_way(folder: Path) -> Path:
-    """Write a file where a folder should be."""
+    """Write a file at the path of a folder."""
     (folder / "file").write_text("")
     return folder / "file" / "recordings"
 
@@ -62,7 +62,7 @@ def asked(*words: str | Path) -> Result:
 
 @pytest.mark.parametrize(("name", "tables", "words"), REFUSED)
 def test_what_would_not_start_is_refused(name: str, tables: object, words: list[str], tmp_path: Path) -> None:
-    """By the same line as the run's."""
+    """The message is the same as the run's."""
     given = quiet(tmp_path, **tables(tmp_path))  # type: ignore[operator]
     ended = asked("check-config", "--config", given)
     assert isinstance(ended.exception, OnboardError), ended.output
@@ -95,7 +95,7 @@ def test_who_does_not_record_needs_no_folder(tmp_path: Path) -> None:
 
 
 def test_a_base_that_is_not_plugged_in_is_only_told(tmp_path: Path) -> None:
-    """It may come later; nobody can tell that from a slip of the pen."""
+    """The host may come up later; a typing error looks the same."""
     odometry = {"input": "serial", "serial_port": "/dev/bsae"}
     ended = asked("check-config", "--config", quiet(tmp_path, odometry=odometry))
     assert ended.exit_code == 0
@@ -121,7 +121,7 @@ def test_a_camera_on_a_cable_needs_its_library(tmp_path: Path, monkeypatch: pyte
 
 @NEEDS_ROOT
 def test_a_folder_of_somebody_else_is_refused() -> None:
-    """What the service's own user finds, before a run is ended for the configuration."""
+    """The service's own user checks the configuration before a reload ends a run."""
     with open_folder() as folder:
         (folder / "mine").mkdir()
         (folder / "mine").chmod(0o777)

@@ -1,4 +1,4 @@
-"""What a run counts: each number once, each at its moment, and the journal that a tick writes."""
+"""Counters of a run: each event counts once, in its tick; and the journal of a tick."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever comes in and however it ends: every command is finite and within bounds, and the last one is zero."""
+"""For all inputs and all ends, every command is finite and within bounds, and the last command is zero."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TICKS = 50
 
 
 class Script:
-    """A listener that does something at its tick, the runtime driving by then."""
+    """A listener that runs an action at a tick in which the robot already drives."""
 
     def __init__(self, happens: Callable[[Bench], Any] = lambda bench: bench.runtime.stop()) -> None:
         self.happens = happens
@@ -135,7 +135,7 @@ def test_ticks_run_on_the_grid_of_the_configured_rate() -> None:
     assert bench.runtime.counters.ticks == TICKS
 
 
-# ---- whatever comes in
+# ---- random inputs
 
 numbers = st.one_of(
     st.floats(-3.0, 3.0), st.sampled_from([math.nan, math.inf, -math.inf, 1e308, -1e308, 1e-300, 0.0, -0.0])
@@ -154,7 +154,7 @@ covariances = st.one_of(st.none(), st.lists(numbers, min_size=9, max_size=9).map
 
 @st.composite
 def changes(draw: st.DrawFn) -> Callable[[Inputs], Inputs]:
-    """Return one way in which a tick's inputs differ from those of a healthy robot."""
+    """Return a random fault of a tick's inputs."""
     offset, twist, pose, word = draw(stamps), draw(twists), draw(poses), draw(st.sampled_from([None, False, True]))
     frame = draw(st.sampled_from(["odom", "map", "base_link", "mars"]))
     covariance = draw(covariances)

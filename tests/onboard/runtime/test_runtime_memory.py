@@ -1,4 +1,4 @@
-"""The policy's memory in the runtime: passed on from decision to decision, reset at its moments, never otherwise."""
+"""The policy's memory in the runtime: passed from decision to decision, and reset only when specified."""
 
 from __future__ import annotations
 

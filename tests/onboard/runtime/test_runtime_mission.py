@@ -1,4 +1,4 @@
-"""Goals in the runtime: which are taken and where they lie, what ends a drive, and what each end is called."""
+"""Goals in the runtime: accepted goals and their frames, the ends of a drive and their names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAP_FROM_ODOM = Pose(10.0, -4.0, math.pi / 2)
 
 
 def moved(localised: bool = True) -> Bench:
-    """Return a bench whose robot stands somewhere in its odom frame, at (1.5, 0, 0) in it, without a goal."""
+    """Return a bench with a robot without a goal, at (1.5, 0, 0) in its odom frame."""
     bench = Bench()
     bench.tick()
     for _ in range(60):
@@ -132,7 +132,7 @@ def test_a_cancel_without_a_drive_changes_nothing() -> None:
 
 
 def towards(goal_x_m: float, margin_m: float = 0.0) -> Puppet:
-    """Return a policy that drives ahead until it is there, then stops."""
+    """Return a policy that drives ahead to the goal, then stops."""
 
     def choose(seen: Observation) -> int:
         return SLOW if seen.filtered.pose.x_m < goal_x_m - margin_m else STOP_ACTION
@@ -191,7 +191,7 @@ def test_drives_that_fail(what: str, policy: Puppet, goal: dict[str, float], wai
 
 
 def test_a_goal_behind_a_wall_ends_without_progress() -> None:
-    """The policy wants through and the limits hold it."""
+    """The policy wants to drive through an obstacle and the limits stop it."""
     bench = Bench(Puppet(FORWARD), goal={"progress_timeout_s": 4.0})
     bench.wall("front", NEAR_MM)
     bench.ask(5.0, 0.0)

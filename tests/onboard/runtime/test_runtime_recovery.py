@@ -1,4 +1,4 @@
-"""Backing off in the runtime: when it begins, what it sends, what comes after, and when it gives up."""
+"""Recovery in the runtime: its start, its command, the next decision, and when it gives up."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BACK = Twist(-0.2, 0.0)
 
 
 def backing(ticks: list[TickRecord]) -> list[int]:
-    """Return the slots in which a recovery drove the robot back."""
+    """Return the slots in which the recovery backed off."""
     return [tick.slot.number for tick in ticks if tick.recovery]
 
 
@@ -236,7 +236,7 @@ ASKED_AGAIN = [
 def test_r14_goals_that_follow_each_other_leave_the_tries_bounded(
     what: str, asked: Callable[[int], tuple[float, float, str]], every_s: float
 ) -> None:
-    """Something stands right ahead, wherever the robot goes back to."""
+    """An obstacle stays right ahead, wherever the robot backs off to."""
     bench = Bench().driving(x_m=30.0)
     bench.wall("front", NEAR_MM)
     ticks = []
@@ -291,7 +291,7 @@ def test_the_same_goal_again_after_the_end_is_a_new_one() -> None:
 
 
 def test_r10_a_lost_engine_stands_and_does_not_back_off() -> None:
-    """Held before something, it would be due to go back just when nobody decides any more."""
+    """The robot is blocked, and the recovery is due just when the decisions stop."""
     takes_ms: dict[int, float] = {}
     bench = Bench(Puppet(FORWARD), takes_ms=takes_ms).driving(x_m=30.0)
     bench.stuck = bench.obstacle = True

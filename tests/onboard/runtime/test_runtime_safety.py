@@ -1,4 +1,4 @@
-"""What stops the robot or takes it over: e-stop, operator, lost inputs, blind cameras, odometry that cannot be."""
+"""Stops and overrides: e-stop, operator, lost inputs, blind cameras, implausible odometry."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_the_e_stop_stops_in_the_same_tick_and_ends_the_drive() -> None:
 
 
 def test_a_goal_that_comes_with_the_release_was_perhaps_given_before_it() -> None:
-    """Both arrive in one tick: which was first cannot be told."""
+    """Both arrive in the same tick, so their order is unknown."""
     bench = Bench().driving()
     bench.e_stop = True
     bench.tick()

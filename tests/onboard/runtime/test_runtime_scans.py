@@ -1,4 +1,4 @@
-"""The scans of the runtime: one for the policy and one for the limits, and the buffer of the last clouds."""
+"""The policy's scan and the limits' scan in the runtime, and the buffer of the last clouds."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_the_recovery_looks_behind_with_the_cameras_of_the_limits() -> None:
 
 
 def test_a_height_band_of_their_own() -> None:
-    """A bar that hangs low is in the way of the limits' higher band, not in that of the policy's."""
+    """A low bar is inside the higher band of the limits' scan, but outside the band of the policy's scan."""
     bench = Bench(scan={"z_max_m": 0.31}, limits_scan={"z_max_m": 1.2})
     image = np.zeros((60, 80), np.uint16)
     image[:, :30] = 600  # the upper part of a camera that stands on its side

@@ -1,4 +1,4 @@
-"""When the runtime decides and when it acts: the grid, the constant delay, lateness, and engines that fail."""
+"""Timing of decisions and actions: the grid, the constant delay, lateness, and failing engines."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_misses_in_a_row_stop_the_robot_and_a_decision_starts_it_again() -> None
 
 
 def test_a_lost_engine_does_not_wait_for_a_ramp() -> None:
-    """What slows a policy's set points down gently must not keep a robot rolling that nobody drives any more."""
+    """The ramp that smooths a policy's set points must not keep a robot rolling without a policy or operator."""
     bench = Bench(takes_ms={4: 1e9}, limits={"acceleration_mps2": 0.3})
     bench.ask()
     ticks = bench.ticks(70)
@@ -134,7 +134,7 @@ def test_a_lost_engine_does_not_wait_for_a_ramp() -> None:
 
 
 def test_an_operator_who_lets_go_while_the_engine_is_lost_leaves_the_robot_standing_at_once() -> None:
-    """The pilot begins anew after an operator; nothing has been decided then, so there is nothing to ramp down to."""
+    """Decisions restart after an operator. There is no set point then, so there is no ramp."""
     bench = Bench(takes_ms={4: 1e9}, limits={"acceleration_mps2": 0.3})
     bench.ask()
     bench.ticks(100)
@@ -214,7 +214,7 @@ def test_sense_to_act_is_measured_from_the_tick_that_sensed() -> None:
     assert counters.delay_error.max_ns <= 3
 
 
-#   slots missed   while one is under way   goes on by what was decided before
+#   slots missed   decision pending         keeps the previous decision
 PAUSES = [
     (9, False, True),
     (9, True, True),

@@ -1,4 +1,4 @@
-"""What is told of the images that a tick used comes back from the wire as it was, and only what had come is named."""
+"""A message about used images survives the round trip over DDS, and names only images that had arrived."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def wire() -> Iterator[Wire]:
 
 
 def record() -> TickRecord:
-    """Return some tick of a drive in which the front camera and the colour camera work."""
+    """Return a tick of a drive with working front and colour cameras."""
     some = next(tick for tick in Bench(Puppet(LEFT)).driving().ticks(20) if tick.sensed)
     inputs = replace(
         some.inputs,
@@ -53,7 +53,7 @@ def record() -> TickRecord:
 
 
 def told(wire: Wire, of: TickRecord) -> Used:
-    """Return what comes over the wire of a tick, 9 ms after its start; the rear camera's lens is covered."""
+    """Return the DDS message about a tick, 9 ms after its start; the rear camera's lens is covered."""
     cameras = {"front": Camera(111), "rear": Camera(222), "left": Camera(0), "color": Camera(333)}
     listener = UsedImages(wire, "robot", SimulatedClock(START_NS + 9 * MS), cameras)
     reader = wire.reader("used")

@@ -1,4 +1,4 @@
-"""What the robot tells of its ticks: when each message goes out, and the rows of the diagnostics."""
+"""Published topics: the rate of each topic, and the rows of the diagnostics."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def recorder(**changes: Any) -> RecorderStats:
 
 
 class Heard:
-    """`interfaces.Outputs` that keeps everything."""
+    """`interfaces.Outputs` that records all messages."""
 
     def __init__(self) -> None:
         self.times: Counter[str] = Counter()
@@ -135,7 +135,7 @@ def test_the_maps_transform_is_absent_until_localised() -> None:
 
 
 def row(name: str, happens: Callable[[Bench], Any] = lambda bench: None, stats: RecorderStats | None = None) -> Any:
-    """Return (level, message, values) of a row after something happened to a robot that turns."""
+    """Return (level, message, values) of a row after an event on a turning robot."""
     bench = Bench(Puppet(LEFT)).driving()
     happens(bench)
     found = rows(bench.tick(), bench.runtime.counters, [WORKS, DOWN], stats)
@@ -156,7 +156,7 @@ def lose(bench: Bench) -> None:
 
 
 def queue(bench: Bench) -> None:
-    """Odometry stays away for a while, then comes as it was 250 ms ago."""
+    """Odometry stops for a while, then arrives 250 ms late."""
     bench.reports = False
     bench.ticks(10)
     bench.reports = True
@@ -175,7 +175,7 @@ ROWS: list[tuple[str, Any, RecorderStats | None, int, str]] = [
     ("command", stop, None, OK, "e_stop"),
     ("command", lose, None, OK, "stale_scan"),
     ("odometry", None, None, OK, "in time"),
-    ("odometry", queue, None, WARNING, "comes 250 ms later than it could: a clock was set, or it queues"),
+    ("odometry", queue, None, WARNING, "latency 250 ms: a clock was changed, or messages queue"),
     ("pose", None, None, OK, "odometry only"),
     ("pose", lambda bench: bench.fix(Pose(1.0, 0.0, 0.0)), None, OK, "localized"),
     ("camera front", None, None, OK, "working"),

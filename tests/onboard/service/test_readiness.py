@@ -1,4 +1,4 @@
-"""What a start waits for: told once, for so long and no longer, and what never comes is not waited for."""
+"""The wait at the start: one log line per missing part, a timeout, and no wait for an invalid host."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from tests.rigs.network.nobody import NEEDS_ROOT
 A_START_S = 60.0
 UNKNOWN_HOST = "nobody-has-this-name.invalid"
 QUICK = 100.0
-"""For tests that wait in vain: every look asks the resolver, which takes its time."""
+"""For tests that reach the timeout: every check asks the slow resolver."""
 
 
 class Waiting:
-    """A clock that goes on by the pauses alone, `pace` times as fast, and a service manager that hears the words."""
+    """A clock that advances only by the pauses, `pace` times as fast, and a service manager that records messages."""
 
     def __init__(self, folder: Path) -> None:
         self.now_s, self.pauses, self.pace = 0.0, 0, 1.0
@@ -44,7 +44,7 @@ class Waiting:
             self.comes[self.pauses].touch()
 
     def wait(self, config: Config) -> list[dict]:
-        """Return what was logged, after the wait."""
+        """Return the log after the wait."""
         with capture_logs() as logged:
             await_machine(config, self.notifier, self.pause, lambda: self.now_s)
         return logged

@@ -1,4 +1,4 @@
-"""The stop after the end of a run: whom it reaches, and what is said of it (`test_systemd.py` has the rest)."""
+"""The stop after the end of a run: its receivers and its log (`test_systemd.py` has the rest)."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ SECTION = DdsSection(domain=free_domain())
 LATE_S = stop_base.SENDING_S / 2
 ZERO = kobuki_protocol.encode_velocity(STOP)
 FULL_LOOKS, FULL_LOOK_S = 10, 0.02
-"""So often in a row, so long apart, a port has no room: then it is full."""
+"""A port without room this many times in a row, at this interval, is full."""
 
 
 @pytest.fixture
 def wires() -> Iterator[list[Wire]]:
-    """Others on the domain, each a participant of its own."""
+    """Further participants on the domain."""
     found: list[Wire] = []
     yield found
     for wire in found:
@@ -48,7 +48,7 @@ def listener(wires: list[Wire]) -> Reader:
 
 
 def test_a_base_that_is_found_after_a_bystander_hears_zero_too(wires: list[Wire]) -> None:
-    """A viewer or a recorder that listens to the commands answers at once, the base behind it later."""
+    """A viewer or a recorder reads the commands at once; discovery finds the base later."""
     bystander, late = listener(wires), []
     coming = threading.Timer(LATE_S, lambda: late.append(listener(wires)))
     coming.start()
@@ -98,7 +98,7 @@ def cable() -> Iterator[tuple[int, int]]:
 
 
 def over(robot_end: int) -> Config:
-    """Return the configuration of a robot whose base is at that end of a cable."""
+    """Return the configuration of a robot with the base at this port."""
     return Config(dds=SECTION, odometry=OdometrySection(input="serial", serial_port=os.ttyname(robot_end)))
 
 
@@ -108,7 +108,7 @@ def driven_over(robot_end: int) -> Driven:
 
 
 def fill(robot_end: int) -> None:
-    """Leave no room in the port's output queue, as a base does that takes nothing. The kernel makes some in between."""
+    """Fill the port's output queue, like a base that reads nothing. The kernel may free some space meanwhile."""
     os.set_blocking(robot_end, False)
     refused = 0
     while refused < FULL_LOOKS:
@@ -121,7 +121,7 @@ def fill(robot_end: int) -> None:
 
 
 def taken(base_end: int) -> bytes:
-    """Return all that has come to the base."""
+    """Return all bytes that arrived at the base."""
     got = b""
     with suppress(BlockingIOError):
         while True:
@@ -182,7 +182,7 @@ def test_a_base_that_is_not_there_is_a_failure_only_where_it_was_driven(
 
 
 def test_zero_that_stays_in_the_port_is_not_sent(cable: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A USB adapter that hangs takes bytes from us and passes none on; a pseudo-terminal has no such queue."""
+    """A hanging USB adapter accepts bytes and forwards none. A pseudo-terminal has no such queue."""
     monkeypatch.setattr("serial.Serial.out_waiting", len(ZERO))
     with pytest.raises(DriverError, match="zero is still in the port's output queue"):
         stop_base.halt(driven_over(cable[1]))

@@ -1,4 +1,4 @@
-"""What the service manager is told, and when; where zero goes after the end. No systemd."""
+"""Messages to the service manager and their times; the zero after the end. No systemd."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ SILENT = CameraHealth("rear", False, "nothing heard", 0, 0)
 
 
 class Manager:
-    """A service manager's end of the socket, which reads after every tick of a runtime that it listens to.
+    """A service manager's end of the socket. As a listener of the runtime it reads after every tick.
 
-    A system may hold no more than ten unread words (net.unix.max_dgram_qlen).
+    A system may queue at most ten unread datagrams (net.unix.max_dgram_qlen).
     """
 
     def __init__(self, address: str) -> None:
@@ -58,7 +58,7 @@ class Manager:
                 return
 
     def told(self) -> list[list[str]]:
-        """Return the words since the last call."""
+        """Return the messages since the last call."""
         self.tick(None, None)
         words, self._words = self._words, []
         return words
@@ -80,7 +80,7 @@ def blind(inputs: Inputs) -> Inputs:
 
 
 def served(manager: Manager, cameras: list[CameraHealth]) -> tuple[Bench, Service]:
-    """Return a runtime to which the service listens and then its manager, and that service."""
+    """Return a runtime with service and manager as listeners, in this order, and the service."""
     service = Service(manager.notifier, lambda: cameras)
     return Bench(Puppet(FORWARD), listeners=[service, manager]), service
 
@@ -250,7 +250,7 @@ def test_without_a_note_that_can_be_used_the_configuration_leads_the_stop(
 
 
 def test_what_the_stop_imports_before_it_is_sent_is_little(tmp_path: Path) -> None:
-    """Each of these takes tenths of a second, for which a robot whose runtime was killed goes on."""
+    """Each of these imports takes tenths of a second; meanwhile the base of a killed runtime keeps moving."""
     environment = {"RUNTIME_DIRECTORY": str(tmp_path)}
     note_driven(Config(dds=DdsSection(domain=free_domain())), environment)
     program = (
@@ -290,7 +290,7 @@ def test_a_port_that_is_not_there_is_an_error_and_exit_code_1(tmp_path: Path) ->
 
 
 def closed_to_others(path: Path) -> bool:
-    """Return whether somebody without privileges cannot come to a folder."""
+    """Return whether an unprivileged user has no access to a folder."""
     return any(not folder.stat().st_mode & 0o001 for folder in (path, *path.parents))
 
 

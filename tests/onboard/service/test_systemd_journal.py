@@ -14,7 +14,7 @@ from onboard.system import journald
 
 
 def fields(data: bytes) -> dict[str, str]:
-    """Return an entry's fields, read by the protocol's own description."""
+    """Return an entry's fields, decoded by the protocol's specification."""
     found: dict[str, str] = {}
     while data:
         line, _, data = data.partition(b"\n")

@@ -1,6 +1,6 @@
-"""What the unit asks of the machine around it: it ends before a sleep, its devices' modules are there, its network.
+"""The unit's relation to the machine: it ends before suspend, and its devices' modules and its network work.
 
-The shipped unit under a real systemd, with a program of no use in it; nothing here sleeps, and no module is loaded.
+The shipped unit runs under a real systemd with a dummy program. No test suspends the machine or loads a module.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ FILES = {
     f"run/units/{UNIT}.d/test.conf": DROP_IN,
     "run/units/modprobe@.service": PROBE,
 }
-#   kind of device    module that brings it; "" where it is part of the kernel, or of what NVIDIA loads at boot
+#   kind of device    its kernel module; "" if built in or loaded by NVIDIA at boot
 MODULES = {
     "char-ttyUSB": "usbserial",
     "char-ttyACM": "cdc_acm",
@@ -65,7 +65,7 @@ def box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
 
 
 def listed(name: str) -> list[str]:
-    """Return the words of all lines of that name in the shipped unit."""
+    """Return the words of all lines with this key in the shipped unit."""
     lines = re.findall(rf"^{name}=(.*)$", (UNITS / "onboard.service").read_text(), flags=re.MULTILINE)
     return [word for line in lines for word in line.split()]
 

@@ -1,4 +1,4 @@
-"""`systemctl reload`, as often as a person likes: the shipped unit under a real systemd, a program of no use in it."""
+"""`systemctl reload`, many times: the shipped unit under a real systemd, with a dummy program."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(bool(missing()), reason=f"no systemd of our own 
 
 UNIT = "idle.service"
 BURST = 5
-#   line of the unit                   what stands there in its place
+#   line of the unit                   replacement
 IDLE = (
     (r"^Type=notify$", "Type=exec"),
     (r"^WatchdogSec=.*$", ""),
@@ -26,7 +26,7 @@ IDLE = (
 
 
 def idle() -> str:
-    """Return the shipped unit with its limits, its user and its hardening, whose program only waits."""
+    """Return the shipped unit with its limits, user and hardening, and a program that only waits."""
     text = (UNITS / "onboard.service").read_text()
     for line, other in IDLE:
         text, count = re.subn(line, other, text, flags=re.MULTILINE)
@@ -41,7 +41,7 @@ def box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
 
 
 def process(box: Machine) -> str:
-    """Return the id of the process that runs, "0" while there is none."""
+    """Return the id of the running process, "0" without a process."""
     told = box.show("ActiveState", "MainPID", unit=UNIT)
     return told["MainPID"] if told["ActiveState"] == "active" else "0"
 

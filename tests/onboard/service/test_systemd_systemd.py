@@ -1,7 +1,7 @@
-"""The shipped unit under a real systemd: what the base hears while the service starts, hangs, dies, loops and stops.
+"""The shipped unit under a real systemd: commands at the base while the service starts, hangs, dies, loops and stops.
 
-The runtime is the real one, over real DDS, driven by an operator whose commands never end: whatever zero the base hears
-is the service's doing. Skipped where no systemd can be started (`systemd_rig.missing`).
+The real runtime runs over real DDS, and an operator sends commands all the time. So every zero at the base comes from
+the service. Skipped if no systemd can be started (`systemd_rig.missing`).
 """
 
 from __future__ import annotations
@@ -34,29 +34,29 @@ WAITING = "waiting for the first frame"
 STANDING_MPS = 1e-3
 FEW = 30
 LATE_S = 1.2
-"""From its first zero on: the last process has said why the service ended, and waits for the journal."""
+"""After the first zero: the last process has logged the end of the service and waits for the journal."""
 FIVE_STARTS_S = 5 * START_S
 UNIT_STOPPING = "de5b426a63be47a7b6ac3eaac82e2f6f"
-"""systemd's catalogue: it began to stop a unit."""
+"""Message id in systemd's catalogue: systemd began to stop a unit."""
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=f"no systemd of our own here: {missing()}")
 
 
 class Robot:
-    """A systemd with the service, and the base that it drives."""
+    """A systemd with the service, and the base."""
 
     def __init__(self, service: Machine, base: Base, config: str) -> None:
         self.service, self.base, self.config = service, base, config
 
     def start(self) -> None:
-        """Have the service READY and the base driven."""
+        """Start the service, wait until READY and drive the base."""
         self.service.tried("systemctl", "reset-failed", "onboard.service")
         self.base.looks, self.base.operator = True, FORWARD
         self.service.run("systemctl", "start", "onboard.service")
         until(lambda: self.base.driven, START_S)
 
     def waits_again(self, before: int) -> None:
-        """Wait until another process than `before` is up, and waits for a frame."""
+        """Wait until a process other than `before` runs and waits for a frame."""
         until(lambda: self.service.main_pid() not in (0, before), START_S)
         until(lambda: self.service.show("StatusText")["StatusText"].startswith(WAITING), START_S)
 
@@ -79,7 +79,7 @@ def robot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Robot]:
 
 
 def by_writer(heard: list[Heard]) -> list[list[Heard]]:
-    """Return what was heard, writer by writer in the order of their coming."""
+    """Return the received commands by writer, in the order of the writers' first command."""
     writers = list(dict.fromkeys(one.writer for one in heard))
     return [[one for one in heard if one.writer == writer] for writer in writers]
 
@@ -182,12 +182,12 @@ def test_the_computer_sleeps_when_a_robot_that_drove_has_been_sent_zero(robot: R
 
 
 def hang(pid: int) -> None:
-    """Stop the event loop of the runtime, and nothing else of it."""
+    """Block only the event loop of the runtime."""
     os.kill(pid, signal.SIGUSR1)
 
 
 def kill(pid: int) -> None:
-    """End the runtime without a word."""
+    """Kill the runtime."""
     os.kill(pid, signal.SIGKILL)
 
 

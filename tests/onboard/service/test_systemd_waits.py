@@ -1,4 +1,4 @@
-"""The shipped unit under a real systemd, on a computer that is up before its network and before its base."""
+"""The shipped unit under a real systemd, on a computer that boots before its network and its base are up."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ with open("/run/heard", "wb", 0) as heard:
     while True:
         heard.write(os.read(main, 4096))
 """
-"""A serial base that is switched on: its port comes, and keeps what it hears. It goes with the process."""
+"""A serial base that is switched on: creates its port and records received bytes. The port ends with the process."""
 BASE_UNIT = "[Unit]\nDefaultDependencies=no\n[Service]\nExecStart=/opt/onboard/current/bin/python /opt/base.py\n"
 ZERO = "aa550601040000000003"
 
@@ -54,7 +54,7 @@ pytestmark = pytest.mark.skipif(bool(missing()), reason=f"no systemd of our own 
 
 @pytest.fixture(scope="module")
 def early(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
-    """A computer with no network but loopback, and no base."""
+    """A computer with only loopback and no base."""
     folder = tmp_path_factory.mktemp("systemd")
     config = toml(
         folder / "onboard.toml",

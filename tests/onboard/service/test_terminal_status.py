@@ -1,4 +1,4 @@
-"""The live line of a terminal."""
+"""The live status line of a terminal."""
 
 from __future__ import annotations
 

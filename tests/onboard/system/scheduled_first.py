@@ -1,7 +1,7 @@
-"""A runtime's threads under FIFO, as a process of its own: `python scheduled_first.py threads|tick FOLDER`.
+"""A runtime's threads under FIFO, in a separate process: `python scheduled_first.py threads|tick FOLDER`.
 
-It prints JSON: of `threads` the policy and the priority of each, by what it does; of `tick` how long a decision took on
-the one core there is, and how late the latest tick of that time began [ms].
+Prints JSON. `threads`: scheduler and priority of each thread, by its task. `tick`: duration of a decision on a single
+core, and the maximum lateness of a tick during the decision [ms].
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ PATIENCE = Patience(stale_s=0.3, stall_s=5.0, backoff_s=(0.5, 10.0))
 
 
 class Busy:
-    """A policy that computes for long without the interpreter's lock, as a network does."""
+    """A policy that computes for a long time without the GIL, like a network."""
 
     name = "busy"
     work = b""
@@ -62,7 +62,7 @@ def scheduled(task: int) -> tuple[int, int]:
 
 
 def begun(start: Callable[[], object]) -> list[tuple[int, int]]:
-    """Return how the threads are scheduled that something starts."""
+    """Return the scheduling of the threads that a function starts."""
     before = threads()
     start()
     return [scheduled(task) for task in threads() - before]
@@ -86,7 +86,7 @@ def show_threads(folder: Path) -> dict[str, list[tuple[int, int]]]:
 
 
 def time_ticks() -> dict[str, float]:
-    """Tick on one core while a decision is computed there."""
+    """Tick on the same core that computes a decision."""
     os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
     policy = Busy()
     inference = InferenceThread(lambda: policy)

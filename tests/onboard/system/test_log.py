@@ -1,4 +1,4 @@
-"""Text for people never holds up who writes it."""
+"""Writing a log line or a status line never waits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of hosts: who knows them, a resolver that does not answer, and who must live without its answer."""
+"""Host names: known and unknown hosts, a resolver that does not answer, and its timeout."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SOON_S, LONG_S = 0.05, 60.0
 
 
 class Resolver:
-    """One that answers when it is let. asked: how often."""
+    """A resolver that answers on request. asked: number of requests."""
 
     def __init__(self) -> None:
         self.asked, self.answers = 0, threading.Event()
@@ -43,7 +43,7 @@ def silent(monkeypatch: pytest.MonkeyPatch) -> Iterator[Resolver]:
     resolver.answers.set()
 
 
-#   peers                                   whose host nobody knows
+#   peers                                   unknown hosts
 PEERS = [
     (["localhost", "127.0.0.1", ""], []),
     ([UNKNOWN_HOST], [UNKNOWN_HOST]),
@@ -86,7 +86,7 @@ def test_a_signal_ends_the_question_at_once(silent: Resolver) -> None:
 
 
 def test_a_domain_with_an_unknown_peer_is_refused_in_one_line() -> None:
-    """Cyclone itself would end the process."""
+    """Without this check Cyclone would end the process."""
     with pytest.raises(DriverError, match=f"dds.peers: '{UNKNOWN_HOST}' is no host that this machine knows"):
         hold_domain(free_domain(), DdsSection(peers=[UNKNOWN_HOST]))
 

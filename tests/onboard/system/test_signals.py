@@ -1,4 +1,4 @@
-"""What a signal does before a command runs, while it runs, and afterwards."""
+"""The effect of a signal before, during and after the run of a command."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from onboard.system.signals import ENDING, Signals
 
-#   signal          what it raises while a command starts
+#   signal          exception during the start of a command
 STARTING = [(signal.SIGINT, KeyboardInterrupt, None), (signal.SIGTERM, SystemExit, 143)]
 
 

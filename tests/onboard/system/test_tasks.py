@@ -10,7 +10,7 @@ from onboard.system.signals import TaskOwner
 
 
 class Probe:
-    """Coroutines that note how they ended."""
+    """Coroutines that record how they ended."""
 
     def __init__(self) -> None:
         self.ended: list[str] = []

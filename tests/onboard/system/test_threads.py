@@ -1,4 +1,4 @@
-"""Who goes first where a core is shared: asked of the kernel, in a process that is scheduled FIFO as the service is."""
+"""Thread priorities on a shared core, as the kernel reports them for a FIFO process like the service."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def told(what: str, folder: Path) -> Any:
 
 @NEEDS_FIFO
 def test_the_tick_comes_before_all_that_works_for_it(tmp_path: Path) -> None:
-    """And the engine's own threads, which the inference thread starts, are where it is."""
+    """The engine's own threads inherit the priority of the inference thread, which starts them."""
     tasks = told("threads", tmp_path)
     assert len(tasks["inference"]) > 1
     found = {who: set(map(tuple, rows)) for who, rows in tasks.items()}

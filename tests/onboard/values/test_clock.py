@@ -16,7 +16,7 @@ PERIOD_NS = 100
 
 
 def run_grid(work_ns: list[int]) -> list[Slot]:
-    """Return the slots of a simulated run in which tick i takes work_ns[i]."""
+    """Return the slots of a simulated run; tick i takes work_ns[i]."""
 
     async def drive() -> list[Slot]:
         clock = SimulatedClock(start_ns=1000)

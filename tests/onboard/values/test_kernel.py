@@ -1,4 +1,4 @@
-"""The cache of compiled kernels: a changed callee or constant is seen by its callers, and no folder is no cache."""
+"""The cache of compiled kernels: a changed callee or constant recompiles its callers; no folder, no cache."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def tree(folder: Path) -> Path:
 
 
 def says(folder: Path, **environment: str) -> str:
-    """Return what `outer(10)` gives in a process of its own."""
+    """Return the result of `outer(10)` in a new process."""
     inherited = {name: value for name, value in os.environ.items() if name not in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME")}
     program = "from onboard.caller import outer; print(outer(10), sum(outer.stats.cache_hits.values()))"
     done = subprocess.run(
