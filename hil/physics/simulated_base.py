@@ -67,7 +67,7 @@ LONGEST_BRAKING_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Rolled:
-    """Upper bound on the motion of a base after the last command was sent.
+    """Upper bound on the motion of a base after the last command was sent (docs/base.md).
 
     way_m:    distance along the path
     turn_rad: rotation to either side
