@@ -37,7 +37,7 @@ HALF = 50
 LEAST = 50
 """Least number of windows or rows for a result."""
 MIDDLE = (16, 50, 84)
-"""Percentiles for the mean and standard deviation of a width."""
+"""Percentiles for the median and the spread of a width."""
 STEPS_M = (2.0, 6.0)
 """Depth range in which the quantisation step exceeds the unit of 1 mm."""
 NEAREST_SHARE = 1e-4
