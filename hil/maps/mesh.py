@@ -77,14 +77,14 @@ def load_mesh(path: Path, cell_m: float = CELL_M) -> World:
     triangles[..., :2] = (triangles[..., :2] - corner) / cell_m
     # From the lowest upwards, so that connected surfaces merge before all intervals are in use.
     _voxelise(triangles[np.argsort(triangles[..., 2].min(axis=1), kind="stable")], FLOOR_M, WALL_HEIGHT_M, low, high)
-    _close(low, high)
+    _add_border(low, high)
     looks = np.where(high.max(axis=2) < TALL_M, MATERIALS.index(FURNITURE), MATERIALS.index(WALL))
     looks[~(high >= low).any(axis=2)] = MATERIALS.index(WALL)
     pose = Pose(float(corner[0]), float(corner[1]), 0.0)
     return make_world(path.stem, cell_m, pose, low, high, True, looks.astype(np.uint8))
 
 
-def _close(low_m: npt.NDArray[np.float32], high_m: npt.NDArray[np.float32]) -> None:
+def _add_border(low_m: npt.NDArray[np.float32], high_m: npt.NDArray[np.float32]) -> None:
     """Make the border cells walls, in place."""
     for edge in (np.s_[0, :], np.s_[-1, :], np.s_[:, 0], np.s_[:, -1]):
         low_m[edge], high_m[edge] = np.inf, -np.inf

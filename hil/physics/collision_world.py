@@ -123,12 +123,12 @@ class Simulation:
         base = step_base(state.base, state.time_ns, self.plant, dt_ns / NS)
         moved_m = distance(state.pose, base.motion.pose)
         contacts, touched_at = state.contacts, state.touched_at
-        if moved_m > 0.0 and (self.overlaps(base.motion.pose) or self._into(state.pose, base.motion.pose, bodies)):
+        if moved_m > 0.0 and (self.overlaps(base.motion.pose) or self._touches(state.pose, base.motion.pose, bodies)):
             base, moved_m = _halted(base, state.pose), 0.0
             contacts, touched_at = contacts + (touched_at is None), touched_at or state.pose
         elif touched_at is not None and distance(touched_at, base.motion.pose) > RELEASE_M:
             touched_at = None
-        bumping = self._inside(base.motion.pose, bodies)
+        bumping = self._is_overlapping(base.motion.pose, bodies)
         bumps = state.bumps + (bumping and not state.bumping)
         return SimState(state.time_ns + dt_ns, base, contacts, touched_at, state.path_m + moved_m, bumps, bumping)
 
@@ -136,14 +136,14 @@ class Simulation:
         x_m, y_m = apply(self._grid_from_map, (pose.x_m, pose.y_m))
         return x_m / self._cell_m, y_m / self._cell_m
 
-    def _into(self, before: Pose, after: Pose, bodies: Bodies) -> bool:
+    def _touches(self, before: Pose, after: Pose, bodies: Bodies) -> bool:
         """Return whether a step is a contact with a body."""
         if not len(bodies):
             return False
         way = before.x_m, before.y_m, after.x_m, after.y_m
         return bool(step_into_body(*way, self.body.radius_m, GROUND_CLEARANCE_M, self.body.height_m, bodies))
 
-    def _inside(self, pose: Pose, bodies: Bodies) -> bool:
+    def _is_overlapping(self, pose: Pose, bodies: Bodies) -> bool:
         """Return whether a body overlaps the footprint at a pose."""
         if not len(bodies):
             return False

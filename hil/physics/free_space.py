@@ -196,7 +196,7 @@ def _path_down(
     """Return (n, 2) corners of the shortened path from start to the field's source, in the map frame; or None."""
     if not math.isfinite(field[start]):
         return None
-    corners = _pull_taut(space.passable, _descend(field, start[0], start[1], goal[0], goal[1]))
+    corners = _shorten_path(space.passable, _descend(field, start[0], start[1], goal[0], goal[1]))
     return np.array([space.world.centre_of(_as_cell(corner)) for corner in corners])
 
 
@@ -265,7 +265,7 @@ def _descend(
 
 
 @kernel
-def _pull_taut(free: npt.NDArray[np.bool_], path: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def _shorten_path(free: npt.NDArray[np.bool_], path: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Return (m, 2) the shortest polyline over a subset of the path's cells with all lines on True cells."""
     n = len(path)
     length = np.full(n, np.inf)

@@ -88,8 +88,8 @@ def most_rolled(plant: Plant, limits: LimitsSection, silence_s: float | None = N
     timeout_s = plant.base.command_timeout_s
     noticed_s = timeout_s if silence_s is None else min(silence_s, timeout_s)
     obeyed = _steps(ON_THE_WAY_S + plant.base.command_delay_s) + _steps(noticed_s) + 1
-    ways = [_coasted(plant.linear, command, obeyed) for command in (limits.v_min_mps, limits.v_max_mps)]
-    turns = [_coasted(plant.angular, command, obeyed) for command in (-limits.w_max_radps, limits.w_max_radps)]
+    ways = [_stopping(plant.linear, command, obeyed) for command in (limits.v_min_mps, limits.v_max_mps)]
+    turns = [_stopping(plant.angular, command, obeyed) for command in (-limits.w_max_radps, limits.w_max_radps)]
     steps = max(steps for _, steps in (*ways, *turns))
     return Rolled(max(way for way, _ in ways), max(turn for turn, _ in turns), steps * STEP_S)
 
@@ -99,7 +99,7 @@ def _steps(duration_s: float) -> int:
     return math.floor(duration_s / STEP_S) + 1
 
 
-def _coasted(axis: Axis, command: float, obeyed: int) -> tuple[float, int]:
+def _stopping(axis: Axis, command: float, obeyed: int) -> tuple[float, int]:
     """Return distance and steps until rest of an axis at top speed: `obeyed` steps at a command, then at zero."""
     table = axis.as_array()
     forward = command > 0.0

@@ -86,7 +86,7 @@ def door_on(space: FreeSpace, solid: npt.NDArray[np.bool_], episode: Episode, sh
     places, headings = _along(way)
     widths = sides(space.world, solid, places, headings)
     too_long_m = path_length(way) + DETOUR_M
-    for number in _narrowest_first(widths.sum(axis=1)):
+    for number in _candidates(widths.sum(axis=1)):
         across = np.array([-math.sin(headings[number]), math.cos(headings[number])])
         left_m, right_m = (float(side) for side in widths[number])
         ends = places[number] - right_m * across, places[number] + left_m * across
@@ -95,7 +95,7 @@ def door_on(space: FreeSpace, solid: npt.NDArray[np.bool_], episode: Episode, sh
     return None
 
 
-def _narrowest_first(widths_m: Floats) -> list[int]:
+def _candidates(widths_m: Floats) -> list[int]:
     """Return indices of places narrower than `WIDEST_M`, narrowest first, at least `APART_M` apart."""
     chosen: list[int] = []
     for number in np.argsort(widths_m, kind="stable"):
@@ -141,10 +141,10 @@ def _along(way: Floats) -> tuple[Floats, Floats]:
 def sides(world: World, solid: npt.NDArray[np.bool_], places: Floats, headings: Floats) -> Floats:
     """Return (n, 2) distance to a solid cell to the left and to the right of a path, at most half of `WIDEST_M` [m]."""
     left = np.stack([-np.sin(headings), np.cos(headings)], axis=1)
-    return np.stack([_free_m(world, solid, places, side) for side in (left, -left)], axis=1)
+    return np.stack([_free_distances_m(world, solid, places, side) for side in (left, -left)], axis=1)
 
 
-def _free_m(world: World, solid: npt.NDArray[np.bool_], places: Floats, along: Floats) -> Floats:
+def _free_distances_m(world: World, solid: npt.NDArray[np.bool_], places: Floats, along: Floats) -> Floats:
     steps_m = np.arange(1, round(WIDEST_M / 2.0 / STEP_M)) * STEP_M
     rows, columns = world.cells_of(places[:, None] + steps_m[:, None] * along[:, None])
     # A border of solid cells represents everything outside the grid.

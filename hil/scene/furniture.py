@@ -60,15 +60,15 @@ def furnish_cells(
     floor = Floor(world.cell_m, world.gap == 0, inside, low, high, world.material.copy())
     sides = [_side_of(floor, quarter) for quarter in range(QUARTER_TURNS)]
     roomy = np.argwhere(inside & (world.gap > floor.ring))
-    skewed, homeless = places_at_skewed_walls(floor), list[Item]()
+    skewed, unplaced = places_at_skewed_walls(floor), list[Item]()
     shares = np.cumsum([kind.share for kind in kinds])
     for _ in range(count):
         kind = kinds[int(np.searchsorted(shares, rng.random() * shares[-1], side="right"))]
         item = _draw(kind, rng)
         placed = _place_at_wall(floor, sides, item, rng) if kind.at_wall else _place_free(floor, roomy, item, rng)
         if kind.at_wall and not placed:
-            homeless.append(item)
-    for item in homeless:
+            unplaced.append(item)
+    for item in unplaced:
         place_at_skewed_wall(floor, skewed, item, rng)
     return make_world(world.name, world.cell_m, world.map_from_grid, low, high, world.yard, floor.material)
 
@@ -111,7 +111,7 @@ def _place_at_wall(floor: Floor, sides: list[_Side], item: Item, rng: np.random.
         if _fits_at_wall(taken, row, column, rows, columns, floor) and inside[area].all():
             taken[area] = True
             x, y = column + columns / 2, row + item.depth_m / floor.cell_m / 2
-            floor.put(item, _unturned(x, y, quarter, taken.shape), TURNS[quarter * len(TURNS) // QUARTER_TURNS])
+            floor.put(item, _to_grid(x, y, quarter, taken.shape), TURNS[quarter * len(TURNS) // QUARTER_TURNS])
             return True
     return False
 
@@ -124,12 +124,12 @@ def _fits_at_wall(taken: Cells, row: int, column: int, rows: int, columns: int, 
     return bool(
         not taken[deep, column:last].any()
         and taken[max(row - near, 0) : row, column:last].any(axis=0).all()
-        and _side_is_fine(taken[deep, max(column - ring, 0) : column][:, ::-1], rows, near)
-        and _side_is_fine(taken[deep, last : last + ring], rows, near)
+        and _side_is_clear(taken[deep, max(column - ring, 0) : column][:, ::-1], rows, near)
+        and _side_is_clear(taken[deep, last : last + ring], rows, near)
     )
 
 
-def _side_is_fine(beside: Cells, rows: int, near: int) -> bool:
+def _side_is_clear(beside: Cells, rows: int, near: int) -> bool:
     """Return whether one side of an item is all free, or closed by a neighbour or wall without a narrow gap.
 
     beside: (rows + ring, ring) bool taken; column 0 is next to the item, row 0 at its back
@@ -162,7 +162,7 @@ def _place_free(floor: Floor, roomy: npt.NDArray[np.int64], item: Item, rng: np.
     return False
 
 
-def _unturned(x: float, y: float, quarter: int, shape: tuple[int, ...]) -> tuple[float, float]:
+def _to_grid(x: float, y: float, quarter: int, shape: tuple[int, ...]) -> tuple[float, float]:
     """Return grid coordinates of a point in the grid rotated by `np.rot90(..., quarter)`, which has this shape."""
     rows, columns = shape
     return ((x, y), (rows - y, x), (columns - x, rows - y), (y, columns - x))[quarter]

@@ -39,7 +39,7 @@ ADDED = [
 
 
 @pytest.mark.parametrize(("name", "added", "held"), ADDED, ids=[row[0] for row in ADDED])
-def test_what_a_cell_holds(name, added, held):
+def test_intervals_of_a_cell(name, added, held):
     low, high = cell(*added)
     expected = held + [NONE] * (len(low) - len(held))
     assert list(zip(low.tolist(), high.tolist(), strict=True)) == expected
@@ -50,7 +50,7 @@ spans = st.tuples(eighths, eighths).map(lambda ends: (min(ends), max(ends)))
 
 
 @given(st.lists(spans, max_size=8), st.integers(1, 8))
-def test_a_cell_is_the_union_while_there_is_room_and_never_less(added, room):
+def test_a_cell_contains_the_union_of_its_intervals(added, room):
     low, high = cell(*added, room=room)
     used = low <= high
     assert (low[used][1:] > high[used][:-1]).all()
@@ -75,13 +75,13 @@ def put(*parts: tuple[float, ...], centre: tuple[float, float] = (20.0, 20.0), d
     return written
 
 
-def test_a_box_along_the_axes_is_its_cells():
+def test_an_axis_aligned_box_fills_its_cells():
     written = put((-5.0, -2.0, 5.0, 2.0, 0.0, 1.0, 3.0))
     assert written[18:22, 15:25].all()
     assert written.sum() == 40
 
 
-def test_a_quarter_turn_turns_left():
+def test_a_positive_rotation_is_counter_clockwise():
     """What lies towards +u comes to lie towards +y."""
     written = put((2.0, -1.0, 8.0, 1.0, 0.0, 1.0, 3.0), degrees=90)
     assert written[22:28, 19:21].all()

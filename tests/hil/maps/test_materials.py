@@ -49,7 +49,7 @@ def test_every_surface_has_a_style_and_a_plain_colour():
 
 
 @given(seed=st.integers(0, 2**32 - 1))
-def test_a_look_is_its_seed_and_within_its_styles(seed):
+def test_a_look_depends_on_its_seed_and_stays_within_its_styles(seed):
     look, again = draw_look(seed), draw_look(seed)
     for a, b in ((look.colours, again.colours), (look.pattern, again.pattern), (look.size_m, again.size_m)):
         np.testing.assert_array_equal(a, b)
@@ -111,7 +111,7 @@ def test_patterns(pattern, u, v, expected):
         assert share == expected
 
 
-def test_scattered_numbers_are_even_and_unrelated():
+def test_scattered_numbers_are_uniform_and_independent():
     numbers = np.array([scatter(i, j, salt) for i in range(-20, 20) for j in range(-20, 20) for salt in range(3)])
     assert (numbers >= 0.0).all()
     assert (numbers < 1.0).all()

@@ -126,7 +126,7 @@ def test_the_room_is_indoors_and_closed(tmp_path):
     assert MATERIALS[world.material[world.cell_of((6.05, 2.0))]] == "wall"
 
 
-def test_a_slope_is_as_high_in_a_cell_as_it_is_there(tmp_path):
+def test_a_cell_has_the_height_of_the_slope_above_it(tmp_path):
     """One triangle from z = 0 at x = 0 to z = 2 at x = 4, 2 m wide there: 0.5 m of height a metre."""
     trimesh.Trimesh([[0, 0, 0], [4, -1, 2], [4, 1, 2]], [[0, 1, 2]]).export(tmp_path / "slope.obj")
     world = load_mesh(tmp_path / "slope.obj")
@@ -139,7 +139,7 @@ def test_a_slope_is_as_high_in_a_cell_as_it_is_there(tmp_path):
     assert covered == pytest.approx(4.0, abs=0.4)
 
 
-def test_a_triangle_covers_what_it_passes_over():
+def test_a_triangle_fills_the_cells_below_it():
     """Against points drawn in it: the cell of each is solid at its height."""
     rng = np.random.default_rng(4)
     for _ in range(30):

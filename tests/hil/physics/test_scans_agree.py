@@ -124,7 +124,7 @@ TOLERANCES = [
 
 
 @pytest.mark.parametrize(("name", "furnished", "within_5_cm", "within_30_cm"), TOLERANCES)
-def test_the_fused_scan_is_the_direct_one_seen_through_pixels(name, furnished, within_5_cm, within_30_cm):
+def test_the_fused_scan_agrees_with_the_direct_scan_up_to_pixels(name, furnished, within_5_cm, within_30_cm):
     pair = both_scans(name, furnished)
     beyond = pair.beyond
     only_direct = float((np.isfinite(pair.direct) & np.isinf(pair.fused)).mean())
@@ -136,7 +136,7 @@ def test_the_fused_scan_is_the_direct_one_seen_through_pixels(name, furnished, w
 
 
 @pytest.mark.parametrize(("name", "furnished"), [("gdc1", True), ("willow", False)])
-def test_with_finer_pixels_most_of_the_difference_goes(name, furnished):
+def test_finer_pixels_remove_most_of_the_difference(name, furnished):
     coarse, fine = both_scans(name, furnished), both_scans(name, furnished, FINER)
     assert (fine.fused < fine.direct - ROUNDING_M).mean() < NEVER
     assert (fine.beyond < 0.05).mean() > 0.95

@@ -61,7 +61,7 @@ def plain_room_depth(mount: Mount, pose: Pose, size: tuple[float, float]) -> np.
 @pytest.mark.parametrize("name", list(MOUNTS.depth))
 @given(x=st.floats(0.5, 7.5), y=st.floats(0.5, 5.5), yaw=st.floats(-math.pi, math.pi))
 @settings(max_examples=15, deadline=None)
-def test_an_empty_room_is_seen_exactly(name, x, y, yaw):
+def test_depth_of_an_empty_room_is_exact(name, x, y, yaw):
     """Depth along the optical axis, to half a millimetre; a pixel on the upper edge of a wall may fall either way."""
     pose = Pose(x, y, yaw)
     seen, expected = metres(ROOM, MOUNTS.depth[name], pose), plain_room_depth(MOUNTS.depth[name], pose, (8.0, 6.0))
@@ -70,7 +70,7 @@ def test_an_empty_room_is_seen_exactly(name, x, y, yaw):
     assert ((seen == 0) | (expected == 0))[~same].all()
 
 
-def test_the_room_may_be_turned_under_the_map():
+def test_depth_with_a_rotated_grid():
     origin = Pose(3.0, -2.0, 0.5)
     turned = room(8.0, 6.0, map_from_grid=origin)
     c, s = math.cos(0.5), math.sin(0.5)
@@ -106,7 +106,7 @@ def test_beyond_the_range_is_no_return():
     assert metres(hall, camera(), Pose(30.0 - 10.01, 3.0, 0.0))[30, 40] == 0.0
 
 
-def test_beyond_what_the_image_can_hold_is_no_return():
+def test_depth_beyond_uint16_is_no_return():
     """At 0.1 mm a unit, uint16 ends at 6.5535 m."""
     fine = replace(camera(), depth_scale_m=0.0001)
     hall = room(30.0, 6.0)
@@ -114,7 +114,7 @@ def test_beyond_what_the_image_can_hold_is_no_return():
     assert metres(hall, fine, Pose(30.0 - 6.6, 3.0, 0.0))[30, 40] == 0.0
 
 
-def test_a_portrait_camera_has_its_image_on_its_side():
+def test_a_portrait_camera_has_a_rotated_image():
     """Its ends look 44.6 deg down and up from an axis that points 10 deg down: at the floor, and at the wall ahead."""
     half, pitch = math.atan(39.5 / 40.0), math.radians(10.0)
     depth = metres(ROOM, MOUNTS.depth["front"], Pose(6.0, 3.0, 0.0))
@@ -190,7 +190,7 @@ def test_blind_sectors_are_towards_the_rear_on_both_sides():
 
 
 @pytest.mark.parametrize("name", ["ghc7", "willow"])
-def test_striding_over_empty_squares_changes_nothing(name):
+def test_strides_over_empty_squares_change_no_hit(name):
     """Against the plain walk from cell to cell: the same world with every distance cut to one cell."""
     world = furnish(load_map(name), seed=5)
     plain = replace(world, gap=np.minimum(world.gap, 1))
@@ -204,7 +204,7 @@ def test_striding_over_empty_squares_changes_nothing(name):
         np.testing.assert_allclose(cast_scan(world, pose), cast_scan(plain, pose), atol=0.002)
 
 
-def test_walking_always_ends():
+def test_every_walk_of_a_ray_ends():
     """From many places in many directions, along the axes too: a cell index never goes back and forth."""
     world = drawn("\n".join(["." * 40] * 40), 0.05)
     for x in np.linspace(0.05, 1.95, 7):

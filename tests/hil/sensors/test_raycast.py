@@ -81,7 +81,7 @@ def test_a_body_is_an_upright_cylinder(name, drawn, yaw):
 
 @given(drawn=bodies_around, yaw=angles)
 @settings(max_examples=15, deadline=None)
-def test_a_crowd_is_the_nearest_of_its_members(drawn, yaw):
+def test_a_crowd_gives_the_nearest_of_its_bodies(drawn, yaw):
     """Exactly: sorting bodies by bearing leaves none out."""
     pose, bodies, rays = Pose(CENTRE, CENTRE, yaw), rows_of(drawn), RAYS["front"]
 
@@ -93,7 +93,7 @@ def test_a_crowd_is_the_nearest_of_its_members(drawn, yaw):
 
 
 @given(angle=angles, later=st.floats(0.0, 1.0), length=st.floats(1e-3, 1e3))
-def test_bearings_ascend_to_the_left(angle, later, length):
+def test_bearings_ascend_counter_clockwise(angle, later, length):
     """Round from the x axis, whatever the length of the direction."""
     turned = angle + later * (math.pi - angle) if angle >= 0.0 else angle - later * angle
     here, there = (
@@ -105,11 +105,11 @@ def test_bearings_ascend_to_the_left(angle, later, length):
 
 
 @pytest.mark.parametrize("dx", [0.0, math.inf, math.nan])
-def test_what_is_no_direction_has_the_first_bearing(dx):
+def test_an_invalid_direction_has_bearing_zero(dx):
     assert bearing(dx, 0.0) == 0
 
 
-def test_a_place_that_is_no_number_sees_nothing():
+def test_a_nan_position_sees_nothing():
     """Nor does it read or write beside an array."""
     bodies = rows_of([(2.0, 0.0, 0.3, 0.0, 1.7)])
     assert not render_depth(HALL, RAYS["front"], Pose(math.nan, CENTRE, 0.0), bodies=bodies).any()
@@ -122,7 +122,7 @@ def test_a_body_around_the_camera_is_in_every_bearing():
     assert not members.any()
 
 
-def test_bodies_hide_what_is_behind_and_are_hidden_by_walls():
+def test_bodies_occlude_and_are_occluded_by_walls():
     pose = Pose(2.0, CENTRE, math.pi)
     behind_wall = body_row((-1.0, CENTRE), 0.3, 1.7, PERSON)[np.newaxis]
     before = body_row((1.0, CENTRE), 0.3, 1.7, PERSON)[np.newaxis]
@@ -131,7 +131,7 @@ def test_bodies_hide_what_is_behind_and_are_hidden_by_walls():
     assert (render_color(HALL, COLOR, pose, bodies=before) != plain).any(axis=2).mean() > 0.1
 
 
-def test_the_callers_bodies_stay_as_they_are():
+def test_rendering_does_not_change_the_bodies():
     bodies = rows_of([(2.0, 0.0, 0.3, 0.0, 1.7)])
     kept = bodies.copy()
     turned = room(30.0, 30.0, map_from_grid=Pose(1.0, 2.0, 0.5))

@@ -51,7 +51,7 @@ def errors(true: np.ndarray, noisy: np.ndarray, band: tuple[float, float]) -> np
     return np.asarray(relative[np.abs(relative) < OTHER])
 
 
-def test_it_is_as_much_as_rendered_frames_leave() -> None:
+def test_scan_noise_matches_the_noise_of_rendered_frames() -> None:
     """Within a factor of about 1.5 in bias and scatter, from 1.5 m on; what is nearer is good to a centimetre."""
     true, fused = both_fused()
     cast = np.array([noisy_scan(row, 1, tick) for tick, row in enumerate(true.astype(np.float32))])
@@ -66,7 +66,7 @@ def test_it_is_as_much_as_rendered_frames_leave() -> None:
     assert lost == pytest.approx([EMPTY, EMPTY], abs=0.006)
 
 
-def test_the_same_seed_and_tick_are_the_same_noise() -> None:
+def test_scan_noise_depends_on_seed_and_tick() -> None:
     ranges = np.linspace(0.3, 9.0, BINS, dtype=np.float32)
     one, again, later, other = (noisy_scan(ranges, *key) for key in ((4, 5), (4, 5), (4, 6), (5, 5)))
     np.testing.assert_array_equal(one, again)
@@ -74,7 +74,7 @@ def test_the_same_seed_and_tick_are_the_same_noise() -> None:
     assert not np.array_equal(one, other)
 
 
-def test_nothing_comes_of_nothing() -> None:
+def test_an_empty_scan_stays_empty() -> None:
     ranges = np.full(BINS, np.inf, np.float32)
     ranges[3] = 0.0
     noisy = noisy_scan(ranges, 1, 1)

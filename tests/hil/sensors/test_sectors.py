@@ -67,7 +67,7 @@ unit = st.floats(0.0, 1.0)
     ),
 )
 @settings(max_examples=60, deadline=None)
-def test_the_kernel_is_its_definition(seed, share, cell_m, turned, across, up, yaw, radius_m, bodies):
+def test_the_kernel_equals_its_definition(seed, share, cell_m, turned, across, up, yaw, radius_m, bodies):
     # On a body's very surface it is a matter of rounding whether it is all around or on one side.
     assume(all(abs(math.hypot(x, y) - r) > ROUNDING_M for x, y, r, _ in bodies))
     world = scattered(seed, share, cell_m, yaw_rad=turned)
@@ -100,7 +100,7 @@ def test_no_ray_sees_anything_nearer(seed, across, up, yaw):
             assert (ranges[hit] <= distance + ROUNDING_M).all()
 
 
-def test_a_thread_of_one_cell_is_never_missed():
+def test_a_single_cell_is_never_missed():
     """A pole 2 cm thick at 9.5 m is 0.12 deg wide, a seventeenth of a sector."""
     hall = room(10.0, 3.0, cell_m=0.02)
     world = with_box(hall, (9.5, 9.52), (1.5, 1.52), (0.0, 1.0))
@@ -142,11 +142,11 @@ def test_a_single_plane_passes_under_a_table(z_min, z_max, seen):
     assert ranges[BINS // 2] == pytest.approx(3.0 if seen else 7.0, abs=0.01)
 
 
-def test_outside_the_grid_nothing_is_seen():
+def test_a_scan_from_outside_the_grid_is_empty():
     assert np.isinf(cast_scan(drawn("###\n#.#\n###", 0.5), Pose(-3.0, 0.5, 0.0))).all()
 
 
-def test_a_world_is_prepared_once_for_each_band_and_forgotten_with_it():
+def test_a_caster_is_cached_per_band_and_dropped_with_its_world():
     world = room(3.0, 2.0)
     assert caster_of(world) is caster_of(world)
     assert caster_of(world, 0.2, 0.2) is not caster_of(world)
@@ -157,13 +157,13 @@ def test_a_world_is_prepared_once_for_each_band_and_forgotten_with_it():
     assert len(direct_scan._casters) < before
 
 
-def test_memory_is_bounded_whatever_is_asked_for():
+def test_the_caster_cache_is_bounded():
     world = room(3.0, 2.0)
     for millimetres in range(40):
         caster_of(world, millimetres * 0.001, 1.0)
     assert len(direct_scan._casters) <= direct_scan.MOST_CASTERS
 
 
-def test_a_caster_takes_far_less_than_its_world():
+def test_a_caster_needs_far_less_memory_than_its_world():
     world = room(40.0, 40.0)
     assert ScanCaster(world).nbytes < 0.04 * (world.low_m.nbytes + world.high_m.nbytes)
