@@ -1,4 +1,4 @@
-"""Writing solid things into cells: intervals that touch become one, nothing solid is lost, thin parts have no holes."""
+"""Solid intervals in cells: touching intervals merge, no solid part is lost, thin parts have no holes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NONE = (math.inf, -math.inf)
 
 
 def cell(*intervals: tuple[float, float], room: int = 3) -> tuple[np.ndarray, np.ndarray]:
-    """Return low and high of a cell after the intervals were added in order."""
+    """Return low and high of a cell after adding the intervals in order."""
     low, high = np.full(room, np.inf, np.float32), np.full(room, -np.inf, np.float32)
     for each in intervals:
         add_interval(low, high, *each)
@@ -64,7 +64,7 @@ def test_a_cell_contains_the_union_of_its_intervals(added, room):
 
 
 def put(*parts: tuple[float, ...], centre: tuple[float, float] = (20.0, 20.0), degrees: float = 0.0) -> np.ndarray:
-    """Return (40, 40) bool: cells that something was written to."""
+    """Return (40, 40) bool: cells that are not empty."""
     low, high = np.full((40, 40, 2), np.inf, np.float32), np.full((40, 40, 2), -np.inf, np.float32)
     material = np.zeros((40, 40), np.uint8)
     angle = math.radians(degrees)
@@ -82,7 +82,7 @@ def test_an_axis_aligned_box_fills_its_cells():
 
 
 def test_a_positive_rotation_is_counter_clockwise():
-    """What lies towards +u comes to lie towards +y."""
+    """A part towards +u is then towards +y."""
     written = put((2.0, -1.0, 8.0, 1.0, 0.0, 1.0, 3.0), degrees=90)
     assert written[22:28, 19:21].all()
     assert written.sum() == 12
@@ -94,7 +94,7 @@ def test_a_leg_is_one_cell():
 
 @pytest.mark.parametrize("degrees", range(0, 360, 15))
 def test_a_thin_board_has_no_hole_at_any_angle(degrees):
-    """From end to end by steps across cells' edges."""
+    """The cells are 4-connected from end to end."""
     written = put((-12.0, 0.0, 12.0, 0.0, 0.0, 1.0, 3.0), centre=(20.3, 19.6), degrees=degrees)
     cells = {(int(row), int(column)) for row, column in np.argwhere(written)}
     seen, edge = set(), [next(iter(cells))]

@@ -1,4 +1,4 @@
-"""Which files a map consists of: evaluations and trainings know a building by the same ones."""
+"""Files that a map references: evaluations and trainings identify a building by the same files."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_the_home_folder_in_an_image_path_is_expanded(tmp_path):
 
 
 def hall(folder: Path, name: str) -> Path:
-    """Write a hall of 9 m x 7 m as a mesh, with its numbers in a file beside it."""
+    """Write a hall of 9 m x 7 m as a mesh with an external buffer file; return the mesh file."""
     trimesh = pytest.importorskip("trimesh")
     sides = [((9.0, 2.4, 0.1), y) for y in (0.0, 7.0)]
     scene = trimesh.Scene([trimesh.creation.box(extents, transform=moved(trimesh, 4.5, y)) for extents, y in sides])

@@ -1,4 +1,4 @@
-"""Looks: drawn by seed alone, different by seed, and geometry shows under each of them; frames are the same bytes."""
+"""Looks: depend only on the seed, differ by seed, keep geometry visible; frames are reproducible to the byte."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_images_differ_strongly_by_seed():
 
 @pytest.mark.parametrize("seed", range(40))
 def test_geometry_shows_under_every_look(seed):
-    """A box before a wall: floor, box and wall differ by more than patterns of one of them, on average."""
+    """A box before a wall: floor, box and wall differ more than the patterns of each surface, on average."""
     world = with_box(ROOM, (5.0, 5.5), (2.0, 4.0), (0.0, 0.4))
     image = render_color(world, COLOR, Pose(3.0, 3.0, 0.0), draw_look(seed)).astype(float)
     bare = render_color(ROOM, COLOR, Pose(3.0, 3.0, 0.0), draw_look(seed)).astype(float)
@@ -122,7 +122,7 @@ def test_scattered_numbers_are_uniform_and_independent():
 
 
 def test_the_same_map_and_seed_give_the_same_bytes_in_every_process():
-    """Depth, colour and direct scan, without bodies and with them, here and in another process."""
+    """Depth, colour and direct scan, with and without bodies, in this and in another process."""
     program = Path(__file__).with_name("frame_digests.py")
     environment = {**os.environ, "PYTHONHASHSEED": "1"}
     other = subprocess.run([sys.executable, str(program)], env=environment, capture_output=True, text=True, check=True)

@@ -1,4 +1,4 @@
-"""ROS maps: what a pixel means in every mode, worked out by hand from map_server's rules; and files of no use."""
+"""ROS maps: occupancy of pixels in every mode, computed by hand from map_server's rules, and unusable files."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ def test_a_map_without_a_free_cell_is_refused(mode, tmp_path):
 
 @pytest.mark.parametrize(("width", "height"), [(20_000, 20_000), (10_000, 10_000), (8_000, 6_000)])
 def test_a_huge_image_is_refused_by_its_header(width, height, tmp_path, recwarn):
-    """There is nothing but a header to read."""
+    """The file contains only a header."""
     file = write_map(tmp_path)
     (tmp_path / "map.pgm").write_bytes(f"P5\n{width} {height}\n255\n".encode())
     with pytest.raises(InputError) as refused:

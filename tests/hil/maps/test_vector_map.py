@@ -1,4 +1,4 @@
-"""Vector maps: both forms, their place in the map, and files that cannot be used."""
+"""Vector maps: both formats, map coordinates, and unusable files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Maps by name or file, the shipped ones, and the kernels that they are made with."""
+"""Maps by name or file, shipped maps, and the grid kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Contact without sliding: what is refused, what counts, and that a body never gets inside a wall."""
+"""Contact without sliding: rejected steps, counted contacts, and no overlap with a wall."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SIDE_M = 4.0
 ROOM = room(SIDE_M, SIDE_M)
 SIMULATION = Simulation(ROOM, PLANT, BODY)
 STEP_M = 1.0 / 30.0
-"""The longest way of one step."""
+"""Upper limit of the distance of one step."""
 
 
 def drive(
@@ -105,7 +105,7 @@ def test_a_contact_needs_overlapping_heights(name, z_m, contacts):
 @given(x=st.floats(0.0, SIDE_M), y=st.floats(0.0, SIDE_M), box=st.tuples(st.integers(20, 55), st.integers(20, 55)))
 @settings(max_examples=200, deadline=None)
 def test_overlap_is_exact_for_squares(x, y, box):
-    """Against the plain definition: distance from the centre to the nearest point of every solid cell."""
+    """The definition: distance from the centre to the nearest point of every solid cell."""
     left, bottom = box[0] * 0.05, box[1] * 0.05
     simulation = Simulation(with_box(ROOM, (left, left + 0.15), (bottom, bottom + 0.1), (0.0, 1.0)), PLANT, BODY)
     to_walls = min(x, y, SIDE_M - x, SIDE_M - y)
@@ -213,7 +213,7 @@ def test_the_robot_never_drives_into_standing_bodies(people, actions):
 )
 @settings(max_examples=200, deadline=None)
 def test_clearance_is_exact(at, box, people, at_most_m):
-    """Against the plain definition: distance from the centre to the nearest point of anything, less the radius."""
+    """The definition: distance from the centre to the nearest solid point, less the radius."""
     left, bottom = box[0] * 0.05, box[1] * 0.05
     simulation = Simulation(with_box(ROOM, (left, left + 0.15), (bottom, bottom + 0.1), (0.0, 1.0)), PLANT, BODY)
     bodies = np.concatenate([NO_BODIES, *(person(x_m, y_m) for x_m, y_m in people)])

@@ -1,4 +1,4 @@
-"""Free space, geodesic distances, shortest ways, and starts and goals drawn by seed."""
+"""Free space, geodesic distances, shortest paths, and random starts and goals."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ROOM = free_space(room(6.0, 4.0), BODY)
 
 
 def u_turn() -> str:
-    """A room of 8 x 6 m in cells of 0.5 m with a wall from the left that ends 1 m before the right."""
+    """Return a room of 8 x 6 m in cells of 0.5 m with a wall from the left that ends 1 m before the right."""
     rows = ["." * 16] * 6 + ["#" * 14 + ".."] + ["." * 16] * 5
     return "\n".join(rows)
 
@@ -72,10 +72,10 @@ def test_a_diagonal_is_not_a_staircase():
 
 
 def test_the_path_around_a_corner_is_shortest():
-    """Round the end of a wall at x = 7, y from 2.5 to 3 m: for a point nearly the two straight parts."""
+    """The path leads around the end of a wall at x = 7 m, y from 2.5 to 3 m."""
     space = free_space(drawn(u_turn(), 0.5), POINT)
     path = shortest_path(space, (0.75, 0.75), (0.75, 5.25))
-    # Through the cells' centres beside the wall's end, (7.25, 2.25) and (7.25, 3.25).
+    # Through the centres of the cells at the wall's end, (7.25, 2.25) and (7.25, 3.25).
     expected = math.dist((0.75, 0.75), (7.25, 2.25)) + 1.0 + math.dist((7.25, 3.25), (0.75, 5.25))
     assert path_length(path) == pytest.approx(expected, abs=1e-9)
 
@@ -131,7 +131,7 @@ def test_a_yard_is_not_indoors():
 
 
 def test_indoor_cells_agree_with_is_indoors():
-    """Judged once for each half metre, so cells near the edge of a yard may differ; the rest is the same."""
+    """`indoor_cells` tests once per half metre, so cells near the edge of a yard may differ."""
     world = load_map("home")
     judged = indoor_cells(world)
     free = np.argwhere(world.gap > 0)
@@ -159,7 +159,7 @@ def test_a_line_is_free_both_ways_or_neither(a, b, blocked):
 
 @given(cells, cells, cells)
 def test_a_line_is_blocked_by_the_cells_that_it_crosses(a, b, blocked):
-    """Against the plain definition: the open square of the cell holds a point of the line, or a corner of it does."""
+    """The definition: the line contains a point of the open square of the cell, or one of its corners."""
     free = np.ones((16, 16), np.bool_)
     free[blocked] = False
     (y0, x0), (y1, x1) = (a[0] + 0.5, a[1] + 0.5), (b[0] + 0.5, b[1] + 0.5)

@@ -1,4 +1,4 @@
-"""Drift of the odometry and scatter of the fixes: the paper's numbers, at rest nothing, and exact repeats by seed."""
+"""Odometry drift and noise of fixes: the paper's numbers, no noise at rest, and repeatability by seed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ STEPS = 4000
 
 
 def environment_steps(twist: Twist, scale: float, steps: int, seed: int = 7) -> np.ndarray:
-    """Return (steps, 2): forward and turning noise added over each environment step of motion [m, rad]."""
+    """Return (steps, 2): translation and rotation noise of each environment step of motion [m, rad]."""
     rng, drift, added = np.random.default_rng(seed), Drift(IDENTITY), np.zeros((steps, 2))
     for index in range(steps * TICKS_PER_ENVIRONMENT_STEP):
         drift, reported = drift_step(drift, twist, scale, rng)

@@ -1,4 +1,4 @@
-"""The simulated base: which command it follows, when it stops by itself, and that it is the motion model."""
+"""The simulated base: command latency, command timeout, and the motion model."""
 
 from __future__ import annotations
 

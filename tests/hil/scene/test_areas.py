@@ -1,4 +1,4 @@
-"""Things respawned per area: they stay in their rectangle, repeat by seed, and a file that says nonsense is refused."""
+"""Objects per area: they stay in their rectangle and repeat by seed; invalid files are refused."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LEFT = Area("left", (0.0, 8.0), (0.0, 12.0), count=30)
 
 
 def new_cells(bare: World, world: World) -> np.ndarray:
-    """Return (n, 2) x, y of the middles of cells that got something, in the map frame."""
+    """Return (n, 2) x, y of the centres of newly solid cells, in the map frame."""
     return np.array([bare.centre_of((int(r), int(c))) for r, c in np.argwhere((world.gap == 0) & (bare.gap > 0))])
 
 
@@ -32,7 +32,7 @@ def test_objects_are_within_their_area():
 
 
 def test_an_area_is_in_the_map_frame_however_the_grid_is_turned():
-    """A hall that reaches from the origin towards -x: its grid is turned by a quarter."""
+    """The grid of the hall is rotated by 90 deg, so the hall reaches from the origin towards -x."""
     turned = room(20.0, 12.0, map_from_grid=Pose(0.0, 0.0, math.pi / 2))
     xy = new_cells(turned, respawn(turned, [Area("near", (-6.0, 0.0), (0.0, 20.0), count=30)], 1))
     assert len(xy) > 100

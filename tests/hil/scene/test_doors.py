@@ -1,4 +1,4 @@
-"""The door on the shortest way: where it stands, when it closes, and that nobody gets through until it opens."""
+"""The door on the shortest path: its place, when it closes, and that the robot waits until it opens."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_widths_equal_a_stepwise_walk_to_either_side(turned_rad: float) -> None:
 
 
 def walk_m(world: World, solid: np.ndarray, place: np.ndarray, towards_rad: float) -> float:
-    """Return how far it is to something solid, step by step."""
+    """Return the distance to the first solid cell, by a stepwise walk."""
     rows, columns = solid.shape
     for step in range(1, round(WIDEST_M / 2.0 / STEP_M)):
         away_m = step * STEP_M

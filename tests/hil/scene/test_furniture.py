@@ -1,4 +1,4 @@
-"""Furniture: what each kind is made of, that it repeats by seed, and that it closes no way."""
+"""Furniture: the parts of each kind, repeatability by seed, and no closed passages."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ from tests.rigs.rooms import drawn, room
 BODY = Body()
 LIDAR_M = 0.2
 NICHES = 2
-"""Single cells that may be cut off: the body just fits there and has nowhere to go."""
+"""Number of isolated cells that may be cut off."""
 
 
 def stood(item: Item, cell_m: float = 0.05) -> World:
-    """Return an empty room of 6 x 6 m with the item in its middle, its front towards +y."""
+    """Return an empty room of 6 x 6 m with the item in the middle, front towards +y."""
     bare = room(6.0, 6.0, cell_m)
     low, high = (np.concatenate([part, part], axis=2) for part in (bare.low_m, bare.high_m))
     low[..., 2:], high[..., 2:] = np.inf, -np.inf
@@ -63,7 +63,7 @@ def stood(item: Item, cell_m: float = 0.05) -> World:
 
 
 def area_m2(world: World, low_m: float, high_m: float) -> float:
-    """Return the floor that is under something solid at a height within bounds, walls aside."""
+    """Return the floor area under solid cells in a height band, without walls [m²]."""
     cells = world.overlapping(low_m, high_m)[1:-1, 1:-1]
     return float(cells.sum()) * world.cell_m**2
 
@@ -137,7 +137,7 @@ def test_the_same_map_and_seed_give_the_same_bytes():
 
 
 def test_the_generator_matches_the_committed_episodes():
-    """Whoever changes it draws the episodes anew: `hil.drive.episodes.make_committed()`."""
+    """After a change of the generator, redraw the episodes: `hil.drive.episodes.make_committed()`."""
     world = furnish(load_map("depot"), 2026)
     solid = np.flatnonzero((world.gap == 0) & (load_map("depot").gap > 0))
     assert (len(solid), int(solid.sum() % 1_000_003)) == (6458, 36410)
@@ -145,7 +145,7 @@ def test_the_generator_matches_the_committed_episodes():
 
 @pytest.mark.parametrize("name", ["ghc7", "willow", "apartment"])
 def test_furniture_is_indoors_on_free_floor_and_closes_no_passage(name):
-    """What can be reached of the cells where the body still fits can be reached as before."""
+    """All cells where the body still fits stay reachable."""
     bare = load_map(name)
     world = furnish(bare, 1)
     new = (world.gap == 0) & (bare.gap > 0)
@@ -209,7 +209,7 @@ def test_wall_items_touch_the_wall():
 
 
 def walls_at(degrees: float) -> World:
-    """Return a hall of 12 x 8 m, turned about its middle in a grid along the axes."""
+    """Return a hall of 12 x 8 m, rotated about its middle in an axis-aligned grid."""
     angle, cell_m, side = np.deg2rad(degrees), 0.05, 320
     x, y = (np.indices((side, side))[::-1] + 0.5 - side / 2) * cell_m
     u, v = x * np.cos(angle) + y * np.sin(angle), y * np.cos(angle) - x * np.sin(angle)
@@ -218,7 +218,7 @@ def walls_at(degrees: float) -> World:
 
 @pytest.mark.parametrize("degrees", [10, 20, 30, 45, 57, 80])
 def test_items_are_placed_at_skewed_walls(degrees):
-    """Cabinets, at least 0.25 m deep: none is farther from a wall than its depth and the gap behind it."""
+    """Cabinets, at least 0.25 m deep, are at most their depth and the gap away from a wall."""
     bare = walls_at(degrees)
     cabinets = [kind for kind in KINDS if kind.name == "cabinet"]
     world = furnish_cells(bare, bare.gap > 0, 10, np.random.default_rng(3), cabinets)
@@ -258,7 +258,7 @@ def test_a_shelf_keeps_all_of_its_boards():
 
 
 def test_sizes_are_derived_from_the_database(tmp_path: Path):
-    """Whole centimetres, sorted, one row an asset."""
+    """Whole centimetres, sorted, a row per asset."""
     known = json.loads(SIZES_FILE.read_text())
     assets = {
         kind: [{"boundingBox": {"x": w / 100 + 0.004, "y": h / 100, "z": d / 100}} for w, h, d in rows[::-1]]

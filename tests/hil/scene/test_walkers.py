@@ -1,4 +1,4 @@
-"""Characters: where they start, how they walk, whom they wait for, and that the seed decides all."""
+"""Characters: starts, motion, waiting, and dependence on the seed alone."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from tests.rigs.rooms import drawn, room, with_box
 TICK_S = 1.0 / 30.0
 ROUNDING_M = 1e-9
 HALL = with_box(with_box(room(12.0, 9.0), (4.0, 5.0), (2.0, 7.0), (0.0, 2.0)), (8.0, 8.4), (4.0, 6.0), (1.2, 1.4))
-"""A shelf to walk around, and a beam at the height of a head."""
+"""A hall with a shelf in the middle and a beam at head height."""
 SPACE = walking_space(HALL)
 PERSON = Simulation(HALL, load_plant(DEFAULT_ROBOT / "plant.toml"), Body(0.25, 1.7))
 WALKER = KINDS["pedestrian"]
 
 
 def apart(bodies: np.ndarray) -> float:
-    """Return the least room between two cylinders."""
+    """Return the least gap between two cylinders."""
     room_m = math.inf
     for i in range(len(bodies)):
         for j in range(i):

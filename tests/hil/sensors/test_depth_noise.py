@@ -1,4 +1,4 @@
-"""The simulated depth camera against real frames, both measured by the same code; and that the seed decides all."""
+"""The simulated depth camera against real frames, with the same statistics; and dependence on the seed alone."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from hil.sensors.depth_noise_kernels import EDGE_PER_M
 from onboard.values.errors import ConfigError, InputError
 
 REAL = Path(__file__).parents[2] / "data" / "realsense-office"
-"""Six of the hundred frames that the numbers were measured on."""
+"""Six of the hundred frames that the parameters were fitted to."""
 MODEL = load_depth_noise()
 SMALL = 8
-"""Every so many pixels of a real frame make a frame of the size that the default robot has."""
+"""Subsampling factor from a real frame to the image size of the default robot."""
 SMALL_FOCAL_PX = FOCAL_PX / SMALL
 WALL = np.full((60, 80), 2000, np.uint16)
 SIX_FRAMES = 0.25
-"""Six frames are not a hundred: what was measured on them may differ by this part from what the model shows."""
+"""Relative tolerance, since six frames differ from the hundred frames of the fit."""
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def simulated(real):
 
 
 def perfect(**changes: object) -> DepthNoise:
-    """Return a model without faults but the given ones."""
+    """Return a model whose only faults are the given changes."""
     none = {
         "disparity_px_m": 1e-9, "step_per_m": 1e-9, "least_m": 0.0, "rim_px": 0.0, "rim_sd_px": 0.0, "band_px": 0.0,
         "depth_m": (1.0, 10.0), "sd_per_m": (0.0, 0.0), "dropout": (0.0, 0.0),
@@ -135,7 +135,7 @@ def test_dropouts_have_the_configured_fraction():
 
 
 def test_a_shadow_is_on_the_background_to_the_left():
-    """A box at 1 m before a wall at 4 m: 20 px m (1/1 - 1/4) = 15 px."""
+    """A box at 1 m in front of a wall at 4 m: 20 px m (1/1 - 1/4) = 15 px."""
     scene = np.full((4, 100), 4000, np.uint16)
     scene[:, 50:70] = 1000
     seen = perfect(disparity_px_m=20.0).apply(scene, FOCAL_PX, UNIT_M, (1,))

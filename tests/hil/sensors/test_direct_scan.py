@@ -1,4 +1,4 @@
-"""The scan that is cast: where it looks, how high, how far."""
+"""The direct scan: its bins, height band and range limit."""
 
 from __future__ import annotations
 
