@@ -1,1 +1,1 @@
-"""A building as a grid: ROS maps, vector maps, meshes, materials."""
+"""Buildings as grids: ROS maps, vector maps, meshes and materials."""

@@ -1,4 +1,4 @@
-"""Kernels on grids of cells: distances, segments and circles against cells. Units are cells."""
+"""Kernels on grids: distance transform, line and circle tests, voxel intervals. Lengths are in cells."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy.typing as npt
 from onboard.values.kernel import kernel
 
 FARTHEST = 255
-"""Largest distance that `chessboard_distance` states."""
+"""Upper limit of the result of `chessboard_distance`."""
 
 
 @kernel
 def chessboard_distance(occupied: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8]:
-    """Return the number of king's moves to the nearest occupied cell, 0 in it, at most `FARTHEST`."""
+    """Return the chessboard distance to the nearest occupied cell: 0 in an occupied cell, at most `FARTHEST`."""
     rows, columns = occupied.shape
     distance = np.empty((rows, columns), np.uint8)
     for row in range(rows):
@@ -41,7 +41,7 @@ def chessboard_distance(occupied: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8
 
 @kernel
 def mark_segments(wall: npt.NDArray[np.bool_], segments: npt.NDArray[np.float64]) -> None:
-    """Set every cell that a segment (x0, y0, x1, y1) passes through; the cells of one are joined by their edges."""
+    """Set every cell that a segment (x0, y0, x1, y1) crosses. The cells of each segment are 4-connected."""
     for index in range(len(segments)):
         x0, y0, x1, y1 = segments[index]
         column, row = math.floor(x0), math.floor(y0)
@@ -54,9 +54,9 @@ def mark_segments(wall: npt.NDArray[np.bool_], segments: npt.NDArray[np.float64]
 
 @kernel
 def line_is_free(free: npt.NDArray[np.bool_], a: tuple[int, int], b: tuple[int, int]) -> bool:
-    """Return whether all cells on the line between two cells' centres (row, column) are True; exact, in integers.
+    """Return whether all cells on the line between two cell centres (row, column) are True. Exact integer arithmetic.
 
-    Where the line passes through a corner, both cells beside it must be True.
+    Where the line passes through a corner, both adjacent cells must be True.
     """
     down, right = (1 if b[0] > a[0] else -1), (1 if b[1] > a[1] else -1)
     rows, columns = abs(b[0] - a[0]), abs(b[1] - a[1])
@@ -79,7 +79,7 @@ def line_is_free(free: npt.NDArray[np.bool_], a: tuple[int, int], b: tuple[int, 
 def _next_cell(
     x0: float, y0: float, x1: float, y1: float, column: int, row: int, last_column: int, last_row: int
 ) -> tuple[int, int]:
-    """Return (column, row) of the next cell on a line, across an edge; a corner is passed by way of the next column."""
+    """Return (column, row) of the next 4-connected cell on a line. At a corner the column changes first."""
     right, up = (1 if x1 > x0 else -1), (1 if y1 > y0 else -1)
     if column == last_column:
         return column, row + up
@@ -96,9 +96,9 @@ def _next_cell(
 def circle_overlaps(
     x: float, y: float, radius: float, blocked: npt.NDArray[np.bool_], gap: npt.NDArray[np.uint8]
 ) -> bool:
-    """Return whether a circle reaches into a blocked cell (exact); touching is free, outside the grid is blocked.
+    """Return whether a circle overlaps a blocked cell. Exact; touching is no overlap; outside the grid is blocked.
 
-    gap: chessboard distance to the nearest cell that may be blocked, for a quick answer where there is room.
+    gap: chessboard distance to the nearest cell that may be blocked, for an early exit in open space
     """
     rows, columns = blocked.shape
     column, row = math.floor(x), math.floor(y)
@@ -119,7 +119,7 @@ def circle_overlaps(
 
 @kernel
 def room_for_circle(radius: float, blocked: npt.NDArray[np.bool_], gap: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
-    """Return the cells at whose centre a circle overlaps no blocked cell."""
+    """Return (rows, columns) bool: cells where a circle at the cell centre overlaps no blocked cell."""
     rows, columns = blocked.shape
     free = np.zeros((rows, columns), np.bool_)
     for row in range(rows):
@@ -128,19 +128,19 @@ def room_for_circle(radius: float, blocked: npt.NDArray[np.bool_], gap: npt.NDAr
     return free
 
 
-# ---- Kernels that write solid things into the vertical intervals of a grid. Heights are metres, places are cells
+# ---- Kernels that write solid boxes into the vertical intervals of a grid. Heights in metres, positions in cells
 
 SEAM_M = 0.01
-"""Intervals of a cell that come this close become one."""
+"""Intervals of a cell with a smaller gap between them are merged."""
 EDGE = 1e-6
-"""In cells: one whose centre lies on an edge is inside at the lower edge, outside at the upper, however it rounds."""
+"""Offset against rounding [cells]: a centre on the lower edge of a box is inside, on the upper edge outside."""
 
 
 @kernel
 def add_interval(low_m: npt.NDArray[np.float32], high_m: npt.NDArray[np.float32], low: float, high: float) -> None:
-    """Make one cell, of (intervals,) and (intervals,), solid from low to high as well; intervals stay sorted.
+    """Add a solid interval to one cell, in place; low_m and high_m are (intervals,) and stay sorted.
 
-    Where none is left for it, it is joined with the one that is nearest, so that nothing solid is lost.
+    If all intervals are in use, the new interval is merged with the nearest.
     """
     count = 0
     for j in range(len(low_m)):
@@ -176,13 +176,13 @@ def put_parts(
     centre: tuple[float, float],
     turn: tuple[float, float],
 ) -> None:
-    """Write the boxes of one thing into the cells whose centre they cover.
+    """Write the boxes of one item into the cells whose centres they cover.
 
-    parts:  (n, 7) u0, v0, u1, v1 about the thing's centre [cells], low, high [m], material
-    centre: x, y of that centre in the grid [cells]
-    turn:   cosine and sine of the angle from the grid's axes to the thing's
+    parts:  (n, 7) u0, v0, u1, v1 relative to the item's centre [cells], low, high [m], material
+    centre: x, y of the item's centre in the grid [cells]
+    turn:   cosine and sine of the item's rotation relative to the grid axes
 
-    A box thinner than a cell is made as thick as keeps its cells joined; one without any size is a single cell.
+    A thin box is widened until its cells are connected. A box of zero width and depth fills a single cell.
     """
     cos, sin = turn
     thinnest = 0.5 * (abs(cos) + abs(sin))

@@ -1,4 +1,4 @@
-"""Which files a map or an episode file consists of, so that whoever drives there can tell when one has changed."""
+"""Map loading: shipped maps by name, files by suffix, ROS maps, and the list of files that a map depends on."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def map_names() -> list[str]:
 
 
 def load_map(name_or_path: str | Path) -> World:
-    """Return the world of a shipped map, by name, or of a file: .yaml of a pgm, .json of a vector map, or a mesh.
+    """Return the world of a shipped map (by name) or of a map file (ROS .yaml, vector map .json, or mesh).
 
     Raises InputError with one line: file, field, limit.
     """
@@ -59,9 +59,9 @@ JSON_SUFFIX, BUFFERS_SUFFIX = ".json", ".gltf"
 
 
 def files_of(file: Path) -> list[Path]:
-    """Return a file and those that it names: an episode file's map, a map's image, a mesh's buffers.
+    """Return a file and the files that it references: an episode file's map, a map's image, a mesh's buffers.
 
-    They need not be there. Of a file that is damaged no others: whoever reads it says what is wrong.
+    The files may be missing. A damaged file yields no references; the loader reports the damage.
     """
     named = _named_in(file)
     further = [one for map_file in named for one in _named_in(map_file)] if _suffix(file) == JSON_SUFFIX else []
@@ -77,11 +77,11 @@ def _named_in(file: Path) -> list[Path]:
     if _suffix(file) in ROS_SUFFIXES:
         return [file.parent / Path(str(table["image"])).expanduser()] if "image" in table else []
     named = Path(str(table.get("map", "")))
-    return [file.parent / named] if named.suffix else []  # without one it is a map that ships
+    return [file.parent / named] if named.suffix else []  # a name without suffix is a shipped map
 
 
 def _table_in(file: Path) -> dict[str, Any]:
-    """Return the table in a file of a kind that names others; nothing of others, or where it cannot be read."""
+    """Return the table of a file that can reference others; empty for other formats and for unreadable files."""
     suffix = _suffix(file)
     if suffix not in (*ROS_SUFFIXES, JSON_SUFFIX, BUFFERS_SUFFIX):
         return {}
@@ -99,13 +99,13 @@ def _suffix(file: Path) -> str:
     return file.suffix.lower()
 
 
-# ---- The world of an occupancy map as ROS map_server and nav2 read it (`onboard/safety/map_image.py`)
+# ---- ROS occupancy maps, read as map_server and nav2 do (`onboard/safety/map_image.py`)
 
 
 def load_ros_map(path: Path) -> World:
-    """Return the world of a map_server yaml; only cells that it calls free are free. Raises InputError.
+    """Return the world of a map_server yaml; occupied and unknown cells are walls. Raises InputError.
 
-    Cells keep the map's resolution, divided by a whole number where it is coarser than `CELL_M`.
+    The cell size is the map's resolution, divided by an integer if the resolution is coarser than `CELL_M`.
     """
     table, value = read_map_image(path)
     free = free_cells(value, table)
@@ -120,5 +120,5 @@ def load_ros_map(path: Path) -> World:
 
 
 def free_cells(value: npt.NDArray[np.int8], table: RosMapTable) -> npt.NDArray[np.bool_]:
-    """Return where occupancy is 0, in mode raw at most `free_thresh`, which ROS leaves to the reader there."""
+    """Return where occupancy is 0. In mode raw ROS defines no threshold, so this applies `free_thresh`."""
     return np.asarray((value >= FREE) & (value <= (OCCUPIED * table.free_thresh if table.mode == "raw" else FREE)))

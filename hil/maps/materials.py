@@ -1,6 +1,6 @@
-"""How things look to the colour camera: colours, patterns and light of every material, drawn by seed.
+"""Appearance for the colour camera: colours, patterns and light of every material, drawn by seed.
 
-A pattern is a function of the place on a surface and nothing else, so a frame depends on map, pose and look alone.
+A pattern depends only on the position on a surface, so a frame depends only on map, pose and look.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ MATERIALS = (
     "wall", "wood", "metal", "fabric", "plastic", "plant", "cardboard", "glass", "ceramic", "leather",
     "person", "robot",
 )  # fmt: skip
-"""What things are made of; a cell of a world and a moving body carry the index."""
+"""Materials. Cells of a world and moving bodies store the index."""
 SURFACES = (*MATERIALS, "floor", "ceiling")
 FLOOR_SURFACE = SURFACES.index("floor")
 CEILING_SURFACE = SURFACES.index("ceiling")
 
 PATTERNS = ("flat", "stripes", "bars", "checks", "noise", "bricks", "panels")
-"""Stripes stand upright on a wall, bars lie; bricks and panels have joints in the second colour."""
+"""Stripes are vertical on a wall, bars horizontal; the joints of bricks and panels have the second colour."""
 FLAT, STRIPES, BARS, CHECKS, NOISE, BRICKS, PANELS = range(len(PATTERNS))
 
 Range = tuple[float, float]
 
 
 class Light(NamedTuple):
-    """Where the light comes from.
+    """The lighting of a building.
 
-    ambient, direct: brightness of what faces away from the light, and what is added for what faces it
+    ambient, direct: brightness of surfaces that face away from the light, and the increase for surfaces towards it
     x, y, z:         unit vector towards the light, in the grid frame
     red, green, blue: tint
-    fade_m:          distance from the camera over which colours lose half of their brightness
-    lamp:            brightness that a ceiling lamp adds below itself; lamps hang `lamp_every_m` apart, some are off
+    fade_m:          distance from the camera at which brightness is halved
+    lamp:            brightness added below a ceiling lamp; lamps are `lamp_every_m` apart, some are off
     """
 
     ambient: float
@@ -54,7 +54,7 @@ class Light(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The looks of one building, a row for each of `SURFACES`.
+    """Appearance of one building, a row for each of `SURFACES`.
 
     colours: (surfaces, 2, 3) float64 first and second colour, RGB in [0, 255]
     pattern: (surfaces,) int64 index into `PATTERNS`
@@ -68,7 +68,7 @@ class Look:
 
 
 class Style(NamedTuple):
-    """What may be drawn for one surface: hue and saturation and value of its colour in [0, 1], patterns, their size."""
+    """Ranges for one surface: hue, saturation and value of the colour in [0, 1], patterns, pattern size."""
 
     hue: Range
     saturation: Range
@@ -95,10 +95,10 @@ STYLES = {
     "ceiling": Style(ANY, (0.0, 0.1), (0.8, 1.0), (FLAT, PANELS, CHECKS), (0.5, 1.2)),
 }
 SECOND_VALUE: Range = (0.65, 0.9)
-"""Brightness of the second colour, as a part of the first; geometry stays the stronger edge."""
+"""Brightness of the second colour relative to the first; low contrast keeps geometric edges stronger."""
 HUE_SHIFT = 0.06
 FLOOR_PART = 0.55
-"""The floor's value is at most this part of the wall's, so that they differ where a wall is in the shade."""
+"""Upper limit of the floor's value relative to the wall's, so that they differ where a wall is in shade."""
 
 PLAIN_RGB = {
     "wall": (205.0, 200.0, 190.0), "wood": (150.0, 110.0, 70.0), "metal": (150.0, 155.0, 165.0),
@@ -110,7 +110,7 @@ PLAIN_RGB = {
 
 
 def _plain() -> Look:
-    """Return faces of one colour each under light that comes along x from above."""
+    """Return a look without patterns, under a light from above along x."""
     colours = np.array([[PLAIN_RGB[name]] * 2 for name in SURFACES])
     flat = np.zeros(len(SURFACES), np.int64)
     light = Light(0.80, 0.20, 0.8, 0.0, 0.6, 1.0, 1.0, 1.0, 12.0, 0.0, 4.0)

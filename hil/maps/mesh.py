@@ -1,12 +1,16 @@
 """Buildings as meshes: glTF, OBJ and COLLADA, read by trimesh (extra `mesh`), as vertical intervals per cell.
 
-Every cell that a triangle passes over is solid at the triangle's heights there, exactly: the surfaces are kept, what
-they enclose is not filled. Where a cell has more surfaces than intervals, the nearest are joined, so nothing is lost.
+Every cell under a triangle is solid at the exact heights of the triangle there. Enclosed volumes are not filled. If a
+cell has more surfaces than intervals, the nearest are merged.
 
-The floor lies at z = 0. What is below `FLOOR_M` is floor and what is above `WALL_HEIGHT_M` is not looked at, so floors
-and ceilings may be part of the mesh. x and y are the map frame. Up and unit are the format's: glTF is y up, in metres
-(its specification); COLLADA says both in its head, else y up, in metres; OBJ says neither and is taken as z up, in
-metres, as ROS tools do. From y up, (x, y, z) becomes (x, -z, y).
+The floor is z = 0. Geometry below `FLOOR_M` counts as floor, and geometry above `WALL_HEIGHT_M` is ignored, so the mesh
+may contain floors and ceilings. x and y are in the map frame. The format defines the up axis and the unit:
+
+    glTF     y up, metres (specification)
+    COLLADA  as its header states; default y up, metres
+    OBJ      z up, metres, as ROS tools assume; the format states neither
+
+From y up, (x, y, z) becomes (x, -z, y).
 """
 
 from __future__ import annotations
@@ -28,24 +32,24 @@ from onboard.values.kernel import kernel
 from onboard.values.messages import Pose
 
 FLOOR_M = 0.03
-"""Lower than what a scan calls an obstacle, higher than the floors of most meshes are uneven."""
+"""Below the obstacle threshold of a scan, above the unevenness of most mesh floors."""
 MARGIN_M = 2.0
 """Open ground around a mesh."""
 INTERVALS = 4
 MAX_BYTES = 512_000_000
 MAX_FACES = 8_000_000
 TALL_M = 2.0
-"""What reaches this high looks like a wall, the rest like furniture."""
+"""Cells of at least this height get the wall material, lower cells the furniture material."""
 WALL, FURNITURE = "wall", "wood"
 MOST_CORNERS = 8
-"""Of a triangle that is cut at the four sides of a cell."""
+"""Upper limit of the corners of a triangle after clipping to a cell."""
 COLLADA_SUFFIX, OBJ_SUFFIX = ".dae", ".obj"
 READ_ERRORS: tuple[type[Exception], ...] = (
     ArithmeticError, AssertionError, AttributeError, LookupError, OSError, RuntimeError, SyntaxError, TypeError,
     ValueError, struct.error,
-    UnboundLocalError,  # trimesh, of a GLB with an accessor of a kind that it does not know
+    UnboundLocalError,  # trimesh, for a GLB with an accessor of an unknown kind
 )  # fmt: skip
-"""What trimesh and pycollada raise for files that are damaged."""
+"""Exceptions of trimesh and pycollada for damaged files."""
 
 Z_UP = np.eye(3)
 Y_UP = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, -1.0], [0.0, 1.0, 0.0]])
@@ -63,7 +67,7 @@ def load_mesh(path: Path, cell_m: float = CELL_M) -> World:
             f"{path}: lies between z = {lowest[2]:.2f} and {highest[2]:.2f} m; the floor must be at z = 0, "
             f"and something from {FLOOR_M} to {WALL_HEIGHT_M} m over it"
         )
-    # Half a cell more, since coordinates are often whole numbers of cells, and would lie on their edges.
+    # Coordinates are often multiples of the cell size; half a cell moves them off the cell edges.
     corner = lowest[:2] - MARGIN_M - cell_m / 2
     extent = (highest[:2] + MARGIN_M - corner) / cell_m
     check_size(path, float(extent[1]), float(extent[0]))
@@ -71,17 +75,17 @@ def load_mesh(path: Path, cell_m: float = CELL_M) -> World:
     low = np.full((rows, columns, INTERVALS), np.inf, np.float32)
     high = np.full((rows, columns, INTERVALS), -np.inf, np.float32)
     triangles[..., :2] = (triangles[..., :2] - corner) / cell_m
-    # From the lowest upwards, so that what belongs together meets before intervals run out.
+    # From the lowest upwards, so that connected surfaces merge before all intervals are in use.
     _voxelise(triangles[np.argsort(triangles[..., 2].min(axis=1), kind="stable")], FLOOR_M, WALL_HEIGHT_M, low, high)
-    _close(low, high)
+    _add_border(low, high)
     looks = np.where(high.max(axis=2) < TALL_M, MATERIALS.index(FURNITURE), MATERIALS.index(WALL))
     looks[~(high >= low).any(axis=2)] = MATERIALS.index(WALL)
     pose = Pose(float(corner[0]), float(corner[1]), 0.0)
     return make_world(path.stem, cell_m, pose, low, high, True, looks.astype(np.uint8))
 
 
-def _close(low_m: npt.NDArray[np.float32], high_m: npt.NDArray[np.float32]) -> None:
-    """Make the border a wall."""
+def _add_border(low_m: npt.NDArray[np.float32], high_m: npt.NDArray[np.float32]) -> None:
+    """Make the border cells walls, in place."""
     for edge in (np.s_[0, :], np.s_[-1, :], np.s_[:, 0], np.s_[:, -1]):
         low_m[edge], high_m[edge] = np.inf, -np.inf
         low_m[edge][..., 0], high_m[edge][..., 0] = 0.0, WALL_HEIGHT_M
@@ -106,7 +110,7 @@ def _triangles(path: Path) -> npt.NDArray[np.float64]:
 
 
 def _parts(scene: Any) -> list[npt.NDArray[np.float64]]:
-    """Return (n, 3 corners, 3) triangles of each part of a scene, as the file has them. Raises READ_ERRORS."""
+    """Return (n, 3 corners, 3) triangles of each part of a scene, in the file's axes and unit. Raises READ_ERRORS."""
     parts = [np.empty((0, 3, 3))]
     for node in scene.graph.nodes_geometry:
         transform, name = scene.graph[node]
@@ -124,7 +128,7 @@ def _unreadable(path: Path, error: BaseException) -> InputError:
 
 
 def _scene(path: Path) -> Any:
-    """Return the file as trimesh reads it, without textures. Raises InputError, MissingExtraError."""
+    """Return the trimesh scene of a file, without textures. Raises InputError, MissingExtraError."""
     try:
         import trimesh
     except ModuleNotFoundError as error:
@@ -141,7 +145,7 @@ def _scene(path: Path) -> Any:
 
 
 def _collada_errors() -> tuple[type[Exception], ...]:
-    """Return pycollada's own errors."""
+    """Return the exception types that pycollada defines; none if it is not installed."""
     try:
         from collada.common import DaeError
     except ModuleNotFoundError:
@@ -150,7 +154,7 @@ def _collada_errors() -> tuple[type[Exception], ...]:
 
 
 def _up_and_unit(path: Path) -> tuple[npt.NDArray[np.float64], float]:
-    """Return the rotation to z up and the metres of a unit. Raises InputError."""
+    """Return the rotation to z up and the length of the file's unit [m]. Raises InputError."""
     if path.suffix.lower() == OBJ_SUFFIX:
         return Z_UP, 1.0
     if path.suffix.lower() != COLLADA_SUFFIX:
@@ -182,7 +186,7 @@ def _voxelise(
     low_m: npt.NDArray[np.float32],
     high_m: npt.NDArray[np.float32],
 ) -> None:
-    """Write what (n, 3, 3) triangles, x and y in cells, have from floor to top into the cells that they pass over."""
+    """Write the heights of (n, 3, 3) triangles between floor and top into the cells below them; x, y in cells."""
     strip, piece = np.empty((MOST_CORNERS, 3)), np.empty((MOST_CORNERS, 3))
     spare = np.empty((MOST_CORNERS, 3))
     for triangle in triangles:
@@ -208,7 +212,7 @@ def _voxelise(
 def _cut(
     polygon: npt.NDArray[np.float64], count: int, axis: int, at: float, side: float, kept: npt.NDArray[np.float64]
 ) -> int:
-    """Keep the part of a convex polygon with side * (coordinate - at) >= 0; return how many corners that has."""
+    """Clip a convex polygon to side * (coordinate - at) >= 0, into `kept`; return the number of corners."""
     corners = 0
     for i in range(count):
         a, b = polygon[i], polygon[(i + 1) % count]

@@ -1,4 +1,4 @@
-"""Vector maps: wall segments in metres, as UT Austin's AMRL publishes floors, or one row of numbers a segment."""
+"""Vector maps: wall segments [m], in the format of UT Austin's AMRL or as rows of four numbers."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ MARGIN_M = 2.0
 """Open ground around a vector map."""
 MAX_SEGMENTS = 200_000
 MAX_BYTES = 64_000_000
-"""Longer files are refused before they are read; `MAX_SEGMENTS` of the wordy form have 16 MB."""
+"""Larger files are rejected before reading; `MAX_SEGMENTS` in the AMRL format take 16 MB."""
 SHORTEST_M = 1e-6
-"""A map is refused when all of its segments are points."""
+"""A map is rejected if all of its segments are shorter."""
 DIGITS = 3
 
 
 def load_vector_map(path: Path, cell_m: float = CELL_M) -> World:
     """Return the world of wall segments: a list of `{"p0": {"x", "y"}, "p1": {"x", "y"}}` or `[x0, y0, x1, y1]` [m].
 
-    Every cell that a segment passes through is wall, so no ray slips through one. Raises InputError.
+    Every cell that a segment crosses is wall, so no ray passes through a wall. Raises InputError.
     """
     segments = _read_segments(path)
     points = segments.reshape(-1, 2)
@@ -42,7 +42,7 @@ def load_vector_map(path: Path, cell_m: float = CELL_M) -> World:
 
 
 def shorten(source: Path, file: Path) -> None:
-    """Write a vector map in its short form, rounded to 1 mm: how the shipped floors were made. Raises InputError."""
+    """Write a vector map as rows of numbers, rounded to 1 mm (source of the shipped maps). Raises InputError."""
     rows = np.round(_read_segments(source), DIGITS).tolist()
     file.write_text("[\n" + ",\n".join(json.dumps(row, separators=(",", ":")) for row in rows) + "\n]\n")
 

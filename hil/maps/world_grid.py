@@ -1,7 +1,7 @@
-"""Buildings as grids of vertical intervals: ROS maps (pgm + yaml), vector maps (wall segments) and meshes.
+"""The world: a building as a grid of vertical intervals.
 
-Walls stand from the floor to `WALL_HEIGHT_M`. Unknown cells of a pgm are walls. What lies outside the building of a
-vector map is open ground. Every grid is closed by a border of wall one cell thick.
+Walls reach from the floor to `WALL_HEIGHT_M`. Unknown cells of a pgm are walls. Cells outside the building of a vector
+map are open ground. Every grid has a border of wall, one cell thick.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ __all__ = [
     "make_world", "world_of_walls",
 ]  # fmt: skip
 CELL_M = 0.05
-"""Cell of a vector map, and the coarsest cell of any world; a coarser pgm is divided."""
+"""Cell size of vector maps, and upper limit for all worlds; the cells of a coarser pgm are subdivided."""
 WALL_HEIGHT_M = 2.5
 INTERVALS = 2
-"""Vertical intervals per cell: what stands on the floor, and what hangs over it."""
+"""Vertical intervals per cell: objects on the floor, and objects above it."""
 
 
 @dataclass(frozen=True, slots=True)
 class World:
     """A building as a grid. Cell (row, column) covers [column, column + 1) x [row, row + 1) cells of the grid frame.
 
-    map_from_grid: pose of the grid's corner, of row 0 and column 0, in the map frame
+    map_from_grid: pose of the grid's corner (row 0, column 0) in the map frame
     low_m, high_m: (rows, columns, intervals) float32; solid from low to high; an unused interval is (inf, -inf) [m]
-    gap:           (rows, columns) uint8; chessboard distance to the nearest cell with anything in it, at most 255
-    material:      (rows, columns) uint8; what the things in a cell look like, an index into `textures.MATERIALS`
-    yard:          whether open ground, which is not part of the building, lies within the border
-    floor_m:       (rows, columns) float32, height of the floor, 0 or below it (`hil/sensors/raycast.py`) [m]; None
-    is 0 everywhere
+    gap:           (rows, columns) uint8; chessboard distance to the nearest cell that is not empty, at most 255
+    material:      (rows, columns) uint8; material of the cell's contents, an index into `materials.MATERIALS`
+    yard:          whether the grid contains open ground outside the building
+    floor_m:       (rows, columns) float32, height of the floor, at most 0 (`hil/sensors/raycast.py`) [m]; None means
+                   0 everywhere
     """
 
     name: str
@@ -58,16 +58,16 @@ class World:
         return inverse(self.map_from_grid)
 
     def overlapping(self, low_m: float, high_m: float) -> npt.NDArray[np.bool_]:
-        """Return (rows, columns) bool: cells with something solid at a height in [low, high]."""
+        """Return (rows, columns) bool: cells that are solid at some height in [low, high]."""
         return np.asarray(((self.low_m <= high_m) & (self.high_m >= low_m)).any(axis=2))
 
     def cell_of(self, xy_map_m: tuple[float, float]) -> tuple[int, int]:
-        """Return (row, column) of the cell with a point of the map frame; it may lie outside the grid."""
+        """Return (row, column) of the cell of a point in the map frame; the cell may lie outside the grid."""
         x, y = apply(self.grid_from_map, xy_map_m)
         return math.floor(y / self.cell_m), math.floor(x / self.cell_m)
 
     def cells_of(self, xy_map_m: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Return (...) rows and (...) columns of the cells with (..., 2) points of the map frame."""
+        """Return (...) rows and (...) columns of the cells of (..., 2) points in the map frame."""
         grid, (x_m, y_m) = self.grid_from_map, np.moveaxis(xy_map_m, -1, 0)
         c, s = math.cos(grid.yaw_rad), math.sin(grid.yaw_rad)
         rows, columns = grid.y_m + s * x_m + c * y_m, grid.x_m + c * x_m - s * y_m
@@ -87,7 +87,7 @@ def make_world(
     yard: bool = False,
     material: npt.NDArray[np.uint8] | None = None,
 ) -> World:
-    """Return the world with its derived arrays; all of it looks like a wall where no material is given."""
+    """Return the world with its derived arrays. Without `material`, all cells have the wall material."""
     gap = chessboard_distance(np.asarray((high_m >= low_m).any(axis=2)))
     painted = np.zeros(gap.shape, np.uint8) if material is None else material
     return World(name, cell_m, map_from_grid, low_m, high_m, gap, painted, yard)
@@ -96,7 +96,7 @@ def make_world(
 def world_of_walls(
     name: str, cell_m: float, map_from_grid: Pose, wall: npt.NDArray[np.bool_], yard: bool = False
 ) -> World:
-    """Return the world whose True cells are walls, closed by a border of wall one cell thick."""
+    """Return the world whose True cells are walls, with a border of wall one cell thick."""
     closed = np.pad(wall, 1, constant_values=True)
     corner = apply(map_from_grid, (-cell_m, -cell_m))
     low = np.full((*closed.shape, INTERVALS), np.inf, np.float32)

@@ -1,12 +1,14 @@
-"""What a body in a building does: the plant's motion, and contact without sliding.
+"""Collision simulation: the plant's motion in a building, with contact without sliding.
 
-A step that would bring the footprint into something solid is refused: the position stays, the speed is zero, turning
-goes on. Contact is exact for the cells as squares; the body stops at most one step's way (3.4 cm at 1 m/s) before it.
+A step that would move the footprint into a solid cell is rejected: the position stays, the speed becomes zero, rotation
+continues. Contact is exact for square cells. The body stops at most one step (3.4 cm at 1 m/s) before the obstacle.
 
-Bodies that move (`bodies.Bodies`, where they are at the end of the step) touch where heights overlap. A step is a
-contact, and refused, when it ends in a body and brings the robot nearer to it. What else overlaps the footprint has
-walked into it, while it stood or drove away: that is a bump, counted apart, once until nothing overlaps any more. The
-robot may leave a body that stands in it.
+Moving bodies (`contact.Bodies`, at their positions at the end of the step) collide where heights overlap:
+
+    contact  the step ends in a body and moves the robot nearer to it; the step is rejected
+    bump     a body moved into the robot; counted separately, once until no body overlaps the footprint
+
+The robot may drive out of a body that overlaps it.
 """
 
 from __future__ import annotations
@@ -27,14 +29,14 @@ from onboard.values.geometry import apply, distance
 from onboard.values.messages import Pose, Twist
 
 GROUND_CLEARANCE_M = 0.02
-"""What is lower than this passes under the body."""
+"""Obstacles lower than this pass under the body."""
 RELEASE_M = 0.10
-"""A contact is over once the body has come this far from where it was; until then it is the same contact."""
+"""A contact ends when the body is this far from its position at the contact."""
 
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """The robot's outer shape: a circle about the base frame's origin, standing up to a height [m]."""
+    """The robot's shape: an upright cylinder about the base frame's origin [m]."""
 
     radius_m: float = 0.25
     height_m: float = 1.0
@@ -42,15 +44,15 @@ class Body:
 
 @dataclass(frozen=True, slots=True)
 class SimState:
-    """The truth.
+    """The true state of the simulated robot.
 
     time_ns:    simulated time
     base:       the plant; `base.motion.pose` is the true pose in the map frame
-    contacts:   contacts so far, each counted once however long it lasts
-    touched_at: position of the last contact while that lasts, else None
-    path_m:     length of the way so far
-    bumps:      times that something walked into the robot; not among the contacts
-    bumping:    whether something that walked into it still overlaps it
+    contacts:   number of contacts; a contact counts once, whatever its duration
+    touched_at: pose at the current contact; None without contact
+    path_m:     length of the driven path
+    bumps:      number of times that a body moved into the robot; not included in `contacts`
+    bumping:    whether a body overlaps the robot now
     """
 
     time_ns: int
@@ -73,7 +75,7 @@ class SimState:
 
 
 class Simulation:
-    """One body in one building. Holds what does not change; the state is passed in and returned."""
+    """Simulation of one body in one building. Holds constants only; methods take and return the state."""
 
     def __init__(self, world: World, plant: Plant, body: Body) -> None:
         self.world = world
@@ -85,7 +87,7 @@ class Simulation:
         self._gap = chessboard_distance(self._blocked)
 
     def start(self, pose: Pose, time_ns: int = 0) -> SimState:
-        """Return the state of a body put down at rest. Raises InputError where it would overlap something."""
+        """Return the state of a body at rest. Raises InputError if it would overlap a solid cell."""
         if self.overlaps(pose):
             raise InputError(
                 f"map {self.world.name}: start ({pose.x_m:.2f}, {pose.y_m:.2f}): "
@@ -94,15 +96,15 @@ class Simulation:
         return SimState(time_ns, base_at(pose))
 
     def overlaps(self, pose: Pose) -> bool:
-        """Return whether a body at a pose of the map frame would reach into something solid of the building."""
+        """Return whether the body at a pose in the map frame overlaps a solid cell of the building."""
         x, y = self._in_cells(pose)
         return bool(circle_overlaps(x, y, self.body.radius_m / self._cell_m, self._blocked, self._gap))
 
     def clearance_m(self, state: SimState, bodies: Bodies = NO_BODIES, at_most_m: float = math.inf) -> float:
-        """Return the distance from the footprint to the nearest solid thing, building or body; 0 where they overlap.
+        """Return the distance from the footprint to the nearest solid cell or body, at most `at_most_m`; 0 on overlap.
 
-        Exact for the cells as squares, to rounding. It is `at_most_m` where all is farther: to keep a least clearance
-        over a drive, pass the least so far, which mostly spares the search.
+        Exact for square cells, up to rounding. For the minimum over a drive, pass the minimum so far as `at_most_m`:
+        this shortens the search.
         """
         pose, body = state.pose, self.body
         x, y = self._in_cells(pose)
@@ -113,20 +115,20 @@ class Simulation:
         return min(max(nearest_m - body.radius_m, 0.0), at_most_m)
 
     def command(self, state: SimState, command: Twist) -> SimState:
-        """Return the state with a command sent to the base now."""
+        """Return the state after a command was sent to the base now."""
         return replace(state, base=send_command(state.base, command, state.time_ns, self.plant))
 
     def step(self, state: SimState, dt_ns: int = STEP_NS, bodies: Bodies = NO_BODIES) -> SimState:
-        """Return the state one step later, among bodies where they are by then."""
+        """Return the state one step later; `bodies` are at their positions at the end of the step."""
         base = step_base(state.base, state.time_ns, self.plant, dt_ns / NS)
         moved_m = distance(state.pose, base.motion.pose)
         contacts, touched_at = state.contacts, state.touched_at
-        if moved_m > 0.0 and (self.overlaps(base.motion.pose) or self._into(state.pose, base.motion.pose, bodies)):
+        if moved_m > 0.0 and (self.overlaps(base.motion.pose) or self._touches(state.pose, base.motion.pose, bodies)):
             base, moved_m = _halted(base, state.pose), 0.0
             contacts, touched_at = contacts + (touched_at is None), touched_at or state.pose
         elif touched_at is not None and distance(touched_at, base.motion.pose) > RELEASE_M:
             touched_at = None
-        bumping = self._inside(base.motion.pose, bodies)
+        bumping = self._is_overlapping(base.motion.pose, bodies)
         bumps = state.bumps + (bumping and not state.bumping)
         return SimState(state.time_ns + dt_ns, base, contacts, touched_at, state.path_m + moved_m, bumps, bumping)
 
@@ -134,14 +136,14 @@ class Simulation:
         x_m, y_m = apply(self._grid_from_map, (pose.x_m, pose.y_m))
         return x_m / self._cell_m, y_m / self._cell_m
 
-    def _into(self, before: Pose, after: Pose, bodies: Bodies) -> bool:
-        """Return whether a step leads into a body."""
+    def _touches(self, before: Pose, after: Pose, bodies: Bodies) -> bool:
+        """Return whether a step is a contact with a body."""
         if not len(bodies):
             return False
         way = before.x_m, before.y_m, after.x_m, after.y_m
         return bool(step_into_body(*way, self.body.radius_m, GROUND_CLEARANCE_M, self.body.height_m, bodies))
 
-    def _inside(self, pose: Pose, bodies: Bodies) -> bool:
+    def _is_overlapping(self, pose: Pose, bodies: Bodies) -> bool:
         """Return whether a body overlaps the footprint at a pose."""
         if not len(bodies):
             return False
@@ -151,13 +153,13 @@ class Simulation:
 
 
 def blocked_cells(world: World, body: Body) -> npt.NDArray[np.bool_]:
-    """Return (rows, columns) bool: cells with something solid in the way of the body."""
+    """Return (rows, columns) bool: cells that are solid in the height band of the body."""
     band = np.float32(GROUND_CLEARANCE_M), np.float32(body.height_m)
     return np.asarray(solid_between(world.low_m, world.high_m, *band))
 
 
 def _halted(base: BaseState, pose: Pose) -> BaseState:
-    """Return the base after a refused step: it stands at `pose` with its new heading and turning, without speed."""
+    """Return the base after a rejected step: position of `pose`, new heading and yaw rate, zero speed."""
     motion = replace(
         base.motion,
         pose=replace(base.motion.pose, x_m=pose.x_m, y_m=pose.y_m),

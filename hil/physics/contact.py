@@ -1,4 +1,4 @@
-"""Kernels of contact: what blocks a body, how far it is from it, and cylinders that move. Plain units as stated."""
+"""Contact kernels: solid cells in a height band, distances to cells and to moving cylinders."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import numpy.typing as npt
 
 from onboard.values.kernel import kernel
 
-# ---- Things that move in a world, as upright cylinders: pedestrians, other robots
+# ---- Moving bodies as upright cylinders: pedestrians and other robots
 
 Bodies = npt.NDArray[np.float64]
-"""(n, 6): x, y in the map frame [m], radius, low, high [m], and the material as an index into `textures.MATERIALS`."""
+"""(n, 6): x, y in the map frame [m], radius, low, high [m], and the material as an index into `materials.MATERIALS`."""
 
 NO_BODIES: Bodies = np.empty((0, 6))
 NO_BODIES.setflags(write=False)
@@ -22,7 +22,7 @@ NO_BODIES.setflags(write=False)
 def solid_between(
     low_m: npt.NDArray[np.float32], high_m: npt.NDArray[np.float32], bottom_m: float, top_m: float
 ) -> npt.NDArray[np.bool_]:
-    """Return (rows, columns) bool, as `World.overlapping` does, without its temporary arrays; heights are float32."""
+    """Return the result of `World.overlapping`, without temporary arrays; heights are float32."""
     rows, columns, intervals = low_m.shape
     solid = np.zeros((rows, columns), np.bool_)
     for row in range(rows):
@@ -38,16 +38,16 @@ def solid_between(
 def nearest_blocked(
     x: float, y: float, at_most: float, blocked: npt.NDArray[np.bool_], gap: npt.NDArray[np.uint8]
 ) -> float:
-    """Return the distance from a point to the nearest blocked square, or `at_most` when that is nearer [cells].
+    """Return the exact distance from a point to the nearest blocked cell, at most `at_most` [cells].
 
-    Exact. Outside the grid, where all is blocked, it is 0. gap: chessboard distance to the nearest blocked cell.
+    Outside the grid the distance is 0. gap: chessboard distance to the nearest blocked cell
     """
     rows, columns = blocked.shape
     column, row = math.floor(x), math.floor(y)
     if not (0 <= row < rows and 0 <= column < columns):
         return 0.0
     best = at_most
-    # Squares in ring k lie at least k - 1 cells and a part of this one away.
+    # Cells in ring k are at least k - 1 cells away, plus the distance to the edge of the own cell.
     inside = min(x - column, column + 1.0 - x, y - row, row + 1.0 - y)
     ring = np.int64(gap[row, column])
     last = max(row, rows - 1 - row, column, columns - 1 - column)
@@ -67,8 +67,10 @@ def nearest_blocked(
 def nearest_body(
     x_m: float, y_m: float, bottom_m: float, top_m: float, at_most_m: float, bodies: npt.NDArray[np.float64]
 ) -> float:
-    """Return the distance from a point to the side of the nearest cylinder of `Bodies` that stands in the height
-    band, negative inside one, or `at_most_m` when that is nearer [m]."""
+    """Return the signed distance from a point to the nearest cylinder in the height band, at most `at_most_m` [m].
+
+    Negative inside a cylinder. bodies: as `Bodies`
+    """
     best = at_most_m
     for i in range(len(bodies)):
         if bodies[i, 3] <= top_m and bodies[i, 4] >= bottom_m:
@@ -81,7 +83,7 @@ def step_into_body(
     x_m: float, y_m: float, next_x_m: float, next_y_m: float, radius_m: float, bottom_m: float, top_m: float,
     bodies: npt.NDArray[np.float64],
 ) -> bool:  # fmt: skip
-    """Return whether a circle's step ends in the overlap with a body in the height band, nearer to it than before."""
+    """Return whether a step of a circle ends in a body of the height band and reduces the distance to it."""
     for i in range(len(bodies)):
         if bodies[i, 3] <= top_m and bodies[i, 4] >= bottom_m:
             before = math.hypot(bodies[i, 0] - x_m, bodies[i, 1] - y_m)

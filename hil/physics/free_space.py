@@ -1,4 +1,4 @@
-"""Where a body can go: free cells, shortest ways for its footprint, and starts and goals drawn by seed."""
+"""Free space of a body: free cells, shortest paths for the footprint, and random starts and goals."""
 
 from __future__ import annotations
 
@@ -18,27 +18,28 @@ from onboard.values.kernel import kernel
 from onboard.values.messages import Pose
 
 PASSAGE_MARGIN_M = 0.05
-"""Room beside the footprint on a shortest way."""
+"""Clearance of the footprint on a shortest path."""
 STANDING_MARGIN_M = 0.15
-"""Room beside the footprint at a start and a goal."""
+"""Clearance of the footprint at a start and a goal."""
 INDOORS_RAYS = 32
 INDOORS_FRACTION = 0.8
-"""A place is indoors when at least this part of the rays around it meets something before the edge of the map."""
+"""A cell is indoors if at least this fraction of its rays hits an occupied cell before the edge of the map."""
 EXACT_CELLS = 8
-"""Around its source, a field of distances is the length of straight lines."""
+"""Within this distance of its source, a distance field uses straight-line distances."""
 SHORTER_CELLS = 1e-9
-"""A way with one more corner must be shorter by more than rounding."""
+"""A path with another corner must be shorter by more than rounding."""
 INDOORS_STEP_M = 0.5
-"""`indoor_cells` looks around once in squares of this side."""
+"""Side of the squares for which `indoor_cells` casts rays once."""
 TRIES = 1000
-"""Starts drawn for one episode."""
+"""Upper limit of the starts drawn for an episode."""
 
 
 @dataclass(frozen=True, slots=True)
 class FreeSpace:
-    """Cells of one world for one body; both (rows, columns) bool, of the body standing at the cell's centre.
+    """Free cells of one world for one body at the cell centre; both arrays are (rows, columns) bool.
 
-    passable: with `PASSAGE_MARGIN_M` of room; standing: with `STANDING_MARGIN_M`
+    passable: clearance of `PASSAGE_MARGIN_M`
+    standing: clearance of `STANDING_MARGIN_M`
     """
 
     world: World
@@ -48,9 +49,9 @@ class FreeSpace:
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """A start at rest and a point to reach, both in the map frame.
+    """A start at rest and a goal, both in the map frame.
 
-    geodesic_m: length of the shortest way for the footprint with `PASSAGE_MARGIN_M` of room, to about one per cent
+    geodesic_m: length of the shortest path for the footprint with `PASSAGE_MARGIN_M`, accurate to about 1 %
     """
 
     start: Pose
@@ -59,7 +60,7 @@ class Episode:
 
 
 def free_space(world: World, body: Body) -> FreeSpace:
-    """Return where a body can pass and stand."""
+    """Return the free space of a body."""
     blocked = blocked_cells(world, body)
 
     def room(margin_m: float) -> npt.NDArray[np.bool_]:
@@ -71,10 +72,9 @@ def free_space(world: World, body: Body) -> FreeSpace:
 def distance_field(
     space: FreeSpace, goal_xy_m: tuple[float, float], limit_m: float = math.inf
 ) -> npt.NDArray[np.float64]:
-    """Return (rows, columns) geodesic distance to a point [m], inf where there is no way or it is beyond the limit.
+    """Return (rows, columns) geodesic distance to a point [m], inf where unreachable or beyond the limit.
 
-    Fast marching, first order: up to 3 % too long, since it grows round in squares. Raises InputError for a goal
-    where the body cannot pass.
+    First-order fast marching; distances are up to 3 % too long. Raises InputError if the goal is not passable.
     """
     cell = _passable_cell(space, goal_xy_m)
     cells = _march(space.passable, cell[0], cell[1], limit_m / space.world.cell_m, -1, -1)
@@ -84,9 +84,9 @@ def distance_field(
 def is_within(
     space: FreeSpace, start_xy_m: tuple[float, float], goal_xy_m: tuple[float, float], limit_m: float
 ) -> bool:
-    """Return whether the `distance_field` of a goal is finite at a start, without more of it than that takes.
+    """Return whether the geodesic distance from start to goal is within the limit; the field stops at the start.
 
-    Raises InputError for an end where the body cannot pass.
+    Raises InputError if start or goal is not passable.
     """
     start, goal = _passable_cell(space, start_xy_m), _passable_cell(space, goal_xy_m)
     field = _march(space.passable, goal[0], goal[1], limit_m / space.world.cell_m, start[0], start[1])
@@ -96,10 +96,10 @@ def is_within(
 def shortest_path(
     space: FreeSpace, start_xy_m: tuple[float, float], goal_xy_m: tuple[float, float]
 ) -> npt.NDArray[np.float64] | None:
-    """Return (n, 2) corners of a shortest way in the map frame [m], or None where there is none.
+    """Return (n, 2) corners of a shortest path in the map frame [m], or None if there is no path.
 
-    The way follows the field of distances downhill and is then pulled taut, so its length is not that of a staircase.
-    Raises InputError for an end where the body cannot pass.
+    The path descends the distance field and is then shortened to straight lines of sight. Raises InputError if start
+    or goal is not passable.
     """
     start, goal = _passable_cell(space, start_xy_m), _passable_cell(space, goal_xy_m)
     field = _march(space.passable, goal[0], goal[1], math.inf, start[0], start[1])
@@ -112,12 +112,12 @@ def path_length(path: npt.NDArray[np.float64]) -> float:
 
 
 def is_indoors(world: World, cell: tuple[int, int]) -> bool:
-    """Return whether walls stand around a cell in most directions; in a world without a yard every cell is indoors."""
+    """Return whether most rays from a cell hit a wall. In a world without a yard every cell is indoors."""
     return not world.yard or bool(_rays_met(world.gap, cell[0], cell[1]) >= INDOORS_FRACTION * INDOORS_RAYS)
 
 
 def indoor_cells(world: World) -> npt.NDArray[np.bool_]:
-    """Return (rows, columns) bool: free cells indoors, judged once for each square of `INDOORS_STEP_M`."""
+    """Return (rows, columns) bool: free indoor cells, tested once for each square of `INDOORS_STEP_M`."""
     free = world.gap > 0
     if not world.yard:
         return np.asarray(free)
@@ -128,9 +128,9 @@ def indoor_cells(world: World) -> npt.NDArray[np.bool_]:
 
 
 def pick_episode(space: FreeSpace, rng: np.random.Generator, min_m: float, max_m: float) -> Episode:
-    """Return a random episode whose geodesic length lies in [min_m, max_m], as `find_episode` draws it.
+    """Return a random episode of `find_episode` with a geodesic length in [min_m, max_m].
 
-    Raises InputError when `TRIES` starts give none.
+    Raises InputError after `TRIES` starts without an episode.
     """
     episode = find_episode(space, rng, min_m, max_m, TRIES)
     if episode is None:
@@ -139,10 +139,9 @@ def pick_episode(space: FreeSpace, rng: np.random.Generator, min_m: float, max_m
 
 
 def find_episode(space: FreeSpace, rng: np.random.Generator, min_m: float, max_m: float, tries: int) -> Episode | None:
-    """Return a random episode whose geodesic length lies in [min_m, max_m], or None when `tries` starts give none.
+    """Return a random episode with a geodesic length in [min_m, max_m], or None after `tries` starts.
 
-    The start is uniform over indoor cells to stand on, its heading uniform, the goal uniform over those that are that
-    far from the start.
+    Start and heading are uniform over indoor standing cells. The goal is uniform over the standing cells in range.
     """
     candidates = np.argwhere(space.standing)
     for _ in range(tries if len(candidates) else 0):
@@ -159,10 +158,10 @@ def find_episode(space: FreeSpace, rng: np.random.Generator, min_m: float, max_m
 def find_goal(
     space: FreeSpace, rng: np.random.Generator, start: tuple[int, int], min_m: float, max_m: float
 ) -> tuple[tuple[float, float], float] | None:
-    """Return a random goal indoors and the length of the shortest way to it, in [min_m, max_m], from a cell; or None.
+    """Return a random indoor goal and the length of the shortest path to it, in [min_m, max_m]; or None.
 
-    It is uniform over the cells to stand on that are that far away; None when there is none, or the one drawn does not
-    do after all.
+    The goal is uniform over the standing cells in range of the distance field. The result is None without such a cell,
+    if the drawn cell is not indoors, or if the exact path length is out of range.
     """
     start_xy = space.world.centre_of(start)
     field = distance_field(space, start_xy, max_m)
@@ -171,7 +170,7 @@ def find_goal(
         return None
     goal = _as_cell(goals[rng.integers(len(goals))])
     goal_xy = space.world.centre_of(goal)
-    # Found from either end, ways differ by up to a hundredth.
+    # The paths found from the two ends differ by up to 1 %.
     ways = (_path_down(space, field, goal, start), shortest_path(space, start_xy, goal_xy))
     length_m = min((path_length(way) for way in ways if way is not None), default=math.inf)
     if is_indoors(space.world, goal) and min_m <= length_m <= max_m:
@@ -194,10 +193,10 @@ def _passable_cell(space: FreeSpace, xy_m: tuple[float, float]) -> tuple[int, in
 def _path_down(
     space: FreeSpace, field: npt.NDArray[np.float64], start: tuple[int, int], goal: tuple[int, int]
 ) -> npt.NDArray[np.float64] | None:
-    """Return the taut way from start down to the source of the field, in the map frame; None when there is none."""
+    """Return (n, 2) corners of the shortened path from start to the field's source, in the map frame; or None."""
     if not math.isfinite(field[start]):
         return None
-    corners = _pull_taut(space.passable, _descend(field, start[0], start[1], goal[0], goal[1]))
+    corners = _shorten_path(space.passable, _descend(field, start[0], start[1], goal[0], goal[1]))
     return np.array([space.world.centre_of(_as_cell(corner)) for corner in corners])
 
 
@@ -205,9 +204,9 @@ def _path_down(
 def _march(
     free: npt.NDArray[np.bool_], row: int, column: int, limit: float, last_row: int, last_column: int
 ) -> npt.NDArray[np.float64]:
-    """Return distances to a cell in cells: fast marching of |grad T| = 1 over True cells.
+    """Return (rows, columns) distances to a cell [cells]: fast marching of |grad T| = 1 over True cells.
 
-    inf beyond the limit, and beyond the distance of the last cell when that is one of the grid.
+    inf beyond the limit. If the last cell is in the grid, the march stops there.
     """
     rows, columns = free.shape
     field = np.full((rows, columns), np.inf)
@@ -247,7 +246,7 @@ def _march(
 def _descend(
     field: npt.NDArray[np.float64], row: int, column: int, goal_row: int, goal_column: int
 ) -> npt.NDArray[np.int64]:
-    """Return (n, 2) cells from a start to the field's source, always to the neighbour with the steepest way down."""
+    """Return (n, 2) cells from a start to the field's source by steepest descent over 8 neighbours."""
     path = [(row, column)]
     while row != goal_row or column != goal_column:
         best, best_row, best_column = 0.0, row, column
@@ -256,7 +255,7 @@ def _descend(
                 if down == 0 and right == 0:
                     continue
                 slope = (field[row, column] - field[row + down, column + right]) / math.hypot(down, right)
-                # A diagonal step needs both cells beside it, or it would cut a corner.
+                # A diagonal step needs both adjacent cells, else it would cut a corner.
                 open_way = math.isfinite(field[row + down, column]) and math.isfinite(field[row, column + right])
                 if open_way and slope > best:
                     best, best_row, best_column = slope, row + down, column + right
@@ -266,8 +265,8 @@ def _descend(
 
 
 @kernel
-def _pull_taut(free: npt.NDArray[np.bool_], path: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return (m, 2) the shortest polyline through some of the path's cells whose lines stay on True cells."""
+def _shorten_path(free: npt.NDArray[np.bool_], path: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return (m, 2) the shortest polyline over a subset of the path's cells with all lines on True cells."""
     n = len(path)
     length = np.full(n, np.inf)
     before = np.zeros(n, np.int64)
@@ -288,7 +287,7 @@ def _pull_taut(free: npt.NDArray[np.bool_], path: npt.NDArray[np.int64]) -> npt.
 
 @kernel
 def _rays_met(gap: npt.NDArray[np.uint8], row: int, column: int) -> int:
-    """Return how many of `INDOORS_RAYS` rays from a cell meet an occupied cell before the border."""
+    """Return how many of `INDOORS_RAYS` rays from a cell hit an occupied cell before the border."""
     rows, columns = gap.shape
     met = 0
     for ray in range(INDOORS_RAYS):
@@ -298,7 +297,7 @@ def _rays_met(gap: npt.NDArray[np.uint8], row: int, column: int) -> int:
             if gap[round(r), round(c)] == 0:
                 met += 1
                 break
-            # Nothing stands closer than the gap, give or take the rounding to cells.
+            # No occupied cell is nearer than the gap, up to rounding to cells.
             stride = max(0.5, gap[round(r), round(c)] - 1.0)
             r, c = r + stride * math.sin(angle), c + stride * math.cos(angle)
     return met
@@ -306,7 +305,7 @@ def _rays_met(gap: npt.NDArray[np.uint8], row: int, column: int) -> int:
 
 @kernel
 def _indoor_squares(gap: npt.NDArray[np.uint8], step: int, enough: float) -> npt.NDArray[np.bool_]:
-    """Return for each square of `step` cells whether its free cell nearest to the middle has walls around."""
+    """Return for each square of `step` cells whether the free cell nearest to its middle is indoors."""
     rows, columns = gap.shape
     indoors = np.zeros((-(-rows // step), -(-columns // step)), np.bool_)
     for i in range(indoors.shape[0]):

@@ -1,4 +1,4 @@
-"""How far a base rolls after its last command: the bound that its own command time-out gives (docs/base.md)."""
+"""The simulated base (motion model, command latency, command timeout) and the bound on its stopping distance."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from onboard.config.config import LimitsSection
 from onboard.config.plant_model import Axis, MotionState, Plant, step, step_axis
 from onboard.values.messages import STOP, Pose, Twist
 
-# ---- The simulated base: the motion model behind its own command time-out and the delay of its wire
+# ---- The simulated base: motion model with command latency and command timeout
 
 STEP_S = 1.0 / 30.0
 """The paper's fast loop (paper 1, section 4)."""
@@ -19,12 +19,12 @@ STEP_NS = round(STEP_S * NS)
 
 @dataclass(frozen=True, slots=True)
 class BaseState:
-    """The base between two steps.
+    """State of the base between two steps.
 
     motion:   pose in the map frame, twist and rates
-    pending:  (due [ns], command) of what is still on its way, oldest first
-    command:  what the base's controller follows
-    heard_ns: when the last command took effect; None before the first
+    pending:  (due [ns], command) of commands in transit, oldest first
+    command:  command that the base's controller follows
+    heard_ns: time at which the last command took effect; None before the first command
     """
 
     motion: MotionState
@@ -34,12 +34,12 @@ class BaseState:
 
 
 def base_at(pose: Pose) -> BaseState:
-    """Return a base at rest that has heard nothing."""
+    """Return a base at rest that has received no command."""
     return BaseState(MotionState(pose))
 
 
 def send_command(state: BaseState, command: Twist, now_ns: int, plant: Plant) -> BaseState:
-    """Return the state with a command on its way; it takes effect `command_delay_s` later."""
+    """Return the state with a command in transit; the command takes effect after `command_delay_s`."""
     due_ns = now_ns + round(plant.base.command_delay_s * NS)
     return replace(state, pending=(*state.pending, (due_ns, command)))
 
@@ -47,7 +47,7 @@ def send_command(state: BaseState, command: Twist, now_ns: int, plant: Plant) ->
 def step_base(state: BaseState, now_ns: int, plant: Plant, dt_s: float = STEP_S) -> BaseState:
     """Return the state one step after `now_ns`.
 
-    The newest command that is due is followed. One that is older than `command_timeout_s` is replaced by a stop.
+    The base follows the newest due command. It stops if that command is older than `command_timeout_s`.
     """
     due = [entry for entry in state.pending if entry[0] <= now_ns]
     pending = tuple(entry for entry in state.pending if entry[0] > now_ns)
@@ -58,18 +58,20 @@ def step_base(state: BaseState, now_ns: int, plant: Plant, dt_s: float = STEP_S)
 
 
 ON_THE_WAY_S = 0.1
-"""A command that was sent before the end may come to the base so much later, and is then obeyed like any other."""
+"""Upper limit of the transport latency of the last command; the base obeys the command on arrival."""
 REST = 1e-4
-"""What is slower counts as standing, in the axis' unit a second."""
+"""Speed below which an axis is at rest [axis unit/s]."""
 LONGEST_BRAKING_S = 60.0
-"""A base that still moves after so long does not stop at all."""
+"""A base that still moves after this time is rejected as never stopping."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rolled:
-    """The most that a base can do after the last command was sent.
+    """Upper bound on the motion of a base after the last command was sent (docs/base.md).
 
-    way_m: along its path; turn_rad: to either side; time_s: until both are at rest
+    way_m:    distance along the path
+    turn_rad: rotation to either side
+    time_s:   time until both axes are at rest
     """
 
     way_m: float
@@ -78,27 +80,27 @@ class Rolled:
 
 
 def most_rolled(plant: Plant, limits: LimitsSection, silence_s: float | None = None) -> Rolled:
-    """Return the bound for a base at its top speed that obeys commands within `limits` until it has noticed.
+    """Return the bound for a base at top speed that obeys commands within `limits` until its command timeout.
 
-    silence_s: after so much silence it stops; its own command time-out when not given, and never later than that
+    silence_s: shorter timeout, if given; the base's own command timeout always applies
     Raises ValueError for a base that does not come to rest.
     """
     timeout_s = plant.base.command_timeout_s
     noticed_s = timeout_s if silence_s is None else min(silence_s, timeout_s)
     obeyed = _steps(ON_THE_WAY_S + plant.base.command_delay_s) + _steps(noticed_s) + 1
-    ways = [_coasted(plant.linear, command, obeyed) for command in (limits.v_min_mps, limits.v_max_mps)]
-    turns = [_coasted(plant.angular, command, obeyed) for command in (-limits.w_max_radps, limits.w_max_radps)]
+    ways = [_stopping(plant.linear, command, obeyed) for command in (limits.v_min_mps, limits.v_max_mps)]
+    turns = [_stopping(plant.angular, command, obeyed) for command in (-limits.w_max_radps, limits.w_max_radps)]
     steps = max(steps for _, steps in (*ways, *turns))
     return Rolled(max(way for way, _ in ways), max(turn for turn, _ in turns), steps * STEP_S)
 
 
 def _steps(duration_s: float) -> int:
-    """Return the steps in which a duration ends, also where it ends just at the beginning of one."""
+    """Return the number of steps that cover a duration, including a step that begins exactly at its end."""
     return math.floor(duration_s / STEP_S) + 1
 
 
-def _coasted(axis: Axis, command: float, obeyed: int) -> tuple[float, int]:
-    """Return way and steps of an axis that moves its fastest, obeys a command for so many steps, then a zero."""
+def _stopping(axis: Axis, command: float, obeyed: int) -> tuple[float, int]:
+    """Return distance and steps until rest of an axis at top speed: `obeyed` steps at a command, then at zero."""
     table = axis.as_array()
     forward = command > 0.0
     speed, rate = (axis.speed_max, axis.acceleration_max) if forward else (axis.speed_min, -axis.acceleration_max)

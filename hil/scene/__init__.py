@@ -1,1 +1,1 @@
-"""What stands and walks in a building: furniture, doors, walkers."""
+"""Objects in a building: furniture, doors, moving characters."""

@@ -1,11 +1,11 @@
-"""Static objects respawned per area (paper 4: at every reset), by the generator of `furniture.py` within rectangles.
+"""Random static objects per area, redrawn at every reset (paper 4) with the generator of `furniture.py`.
 
 A TOML file of areas:
 
     [[area]]
     name = "corridor"
     rectangle_m = [2.0, -1.5, 30.0, 1.5]   # x and y of one corner, then of the opposite one, in the map frame
-    density = 2.0                          # or count = 12; density 1 is an office's
+    density = 2.0                          # or count = 12; density 1 is an office
     kinds = ["box", "chair"]               # optional: names of hil.scene.furniture_kinds.KINDS
 """
 
@@ -34,10 +34,10 @@ MAX_COUNT = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Area:
-    """A rectangle of the map that gets things of its own, in the map frame [m].
+    """A rectangle of the map with its own objects, in the map frame [m].
 
-    count:   how many are tried; None is by density
-    density: 1 is an office's
+    count:   number of placement attempts; None derives it from the density
+    density: 1 is an office
     kinds:   names of `KINDS`
     """
 
@@ -50,7 +50,7 @@ class Area:
 
 
 class AreaTable(Section):
-    """One area of a file."""
+    """One area in an areas file."""
 
     name: Annotated[str, Field(min_length=1)]
     rectangle_m: tuple[Finite, Finite, Finite, Finite]
@@ -72,13 +72,13 @@ class AreaTable(Section):
 
 
 class AreasTable(Section):
-    """A file of areas."""
+    """The content of an areas file."""
 
     area: Annotated[list[AreaTable], Field(min_length=1)]
 
 
 def load_areas(path: Path) -> tuple[Area, ...]:
-    """Return the areas of a TOML file. Raises ConfigError or InputError with one line: file, field, limit."""
+    """Return the areas of a TOML file. Raises ConfigError or InputError that names file, field and limit."""
     try:
         tables = AreasTable.model_validate(read_toml(path)).area
     except ValidationError as error:
@@ -87,9 +87,9 @@ def load_areas(path: Path) -> tuple[Area, ...]:
 
 
 def respawn(bare: World, areas: Sequence[Area], seed: int) -> World:
-    """Return a bare world with new things in every area; without areas it is `furnish`, the whole map as one.
+    """Return a bare world with new objects in every area. Without areas, `furnish` fills the whole map.
 
-    The areas are filled in their order, each by its own stream of the seed. Raises InputError for an area without any
+    The areas are filled in order, each from its own random stream of the seed. Raises InputError for an area without
     free indoor floor.
     """
     if not areas:
@@ -112,7 +112,7 @@ def _area(table: AreaTable) -> Area:
 
 
 def _within(world: World, area: Area) -> npt.NDArray[np.bool_]:
-    """Return (rows, columns) bool: cells whose centre lies in the area."""
+    """Return (rows, columns) bool: cells whose centres are in the area."""
     rows, columns = world.gap.shape
     pose, cell = world.map_from_grid, world.cell_m
     cos, sin = math.cos(pose.yaw_rad), math.sin(pose.yaw_rad)

@@ -1,11 +1,11 @@
-"""Characters whose ways somebody wrote down: a TOML file with one table each.
+"""Crowds by options or from a TOML file. The file has one table per character:
 
     [[character]]
     kind = "pedestrian"      # or "robot"
     speed_mps = 1.2
     waypoints_m = [[1.0, 2.0], [5.0, 2.0]]
 
-Each walks the shortest ways between its waypoints, to and fro.
+A character walks the shortest paths between its waypoints, back and forth.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ from onboard.config.toml_file import Finite, Positive, Section, read_toml, valid
 from onboard.values.errors import InputError
 
 MOST_CHARACTERS = 200
-"""Of each kind, drawn by seed."""
+"""Upper limit of the drawn characters of each kind."""
 
 
 @dataclass(frozen=True, slots=True)
 class CrowdOptions:
-    """Who else is to move: so many drawn by seed, or those of a file."""
+    """Crowd options of a command: numbers of characters drawn by seed, or a crowd file."""
 
     pedestrians: int = 0
     robots: int = 0
     file: Path | None = None
 
     def arguments(self) -> list[str]:
-        """Return the options of a command line that ask for the same; the file's path is absolute."""
+        """Return the command-line arguments for these options; the file's path is absolute."""
         numbers = ["--pedestrians", str(self.pedestrians), "--robots", str(self.robots)]
         return numbers if self.file is None else [*numbers, "--crowd", str(self.file.resolve())]
 
 
 class CharacterTable(Section):
-    """One character."""
+    """One character in a crowd file."""
 
     kind: Literal["pedestrian", "robot"]
     speed_mps: Positive
@@ -53,15 +53,15 @@ class CharacterTable(Section):
 
 
 class CrowdTable(Section):
-    """A file of them."""
+    """The content of a crowd file."""
 
     character: tuple[CharacterTable, ...]
 
 
 def asked_crowd(options: CrowdOptions, world: World, episode: Episode, seed: int) -> Crowd | None:
-    """Return who else moves in an episode, drawn near its start and goal; None when nobody does.
+    """Return the crowd of an episode, drawn near its start and goal or read from a file; None without characters.
 
-    Raises InputError, and ConfigError for a file that is none.
+    Raises InputError, and ConfigError for an invalid file.
     """
     start = episode.start.x_m, episode.start.y_m
     numbers = options.pedestrians + options.robots
@@ -84,7 +84,7 @@ def asked_crowd(options: CrowdOptions, world: World, episode: Episode, seed: int
 def load_crowd(path: Path, space: FreeSpace) -> Crowd:
     """Return the crowd of a file, in a space of `walking_space`.
 
-    Raises ConfigError for a file that is none, InputError where a character does not fit or finds no way.
+    Raises ConfigError for an invalid file, InputError if a character does not fit or has no path.
     """
     try:
         characters = CrowdTable.model_validate(read_toml(path)).character

@@ -1,7 +1,7 @@
-"""A door on the shortest way that closes when the robot comes near, stays closed for a while, and stays open then.
+"""A door on the shortest path. It closes once when the robot comes near, and opens again after some time.
 
-What is closed is the narrowest place of the way between start and goal where the closed door leaves no other way, or
-one that is longer by `DETOUR_M`: from wall to wall, by upright cylinders side by side. Some ways have no such place.
+The door stands at the narrowest place of the path where closing it leaves no path, or a path longer by `DETOUR_M`.
+A row of upright cylinders from wall to wall models the closed door. Some paths have no such place.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from hil.physics.free_space import Episode, FreeSpace, is_within, path_length, s
 from onboard.values.errors import InputError
 
 NEAR_M = 1.5
-"""The door closes when the robot's middle is so near to its middle."""
+"""The door closes when the distance between the centres of robot and door is at most this."""
 CLEAR_M = 0.3
-"""It waits while the robot's side is nearer than this to any part of it."""
+"""The door does not close while the gap between robot and door is smaller than this."""
 KEPT_M = 1.0
-"""No door is nearer to start or goal along the way, unless the way is shorter than twice this."""
+"""Least distance of a door from start and goal along the path; half the path if the path is shorter than twice this."""
 WIDEST_M = 4.0
 DETOUR_M = 10.0
-"""A way round the closed door must be longer than the shortest way by this."""
+"""A path around the closed door must be longer than the shortest path by this."""
 APART_M = 0.5
-"""Along the way, of places that are tried."""
+"""Least distance along the path between candidate places."""
 LEAF_RADIUS_M, LEAF_HEIGHT_M = 0.1, 2.0
 STEP_M = 0.05
-"""Steps along the way, and across it, in which the width is measured."""
+"""Step along and across the path for measuring the width."""
 WOOD = MATERIALS.index("wood")
 
 Floats = npt.NDArray[np.float64]
@@ -39,10 +39,11 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Blocking:
-    """A door.
+    """A door that blocks the path once.
 
-    leaves:  (n, 6) `bodies.Bodies` of the closed door
-    shut_s:  how long it is closed; left_s: how much of that is left, None before it has closed
+    leaves: (n, 6) `contact.Bodies` of the closed door
+    shut_s: duration of the closure
+    left_s: time until the door opens; None before it has closed
     """
 
     leaves: Bodies
@@ -51,17 +52,17 @@ class Blocking:
 
     @property
     def closed(self) -> bool:
-        """Whether it is closed."""
+        """Whether the door is closed."""
         return self.left_s is not None and self.left_s > 0.0
 
 
 def bodies_of_door(blocking: Blocking) -> Bodies:
-    """Return what stands in the way now."""
+    """Return the bodies of the door: none while it is open."""
     return blocking.leaves if blocking.closed else NO_BODIES
 
 
 def advance(blocking: Blocking, dt_s: float, robot_xy_m: tuple[float, float] | None, robot_radius_m: float) -> Blocking:
-    """Return the door after a time in which the robot stood where it is."""
+    """Return the door after `dt_s` with the robot at this position."""
     if blocking.left_s is not None:
         return replace(blocking, left_s=max(0.0, blocking.left_s - dt_s)) if blocking.left_s > 0.0 else blocking
     if robot_xy_m is None:
@@ -74,10 +75,10 @@ def advance(blocking: Blocking, dt_s: float, robot_xy_m: tuple[float, float] | N
 
 
 def door_on(space: FreeSpace, solid: npt.NDArray[np.bool_], episode: Episode, shut_s: float) -> Blocking | None:
-    """Return a door on an episode's shortest way, open; None where no door there would be in the way.
+    """Return an open door on an episode's shortest path; None if no place on the path qualifies.
 
-    solid: (rows, columns) what is in the way of the body (`world.blocked_cells`)
-    Raises InputError where there is no way.
+    solid: (rows, columns) bool of `collision_world.blocked_cells`
+    Raises InputError if the episode has no path.
     """
     way = shortest_path(space, (episode.start.x_m, episode.start.y_m), episode.goal_xy_m)
     if way is None:
@@ -85,7 +86,7 @@ def door_on(space: FreeSpace, solid: npt.NDArray[np.bool_], episode: Episode, sh
     places, headings = _along(way)
     widths = sides(space.world, solid, places, headings)
     too_long_m = path_length(way) + DETOUR_M
-    for number in _narrowest_first(widths.sum(axis=1)):
+    for number in _candidates(widths.sum(axis=1)):
         across = np.array([-math.sin(headings[number]), math.cos(headings[number])])
         left_m, right_m = (float(side) for side in widths[number])
         ends = places[number] - right_m * across, places[number] + left_m * across
@@ -94,8 +95,8 @@ def door_on(space: FreeSpace, solid: npt.NDArray[np.bool_], episode: Episode, sh
     return None
 
 
-def _narrowest_first(widths_m: Floats) -> list[int]:
-    """Return which places to try: those narrower than `WIDEST_M`, each `APART_M` from those before it."""
+def _candidates(widths_m: Floats) -> list[int]:
+    """Return indices of places narrower than `WIDEST_M`, narrowest first, at least `APART_M` apart."""
     chosen: list[int] = []
     for number in np.argsort(widths_m, kind="stable"):
         if widths_m[number] < WIDEST_M and all(abs(number - one) * STEP_M >= APART_M for one in chosen):
@@ -104,7 +105,7 @@ def _narrowest_first(widths_m: Floats) -> list[int]:
 
 
 def _closes(space: FreeSpace, ends: tuple[Floats, Floats], episode: Episode, too_long_m: float) -> bool:
-    """Return whether a door leaves no way from start to goal that is shorter than too long."""
+    """Return whether a closed door leaves no path from start to goal within `too_long_m`."""
     world, (right, left) = space.world, ends
     steps = 2 + math.ceil(2.0 * math.dist(left, right) / world.cell_m)
     passable = space.passable.copy()
@@ -117,7 +118,7 @@ def _closes(space: FreeSpace, ends: tuple[Floats, Floats], episode: Episode, too
 
 
 def _leaves(right: Floats, left: Floats) -> Bodies:
-    """Return cylinders side by side from one end to the other."""
+    """Return a row of cylinders from one end to the other."""
     count = 1 + math.ceil(math.dist(left, right) / (2.0 * LEAF_RADIUS_M))
     leaves = np.zeros((count, 6))
     leaves[:, :2] = np.linspace(right, left, count)
@@ -126,7 +127,7 @@ def _leaves(right: Floats, left: Floats) -> Bodies:
 
 
 def _along(way: Floats) -> tuple[Floats, Floats]:
-    """Return (n, 2) places along a way, its ends left out, and (n,) headings there."""
+    """Return (n, 2) places along a path, without its ends, and (n,) headings there [rad]."""
     steps = np.diff(way, axis=0)
     lengths = np.hypot(*steps.T)
     ends = np.concatenate([[0.0], lengths.cumsum()])
@@ -138,15 +139,15 @@ def _along(way: Floats) -> tuple[Floats, Floats]:
 
 
 def sides(world: World, solid: npt.NDArray[np.bool_], places: Floats, headings: Floats) -> Floats:
-    """Return (n, 2) how far it is to something solid to the left and to the right of a way, at most half `WIDEST_M`."""
+    """Return (n, 2) distance to a solid cell to the left and to the right of a path, at most half of `WIDEST_M` [m]."""
     left = np.stack([-np.sin(headings), np.cos(headings)], axis=1)
-    return np.stack([_free_m(world, solid, places, side) for side in (left, -left)], axis=1)
+    return np.stack([_free_distances_m(world, solid, places, side) for side in (left, -left)], axis=1)
 
 
-def _free_m(world: World, solid: npt.NDArray[np.bool_], places: Floats, along: Floats) -> Floats:
+def _free_distances_m(world: World, solid: npt.NDArray[np.bool_], places: Floats, along: Floats) -> Floats:
     steps_m = np.arange(1, round(WIDEST_M / 2.0 / STEP_M)) * STEP_M
     rows, columns = world.cells_of(places[:, None] + steps_m[:, None] * along[:, None])
-    # A border of solid cells stands for all that is outside the grid.
+    # A border of solid cells represents everything outside the grid.
     inside = np.pad(solid, 1, constant_values=True)
     met = inside[np.clip(rows + 1, 0, solid.shape[0] + 1), np.clip(columns + 1, 0, solid.shape[1] + 1)]
     return np.where(met.any(axis=1), met.argmax(axis=1) * STEP_M, WIDEST_M / 2.0)

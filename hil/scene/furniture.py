@@ -1,7 +1,7 @@
-"""Furniture in a building, drawn by seed from real sizes: the same (map, seed) gives the same bytes.
+"""Random furniture in a building, with sizes of real furniture: the same (map, seed) gives the same bytes.
 
-What stands at a wall has its back to it and `PASSAGE_M` of free floor on its other sides; the rest has that all around.
-So no way that is open for a body of that width is ever closed: it leads around.
+An item at a wall has its back to the wall and `PASSAGE_M` of free floor on the other sides. Other items have
+`PASSAGE_M` on all sides. So furniture never closes a passage for a body of that width.
 """
 
 from __future__ import annotations
@@ -28,31 +28,31 @@ from hil.scene.placement import (
 )
 
 ITEMS_PER_M2 = 0.10
-"""Things tried for each m² of free indoor floor at density 1; fewer find room where rooms are small."""
+"""Placement attempts per m² of free indoor floor at density 1; in small rooms more of them fail."""
 INTERVALS = 4
-"""Vertical intervals per cell of a furnished world: the boards of a shelf."""
+"""Vertical intervals per cell of a furnished world, enough for the boards of a shelf."""
 SKEWED = 0.5
-"""Part of what stands free that is not along the grid's axes."""
+"""Fraction of the free-standing items at an angle to the grid axes."""
 
 
 def furnish(world: World, seed: int, density: float = 1.0) -> World:
     """Return the world with furniture on its indoor floor.
 
-    density: 1 is an office's (`ITEMS_PER_M2`), 0 none
+    density: 1 is an office (`ITEMS_PER_M2`), 0 gives no furniture
     """
     inside = indoor_cells(world)
     return furnish_cells(world, inside, item_count(world, inside, density), np.random.default_rng(seed))
 
 
 def item_count(world: World, inside: Cells, density: float) -> int:
-    """Return how many things are tried on (rows, columns) True cells at a density."""
+    """Return the number of placement attempts for (rows, columns) True cells at a density."""
     return round(density * ITEMS_PER_M2 * float(inside.sum()) * world.cell_m**2)
 
 
 def furnish_cells(
     world: World, inside: Cells, count: int, rng: np.random.Generator, kinds: Sequence[Kind] = KINDS
 ) -> World:
-    """Return the world with up to `count` things that lie on True cells; fewer where there is no room."""
+    """Return the world with up to `count` items on True cells; items without room are left out."""
     rows, columns, had = world.low_m.shape
     low = np.full((rows, columns, max(INTERVALS, had)), np.inf, np.float32)
     high = np.full(low.shape, -np.inf, np.float32)
@@ -60,15 +60,15 @@ def furnish_cells(
     floor = Floor(world.cell_m, world.gap == 0, inside, low, high, world.material.copy())
     sides = [_side_of(floor, quarter) for quarter in range(QUARTER_TURNS)]
     roomy = np.argwhere(inside & (world.gap > floor.ring))
-    skewed, homeless = places_at_skewed_walls(floor), list[Item]()
+    skewed, unplaced = places_at_skewed_walls(floor), list[Item]()
     shares = np.cumsum([kind.share for kind in kinds])
     for _ in range(count):
         kind = kinds[int(np.searchsorted(shares, rng.random() * shares[-1], side="right"))]
         item = _draw(kind, rng)
         placed = _place_at_wall(floor, sides, item, rng) if kind.at_wall else _place_free(floor, roomy, item, rng)
         if kind.at_wall and not placed:
-            homeless.append(item)
-    for item in homeless:
+            unplaced.append(item)
+    for item in unplaced:
         place_at_skewed_wall(floor, skewed, item, rng)
     return make_world(world.name, world.cell_m, world.map_from_grid, low, high, world.yard, floor.material)
 
@@ -79,10 +79,10 @@ def _draw(kind: Kind, rng: np.random.Generator) -> Item:
 
 
 class _Side(NamedTuple):
-    """The floor as it is seen by what has its back to the south of it, after quarter turns.
+    """The floor rotated by quarter turns, so that walls behind items are at lower rows.
 
-    taken, inside: views of the floor's
-    cells:         (n, 2) row, column: free cells with something just below them
+    taken, inside: rotated views of the floor's arrays
+    cells:         (n, 2) row, column of free cells with a taken cell in the row below
     """
 
     taken: Cells
@@ -99,7 +99,7 @@ def _side_of(floor: Floor, quarter: int) -> _Side:
 
 
 def _place_at_wall(floor: Floor, sides: list[_Side], item: Item, rng: np.random.Generator) -> bool:
-    """Place an item with its back to a wall along the grid, if one of `TRIES` places has room; return whether."""
+    """Place an item at an axis-aligned wall; return whether one of `TRIES` places has room."""
     rows, columns = math.ceil(item.depth_m / floor.cell_m), math.ceil(item.width_m / floor.cell_m)
     ends = np.cumsum([len(side.cells) for side in sides])
     for _ in range(TRIES if ends[-1] else 0):
@@ -111,28 +111,28 @@ def _place_at_wall(floor: Floor, sides: list[_Side], item: Item, rng: np.random.
         if _fits_at_wall(taken, row, column, rows, columns, floor) and inside[area].all():
             taken[area] = True
             x, y = column + columns / 2, row + item.depth_m / floor.cell_m / 2
-            floor.put(item, _unturned(x, y, quarter, taken.shape), TURNS[quarter * len(TURNS) // QUARTER_TURNS])
+            floor.put(item, _to_grid(x, y, quarter, taken.shape), TURNS[quarter * len(TURNS) // QUARTER_TURNS])
             return True
     return False
 
 
 def _fits_at_wall(taken: Cells, row: int, column: int, rows: int, columns: int, floor: Floor) -> bool:
-    """Return whether a rectangle whose back is its first row stands at a wall and closes no way."""
+    """Return whether a rectangle with its back in the first row is at a wall and closes no passage."""
     ring, near, last = floor.ring, floor.near, column + columns
     deep = slice(row, row + rows + ring)
-    # Slices that the grid's border cuts off hold the border, which is wall.
+    # A slice that ends at the grid's border contains the border, which is wall.
     return bool(
         not taken[deep, column:last].any()
         and taken[max(row - near, 0) : row, column:last].any(axis=0).all()
-        and _side_is_fine(taken[deep, max(column - ring, 0) : column][:, ::-1], rows, near)
-        and _side_is_fine(taken[deep, last : last + ring], rows, near)
+        and _side_is_clear(taken[deep, max(column - ring, 0) : column][:, ::-1], rows, near)
+        and _side_is_clear(taken[deep, last : last + ring], rows, near)
     )
 
 
-def _side_is_fine(beside: Cells, rows: int, near: int) -> bool:
-    """Return whether what lies beside an item is free, or closed: an item or a wall along it, to the end or with a way.
+def _side_is_clear(beside: Cells, rows: int, near: int) -> bool:
+    """Return whether one side of an item is all free, or closed by a neighbour or wall without a narrow gap.
 
-    beside: (rows + ring, ring) taken; column 0 is next to the item, row 0 at its back
+    beside: (rows + ring, ring) bool taken; column 0 is next to the item, row 0 at its back
     """
     if not beside.any():
         return True
@@ -141,7 +141,7 @@ def _side_is_fine(beside: Cells, rows: int, near: int) -> bool:
 
 
 def _place_free(floor: Floor, roomy: npt.NDArray[np.int64], item: Item, rng: np.random.Generator) -> bool:
-    """Place an item with a free ring around it, if one of `TRIES` places has room; return whether."""
+    """Place an item with a free ring around it; return whether one of `TRIES` places has room."""
     ring = floor.ring
     for _ in range(TRIES if len(roomy) else 0):
         step = 1 if rng.random() < SKEWED else len(TURNS) // QUARTER_TURNS
@@ -162,7 +162,7 @@ def _place_free(floor: Floor, roomy: npt.NDArray[np.int64], item: Item, rng: np.
     return False
 
 
-def _unturned(x: float, y: float, quarter: int, shape: tuple[int, ...]) -> tuple[float, float]:
-    """Return x, y in the grid of a point in the grid turned by `np.rot90(..., quarter)`, whose shape is given."""
+def _to_grid(x: float, y: float, quarter: int, shape: tuple[int, ...]) -> tuple[float, float]:
+    """Return grid coordinates of a point in the grid rotated by `np.rot90(..., quarter)`, which has this shape."""
     rows, columns = shape
     return ((x, y), (rows - y, x), (columns - x, rows - y), (y, columns - x))[quarter]

@@ -1,6 +1,6 @@
-"""Kinds of furniture as solid boxes: tops on thin legs, boards, seats and backs, poles with shades.
+"""Kinds of furniture, modelled as sets of solid boxes.
 
-A thing is described about its centre: u along its width, v from its back to its front, z up from the floor [m].
+Coordinates are relative to the item's centre: u along the width, v from back to front, z up from the floor [m].
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TYPES = (
     "ArmChair", "Box", "Cart", "Chair", "CoffeeTable", "CounterTop", "Desk", "DiningTable", "Dresser", "FloorLamp",
     "Fridge", "GarbageCan", "HousePlant", "ShelvingUnit", "SideTable", "Sofa", "Stool", "TVStand",
 )  # fmt: skip
-"""Object types that `furniture_kinds.py` takes sizes from."""
+"""Object types in the table of sizes."""
 CM = 100
 
 Size = tuple[float, float, float]
@@ -29,7 +29,7 @@ Size = tuple[float, float, float]
 
 
 def derive(database: Path, file: Path = SIZES_FILE) -> None:
-    """Write the table of sizes from the asset database. Raises InputError for a file that is none."""
+    """Write the table of sizes from the asset database. Raises InputError for an invalid database file."""
     try:
         assets = json.loads(database.read_text(encoding="utf-8"))
         boxes = {kind: sorted(_size_cm(asset["boundingBox"]) for asset in assets[kind]) for kind in TYPES}
@@ -53,32 +53,32 @@ def _size_cm(box: dict[str, float]) -> tuple[int, int, int]:
 
 
 TOP_M, BOARD_M, SHADE_M = 0.04, 0.03, 0.3
-"""Thickness of a table's top and of a shelf's board; height of a lamp's shade."""
+"""Thickness of a tabletop, thickness of a shelf board, height of a lampshade."""
 INSET_M = 0.03
-"""Legs stand this far inside the edges."""
+"""Distance of legs from the edges."""
 SEAT_M, SEAT_THICK_M, BACK_M, ARM_M = 0.45, 0.06, 0.08, 0.15
-"""Height of a seat; thickness of seat and back of a chair; width of a sofa's arm."""
+"""Height of a seat, thickness of a chair's seat and back, width of a sofa's arm."""
 UNDER_M, SOFA_BACK_M, ARM_HEIGHT_M = 0.12, 0.2, 0.6
-"""Room under a sofa, thickness of its back, height of its arms."""
+"""Clearance under a sofa, thickness of its back, height of its arms."""
 FOOT_M = 0.015
-"""Height of a lamp's flat foot: lower than what a scan calls an obstacle, and than what a body touches."""
+"""Height of a lamp's flat foot: below the obstacle threshold of a scan and the ground clearance of a body."""
 OVERHANG_M = 0.25
-"""A counter's top reaches this far over its front."""
+"""Overhang of a counter's top at the front."""
 BOARD_STEP_M, MOST_BOARDS = 0.4, 4
 TUCKED = 0.35
-"""Part of a chair's depth that is under its table."""
+"""Fraction of a chair's depth under its table."""
 PLACE_M = 0.75
-"""Width that one chair at a table takes."""
+"""Width of table edge per chair."""
 POT, CROWN = 0.7, 0.3
-"""A plant's pot is this part of its width, and its leaves begin at this part of its height."""
+"""Width of a plant's pot relative to the plant's width, and height of the lowest leaves relative to its height."""
 LAMP_FOOT, LOW_SEAT, LOWEST_POLE = 0.6, 0.6, 0.5
-"""Parts of a lamp's width, of a low chair's height, and of a lamp's height."""
+"""Fractions: lamp foot of the lamp's width, seat of a low chair's height, lowest pole of the lamp's height."""
 TROLLEY_BOARDS = (0.25, 0.75)
-"""Parts of a trolley's height."""
+"""Heights of the boards as fractions of a trolley's height."""
 
 
 class Part(NamedTuple):
-    """A solid box [m]; one without width and depth is a leg or pole, one cell thick."""
+    """A solid box [m]. A box of zero width and depth is a leg or pole, one cell thick."""
 
     u0: float
     v0: float
@@ -91,7 +91,7 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One thing, or a group that stands together: width and depth [m] around all of its parts."""
+    """One piece of furniture, or a group: width and depth [m] of the bounding box of all parts."""
 
     width_m: float
     depth_m: float
@@ -99,17 +99,17 @@ class Item:
 
 
 Build = Callable[[float, float, float, float], Item]
-"""(width, height, depth [m], a number in [0, 1) for what the sizes leave open) -> the item."""
+"""(width, height, depth [m], random number in [0, 1) for further choices) -> the item."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
     """One row of `KINDS`.
 
-    share:   of all items, before those that find no room
-    types:   object types that sizes are drawn from
-    at_wall: whether it stands with its back to a wall; otherwise it is free on all sides, at any angle
-    least_m, most_m: width, height, depth of the sizes that are used
+    share:   relative frequency among the drawn items
+    types:   object types for drawing sizes
+    at_wall: True for items with their back to a wall, False for free-standing items at any angle
+    least_m, most_m: limits on the drawn width, height, depth
     """
 
     name: str
@@ -121,7 +121,7 @@ class Kind:
     most_m: Size = (3.0, 2.3, 2.0)
 
     def sizes_m(self) -> list[Size]:
-        """Return the sizes of its types within its bounds."""
+        """Return the sizes of this kind's types within its limits."""
         return [
             size
             for kind in self.types
@@ -140,24 +140,24 @@ def solid(material: str) -> Build:
 
 
 def table(w: float, h: float, d: float, _: float = 0.0) -> Item:
-    """A top on four thin legs."""
+    """Return a top on four thin legs."""
     return Item(w, d, (_box(w, d, h - TOP_M, h, "wood"), *_legs(w, d, h - TOP_M)))
 
 
 def chair(w: float, h: float, d: float, _: float = 0.0) -> Item:
-    """Seat and back on four thin legs."""
+    """Return a seat and a back on four thin legs."""
     seat = min(SEAT_M, LOW_SEAT * h)
     back = Part(-w / 2, -d / 2, w / 2, -d / 2 + BACK_M, seat, h, "fabric")
     return Item(w, d, (_box(w, d, seat - SEAT_THICK_M, seat, "fabric"), back, *_legs(w, d, seat)))
 
 
 def stool(w: float, h: float, d: float, _: float) -> Item:
-    """A seat on four thin legs."""
+    """Return a seat on four thin legs."""
     return Item(w, d, (_box(w, d, h - SEAT_THICK_M, h, "plastic"), *_legs(w, d, h - SEAT_THICK_M)))
 
 
 def sofa(w: float, h: float, d: float, _: float) -> Item:
-    """Seat, back and two arms on short legs."""
+    """Return a seat, a back and two arms on short legs."""
     arm = min(ARM_HEIGHT_M, h)
     body = _box(w, d, UNDER_M, min(SEAT_M, h), "fabric")
     back = Part(-w / 2, -d / 2, w / 2, -d / 2 + SOFA_BACK_M, UNDER_M, h, "fabric")
@@ -167,7 +167,7 @@ def sofa(w: float, h: float, d: float, _: float) -> Item:
 
 
 def shelf(w: float, h: float, d: float, _: float) -> Item:
-    """Boards between two thin sides, without a back."""
+    """Return boards between two thin sides, without a back."""
     count = min(MOST_BOARDS, max(2, round(h / BOARD_STEP_M) + 1))
     heights = [UNDER_M + step * (h - UNDER_M - BOARD_M) / (count - 1) for step in range(count)]
     boards = [_box(w, d, low, low + BOARD_M, "wood") for low in heights]
@@ -176,38 +176,38 @@ def shelf(w: float, h: float, d: float, _: float) -> Item:
 
 
 def counter(w: float, h: float, d: float, _: float) -> Item:
-    """A cupboard under a top that hangs over at the front."""
+    """Return a cupboard under a top with an overhang at the front."""
     base = Part(-w / 2, -d / 2, w / 2, d / 2 - OVERHANG_M, 0.0, h - TOP_M, "wood")
     return Item(w, d, (base, _box(w, d, h - TOP_M, h, "plastic")))
 
 
 def trolley(w: float, h: float, d: float, _: float) -> Item:
-    """Two boards on four thin posts."""
+    """Return two boards on four thin posts."""
     boards = [_box(w, d, part * h, part * h + BOARD_M, "metal") for part in TROLLEY_BOARDS]
     return Item(w, d, (*boards, *_legs(w, d, h)))
 
 
 def lamp(w: float, h: float, d: float, _: float) -> Item:
-    """A shade on a thin pole on a flat foot."""
+    """Return a shade on a thin pole with a flat foot."""
     shade, foot = _box(w, d, h - SHADE_M, h, "fabric"), _box(LAMP_FOOT * w, LAMP_FOOT * d, 0.0, FOOT_M, "metal")
     return Item(w, d, (shade, foot, Part(0.0, 0.0, 0.0, 0.0, 0.0, h, "metal")))
 
 
 def pole(_w: float, h: float, _d: float, chance: float) -> Item:
-    """A thin pole alone, waist-high to man-high: a stand for coats, a barrier's post."""
+    """Return a thin pole, waist-high to man-high, as of a coat stand or a barrier."""
     return Item(
         BACK_M, BACK_M, (Part(0.0, 0.0, 0.0, 0.0, 0.0, h * (LOWEST_POLE + (1.0 - LOWEST_POLE) * chance), "metal"),)
     )
 
 
 def plant(w: float, h: float, d: float, _: float) -> Item:
-    """Leaves over a pot that is narrower."""
+    """Return leaves over a narrower pot."""
     pot = _box(POT * w, POT * d, 0.0, CROWN * h, "ceramic")
     return Item(w, d, (pot, _box(w, d, CROWN * h, h, "plant")))
 
 
 def desk(w: float, h: float, d: float, chance: float) -> Item:
-    """A table with a chair at its front, tucked in."""
+    """Return a table with a tucked-in chair at its front."""
     seat = chair(*_drawn("Chair", chance))
     under = TUCKED * seat.depth_m
     out = seat.depth_m - under
@@ -216,7 +216,7 @@ def desk(w: float, h: float, d: float, chance: float) -> Item:
 
 
 def table_with_chairs(w: float, h: float, d: float, chance: float) -> Item:
-    """A table with chairs along both of its long sides, tucked in."""
+    """Return a table with tucked-in chairs along both long sides."""
     seat = chair(*_drawn("Chair", chance))
     out = (1.0 - TUCKED) * seat.depth_m
     count = max(1, int(w / PLACE_M))
@@ -249,7 +249,7 @@ KINDS = (
     Kind("lamp", 3, ("FloorLamp",), lamp, False, (0.2, 1.5, 0.2)),
     Kind("pole", 2, ("FloorLamp",), pole, False, (0.2, 1.5, 0.2)),
 )
-"""What an office holds. The shares are a choice, the sizes are not."""
+"""Furniture of an office. The shares are our choice; the sizes are measured."""
 
 
 def _box(w: float, d: float, low: float, high: float, material: str) -> Part:
@@ -266,11 +266,11 @@ def _moved(parts: tuple[Part, ...], u: float, v: float) -> tuple[Part, ...]:
 
 
 def _turned(parts: tuple[Part, ...]) -> tuple[Part, ...]:
-    """Return the parts turned by half a turn about the origin."""
+    """Return the parts rotated by 180 deg about the origin."""
     return tuple(p._replace(u0=-p.u1, v0=-p.v1, u1=-p.u0, v1=-p.v0) for p in parts)
 
 
 def _drawn(kind: str, chance: float) -> Size:
-    """Return the size of a type that a number in [0, 1) picks."""
+    """Return the size of a type, selected by a number in [0, 1)."""
     of_kind = sizes()[kind]
     return of_kind[int(chance * len(of_kind))]

@@ -1,4 +1,4 @@
-"""Furniture at walls that are not along the grid: rooms at an angle, scanned buildings."""
+"""Placement of furniture at walls at an angle to the grid, as in scanned buildings."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from hil.maps.materials import MATERIALS
 from hil.scene.furniture_kinds import Item
 from onboard.values.kernel import kernel
 
-# ---- The floor while it is being furnished, and how much of it stays free
+# ---- The floor during furnishing, and its free space
 
 PASSAGE_M = 0.9
-"""Free floor kept beside and between things; the default body is 0.5 m wide."""
+"""Free floor beside and between items; the default body is 0.5 m wide."""
 WALL_GAP_M = 0.15
-"""A back or a side within this of something solid stands at it; scanned walls are not straight."""
+"""A back or side within this distance of a solid cell counts as at the wall; scanned walls are not straight."""
 TRIES = 40
-"""Places tried for one thing."""
+"""Upper limit of placement attempts per item."""
 QUARTER_TURNS = 4
 TURNS = tuple((round(math.cos(k * math.pi / 12), 12), round(math.sin(k * math.pi / 12), 12)) for k in range(24))
-"""Cosine and sine of angles in steps of 15 deg, rounded so that all machines agree."""
+"""Cosine and sine of angles in steps of 15 deg, rounded to be equal on all machines."""
 
 Cells = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """What is being furnished; the arrays are written to.
+    """The floor during furnishing; placement writes into the arrays.
 
-    taken:  (rows, columns) bool; walls, and the rectangles of what was placed
-    inside: (rows, columns) bool; where things may stand
-    low_m, high_m, material: as of a `World`
+    taken:  (rows, columns) bool; walls and the rectangles of placed items
+    inside: (rows, columns) bool; cells where items are allowed
+    low_m, high_m, material: as in `World`
     """
 
     cell_m: float
@@ -55,7 +55,7 @@ class Floor:
         return math.ceil(WALL_GAP_M / self.cell_m)
 
     def put(self, item: Item, centre: tuple[float, float], turn: tuple[float, float]) -> None:
-        """Write an item's parts into the cells about a centre x, y [cells]; turn is a cosine and a sine."""
+        """Write an item's parts into the cells around a centre x, y [cells]; turn: cosine and sine of the rotation."""
         cell = self.cell_m
         parts = [
             (p.u0 / cell, p.v0 / cell, p.u1 / cell, p.v1 / cell, p.low, p.high, MATERIALS.index(p.material))
@@ -65,26 +65,26 @@ class Floor:
 
 
 def below(rng: np.random.Generator, count: int) -> int:
-    """Return a whole number in [0, count). Only `random()` is used: its numbers are the same in every release."""
+    """Return an integer in [0, count). Uses only `random()`, which gives the same numbers in every numpy release."""
     return int(rng.random() * count)
 
 
 BEHIND_M = 0.3
-"""The wall is within this of a whole back: angles are in steps of 15 deg, so they are off by up to 7.5 deg."""
+"""Upper limit of the gap between back and wall; rounding to steps of 15 deg turns items by up to 7.5 deg."""
 LOOK_M = 0.6
-"""A wall's direction is judged by what is taken within this."""
+"""Radius of the taken cells that determine a wall's direction."""
 RUN_M = 0.4
-"""A wall that is straight in the grid for so long beside a cell, to either side, is along the grid."""
+"""A wall with a straight run of this length to either side of a cell is axis-aligned."""
 FINE, LOOSE = 0.7, 1.5
-"""Distance of the points that are tested, and of a back from the cell beside the wall [cells]."""
+"""Spacing of the test points, and distance of the back from the cell at the wall [cells]."""
 
 Points = npt.NDArray[np.float64]
 
 
 def places_at_skewed_walls(floor: Floor) -> npt.NDArray[np.int64]:
-    """Return (n, 3) row and column of free cells at walls that are not along the grid, and the index into `TURNS`.
+    """Return (n, 3) row and column of free cells at walls at an angle to the grid, and an index into `TURNS`.
 
-    That is of the angle of a thing with its back to the wall there.
+    The index gives the rotation of an item with its back to the wall there.
     """
     beside = np.argwhere(floor.inside & ~floor.taken & (chessboard_distance(floor.taken) == 1))
     angles_rad = _angles(floor.taken, beside, math.ceil(LOOK_M / floor.cell_m), math.ceil(RUN_M / floor.cell_m))
@@ -94,7 +94,7 @@ def places_at_skewed_walls(floor: Floor) -> npt.NDArray[np.int64]:
 
 
 def place_at_skewed_wall(floor: Floor, places: npt.NDArray[np.int64], item: Item, rng: np.random.Generator) -> bool:
-    """Place an item at one of `places_at_skewed_walls`, if one of `TRIES` has room; return whether."""
+    """Place an item at one of `places_at_skewed_walls`; return whether one of `TRIES` places has room."""
     width, depth, behind = item.width_m / floor.cell_m, item.depth_m / floor.cell_m, BEHIND_M / floor.cell_m
     across = np.arange(-width / 2, width / 2 + FINE, FINE)
     wide = np.arange(-width / 2 - floor.ring, width / 2 + floor.ring + FINE, FINE)
@@ -120,9 +120,9 @@ def place_at_skewed_wall(floor: Floor, places: npt.NDArray[np.int64], item: Item
 
 @kernel
 def _angles(taken: Cells, beside: npt.NDArray[np.int64], reach: int, run: int) -> npt.NDArray[np.float64]:
-    """Return for each cell the angle along the wall next to it, with the wall on the right [rad]; 0 along the grid.
+    """Return (n,) direction of the wall next to each cell, with the wall on the right [rad]; 0 if axis-aligned.
 
-    The wall's direction is the longest axis of what is taken within `reach` cells.
+    The direction is the principal axis of the taken cells within `reach` cells.
     """
     rows, columns = taken.shape
     angles = np.empty(len(beside))
@@ -149,7 +149,7 @@ def _angles(taken: Cells, beside: npt.NDArray[np.int64], reach: int, run: int) -
 
 @kernel
 def _along_grid(taken: Cells, row: int, column: int, run: int) -> bool:
-    """Return whether taken cells run straight beside a free cell and `run` more on one side of it."""
+    """Return whether a straight row of taken cells borders a free cell and the next `run` cells on one side."""
     rows, columns = taken.shape
     for down, right in ((1, 0), (-1, 0), (0, 1), (0, -1)):
         for way in (-1, 1):
@@ -167,9 +167,9 @@ def _along_grid(taken: Cells, row: int, column: int, run: int) -> bool:
 def _cells(
     corner: tuple[float, float], turn: tuple[float, float], u: Points, v: Points, shape: tuple[int, ...]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return rows and columns, each (len(u), len(v)), of points along a thing's axes from the middle of its back.
+    """Return rows and columns, each (len(u), len(v)), of points (u, v) relative to the middle of an item's back.
 
-    Beyond the grid they are its border's, which is taken.
+    Points outside the grid map to its border, which is taken.
     """
     cos, sin = turn
     columns = np.floor(corner[0] + u[:, None] * cos - v * sin).astype(np.int64)

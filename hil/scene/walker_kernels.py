@@ -1,4 +1,4 @@
-"""The kernel that moves a crowd: along the ways, slower behind others, never into them."""
+"""The kernel that moves a crowd: along fixed paths, slower behind others, never into them."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ import numpy.typing as npt
 from onboard.values.kernel import kernel
 
 TICK_S = 1.0 / 30.0
-"""Longer times are walked in steps of this."""
+"""Upper limit of one step; longer times are split into steps."""
 SLOW_M = 1.0
-"""A character slows down when something in front is nearer than this, side to side [m]."""
+"""A character slows down if the gap to an obstacle in front is smaller than this."""
 WAIT_M = 0.3
-"""And stands when it is this near."""
+"""A character stops if the gap to an obstacle in front is smaller than this."""
 TOUCH_M = 0.05
-"""No step ends nearer to another character than this, unless it leads away from it..."""
+"""Least gap to another character after a step; only steps that increase the distance may end nearer."""
 ROBOT_M = 0.3
-"""... nor nearer to the robot than this: nobody walks right up to it, from whichever side."""
+"""Least gap to the robot after a step, with the same exception."""
 LANE_M = 0.1
-"""In front is what would be met walking straight on, with so much room beside."""
+"""Lateral margin of the lane in front of a character."""
 WAITING = 0.1
-"""Slower than this part of its speed, a character is waiting."""
+"""Fraction of its speed below which a character counts as waiting."""
 PATIENCE_S = 3.0
-"""After so much waiting it turns round."""
+"""Waiting time after which a character reverses its direction."""
 X, Y, ALONG, DIRECTION, WAITED = range(5)
 STATE_COLUMNS = 5
 SHAPE_RADIUS, SHAPE_HEIGHT, SHAPE_MATERIAL, SHAPE_SPEED = range(4)
@@ -36,9 +36,9 @@ def stride(
     first: npt.NDArray[np.int64], shape: npt.NDArray[np.float64], dt_s: float,
     robot_x: float, robot_y: float, robot_radius: float,
 ) -> None:  # fmt: skip
-    """Move every character of `state` in place, one after the other, for `dt_s`; the arrays are those of `Crowd`.
+    """Move every character of `state` in place, sequentially, for `dt_s`; arrays as in `Crowd`.
 
-    A robot at infinity is none.
+    A robot at infinity means no robot.
     """
     steps = max(1, math.ceil(dt_s / TICK_S - 1e-9))
     for _ in range(steps):
@@ -87,7 +87,7 @@ def _other(
     i: int, j: int, state: npt.NDArray[np.float64], shape: npt.NDArray[np.float64],
     robot_x: float, robot_y: float, robot_radius: float,
 ) -> tuple[float, float, float]:  # fmt: skip
-    """Return (x, y, sum of radii) of character j, or of the robot behind the last one, as seen by character i."""
+    """Return (x, y, sum of both radii) of character j for character i; j = len(state) is the robot."""
     if j == len(state):
         return robot_x, robot_y, shape[i, SHAPE_RADIUS] + robot_radius
     return state[j, X], state[j, Y], shape[i, SHAPE_RADIUS] + shape[j, SHAPE_RADIUS]
@@ -95,7 +95,7 @@ def _other(
 
 @kernel
 def _room_ahead(x: float, y: float, dx: float, dy: float, other_x: float, other_y: float, reach: float) -> float:
-    """Return the room between two circles, inf when the other one is not in front along (dx, dy)."""
+    """Return the gap between two circles, inf if the other circle is not in the lane along (dx, dy)."""
     length = math.hypot(dx, dy)
     if length == 0.0 or not math.isfinite(other_x):
         return math.inf
@@ -109,7 +109,7 @@ def _room_ahead(x: float, y: float, dx: float, dy: float, other_x: float, other_
 def _at(
     corners: npt.NDArray[np.float64], along: npt.NDArray[np.float64], begin: int, end: int, way: float
 ) -> tuple[float, float]:
-    """Return the point of a polyline after so much of its length."""
+    """Return the point of a polyline at the arc length `way`."""
     k = begin
     while k < end - 2 and along[k + 1] < way:
         k += 1

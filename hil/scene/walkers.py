@@ -1,7 +1,7 @@
-"""People and other robots that walk among the furniture: each along a way of its own, to and fro, at its own speed.
+"""Moving characters (pedestrians and other robots): each walks back and forth on its own path, at its own speed.
 
-A character slows down when something is in front of it, waits, and turns round when it has waited too long. It never
-steps into another character or the robot. Everything follows from (map, seed) and from where the robot was.
+A character slows down and waits behind an obstacle, and reverses its direction after a long wait. It never steps into
+another character or the robot. The motion is a function of map, seed and robot positions.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Point = tuple[float, float]
 
 
 class Kind(NamedTuple):
-    """A sort of character: an upright cylinder and the speeds [m/s] that are drawn for it."""
+    """A kind of character: an upright cylinder and limits of the drawn speed [m/s]."""
 
     radius_m: float
     height_m: float
@@ -42,28 +42,28 @@ KINDS = {
     "robot": Kind(0.25, 0.5, 0.3, 1.0, MATERIALS.index("robot")),
 }
 CLEAR_M = 2.0
-"""No character starts with its middle nearer than this to a point that is to be kept clear."""
+"""Least distance of a character's start from points of `keep_clear`, centre to centre."""
 NEAR_M = 10.0
-"""With points to be near, a character starts within this of one of them."""
+"""Upper limit of the distance of a character's start from the nearest point of `near`."""
 APART_M = 0.8
-"""Least distance between the middles of two characters at the start."""
+"""Least distance between the centres of two characters at the start."""
 LEGS = 2
 LEG_M = (3.0, 12.0)
-"""Least and largest length of the way between two waypoints that are drawn."""
+"""Limits of the path length between two drawn waypoints."""
 TRIES = 20_000
-"""Places drawn for one character."""
+"""Upper limit of the starts drawn for a character."""
 
 
 @dataclass(frozen=True, slots=True)
 class Crowd:
-    """Characters on their ways, all in the map frame.
+    """Characters and their paths, all in the map frame.
 
-    corners_m: (p, 2) corners of all ways, one after the other
-    along_m:   (p,) length of the way up to each corner
+    corners_m: (p, 2) corners of all paths, concatenated
+    along_m:   (p,) arc length of the path at each corner
     first:     (n + 1,) int64; the corners of character i are first[i] to first[i + 1]
     shape:     (n, 4) radius, height, material, speed [m/s]
-    state:     (n, 5) x, y, length of the way behind it, direction on it (1 or -1), time that it has waited [s]
-    blocking:  a door that closes before the robot; the characters do not see it
+    state:     (n, 5) x, y, arc length on the path, direction (1 or -1), waiting time [s]
+    blocking:  a door that closes before the robot; the characters ignore it
     """
 
     corners_m: npt.NDArray[np.float64]
@@ -75,7 +75,7 @@ class Crowd:
 
 
 def walking_space(world: World) -> FreeSpace:
-    """Return where characters can walk: room for the largest of them."""
+    """Return the free space of the largest character."""
     radius_m = max(kind.radius_m for kind in KINDS.values())
     return free_space(world, Body(radius_m, max(kind.height_m for kind in KINDS.values())))
 
@@ -88,13 +88,13 @@ def make_crowd(
     keep_clear: Sequence[Point] = (),
     near: Sequence[Point] = (),
 ) -> Crowd:
-    """Return a crowd with ways drawn by seed, indoors.
+    """Return a crowd with indoor paths drawn by seed.
 
-    space:      of `walking_space`, or of a body at least as large
-    keep_clear: points, such as the robot's start, that nobody starts within `CLEAR_M` of
-    near:       points; everybody starts within `NEAR_M` of one of them. Without any, anywhere on the map
+    space:      `walking_space`, or the free space of a larger body
+    keep_clear: points, such as the robot's start; no character starts within `CLEAR_M` of them
+    near:       points; every character starts within `NEAR_M` of a point. Without points it starts anywhere
 
-    Raises InputError when there is no room for so many.
+    Raises InputError if there is no room for all characters.
     """
     rng = np.random.default_rng(seed)
     kinds = [KINDS["pedestrian"]] * pedestrians + [KINDS["robot"]] * robots
@@ -107,7 +107,7 @@ def make_crowd(
 
 
 def crowd_of(kinds: Sequence[Kind], speeds_mps: Sequence[float], ways: Sequence[npt.NDArray[np.float64]]) -> Crowd:
-    """Return characters that stand at the first corners of their ways, each an (m, 2) polyline of the map frame."""
+    """Return characters at the first corners of their paths; each path is an (m, 2) polyline in the map frame."""
     first = np.cumsum([0, *(len(way) for way in ways)])
     corners_m = np.concatenate([np.empty((0, 2)), *ways])
     lengths = [np.concatenate([[0.0], np.hypot(*np.diff(way, axis=0).T).cumsum()]) for way in ways]
@@ -123,7 +123,7 @@ def crowd_of(kinds: Sequence[Kind], speeds_mps: Sequence[float], ways: Sequence[
 
 
 def walk(crowd: Crowd, dt_s: float, robot_xy_m: Point | None = None, robot_radius_m: float = 0.25) -> Crowd:
-    """Return the crowd after a time in which the robot stood where it is."""
+    """Return the crowd after `dt_s` with the robot at this position."""
     state = crowd.state.copy()
     x, y = (math.inf, math.inf) if robot_xy_m is None else robot_xy_m
     stride(state, crowd.corners_m, crowd.along_m, crowd.first, crowd.shape, dt_s, x, y, robot_radius_m)
@@ -132,7 +132,7 @@ def walk(crowd: Crowd, dt_s: float, robot_xy_m: Point | None = None, robot_radiu
 
 
 def bodies_of(crowd: Crowd) -> Bodies:
-    """Return (n, 6) the cylinders of a crowd, standing on the floor, and of the door while that is closed."""
+    """Return (n, 6) cylinders of the crowd, and of the door while it is closed."""
     bodies = np.zeros((len(crowd.state), 6))
     bodies[:, :2] = crowd.state[:, :ALONG]
     bodies[:, 2], bodies[:, 4], bodies[:, 5] = crowd.shape[:, 0], crowd.shape[:, 1], crowd.shape[:, 2]
@@ -146,7 +146,7 @@ def _draw_way(
     near: Sequence[Point],
     others: Sequence[Point],
 ) -> npt.NDArray[np.float64]:
-    """Return (m, 2) a way of `LEGS` legs whose start is clear of points and others. Raises InputError."""
+    """Return (m, 2) a path of `LEGS` legs with a start clear of `keep_clear` and others. Raises InputError."""
     for _ in range(TRIES):
         start = _draw_point(space, rng, near)
         if start is None or _nearest(start, keep_clear) < CLEAR_M or _nearest(start, others) < APART_M:
@@ -160,7 +160,7 @@ def _draw_way(
 
 
 def _draw_point(space: FreeSpace, rng: np.random.Generator, near: Sequence[Point]) -> Point | None:
-    """Return the centre of an indoor cell to walk on; None when the draw met no such cell."""
+    """Return the centre of a random indoor passable cell; None if the drawn cell is not."""
     rows, columns = space.passable.shape
     if near:
         x, y = near[int(rng.integers(len(near)))]
@@ -175,7 +175,7 @@ def _draw_point(space: FreeSpace, rng: np.random.Generator, near: Sequence[Point
 
 
 def _draw_leg(space: FreeSpace, rng: np.random.Generator, start: Point) -> npt.NDArray[np.float64] | None:
-    """Return (m, 2) a shortest way from a point to a place drawn within `LEG_M` of it; None where there is none."""
+    """Return (m, 2) a shortest path from a point to a random place at a distance in `LEG_M`; None without a place."""
     around = _window(space, start, LEG_M[1])
     field = distance_field(around, start, LEG_M[1])
     ends = np.argwhere((field >= LEG_M[0]) & np.isfinite(field))
@@ -189,7 +189,7 @@ def _draw_leg(space: FreeSpace, rng: np.random.Generator, start: Point) -> npt.N
 
 
 def _window(space: FreeSpace, centre: Point, half_m: float) -> FreeSpace:
-    """Return the part of a space within a distance of a point along both axes, closed: its border is not passable."""
+    """Return the square part of a space around a point, with a border that is not passable."""
     world = space.world
     row, column = world.cell_of(centre)
     reach = math.ceil(half_m / world.cell_m) + 1

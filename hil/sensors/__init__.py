@@ -1,1 +1,1 @@
-"""What cameras see in a building: ray casting, depth noise, the direct scan."""
+"""Simulated sensors: ray-cast images, depth noise, the direct scan."""

@@ -1,4 +1,4 @@
-"""What cameras see of a world: depth and colour images. The scan without images is `hil/sensors/direct_scan.py`'s."""
+"""Simulated depth and colour images. `hil/sensors/direct_scan.py` computes scans without images."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 MAX_RANGE_M = SCAN_RADIUS_M
-"""Depth beyond this is no return (0), and scan ranges beyond it are inf."""
+"""Larger depths give no return (0); larger scan ranges are inf."""
 LARGEST_UNITS = 65535
 COLOR_RANGE_M = 60.0
 
@@ -56,9 +56,9 @@ Floats = npt.NDArray[np.float64]
 class Rays:
     """The rays of one camera, computed once.
 
-    directions: (height * width, 3) in the base frame, scaled so that their length along the optical axis is 1
-    origin_m:   (3,) the camera in the base frame
-    unit_m:     metres a unit of depth
+    directions: (height * width, 3) in the base frame, with component 1 along the optical axis
+    origin_m:   (3,) camera position in the base frame
+    unit_m:     depth unit [m]
     """
 
     height: int
@@ -87,10 +87,10 @@ def render_depth(
 ) -> npt.NDArray[np.uint16]:
     """Return (height, width) uint16: depth along the optical axis in the mount's units, 0 beyond the range.
 
-    What uint16 cannot hold in these units is no return either.
+    Depths too large for uint16 give 0 too.
 
-    pose:   of the base in the map frame
-    bodies: what moves, in the map frame
+    pose:   pose of the base in the map frame
+    bodies: moving bodies in the map frame
     """
     depth = np.empty(rays.height * rays.width, np.uint16)
     x, y, yaw = _in_grid(world, pose)
@@ -104,9 +104,9 @@ def render_depth(
 def render_color(
     world: World, rays: Rays, pose: Pose, look: Look = PLAIN, bodies: Bodies = NO_BODIES
 ) -> npt.NDArray[np.uint8]:
-    """Return (height, width, 3) uint8 RGB under a look; black where there is nothing within 60 m.
+    """Return (height, width, 3) uint8 RGB under a look; black where no surface is within 60 m.
 
-    A floor that is missing (`raycast.py`) is painted as if it were there: no policy is helped by its colours.
+    A missing floor (`raycast.py`) is painted like a normal floor, so its colour gives a policy no hint.
     """
     image = np.empty((rays.height * rays.width, 3), np.uint8)
     x, y, yaw = _in_grid(world, pose)
@@ -123,7 +123,7 @@ def _in_grid(world: World, pose: Pose) -> tuple[float, float, float]:
 
 
 def _bodies_in_grid(world: World, bodies: Bodies) -> Bodies:
-    """Return a copy of the bodies with their places in the grid frame."""
+    """Return a copy of the bodies with positions in the grid frame."""
     placed = np.array(bodies, dtype=np.float64, order="C")
     grid_from_map = world.grid_from_map
     for body in placed:
@@ -180,7 +180,7 @@ def _surface(
     what: int, which: int, place: tuple[float, float], z: float, dx: float, dy: float, dz: float,
     material: npt.NDArray[np.uint8], bodies: Floats, light: Light,
 ) -> tuple[int, float, float, float]:  # fmt: skip
-    """Return (surface, place on it u, v [m], cosine between its normal and the light) of what a ray met."""
+    """Return (surface, position u, v on it [m], cosine between its normal and the light) of a ray's hit."""
     x, y = place
     if what == FLOOR:
         return FLOOR_SURFACE, x, y, light.z

@@ -1,12 +1,12 @@
-"""What a stereo depth camera makes of true depth: noise, steps, shadows, rims and holes, as real frames show them.
+"""Noise model of a stereo depth camera (RealSense D400): noise, quantisation, occlusion, edge rims and dropouts.
 
-The left imager of a RealSense D400 is the reference. What the right one cannot see has no depth: a band at the left
-side of the image, and the background beside the left side of everything near. The matching window eats a rim of the
-background at all edges besides. Depth comes in steps of disparity, so noise and steps are even in 1/depth and grow
-with depth squared. What remains are holes in surfaces, more of them far away.
+The left imager is the reference. Pixels that the right imager cannot see have no depth: a band at the left border, and
+the background to the left of near objects. The matching window also removes a rim of background at all edges.
+Disparity is quantised, so noise and steps are uniform in 1/depth and grow with depth squared. Dropouts are further
+holes in surfaces; they become more frequent with distance.
 
-The numbers (depth_noise.toml) were measured by `onboard-hil depth-noise` (depth_noise_fit.py says how). Not modelled:
-that the holes of one surface stay from frame to frame, and that some surfaces have more of them than others.
+`onboard-hil depth-noise` measured the numbers in depth_noise.toml (method: depth_calibration/fit.py). Not modelled:
+dropouts that persist between frames, and different dropout rates of surfaces.
 """
 
 from __future__ import annotations
@@ -27,24 +27,25 @@ from onboard.values.errors import ConfigError
 
 NUMBERS_FILE = Path(__file__).parent / "depth_noise.toml"
 NEVER = 1e-9
-"""Least share of holes that a threshold is made of."""
+"""Lower limit of the dropout probability of a threshold."""
 Depth = npt.NDArray[np.uint16]
 Curve = npt.NDArray[np.float32]
 
 
 class NoiseTable(Section):
-    """The file of numbers. Lengths in pixels are those of an image whose focal length is `focal_px`.
+    """Parameters of the noise model. Lengths in pixels are for an image with focal length `focal_px`.
 
     disparity_px_m:  disparity times depth: focal length times baseline [px m]
-    step_per_m:      step of 1/depth [1/m]
-    least_m:         nearest depth that is seen
-    rim_px, rim_sd_px: width of the rim at edges
+    step_per_m:      quantisation step of 1/depth [1/m]
+    least_m:         least measurable depth
+    rim_px, rim_sd_px: mean and standard deviation of the width of the rim at edges
     band_px:         width of the rim at the left border
-    depth_m:         depths of the next two, ascending
-    sd_per_m:        standard deviation of 1/depth on a plane, without the steps [1/m]
-    dropout:         share of holes in surfaces
-    noise_px:        length over which the noise is even
-    dropout_px:      the same of the holes, small and large ones; dropout_fine is the share of the small ones
+    depth_m:         depths for `sd_per_m` and `dropout`, ascending
+    sd_per_m:        standard deviation of 1/depth on a plane, without quantisation [1/m]
+    dropout:         fraction of dropouts in surfaces
+    noise_px:        correlation length of the noise
+    dropout_px:      correlation lengths of small and large dropouts
+    dropout_fine:    fraction of the small dropouts
     """
 
     source: str
@@ -66,17 +67,17 @@ class NoiseTable(Section):
 
 @dataclass(frozen=True, slots=True)
 class DepthNoise:
-    """A camera's faults; `numbers` as in the file."""
+    """The noise model with the parameters `numbers`."""
 
     numbers: NoiseTable
 
     def apply(self, depth: Depth, focal_px: float, unit_m: float, seed: Sequence[int]) -> Depth:
-        """Return (height, width) what the camera delivers of true depth; both in units of `unit_m`, 0 for no return.
+        """Return (height, width) noisy depth from true depth; both in units of `unit_m`, 0 for no return.
 
-        The rows of the image lie along the camera's baseline, as they do in every D400 however it is mounted.
+        The image rows are parallel to the camera's baseline, as in every D400.
 
-        focal_px: of this image: smaller images are those of the real camera with pixels left out
-        seed: such as (seed of the drive, number of the camera, number of the frame); the same gives the same frame
+        focal_px: focal length of this image; smaller images are subsampled images of the real camera
+        seed: for example (seed of the drive, camera index, frame index); the same seed gives the same frame
         """
         numbers, rng = self.numbers, np.random.default_rng(seed)
         scale = focal_px / numbers.focal_px
@@ -99,7 +100,7 @@ class DepthNoise:
 
 @functools.cache
 def load_depth_noise(path: Path = NUMBERS_FILE) -> DepthNoise:
-    """Return the model with the numbers of a file. Raises ConfigError."""
+    """Return the model with the parameters of a file. Raises ConfigError."""
     try:
         numbers = NoiseTable.model_validate(read_toml(path))
     except ValidationError as error:
@@ -114,7 +115,7 @@ def load_depth_noise(path: Path = NUMBERS_FILE) -> DepthNoise:
 
 @functools.cache
 def _curves(numbers: NoiseTable) -> tuple[Curve, Curve, Curve, Curve]:
-    """Return, by 1/depth ascending: 1/depth, sd, and the thresholds of the coarse and the fine field of holes."""
+    """Return 1/depth (ascending), sd, and dropout thresholds of the coarse and the fine field at these 1/depth."""
     normal = NormalDist()
 
     def thresholds(part: float) -> list[float]:
@@ -128,29 +129,29 @@ def _curves(numbers: NoiseTable) -> tuple[Curve, Curve, Curve, Curve]:
 
 
 def _field(rng: np.random.Generator, height: int, width: int, length_px: float) -> npt.NDArray[np.float32]:
-    """Return (height, width) normal noise, mean 0, sd 1, even over about `length_px`; below one pixel independent."""
+    """Return (height, width) normal noise, mean 0, sd 1, correlation length `length_px`; white up to one pixel."""
     if length_px <= 1.0:
         return rng.standard_normal((height, width), np.float32)
     knots = rng.standard_normal((int(height / length_px) + 3, int(width / length_px) + 3), np.float32)
     return smooth_field(knots, height, width, length_px, *rng.random(2))
 
 
-# ---- What the noise and holes of real depth images do to a scan that is cast, without the images
+# ---- The effect of depth noise and dropouts on a cast scan, without images
 
 NEARER, SCATTER = 0.9, 0.65
-"""Mean and standard deviation of a bin's error in 1/range, in standard deviations of one pixel's."""
+"""Mean and standard deviation of a bin's error in 1/range, in standard deviations of one pixel."""
 EMPTY = 0.008
-"""Share of bins that see nothing; 0.005 to 0.011 in four maps."""
+"""Fraction of empty bins; 0.005 to 0.011 in four maps."""
 STREAM = 7
-"""Beside a drive's seed, so that its other noise is another."""
+"""Random stream beside a drive's seed, independent of the drive's other noise."""
 
 Ranges = npt.NDArray[np.float32]
 
 
 def noisy_scan(ranges_m: Ranges, seed: int, tick: int) -> Ranges:
-    """Return (180,) ranges as real cameras would let them be fused; the same for the same seed and tick [m].
+    """Return (180,) ranges with the noise of a scan fused from real cameras; deterministic in seed and tick [m].
 
-    What is inf stays so.
+    inf stays inf.
     """
     numbers, rng = load_depth_noise().numbers, np.random.default_rng((seed, STREAM, tick))
     error, lost = rng.standard_normal(len(ranges_m)), rng.random(len(ranges_m)) < EMPTY

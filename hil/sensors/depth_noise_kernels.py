@@ -1,4 +1,4 @@
-"""Kernels of the depth noise. Depth is held as its inverse [1/m], 0 for no return: disparity is proportional to it."""
+"""Kernels of the depth noise. Depth is stored as 1/depth [1/m], proportional to disparity; 0 for no return."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy.typing as npt
 from onboard.values.kernel import kernel
 
 EDGE_PER_M = 0.05
-"""A step of 1/depth between two pixels that is larger than this is an edge..."""
+"""Least step of 1/depth between two pixels at an edge."""
 SLANT = 2.0
-"""... when it is also larger than this many times both steps beside it that lead the same way: a slanted surface, and
-its first pixel beside an upright one, have another as large."""
+"""An edge step is also larger than this factor times both neighbouring steps of the same sign. A slanted surface has
+equal neighbouring steps."""
 LARGEST_UNITS = 65535
 
 Image = npt.NDArray[np.float32]
@@ -21,7 +21,7 @@ Image = npt.NDArray[np.float32]
 
 @kernel
 def smooth_field(knots: Image, height: int, width: int, spacing: float, down: float, right: float) -> Image:
-    """Return (height, width) the knots, `spacing` pixels apart, interpolated and brought back to their own variance.
+    """Return (height, width) interpolated knots, `spacing` pixels apart, rescaled to the variance of the knots.
 
     down, right: offset of the first pixel from the first knot, in [0, 1) spacings
     """
@@ -41,10 +41,10 @@ def smooth_field(knots: Image, height: int, width: int, spacing: float, down: fl
 
 @kernel
 def hide_unseen(per_m: Image, rim_px: Image, disparity_px_m: float, wider_px: float) -> npt.NDArray[np.bool_]:
-    """Return where a stereo camera sees nothing for its geometry: the left band, shadows, and rims at edges.
+    """Return (height, width) bool: pixels without depth due to stereo geometry (left band, occlusion, edge rims).
 
-    rim_px:   width of the rim at an edge there; its fraction must be random, since pixels are whole
-    wider_px: how much wider it is at the left border
+    rim_px:   width of the rim at an edge at this pixel; its fraction must be random, since pixels are whole
+    wider_px: extra width of the rim at the left border
     """
     height, width = per_m.shape
     hidden = np.zeros((height, width), np.bool_)
@@ -78,9 +78,9 @@ def noisy_units(
     curve_coarse: npt.NDArray[np.float32], curve_fine: npt.NDArray[np.float32],
     step_per_m: float, most_per_m: float, units_per_m: float,
 ) -> npt.NDArray[np.uint16]:  # fmt: skip
-    """Return depth in units: with noise and in steps, 0 where hidden, too near, or a field is above its threshold.
+    """Return (height, width) noisy, quantised depth [units]: 0 if hidden, too near, or a field exceeds its threshold.
 
-    The curves are functions of 1/depth at `curve_per_m`, ascending.
+    The curves are sampled at `curve_per_m` (1/depth, ascending).
     """
     height, width = per_m.shape
     units = np.zeros((height, width), np.uint16)
@@ -104,7 +104,7 @@ def noisy_units(
 
 @kernel
 def _place(curve: npt.NDArray[np.float32], value: float) -> tuple[int, float]:
-    """Return the interval of an ascending curve that a value lies in and how far in it; the ends beyond."""
+    """Return (index, fraction) of the interval of an ascending curve that contains a value, clamped to the ends."""
     k = 0
     while k < len(curve) - 2 and curve[k + 1] < value:
         k += 1

@@ -1,4 +1,4 @@
-"""The scan of a robot without the detour through images: what its cameras would see, or a single-plane lidar."""
+"""Scans cast directly in the grid, without images: the fused scan of depth cameras, or a single-plane lidar."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from onboard.perception.kernels import EDGES
 from onboard.values.geometry import apply, compose
 from onboard.values.messages import BINS, Pose
 
-# ---- The direct scan: the nearest solid thing in each 2 deg sector about the base, without the detour through
+# ---- The direct scan: the nearest solid point in each 2 deg sector about the base
 
 SCAN_RADIUS_M = 10.0
 SCAN_Z_MIN_M = 0.05
 SCAN_Z_MAX_M = 1.2
 MOST_CASTERS = 8
-"""Worlds and height bands that `caster_of` remembers."""
+"""Upper limit of the casters that `caster_of` caches."""
 
 
 class ScanCaster:
-    """What casting needs of one world and one height band: a quarter of a byte for each cell beside the world's gap."""
+    """Scan caster for one world and one height band. Needs a quarter of a byte per cell beside the world's gap."""
 
     def __init__(self, world: World, z_min_m: float = SCAN_Z_MIN_M, z_max_m: float = SCAN_Z_MAX_M) -> None:
         self._cell_m = world.cell_m
@@ -40,9 +40,9 @@ class ScanCaster:
         self._by_column, self._by_row = bits_of(world.low_m, world.high_m, z_min_m, z_max_m)
 
     def cast(self, pose: Pose, radius_m: float = SCAN_RADIUS_M, bodies: Bodies = NO_BODIES) -> Ranges:
-        """Return (180,) ranges [m] about the base at a pose of the map frame, inf where nothing is within the radius.
+        """Return (180,) ranges [m] from the base at a pose in the map frame, inf beyond the radius.
 
-        From outside the grid nothing but bodies is in sight.
+        From outside the grid only bodies are visible.
         """
         placed = compose(self._grid_from_map, pose)
         cell, c, s = self._cell_m, math.cos(placed.yaw_rad), math.sin(placed.yaw_rad)
@@ -57,7 +57,7 @@ class ScanCaster:
 
     @property
     def nbytes(self) -> int:
-        """Memory beside the world's own."""
+        """Memory use in addition to the world's arrays [bytes]."""
         return self._by_column.nbytes + self._by_row.nbytes
 
 
@@ -103,9 +103,9 @@ def scan_plain(
     z_max_m: float = SCAN_Z_MAX_M,
     bodies: Bodies = NO_BODIES,
 ) -> Ranges:
-    """Return what `cast_scan` returns, from every solid cell and every body in turn: the definition, slow.
+    """Return the result of `cast_scan` by a slow loop over all solid cells and bodies; this is its definition.
 
-    A range is the least distance to a cell's square, or a body's disc, cut by the sector with its edges.
+    A range is the least distance to the part of a cell's square or a body's disc in the closed sector.
     """
     x, y = apply(world.grid_from_map, (pose.x_m, pose.y_m))
     yaw_rad = pose.yaw_rad + world.grid_from_map.yaw_rad
@@ -124,7 +124,7 @@ def scan_plain(
 
 
 def _to_squares(corners: Floats, side: float, right: Floats, left: Floats) -> Floats:
-    """Return (n,) distance from the origin to squares (by their least corner), each cut by a sector."""
+    """Return (n,) distance from the origin to the part of squares in a sector; corners: lower left corners."""
     nearest = np.clip(0.0, corners, corners + side)
     distance = np.where(_between(nearest, right, left), np.hypot(nearest[:, 0], nearest[:, 1]), np.inf)
     for edge in (right, left):
@@ -136,7 +136,7 @@ def _to_squares(corners: Floats, side: float, right: Floats, left: Floats) -> Fl
 
 
 def _to_discs(centres: Floats, radius: Floats, right: Floats, left: Floats) -> Floats:
-    """Return (n,) distance from the origin to discs, each cut by a sector."""
+    """Return (n,) distance from the origin to the part of discs in a sector."""
     away = np.hypot(centres[:, 0], centres[:, 1])
     distance = np.where(_between(centres, right, left) | (away <= radius), np.maximum(away - radius, 0.0), np.inf)
     for edge in (right, left):
@@ -147,7 +147,7 @@ def _to_discs(centres: Floats, radius: Floats, right: Floats, left: Floats) -> F
 
 
 def _between(points: Floats, right: Floats, left: Floats) -> npt.NDArray[np.bool_]:
-    """Return (n,) bool: points in the sector from right to left, its edges and the origin included."""
+    """Return (n,) bool: points in the sector from right to left, including its edges and the origin."""
     return np.asarray(
         (right[0] * points[:, 1] - right[1] * points[:, 0] >= 0.0)
         & (left[0] * points[:, 1] - left[1] * points[:, 0] <= 0.0)
@@ -158,12 +158,12 @@ ScanKind = Literal["fused", "lidar"]
 
 
 LIDAR_HEIGHT_M = 0.2
-"""Height of the lidar's plane, about that of a mobile base's."""
+"""Height of the lidar's plane, typical of a mobile base."""
 
 
 @dataclass(frozen=True, slots=True)
 class DirectScan:
-    """What is cast: from the base's centre, all that is solid in a height band, up to a range, where `seen`."""
+    """A configured scan: ranges from the base's centre to solid points of a height band, in the bins of `seen`."""
 
     z_min_m: float
     z_max_m: float
@@ -173,9 +173,9 @@ class DirectScan:
     caster: ScanCaster
 
     def ranges(self, pose: Pose, bodies: Bodies = NO_BODIES, within_m: float | None = None) -> npt.NDArray[np.float32]:
-        """Return (180,) ranges from a pose of the map frame [m]; inf where nobody looks.
+        """Return (180,) ranges from a pose in the map frame [m]; inf in bins that no camera sees.
 
-        What is farther than `within_m` may be left out, which takes less time.
+        Ranges beyond `within_m` are inf; a smaller limit takes less time.
         """
         radius_m = self.far_m if within_m is None else min(within_m, self.far_m)
         ranges_m = self.caster.cast(pose, radius_m, bodies)
@@ -184,7 +184,7 @@ class DirectScan:
 
 
 def direct_scan(world: World, mounts: Mounts, section: ScanSection, kind: ScanKind) -> DirectScan:
-    """Return what a configured scan becomes when it is cast: "fused" as its cameras look, "lidar" in one plane."""
+    """Return the direct scan of a configuration: "fused" in the cameras' view, "lidar" in one plane."""
     if kind == "lidar":
         band, seen = (LIDAR_HEIGHT_M, LIDAR_HEIGHT_M), np.ones(BINS, np.bool_)
     else:
@@ -193,6 +193,6 @@ def direct_scan(world: World, mounts: Mounts, section: ScanSection, kind: ScanKi
 
 
 def looked_at(mounts: Mounts, section: ScanSection) -> npt.NDArray[np.bool_]:
-    """Return (180,) bool: bins in which some camera of a scan looks, as the fusion judges it."""
+    """Return (180,) bool: bins in the view of at least one camera, by the rule of `scan_fusion`."""
     names = section.cameras or list(mounts.depth)
     return np.asarray(np.logical_or.reduce([scan_fusion.looked_at(mounts.depth[name], section) for name in names]))

@@ -1,8 +1,8 @@
-"""The kernels of the direct scan. Lengths are cells unless a name says otherwise.
+"""Kernels of the direct scan. Lengths are in cells unless a name has a unit.
 
-A sector crosses the grid strip by strip along the axis that it is closer to. What it covers of a strip is a run of
-cells, tested as a window of bits; where the nearest thing is farther than the sector is wide, it takes many strips in
-one stride, and neighbouring sectors take their first strides together.
+The walk of a sector crosses the grid strip by strip, along the axis that is closer to the sector. In each strip a
+sector covers a run of cells, tested as a window of bits. Where the nearest solid cell is farther than the sector is
+wide, the walk skips many strips in one stride. Neighbouring sectors share their first strides.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ WORD_SHIFT = 6
 WORD_BITS = 1 << WORD_SHIFT
 EMPTY, ONE = np.uint64(0), np.uint64(1)
 FAN = 6
-"""Sectors that are first walked together; a divisor of `BINS`."""
+"""Number of sectors that share their first strides; a divisor of `BINS`."""
 WITHIN_ROUNDING = 1.0 - 1e-12
 
 Ranges = npt.NDArray[np.float32]
@@ -32,7 +32,7 @@ Floats = npt.NDArray[np.float64]
 def bits_of(
     low_m: npt.NDArray[np.float32], high_m: npt.NDArray[np.float32], z_min: float, z_max: float
 ) -> tuple[Words, Words]:
-    """Return ((columns, words), (rows, words)): bit r of a column, and bit c of a row, of cells solid in the band."""
+    """Return ((columns, words), (rows, words)): bit masks of the solid cells in the band, per column and per row."""
     rows, columns, intervals = low_m.shape
     by_column = np.zeros((columns, rows // WORD_BITS + 2), np.uint64)
     by_row = np.zeros((rows, columns // WORD_BITS + 2), np.uint64)
@@ -51,9 +51,9 @@ def cast_sectors(
     x: float, y: float, c: float, s: float, radius: float, cell_m: float,
     gap: npt.NDArray[np.uint8], by_column: Words, by_row: Words, ranges: Ranges,
 ) -> None:  # fmt: skip
-    """Set the ranges [m] of sectors about (x, y) [cells], turned by the angle of cosine c and sine s.
+    """Set the ranges [m] of sectors about (x, y) [cells], rotated by the angle with cosine c and sine s.
 
-    What is surely empty is found for a fan of sectors at once.
+    A common empty distance is computed for each fan of sectors.
     """
     rows, columns = gap.shape
     if not (0.0 <= x < columns and 0.0 <= y < rows):
@@ -82,9 +82,9 @@ def _stride(
     strip: int, near: float, v: float, low_slope: float, high_slope: float, strips_a_cell: float,
     gap: npt.NDArray[np.uint8],
 ) -> tuple[int, int, int]:  # fmt: skip
-    """Return (strips from here that are surely empty, least and largest cell that a sector covers of this one).
+    """Return (number of empty strips from here, lowest and highest cell of this strip in the sector).
 
-    The cells end one too far where the sector runs askew to the strip; there are none once the sector left the grid.
+    Both results are conservative: fewer strips, or up to one cell more. low > high means that the sector left the grid.
     """
     cells = gap.shape[1]
     low = max(math.floor(v + low_slope * near + min(low_slope, 0.0)), 0)
@@ -103,7 +103,7 @@ def _stride(
 def _empty(
     u: float, v: float, au: float, av: float, bu: float, bv: float, radius: float, gap: npt.NDArray[np.uint8]
 ) -> float:
-    """Return a distance within which the sector is surely empty [cells]; a stride falls short near anything."""
+    """Return a lower bound on the distance to the first solid cell in the sector [cells]."""
     strips = gap.shape[0]
     step = 1 if au + bu > 0.0 else -1
     slope_a, slope_b = av / abs(au), bv / abs(bu)
@@ -124,10 +124,11 @@ def _sector(
     u: float, v: float, au: float, av: float, bu: float, bv: float, empty: float, radius: float,
     lines: Words, gap: npt.NDArray[np.uint8],
 ) -> float:  # fmt: skip
-    """Return the range of the sector at (u, v) between the unit vectors a and b, which is closer to the u axis [cells].
+    """Return the range [cells] of the sector at (u, v) between the unit vectors a and b, closer to the u axis.
 
-    empty: distance within which it is known to be empty
-    lines: bits along v, one line of words for each strip of u; gap: (strips, cells along v)
+    empty: distance up to which the sector is known to be empty
+    lines: bits along v, one line of words for each strip of u
+    gap:   (strips, cells along v)
     """
     strips = gap.shape[0]
     step = 1 if au + bu > 0.0 else -1
@@ -163,9 +164,9 @@ def _sector(
 
 @kernel
 def _window(lines: Words, strip: int, first: int, count: int) -> np.uint64:
-    """Return bits first, first + 1, ... of a line, the first one lowest, and zeros above `count`, at most 64."""
+    """Return `count` bits (at most 64) of a line from bit `first`; bit `first` is lowest, unused bits are 0."""
     word, shift = first >> WORD_SHIFT, np.uint64(first & (WORD_BITS - 1))
-    # Two shifts, since one by 64 is not defined. A line has a spare word at its end.
+    # Two shifts, since a shift by 64 is undefined. A line has a spare word at its end.
     above = (lines[strip, word + 1] << ONE) << (np.uint64(WORD_BITS - 1) - shift)
     unused = np.uint64(WORD_BITS - count)
     window: np.uint64 = (((lines[strip, word] >> shift) | above) << unused) >> unused
@@ -176,9 +177,9 @@ def _window(lines: Words, strip: int, first: int, count: int) -> np.uint64:
 def _nearest(
     box: tuple[float, float, float, float], slope_a: float, slope_b: float, length_a: float, length_b: float
 ) -> float:
-    """Return the distance from the origin to what a sector cuts of a box (u from, to, v from, to), u >= 0.
+    """Return the distance from the origin to the part of a box (u from, to, v from, to) in a sector, u >= 0.
 
-    It is the box's nearest point, or else where an edge of the sector enters the box.
+    The nearest point is that of the whole box, or the point where an edge of the sector enters the box.
     """
     near, _, v_from, v_to = box
     v_nearest = min(max(0.0, v_from), v_to)
@@ -189,7 +190,7 @@ def _nearest(
 
 @kernel
 def _entry(box: tuple[float, float, float, float], slope: float) -> float:
-    """Return the least u at which the line v = slope u is in a box, inf where it passes by."""
+    """Return the least u at which the line v = slope u is in a box, inf if it misses the box."""
     near, far, v_from, v_to = box
     if slope == 0.0:
         return near if v_from <= 0.0 <= v_to else math.inf
@@ -204,7 +205,7 @@ def _entry(box: tuple[float, float, float, float], slope: float) -> float:
 def lower_to_bodies(
     x: float, y: float, yaw: float, radius: float, z_min: float, z_max: float, bodies: Floats, ranges: Ranges
 ) -> None:
-    """Lower the ranges [m] to the nearest points of discs about (x, y, yaw), all in the map frame."""
+    """Lower ranges [m] from (x, y, yaw) to the nearest points of discs, in place; all in the map frame."""
     bins = len(ranges)
     c, s = math.cos(yaw), math.sin(yaw)
     for j in range(len(bodies)):

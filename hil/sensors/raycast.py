@@ -1,8 +1,8 @@
-"""The ray caster: what a ray meets first in a world of vertical intervals, and among the bodies that move in it.
+"""The ray caster: the first hit of a ray in a world of vertical intervals with moving bodies.
 
-A ray walks the grid from cell to cell, over empty squares in one stride, and its height is tested against the intervals
-of every cell that is not empty. Floor is z = 0; there is no ceiling but its colour. Bodies are sorted by bearing, so
-that a ray looks only at those on its way.
+The walk of a ray goes from cell to cell and crosses empty squares in one stride. In every non-empty cell the ray's
+height is tested against the intervals. The floor is z = 0. The ceiling has a colour but no depth. Bodies are sorted by
+bearing, so a ray is tested only against bodies in its direction.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from onboard.values.kernel import kernel
 from onboard.values.messages import Pose
 
 NOTHING, SIDE_X, SIDE_Y, LEVEL, FLOOR, CEILING, BODY_SIDE, BODY_LEVEL = range(8)
-"""What a ray met: nothing, a face across x or y, a top or bottom, the floor, the ceiling, a body's round or level."""
+"""Kind of hit: nothing, a face across x or y, a top or bottom, floor, ceiling, a body's side, its top or bottom."""
 BEARINGS = 64
-"""Parts of the full circle by which bodies are sorted."""
+"""Number of sectors of the full circle for sorting bodies."""
 
 NEVER = 1e30
-"""When a ray along one axis crosses the other."""
+"""Ray parameter for an axis that the ray never crosses."""
 
 Floats = npt.NDArray[np.float64]
 Heights = npt.NDArray[np.float32]
@@ -33,7 +33,7 @@ Indices = npt.NDArray[np.int64]
 
 
 class Grid(NamedTuple):
-    """The arrays of a `World` as the kernels take them."""
+    """The arrays of a `World` for the kernels."""
 
     cell_m: float
     gap: npt.NDArray[np.uint8]
@@ -49,9 +49,9 @@ def grid_of(world: World) -> Grid:
 
 @kernel
 def bearing(dx: float, dy: float) -> int:
-    """Return the part of the circle of a direction, in [0, BEARINGS), ascending to the left; no angle is computed.
+    """Return the bearing sector of a direction, in [0, BEARINGS), counter-clockwise; without trigonometry.
 
-    0 for what is no direction: zero, infinite or not a number.
+    0 for a zero, infinite or nan direction.
     """
     length = abs(dx) + abs(dy)
     if not 0.0 < length < math.inf:
@@ -66,7 +66,7 @@ def bearing(dx: float, dy: float) -> int:
 
 @kernel
 def bodies_by_bearing(x: float, y: float, bodies: Floats) -> tuple[Indices, Indices]:
-    """Return (first, members): members[first[k]:first[k + 1]] are the bodies that reach into bearing k from (x, y)."""
+    """Return (first, members): members[first[k]:first[k + 1]] are the bodies in bearing sector k of (x, y)."""
     span = np.empty((len(bodies), 2), np.int64)
     first = np.zeros(BEARINGS + 1, np.int64)
     for j in range(len(bodies)):
@@ -97,10 +97,10 @@ def trace(
     x: float, y: float, z: float, dx: float, dy: float, dz: float, t_max: float, cell_m: float,
     gap: npt.NDArray[np.uint8], low_m: Heights, high_m: Heights, bodies: Floats, first: Indices, members: Indices,
 ) -> tuple[float, int, int]:  # fmt: skip
-    """Return (t, what, which) of the first thing along (x, y, z) + t (dx, dy, dz), t up to `t_max`.
+    """Return (t, what, which) of the first hit along (x, y, z) + t (dx, dy, dz), t up to `t_max`.
 
-    bodies, first, members: in the grid's frame, and of `bodies_by_bearing` for (x, y)
-    which: the cell as row * columns + column, or the body; 0 otherwise. (inf, NOTHING, 0) beyond.
+    bodies: in the grid frame; first, members: result of `bodies_by_bearing` for (x, y)
+    which: cell as row * columns + column, or index of the body, else 0. Without a hit: (inf, NOTHING, 0)
     """
     end, at_end, which = t_max, NOTHING, 0
     if dz < 0.0 and -z / dz <= end:
@@ -114,7 +114,7 @@ def trace(
             if hit <= end:
                 end, at_end, which = hit, BODY_SIDE if side else BODY_LEVEL, members[index]
     rows, columns = gap.shape
-    # From here on in cells; t stays as it is.
+    # From here on lengths are in cells; t keeps its scale.
     x, y, dx, dy = x / cell_m, y / cell_m, dx / cell_m, dy / cell_m
     slow_x = 1.0 / dx if dx != 0.0 else NEVER
     slow_y = 1.0 / dy if dy != 0.0 else NEVER
@@ -137,9 +137,9 @@ def trace(
 def stride(
     x: float, y: float, dx: float, dy: float, slow_x: float, slow_y: float, column: int, row: int, reach: int
 ) -> tuple[float, int, int, bool]:
-    """Leave the square of `reach` cells around (row, column): (t at its edge, column, row behind it, across x).
+    """Return (t, column, row, across x) where a ray leaves the square of `reach` cells around (row, column).
 
-    slow_x, slow_y: 1 / dx and 1 / dy. Rounding never moves a cell index against the ray, so a walk of strides ends.
+    slow_x, slow_y: 1 / dx and 1 / dy. Rounding never moves a cell index against the ray, so every walk ends.
     """
     t_x = ((column + reach if dx > 0.0 else column - reach + 1) - x) * slow_x if dx != 0.0 else NEVER
     t_y = ((row + reach if dy > 0.0 else row - reach + 1) - y) * slow_y if dy != 0.0 else NEVER
@@ -156,7 +156,7 @@ def stride(
 def _hit_interval(
     z_in: float, dz: float, t_in: float, t_out: float, low_m: Heights, high_m: Heights, row: int, column: int
 ) -> tuple[float, bool]:
-    """Return (t, from the side) of the first interval that a ray meets within a cell; t is inf where it passes."""
+    """Return (t, hit on the side) of the first interval that a ray hits in a cell; t is inf without a hit."""
     best, side = math.inf, False
     z_out = z_in + dz * (t_out - t_in)
     for k in range(low_m.shape[2]):
@@ -174,7 +174,7 @@ def _hit_interval(
 def _hit_body(
     x: float, y: float, z: float, dx: float, dy: float, dz: float, t_max: float, bodies: Floats, j: int
 ) -> tuple[float, bool]:
-    """Return (t, from the side) where a ray meets an upright cylinder; t is inf where it passes or comes too late."""
+    """Return (t, hit on the side) of a ray and an upright cylinder; t is inf without a hit up to `t_max`."""
     a = dx * dx + dy * dy
     cx, cy, r = bodies[j, 0] - x, bodies[j, 1] - y, bodies[j, 2]
     b = dx * cx + dy * cy
@@ -195,20 +195,20 @@ def _hit_body(
     return math.inf, False
 
 
-# ---- Floors that are missing: stairs down, for depth cameras to see and robots to stay away from
+# ---- Missing floors: stairs down, as hazards for depth cameras to detect
 
 RISE_M, RUN_M = 0.17, 0.29
-"""Of an ordinary step."""
+"""Height and depth of an ordinary step."""
 AT_M = 1e-6
-"""A ray this little above a floor is on it."""
+"""Tolerance on the height of a ray above a floor."""
 
 
 def stairs_down(
     world: World, edge: Pose, width_m: float = 1.2, steps: int = 10, rise_m: float = RISE_M, run_m: float = RUN_M
 ) -> World:
-    """Return the world with stairs that lead down; every cell whose centre they cover is a whole step of them.
+    """Return the world with stairs down. A cell has the floor height of the step at its centre.
 
-    edge: the middle of the upper edge in the map frame; its yaw is the way down. What stood there stands on.
+    edge: middle of the upper edge in the map frame; its yaw points down the stairs. Solid cells there stay solid.
     """
     rows, columns = world.gap.shape
     row, column = np.indices((rows, columns), np.float64)
@@ -221,7 +221,7 @@ def stairs_down(
 
 
 def to_drop_m(world: World, pose: Pose) -> float:
-    """Return how far a point of the map frame is from the nearest missing floor [m]: 0 over it, inf without any."""
+    """Return the distance of a point in the map frame to the nearest missing floor [m]: 0 over it, inf without any."""
     if world.floor_m is None or not (world.floor_m < 0.0).any():
         return math.inf
     x_m, y_m = apply(world.grid_from_map, (pose.x_m, pose.y_m))
@@ -234,13 +234,13 @@ def to_drop_m(world: World, pose: Pose) -> float:
 def apply_all(
     target_from_source: Pose, x_m: npt.NDArray[np.float64], y_m: npt.NDArray[np.float64]
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Return the points of two arrays in another frame, as `geometry.apply` does with one."""
+    """Return points, given as two arrays, in another frame: `geometry.apply` for arrays."""
     c, s = math.cos(target_from_source.yaw_rad), math.sin(target_from_source.yaw_rad)
     return target_from_source.x_m + c * x_m - s * y_m, target_from_source.y_m + s * x_m + c * y_m
 
 
 def floor_of(world: World) -> Heights:
-    """Return the heights of a world's floor for the kernels, (0, 0) where it is 0 everywhere."""
+    """Return the floor heights of a world for the kernels; an array of shape (0, 0) if all are 0."""
     return np.empty((0, 0), np.float32) if world.floor_m is None else world.floor_m
 
 
@@ -249,9 +249,9 @@ def descend(
     x: float, y: float, z: float, dx: float, dy: float, dz: float, t: float, t_max: float, cell_m: float,
     floor_m: Heights,
 ) -> float:  # fmt: skip
-    """Return where a ray that is at the height 0 at `t` ends: on the floor there, or deeper; inf beyond `t_max`.
+    """Return t of the floor hit of a ray with height 0 at `t`: at `t` or deeper; inf beyond `t_max`.
 
-    A floor higher than the ray where it comes in is met from the side.
+    A floor higher than the ray at the cell's edge is hit from the side.
     """
     rows, columns = floor_m.shape
     x, y, dx, dy = x / cell_m, y / cell_m, dx / cell_m, dy / cell_m

@@ -1,4 +1,4 @@
-"""The colour of a place on a surface under a look: patterns and light, as functions of the place alone."""
+"""Surface shading under a look: patterns and light as functions of the position."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from hil.maps.materials import BARS, BRICKS, CEILING_SURFACE, CHECKS, FLAT, NOIS
 from onboard.values.kernel import kernel
 
 BLUR = 0.01
-"""Angle [rad] below which a pattern's cell runs into its neighbours: two pixels of the colour camera."""
+"""Angle [rad] below which the contrast of a pattern cell fades: two pixels of the colour camera."""
 BRICK_LENGTH = 3.0
-"""Length of a brick as a multiple of its height."""
+"""Length of a brick relative to its height."""
 JOINT = 0.08
-"""Width of a joint as a part of a brick's height or a panel's side."""
+"""Width of a joint relative to a brick's height or a panel's side."""
 FADES = 0.25
-"""Bricks and panels differ from each other by this much of the way to the second colour."""
+"""Upper limit of the random share of the second colour in bricks and panels."""
 COARSE, FINE = 0.6, 0.4
-"""Shares of noise of the pattern's size, and of half of it."""
+"""Weights of noise at the pattern's size and at half of it."""
 LAMP_ON = 0.75
-"""Share of ceiling lamps that are on."""
+"""Fraction of ceiling lamps that are on."""
 LAMP_RADIUS = 0.12
-"""Radius of a lamp as seen on the ceiling, as a part of its distance to the next."""
+"""Visible radius of a lamp relative to the lamp spacing."""
 LAMP_BRIGHTNESS = 1.6
 WHOLE_32 = 4294967296.0
 LAMP_SALT = 17
@@ -33,7 +33,7 @@ Floats = npt.NDArray[np.float64]
 
 @kernel
 def scatter(i: int, j: int, salt: int) -> float:
-    """Return a number in [0, 1) that depends on three integers and looks random (integer mixing, no state)."""
+    """Return a pseudo-random number in [0, 1) from a hash of three integers."""
     mask = np.uint64(0xFFFFFFFF)
     h = np.uint64(i) * np.uint64(374761393) + np.uint64(j) * np.uint64(668265263) + np.uint64(salt) * np.uint64(69069)
     h &= mask
@@ -45,7 +45,7 @@ def scatter(i: int, j: int, salt: int) -> float:
 
 @kernel
 def second_share(pattern: int, size: float, u: float, v: float, salt: int) -> float:
-    """Return how much of its second colour a surface has at (u, v) [m], in [0, 1]."""
+    """Return the share of the second colour of a surface at (u, v) [m], in [0, 1]."""
     if pattern == FLAT:
         return 0.0
     u, v = u / size, v / size
@@ -70,9 +70,9 @@ def second_share(pattern: int, size: float, u: float, v: float, salt: int) -> fl
 
 @kernel
 def lamp_light(x: float, y: float, light: Light) -> tuple[float, float]:
-    """Return (share of a lamp's light at a place in the grid frame, distance to it in lamp distances), 0 if it is off.
+    """Return (share of the nearest lamp's light at a point in the grid frame, distance to it in lamp spacings).
 
-    A lamp's light ends half way to the next one, so there is no edge between them.
+    The share is 0 if the lamp is off. It reaches 0 half way to the next lamp, so there is no edge between lamps.
     """
     u, v = x / light.lamp_every_m, y / light.lamp_every_m
     i, j = math.floor(u), math.floor(v)
@@ -87,7 +87,7 @@ def paint(
     image: npt.NDArray[np.uint8], i: int, surface: int, u: float, v: float, place: tuple[float, float],
     facing: float, t: float, colours: Floats, pattern: npt.NDArray[np.int64], size_m: Floats, light: Light,
 ) -> None:  # fmt: skip
-    """Set pixel i to the colour of a surface at (u, v) on it and a place in the grid, seen from a distance t.
+    """Set pixel i to the colour of a surface at (u, v), at a position in the grid frame and a distance t.
 
     facing: cosine between the surface's normal and the light
     """

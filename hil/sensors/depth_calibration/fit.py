@@ -1,9 +1,8 @@
-"""From real depth frames to the numbers of `hil/sensors/depth_noise.py`, and back: what the model makes of the same
-scenes.
+"""Fit the parameters of `hil/sensors/depth_noise.py` to real depth frames, and simulate the same scenes.
 
-Steps, disparity, rims, dropouts and the nearest depth are read off the statistics. The deviation on planes is that of
-windows, from which the plane takes a part; how much, and over how many pixels noise and holes are even, is found by
-measuring simulated noise in the same way.
+Quantisation, disparity, rims, dropouts and the nearest depth follow directly from the statistics. The deviation on
+planes is measured in windows, and the plane fit removes a part of it. A search over simulated noise, measured in the
+same way, finds this part and the correlation lengths of noise and dropouts.
 """
 
 from __future__ import annotations
@@ -31,25 +30,25 @@ from onboard.values.errors import InputError
 
 UNIT_M = 0.001
 FOCAL_PX = 384.0
-"""Of the real frames: assumed, their intrinsics are not known (tests/data/realsense-office/README.md)."""
+"""Assumed focal length of the real frames; their intrinsics are unknown (tests/data/realsense-office/README.md)."""
 MOST_FRAMES = 400
-"""A gigabyte of them."""
+"""Upper limit of the frames read, about a gigabyte."""
 NOISE_PX = (2.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 12.0, 16.0)
 DROPOUT_PX = (1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0)
-"""Values tried for the numbers of the same names."""
+"""Candidate values for `noise_px` and `dropout_px`."""
 FLOOR = slice(1, 4)
-"""Classes of depth that are mostly floor in the real frames, a plane: 0.7 to 2.0 m."""
+"""Depth classes that are mostly floor, a plane, in the real frames: 0.7 to 2.0 m."""
 TRIAL_PER_M = 0.5
 TRIAL_SD_PER_M = 1e-3
 TRIAL_DROPOUT = 0.005
 TRIAL_SHAPE = (480, 640)
 TRIALS = 3
 UNIFORM_SD = 1.0 / math.sqrt(12.0)
-"""Standard deviation of what rounding to steps of 1 takes away."""
+"""Standard deviation of the rounding error at a step of 1."""
 
 
 def read_frames(folder: Path) -> tuple[list[str], Frames]:
-    """Return the names of the depth PNGs in a folder and their frames. Raises InputError."""
+    """Return the names and the frames of the depth PNGs in a folder. Raises InputError."""
     files = sorted(folder.glob("*.png"))
     if not files:
         raise InputError(f"{folder}: no .png with depth in it")
@@ -65,7 +64,7 @@ def read_frames(folder: Path) -> tuple[list[str], Frames]:
 
 
 def fit(surfaces: SurfaceStatistics, holes: HoleStatistics, source: str, licence: str) -> NoiseTable:
-    """Return the numbers of a camera with these statistics. Raises InputError when they leave one of them open."""
+    """Return the parameters for these statistics. Raises InputError if the statistics are insufficient."""
     many, flat = holes.shadow_px > 0.0, np.isfinite(surfaces.sd_per_m)
     if many.sum() < 2 or flat.sum() < 2 or not flat[FLOOR].any() or not np.isfinite(holes.band_px).any():
         raise InputError(
@@ -92,19 +91,19 @@ def fit(surfaces: SurfaceStatistics, holes: HoleStatistics, source: str, licence
 
 
 def same_scenes(model: DepthNoise, frames: Frames) -> Frames:
-    """Return the frames with their holes filled by what stands behind, and then seen by the model."""
+    """Return the model's output for the frames, with holes first filled by the background."""
     return _seen(model, fill_holes(frames, EDGE_PER_M))
 
 
 def slanted_planes(model: DepthNoise, count: int) -> Frames:
-    """Return frames of a floor from the nearest to the farthest class of depth, as the model sees it."""
+    """Return the model's output for a floor from the nearest to the farthest depth class."""
     per_m = np.linspace(1.0 / DEPTH_EDGES_M[-1], 1.0 / DEPTH_EDGES_M[0], TRIAL_SHAPE[0])
     frame = np.repeat(1.0 / per_m[:, np.newaxis], TRIAL_SHAPE[1], axis=1)
     return _seen(model, np.repeat(frame[np.newaxis], count, axis=0))
 
 
 def as_toml(numbers: NoiseTable) -> str:
-    """Return the text of which `load_depth_noise` makes the same numbers."""
+    """Return the parameters as TOML text for `load_depth_noise`."""
     rows = numbers.model_dump(mode="json").items()
     text = "".join(f'{name} = "{value}"\n' if isinstance(value, str) else f"{name} = {value}\n" for name, value in rows)
     return f"# Written by `onboard-hil depth-noise --write`; what each number is: NoiseTable in depth_noise.py.\n{text}"
@@ -116,7 +115,7 @@ def _seen(model: DepthNoise, frames: Frames) -> Frames:
 
 
 def _trial(**changes: float | tuple[float, ...]) -> Frames:
-    """Return frames of a wall seen by a model that has no faults but the given ones."""
+    """Return frames of a wall from a model whose only faults are the given changes."""
     none = NoiseTable(
         source="", licence="", focal_px=FOCAL_PX, disparity_px_m=1e-9, step_per_m=1e-9, least_m=0.0, rim_px=0.0,
         rim_sd_px=0.0, band_px=0.0, depth_m=(1.0, 10.0), sd_per_m=(0.0, 0.0), dropout=(0.0, 0.0), noise_px=1.0,
@@ -127,8 +126,10 @@ def _trial(**changes: float | tuple[float, ...]) -> Frames:
 
 
 def _noise_length(surfaces: SurfaceStatistics) -> tuple[float, float]:
-    """Return the length whose noise grows most alike from windows to wide windows on the floor, and the part of its
-    deviation that windows show."""
+    """Return (correlation length of the noise, fraction of the deviation that windows show).
+
+    The length is the candidate whose deviation grows most like the measured one from windows to wide windows.
+    """
     wanted = float(np.nanmedian((surfaces.wide_per_m / surfaces.sd_per_m)[FLOOR]))
     sd_per_m = (TRIAL_SD_PER_M, TRIAL_SD_PER_M)
     trials = [measure_surfaces(_trial(noise_px=length, sd_per_m=sd_per_m)) for length in NOISE_PX]
@@ -139,7 +140,7 @@ def _noise_length(surfaces: SurfaceStatistics) -> tuple[float, float]:
 
 
 def _dropout_lengths(sizes: Row) -> tuple[float, float, float]:
-    """Return the two lengths whose holes, mixed, are most alike in size, and the share of the smaller one."""
+    """Return (fine length, coarse length, fraction of fine) of the mixture with the best match of dropout sizes."""
     trial_share = (TRIAL_DROPOUT, TRIAL_DROPOUT)
     alone = [
         _sizes(measure_holes(_trial(dropout_px=(length, length), dropout_fine=0.0, dropout=trial_share)))
@@ -157,7 +158,7 @@ def _dropout_lengths(sizes: Row) -> tuple[float, float, float]:
 
 
 def _sizes(holes: HoleStatistics) -> Row:
-    """Return what says how large dropouts are: the parts in runs of each length, and the part in specks."""
+    """Return the size distribution of dropouts: fraction in runs of each length, and fraction in single pixels."""
     return np.append(holes.run_share, holes.specks)
 
 

@@ -14,9 +14,9 @@ Values = npt.NDArray[np.float64]
 def runs_of(frames: Values, edge_per_m: float) -> tuple[Values, Values]:
     """Return (n, 3) all runs of holes between two depths, and (m, 2) the bands.
 
-    A run: its length [px], the depth at its left and at its right [m]. An edge without a hole, a step of 1/depth of
-    more than `edge_per_m`, is a run of length 0. A band, one a row that has a depth: the holes before the first, and
-    that depth.
+    run:  length [px], depth on the left [m], depth on the right [m]. An edge without a hole (a step of 1/depth larger
+          than `edge_per_m`) is a run of length 0
+    band: number of holes before the first depth of a row, and that depth [m]; rows without depth have no band
     """
     bands = np.empty((frames.shape[0] * frames.shape[1], 2))
     count, rows = _find_runs(frames, edge_per_m, np.empty((0, 3)), bands)
@@ -27,7 +27,7 @@ def runs_of(frames: Values, edge_per_m: float) -> tuple[Values, Values]:
 
 @kernel
 def _find_runs(frames: Values, edge_per_m: float, runs: Values, bands: Values) -> tuple[int, int]:
-    """Write as many runs as there is room for; return how many there are, and how many bands."""
+    """Write the runs, up to the size of `runs`, and the bands; return the number of all runs and of bands."""
     count, rows = 0, 0
     for n in range(frames.shape[0]):
         for v in range(frames.shape[1]):
@@ -49,7 +49,7 @@ def _find_runs(frames: Values, edge_per_m: float, runs: Values, bands: Values) -
 
 @kernel
 def blob_areas(holes: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-    """Return the areas [px] of holes joined by edges, of (n, height, width), but for those at the left border."""
+    """Return the areas [px] of 4-connected holes in (n, height, width) bool, except holes at the left border."""
     left = holes.copy()
     areas, stack = [0], [(0, 0)]
     for n in range(holes.shape[0]):
@@ -76,10 +76,10 @@ def blob_areas(holes: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
 
 @kernel
 def fill_holes(frames: Values, edge_per_m: float) -> Values:
-    """Return the frames with every hole filled along its row by the depth behind it.
+    """Return the frames with every hole filled along its row by the background depth.
 
-    That is the farther one at an edge, the mean of 1/depth between alike depths, and the one depth beside it at a
-    border. A row without any depth stays empty.
+    At an edge this is the farther depth, between similar depths the mean in 1/depth, at a border the adjacent depth.
+    A row without depth stays empty.
     """
     filled: Values = frames.copy()
     for n in range(frames.shape[0]):

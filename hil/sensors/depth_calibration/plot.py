@@ -1,4 +1,4 @@
-"""A picture of depth statistics: bars of real and simulated frames side by side, and one frame of each."""
+"""Plot of depth statistics: bars of real and simulated frames side by side, and one frame of each."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from hil.sensors.depth_calibration.statistics import (
 PANEL_PX = (640, 300)
 PAD_PX, FONT_PX, TITLE_PX = 44, 13, 16
 BAR = 0.38
-"""Width of a bar as a part of its class."""
+"""Width of a bar relative to the width of its class."""
 REAL, SIMULATED, INK, HOLE = (70, 90, 120), (230, 140, 40), (30, 30, 30), (20, 20, 110)
 NEAR_M, FAR_M = 0.3, 10.0
 LONG = 100.0
-"""Numbers from here on are written whole."""
+"""Numbers from this limit on are written without decimals."""
 DECADES = 3
-"""Shown of a logarithmic axis."""
+"""Length of a logarithmic axis."""
 CAUSES = ("band", "shadow", "rim", "dropout", "right")
 Values = Sequence[float] | npt.NDArray[np.float64]
 Measured = tuple[SurfaceStatistics, HoleStatistics]
@@ -38,7 +38,7 @@ Frame = npt.NDArray[np.float64]
 
 
 def save_comparison(real: Measured, simulated: Measured, frames: tuple[Frame, Frame], file: Path) -> None:
-    """Write a PNG: a real frame and the same scene simulated [m], and their statistics below. Raises OSError."""
+    """Write a PNG: a real and a simulated frame of a scene [m] above their statistics. Raises OSError."""
     depth, jump = _between(DEPTH_EDGES_M), _between(JUMP_EDGES_PER_M)
     (real_flat, real_holes), (our_flat, our_holes) = real, simulated
     real_causes, our_causes = ([100.0 * getattr(holes, cause) for cause in CAUSES] for holes in (real_holes, our_holes))
@@ -70,7 +70,7 @@ def save_comparison(real: Measured, simulated: Measured, frames: tuple[Frame, Fr
 def _panel(
     title: str, labels: Sequence[str], real: Values, simulated: Values, logarithmic: bool = False
 ) -> Image.Image:
-    """Return bars in pairs; a value that is not known has none."""
+    """Return a bar chart with pairs of bars; unknown values (nan) have no bar."""
     panel = Image.new("RGB", PANEL_PX, "white")
     draw, font = ImageDraw.Draw(panel), ImageFont.load_default(FONT_PX)
     width, height = PANEL_PX[0] - 2 * PAD_PX, PANEL_PX[1] - 2 * PAD_PX
@@ -96,7 +96,7 @@ def _panel(
 
 
 def _shaded(frame: Frame) -> Image.Image:
-    """Return depth as grey, near bright, on a scale even in its logarithm; holes blue."""
+    """Return depth as grey on a logarithmic scale, near bright; holes blue."""
     far = np.log(np.clip(frame, NEAR_M, FAR_M) / NEAR_M) / math.log(FAR_M / NEAR_M)
     grey = (255.0 * (1.0 - far)).astype(np.uint8)
     return Image.fromarray(np.where(frame[..., np.newaxis] > 0.0, grey[..., np.newaxis], np.array(HOLE, np.uint8)))

@@ -1,8 +1,12 @@
-"""What is measured of depth frames, real or simulated alike: noise on planes, steps, holes by cause, by depth and size.
+"""Statistics of real or simulated depth frames: noise on planes, quantisation, holes by cause, depth and size.
 
-Holes are told apart row by row. What lies between the left border and the first depth is the band. A run of holes
-between two depths whose inverses differ by more than `EDGE_PER_M` is a shadow when the right one is nearer, else a rim;
-between alike depths it is a dropout. The rest ends at the right border.
+The cause of a hole is determined row by row:
+
+    band     from the left border to the first depth
+    shadow   between depths whose inverses differ by more than `EDGE_PER_M`, with the right depth nearer
+    rim      the same with the left depth nearer
+    dropout  between similar depths
+    right    from the last depth to the right border
 """
 
 from __future__ import annotations
@@ -17,27 +21,27 @@ from hil.sensors.depth_noise_kernels import EDGE_PER_M
 
 DEPTH_EDGES_M = (0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.7, 8.0, 11.0)
 BAND_EDGES_M = (0.5, 0.7, 1.0, 1.4, 2.0)
-"""Farther away other things than the disparity decide: rows that begin with a surface without texture."""
+"""At larger depths the band depends on surfaces without texture, not only on the disparity."""
 JUMP_EDGES_PER_M = (0.10, 0.20, 0.35, 0.50, 0.70, 1.00, 1.50)
 LENGTH_EDGES_PX = (1, 2, 4, 8, 16, 32)
-"""Of runs of dropouts; the last class has no end."""
+"""Classes of the run length of dropouts; the last class is open."""
 AREA_EDGES_PX = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 WINDOW_PX, WIDE_PX = 15, 31
-"""Sides of the windows that planes are laid through."""
+"""Sides of the windows for plane fits."""
 LAGS_PX = (1, 2, 3, 4, 6)
 FLAT_QUARTILE = 25
-"""Percentile of the windows' deviations that is taken for a plane's: many windows lie on what is no plane."""
+"""Percentile of the windows' deviations that represents a plane; many windows are not on a plane."""
 FLAT = 2.0
-"""Windows up to this times that deviation count for the correlation."""
+"""Windows with a deviation up to this factor times the percentile count for the correlation."""
 HALF = 50
 LEAST = 50
-"""Fewer windows, or rows, give no number."""
+"""Least number of windows or rows for a result."""
 MIDDLE = (16, 50, 84)
-"""Percentiles of a width."""
+"""Percentiles for the median and the spread of a width."""
 STEPS_M = (2.0, 6.0)
-"""Depths between which the steps are wide enough to be counted in units of 1 mm."""
+"""Depth range in which the quantisation step exceeds the unit of 1 mm."""
 NEAREST_SHARE = 1e-4
-"""Part of the depths that is nearer than the nearest that counts, so that no stray pixel does."""
+"""Quantile of the depths that counts as the nearest depth, so that stray pixels do not count."""
 
 Frames = npt.NDArray[np.float64]
 """(n, height, width) depth [m], 0 for no return."""
@@ -46,11 +50,11 @@ Row = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class SurfaceStatistics:
-    """Of planes, by `DEPTH_EDGES_M`; nan where there are too few.
+    """Statistics of planes, by `DEPTH_EDGES_M`; nan for classes with too few windows.
 
     sd_per_m:    standard deviation of 1/depth in windows of `WINDOW_PX` about their planes, lower quartile [1/m]
-    wide_per_m:  the same in windows of `WIDE_PX`, of which a plane takes less
-    correlation: of these deviations, at `LAGS_PX` along rows
+    wide_per_m:  the same in windows of `WIDE_PX`, where the plane fit removes less noise [1/m]
+    correlation: correlation of the deviations at `LAGS_PX` along rows
     step_per_m:  distance of neighbouring levels of 1/depth [1/m]
     """
 
@@ -61,24 +65,26 @@ class SurfaceStatistics:
 
     @property
     def sd_m(self) -> Row:
-        """The standard deviation as depth in the middle of each class [m]: depth squared times that of 1/depth."""
+        """Standard deviation of depth in the middle of each class [m]: depth squared times `sd_per_m`."""
         middle = np.sqrt(np.array(DEPTH_EDGES_M)[1:] * np.array(DEPTH_EDGES_M)[:-1])
         return np.asarray(self.sd_per_m * middle**2)
 
 
 @dataclass(frozen=True, slots=True)
 class HoleStatistics:
-    """Shares are of all pixels.
+    """Statistics of holes.
 
-    share:      holes; band, shadow, rim, dropout, right: those of each cause
-    dropout_by_depth: dropouts as a share of the surface at each depth, by `DEPTH_EDGES_M`
-    band_px:    width of the band by `BAND_EDGES_M`, the depth beside it, median; nan where there are too few
-    shadow_px:  mean width of shadows by `JUMP_EDGES_PER_M`; jump_per_m: mean step of 1/depth there
-    rim_px, rim_sd_px: width of rims, median and half of the middle 68 %
-    run_share:  share of dropouts in runs by `LENGTH_EDGES_PX`
-    specks:     part of the dropouts that are single pixels
-    blobs:      holes that are connected and apart from the left border, in a frame, by `AREA_EDGES_PX`
-    nearest_m:  nearest depth, but for `NEAREST_SHARE` of all
+    share:      fraction of holes among all pixels
+    band, shadow, rim, dropout, right: fraction of holes of each cause among all pixels
+    dropout_by_depth: fraction of dropouts in the surface at each depth, by `DEPTH_EDGES_M`
+    band_px:    median width of the band by depth beside it (`BAND_EDGES_M`); nan for classes with too few rows
+    shadow_px:  mean width of shadows by `JUMP_EDGES_PER_M`
+    jump_per_m: mean step of 1/depth in the same classes
+    rim_px, rim_sd_px: width of rims: median, and half of the middle 68 %
+    run_share:  fraction of dropouts in runs of each length, by `LENGTH_EDGES_PX`
+    specks:     fraction of single pixels among the dropouts
+    blobs:      connected holes per frame, without those at the left border, by `AREA_EDGES_PX`
+    nearest_m:  nearest depth, as the quantile `NEAREST_SHARE`
     """
 
     share: float
@@ -100,7 +106,7 @@ class HoleStatistics:
 
 
 def measure_surfaces(frames: Frames) -> SurfaceStatistics:
-    """Return the statistics of flat surfaces."""
+    """Return the statistics of planes in the frames."""
     group, sd, beside = _about_planes(frames, WINDOW_PX)
     wide_group, wide_sd, _ = _about_planes(frames, WIDE_PX)
     sd_per_m = _percentiles(sd, group, len(DEPTH_EDGES_M) - 1, FLAT_QUARTILE)
@@ -113,7 +119,7 @@ def measure_surfaces(frames: Frames) -> SurfaceStatistics:
 
 
 def measure_holes(frames: Frames) -> HoleStatistics:
-    """Return the statistics of holes."""
+    """Return the statistics of holes in the frames."""
     runs, bands = runs_of(frames, EDGE_PER_M)
     (gap, left_m, right_m), (band, band_m) = runs.T, bands.T
     jump, total = 1.0 / right_m - 1.0 / left_m, frames.size
@@ -142,9 +148,9 @@ def measure_holes(frames: Frames) -> HoleStatistics:
 
 
 def _about_planes(frames: Frames, side_px: int) -> tuple[npt.NDArray[np.int64], Row, Row]:
-    """Return of all windows, side by side, without holes: class of depth, sd about a plane, what is beside it.
+    """Return (n,) depth class, (n,) sd about the fitted plane, (n, pixels) residuals of the tiled windows.
 
-    Windows nearer or farther than `DEPTH_EDGES_M` are left out.
+    Windows with holes, and windows outside `DEPTH_EDGES_M`, are left out.
     """
     count, height, width = frames.shape
     rows, columns = height // side_px, width // side_px
@@ -162,7 +168,7 @@ def _about_planes(frames: Frames, side_px: int) -> tuple[npt.NDArray[np.int64], 
 
 
 def _correlation(image: Row) -> Row:
-    """Return the correlation of (n, rows, columns) at `LAGS_PX` along rows; nan without any."""
+    """Return the correlation of (n, rows, columns) at `LAGS_PX` along rows; nan without windows."""
     if len(image) == 0:
         return np.full(len(LAGS_PX), np.nan)
     products = [(image[:, :, :-lag] * image[:, :, lag:]).mean() for lag in LAGS_PX]
@@ -171,6 +177,6 @@ def _correlation(image: Row) -> Row:
 
 
 def _percentiles(values: Row, group: npt.NDArray[np.int64], groups: int, percent: float) -> Row:
-    """Return (groups,) a percentile of values by group, nan for a group of fewer than `LEAST`."""
+    """Return (groups,) a percentile of the values in each group; nan for groups of fewer than `LEAST` values."""
     members = [values[group == k] for k in range(groups)]
     return np.array([float(np.percentile(one, percent)) if len(one) >= LEAST else np.nan for one in members])

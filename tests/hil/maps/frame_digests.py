@@ -1,4 +1,4 @@
-"""Digests of all that is rendered of one (map, seed); run as a program it prints them, one a line."""
+"""Digests of rendered frames of one (map, seed). As a program it prints each digest on a line."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ SEED = 3
 MAP = "ghc7"
 ROOM_CELLS = 12
 PLACE = 4321
-"""One of the places with so much room around."""
+"""Index of a place with `ROOM_CELLS` of free space around it."""
 
 
 def digests() -> list[str]:
-    """Return the digest of the frames without bodies and that of the frames with two."""
+    """Return the digests of the frames without bodies and with two bodies."""
     world = furnish(load_map(MAP), SEED)
     row, column = np.argwhere(world.gap > ROOM_CELLS)[PLACE]
     x, y = world.centre_of((int(row), int(column)))

@@ -1,4 +1,4 @@
-"""Writing solid things into cells: intervals that touch become one, nothing solid is lost, thin parts have no holes."""
+"""Solid intervals in cells: touching intervals merge, no solid part is lost, thin parts have no holes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NONE = (math.inf, -math.inf)
 
 
 def cell(*intervals: tuple[float, float], room: int = 3) -> tuple[np.ndarray, np.ndarray]:
-    """Return low and high of a cell after the intervals were added in order."""
+    """Return low and high of a cell after adding the intervals in order."""
     low, high = np.full(room, np.inf, np.float32), np.full(room, -np.inf, np.float32)
     for each in intervals:
         add_interval(low, high, *each)
@@ -39,7 +39,7 @@ ADDED = [
 
 
 @pytest.mark.parametrize(("name", "added", "held"), ADDED, ids=[row[0] for row in ADDED])
-def test_what_a_cell_holds(name, added, held):
+def test_intervals_of_a_cell(name, added, held):
     low, high = cell(*added)
     expected = held + [NONE] * (len(low) - len(held))
     assert list(zip(low.tolist(), high.tolist(), strict=True)) == expected
@@ -50,7 +50,7 @@ spans = st.tuples(eighths, eighths).map(lambda ends: (min(ends), max(ends)))
 
 
 @given(st.lists(spans, max_size=8), st.integers(1, 8))
-def test_a_cell_is_the_union_while_there_is_room_and_never_less(added, room):
+def test_a_cell_contains_the_union_of_its_intervals(added, room):
     low, high = cell(*added, room=room)
     used = low <= high
     assert (low[used][1:] > high[used][:-1]).all()
@@ -64,7 +64,7 @@ def test_a_cell_is_the_union_while_there_is_room_and_never_less(added, room):
 
 
 def put(*parts: tuple[float, ...], centre: tuple[float, float] = (20.0, 20.0), degrees: float = 0.0) -> np.ndarray:
-    """Return (40, 40) bool: cells that something was written to."""
+    """Return (40, 40) bool: cells that are not empty."""
     low, high = np.full((40, 40, 2), np.inf, np.float32), np.full((40, 40, 2), -np.inf, np.float32)
     material = np.zeros((40, 40), np.uint8)
     angle = math.radians(degrees)
@@ -75,14 +75,14 @@ def put(*parts: tuple[float, ...], centre: tuple[float, float] = (20.0, 20.0), d
     return written
 
 
-def test_a_box_along_the_axes_is_its_cells():
+def test_an_axis_aligned_box_fills_its_cells():
     written = put((-5.0, -2.0, 5.0, 2.0, 0.0, 1.0, 3.0))
     assert written[18:22, 15:25].all()
     assert written.sum() == 40
 
 
-def test_a_quarter_turn_turns_left():
-    """What lies towards +u comes to lie towards +y."""
+def test_a_positive_rotation_is_counter_clockwise():
+    """A part towards +u is then towards +y."""
     written = put((2.0, -1.0, 8.0, 1.0, 0.0, 1.0, 3.0), degrees=90)
     assert written[22:28, 19:21].all()
     assert written.sum() == 12
@@ -94,7 +94,7 @@ def test_a_leg_is_one_cell():
 
 @pytest.mark.parametrize("degrees", range(0, 360, 15))
 def test_a_thin_board_has_no_hole_at_any_angle(degrees):
-    """From end to end by steps across cells' edges."""
+    """The cells are 4-connected from end to end."""
     written = put((-12.0, 0.0, 12.0, 0.0, 0.0, 1.0, 3.0), centre=(20.3, 19.6), degrees=degrees)
     cells = {(int(row), int(column)) for row, column in np.argwhere(written)}
     seen, edge = set(), [next(iter(cells))]

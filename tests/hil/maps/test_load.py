@@ -1,4 +1,4 @@
-"""Which files a map consists of: evaluations and trainings know a building by the same ones."""
+"""Files that a map references: evaluations and trainings identify a building by the same files."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ NAMED = [
 
 
 @pytest.mark.parametrize(("name", "text", "beside"), NAMED)
-def test_the_files_of_a_map_are_those_that_it_names(tmp_path, name, text, beside):
+def test_files_that_a_map_references(tmp_path, name, text, beside):
     (tmp_path / "b.yaml").write_text("image: b.pgm")
     (tmp_path / "b.gltf").write_text('{"buffers": [{"uri": "b.bin"}]}')
     if text is not None:
@@ -45,13 +45,13 @@ def test_the_files_of_a_map_are_those_that_it_names(tmp_path, name, text, beside
     assert files_of(tmp_path / name) == [tmp_path / one for one in (name, *beside)]
 
 
-def test_an_image_under_ones_home_is_found_there(tmp_path):
+def test_the_home_folder_in_an_image_path_is_expanded(tmp_path):
     (tmp_path / "a.yaml").write_text("image: ~/a.pgm")
     assert files_of(tmp_path / "a.yaml")[1] == Path("~/a.pgm").expanduser()
 
 
 def hall(folder: Path, name: str) -> Path:
-    """Write a hall of 9 m x 7 m as a mesh, with its numbers in a file beside it."""
+    """Write a hall of 9 m x 7 m as a mesh with an external buffer file; return the mesh file."""
     trimesh = pytest.importorskip("trimesh")
     sides = [((9.0, 2.4, 0.1), y) for y in (0.0, 7.0)]
     scene = trimesh.Scene([trimesh.creation.box(extents, transform=moved(trimesh, 4.5, y)) for extents, y in sides])
@@ -67,7 +67,7 @@ def moved(trimesh, x: float, y: float):
 
 
 @pytest.mark.parametrize("name", ["hall.gltf", "hall.GLTF"])
-def test_a_buffer_that_changes_is_another_building_to_evaluations_and_trainings_alike(tmp_path, name):
+def test_a_changed_buffer_changes_the_building_digest(tmp_path, name):
     mesh = hall(tmp_path, name)
     (source,) = find_sets([str(mesh)], 1, 1, Body())
     before, (_, buffer) = map_content(str(mesh)), files_of(mesh)

@@ -1,4 +1,4 @@
-"""Looks: drawn by seed alone, different by seed, and geometry shows under each of them; frames are the same bytes."""
+"""Looks: depend only on the seed, differ by seed, keep geometry visible; frames are reproducible to the byte."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_every_surface_has_a_style_and_a_plain_colour():
 
 
 @given(seed=st.integers(0, 2**32 - 1))
-def test_a_look_is_its_seed_and_within_its_styles(seed):
+def test_a_look_depends_on_its_seed_and_stays_within_its_styles(seed):
     look, again = draw_look(seed), draw_look(seed)
     for a, b in ((look.colours, again.colours), (look.pattern, again.pattern), (look.size_m, again.size_m)):
         np.testing.assert_array_equal(a, b)
@@ -72,7 +72,7 @@ def test_images_differ_strongly_by_seed():
 
 @pytest.mark.parametrize("seed", range(40))
 def test_geometry_shows_under_every_look(seed):
-    """A box before a wall: floor, box and wall differ by more than patterns of one of them, on average."""
+    """A box before a wall: floor, box and wall differ more than the patterns of each surface, on average."""
     world = with_box(ROOM, (5.0, 5.5), (2.0, 4.0), (0.0, 0.4))
     image = render_color(world, COLOR, Pose(3.0, 3.0, 0.0), draw_look(seed)).astype(float)
     bare = render_color(ROOM, COLOR, Pose(3.0, 3.0, 0.0), draw_look(seed)).astype(float)
@@ -111,7 +111,7 @@ def test_patterns(pattern, u, v, expected):
         assert share == expected
 
 
-def test_scattered_numbers_are_even_and_unrelated():
+def test_scattered_numbers_are_uniform_and_independent():
     numbers = np.array([scatter(i, j, salt) for i in range(-20, 20) for j in range(-20, 20) for salt in range(3)])
     assert (numbers >= 0.0).all()
     assert (numbers < 1.0).all()
@@ -122,7 +122,7 @@ def test_scattered_numbers_are_even_and_unrelated():
 
 
 def test_the_same_map_and_seed_give_the_same_bytes_in_every_process():
-    """Depth, colour and direct scan, without bodies and with them, here and in another process."""
+    """Depth, colour and direct scan, with and without bodies, in this and in another process."""
     program = Path(__file__).with_name("frame_digests.py")
     environment = {**os.environ, "PYTHONHASHSEED": "1"}
     other = subprocess.run([sys.executable, str(program)], env=environment, capture_output=True, text=True, check=True)

@@ -1,4 +1,4 @@
-"""Meshes: a room with a table in every format against the heights that it was made with, and files of no use."""
+"""Meshes: heights of a room with a table in every format, and unusable files."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TO_Y_UP = np.array([[1, 0, 0, 0], [0, 0, 1, 0], [0, -1, 0, 0], [0, 0, 0, 1]], np
 
 
 def boxes(turned: np.ndarray | None = None, scale: float = 1.0) -> trimesh.Scene:
-    """Return the room as a scene of ten boxes, each in a node of its own."""
+    """Return the room as a scene of ten boxes, each in its own node."""
     scene = trimesh.Scene()
     for name, *sides in BOXES:
         ends = np.array(sides)
@@ -80,7 +80,7 @@ FORMATS = ["glb", "gltf", "obj", "dae", "dae Y_UP", "dae Z_UP", "dae Z_UP centim
 
 
 def held(world: World, x: float, y: float) -> list[tuple[float, float]]:
-    """Return the intervals at a point, to the millimetre."""
+    """Return the intervals at a point, rounded to a millimetre."""
     cell = world.cell_of((x, y))
     used = world.low_m[cell] <= world.high_m[cell]
     pairs = zip(world.low_m[cell][used], world.high_m[cell][used], strict=True)
@@ -126,7 +126,7 @@ def test_the_room_is_indoors_and_closed(tmp_path):
     assert MATERIALS[world.material[world.cell_of((6.05, 2.0))]] == "wall"
 
 
-def test_a_slope_is_as_high_in_a_cell_as_it_is_there(tmp_path):
+def test_a_cell_has_the_height_of_the_slope_above_it(tmp_path):
     """One triangle from z = 0 at x = 0 to z = 2 at x = 4, 2 m wide there: 0.5 m of height a metre."""
     trimesh.Trimesh([[0, 0, 0], [4, -1, 2], [4, 1, 2]], [[0, 1, 2]]).export(tmp_path / "slope.obj")
     world = load_mesh(tmp_path / "slope.obj")
@@ -139,8 +139,8 @@ def test_a_slope_is_as_high_in_a_cell_as_it_is_there(tmp_path):
     assert covered == pytest.approx(4.0, abs=0.4)
 
 
-def test_a_triangle_covers_what_it_passes_over():
-    """Against points drawn in it: the cell of each is solid at its height."""
+def test_a_triangle_fills_the_cells_below_it():
+    """For random points in the triangle, the cell of the point is solid at the point's height."""
     rng = np.random.default_rng(4)
     for _ in range(30):
         triangle = rng.uniform([1.0, 1.0, 0.1], [19.0, 19.0, 2.4], (3, 3))

@@ -1,4 +1,4 @@
-"""ROS maps: what a pixel means in every mode, worked out by hand from map_server's rules; and files of no use."""
+"""ROS maps: occupancy of pixels in every mode, computed by hand from map_server's rules, and unusable files."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ GREYS = [
 
 
 @pytest.mark.parametrize(("name", "changes", "pixel", "value"), GREYS, ids=[row[0] for row in GREYS])
-def test_what_a_pixel_means(name, changes, pixel, value):
+def test_occupancy_of_a_pixel(name, changes, pixel, value):
     pixels = np.array([[pixel]], np.uint8)
     assert occupancy(pixels, table(**changes)).item() == value
 
@@ -94,7 +94,7 @@ FREE = [
 
 
 @pytest.mark.parametrize(("name", "changes", "value", "free"), FREE, ids=[row[0] for row in FREE])
-def test_what_is_free(name, changes, value, free):
+def test_free_cells(name, changes, value, free):
     assert free_cells(np.array([[value]], np.int8), table(**changes)).item() == free
 
 
@@ -149,13 +149,13 @@ def test_the_origin_may_be_turned(yaw, point, cell, tmp_path):
     assert world.centre_of((cell[0] + 1, cell[1] + 1)) == pytest.approx(point)
 
 
-def test_a_coarse_pgm_is_divided(tmp_path):
+def test_coarse_pgm_cells_are_subdivided(tmp_path):
     world = load_ros_map(write_map(tmp_path, YAML.replace("0.05", "0.10")))
     assert (world.cell_m, world.gap.shape) == (0.05, (2 * 2 + 2, 2 * 4 + 2))
     assert world.overlapping(0.0, 1.0)[3:5, 1:-1].tolist() == [[True] * 6 + [False] * 2] * 2
 
 
-def test_keys_that_ros_does_not_know_are_left_alone(tmp_path):
+def test_unknown_keys_are_ignored(tmp_path):
     assert load_ros_map(write_map(tmp_path, YAML + "colour: red\n")).gap.shape == (4, 6)
 
 
@@ -205,7 +205,7 @@ def test_a_map_without_a_free_cell_is_refused(mode, tmp_path):
 
 @pytest.mark.parametrize(("width", "height"), [(20_000, 20_000), (10_000, 10_000), (8_000, 6_000)])
 def test_a_huge_image_is_refused_by_its_header(width, height, tmp_path, recwarn):
-    """There is nothing but a header to read."""
+    """The file contains only a header."""
     file = write_map(tmp_path)
     (tmp_path / "map.pgm").write_bytes(f"P5\n{width} {height}\n255\n".encode())
     with pytest.raises(InputError) as refused:
@@ -215,7 +215,7 @@ def test_a_huge_image_is_refused_by_its_header(width, height, tmp_path, recwarn)
     assert not recwarn.list
 
 
-def test_an_image_that_is_huge_once_divided_is_refused(tmp_path):
+def test_an_image_too_large_after_subdivision_is_refused(tmp_path):
     file = write_map(tmp_path, YAML.replace("0.05", "1.0"), np.full((400, 400), 254, np.uint8))
     with pytest.raises(InputError, match=r"map\.pgm: 8000 x 8000 cells, the limit is"):
         load_map(file)

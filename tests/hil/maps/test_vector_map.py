@@ -1,4 +1,4 @@
-"""Vector maps: both forms, their place in the map, and files that cannot be used."""
+"""Vector maps: both formats, map coordinates, and unusable files."""
 
 from __future__ import annotations
 
@@ -81,14 +81,14 @@ def test_a_huge_file_is_refused_before_it_is_read(tmp_path: Path):
         load_vector_map(file)
 
 
-def test_a_point_among_walls_is_a_cell_of_wall(tmp_path: Path):
+def test_a_segment_of_zero_length_is_a_wall_cell(tmp_path: Path):
     file = tmp_path / "map.json"
     file.write_text(json.dumps([[0, 0, 4, 0], [2.02, 2.02, 2.02, 2.02]]))
     world = load_vector_map(file)
     assert world.overlapping(0.0, 1.0)[world.cell_of((2.02, 2.02))]
 
 
-def test_both_forms_are_the_same_map_and_the_short_one_keeps_millimetres(tmp_path: Path):
+def test_both_formats_give_the_same_map_to_a_millimetre(tmp_path: Path):
     walls = [(0.0, 0.0, 4.1234, 0.0), (4.1234, 0.0, 4.1234, 3.3336)]
     long, short = tmp_path / "long.json", tmp_path / "short.json"
     long.write_text(json.dumps([segment(*wall) for wall in walls]))

@@ -1,4 +1,4 @@
-"""Maps by name or file, the shipped ones, and the kernels that they are made with."""
+"""Maps by name or file, shipped maps, and the grid kernels."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from onboard.values.messages import Pose
 from tests.rigs.rooms import drawn
 
 
-def test_unknown_maps_are_refused_with_what_there_is(tmp_path):
+def test_unknown_maps_are_refused_with_the_list_of_maps(tmp_path):
     with pytest.raises(InputError, match=r"no such map, there are ahg1, ahg2, apartment, .*willow"):
         load_map("atlantis")
     with pytest.raises(InputError, match="cannot be read"):
@@ -81,7 +81,7 @@ SHIPPED = {
 
 @settings(max_examples=30)
 @given(coordinate, coordinate, st.floats(-math.pi, math.pi))
-def test_many_points_lie_in_the_cells_of_each(x_m, y_m, yaw_rad):
+def test_cells_of_many_points_equal_the_cell_of_each(x_m, y_m, yaw_rad):
     world = replace(load_map("depot"), map_from_grid=Pose(x_m, y_m, yaw_rad))
     points = np.random.default_rng(1).uniform(-20.0, 20.0, (2, 7, 2))
     rows, columns = world.cells_of(points)
@@ -89,7 +89,7 @@ def test_many_points_lie_in_the_cells_of_each(x_m, y_m, yaw_rad):
     assert [tuple(cell) for cell in cells] == [world.cell_of((x, y)) for x, y in points.reshape(-1, 2)]
 
 
-def test_what_ships():
+def test_shipped_files():
     assert set(map_names()) == SHIPPED
 
 

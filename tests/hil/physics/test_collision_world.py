@@ -1,4 +1,4 @@
-"""Contact without sliding: what is refused, what counts, and that a body never gets inside a wall."""
+"""Contact without sliding: rejected steps, counted contacts, and no overlap with a wall."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SIDE_M = 4.0
 ROOM = room(SIDE_M, SIDE_M)
 SIMULATION = Simulation(ROOM, PLANT, BODY)
 STEP_M = 1.0 / 30.0
-"""The longest way of one step."""
+"""Upper limit of the distance of one step."""
 
 
 def drive(
@@ -42,7 +42,7 @@ def person(x_m: float, y_m: float, low_m: float = 0.0, high_m: float = 1.7) -> B
     return body_row((x_m, y_m), 0.25, high_m, 0, low_m)[np.newaxis]
 
 
-def test_driving_into_a_wall_ends_one_step_before_it_and_counts_once():
+def test_a_drive_into_a_wall_stops_within_a_step_and_counts_once():
     after = drive(SIMULATION, SIMULATION.start(Pose(2.0, 2.0, 0.0)), Twist(1.0, 0.0), 5.0)
     assert after.contacts == 1
     assert SIDE_M - BODY.radius_m - STEP_M <= after.pose.x_m <= SIDE_M - BODY.radius_m
@@ -58,7 +58,7 @@ def test_it_does_not_slide_along_a_wall():
     assert math.hypot(much_later.pose.x_m - touched.pose.x_m, much_later.pose.y_m - touched.pose.y_m) < STEP_M
 
 
-def test_turning_goes_on_at_a_wall():
+def test_rotation_continues_at_a_wall():
     touched = drive(SIMULATION, SIMULATION.start(Pose(3.0, 2.0, 0.0)), Twist(1.0, 0.0), 3.0)
     turned = drive(SIMULATION, touched, Twist(0.0, 1.0), 1.0)
     assert turned.pose.yaw_rad > 0.5
@@ -95,7 +95,7 @@ HEIGHTS = [
 
 
 @pytest.mark.parametrize(("name", "z_m", "contacts"), HEIGHTS)
-def test_heights_that_touch(name, z_m, contacts):
+def test_a_contact_needs_overlapping_heights(name, z_m, contacts):
     simulation = Simulation(with_box(ROOM, (2.5, 2.6), (1.0, 3.0), z_m), PLANT, BODY)
     after = drive(simulation, simulation.start(Pose(1.0, 2.0, 0.0)), Twist(1.0, 0.0), 2.0)
     assert after.contacts == contacts
@@ -105,7 +105,7 @@ def test_heights_that_touch(name, z_m, contacts):
 @given(x=st.floats(0.0, SIDE_M), y=st.floats(0.0, SIDE_M), box=st.tuples(st.integers(20, 55), st.integers(20, 55)))
 @settings(max_examples=200, deadline=None)
 def test_overlap_is_exact_for_squares(x, y, box):
-    """Against the plain definition: distance from the centre to the nearest point of every solid cell."""
+    """The definition: distance from the centre to the nearest point of every solid cell."""
     left, bottom = box[0] * 0.05, box[1] * 0.05
     simulation = Simulation(with_box(ROOM, (left, left + 0.15), (bottom, bottom + 0.1), (0.0, 1.0)), PLANT, BODY)
     to_walls = min(x, y, SIDE_M - x, SIDE_M - y)
@@ -175,14 +175,14 @@ def test_it_does_not_slide_past_a_body():
     assert later.pose.y_m == 2.0
 
 
-def test_a_body_that_walks_into_a_standing_robot_is_a_bump_counted_once():
+def test_a_body_that_walks_into_the_robot_is_one_bump():
     state = SIMULATION.start(Pose(2.0, 2.0, 0.0))
     for x_m in [*np.linspace(3.0, 2.2, 30), *np.linspace(2.2, 3.0, 30), *np.linspace(3.0, 2.2, 30)]:
         state = drive(SIMULATION, state, Twist(0.0, 0.5), 1 / 30, person(float(x_m), 2.0))
     assert (state.contacts, state.bumps, state.bumping) == (0, 2, True)
 
 
-def test_the_robot_may_leave_a_body_that_stands_in_it_but_not_go_deeper():
+def test_the_robot_may_leave_an_overlapping_body_but_not_go_deeper():
     inside = drive(SIMULATION, SIMULATION.start(Pose(2.0, 2.0, 0.0)), Twist(0.0, 0.0), 0.1, person(2.4, 2.0))
     away = drive(SIMULATION, inside, Twist(-0.3, 0.0), 1.0, person(2.4, 2.0))
     assert (away.contacts, away.bumps, away.bumping) == (0, 1, False)
@@ -195,7 +195,7 @@ def test_the_robot_may_leave_a_body_that_stands_in_it_but_not_go_deeper():
     st.lists(st.integers(0, len(ACTIONS) - 1), min_size=1, max_size=10),
 )
 @settings(max_examples=50, deadline=None)
-def test_a_robot_never_drives_into_bodies_that_stand(people, actions):
+def test_the_robot_never_drives_into_standing_bodies(people, actions):
     bodies = np.concatenate([NO_BODIES, *(person(x_m, y_m) for x_m, y_m in people)])
     state = SIMULATION.start(Pose(2.0, 2.0, 0.0))
     clear_at_start = SIMULATION.clearance_m(state, bodies) > 0.0
@@ -213,7 +213,7 @@ def test_a_robot_never_drives_into_bodies_that_stand(people, actions):
 )
 @settings(max_examples=200, deadline=None)
 def test_clearance_is_exact(at, box, people, at_most_m):
-    """Against the plain definition: distance from the centre to the nearest point of anything, less the radius."""
+    """The definition: distance from the centre to the nearest solid point, less the radius."""
     left, bottom = box[0] * 0.05, box[1] * 0.05
     simulation = Simulation(with_box(ROOM, (left, left + 0.15), (bottom, bottom + 0.1), (0.0, 1.0)), PLANT, BODY)
     bodies = np.concatenate([NO_BODIES, *(person(x_m, y_m) for x_m, y_m in people)])
@@ -227,6 +227,6 @@ def test_clearance_is_exact(at, box, people, at_most_m):
     assert simulation.clearance_m(state, bodies, at_most_m) == pytest.approx(min(expected, at_most_m), abs=1e-9)
 
 
-def test_blocked_cells_are_those_of_the_plain_definition():
+def test_blocked_cells_equal_the_definition():
     world = with_box(with_box(ROOM, (1.0, 1.5), (1.0, 1.5), (0.0, 0.02)), (2.0, 2.5), (1.0, 1.5), (1.0, 2.0))
     np.testing.assert_array_equal(blocked_cells(world, BODY), world.overlapping(GROUND_CLEARANCE_M, BODY.height_m))

@@ -1,4 +1,4 @@
-"""Free space, geodesic distances, shortest ways, and starts and goals drawn by seed."""
+"""Free space, geodesic distances, shortest paths, and random starts and goals."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ROOM = free_space(room(6.0, 4.0), BODY)
 
 
 def u_turn() -> str:
-    """A room of 8 x 6 m in cells of 0.5 m with a wall from the left that ends 1 m before the right."""
+    """Return a room of 8 x 6 m in cells of 0.5 m with a wall from the left that ends 1 m before the right."""
     rows = ["." * 16] * 6 + ["#" * 14 + ".."] + ["." * 16] * 5
     return "\n".join(rows)
 
@@ -58,7 +58,7 @@ def test_a_start_is_within_a_limit_where_the_field_is_finite(limit_m):
 
 @given(st.floats(0.5, 5.5), st.floats(0.5, 3.5), st.floats(0.5, 5.5), st.floats(0.5, 3.5))
 @settings(max_examples=50, deadline=None)
-def test_in_an_empty_room_the_way_is_straight(x0, y0, x1, y1):
+def test_the_path_in_an_empty_room_is_straight(x0, y0, x1, y1):
     path = shortest_path(ROOM, (x0, y0), (x1, y1))
     assert path is not None
     assert len(path) <= 2
@@ -71,16 +71,16 @@ def test_a_diagonal_is_not_a_staircase():
     assert path_length(path) == pytest.approx(math.hypot(4.5, 2.3), abs=1e-9)
 
 
-def test_round_a_corner_the_way_is_taut():
-    """Round the end of a wall at x = 7, y from 2.5 to 3 m: for a point nearly the two straight parts."""
+def test_the_path_around_a_corner_is_shortest():
+    """The path leads around the end of a wall at x = 7 m, y from 2.5 to 3 m."""
     space = free_space(drawn(u_turn(), 0.5), POINT)
     path = shortest_path(space, (0.75, 0.75), (0.75, 5.25))
-    # Through the cells' centres beside the wall's end, (7.25, 2.25) and (7.25, 3.25).
+    # Through the centres of the cells at the wall's end, (7.25, 2.25) and (7.25, 3.25).
     expected = math.dist((0.75, 0.75), (7.25, 2.25)) + 1.0 + math.dist((7.25, 3.25), (0.75, 5.25))
     assert path_length(path) == pytest.approx(expected, abs=1e-9)
 
 
-def test_the_field_is_close_to_the_taut_length():
+def test_the_field_is_close_to_the_path_length():
     space = free_space(load_map("gdc1"), BODY)
     rng = np.random.default_rng(5)
     for _ in range(3):
@@ -100,7 +100,7 @@ def test_the_field_stops_at_its_limit():
     assert reached.min() == 0.0
 
 
-def test_where_there_is_no_way():
+def test_unreachable_and_blocked_goals():
     closed = free_space(drawn("....#....\n....#....\n....#....", 0.5), POINT)
     assert shortest_path(closed, (0.75, 0.75), (3.75, 0.75)) is None
     with pytest.raises(InputError, match=r"body does not fit at \(2\.25, 0\.75\)"):
@@ -119,7 +119,7 @@ def test_episodes_are_drawn_by_seed_within_the_bounds(seed):
     assert space.standing[space.world.cell_of(first.goal_xy_m)]
 
 
-def test_no_episode_where_there_is_no_room():
+def test_a_map_without_room_has_no_episode():
     with pytest.raises(InputError, match=r"no start and goal 5\.0 to 15\.0 m apart"):
         pick_episode(free_space(drawn("###\n###", 0.5), BODY), np.random.default_rng(0), 5.0, 15.0)
 
@@ -130,8 +130,8 @@ def test_a_yard_is_not_indoors():
     assert not is_indoors(world, world.cell_of((30.0, -20.0)))
 
 
-def test_indoor_cells_are_those_with_walls_around():
-    """Judged once for each half metre, so cells near the edge of a yard may differ; the rest is the same."""
+def test_indoor_cells_agree_with_is_indoors():
+    """`indoor_cells` tests once per half metre, so cells near the edge of a yard may differ."""
     world = load_map("home")
     judged = indoor_cells(world)
     free = np.argwhere(world.gap > 0)
@@ -143,7 +143,7 @@ def test_indoor_cells_are_those_with_walls_around():
     assert not judged[world.gap == 0].any()
 
 
-def test_without_a_yard_all_that_is_free_is_indoors():
+def test_without_a_yard_all_free_cells_are_indoors():
     np.testing.assert_array_equal(indoor_cells(ROOM.world), ROOM.world.gap > 0)
 
 
@@ -158,8 +158,8 @@ def test_a_line_is_free_both_ways_or_neither(a, b, blocked):
 
 
 @given(cells, cells, cells)
-def test_a_line_is_blocked_by_what_it_passes_through(a, b, blocked):
-    """Against the plain definition: the open square of the cell holds a point of the line, or a corner of it does."""
+def test_a_line_is_blocked_by_the_cells_that_it_crosses(a, b, blocked):
+    """The definition: the line contains a point of the open square of the cell, or one of its corners."""
     free = np.ones((16, 16), np.bool_)
     free[blocked] = False
     (y0, x0), (y1, x1) = (a[0] + 0.5, a[1] + 0.5), (b[0] + 0.5, b[1] + 0.5)

@@ -1,4 +1,4 @@
-"""Drift of the odometry and scatter of the fixes: the paper's numbers, at rest nothing, and exact repeats by seed."""
+"""Odometry drift and noise of fixes: the paper's numbers, no noise at rest, and repeatability by seed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ STEPS = 4000
 
 
 def environment_steps(twist: Twist, scale: float, steps: int, seed: int = 7) -> np.ndarray:
-    """Return (steps, 2): forward and turning noise added over each environment step of motion [m, rad]."""
+    """Return (steps, 2): translation and rotation noise of each environment step of motion [m, rad]."""
     rng, drift, added = np.random.default_rng(seed), Drift(IDENTITY), np.zeros((steps, 2))
     for index in range(steps * TICKS_PER_ENVIRONMENT_STEP):
         drift, reported = drift_step(drift, twist, scale, rng)
@@ -66,7 +66,7 @@ def test_the_reported_twist_is_smooth_within_an_environment_step():
     assert len(set(noise)) == 3
 
 
-def test_rest_adds_nothing_and_uses_nothing_up():
+def test_rest_adds_no_noise_and_keeps_the_sample():
     rng, drift = np.random.default_rng(1), Drift(IDENTITY)
     for _ in range(4):
         drift, _ = drift_step(drift, AHEAD, 1.0, rng)
@@ -90,7 +90,7 @@ def test_pose_and_twist_agree(twists, scale):
     assert drift.pose == integrated
 
 
-def test_without_drift_the_odometry_strays_by_centimetres_at_most():
+def test_without_drift_the_odometry_error_is_centimetres_at_most():
     """The motion model moves along its newest heading, the odometry along arcs: documented in `drift_step`."""
     rng, drift, state, strayed = np.random.default_rng(3), Drift(IDENTITY), MotionState(IDENTITY), []
     for command in [Twist(1.0, 0.0), Twist(1.0, 3.0), STOP] * 4:
@@ -129,12 +129,12 @@ def test_fixes_scatter_by_the_papers_numbers(sd):
     assert noisy_fix(pose, 0.0, rng) == pose
 
 
-def test_the_papers_diagonal_is_read_in_both_ways():
+def test_both_readings_of_the_papers_diagonal():
     assert FIX_SD == (0.03, 0.03, 0.05)
     np.testing.assert_allclose(np.square(PRINTED_FIX_SD), FIX_SD)
 
 
-def test_a_fix_near_half_a_turn_stays_in_range():
+def test_the_yaw_of_a_fix_is_wrapped():
     rng = np.random.default_rng(5)
     yaws = [noisy_fix(Pose(0.0, 0.0, math.pi), 1.0, rng).yaw_rad for _ in range(100)]
     assert all(-math.pi < yaw <= math.pi for yaw in yaws)
@@ -149,7 +149,7 @@ PERIODS = [
 
 
 @pytest.mark.parametrize(("name", "period_s", "paper_s"), PERIODS)
-def test_fixes_come_as_often_as_in_the_paper(name, period_s, paper_s):
+def test_the_fix_period_is_the_papers(name, period_s, paper_s):
     rng, now, gaps = np.random.default_rng(5), 0, []
     for _ in range(1000):
         then, now = now, next_fix_ns(now, rng, period_s)

@@ -1,15 +1,15 @@
-"""The direct scan and the one fused from rendered depth agree: the tolerance, and why it is what it is.
+"""Agreement of the direct scan with the scan fused from rendered depth, and the reasons for the tolerance.
 
-A sector is the nearest point of an area; the fusion knows that area by the centres of pixels. Hence, in bins where
-cameras look:
+The direct scan takes the nearest point of a sector's area. The fusion samples this area at pixel centres. Hence, in
+bins that cameras see:
 
-* The fused scan is never nearer than the direct one, but for the depth unit (1 mm), which a pixel off the axis
-  stretches, and which may push a point over a sector's edge: in one bin of a thousand at most.
-* It is farther where no pixel's centre fell on the nearest point: pixels are 1.2 deg apart, 10 cm at 5 m, and as wide
-  as what they sample where a wall is seen at a low angle. Cameras of eight times the pixels a side show that this is
-  most of the difference: what remains beyond 5 cm falls to a third or less.
-* The rest is hidden: cameras stand 0.2 m from the centre and 0.3 m up, so something low or nearer can hide what the
-  sector meets.
+* The fused scan is never nearer than the direct scan, except for the depth unit (1 mm). Off the axis this error is
+  larger, and it may move a point over a sector's edge: in at most one bin of a thousand.
+* The fused scan is farther where no pixel centre is on the nearest point. Pixels are 1.2 deg apart (10 cm at 5 m),
+  and farther apart on a wall at a low angle. Cameras with eight times the pixels per side show that this is most of
+  the difference: the share beyond 5 cm falls to a third or less.
+* The rest is occlusion: cameras are 0.2 m from the centre and 0.3 m up, so low or near objects can hide a point that
+  the direct scan sees.
 """
 
 from __future__ import annotations
@@ -41,34 +41,34 @@ MOUNTS = load_mounts(DEFAULT_ROBOT / "mounts.toml")
 SECTION = ScanSection()
 LOOKS = looked_at(MOUNTS, SECTION)
 REACH_M = reach_m(build_rig(MOUNTS, SECTION))
-"""A corner pixel sees farther than a camera's limit along its axis, so the direct scan is cast as far as that."""
+"""Range limit of the direct scan: a corner pixel sees farther than a camera's limit along its axis."""
 ROUNDING_M = 0.002
-"""Half a unit of depth along the axis, stretched towards the corners."""
+"""Half a unit of depth along the axis, enlarged towards the corners."""
 NEVER = 0.001
-"""Share of bins in which rounding may push a point into the neighbouring sector."""
+"""Share of bins where rounding may move a point into the neighbouring sector."""
 PLACES = 12
 FINER = 8
 ONLY_DIRECT = 0.2
-"""Share of bins in which only the direct scan sees something: far away, between pixels or beyond the cameras' limit."""
+"""Limit of the share of bins with a return only in the direct scan: between pixels, or beyond the cameras' limit."""
 SEED = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Both scans of many places: (places, bins that cameras look at), inf where nothing is."""
+    """Both scans at many places: (places, bins that cameras see), inf without a return."""
 
     fused: np.ndarray
     direct: np.ndarray
 
     @property
     def beyond(self) -> np.ndarray:
-        """How much farther the fused scan is, where both see something."""
+        """Fused range minus direct range, in bins with both."""
         both = np.isfinite(self.fused) & np.isfinite(self.direct)
         return self.fused[both] - self.direct[both]
 
 
 def finer(mount: Mount, times: int) -> Mount:
-    """Return a camera with the same view and so many times the pixels a side."""
+    """Return a camera with the same view and `times` the pixels per side."""
     cx, cy = ((centre + 0.5) * times - 0.5 for centre in (mount.cx, mount.cy))
     width, height, fx, fy = (side * times for side in (mount.width, mount.height, mount.fx, mount.fy))
     return replace(mount, width=width, height=height, fx=fx, fy=fy, cx=cx, cy=cy)
@@ -124,7 +124,7 @@ TOLERANCES = [
 
 
 @pytest.mark.parametrize(("name", "furnished", "within_5_cm", "within_30_cm"), TOLERANCES)
-def test_the_fused_scan_is_the_direct_one_seen_through_pixels(name, furnished, within_5_cm, within_30_cm):
+def test_the_fused_scan_agrees_with_the_direct_scan_up_to_pixels(name, furnished, within_5_cm, within_30_cm):
     pair = both_scans(name, furnished)
     beyond = pair.beyond
     only_direct = float((np.isfinite(pair.direct) & np.isinf(pair.fused)).mean())
@@ -136,7 +136,7 @@ def test_the_fused_scan_is_the_direct_one_seen_through_pixels(name, furnished, w
 
 
 @pytest.mark.parametrize(("name", "furnished"), [("gdc1", True), ("willow", False)])
-def test_with_finer_pixels_most_of_the_difference_goes(name, furnished):
+def test_finer_pixels_remove_most_of_the_difference(name, furnished):
     coarse, fine = both_scans(name, furnished), both_scans(name, furnished, FINER)
     assert (fine.fused < fine.direct - ROUNDING_M).mean() < NEVER
     assert (fine.beyond < 0.05).mean() > 0.95

@@ -1,4 +1,4 @@
-"""The simulated base: which command it follows, when it stops by itself, and that it is the motion model."""
+"""The simulated base: command latency, command timeout, and the motion model."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ FOLLOWED = [
 
 
 @pytest.mark.parametrize(("name", "delay_s", "timeout_s", "sent", "expected"), FOLLOWED)
-def test_which_command_is_followed(name, delay_s, timeout_s, sent, expected):
+def test_the_base_follows_the_newest_due_command(name, delay_s, timeout_s, sent, expected):
     assert followed(sent, len(expected), plant(delay_s, timeout_s)) == expected
 
 
-def test_a_command_cannot_be_followed_before_it_is_due():
+def test_a_command_has_no_effect_before_it_is_due():
     base = plant(delay_s=1.0)
     state = send_command(base_at(Pose(0.0, 0.0, 0.0)), AHEAD, 5 * NS, base)
     assert step_base(state, 6 * NS - 1, base).command == STOP
@@ -56,7 +56,7 @@ def test_a_command_cannot_be_followed_before_it_is_due():
 
 
 @given(st.lists(st.builds(Twist, st.floats(-1.0, 2.0), st.floats(-5.0, 5.0)), min_size=1, max_size=40))
-def test_without_delay_it_is_the_motion_model(commands):
+def test_without_latency_the_base_equals_the_motion_model(commands):
     state, model = base_at(Pose(1.0, 2.0, 0.5)), MotionState(Pose(1.0, 2.0, 0.5))
     for tick, command in enumerate(commands):
         state = step_base(send_command(state, command, tick * STEP_NS, PLANT), tick * STEP_NS, PLANT)

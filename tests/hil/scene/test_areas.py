@@ -1,4 +1,4 @@
-"""Things respawned per area: they stay in their rectangle, repeat by seed, and a file that says nonsense is refused."""
+"""Objects per area: they stay in their rectangle and repeat by seed; invalid files are refused."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ LEFT = Area("left", (0.0, 8.0), (0.0, 12.0), count=30)
 
 
 def new_cells(bare: World, world: World) -> np.ndarray:
-    """Return (n, 2) x, y of the middles of cells that got something, in the map frame."""
+    """Return (n, 2) x, y of the centres of newly solid cells, in the map frame."""
     return np.array([bare.centre_of((int(r), int(c))) for r, c in np.argwhere((world.gap == 0) & (bare.gap > 0))])
 
 
-def test_things_lie_within_their_area():
+def test_objects_are_within_their_area():
     xy = new_cells(HALL, respawn(HALL, [LEFT], 1))
     assert len(xy) > 100
     assert xy[:, 0].max() < 8.0
 
 
 def test_an_area_is_in_the_map_frame_however_the_grid_is_turned():
-    """A hall that reaches from the origin towards -x: its grid is turned by a quarter."""
+    """The grid of the hall is rotated by 90 deg, so the hall reaches from the origin towards -x."""
     turned = room(20.0, 12.0, map_from_grid=Pose(0.0, 0.0, math.pi / 2))
     xy = new_cells(turned, respawn(turned, [Area("near", (-6.0, 0.0), (0.0, 20.0), count=30)], 1))
     assert len(xy) > 100
@@ -40,12 +40,12 @@ def test_an_area_is_in_the_map_frame_however_the_grid_is_turned():
     assert xy[:, 1].max() > 12.0
 
 
-def test_only_the_kinds_that_are_named():
+def test_an_area_contains_only_its_kinds():
     xy = new_cells(HALL, respawn(HALL, [Area("poles", (0.0, 20.0), (0.0, 12.0), count=10, kinds=("pole",))], 1))
     assert len(xy) == 10
 
 
-def test_an_area_depends_on_the_seed_and_its_place_in_the_list_alone():
+def test_an_area_depends_only_on_seed_and_index():
     right = Area("right", (12.0, 20.0), (0.0, 12.0), count=10)
     both, again, other = (respawn(HALL, [LEFT, right], seed) for seed in (1, 1, 2))
     np.testing.assert_array_equal(both.low_m, again.low_m)
@@ -54,12 +54,12 @@ def test_an_area_depends_on_the_seed_and_its_place_in_the_list_alone():
     np.testing.assert_array_equal(alone.low_m[:, :moved], both.low_m[:, :moved])
 
 
-def test_without_areas_it_is_the_whole_map():
+def test_without_areas_the_whole_map_is_furnished():
     bare = load_map("depot")
     np.testing.assert_array_equal(respawn(bare, [], 5).low_m, furnish(bare, 5).low_m)
 
 
-def test_an_area_beside_the_building_is_refused():
+def test_an_area_outside_the_building_is_refused():
     with pytest.raises(OnboardError, match="area far: map room has no free indoor floor in it"):
         respawn(HALL, [Area("far", (100.0, 110.0), (0.0, 1.0))], 1)
 

@@ -1,4 +1,4 @@
-"""The door on the shortest way: where it stands, when it closes, and that nobody gets through until it opens."""
+"""The door on the shortest path: its place, when it closes, and that the robot waits until it opens."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def door(world: World = TWO_ROOMS, episode: Episode = EPISODE, shut_s: float = 3
     return one
 
 
-def test_it_closes_the_narrowest_place_from_wall_to_wall() -> None:
+def test_the_door_closes_the_narrowest_place_from_wall_to_wall() -> None:
     leaves = door().leaves
     assert 3.4 <= leaves[:, 0].min() <= leaves[:, 0].max() <= 4.1
     ends = np.sort(leaves[:, 1])
@@ -48,13 +48,13 @@ def test_it_closes_the_narrowest_place_from_wall_to_wall() -> None:
     assert np.diff(ends).max() <= 2.0 * LEAF_RADIUS_M + 1e-9
 
 
-def test_where_the_robot_can_go_round_there_is_none() -> None:
+def test_no_door_where_the_robot_can_drive_around() -> None:
     assert found(room(12.0, 12.0), Episode(Pose(2.0, 6.0, 0.0), (10.0, 6.0), 8.0)) is None
     narrow = with_box(with_box(room(8.0, 8.0), (3.5, 4.0), (1.5, 3.5), (0.0, 2.5)), (3.5, 4.0), (4.5, 6.5), (0.0, 2.5))
     assert found(narrow, Episode(Pose(1.0, 4.0, 0.0), (7.0, 4.0), 6.0)) is None
 
 
-def test_it_is_not_the_narrowest_place_where_that_leaves_a_way_round() -> None:
+def test_the_door_skips_a_narrower_place_with_a_path_around() -> None:
     furnished = with_box(with_box(TWO_ROOMS, (5.4, 5.8), (1.2, 1.6), (0.0, 2.5)), (5.4, 5.8), (2.4, 2.8), (0.0, 2.5))
     leaves = door(furnished).leaves
     assert 3.4 <= leaves[:, 0].min() <= leaves[:, 0].max() <= 4.1
@@ -65,14 +65,14 @@ ROUND = [(3.0, False), (11.0, True)]
 
 
 @pytest.mark.parametrize(("off_m", "closes"), ROUND)
-def test_a_way_round_must_be_much_longer(off_m: float, closes: bool) -> None:
+def test_a_path_around_the_door_must_be_much_longer(off_m: float, closes: bool) -> None:
     above = with_box(room(8.0, 16.0), (3.5, 4.0), (3.0 + off_m, 16.0), (0.0, 2.5))
     between = with_box(above, (3.5, 4.0), (2.5, 2.0 + off_m), (0.0, 2.5))
     two_doors = with_box(between, (3.5, 4.0), (0.0, 1.5), (0.0, 2.5))
     assert (found(two_doors, EPISODE) is not None) is closes
 
 
-def test_who_has_no_door_on_its_way_drives_as_without() -> None:
+def test_a_drive_without_a_door_on_its_path_is_unchanged() -> None:
     hall, episode = room(12.0, 12.0), Episode(Pose(4.0, 6.0, 0.0), (7.0, 6.0), 3.0)
     free = Setting(hall, PLANT, BODY, MOUNTS, Config())
     assert others_in(hall, BODY, 0, 20.0).crowd(episode, 1) is None
@@ -87,7 +87,7 @@ def test_who_has_no_door_on_its_way_drives_as_without() -> None:
 
 
 @pytest.mark.parametrize("turned_rad", [0.0, 0.7])
-def test_widths_are_those_of_a_walk_to_either_side(turned_rad: float) -> None:
+def test_widths_equal_a_stepwise_walk_to_either_side(turned_rad: float) -> None:
     world = replace(TWO_ROOMS, map_from_grid=Pose(-1.0, 0.5, turned_rad))
     solid, rng = blocked_cells(world, BODY), np.random.default_rng(3)
     centres = [world.centre_of((int(row), int(column))) for row, column in np.argwhere(~solid)]
@@ -101,7 +101,7 @@ def test_widths_are_those_of_a_walk_to_either_side(turned_rad: float) -> None:
 
 
 def walk_m(world: World, solid: np.ndarray, place: np.ndarray, towards_rad: float) -> float:
-    """Return how far it is to something solid, step by step."""
+    """Return the distance to the first solid cell, by a stepwise walk."""
     rows, columns = solid.shape
     for step in range(1, round(WIDEST_M / 2.0 / STEP_M)):
         away_m = step * STEP_M
@@ -112,7 +112,7 @@ def walk_m(world: World, solid: np.ndarray, place: np.ndarray, towards_rad: floa
     return WIDEST_M / 2.0
 
 
-def test_it_closes_once_when_the_robot_comes_and_opens_again() -> None:
+def test_the_door_closes_once_near_the_robot_and_opens_again() -> None:
     one = door(shut_s=2.0)
     middle = one.leaves[:, :2].mean(axis=0)
     far, near = (middle[0] - NEAR_M - 0.1, middle[1]), (middle[0] - NEAR_M + 0.1, middle[1])
@@ -125,7 +125,7 @@ def test_it_closes_once_when_the_robot_comes_and_opens_again() -> None:
     assert not any(closed[72:])
 
 
-def test_it_does_not_close_on_the_robot() -> None:
+def test_the_door_does_not_close_on_the_robot() -> None:
     one = door()
     x, y = one.leaves[0, :2]
     assert not advance(one, EVERY_S, (x - 0.5, y), BODY.radius_m).closed
@@ -133,7 +133,7 @@ def test_it_does_not_close_on_the_robot() -> None:
     assert advance(one, EVERY_S, (x - 0.8, y), BODY.radius_m).closed
 
 
-def test_among_others_it_is_one_more_body() -> None:
+def test_a_crowd_includes_the_closed_door() -> None:
     crowd = replace(crowd_of([], [], []), blocking=door())
     assert len(bodies_of(crowd)) == 0
     walked = walk(crowd, EVERY_S, (2.6, 2.0))
@@ -142,7 +142,7 @@ def test_among_others_it_is_one_more_body() -> None:
     np.testing.assert_array_equal(bodies_of_door(walked.blocking), door().leaves)
 
 
-def test_who_drives_through_waits_until_it_opens() -> None:
+def test_the_robot_waits_until_the_door_opens() -> None:
     setting = Setting(TWO_ROOMS, PLANT, BODY, MOUNTS, Config())
     shut = replace(setting, crowd=replace(crowd_of([], [], []), blocking=door(shut_s=8.0)))
     free, held = (drive_fast(one, EPISODE, make_policy("planner", one, EPISODE), 1) for one in (setting, shut))
@@ -155,12 +155,12 @@ def test_who_drives_through_waits_until_it_opens() -> None:
 
 
 @pytest.mark.parametrize("length_m", [0.6, 1.5, 2.4])
-def test_on_a_short_way_it_is_in_the_middle_part(length_m: float) -> None:
+def test_the_door_on_a_short_path_is_in_the_middle_part(length_m: float) -> None:
     leaves = door(room(8.0, 3.0), Episode(Pose(2.0, 1.5, 0.0), (2.0 + length_m, 1.5), length_m)).leaves
     assert 2.0 < leaves[:, 0].mean() < 2.0 + length_m
 
 
-def test_without_a_way_there_is_no_door() -> None:
+def test_an_episode_without_a_path_is_refused() -> None:
     walled = drawn("#######\n#..#..#\n#..#..#\n#######", 1.0)
     with pytest.raises(InputError, match="there is no way to close"):
         door(walled, Episode(Pose(2.0, 2.0, 0.0), (5.0, 2.0), math.inf))

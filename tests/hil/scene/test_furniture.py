@@ -1,4 +1,4 @@
-"""Furniture: what each kind is made of, that it repeats by seed, and that it closes no way."""
+"""Furniture: the parts of each kind, repeatability by seed, and no closed passages."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ from tests.rigs.rooms import drawn, room
 BODY = Body()
 LIDAR_M = 0.2
 NICHES = 2
-"""Single cells that may be cut off: the body just fits there and has nowhere to go."""
+"""Number of isolated cells that may be cut off."""
 
 
 def stood(item: Item, cell_m: float = 0.05) -> World:
-    """Return an empty room of 6 x 6 m with the item in its middle, its front towards +y."""
+    """Return an empty room of 6 x 6 m with the item in the middle, front towards +y."""
     bare = room(6.0, 6.0, cell_m)
     low, high = (np.concatenate([part, part], axis=2) for part in (bare.low_m, bare.high_m))
     low[..., 2:], high[..., 2:] = np.inf, -np.inf
@@ -63,7 +63,7 @@ def stood(item: Item, cell_m: float = 0.05) -> World:
 
 
 def area_m2(world: World, low_m: float, high_m: float) -> float:
-    """Return the floor that is under something solid at a height within bounds, walls aside."""
+    """Return the floor area under solid cells in a height band, without walls [m²]."""
     cells = world.overlapping(low_m, high_m)[1:-1, 1:-1]
     return float(cells.sum()) * world.cell_m**2
 
@@ -92,7 +92,7 @@ SLICES = [
 
 
 @pytest.mark.parametrize(("name", "item", "height_m", "solid_m2"), SLICES, ids=[row[0] for row in SLICES])
-def test_what_is_solid_at_a_height(name, item, height_m, solid_m2):
+def test_solid_area_at_a_height(name, item, height_m, solid_m2):
     assert area_m2(stood(item), height_m, height_m) == pytest.approx(solid_m2, abs=0.01)
 
 
@@ -136,16 +136,16 @@ def test_the_same_map_and_seed_give_the_same_bytes():
     assert everything(furnish(bare, 3)) != everything(furnish(bare, 4))
 
 
-def test_the_generator_is_the_one_that_the_committed_episodes_were_drawn_with():
-    """Whoever changes it draws the episodes anew: `hil.drive.episodes.make_committed()`."""
+def test_the_generator_matches_the_committed_episodes():
+    """After a change of the generator, redraw the episodes: `hil.drive.episodes.make_committed()`."""
     world = furnish(load_map("depot"), 2026)
     solid = np.flatnonzero((world.gap == 0) & (load_map("depot").gap > 0))
     assert (len(solid), int(solid.sum() % 1_000_003)) == (6458, 36410)
 
 
 @pytest.mark.parametrize("name", ["ghc7", "willow", "apartment"])
-def test_furniture_stands_indoors_where_it_was_free_and_closes_no_way(name):
-    """What can be reached of the cells where the body still fits can be reached as before."""
+def test_furniture_is_indoors_on_free_floor_and_closes_no_passage(name):
+    """All cells where the body still fits stay reachable."""
     bare = load_map(name)
     world = furnish(bare, 1)
     new = (world.gap == 0) & (bare.gap > 0)
@@ -186,12 +186,12 @@ PLAN = """
 
 @given(st.integers(0, 2**32), st.floats(0.5, 6.0))
 @settings(max_examples=15, deadline=None)
-def test_however_full_rooms_are_no_way_is_closed(seed, density):
+def test_dense_furniture_closes_no_passage(seed, density):
     bare = drawn("\n".join(fine for line in PLAN.split() for fine in ["".join(c * 10 for c in line)] * 10), 0.1)
     assert_as_connected(bare, furnish(bare, seed, density), 1)
 
 
-def test_what_stands_free_has_a_ring_of_free_floor():
+def test_free_standing_items_have_a_ring_of_free_floor():
     bare = room(15.0, 12.0)
     free = [kind for kind in KINDS if not kind.at_wall]
     world = furnish_cells(bare, bare.gap > 0, 40, np.random.default_rng(3), free)
@@ -200,7 +200,7 @@ def test_what_stands_free_has_a_ring_of_free_floor():
     assert bare.gap[new].min() > PASSAGE_M / bare.cell_m
 
 
-def test_what_stands_at_a_wall_touches_it():
+def test_wall_items_touch_the_wall():
     bare = room(15.0, 12.0)
     world = furnish_cells(bare, bare.gap > 0, 40, np.random.default_rng(3), [k for k in KINDS if k.name == "cabinet"])
     new = (world.gap == 0) & (bare.gap > 0)
@@ -209,7 +209,7 @@ def test_what_stands_at_a_wall_touches_it():
 
 
 def walls_at(degrees: float) -> World:
-    """Return a hall of 12 x 8 m, turned about its middle in a grid along the axes."""
+    """Return a hall of 12 x 8 m, rotated about its middle in an axis-aligned grid."""
     angle, cell_m, side = np.deg2rad(degrees), 0.05, 320
     x, y = (np.indices((side, side))[::-1] + 0.5 - side / 2) * cell_m
     u, v = x * np.cos(angle) + y * np.sin(angle), y * np.cos(angle) - x * np.sin(angle)
@@ -217,8 +217,8 @@ def walls_at(degrees: float) -> World:
 
 
 @pytest.mark.parametrize("degrees", [10, 20, 30, 45, 57, 80])
-def test_things_stand_at_skewed_walls_too(degrees):
-    """Cabinets, at least 0.25 m deep: none is farther from a wall than its depth and the gap behind it."""
+def test_items_are_placed_at_skewed_walls(degrees):
+    """Cabinets, at least 0.25 m deep, are at most their depth and the gap away from a wall."""
     bare = walls_at(degrees)
     cabinets = [kind for kind in KINDS if kind.name == "cabinet"]
     world = furnish_cells(bare, bare.gap > 0, 10, np.random.default_rng(3), cabinets)
@@ -229,7 +229,7 @@ def test_things_stand_at_skewed_walls_too(degrees):
     assert_as_connected(bare, world, 1)
 
 
-def test_the_density_says_how_much():
+def test_more_density_gives_more_furniture():
     bare = room(20.0, 20.0)
     covered = [int((furnish(bare, 1, density).gap == 0).sum()) for density in (0.0, 0.5, 2.0)]
     assert covered[0] == (bare.gap == 0).sum()
@@ -242,7 +242,7 @@ def test_a_closet_stays_empty():
     np.testing.assert_array_equal(furnish(bare, seed=1, density=20.0).gap, bare.gap)
 
 
-def test_things_are_made_of_something():
+def test_furniture_has_materials():
     bare = room(20.0, 20.0)
     world = furnish(bare, 1)
     new = (world.gap == 0) & (bare.gap > 0)
@@ -258,7 +258,7 @@ def test_a_shelf_keeps_all_of_its_boards():
 
 
 def test_sizes_are_derived_from_the_database(tmp_path: Path):
-    """Whole centimetres, sorted, one row an asset."""
+    """Whole centimetres, sorted, a row per asset."""
     known = json.loads(SIZES_FILE.read_text())
     assets = {
         kind: [{"boundingBox": {"x": w / 100 + 0.004, "y": h / 100, "z": d / 100}} for w, h, d in rows[::-1]]
@@ -270,7 +270,7 @@ def test_sizes_are_derived_from_the_database(tmp_path: Path):
     assert sizes()["Cart"] == ((0.71, 1.28, 0.54),)
 
 
-def test_another_file_is_no_database(tmp_path: Path):
+def test_an_invalid_database_is_refused(tmp_path: Path):
     (tmp_path / "database.json").write_text("{}")
     with pytest.raises(InputError, match=r"database\.json: not an asset database: KeyError"):
         derive(tmp_path / "database.json", tmp_path / "sizes.json")

@@ -1,4 +1,4 @@
-"""Characters: where they start, how they walk, whom they wait for, and that the seed decides all."""
+"""Characters: starts, motion, waiting, and dependence on the seed alone."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from tests.rigs.rooms import drawn, room, with_box
 TICK_S = 1.0 / 30.0
 ROUNDING_M = 1e-9
 HALL = with_box(with_box(room(12.0, 9.0), (4.0, 5.0), (2.0, 7.0), (0.0, 2.0)), (8.0, 8.4), (4.0, 6.0), (1.2, 1.4))
-"""A shelf to walk around, and a beam at the height of a head."""
+"""A hall with a shelf in the middle and a beam at head height."""
 SPACE = walking_space(HALL)
 PERSON = Simulation(HALL, load_plant(DEFAULT_ROBOT / "plant.toml"), Body(0.25, 1.7))
 WALKER = KINDS["pedestrian"]
 
 
 def apart(bodies: np.ndarray) -> float:
-    """Return the least room between two cylinders."""
+    """Return the least gap between two cylinders."""
     room_m = math.inf
     for i in range(len(bodies)):
         for j in range(i):
@@ -51,7 +51,7 @@ def straight(*points: tuple[float, float]) -> np.ndarray:
     robot=st.tuples(st.floats(1.0, 11.0), st.floats(1.0, 8.0)),
 )
 @settings(max_examples=25, deadline=None)
-def test_nobody_walks_into_anything_or_faster_than_his_speed(seed, pedestrians, robots, dt_s, robot):
+def test_characters_hit_nothing_and_keep_their_speed(seed, pedestrians, robots, dt_s, robot):
     crowd = make_crowd(SPACE, seed, pedestrians, robots, keep_clear=(robot,))
     for _ in range(150):
         before, crowd = bodies_of(crowd), walk(crowd, dt_s, robot)
@@ -65,7 +65,7 @@ def test_nobody_walks_into_anything_or_faster_than_his_speed(seed, pedestrians, 
 
 @given(seed=st.integers(0, 2**32 - 1))
 @settings(max_examples=10, deadline=None)
-def test_the_same_seed_walks_the_same_ways(seed):
+def test_the_same_seed_gives_the_same_motion(seed):
     one, two = (make_crowd(SPACE, seed, 4, 1) for _ in range(2))
     for _ in range(100):
         one, two = walk(one, TICK_S), walk(two, TICK_S)
@@ -76,7 +76,7 @@ def test_the_same_seed_walks_the_same_ways(seed):
 
 @given(seed=st.integers(0, 2**32 - 1), x=st.floats(1.0, 11.0), y=st.floats(1.0, 8.0))
 @settings(max_examples=25, deadline=None)
-def test_starts_are_clear_of_the_robot_and_near_where_asked(seed, x, y):
+def test_starts_are_clear_of_the_robot_and_near_the_given_points(seed, x, y):
     crowd = make_crowd(SPACE, seed, 4, keep_clear=((x, y),), near=((x, y),))
     distances = [math.dist((x, y), place) for place in crowd.state[:, :2]]
     assert min(distances) >= CLEAR_M
@@ -93,14 +93,14 @@ def test_pedestrians_and_robots_have_their_sizes_speeds_and_looks():
     assert (speeds[4:] <= 1.0).all()
 
 
-def test_walking_changes_nothing_of_the_crowd_that_was_given():
+def test_walk_does_not_change_its_input():
     crowd = make_crowd(SPACE, 5, 2)
     before = crowd.state.copy()
     walk(crowd, 1.0)
     np.testing.assert_array_equal(crowd.state, before)
 
 
-def test_alone_it_walks_its_way_to_and_fro_at_its_speed():
+def test_a_lone_character_walks_back_and_forth_at_its_speed():
     crowd = crowd_of([WALKER], [1.0], [straight((1.0, 1.0), (3.0, 1.0), (3.0, 2.0))])
     places = {0.5: (1.5, 1.0), 2.5: (3.0, 1.5), 3.0: (3.0, 2.0), 3.5: (3.0, 1.5), 6.0: (1.0, 1.0), 7.0: (2.0, 1.0)}
     for ticks in range(1, 211):
@@ -109,7 +109,7 @@ def test_alone_it_walks_its_way_to_and_fro_at_its_speed():
             np.testing.assert_allclose(crowd.state[0, :2], expected, atol=2 * TICK_S + ROUNDING_M)
 
 
-def test_it_waits_before_a_robot_that_stands_and_then_turns_round():
+def test_a_character_waits_before_a_standing_robot_then_reverses():
     crowd = crowd_of([WALKER], [1.0], [straight((1.0, 1.0), (9.0, 1.0))])
     places = []
     for _ in range(30 * 16):
@@ -121,7 +121,7 @@ def test_it_waits_before_a_robot_that_stands_and_then_turns_round():
     assert min(places[farthest:]) == pytest.approx(1.0, abs=0.04)
 
 
-def test_two_who_meet_in_a_corridor_turn_round():
+def test_two_characters_meeting_in_a_corridor_reverse():
     ways = [straight((1.0, 1.0), (9.0, 1.0)), straight((9.0, 1.0), (1.0, 1.0))]
     crowd, nearest = crowd_of([WALKER, WALKER], [1.0, 0.8], ways), math.inf
     for _ in range(30 * 12):

@@ -1,4 +1,4 @@
-"""What cameras see: exact distances in a plain room, heights, edges of range, no leaks, and the scan without images."""
+"""Rendered images: exact distances in a room, heights, range limits, no leaks; and the scan without images."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ COLOR = rays_of(MOUNTS.color["color"])
 LOOKS = looked_at(MOUNTS, ScanSection())
 ROOM = room(8.0, 6.0)
 LEVEL = np.array([[0.0, 0, 1, 0], [-1, 0, 0, 0], [0, -1, 0, 0.5], [0, 0, 0, 1]])
-"""A level camera at the base's origin, 0.5 m up, that looks ahead."""
+"""A level camera above the base's origin, 0.5 m up, facing forwards."""
 
 
 def camera(base_from_camera: np.ndarray = LEVEL, width: int = 81, height: int = 61, f: float = 40.0) -> Mount:
@@ -61,8 +61,8 @@ def plain_room_depth(mount: Mount, pose: Pose, size: tuple[float, float]) -> np.
 @pytest.mark.parametrize("name", list(MOUNTS.depth))
 @given(x=st.floats(0.5, 7.5), y=st.floats(0.5, 5.5), yaw=st.floats(-math.pi, math.pi))
 @settings(max_examples=15, deadline=None)
-def test_an_empty_room_is_seen_exactly(name, x, y, yaw):
-    """Depth along the optical axis, to half a millimetre; a pixel on the upper edge of a wall may fall either way."""
+def test_depth_of_an_empty_room_is_exact(name, x, y, yaw):
+    """Depth along the optical axis, to half a millimetre; pixels on the upper edge of a wall may differ."""
     pose = Pose(x, y, yaw)
     seen, expected = metres(ROOM, MOUNTS.depth[name], pose), plain_room_depth(MOUNTS.depth[name], pose, (8.0, 6.0))
     same = np.abs(seen - expected) <= 0.000501
@@ -70,7 +70,7 @@ def test_an_empty_room_is_seen_exactly(name, x, y, yaw):
     assert ((seen == 0) | (expected == 0))[~same].all()
 
 
-def test_the_room_may_be_turned_under_the_map():
+def test_depth_with_a_rotated_grid():
     origin = Pose(3.0, -2.0, 0.5)
     turned = room(8.0, 6.0, map_from_grid=origin)
     c, s = math.cos(0.5), math.sin(0.5)
@@ -106,16 +106,16 @@ def test_beyond_the_range_is_no_return():
     assert metres(hall, camera(), Pose(30.0 - 10.01, 3.0, 0.0))[30, 40] == 0.0
 
 
-def test_beyond_what_the_image_can_hold_is_no_return():
-    """At 0.1 mm a unit, uint16 ends at 6.5535 m."""
+def test_depth_beyond_uint16_is_no_return():
+    """With a unit of 0.1 mm, uint16 ends at 6.5535 m."""
     fine = replace(camera(), depth_scale_m=0.0001)
     hall = room(30.0, 6.0)
     assert metres(hall, fine, Pose(30.0 - 6.5, 3.0, 0.0))[30, 40] == pytest.approx(6.5, abs=0.0001)
     assert metres(hall, fine, Pose(30.0 - 6.6, 3.0, 0.0))[30, 40] == 0.0
 
 
-def test_a_portrait_camera_has_its_image_on_its_side():
-    """Its ends look 44.6 deg down and up from an axis that points 10 deg down: at the floor, and at the wall ahead."""
+def test_a_portrait_camera_has_a_rotated_image():
+    """The axis points 10 deg down; the image ends are 44.6 deg below (floor) and above it (wall ahead)."""
     half, pitch = math.atan(39.5 / 40.0), math.radians(10.0)
     depth = metres(ROOM, MOUNTS.depth["front"], Pose(6.0, 3.0, 0.0))
     assert depth.shape == (60, 80)
@@ -125,7 +125,7 @@ def test_a_portrait_camera_has_its_image_on_its_side():
 
 
 def test_no_ray_leaks_through_a_slanted_wall():
-    """A ring of seven walls of one cell, drawn as a vector map would be, around the camera."""
+    """Seven walls around the camera, one cell thick, drawn like a vector map."""
     wall = np.zeros((200, 200), np.bool_)
     corners = [(100 + 60 * math.cos(a), 100 + 60 * math.sin(a)) for a in np.arange(7) * 2 * math.pi / 7 + 0.1]
     mark_segments(wall, np.array([[*a, *b] for a, b in zip(corners, corners[1:] + corners[:1], strict=True)]))
@@ -149,7 +149,7 @@ def test_colour_tells_floor_wall_and_ceiling_apart():
 @given(x=st.floats(0.5, 7.5), y=st.floats(0.5, 5.5), yaw=st.floats(-math.pi, math.pi))
 @settings(max_examples=30, deadline=None)
 def test_the_direct_scan_of_a_room_is_the_distance_to_its_walls(x, y, yaw):
-    """Along a straight wall or at a corner the nearest point of a sector is on one of its edges, or at a foot."""
+    """The nearest point of a sector is on one of its edges, or at the foot of the perpendicular."""
     ranges = cast_scan(ROOM, Pose(x, y, yaw))
     azimuth = yaw + np.radians(-180 + np.arange(BINS * 50 + 1) * 360 / BINS / 50)
     dx, dy = np.cos(azimuth), np.sin(azimuth)
@@ -190,8 +190,8 @@ def test_blind_sectors_are_towards_the_rear_on_both_sides():
 
 
 @pytest.mark.parametrize("name", ["ghc7", "willow"])
-def test_striding_over_empty_squares_changes_nothing(name):
-    """Against the plain walk from cell to cell: the same world with every distance cut to one cell."""
+def test_strides_over_empty_squares_change_no_hit(name):
+    """The reference walks from cell to cell: the same world with every gap cut to one cell."""
     world = furnish(load_map(name), seed=5)
     plain = replace(world, gap=np.minimum(world.gap, 1))
     free = np.argwhere(world.gap > 5)
@@ -204,8 +204,8 @@ def test_striding_over_empty_squares_changes_nothing(name):
         np.testing.assert_allclose(cast_scan(world, pose), cast_scan(plain, pose), atol=0.002)
 
 
-def test_walking_always_ends():
-    """From many places in many directions, along the axes too: a cell index never goes back and forth."""
+def test_every_walk_of_a_ray_ends():
+    """From many places in many directions, also along the axes, a cell index never oscillates."""
     world = drawn("\n".join(["." * 40] * 40), 0.05)
     for x in np.linspace(0.05, 1.95, 7):
         for yaw in (*np.arange(8) * math.pi / 4, 1e-9, -1e-9, math.pi / 2 + 1e-12):

@@ -1,4 +1,4 @@
-"""The simulated depth camera against real frames, both measured by the same code; and that the seed decides all."""
+"""The simulated depth camera against real frames, with the same statistics; and dependence on the seed alone."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from hil.sensors.depth_noise_kernels import EDGE_PER_M
 from onboard.values.errors import ConfigError, InputError
 
 REAL = Path(__file__).parents[2] / "data" / "realsense-office"
-"""Six of the hundred frames that the numbers were measured on."""
+"""Six of the hundred frames that the parameters were fitted to."""
 MODEL = load_depth_noise()
 SMALL = 8
-"""Every so many pixels of a real frame make a frame of the size that the default robot has."""
+"""Subsampling factor from a real frame to the image size of the default robot."""
 SMALL_FOCAL_PX = FOCAL_PX / SMALL
 WALL = np.full((60, 80), 2000, np.uint16)
 SIX_FRAMES = 0.25
-"""Six frames are not a hundred: what was measured on them may differ by this part from what the model shows."""
+"""Relative tolerance, since six frames differ from the hundred frames of the fit."""
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def simulated(real):
 
 
 def perfect(**changes: object) -> DepthNoise:
-    """Return a model without faults but the given ones."""
+    """Return a model whose only faults are the given changes."""
     none = {
         "disparity_px_m": 1e-9, "step_per_m": 1e-9, "least_m": 0.0, "rim_px": 0.0, "rim_sd_px": 0.0, "band_px": 0.0,
         "depth_m": (1.0, 10.0), "sd_per_m": (0.0, 0.0), "dropout": (0.0, 0.0),
@@ -50,7 +50,7 @@ def perfect(**changes: object) -> DepthNoise:
     return DepthNoise(MODEL.numbers.model_copy(update={**none, **changes}))
 
 
-def test_holes_of_the_same_scenes_are_as_many_as_real_ones_and_have_the_same_causes(real, simulated):
+def test_simulated_holes_match_real_holes_in_number_and_cause(real, simulated):
     ours, theirs = measure_holes(simulated), measure_holes(real)
     for cause in ("share", "band", "shadow"):
         assert getattr(ours, cause) == pytest.approx(getattr(theirs, cause), rel=SIX_FRAMES), cause
@@ -60,7 +60,7 @@ def test_holes_of_the_same_scenes_are_as_many_as_real_ones_and_have_the_same_cau
     np.testing.assert_allclose(ours.band_px, theirs.band_px, atol=4.0)
 
 
-def test_shadows_are_as_wide_as_the_baseline_makes_them(real, simulated):
+def test_shadow_widths_follow_the_baseline(real, simulated):
     ours, theirs = measure_holes(simulated), measure_holes(real)
     known = (theirs.shadow_px > 0.0) & (ours.shadow_px > 0.0)
     assert known.sum() >= 5
@@ -69,7 +69,7 @@ def test_shadows_are_as_wide_as_the_baseline_makes_them(real, simulated):
     assert slope == pytest.approx(MODEL.numbers.disparity_px_m, rel=0.15)
 
 
-def test_noise_grows_with_depth_as_real_noise_does(real):
+def test_noise_grows_with_depth_like_real_noise(real):
     ours, theirs = measure_surfaces(slanted_planes(MODEL, 6)), measure_surfaces(real)
     known = np.isfinite(ours.sd_per_m) & np.isfinite(theirs.sd_per_m)
     assert known.sum() >= 6
@@ -79,7 +79,7 @@ def test_noise_grows_with_depth_as_real_noise_does(real):
     assert (np.diff(ours.sd_m[known]) > 0.0).all()
 
 
-def test_small_images_have_as_many_holes_as_real_ones_with_pixels_left_out(real):
+def test_small_images_match_subsampled_real_images(real):
     scenes = np.round(fill_holes(real, EDGE_PER_M)[:, ::SMALL, ::SMALL] / UNIT_M).astype(np.uint16)
     ours = [MODEL.apply(scene, SMALL_FOCAL_PX, UNIT_M, (3, k)) for k, scene in enumerate(scenes)]
     share = float((real[:, ::SMALL, ::SMALL] == 0.0).mean())
@@ -88,7 +88,7 @@ def test_small_images_have_as_many_holes_as_real_ones_with_pixels_left_out(real)
 
 @given(seed=st.tuples(st.integers(0, 2**32 - 1), st.integers(0, 10), st.integers(0, 10**6)))
 @settings(max_examples=20, deadline=None)
-def test_the_same_seed_gives_the_same_frame_and_another_one_another(seed):
+def test_a_frame_depends_on_the_seed(seed):
     frame = MODEL.apply(WALL, SMALL_FOCAL_PX, UNIT_M, seed)
     np.testing.assert_array_equal(frame, MODEL.apply(WALL, SMALL_FOCAL_PX, UNIT_M, seed))
     assert (frame != MODEL.apply(WALL, SMALL_FOCAL_PX, UNIT_M, (*seed[:2], seed[2] + 1))).any()
@@ -100,7 +100,7 @@ def test_the_same_seed_gives_the_same_frame_and_another_one_another(seed):
     focal_px=st.floats(4.0, 400.0),
 )
 @settings(max_examples=50, deadline=None)
-def test_whatever_is_seen_it_adds_no_depth_where_there_was_none(depth, seed, focal_px):
+def test_noise_adds_no_depth_to_holes(depth, seed, focal_px):
     true = np.array(depth, np.uint16).reshape(12, 16)
     before = true.copy()
     seen = MODEL.apply(true, focal_px, UNIT_M, (seed,))
@@ -110,32 +110,32 @@ def test_whatever_is_seen_it_adds_no_depth_where_there_was_none(depth, seed, foc
     np.testing.assert_array_equal(true, before)
 
 
-def test_without_faults_depth_is_what_it_was():
+def test_a_model_without_faults_keeps_depth():
     true = np.arange(300, 300 + 60 * 80, dtype=np.uint16).reshape(60, 80)
     np.testing.assert_array_equal(perfect().apply(true, SMALL_FOCAL_PX, UNIT_M, (1,)), true)
 
 
-def test_units_do_not_matter():
+def test_depth_is_independent_of_the_unit():
     coarse = MODEL.apply(WALL, SMALL_FOCAL_PX, UNIT_M, (1,))
     fine = MODEL.apply(WALL * np.uint16(10), SMALL_FOCAL_PX, UNIT_M / 10, (1,))
     np.testing.assert_allclose(fine / 10.0, coarse, atol=0.51)
 
 
-def test_noise_has_the_deviation_that_the_numbers_say():
+def test_noise_has_the_configured_deviation():
     for length_px in (1.0, 8.0, 80.0):
         model = perfect(sd_per_m=(0.005, 0.005), noise_px=length_px)
         frames = np.array([model.apply(WALL, SMALL_FOCAL_PX, UNIT_M, (k,)) for k in range(40)])
         assert (1.0 / (frames * UNIT_M)).std() == pytest.approx(0.005, rel=0.1)
 
 
-def test_dropouts_have_the_share_that_the_numbers_say():
+def test_dropouts_have_the_configured_fraction():
     model = perfect(dropout=(0.05, 0.05))
     share = np.mean([(model.apply(WALL, SMALL_FOCAL_PX, UNIT_M, (k,)) == 0).mean() for k in range(100)])
     assert share == pytest.approx(0.05, rel=0.15)
 
 
-def test_the_shadow_of_something_near_lies_at_its_left_on_what_is_behind():
-    """A box at 1 m before a wall at 4 m: 20 px m (1/1 - 1/4) = 15 px."""
+def test_a_shadow_is_on_the_background_to_the_left():
+    """A box at 1 m in front of a wall at 4 m: 20 px m (1/1 - 1/4) = 15 px."""
     scene = np.full((4, 100), 4000, np.uint16)
     scene[:, 50:70] = 1000
     seen = perfect(disparity_px_m=20.0).apply(scene, FOCAL_PX, UNIT_M, (1,))
@@ -154,7 +154,7 @@ NO_EDGES = [
 
 
 @pytest.mark.parametrize(("name", "per_m"), NO_EDGES)
-def test_what_is_slanted_has_no_edges(name, per_m):
+def test_slanted_surfaces_have_no_edges(name, per_m):
     true = np.round(1000.0 / np.tile(per_m, (60, 1))).astype(np.uint16)
     seen = perfect(rim_px=30.0).apply(true, SMALL_FOCAL_PX, UNIT_M, (1,))
     assert (seen[:, 8:] > 0).all()
@@ -178,7 +178,7 @@ def test_runs_and_blobs_of_a_drawn_frame():
     np.testing.assert_allclose(fill_holes(frame, EDGE_PER_M)[0], filled)
 
 
-def test_the_numbers_survive_their_file(tmp_path):
+def test_the_parameters_round_trip_through_their_file(tmp_path):
     file = tmp_path / "numbers.toml"
     file.write_text(as_toml(MODEL.numbers))
     assert load_depth_noise(file).numbers == MODEL.numbers
@@ -214,7 +214,7 @@ def test_the_command_measures_fits_and_draws(tmp_path):
     assert "real" in summary(result)
 
 
-def test_the_picture_shows_what_is_not_known_as_nothing(real, tmp_path):
+def test_the_plot_leaves_out_unknown_values(real, tmp_path):
     one = real[:1]
     measured = measure_surfaces(one[:, :60, :60]), measure_holes(one[:, :60, :60])
     save_comparison(measured, measured, (one[0], one[0]), tmp_path / "both.png")
@@ -231,7 +231,7 @@ BAD_FOLDERS = [
 
 
 @pytest.mark.parametrize(("name", "frames", "line"), BAD_FOLDERS)
-def test_a_folder_of_too_little_is_refused(name, frames, line, tmp_path):
+def test_a_folder_with_too_little_data_is_refused(name, frames, line, tmp_path):
     for k, frame in enumerate(frames):
         Image.fromarray(frame).save(tmp_path / f"{k}.png")
     with pytest.raises(InputError, match=line):

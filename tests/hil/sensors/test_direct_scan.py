@@ -1,4 +1,4 @@
-"""The scan that is cast: where it looks, how high, how far."""
+"""The direct scan: its bins, height band and range limit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ POSE = Pose(4.0, 3.0, 0.0)
 AHEAD = BINS // 2
 
 
-def test_where_no_camera_looks_there_is_nothing():
+def test_bins_without_a_camera_are_empty():
     scan = direct_scan(WORLD, MOUNTS, ScanSection(), "fused")
     ranges_m = scan.ranges(POSE)
     assert np.isinf(ranges_m[~scan.seen]).all()
@@ -26,7 +26,7 @@ def test_where_no_camera_looks_there_is_nothing():
     assert ranges_m[AHEAD] == pytest.approx(2.0, abs=1e-3)
 
 
-def test_it_looks_where_the_fusions_cameras_look():
+def test_seen_bins_equal_those_of_the_fusion():
     rig = build_rig(MOUNTS, ScanSection())
     everyone = np.logical_or.reduce([view.looks for view in rig.views.values()])
     np.testing.assert_array_equal(looked_at(MOUNTS, ScanSection()), everyone)
@@ -43,7 +43,7 @@ def test_a_lidar_sees_one_plane_all_around(z, ahead_m):
     assert scan.ranges(POSE)[AHEAD] == pytest.approx(ahead_m, abs=1e-3)
 
 
-def test_what_is_near_is_the_same_when_it_looks_no_farther():
+def test_a_shorter_range_changes_no_near_range():
     scan = direct_scan(WORLD, MOUNTS, ScanSection(), "lidar")
     for yaw in np.linspace(-3.0, 3.0, 7):
         pose = Pose(4.3, 2.2, float(yaw))
@@ -54,12 +54,12 @@ def test_what_is_near_is_the_same_when_it_looks_no_farther():
         assert (near[~within] > 2.4).all()
 
 
-def test_it_sees_no_farther_than_the_cameras_are_believed():
+def test_the_scan_ends_at_the_cameras_range_limit():
     scan = direct_scan(room(30.0, 2.0), MOUNTS, ScanSection(far_m=5.0), "fused")
     assert np.isinf(scan.ranges(Pose(10.0, 1.0, 0.0))[AHEAD])
 
 
-def test_it_sees_who_moves():
+def test_the_scan_sees_moving_bodies():
     scan = direct_scan(room(8.0, 6.0), MOUNTS, ScanSection(), "fused")
     person = body_row((5.5, 3.0), 0.25, 1.7, 0)[None]
     assert scan.ranges(POSE, person)[AHEAD] == pytest.approx(1.25, abs=1e-2)

@@ -1,4 +1,4 @@
-"""Bodies before the cameras: against every pixel's own intersection with a cylinder, alone and in a crowd."""
+"""Bodies in camera images, against the exact intersection of every pixel's ray with cylinders."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PERSON = 10
 
 
 def cylinder_depth(rays: Rays, pose: Pose, body: np.ndarray) -> np.ndarray:
-    """Return (height * width,) depth [m] of one upright cylinder by solving every pixel's equations; inf beside it."""
+    """Return (height * width,) depth [m] of an upright cylinder, solved for every pixel; inf beside it."""
     c, s = math.cos(pose.yaw_rad), math.sin(pose.yaw_rad)
     turn = np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
     rays_m, origin = rays.directions @ turn.T, turn @ rays.origin_m + (pose.x_m, pose.y_m, 0.0)
@@ -67,7 +67,7 @@ def rows_of(drawn: list[tuple[float, float, float, float, float]]) -> Bodies:
 @given(drawn=bodies_around, yaw=angles)
 @settings(max_examples=15, deadline=None)
 def test_a_body_is_an_upright_cylinder(name, drawn, yaw):
-    """To half a unit; a pixel on an outline may fall either way."""
+    """Exact to half a unit; pixels on an outline may differ."""
     pose, bodies, rays = Pose(CENTRE, CENTRE, yaw), rows_of(drawn), RAYS[name]
     empty = render_depth(HALL, rays, pose).ravel() * rays.unit_m
     empty[empty == 0.0] = np.inf
@@ -81,20 +81,20 @@ def test_a_body_is_an_upright_cylinder(name, drawn, yaw):
 
 @given(drawn=bodies_around, yaw=angles)
 @settings(max_examples=15, deadline=None)
-def test_a_crowd_is_the_nearest_of_its_members(drawn, yaw):
-    """Exactly: sorting bodies by bearing leaves none out."""
+def test_a_crowd_gives_the_nearest_of_its_bodies(drawn, yaw):
+    """Exact equality: sorting by bearing loses no body."""
     pose, bodies, rays = Pose(CENTRE, CENTRE, yaw), rows_of(drawn), RAYS["front"]
 
     def units(members: Bodies) -> np.ndarray:
-        """Return depth with no return as the farthest, by the wrap-around of unsigned numbers."""
+        """Return depth minus 1 unit, so that no return (0) wraps around to the farthest depth."""
         return render_depth(HALL, rays, pose, bodies=members) - np.uint16(1)
 
     np.testing.assert_array_equal(units(bodies), np.min([units(body[np.newaxis]) for body in bodies], axis=0))
 
 
 @given(angle=angles, later=st.floats(0.0, 1.0), length=st.floats(1e-3, 1e3))
-def test_bearings_ascend_to_the_left(angle, later, length):
-    """Round from the x axis, whatever the length of the direction."""
+def test_bearings_ascend_counter_clockwise(angle, later, length):
+    """Counter-clockwise from the x axis, independent of the length of the direction."""
     turned = angle + later * (math.pi - angle) if angle >= 0.0 else angle - later * angle
     here, there = (
         bearing(math.cos(angle), math.sin(angle)),
@@ -105,12 +105,12 @@ def test_bearings_ascend_to_the_left(angle, later, length):
 
 
 @pytest.mark.parametrize("dx", [0.0, math.inf, math.nan])
-def test_what_is_no_direction_has_the_first_bearing(dx):
+def test_an_invalid_direction_has_bearing_zero(dx):
     assert bearing(dx, 0.0) == 0
 
 
-def test_a_place_that_is_no_number_sees_nothing():
-    """Nor does it read or write beside an array."""
+def test_a_nan_position_sees_nothing():
+    """The kernel does not read or write outside an array either."""
     bodies = rows_of([(2.0, 0.0, 0.3, 0.0, 1.7)])
     assert not render_depth(HALL, RAYS["front"], Pose(math.nan, CENTRE, 0.0), bodies=bodies).any()
     assert render_depth(HALL, RAYS["front"], Pose(CENTRE, CENTRE, 0.0), bodies=bodies * math.nan).any()
@@ -122,7 +122,7 @@ def test_a_body_around_the_camera_is_in_every_bearing():
     assert not members.any()
 
 
-def test_bodies_hide_what_is_behind_and_are_hidden_by_walls():
+def test_bodies_occlude_and_are_occluded_by_walls():
     pose = Pose(2.0, CENTRE, math.pi)
     behind_wall = body_row((-1.0, CENTRE), 0.3, 1.7, PERSON)[np.newaxis]
     before = body_row((1.0, CENTRE), 0.3, 1.7, PERSON)[np.newaxis]
@@ -131,7 +131,7 @@ def test_bodies_hide_what_is_behind_and_are_hidden_by_walls():
     assert (render_color(HALL, COLOR, pose, bodies=before) != plain).any(axis=2).mean() > 0.1
 
 
-def test_the_callers_bodies_stay_as_they_are():
+def test_rendering_does_not_change_the_bodies():
     bodies = rows_of([(2.0, 0.0, 0.3, 0.0, 1.7)])
     kept = bodies.copy()
     turned = room(30.0, 30.0, map_from_grid=Pose(1.0, 2.0, 0.5))

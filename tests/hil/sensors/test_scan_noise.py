@@ -1,4 +1,4 @@
-"""Noise of a scan that is cast: as much as rendered frames with the noise of real ones leave in a fused scan."""
+"""Noise of a cast scan: equal to the noise in scans fused from rendered, noisy frames."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ MOUNTS = load_mounts(DEFAULT_ROBOT / "mounts.toml")
 SECTION = ScanSection()
 PLACES = 25
 OTHER = 0.3
-"""What changes by more is another thing behind or before: not noise of this one."""
+"""Relative changes above this limit are hits on another object, not noise."""
 
 
 def both_fused() -> tuple[np.ndarray, np.ndarray]:
-    """Return the scans of true and of noisy frames at many places of a building, (places, bins that are looked at)."""
+    """Return fused scans of true and of noisy frames at many places, each (places, bins that cameras see)."""
     world, rig, noise = load_episodes("gdc3").world, build_rig(MOUNTS, SECTION), load_depth_noise()
     standing, rng = np.argwhere(free_space(world, Body()).standing), np.random.default_rng(3)
     rays = {name: rays_of(mount) for name, mount in MOUNTS.depth.items()}
@@ -45,14 +45,14 @@ def both_fused() -> tuple[np.ndarray, np.ndarray]:
 
 
 def errors(true: np.ndarray, noisy: np.ndarray, band: tuple[float, float]) -> np.ndarray:
-    """Return relative errors of what is seen within a band of ranges."""
+    """Return the relative errors of ranges in a band."""
     chosen = (true >= band[0]) & (true < band[1]) & np.isfinite(noisy)
     relative = noisy[chosen] / true[chosen] - 1.0
     return np.asarray(relative[np.abs(relative) < OTHER])
 
 
-def test_it_is_as_much_as_rendered_frames_leave() -> None:
-    """Within a factor of about 1.5 in bias and scatter, from 1.5 m on; what is nearer is good to a centimetre."""
+def test_scan_noise_matches_the_noise_of_rendered_frames() -> None:
+    """Bias and scatter agree within a factor of about 1.5 from 1.5 m on. Nearer ranges are exact to a centimetre."""
     true, fused = both_fused()
     cast = np.array([noisy_scan(row, 1, tick) for tick, row in enumerate(true.astype(np.float32))])
     for band in ((1.5, 2.5), (2.5, 4.0), (4.0, 8.0)):
@@ -66,7 +66,7 @@ def test_it_is_as_much_as_rendered_frames_leave() -> None:
     assert lost == pytest.approx([EMPTY, EMPTY], abs=0.006)
 
 
-def test_the_same_seed_and_tick_are_the_same_noise() -> None:
+def test_scan_noise_depends_on_seed_and_tick() -> None:
     ranges = np.linspace(0.3, 9.0, BINS, dtype=np.float32)
     one, again, later, other = (noisy_scan(ranges, *key) for key in ((4, 5), (4, 5), (4, 6), (5, 5)))
     np.testing.assert_array_equal(one, again)
@@ -74,7 +74,7 @@ def test_the_same_seed_and_tick_are_the_same_noise() -> None:
     assert not np.array_equal(one, other)
 
 
-def test_nothing_comes_of_nothing() -> None:
+def test_an_empty_scan_stays_empty() -> None:
     ranges = np.full(BINS, np.inf, np.float32)
     ranges[3] = 0.0
     noisy = noisy_scan(ranges, 1, 1)

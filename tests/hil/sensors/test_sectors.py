@@ -1,4 +1,4 @@
-"""The direct scan against its definition, cell by cell and body by body; and against rays, which can only see less."""
+"""The direct scan against its definition over all cells and bodies, and against rays as a lower bound."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from tests.rigs.body_rows import body_row
 from tests.rigs.rooms import drawn, room, with_box
 
 ROUNDING_M = 1e-4
-"""Between kernel and definition: single precision of the ranges at 10 m, and slopes against cross products."""
+"""Tolerance between kernel and definition: single precision at 10 m, and slopes instead of cross products."""
 ROUNDING_RAD = 1e-9
-"""What touches a sector's edge may fall either way: the kernel lies between sectors so much narrower and wider."""
+"""Tolerance of a sector's edges: the kernel's result is between sectors narrower and wider by this."""
 TURN = 2.0 * math.pi / BINS
 
 
 def scattered(seed: int, share: float, cell_m: float = 0.05, side: int = 60, yaw_rad: float = 0.0) -> World:
-    """Return a world of single cells, each solid with a chance of `share`, at heights from the floor to 1.6 m."""
+    """Return a world of random solid cells with probability `share`, at heights from the floor to 1.6 m."""
     rng = np.random.default_rng(seed)
     low = np.full((side, side + 70, 2), np.inf, np.float32)
     high = np.full_like(low, -np.inf)
@@ -42,7 +42,7 @@ def in_world(world: World, across: float, up: float, yaw: float) -> Pose:
 
 
 def assert_same(ranges: np.ndarray, expected: np.ndarray, narrower: np.ndarray | None = None) -> None:
-    """Equal to rounding, but in bins where something only touches the sector's edge: there `narrower` is as good."""
+    """Assert equality up to rounding; where a cell only touches the sector's edge, `narrower` is valid too."""
     other = expected if narrower is None else narrower
     with np.errstate(invalid="ignore"):
         same = (ranges == expected) | (np.abs(ranges - expected) <= ROUNDING_M)
@@ -67,11 +67,11 @@ unit = st.floats(0.0, 1.0)
     ),
 )
 @settings(max_examples=60, deadline=None)
-def test_the_kernel_is_its_definition(seed, share, cell_m, turned, across, up, yaw, radius_m, bodies):
-    # On a body's very surface it is a matter of rounding whether it is all around or on one side.
+def test_the_kernel_equals_its_definition(seed, share, cell_m, turned, across, up, yaw, radius_m, bodies):
+    # On a body's surface, rounding decides whether the body surrounds the base.
     assume(all(abs(math.hypot(x, y) - r) > ROUNDING_M for x, y, r, _ in bodies))
     world = scattered(seed, share, cell_m, yaw_rad=turned)
-    # Off the grid's lines, where every edge of a cell is a matter of rounding.
+    # Off the grid lines, where rounding decides on every cell edge.
     pose = in_world(world, across, up, yaw)
     pose = replace(pose, x_m=pose.x_m + 0.123 * cell_m, y_m=pose.y_m - 0.077 * cell_m)
     rows = [body_row((pose.x_m + x, pose.y_m + y), r, low + 0.3, 0, low) for x, y, r, low in bodies]
@@ -84,7 +84,7 @@ def test_the_kernel_is_its_definition(seed, share, cell_m, turned, across, up, y
 @given(seed=st.integers(0, 1000), across=unit, up=unit, yaw=st.floats(-math.pi, math.pi))
 @settings(max_examples=20, deadline=None)
 def test_no_ray_sees_anything_nearer(seed, across, up, yaw):
-    """Rays 0.1 deg apart sample a sector, so they see no more than it does."""
+    """Rays 0.1 deg apart sample a sector, so no ray is nearer than the sector's range."""
     world = scattered(seed, 0.02)
     pose = in_world(world, across, up, yaw)
     ranges = cast_scan(world, pose, 3.0)
@@ -100,8 +100,8 @@ def test_no_ray_sees_anything_nearer(seed, across, up, yaw):
             assert (ranges[hit] <= distance + ROUNDING_M).all()
 
 
-def test_a_thread_of_one_cell_is_never_missed():
-    """A pole 2 cm thick at 9.5 m is 0.12 deg wide, a seventeenth of a sector."""
+def test_a_single_cell_is_never_missed():
+    """A pole of 2 cm at 9.5 m is 0.12 deg wide, much narrower than a sector."""
     hall = room(10.0, 3.0, cell_m=0.02)
     world = with_box(hall, (9.5, 9.52), (1.5, 1.52), (0.0, 1.0))
     for yaw in np.linspace(-math.pi, math.pi, 101):
@@ -142,11 +142,11 @@ def test_a_single_plane_passes_under_a_table(z_min, z_max, seen):
     assert ranges[BINS // 2] == pytest.approx(3.0 if seen else 7.0, abs=0.01)
 
 
-def test_outside_the_grid_nothing_is_seen():
+def test_a_scan_from_outside_the_grid_is_empty():
     assert np.isinf(cast_scan(drawn("###\n#.#\n###", 0.5), Pose(-3.0, 0.5, 0.0))).all()
 
 
-def test_a_world_is_prepared_once_for_each_band_and_forgotten_with_it():
+def test_a_caster_is_cached_per_band_and_dropped_with_its_world():
     world = room(3.0, 2.0)
     assert caster_of(world) is caster_of(world)
     assert caster_of(world, 0.2, 0.2) is not caster_of(world)
@@ -157,13 +157,13 @@ def test_a_world_is_prepared_once_for_each_band_and_forgotten_with_it():
     assert len(direct_scan._casters) < before
 
 
-def test_memory_is_bounded_whatever_is_asked_for():
+def test_the_caster_cache_is_bounded():
     world = room(3.0, 2.0)
     for millimetres in range(40):
         caster_of(world, millimetres * 0.001, 1.0)
     assert len(direct_scan._casters) <= direct_scan.MOST_CASTERS
 
 
-def test_a_caster_takes_far_less_than_its_world():
+def test_a_caster_needs_far_less_memory_than_its_world():
     world = room(40.0, 40.0)
     assert ScanCaster(world).nbytes < 0.04 * (world.low_m.nbytes + world.high_m.nbytes)
