@@ -110,9 +110,14 @@ def cyclone_xml(section: DdsSection) -> str:
     )
 
 
+def ignores_descriptions() -> bool:
+    """Return whether this Cyclone can be told to leave aside what Fast DDS describes its types with."""
+    return int(version("cyclonedds").split(".")[0]) >= KNOWS_DESCRIPTIONS
+
+
 def _compatibility() -> str:
     """Return the setting about Fast DDS's descriptions; a library before 11.0 does not know it, and refuses."""
-    if int(version("cyclonedds").split(".")[0]) < KNOWS_DESCRIPTIONS:
+    if not ignores_descriptions():
         return ""
     return f"<Compatibility><IgnoreTypeInformation>{FAST_DDS}</IgnoreTypeInformation></Compatibility>"
 
