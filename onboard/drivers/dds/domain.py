@@ -197,13 +197,21 @@ def _confine(domain: int, interface: str) -> None:
             if interface != LOOPBACK:
                 hear_only(twin, (interface, LOOPBACK))
             # Cyclone has one of them under two descriptors, and only CAP_NET_RAW may bind a socket a second time.
-            elif twin.getsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, DEVICE_BYTES) != device + b"\0":
+            elif _device_of(twin) != device:
                 twin.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, device)
     except OSError as error:  # kernels before 5.7 want CAP_NET_RAW
         raise DriverError(f"dds: domain {domain} cannot be confined to {interface}: {error.strerror}") from error
     finally:
         for twin in twins:
             twin.close()
+
+
+def _device_of(twin: socket.socket) -> bytes | None:
+    """Return the device that a socket is bound to, None where the kernel does not say (an emulated one, qemu-user)."""
+    try:
+        return twin.getsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, DEVICE_BYTES).rstrip(b"\0")
+    except OSError:
+        return None
 
 
 def join(domain: int) -> DomainParticipant:
