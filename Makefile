@@ -123,13 +123,13 @@ $(VENV)/.runtime: pyproject.toml
 	@test -x $(BIN)/python || "$$(bash .ci/prepare-machine --python)" -m venv $(VENV)
 	@echo "setup: installing onboard with its extras into $(VENV) (some minutes the first time)"
 	@$(BIN)/python $(PIP) --upgrade pip
-	@$(BIN)/python $(PIP) --editable '.[cpu,realsense,serial]'
+	@bash .ci/prepare-python $(VENV) cpu realsense serial
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.runtime
 	@bash .ci/prepare-machine --browser
 	@echo "setup: installing what the tests need"
-	@$(BIN)/python $(PIP) --editable '.[cpu,realsense,serial,mesh,view,ray,bags,remote,train,dev]'
+	@bash .ci/prepare-python $(VENV) cpu realsense serial mesh view ray bags remote train dev
 	@# types for the TensorRT driver; the package wants TensorRT itself, which only the Jetson has
 	@$(BIN)/python $(PIP) --no-deps tensorrt-stubs
 	@touch $@
@@ -138,7 +138,8 @@ $(ROS_VENV)/.ready: $(VENV)/.runtime
 	@if python="$$(bash .ci/prepare-machine --python 3.11)"; then \
 	    echo "setup: installing ROS 2 (rclpy) into $(ROS_VENV)"; \
 	    test -x $(ROS_VENV)/bin/python || "$$python" -m venv $(ROS_VENV); \
-	    $(ROS_VENV)/bin/python $(PIP) $(ROS_PACKAGES) && touch $@; \
+	    $(ROS_VENV)/bin/python $(PIP) --only-binary :all: $(ROS_PACKAGES) || { test "$$(uname -m)" != x86_64 && rm -rf $(ROS_VENV) && \
+	        mkdir $(ROS_VENV) && echo "setup: no ROS 2 wheels for this machine: the tests with a ROS 2 node will be skipped"; } && touch $@; \
 	else \
 	    echo "setup: no Python 3.11 here, so no ROS 2 wheels: the tests with a ROS 2 node will be skipped"; \
 	    mkdir -p $(ROS_VENV) && touch $@; \

@@ -17,7 +17,7 @@ from cyclonedds.builtin import (
     BuiltinTopicDcpsPublication,
     BuiltinTopicDcpsSubscription,
 )
-from cyclonedds.core import DDSException, InstanceState, Qos
+from cyclonedds.core import DDSException, InstanceState, Policy, Qos
 
 from onboard.config.config import DdsSection
 from onboard.drivers.dds.domain import hold_domain, join
@@ -136,7 +136,7 @@ def _alive(reader: BuiltinDataReader) -> list[Any]:
 def member_of(sample: Any) -> Member:
     """Return the participant in a sample of discovery."""
     key, qos = str(sample.key), cast(Qos, sample.qos)
-    told = {policy.key: printable(policy.value) for policy in qos if hasattr(policy, "propagate")}
+    told = {policy.key: printable(policy.value) for policy in qos if isinstance(policy, Policy.Property)}
     host, process, pid = (told.get(name, "") for name in ("__Hostname", "__ProcessName", "__Pid"))
     if host == socket.gethostname():
         host, process = "", _command(pid) or process

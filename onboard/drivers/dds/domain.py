@@ -106,9 +106,14 @@ def cyclone_xml(section: DdsSection) -> str:
     )
 
 
+def ignores_descriptions() -> bool:
+    """Return whether this Cyclone DDS has a setting to ignore Fast DDS's type descriptions."""
+    return int(version("cyclonedds").split(".")[0]) >= KNOWS_DESCRIPTIONS
+
+
 def _compatibility() -> str:
-    """Return the setting that ignores Fast DDS's type descriptions; releases before 11.0 would refuse it."""
-    if int(version("cyclonedds").split(".")[0]) < KNOWS_DESCRIPTIONS:
+    """Return the setting that ignores Fast DDS's type descriptions; a library before 11.0 would refuse it."""
+    if not ignores_descriptions():
         return ""
     return f"<Compatibility><IgnoreTypeInformation>{FAST_DDS}</IgnoreTypeInformation></Compatibility>"
 
@@ -188,13 +193,21 @@ def _confine(domain: int, interface: str) -> None:
             if interface != LOOPBACK:
                 accept_only_devices(twin, (interface, LOOPBACK))
             # Cyclone has one of them under two descriptors, and only CAP_NET_RAW may bind a socket a second time.
-            elif twin.getsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, DEVICE_BYTES) != device + b"\0":
+            elif _device_of(twin) != device:
                 twin.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, device)
     except OSError as error:  # kernels before 5.7 want CAP_NET_RAW
         raise DriverError(f"dds: domain {domain} cannot be confined to {interface}: {error.strerror}") from error
     finally:
         for twin in twins:
             twin.close()
+
+
+def _device_of(twin: socket.socket) -> bytes | None:
+    """Return the device that a socket is bound to, None where the kernel does not say (an emulated one, qemu-user)."""
+    try:
+        return twin.getsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, DEVICE_BYTES).rstrip(b"\0")
+    except OSError:
+        return None
 
 
 def join(domain: int) -> DomainParticipant:

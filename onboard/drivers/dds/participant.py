@@ -6,6 +6,7 @@ binding) and no threads: the caller takes messages with `Reader.take`, or waits 
 
 from __future__ import annotations
 
+import ctypes
 import struct
 import threading
 import time
@@ -17,12 +18,12 @@ from cyclonedds.builtin import BuiltinDataReader, BuiltinTopicDcpsPublication
 from cyclonedds.core import DDSException, InstanceState, ReadCondition, SampleState, ViewState, WaitSet
 from cyclonedds.domain import DomainParticipant
 from cyclonedds.idl import IdlStruct
-from cyclonedds.internal import InvalidSample
+from cyclonedds.internal import DDS, InvalidSample, dds_c_t
 from cyclonedds.pub import DataWriter
 from cyclonedds.sub import DataReader
 from cyclonedds.topic import Topic as DdsTopic
 
-from onboard.drivers.dds.domain import hold_domain, join
+from onboard.drivers.dds.domain import hold_domain, ignores_descriptions, join
 from onboard.drivers.dds.ros_types import BY_ROS_NAME
 from onboard.drivers.dds.topics import (
     Topic,
@@ -47,7 +48,40 @@ BUILTIN_BATCH = 512
 UNDECODABLE: tuple[type[Exception], ...] = (UnicodeDecodeError, struct.error, OverflowError)
 """Errors of cyclonedds on bytes that are no message of the type (`tests/fuzz/test_fuzz.py`)."""
 HANDLES = 1 << 64
-"""Handles are 64 bits: cyclonedds gives those of matched writers signed, and those of samples unsigned."""
+"""Handles are 64 bits: cyclonedds gives those of entities signed, and those of samples unsigned."""
+
+USUAL_ENDS = 16
+"""Of one topic; where there are more, the library is asked a second time."""
+
+
+def _ask(function: str, entity: Any, *arguments: Any) -> int:
+    """Return what a function of libddsc says about an entity. Raises DDSException where it says an error.
+
+    Binding 11 has methods for these, binding 0.10 has not; the library's own functions are the same in both.
+    """
+    said = int(getattr(cast(Any, DDS)._dll_handle, function)(dds_c_t.entity(entity._ref), *arguments))
+    if said < 0:
+        raise DDSException(said, f"{function} of {entity!r}")
+    return said
+
+
+def matched(entity: DataReader[Any] | DataWriter[Any]) -> list[int]:
+    """Return the handles of the other ends of a topic, as they are now. Raises DDSException."""
+    ends = "publications" if isinstance(entity, DataReader) else "subscriptions"
+    function, room = f"dds_get_matched_{ends}", USUAL_ENDS
+    while True:
+        handles = (dds_c_t.instance_handle * room)()
+        there = _ask(function, entity, handles, ctypes.c_size_t(room))
+        if there <= room:
+            return [handle % HANDLES for handle in handles[:there]]
+        room = there  # more than there was room for: ask again
+
+
+def alive_writers(entity: DataReader[Any]) -> int:
+    """Return how many writers of a reader's topic are alive now. Raises DDSException."""
+    status = dds_c_t.liveliness_changed_status()
+    _ask("dds_get_liveliness_changed_status", entity, ctypes.byref(status))
+    return int(status.alive_count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +118,7 @@ class Writer:
 
     def readers(self) -> int:
         """Return how many readers there are now."""
-        return len(self._open().get_matched_subscriptions())
+        return len(matched(self._open()))
 
     def wait_for_reader(self, timeout_s: float) -> bool:
         """Return whether a reader was there within the time."""
@@ -217,7 +251,7 @@ class Reader:
         if not self._entities:
             raise DriverError(f"dds: {self.name} is closed")
         try:
-            return int(cast(Any, self._entities[-1]).get_liveliness_changed_status().alive_count)
+            return alive_writers(self._entities[-1])
         except DDSException as error:
             raise DriverError(f"dds: {self.name} cannot tell who is alive: {error}") from error
 
@@ -253,7 +287,7 @@ class Reader:
         return {writer: queue for queue, entity in queues for writer in self._matched([entity])}
 
     def _matched(self, entities: list[DataReader[Any]]) -> frozenset[int]:
-        return frozenset(handle % HANDLES for entity in entities for handle in entity.get_matched_publications())
+        return frozenset(handle for entity in entities for handle in matched(entity))
 
 
 class Wire:
@@ -326,6 +360,8 @@ class Wire:
     def _topic(self, row: Topic) -> tuple[type[IdlStruct], DdsTopic[Any]]:
         kind = BY_ROS_NAME[type_of(self.section, row)]
         if row.name not in self._topics:
+            if not ignores_descriptions():  # where one end describes no type, Cyclone goes by names alone
+                cast(Any, kind).__idl__.fill_type_data = lambda: None
             try:
                 self._topics[row.name] = DdsTopic(self._open(), dds_topic(self.section, row), kind)
             except DDSException as error:
