@@ -83,7 +83,7 @@ SETS: dict[str, NamedSet] = {
         _planned("train", VALIDATION_SEED, VALIDATION_COUNT, VALIDATION_DETOURS),
     ),
 }
-"""`unseen` judges a policy in buildings without any training; at least a third of its episodes are detours.
+"""`unseen` judges a policy in buildings outside the training; at least a third of its episodes are detours.
 `validation` chooses between checkpoints: training buildings, other furniture. No drive had a part in drawing them."""
 
 

@@ -1,4 +1,7 @@
-"""Sets of starts and goals in furnished buildings, drawn by seed. Files: `episodes_data/<set>/<map>.json`."""
+"""Sets of starts and goals in furnished buildings, drawn by seed. Files: `episodes_data/<folder>/<map>.json`.
+
+A set without a demanded number of detours keeps every drawn episode.
+"""
 
 from __future__ import annotations
 

@@ -63,8 +63,9 @@ def drive_runtime(
 
     rendered: whether the runtime fuses its scan from rendered depth images; otherwise it gets the direct scan, in the
               same ticks as in `drive_fast`
-    Raises InputError if the start is not free, for a setting without limits (only `drive_fast` can leave the limits
-    out), and for a rendered lidar.
+
+    Raises InputError if the start is not free, and for a rendered lidar. Raises InputError also for a setting without
+    limits: only `drive_fast` can leave the limits out.
     """
     if not setting.limits:
         raise InputError("the whole runtime cannot leave the limits out")

@@ -34,6 +34,7 @@ class Ways(NamedTuple):
 
     v, w:        the command [m/s, rad/s]
     reach_m:     obstacles farther away do not matter [m]
+    zones:       swept, slow, contact
     <zone>_m:    radius of the zone's circle [m]; 0 if the zone does not matter
     <zone>_way_m: distance along the arc for which the zone's circle must be free [m]
     """

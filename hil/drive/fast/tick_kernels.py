@@ -238,7 +238,7 @@ class TickState(NamedTuple):
     filter_*:   `LocalizationState`: pose in the map; scale, creep: its systematic errors
     filtering:  whether a fix has come yet
     blocked:    tick since which the robot is blocked (`RecoveryState.blocked_ns`)
-    best_m, best: smallest distance to the goal so far (the progress), and the tick of that distance
+    best_m, best: distance to the goal at the last progress of at least `IMPROVEMENT_M`, and the tick of this progress
     seen_*:     tick and true pose of the newest scan
     halt:       whether the limits may bind the command by the newest scan, or a contact began or ended
     told:       `touching` as of the last tick
@@ -409,7 +409,7 @@ def note_tick(states: Records, tables: Records, blocked: Bools, gap: Gaps, bodie
 
 @kernel
 def _watch(s: Any, k: Any, judge_block: bool) -> None:
-    """Judge the last tick: update the start of the block and the smallest distance to the goal."""
+    """Judge the last tick: update the start of the block and the progress toward the goal."""
     if judge_block:
         held = s.touching != 0.0 and k.wanted_v > 0.0
         moves = abs(s.wheel_v) > k.moving_mps or (abs(s.wheel_w) > k.moving_radps and not held)
