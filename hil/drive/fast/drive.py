@@ -185,7 +185,7 @@ class FastDrive:
         return self._course.limits is not None and bool(self._robot.state.touching)
 
     def _ways(self) -> npt.NDArray[np.float64]:
-        """Return `limits_kernel.Ways` of the command in force: the space that must stay free. Empty without any."""
+        """Return `FastLimits.ways` of the command in force: the space that must stay free. Empty without limits."""
         in_force = self._course.limits
         return NONE if in_force is None else in_force.ways(self._command)
 
