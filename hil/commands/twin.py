@@ -66,7 +66,7 @@ def site_of(config: Config, options: SiteOptions) -> Site:
 
 
 def saying(who: str) -> Callable[[object], None]:
-    """Return a function that tells the operator on standard error that a process is ready. who: its name."""
+    """Return a function that tells the operator on standard error that a process is ready. who: name of the process."""
 
     def say(what: object) -> None:
         sys.stderr.write(f"{who}: {what}; end with Ctrl-C\n")

@@ -1,4 +1,4 @@
-"""Drive one episode of a campaign: from its job to its row."""
+"""Drive an episode of a campaign, from job to row: load the world, the robot and the policy, and drive."""
 
 from __future__ import annotations
 

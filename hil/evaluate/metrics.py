@@ -136,7 +136,7 @@ def wilson(successes: float, n: float, confidence: float = CONFIDENCE) -> Interv
     scale = 1.0 + z * z / n
     centre = (p + z * z / (2.0 * n)) / scale
     half = z / scale * math.sqrt(p * (1.0 - p) / n + z * z / (4.0 * n * n))
-    # Without successes the low end is exactly 0, without failures the high end is exactly 1. Avoid rounding errors.
+    # Without successes the low end is exactly 0; without failures the high end is exactly 1. No rounding error there.
     low = 0.0 if successes == 0 else centre - half
     return low, 1.0 if successes == n else centre + half
 
@@ -144,9 +144,9 @@ def wilson(successes: float, n: float, confidence: float = CONFIDENCE) -> Interv
 def wilson_of_shares(shares: Array, draws: int, confidence: float = CONFIDENCE) -> Interval | None:
     """Return Wilson's interval of the mean success share over episodes; None without episodes.
 
-    The number of trials is Kish's effective sample size: so many trials vary as much as the shares vary between
-    episodes. It is at least the number of episodes and at most `draws`. If all shares are equal, it is the number of
-    episodes, since repeated draws of an episode say less than other episodes.
+    The number of trials is Kish's effective sample size: this number of trials varies as much as the shares vary
+    between episodes. It is at least the number of episodes and at most `draws`. If all shares are equal, it is the
+    number of episodes, since repeated draws of an episode say less than other episodes.
 
     shares: (episodes,) success share of each episode
     draws:  number of draws of all episodes together

@@ -199,9 +199,11 @@ def _edge(occupied: Flags) -> Flags:
 # ---- Map obstacles that are gone, since the scan sees through them
 
 SURE_M = 4.0
-"""Largest distance of a refuted obstacle. Farther away, a heading error moves a ray past an obstacle's width."""
+"""Largest distance of a refuted obstacle. Farther away, a heading error moves a ray by more than its width."""
 BEFORE_M, BESIDE = 0.35, 2
-"""The scan sees through a cell if the returns of its bin and `BESIDE` bins on each side are `BEFORE_M` farther."""
+"""The scan sees through a cell if the ranges of its bin and of `BESIDE` bins on each side exceed the cell's distance
+by more than `BEFORE_M`.
+"""
 CAPACITY = 4000
 """Largest number of gone cells."""
 
