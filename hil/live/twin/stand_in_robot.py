@@ -35,7 +35,7 @@ def run_physical(
 ) -> dict[str, Any]:
     """Simulate the robot until a signal, or for `seconds`. Return the true result of its drive, as `truth` does.
 
-    drift: factor on the odometry noise; ready: called with the DDS domain
+    drift: factor on the odometry drift; ready: called with the DDS domain
     The result also has `began_ns`, the wall time of the start [ns].
     Raises InputError if the robot does not fit at its start, and DriverError.
     """
