@@ -138,7 +138,7 @@ $(ROS_VENV)/.ready: $(VENV)/.runtime
 	@if python="$$(bash .ci/prepare-machine --python 3.11)"; then \
 	    echo "setup: installing ROS 2 (rclpy) into $(ROS_VENV)"; \
 	    test -x $(ROS_VENV)/bin/python || "$$python" -m venv $(ROS_VENV); \
-	    $(ROS_VENV)/bin/python $(PIP) --only-binary :all: $(ROS_PACKAGES) || { test "$$(uname -m)" != x86_64 && rm -rf $(ROS_VENV) && \
+	    $(ROS_VENV)/bin/python $(PIP) $(ROS_PACKAGES) || { test "$$(uname -m)" != x86_64 && rm -rf $(ROS_VENV) && \
 	        mkdir $(ROS_VENV) && echo "setup: no ROS 2 wheels for this machine: the tests with a ROS 2 node will be skipped"; } && touch $@; \
 	else \
 	    echo "setup: no Python 3.11 here, so no ROS 2 wheels: the tests with a ROS 2 node will be skipped"; \
