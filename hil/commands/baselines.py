@@ -1,4 +1,4 @@
-"""The command `onboard-hil baselines`: the table of what others are compared with, on the committed episodes."""
+"""The command `onboard-hil baselines`: drive all baselines through the committed episodes and print a table."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ BASELINES: dict[str, Run] = {
     "`reactive`: fused scan, no map": Run("reactive"),
     "`blind`: goal only": Run("blind"),
 }
-"""Rows of the table (paper 1, Fig. 5 and Table 4: lidar against fused scan, Office/20 against Office/20-alt)."""
+"""Rows of the table. Paper 1, Fig. 5 and Table 4, compares lidar with fused scan, and Office/20 with Office/20-alt."""
 
 
 def baselines_command(

@@ -1,4 +1,4 @@
-"""`onboard-hil depth-noise`: measure a folder of real depth frames, fit the model, and set both side by side."""
+"""The command `onboard-hil depth-noise`: measure real depth frames, fit the noise model, and compare both."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from onboard.commands.cli import STANDARD_OUTPUT, JsonOption, check_json_target,
 from onboard.values.errors import InputError
 
 SHOWN = 1
-"""Number of the frame in the picture."""
+"""Index of the frame in the picture."""
 NOT_STATED = "not stated"
-"""Source and licence of the frames, for a person to write into the file."""
+"""Placeholder for source and licence of the frames; the operator replaces it in the file."""
 MOST_PLANES = 20
-"""Frames of planes that are simulated, enough for every class of depth."""
+"""Largest number of simulated frames of planes, enough for each depth class."""
 
 
 def measure_depth_noise(
@@ -42,10 +42,10 @@ def measure_depth_noise(
 
 
 def compare(folder: Path, picture: Path | None = None, write: Path | None = None) -> dict[str, Any]:
-    """Return the statistics of real frames, of the same scenes simulated, and the numbers of the model.
+    """Return the statistics of real and simulated frames, and the parameters of the fitted model.
 
-    Real frames give both kinds of statistics. Simulated holes are those of the real scenes with their holes filled;
-    simulated noise is that of slanted planes. Raises InputError.
+    Noise and holes are measured on real frames. Simulated noise is measured on slanted planes. Simulated holes are
+    measured on the real scenes after their holes are filled. Raises InputError.
     """
     names, frames = read_frames(folder)
     real = measure_surfaces(frames), measure_holes(frames)
@@ -82,7 +82,7 @@ def _as_json(measured: Measured) -> dict[str, Any]:
 
 
 def _values(measured: Measured) -> Iterator[tuple[str, Any]]:
-    """Yield every statistic as JSON holds it: what is not known is None."""
+    """Yield each statistic as a plain value for JSON; None for a value that is not finite."""
     for part in measured:
         for field in dataclasses.fields(part):
             value = getattr(part, field.name)

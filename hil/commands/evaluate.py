@@ -1,4 +1,4 @@
-"""The command `onboard-hil evaluate`: from its options to exit code, table, JSON and report."""
+"""The command `onboard-hil evaluate`: check the options, drive, and write exit code, table, JSON and report."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, chec
 from onboard.config.config import DEFAULT_ROBOT, load_config
 from onboard.values.errors import InputError
 
-# ---- Several evaluations of one command, one after the other, each with a partial file of its own: one a condition
+# ---- Evaluations of a command: a partial file for each condition
 
 
 def evaluate_each(
     plans: Mapping[str, Plan], partial: Path | None, json_file: str | None, drive: DriveJob | None = None
 ) -> dict[str, Evaluation]:
-    """Drive what is left of each plan and return what they came to, by name; after a signal the first ones.
+    """Drive the remaining episodes of each plan and return the results by name; after a signal the results so far.
 
-    partial:   where the rows are kept until all is done, with the name behind it where there are several
-    json_file: beside which they are kept when `partial` says nothing
-    drive:     another way to drive, for tests
-    Raises OnboardError; what was driven until then is kept.
+    partial:   partial file; with several plans, each plan's name is added to the file name
+    json_file: the partial file lies beside this file if `partial` is None
+    drive:     another function that drives a job, for tests
+    Raises OnboardError. The partial files then keep the finished episodes.
     """
     done: dict[str, Evaluation] = {}
     for name, plan in plans.items():
@@ -52,15 +52,15 @@ def evaluate_each(
 
 
 def as_json(done: Mapping[str, Evaluation]) -> dict[str, Any]:
-    """Return the result as plain values: of one evaluation its own, of several theirs by name under "conditions"."""
+    """Return plain values: the values of a single evaluation, or the values of several by name under "conditions"."""
     tables = {name: one.as_json() for name, one in done.items()}
     return next(iter(tables.values())) if len(tables) == 1 else {"conditions": tables}
 
 
 WIDTH = 122
-"""Columns of the table where no terminal says how many there are."""
+"""Width of the table in characters if the output is no terminal."""
 WIDE = WIDTH + WIDTH // 4
-"""The same of a table whose rows have long names."""
+"""Width of a table with long row names."""
 
 MapsOption = Annotated[
     list[str] | None,
@@ -169,9 +169,10 @@ def evaluate_command(
 
 
 def load_robot(config: Path | None, plant: Path | None = None) -> RobotFiles:
-    """Return the robot of a configuration, or the default one, on the base of a plant.toml. Raises ConfigError.
+    """Return the robot of a configuration with its mounts and plant. Raises ConfigError.
 
-    plant: None is the one that the configuration names
+    config: path of the configuration; None for the default robot
+    plant:  path of a plant.toml; None for the plant file that the configuration names
     """
     loaded = load_config(config or DEFAULT_ROBOT / "onboard.toml")
     if plant is not None:
@@ -189,14 +190,14 @@ def plan_of(
     set_name: str = COMMITTED_SET,
     furniture: float | None = None,
 ) -> Plan:
-    """Return what is to be evaluated, see `find_sets`. Raises InputError."""
+    """Return the plan of an evaluation; see `find_sets` for the maps. Raises InputError."""
     with preparing("the episodes"):
         sources = find_sets(maps, episodes, seed, robot.body, set_name, furniture)
     return Plan(run, robot, sources, seed, hands.jobs, hands.ray)
 
 
 def show(done: Mapping[str, Evaluation], on_standard_error: bool) -> None:
-    """Print the table, of several conditions a row each, and after a signal how to go on."""
+    """Print the table of the only condition, or a row per condition. After a signal, also say how to continue."""
     console = Console(stderr=on_standard_error)
     if not console.is_terminal:
         console = Console(stderr=on_standard_error, width=WIDTH if len(done) == 1 else WIDE)

@@ -50,7 +50,7 @@ ROBOT = "faults"
 
 
 class Processes(str, Enum):
-    """Which faults run in the real process over DDS."""
+    """Selection of the faults that run against a real process over DDS."""
 
     NONE = "none"
     NEEDED = "needed"
@@ -59,14 +59,14 @@ class Processes(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a simulated drive is."""
+    """Map, episode and seed of a simulated drive."""
 
     map_name: str
     episode: int
     seed: int
 
     def arguments(self) -> list[str]:
-        """Return it as `onboard-hil sim` is told."""
+        """Return the place as arguments of `onboard-hil sim`."""
         return ["--map", self.map_name, "--episode", str(self.episode), "--seed", str(self.seed)]
 
 
@@ -129,7 +129,10 @@ def faults_command(
 
 
 def _chosen(only: Sequence[str] | None) -> list[Fault]:
-    """Return the faults that are asked for, in the table's order. Raises InputError for a name that is none."""
+    """Return the faults with the names `only`, in the order of the table; all faults without names.
+
+    Raises InputError for an unknown name.
+    """
     known = [fault.name for fault in FAULTS]
     for name in only or ():
         if name not in known:
@@ -186,7 +189,7 @@ def _over_simulation(
 
 
 def _shown(console: Console, faults: Sequence[Fault]) -> Iterator[Fault]:
-    """Yield the faults; on a terminal show which one is under way."""
+    """Yield the faults; on a terminal show the number and name of the current fault."""
     if not console.is_terminal:
         yield from faults
         return

@@ -67,7 +67,7 @@ def place(text: str) -> tuple[float, float]:
 
 
 def summary(imported: Imported) -> str:
-    """Return what came of an import, for a person."""
+    """Return the result of an import as lines for the operator."""
     lines = [f"{ours:<22} {topic}" for topic, ours in imported.topics.items()]
     lines += [f"missing: {line}" for line in imported.missing]
     came = f"{imported.ticks:,} ticks in {imported.seconds:.1f} s, {imported.scans:,} of them with a scan"

@@ -23,7 +23,7 @@ from onboard.drivers.dds.topics import promised_commands
 
 FAILED = 1
 FAST_MPS = 0.3
-"""A kill at this speed or above shows something; one of a robot that stands does not."""
+"""A kill counts as fast at this speed or above. A kill of a standing robot proves nothing."""
 
 
 def kills_command(
@@ -62,13 +62,13 @@ def kills_command(
 
 
 def stated_bound(config: Config, stops_on_liveliness_lost: bool) -> Rolled:
-    """Return the most that the base may do after a kill. Raises ConfigError."""
+    """Return the upper bounds of the base's motion after a kill. Raises ConfigError."""
     lease_s = promised_commands(config.rates.control_hz).quality.lease_s if stops_on_liveliness_lost else None
     return most_rolled(load_plant(config.robot.plant), config.limits, lease_s)
 
 
 def as_json(kills: Sequence[Kill], bound: Rolled) -> dict[str, Any]:
-    """Return kills and bound as plain values; `held` is whether no kill went beyond it."""
+    """Return kills and bound as plain values; `held` is true if no kill exceeded the bound."""
     held = all(kill.way_m <= bound.way_m and kill.turned_rad <= bound.turn_rad for kill in kills)
     return {
         "times": len(kills),

@@ -100,7 +100,7 @@ def replay_command(
 
 
 def as_json(answers: Sequence[Answer]) -> dict[str, object]:
-    """Return what came of all files as plain values; what could not be replayed beside what was."""
+    """Return the answers as plain values: replayed recordings under "recordings", failures under "unreadable"."""
     return {
         "recordings": [one.as_json() for one in answers if not isinstance(one, Unread)],
         "unreadable": [{"file": one.source, "error": one.reason} for one in answers if isinstance(one, Unread)],
@@ -108,7 +108,7 @@ def as_json(answers: Sequence[Answer]) -> dict[str, object]:
 
 
 def _in_order(takes: Sequence[Take], coming: Iterable[Replayed]) -> Iterator[Replayed]:
-    """Yield what comes in the order of the takes, each as soon as those before it have come."""
+    """Yield the results in the order of the takes, each as soon as all earlier results are there."""
     early: dict[Take, Replayed] = {}
     waiting = iter(takes)
     take = next(waiting, None)
@@ -120,7 +120,10 @@ def _in_order(takes: Sequence[Take], coming: Iterable[Replayed]) -> Iterator[Rep
 
 
 def _write_report(report: Path, answers: Sequence[Answer]) -> None:
-    """Write the page of a session if all of it could be read."""
+    """Write the page of a session if all its files could be read.
+
+    Raises InputError for opinions of a policy on several files.
+    """
     from hil.report.page import write_report
 
     opinions = [one for one in answers if isinstance(one, Opinion)]

@@ -20,7 +20,7 @@ from onboard.values.errors import InputError, OnboardError
 PAGE_SUFFIX = ".html"
 BYTES_PER_MB = 1e6
 NAME_AT_MOST = 80
-"""Characters of a session's name in that of its page."""
+"""Largest number of characters of a session's name in the file name of its page."""
 CUT_OFF = ", of what is left of a recording that was cut off"
 
 
@@ -56,9 +56,9 @@ def report_command(
 
 
 def stories_of(take: Take) -> tuple[list[Story], bool]:
-    """Return the sessions of what belongs together, and whether a file was cut off: then what is left of it is read.
+    """Return the sessions of a take, and whether a file was cut off. The sessions then hold the readable part.
 
-    Raises InputError that names the file as it was asked for.
+    Raises InputError that names the file as the operator named it.
     """
     with contextlib.ExitStack() as held:
         copies = [held.enter_context(local(source)) for source in take.sources]
@@ -73,17 +73,17 @@ def stories_of(take: Take) -> tuple[list[Story], bool]:
 
 
 class Pages:
-    """Where pages go: one file, or a folder where each has a name of its own."""
+    """Paths of the pages: a single file, or a folder in which each page has a unique name."""
 
     def __init__(self, out: Path) -> None:
         self._out = out
         self._taken: set[str] = set()
 
     def of(self, stories: Sequence[Story]) -> list[Path]:
-        """Return the page of each session: `out` itself, or in the folder `out` one named like its first file.
+        """Return the path of each session's page: `out` itself, or a file in the folder `out`.
 
-        Where a file holds several sessions, their own names stand in those of their pages too.
-        Raises InputError where one page is asked for several sessions.
+        In a folder, a page is named like the first file of its session. If that file holds several sessions, the name
+        of the session follows. Raises InputError if `out` is a page and there are several sessions.
         """
         if self._out.suffix == PAGE_SUFFIX:
             _check_one(self._out, len(stories))
@@ -102,7 +102,7 @@ class Pages:
 
 
 def _plain(name: str) -> str:
-    """Return as much of a name, which a recording gives itself, as a file may be called."""
+    """Return a name from a recording as part of a file name: cut to `NAME_AT_MOST`, other characters replaced by _."""
     return "".join(one if one.isascii() and (one.isalnum() or one in "-_") else "_" for one in name[:NAME_AT_MOST])
 
 
@@ -113,9 +113,9 @@ def _check_one(out: Path, sessions: int) -> None:
 
 @contextlib.contextmanager
 def _pages(out: Path, takes: int) -> Iterator[Pages]:
-    """Hold the place of the pages; folders that were made for them and stayed empty are removed again.
+    """Yield the paths of the pages. Make the folder, and remove new folders again if they stay empty.
 
-    Raises InputError where one page is asked for several sessions, OnboardError where the folder cannot be made.
+    Raises InputError if `out` is a page and there are several takes, OnboardError if the folder cannot be made.
     """
     if out.suffix == PAGE_SUFFIX:
         _check_one(out, takes)

@@ -1,4 +1,4 @@
-"""`onboard-hil sim` is the simulated robot alone; `onboard-hil demo` drives it with the real runtime."""
+"""The commands `onboard-hil sim` (the simulated robot alone) and `onboard-hil demo` (driven by the real runtime)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from onboard.values.errors import InputError
 from onboard.values.messages import Pose
 
 FARTHEST_M = 1e5
-"""No map reaches farther."""
+"""Largest coordinate of a start. All maps are smaller."""
 
 MapOption = Annotated[
     str, typer.Option("--map", help=f"Map: {', '.join(map_names())}, or a .yaml, .json or mesh file.")
@@ -152,6 +152,6 @@ def _pose(text: str) -> Pose:
         x, y, yaw = (float(part) for part in parts)
     except ValueError as error:
         raise InputError(f"--start {text}: must be x,y,yaw, three numbers") from error
-    if not all(abs(value) <= FARTHEST_M for value in (x, y, yaw)):  # so that NaN is none of them
+    if not all(abs(value) <= FARTHEST_M for value in (x, y, yaw)):  # written so that NaN is rejected
         raise InputError(f"--start {text}: must be finite, and within {FARTHEST_M:g} m of the map's origin")
     return Pose(x, y, yaw)

@@ -45,7 +45,7 @@ from onboard.values.errors import InputError
 FAILED = 1
 NAME = "soak"
 RECORD = {"record": {"max_file_mb": 8.0, "max_files": 1000}}
-"""Small files, each read as soon as it is finished; none is deleted before."""
+"""Small recording files: the soak reads each file as soon as it is finished. The recorder deletes no file before."""
 
 
 def soak_command(
@@ -112,7 +112,7 @@ def soak_command(
 
 
 def _configured(path: Path | None, policy: str | None) -> Config:
-    """Return the configuration of a robot whose scans come ready-made. Raises OnboardError."""
+    """Return the configuration of a robot without cameras: the simulation provides its scans. Raises OnboardError."""
     config = demo_config(load_config(path or DEFAULT_ROBOT / "onboard.toml"), policy)
     named = config.model_copy(update={"robot": config.robot.model_copy(update={"name": NAME})})
     ready = changed(without_cameras(named), RECORD)
@@ -123,7 +123,7 @@ def _configured(path: Path | None, policy: str | None) -> Config:
 
 @dataclass(frozen=True, slots=True)
 class _Seed:
-    """What one process drives. folder: for its recordings."""
+    """Seed of a process's soak. folder: parent folder of its recordings."""
 
     number: int
     folder: Path
@@ -135,9 +135,9 @@ class _Seed:
 
 @dataclass(frozen=True, slots=True)
 class _Soaking:
-    """Drives seeds, wherever it is sent to, each until it is over, a signal comes, or all are to end.
+    """Drives the soak of a seed, in this process or in a worker, until its end, a signal, or the end of all soaks.
 
-    ended: what processes share, not 0 once all are to end
+    ended: value that the processes share; not 0 when all soaks must end
     """
 
     config: Config
@@ -148,7 +148,7 @@ class _Soaking:
     ended: Any
 
     def __call__(self, seed: _Seed) -> dict[str, Any]:
-        """Return the result."""
+        """Drive the soak of a seed and return its result."""
         config = self.config
         plant, mounts = load_plant(config.robot.plant), load_mounts(config.robot.mounts)
         body = Body(config.robot.footprint_radius_m, config.robot.height_m)
@@ -170,9 +170,9 @@ class _Soaking:
         return result_of(soak, seed.number)
 
     def side_by_side(self, seeds: Sequence[_Seed]) -> list[dict[str, Any]]:
-        """Return the results of a process for each seed. A signal ends all with what they found.
+        """Drive each seed in its own process and return the results. After a signal, return the results so far.
 
-        Raises OnboardError where one died: that is a finding, so none is driven again.
+        Raises OnboardError if a process died. A dead process is a finding, so no process drives its seed again.
         """
 
         def end() -> None:
@@ -186,12 +186,12 @@ class _Soaking:
 
 @dataclass(frozen=True, slots=True)
 class _Ended:
-    """A listener that stops a soak once all are to end."""
+    """Listener that stops a soak when all soaks must end."""
 
     soak: Soak
     ended: Any
 
     def tick(self, record: TickRecord, counters: Counters) -> None:
-        """Look, after each tick."""
+        """Stop the soak after a tick if all soaks must end."""
         if self.ended.value:
             self.soak.stop()

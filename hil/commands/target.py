@@ -75,7 +75,7 @@ def target(
 
 
 def _world(given: Config, map_name: str, seed: int, depth_noise: bool) -> tuple[Mounts, Place, SimulatedRobot]:
-    """Return the given robot's mounts, the place, and the robot put down in it. Raises InputError, ConfigError."""
+    """Return the robot's mounts, the place, and the simulated robot at its start. Raises InputError, ConfigError."""
     mounts = load_mounts(given.robot.mounts)
     body = Body(given.robot.footprint_radius_m, given.robot.height_m)
     with preparing(f"map {map_name}"):
@@ -87,7 +87,7 @@ def _world(given: Config, map_name: str, seed: int, depth_noise: bool) -> tuple[
 
 @contextlib.contextmanager
 def _showing(count: int) -> Iterator[Tell]:
-    """Yield what tells a person how far it is: a bar on a terminal, elsewhere a line a stage."""
+    """Yield a function that shows the progress: a bar on a terminal, elsewhere a line per stage."""
     console = Console(stderr=True)
     with Progress(console=console, disable=not console.is_terminal) as bar:
         task = bar.add_task("", total=count)

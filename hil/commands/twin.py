@@ -37,7 +37,7 @@ from onboard.config.plant_model import load_plant
 
 TWIN = Path(__file__).parents[1] / "live" / "twin" / "data"
 ROBOT = TWIN / "robot.toml"
-"""The default robot, driving for its twin."""
+"""Configuration of the default robot with a twin."""
 PAPER_MOUNTS = TWIN / "paper_mounts.toml"
 
 OdometryOption = Annotated[str, typer.Option("--odometry", help="Topic of the real base's odometry.")]
@@ -52,21 +52,21 @@ FreeOption = Annotated[
 
 
 def robot_config(path: Path | None) -> Config:
-    """Return a robot's configuration, checked with its files; that of the default robot with a twin when None."""
+    """Return a robot's configuration after a check of its files. path: None for the default robot with a twin."""
     config = load_config(path or ROBOT)
     check_files(config)
     return config
 
 
 def site_of(config: Config, options: SiteOptions) -> Site:
-    """Return the place of a robot's twin, prepared before the eyes of who waits. Raises InputError."""
+    """Return the place of a robot's twin, and show meanwhile that the map is prepared. Raises InputError."""
     body = Body(config.robot.footprint_radius_m, config.robot.height_m)
     with preparing(f"map {options.map_name}"):
         return Site(options, body, load_plant(config.robot.plant))
 
 
 def saying(who: str) -> Callable[[object], None]:
-    """Return what tells a person on standard error that a process is ready."""
+    """Return a function that tells the operator on standard error that a process is ready. who: name of the process."""
 
     def say(what: object) -> None:
         sys.stderr.write(f"{who}: {what}; end with Ctrl-C\n")

@@ -1,4 +1,4 @@
-"""The command `onboard-hil upper-bound`: how often the best estimate of the pose is within 0.2 m at the end."""
+"""The command `onboard-hil upper-bound`: how often an ideal pose estimate is within 0.2 m at the end of a drive."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def upper_bound(
         raise InputError(f"--draws {draws}: must be at least 1")
     robot = load_robot(config)
     sources = find_sets(given_maps(maps, more_maps), episodes, seed, robot.body, set_name)
-    told = _told(sources, draws, seed)  # which code drives is settled before the first drive
+    told = _told(sources, draws, seed)  # takes the digest of the code before the first drive
     ends = _ends(robot, sources, draws, seed)
     ceilings = {name: ceiling_of(list(one.values())) for name, one in ends.items()}
     if json_file is not None:
@@ -57,7 +57,7 @@ def upper_bound(
 
 
 def _ends(robot: RobotFiles, sources: Sequence[Source], draws: int, seed: int) -> dict[str, Ends]:
-    """Return for each condition and episode how the drives of all draws end."""
+    """Return the errors of all drives by condition and episode."""
     ends: dict[str, dict[tuple[str, int], list[EndErrors]]] = {name: {} for name in CASES}
     for source in sources:
         known = load_set(source)
@@ -71,7 +71,7 @@ def _ends(robot: RobotFiles, sources: Sequence[Source], draws: int, seed: int) -
 
 
 def _told(sources: Sequence[Source], draws: int, seed: int) -> dict[str, Any]:
-    """Return what is driven, and by which code, as an evaluation tells it."""
+    """Return version, digest of the code, sets, episodes, draws and seed as plain values."""
     return {
         "made_by": MADE_BY,
         "version": __version__,
@@ -108,7 +108,7 @@ def _table(ceilings: Mapping[str, Ceiling], episodes: int, draws: int) -> Table:
 
 
 def _percent(share: float, interval: Interval | None) -> str:
-    """Return a share with its 95 % interval."""
+    """Return a share in per cent, followed by its 95 % interval if there is an interval."""
     told = f"{100.0 * share:.1f}"
     return told if interval is None else f"{told} ({100.0 * interval[0]:.1f} to {100.0 * interval[1]:.1f})"
 

@@ -14,7 +14,7 @@ from onboard.commands.cli import ConfigOption, SecondsOption, check_json_target
 from onboard.values.errors import InputError
 
 NICENESS = 10
-"""Of the live view: where it shares the cores with a runtime, that goes first."""
+"""Niceness of the live view: a runtime on the same cores has priority."""
 
 
 def view(
@@ -40,7 +40,7 @@ def view(
 
 
 def summary(shown: Shown) -> str:
-    """Return what became of the messages, as a person reads it."""
+    """Return lines for the operator: the numbers of messages shown, dropped, waiting, and not displayable."""
     lost = ", ".join(f"{count} of {topic}" for topic, count in sorted(shown.dropped.items()))
     lines = [f"{shown.shown} messages shown, {sum(shown.dropped.values())} dropped{f': {lost}' if lost else ''}"]
     if shown.waiting:

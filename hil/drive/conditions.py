@@ -1,4 +1,4 @@
-"""Conditions by name under which a policy is judged: conditions.toml, one row each. What a row means for a drive."""
+"""The conditions for judging a policy, by name: rows of conditions.toml. Each row changes the setting of a drive."""
 
 from __future__ import annotations
 
@@ -22,39 +22,39 @@ from onboard.values.errors import ConfigError, InputError
 
 CONDITIONS_FILE = Path(__file__).parent / "conditions.toml"
 ORDINARY = "robot"
-"""The condition of a robot as it is, in which `evaluate` drives unless it is told another one."""
+"""The condition of the ordinary robot; `evaluate` uses it by default."""
 HEADLINE = "paper"
-"""The condition in which a policy's figures are quoted."""
+"""The quoted figures of a policy hold under this condition."""
 ALL = "all"
 FIX_SDS = {"sd": FIX_SD, "variance": PRINTED_FIX_SD}
-"""How the paper's diagonal (0.03, 0.03, 0.05) is read, and what a fix scatters by then."""
+"""Reading of the paper's diagonal (0.03, 0.03, 0.05) -> standard deviations of a fix, x, y [m], yaw [rad]."""
 SCALED = ("f_up", "f_down", "acceleration_max")
-"""Of a plant's axis, what `plant_scale` multiplies."""
+"""Fields of a plant's axis that `plant_scale` multiplies."""
 LONGEST_DELAY_S = 2.0
-"""A goal in the map is given 2.5 s after the robot was switched on; a fix must have come by then."""
+"""A goal in the map comes 2.5 s after power-on. A fix must come before the goal."""
 
 
 class Condition(Section):
-    """One row. Everything has the default of an ordinary simulated robot.
+    """A row of conditions.toml. The defaults describe the ordinary simulated robot.
 
     what:            the condition in words
-    base:            another row, whose values hold where this one says nothing
-    drift_scale:     times the paper's odometry drift [1]
+    base:            name of another row; its values hold for keys that this row omits
+    drift_scale:     factor on the paper's odometry drift [1]
     localization:    whether there is an external localisation
-    fix_noise:       "sd" or "variance": how the paper's localisation noise is read, see `FIX_SDS`; the robot is
-                     configured for what it is
+    fix_noise:       "sd" or "variance": reading of the paper's localisation noise, see `FIX_SDS`; the robot's
+                     configuration has the same noise
     fix_every_steps: least and largest time between fixes, uniform [decision steps of 1/3 s]
-    fix_delay_s:     by so much a fix comes after it was taken [s]
-    cameras_gone:    depth cameras that are not there: their sectors are blind
-    plant_scale:     times the believed frequencies and accelerations of both axes [1]
-    delay_ticks:     from an observation to its action [control ticks of 1/30 s]
-    depth_noise:     whether scans are as noisy as those of real depth cameras
-    pedestrians:     people who walk about
-    blocked_s:       how long a door on the shortest way is closed when the robot comes [s], see `blockings`; 0 is no
-                     door, and where no door would be in the way there is none
-    memory_reset_s:  how often the runtime resets a policy's memory by the clock [s], or "never"; a recovery, which
-                     there is only with the limits, clears it whatever this says
-    limits:          whether the last word over commands and the recovery are in force
+    fix_delay_s:     latency of a fix [s]
+    cameras_gone:    names of the missing depth cameras: their sectors are blind
+    plant_scale:     factor on the assumed frequencies and accelerations of both axes [1]
+    delay_ticks:     latency from an observation to its action [control ticks of 1/30 s]
+    depth_noise:     whether scans have the noise of real depth cameras
+    pedestrians:     number of walking people
+    blocked_s:       time for which a door on the shortest path stays closed when the robot comes [s]; 0 for no door;
+                     some paths have no place for a door, see hil/scene/doors.py
+    memory_reset_s:  period of the policy's memory reset by the runtime [s], or "never"; a recovery (only with limits)
+                     resets the memory in any case
+    limits:          whether limits (`onboard.safety.limits`) and recovery are in force
     """
 
     model_config = ConfigDict(strict=True)
@@ -76,7 +76,7 @@ class Condition(Section):
     limits: bool = True
 
     def senses(self, ordinary: Senses) -> Senses:
-        """Return how well wheels and localisation work."""
+        """Return the senses of the simulated robot under this condition."""
         steps = self.fix_every_steps
         return replace(
             ordinary,
@@ -89,15 +89,15 @@ class Condition(Section):
         )
 
     def resets_every_s(self, ordinary_s: float | None) -> float | None:
-        """Return how often the memory of a policy is reset, which has it so itself; None is never."""
+        """Return the period of the memory reset [s], None for never. ordinary_s: the policy's own period."""
         if self.memory_reset_s is None:
             return ordinary_s
         return None if self.memory_reset_s == "never" else self.memory_reset_s
 
     def of(self, setting: Setting) -> Setting:
-        """Return a setting under this condition; who walks about is left to who knows the episode.
+        """Return a setting under this condition, without pedestrians and doors: the caller adds them for each episode.
 
-        Raises InputError where the robot has no such camera, or would have none left, or cannot have such a delay.
+        Raises InputError if a camera of `cameras_gone` is unknown, no camera would be left, or the delay is invalid.
         """
         true_plant = scaled_plant(setting.plant, self.plant_scale) if self.plant_scale != 1.0 else None
         return replace(
@@ -108,11 +108,11 @@ class Condition(Section):
         )
 
     def robot_of(self, setting: Setting) -> Setting:
-        """Return a setting with the mounts and the configuration of this condition alone. Raises InputError as `of`."""
+        """Return a setting with only mounts and configuration of this condition. Raises InputError like `of`."""
         return replace(setting, mounts=self._mounts(setting.mounts), config=self._config(setting.config))
 
     def check(self, mounts: Mounts, config: Config) -> None:
-        """Raise InputError where `of` would, for a robot with these files."""
+        """Raise InputError if `of` would raise for a robot with these mounts and this configuration."""
         self._mounts(mounts)
         self._config(config)
 
@@ -136,7 +136,7 @@ class Condition(Section):
                 section = getattr(config, name)
                 if section is not None and section.cameras:
                     changes[name] = self._scan(name, section)
-        if self.fix_noise != "sd":  # who runs a localisation knows how well it works
+        if self.fix_noise != "sd":  # the operator knows the noise of the localisation
             changes["odometry"] = config.odometry.model_copy(update={"localization_sd": FIX_SDS[self.fix_noise]})
         return config.model_copy(update=changes) if changes else config
 
@@ -148,21 +148,21 @@ class Condition(Section):
 
     def _scan(self, name: str, section: ScanSection) -> ScanSection:
         left = [camera for camera in section.cameras if camera not in self.cameras_gone]
-        if not left:  # a list without names means all of them
+        if not left:  # an empty list would mean all cameras
             raise InputError(f"cameras_gone: {name}.cameras has none but {', '.join(section.cameras)}")
         return section.model_copy(update={"cameras": left})
 
 
 def without_cameras(setting: Setting, names: Sequence[str]) -> Setting:
-    """Return a setting whose robot has some depth cameras no more, neither mounted nor named by its configuration.
+    """Return a setting without the named depth cameras, both in the mounts and in the configuration.
 
-    Raises InputError as `Condition.of` does.
+    Raises InputError like `Condition.of`.
     """
     return Condition(what="cameras gone", cameras_gone=list(names)).robot_of(setting)
 
 
 def scaled_plant(plant: Plant, scale: float) -> Plant:
-    """Return a base whose two axes answer faster or slower, see `SCALED`."""
+    """Return a plant with the fields `SCALED` of both axes multiplied by `scale`."""
 
     def scaled(axis: Axis) -> Axis:
         return axis.model_copy(update={name: scale * getattr(axis, name) for name in SCALED})
@@ -172,7 +172,7 @@ def scaled_plant(plant: Plant, scale: float) -> Plant:
 
 @functools.cache
 def load_conditions(path: Path = CONDITIONS_FILE) -> Mapping[str, Condition]:
-    """Return the rows of a file by name. Raises ConfigError with one line."""
+    """Return the rows of a file by name. Raises ConfigError with a message of one line."""
     table = read_toml(path)
     conditions = {}
     for name in table:
@@ -184,7 +184,7 @@ def load_conditions(path: Path = CONDITIONS_FILE) -> Mapping[str, Condition]:
 
 
 def chosen(names: Sequence[str], known: Mapping[str, Condition] | None = None) -> list[str]:
-    """Return the conditions that are meant, each once: the ordinary one of no name, and all of "all".
+    """Return the names of the chosen conditions, each once. No name gives `ORDINARY`; "all" gives every row.
 
     Raises InputError.
     """
@@ -198,7 +198,7 @@ def chosen(names: Sequence[str], known: Mapping[str, Condition] | None = None) -
 
 
 def _with_base(path: Path, table: Mapping[str, Any], name: str, above: tuple[str, ...]) -> dict[str, Any]:
-    """Return a row with what it takes over from its base, and that from its own."""
+    """Return a row merged with its base row, recursively. above: the rows on the way to this row, to find loops."""
     row = table[name]
     if not isinstance(row, dict):
         raise ConfigError(f"{path}: {name}: must be a table")

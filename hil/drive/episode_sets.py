@@ -1,7 +1,7 @@
-"""The committed sets of episodes by name: what `onboard-hil evaluate --set NAME` means.
+"""The committed sets of episodes by name, for `onboard-hil evaluate --set NAME`.
 
-Maps of one split are unseen for a policy that was trained in those of the other. Furniture, starts and goals of every
-set follow from a seed of its own, so that no set shares them with another or with a training that keeps to other seeds.
+A policy trained on maps of the train split has seen no map of the test split. Each set draws furniture, starts and
+goals from its own seed. So two sets share none of them, and a training with other seeds shares none either.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hil.drive.episodes import COMMITTED, EPISODES_FOLDER, Plan, Split, make_committed
 
-# ---- In which building each shipped map is, whether or not it has committed episodes, and in which split that
+# ---- Building and split of each shipped map
 
 FLOORS: dict[str, tuple[str, ...]] = {
     "UT Austin, Gates Dell Complex": ("gdc2", "gdc4", "gdc5", "gdc6"),
@@ -20,23 +20,23 @@ FLOORS: dict[str, tuple[str, ...]] = {
     "UT Austin, Anna Hiss Gymnasium": ("ahg1",),
     "Joydeepb-Home": ("home",),
 }
-"""Of shipped maps without committed episodes, by the name that their building has in `COMMITTED` where it is there."""
+"""Building -> shipped maps without committed episodes. The building's name is the same as in `COMMITTED`, if there."""
 BUILDINGS: dict[str, str] = {
     **{plan.map_name: plan.building for plan in COMMITTED},
     **{name: building for building, names in FLOORS.items() for name in names},
 }
-"""Of all shipped maps."""
+"""Map -> building, for all shipped maps."""
 SPLITS: dict[str, Split] = {plan.building: plan.split for plan in COMMITTED}
-"""Of the buildings with committed episodes."""
+"""Building -> split, for the buildings with committed episodes."""
 
 
 def building_of(place: str) -> str | None:
-    """Return the building of a shipped map, given by name or file; None of a map of one's own."""
+    """Return the building of a shipped map, given by name or file; None for any other map."""
     return BUILDINGS.get(Path(place).stem)
 
 
 def split_of(place: str) -> Split | None:
-    """Return the split of the building of a map, given by name or file; None where nothing is evaluated in it."""
+    """Return the split of a map's building; None if the building has no committed episodes. place: name or file."""
     building = building_of(place)
     return None if building is None else SPLITS.get(building)
 
@@ -48,12 +48,12 @@ RESERVED_SEEDS = frozenset({plan.seed for plan in COMMITTED} | {UNSEEN_SEED, VAL
 UNSEEN_COUNT, UNSEEN_DETOURS = 105, 36
 VALIDATION_COUNT, VALIDATION_DETOURS = 20, 9
 TOO_OPEN = ("depot",)
-"""Halls in which hardly any way is a detour: none are asked of them."""
+"""Open halls with hardly any detour: their plans ask for no detours."""
 
 
 @dataclass(frozen=True, slots=True)
 class NamedSet:
-    """Episodes of several maps: `folder/<map>.json`, made by `make(name)` from the plans."""
+    """Episodes of several maps, in `folder/<map>.json`; `make(name)` draws the files from the plans."""
 
     folder: Path
     plans: tuple[Plan, ...]
@@ -65,7 +65,7 @@ class NamedSet:
 
 
 def _planned(split: str, seed: int, count: int, detours: int) -> tuple[Plan, ...]:
-    """Return plans for the maps of one split."""
+    """Return a plan for each map of a split."""
     return tuple(
         Plan(plan.map_name, plan.building, plan.split, seed, count, 0 if plan.map_name in TOO_OPEN else detours)
         for plan in COMMITTED
@@ -83,12 +83,12 @@ SETS: dict[str, NamedSet] = {
         _planned("train", VALIDATION_SEED, VALIDATION_COUNT, VALIDATION_DETOURS),
     ),
 }
-"""`unseen` judges a policy, in buildings that none was trained in, a third of it detours; `validation` chooses between
-checkpoints, in the buildings of the training with other furniture. No drive was looked at when they were drawn."""
+"""`unseen` judges a policy in buildings outside the training; at least a third of its episodes are detours.
+`validation` chooses between checkpoints: training buildings, other furniture. No drive had a part in drawing them."""
 
 
 def make(name: str) -> None:
-    """Draw one set anew and write its files. Raises InputError."""
+    """Draw a set again and write its files. Raises InputError."""
     chosen = SETS[name]
     chosen.folder.mkdir(exist_ok=True)
     make_committed(chosen.folder, chosen.plans)

@@ -1,4 +1,7 @@
-"""Sets of starts and goals in furnished buildings: `episodes/<map>.json`, drawn by seed, none left out."""
+"""Sets of starts and goals in furnished buildings, drawn by seed. Files: `episodes_data/<folder>/<map>.json`.
+
+A set without a demanded number of detours keeps every drawn episode.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +25,11 @@ from onboard.values.messages import Pose
 
 EPISODES_FOLDER = Path(__file__).parent / "episodes_data" / "train"
 MIN_M, MAX_M = 2.0, 15.0
-"""Geodesic length of an episode."""
+"""Limits of an episode's geodesic length."""
 LENGTH_WIDTH_M = 0.5
-"""Goals are drawn among those whose way is the target length, give or take this."""
+"""A goal is drawn among cells whose geodesic distance differs from the target length by at most this."""
 TARGETS, STARTS = 50, 40
-"""Target lengths drawn for one episode, and starts for one length: a small building has none that are long."""
+"""Largest number of target lengths for an episode, and of starts for a length: small buildings have no long paths."""
 DEFAULT_BODY = Body()
 DENSITY = 1.0
 DRAWN_BY = (
@@ -41,11 +44,11 @@ WITH_DETOURS = (
     "than {detour:g} times the straight line, and no others."
 )
 DETOUR = 1.15
-"""An episode is a detour when its shortest way is more than so many times the straight line."""
+"""An episode is a detour if the shortest path is longer than this factor times the straight line."""
 MOST_DRAWN = 100
-"""Episodes drawn for one that is kept, at most: in an open hall there are hardly any detours."""
+"""Largest number of draws per kept episode: an open hall has hardly any detours."""
 DIGITS = 4
-"""Decimals that a file keeps, 0.1 mm."""
+"""Decimals in a file: 0.1 mm for lengths."""
 
 Split = Literal["train", "test"]
 SPLITS = get_args(Split)
@@ -55,10 +58,10 @@ SPLITS = get_args(Split)
 class EpisodeSet:
     """Starts and goals in one furnished building.
 
-    name:     of the set: its file's, or its map's
-    building: all floors of a building are in one split
-    split:    "train" or "test"; None for a set of one's own that does not say
-    seed:     of furniture, starts and goals
+    name:     name of the file, or of the map if there is no file
+    building: all floors of a building are in the same split
+    split:    "train" or "test"; None if the set has no split
+    seed:     seed of furniture, starts and goals
     """
 
     name: str
@@ -72,7 +75,7 @@ class EpisodeSet:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One row of `COMMITTED`: how many episodes of a shipped map are drawn, by which seed, so many detours at least."""
+    """A row of `COMMITTED`: number of episodes (`count`), seed, and least number of detours for a shipped map."""
 
     map_name: str
     building: str
@@ -94,7 +97,7 @@ COMMITTED = (
     Plan("warehouse", "warehouse (simulated)", "test", 2026),
     Plan("willow", "Willow Garage", "test", 2026),
 )
-"""What `episodes/` holds: no building is in both splits. All were drawn once, by `make_committed`."""
+"""Plans of `episodes_data/train/`. No building is in both splits. `make_committed` drew all episodes, once."""
 
 
 def make_committed(folder: Path = EPISODES_FOLDER, plans: Sequence[Plan] = COMMITTED) -> None:
@@ -132,21 +135,21 @@ def make_set(
     detours: int = 0,
     density: float = DENSITY,
 ) -> EpisodeSet:
-    """Return `count` episodes of any map with furniture, all drawn by seed, at least so many of them detours.
+    """Return `count` episodes of any map with furniture, drawn by seed, with at least `detours` detours.
 
-    density: of the furniture; 0 leaves a map as it is
-    Raises InputError, also where so many detours are not found.
+    density: density of the furniture; 0 adds no furniture
+    Raises InputError, also if the map has too few detours.
     """
     world = furnish(load_map(map_name), seed, density)
     space = free_space(world, body)
-    # The name too, or the first episodes of all maps would be of one length and heading.
+    # Without the name, the first episodes of all maps would have the same length and heading.
     rng = np.random.default_rng([seed, zlib.crc32(world.name.encode())])
     episodes = _with_detours(space, rng, count, detours)
     return EpisodeSet(world.name, str(map_name), world.name, None, seed, world, episodes)
 
 
 def load_episodes(file_or_map: str | Path, folder: Path = EPISODES_FOLDER) -> EpisodeSet:
-    """Return the committed set of a map, by the map's name, or that of a .json file. Raises InputError."""
+    """Return the committed set of a map, given by name, or the set of a .json file. Raises InputError."""
     file = Path(file_or_map)
     if file.suffix == "":
         file = folder / f"{file.name}.json"
@@ -170,17 +173,17 @@ def load_episodes(file_or_map: str | Path, folder: Path = EPISODES_FOLDER) -> Ep
 
 
 def straight_m(episode: Episode) -> float:
-    """Return the distance from start to goal through whatever is between [m]."""
+    """Return the straight distance from start to goal, obstacles ignored [m]."""
     return math.dist((episode.start.x_m, episode.start.y_m), episode.goal_xy_m)
 
 
 def is_detour(episode: Episode) -> bool:
-    """Return whether the way is much longer than the straight line."""
+    """Return whether the shortest path is more than `DETOUR` times the straight line."""
     return episode.geodesic_m > DETOUR * straight_m(episode)
 
 
 def _with_detours(space: FreeSpace, rng: np.random.Generator, count: int, detours: int) -> tuple[Episode, ...]:
-    """Return the episodes drawn, in their order, less the ordinary ones for which there is no more room."""
+    """Return the drawn episodes in order. Ordinary episodes beyond `count` - `detours` are left out."""
     kept: list[Episode] = []
     ordinary = 0
     for _ in range(MOST_DRAWN * count):
@@ -229,12 +232,12 @@ def _episode(row: dict[str, Any]) -> Episode:
     return Episode(Pose(x, y, yaw), (goal_x, goal_y), geodesic_m)
 
 
-# ---- Where a drive happens: a furnished building, a start and a goal, from (map, seed) or from the committed set
+# ---- Building, start and goal of a drive, from (map, seed) or from the committed set
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A world and one episode in it; `label` names files made of it."""
+    """A world and an episode in it. label: base of the names of output files."""
 
     label: str
     world: World
@@ -242,7 +245,7 @@ class Scenario:
 
 
 def choose(map_name: str, seed: int, number: int | None, body: Body) -> Scenario:
-    """Return committed episode `number` of a shipped map, or one drawn by seed in any map. Raises InputError."""
+    """Return committed episode `number` of a shipped map, or draw an episode by seed in any map. Raises InputError."""
     if number is None:
         drawn = make_set(map_name, seed, 1, body)
         return Scenario(f"{drawn.world.name}-seed{seed}", drawn.world, drawn.episodes[0])

@@ -1,7 +1,7 @@
-"""The whole runtime and a simulated robot in one process on the simulated clock: no wire, no waiting, always the same.
+"""The whole runtime and a simulated robot in the same process, on the simulated clock. No wire, no wait, repeatable.
 
-`drive_runtime` drives an episode and judges it by the truth, as `fast.drive_fast` does without the runtime; `InProcess`
-drives to a goal and keeps every tick.
+`drive_runtime` drives an episode and judges the drive by the true state, like `drive_fast` without the runtime.
+`InProcess` drives to a goal and keeps every tick.
 """
 
 from __future__ import annotations
@@ -59,11 +59,13 @@ from onboard.values.messages import GoalRequest, Memory, Observation, Pose
 def drive_runtime(
     setting: Setting, episode: Episode, policy: Policy, seed: int, rendered: bool = False, max_s: float = MAX_S
 ) -> Outcome:
-    """Return how a drive of the whole runtime went. The same seed gives the same outcome, to the last bit.
+    """Return the outcome of a drive with the whole runtime. The same seed gives the same outcome, bit for bit.
 
-    rendered: whether the runtime fuses its scan from rendered depth images; otherwise it gets the direct scan, as
-              `drive_fast` does, in the same ticks
-    Raises InputError where the start is not free, and for what only `drive_fast` can: leaving the limits out.
+    rendered: whether the runtime fuses its scan from rendered depth images; otherwise it gets the direct scan, in the
+              same ticks as in `drive_fast`
+
+    Raises InputError if the start is not free, and for a rendered lidar. Raises InputError also for a setting without
+    limits: only `drive_fast` can leave the limits out.
     """
     if not setting.limits:
         raise InputError("the whole runtime cannot leave the limits out")
@@ -87,7 +89,7 @@ def drive_runtime(
 
 
 def _eyes(setting: Setting, robot: SimulatedRobot, policy: Policy, rendered: bool, seed: int) -> Eyes:
-    """Return what sees for the runtime."""
+    """Return the source of images and scans for the runtime."""
     cameras = Cameras(robot, wants_color(policy))
     if rendered:
         return cameras
@@ -99,7 +101,7 @@ def _eyes(setting: Setting, robot: SimulatedRobot, policy: Policy, rendered: boo
 
 
 class _Teller:
-    """An inference that tells a policy with a map where it is, just before it decides."""
+    """An inference that gives a policy with a map its start frame just before each decision."""
 
     runtime: Runtime
 
@@ -107,22 +109,22 @@ class _Teller:
         self._inner, self._policy, self._episode = inner, policy, episode
 
     def submit(self, number: int, observation: Observation, memory: Memory) -> bool:
-        """Tell, and decide. The start frame is that of the tick before: the goal came before this decision's tick."""
+        """Locate the start frame, then decide. The frame is from the tick before: the goal came before this tick."""
         start = self.runtime.state.start
         if isinstance(self._policy, KnowsMap) and start is not None:
             self._policy.locate(map_from_start(start, self._episode))
         return self._inner.submit(number, observation, memory)
 
     def poll(self) -> Result | None:
-        """Return what was decided."""
+        """Return the result of the inner inference."""
         return self._inner.poll()
 
     def close(self) -> None:
-        """Leave the policy open: it is the caller's."""
+        """Leave the policy open: the caller owns the policy."""
 
 
 class _Judge:
-    """A listener that asks for the goal when its tick has come, keeps the truth, and stops the runtime at the end."""
+    """A listener that requests the goal in its tick, records the true state, and stops the runtime at the end."""
 
     runtime: Runtime
 
@@ -139,7 +141,7 @@ class _Judge:
         self._ended = ""
 
     def tick(self, record: TickRecord, counters: object) -> None:
-        """Keep the tick and do what its time asks for."""
+        """Request the goal in its tick, then record the tick. Stop the runtime at the end of the drive."""
         ticks = record.slot.number - self._began
         if ticks == -1:
             self._inbox.asked.append(goal_request(self._setting, self._episode, record.slot.start_ns))
@@ -151,7 +153,7 @@ class _Judge:
             self.runtime.stop()
 
     def outcome(self) -> Outcome:
-        """Return how it went."""
+        """Return the outcome of the drive."""
         state, goal = self._robot.state, self._episode.goal_xy_m
         distance_m = math.hypot(state.pose.x_m - goal[0], state.pose.y_m - goal[1])
         return Outcome(
@@ -179,7 +181,7 @@ class _Judge:
 
 @dataclass(frozen=True, slots=True)
 class Drive:
-    """How a drive ended: the runtime's state text, seconds from the goal to the end, and every tick."""
+    """A finished drive: the runtime's state text, time from goal request to end [s], and every tick."""
 
     state: str
     time_s: float
@@ -187,7 +189,7 @@ class Drive:
 
 
 class InProcess:
-    """A whole runtime on the simulated clock, driving a simulated robot. For one drive."""
+    """A whole runtime on the simulated clock that drives a simulated robot. For a single drive."""
 
     def __init__(
         self,
@@ -206,7 +208,7 @@ class InProcess:
         self.runtime = Runtime(described, self._clock, self.inbox, inference, self.inbox, (*listeners, self._script))
 
     def drive_to(self, goal: Pose, frame_id: str = "map", limit_s: float = 100.0) -> Drive:
-        """Stand for `SETTLE_S`, ask for a goal, and tick until the drive has ended or time is over."""
+        """Stand for `SETTLE_S`, request a goal, and run until the drive ends, at most `limit_s` after the goal."""
         self._script.begin(self.runtime, goal, frame_id, limit_s)
         asyncio.run(self.runtime.run())
         ticks = tuple(self._script.ticks)
@@ -214,7 +216,7 @@ class InProcess:
 
 
 class _Script:
-    """A listener that keeps every tick, asks for the goal when its time has come, and stops the runtime at the end."""
+    """A listener that keeps every tick, requests the goal after `SETTLE_S`, and stops the runtime at the end."""
 
     def __init__(self, inbox: SimulatedInbox) -> None:
         self._inbox = inbox
@@ -226,7 +228,7 @@ class _Script:
         self._asked_ns: int | None = None
 
     def tick(self, record: TickRecord, counters: object) -> None:
-        """Keep the tick and do what its time asks for."""
+        """Keep the tick. Request the goal after `SETTLE_S`, and stop the runtime at the end of the drive."""
         self.ticks.append(record)
         now_ns = record.slot.start_ns
         if self._asked_ns is None:

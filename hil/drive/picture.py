@@ -1,4 +1,4 @@
-"""A picture of a drive on its map: walls, furniture, the way driven, the shortest way, start, goal and footprint."""
+"""A picture of a drive on its map: walls, furniture, driven path, shortest path, start, goal and footprint."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from onboard.values.geometry import apply
 from onboard.values.messages import Pose
 
 MARGIN_M = 2.5
-"""Map shown around what was driven."""
+"""Margin of map around the driven path."""
 LARGEST_PX = 1200
-"""Longer side of the map's part of the picture, before it is rounded to whole pixels a cell."""
+"""Longer side of the map in the picture, before rounding to whole pixels per cell."""
 OVERSAMPLE = 3
-"""Lines are drawn this much larger and averaged down."""
+"""Lines are drawn larger by this factor, then averaged down."""
 TOLERANCE_M = 0.2
 FOOTER_PX = 64
 LINE_PX, FONT_PX, PAD_PX = 3, 16, 14
 SAMPLE_PX = 26
-"""Length of a colour's sample in the legend."""
+"""Length of a colour sample in the legend."""
 SCALE_BARS_M = (1.0, 2.0, 5.0, 10.0)
 SCALE_BAR_FRACTION = 0.25
-"""The longest scale bar that takes no more of the width."""
+"""The scale bar is the longest bar that takes at most this fraction of the map's width."""
 
 Color = tuple[int, int, int]
 Points = npt.NDArray[np.float64]
@@ -41,13 +41,13 @@ BODY, INK = (20, 90, 200), (30, 30, 30)
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """What a picture shows, in the map frame.
+    """The content of a picture, in the map frame.
 
-    path:     (n, 2 or more) positions driven, first two columns x, y [m]
-    shortest: (m, 2) corners of the shortest way, or None
+    path:     (n, 2 or more) driven positions; the first two columns are x, y [m]
+    shortest: (m, 2) corners of the shortest path [m], or None
     end:      pose at the end
-    contacts: positions of contacts
-    goals:    points to reach one after another; none are the episode's own
+    contacts: positions of contacts [m]
+    goals:    points to reach in sequence [m]; if empty, the goal of the episode
     """
 
     episode: Episode
@@ -65,7 +65,7 @@ class Drawing:
 
 
 def save_picture(world: World, drawing: Drawing, file: Path) -> None:
-    """Write a PNG, cropped to the drive with `MARGIN_M` around. Raises OSError."""
+    """Write a PNG of the drive, cropped to the drive plus `MARGIN_M`. Raises OSError."""
     view = _view(world, drawing)
     image = _cells(world, view)
     large = image.resize((image.width * OVERSAMPLE, image.height * OVERSAMPLE), Image.Resampling.NEAREST)
@@ -78,7 +78,7 @@ def save_picture(world: World, drawing: Drawing, file: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """The part of the grid that is shown: rows and columns [first, last), and pixels a cell."""
+    """The visible part of the grid: rows and columns [first, last), and pixels per cell."""
 
     world: World
     rows: tuple[int, int]
@@ -86,7 +86,7 @@ class _View:
     cell_px: int
 
     def px(self, xy_map_m: Sequence[float]) -> tuple[float, float]:
-        """Return oversampled pixel coordinates of a point in the map frame; the picture's top is the last row."""
+        """Return oversampled pixel coordinates of a point in the map frame [m]; the last row is at the top."""
         x, y = apply(self.world.grid_from_map, (float(xy_map_m[0]), float(xy_map_m[1])))
         scale = self.cell_px * OVERSAMPLE
         return (x / self.world.cell_m - self.columns[0]) * scale, (self.rows[1] - y / self.world.cell_m) * scale
@@ -109,7 +109,7 @@ def _view(world: World, drawing: Drawing) -> _View:
 
 
 def _cells(world: World, view: _View) -> Image.Image:
-    """Return the cells in whole pixels: walls dark, what else stands on the floor brown, what only hangs light."""
+    """Return an image of the cells: walls dark, other cells on the floor brown, hanging cells light."""
     part = np.s_[slice(*view.rows), slice(*view.columns)]
     low, high = world.low_m[part], world.high_m[part]
     used = high >= low
@@ -142,7 +142,7 @@ def _circle(
 
 
 def _pose(draw: ImageDraw.ImageDraw, view: _View, pose: Pose, radius_m: float, color: Color) -> None:
-    """Draw a footprint with a line from its middle to its front."""
+    """Draw a footprint with a line from its centre to its front."""
     _circle(draw, view, (pose.x_m, pose.y_m), radius_m, color)
     front = pose.x_m + radius_m * math.cos(pose.yaw_rad), pose.y_m + radius_m * math.sin(pose.yaw_rad)
     draw.line([view.px((pose.x_m, pose.y_m)), view.px(front)], color, LINE_PX * OVERSAMPLE)

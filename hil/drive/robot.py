@@ -1,7 +1,7 @@
-"""The simulated robot: truth, and what its wheels, localisation, cameras and bumper make of it, tick by tick.
+"""The simulated robot: true state, and the signals of wheels, localisation, cameras and bumper, tick by tick.
 
-`hil/live/simulator.py` puts it on the wire as a process of its own; `hil/drive/full_runtime.py` feeds a runtime on
-the simulated clock.
+`hil/live/simulator.py` runs the robot as a separate process on the wire. `hil/drive/full_runtime.py` connects the robot
+to a runtime on the simulated clock.
 """
 
 from __future__ import annotations
@@ -34,15 +34,16 @@ TICK_HZ = 30
 
 @dataclass(frozen=True, slots=True)
 class Senses:
-    """What the simulated robot has, and how well it works.
+    """The senses of the simulated robot, and their quality.
 
-    drift_scale:        times the paper's odometry drift; 0 is perfect wheels
-    localization:       whether `/amcl_pose` comes
-    localization_scale: times the noise of a fix
+    seed:               seed of all noise
+    drift_scale:        factor on the paper's odometry drift; 0 for perfect wheels
+    localization:       whether the robot gets fixes (`/amcl_pose`)
+    localization_scale: factor on the noise of a fix
     fix_sd:             standard deviations of a fix, x, y [m], yaw [rad]; `FIX_SD` or `PRINTED_FIX_SD`
-    fix_period_s:       least and largest time between fixes; the robot's, or `TRAINING_FIX_PERIOD_S`
-    fix_delay_s:        by so much a fix comes after it was taken, which its stamp says
-    depth_noise:        whether depth images have the noise and holes of real ones, and scans that are cast as well
+    fix_period_s:       least and largest time between fixes [s]; `FIX_PERIOD_S` or `TRAINING_FIX_PERIOD_S`
+    fix_delay_s:        latency of a fix [s]; the stamp is the time of capture
+    depth_noise:        whether depth images and cast scans have the noise and holes of real depth images
     depth_every, color_every: ticks between two images (15 Hz and 6 Hz)
     """
 
@@ -59,20 +60,20 @@ class Senses:
 
     @property
     def fix_delay_ticks(self) -> int:
-        """Return the ticks between a fix and its coming."""
+        """Return the latency of a fix [ticks]."""
         return round(self.fix_delay_s * TICK_HZ)
 
 
 @dataclass(frozen=True, slots=True)
 class Sensed:
-    """What came of one tick.
+    """The signals of a tick.
 
-    odometry: pose and twist in the odom frame, which begins at the start
-    fix:      external localisation in the map frame, mostly None
+    odometry: pose and twist in the odom frame; the origin of this frame is the start
+    fix:      external localisation in the map frame; None in most ticks
     depth:    camera -> (height, width) uint16; empty in ticks without images
-    color:    (144, 256, 3) uint8 RGB or None
+    color:    (144, 256, 3) uint8 RGB, or None
     touching: whether the body is in contact
-    fix_age_ns: how long ago the fix was taken
+    fix_age_ns: time since the capture of the fix [ns]
     """
 
     odometry: Motion
@@ -85,9 +86,9 @@ class Sensed:
 
 @dataclass(frozen=True, slots=True)
 class Glance:
-    """What the cameras look from, and at, in one tick: a value to hand to another thread.
+    """The scene for the cameras in a tick, as a value that the caller can pass to another thread.
 
-    pose: of the base in the map frame; bodies: everything that moves; tick: number of the tick
+    pose: pose of the base in the map frame; bodies: all moving bodies; tick: number of the tick
     """
 
     pose: Pose
@@ -97,14 +98,14 @@ class Glance:
 
 @dataclass(slots=True)
 class Trace:
-    """The true drive so far: rows (time [s], x, y [m], yaw [rad], v, w) ten times a second, and where it touched."""
+    """The true drive so far: rows (time [s], x, y [m], yaw [rad], v, w) at 10 Hz, and the positions of contacts [m]."""
 
     rows: list[tuple[float, float, float, float, float, float]] = field(default_factory=list)
     contacts: list[tuple[float, float]] = field(default_factory=list)
 
 
 class SimulatedRobot:
-    """A robot in a building that takes commands and senses."""
+    """A simulated robot in a building: takes velocity commands, returns sensor signals."""
 
     def __init__(
         self,
@@ -117,9 +118,10 @@ class SimulatedRobot:
         crowd: Crowd | None = None,
         look: Look = PLAIN,
     ) -> None:
-        """Put the robot down. Raises InputError where it does not fit, ConfigError for another colour size.
+        """Place the robot at `start`.
 
-        crowd: who else moves there; look: what the colour camera makes of the materials
+        crowd: moving characters; look: colours and light of the materials for the colour camera
+        Raises InputError if the start is not free, ConfigError if a colour camera has another image size.
         """
         for mount in mounts.color.values():
             if (mount.width, mount.height) != (POLICY_WIDTH, POLICY_HEIGHT):
@@ -149,7 +151,7 @@ class SimulatedRobot:
         self.state = self._simulation.command(self.state, twist)
 
     def step(self, images: bool = True) -> Sensed:
-        """Live one tick and return what was sensed at its end; without `images` the cameras see nothing."""
+        """Simulate a tick and return the signals at its end. Without `images`, depth is empty and color is None."""
         before = self.state
         if self._crowd is not None:
             self._crowd = walk(self._crowd, STEP_S, (before.pose.x_m, before.pose.y_m), self._simulation.body.radius_m)
@@ -180,11 +182,11 @@ class SimulatedRobot:
         return self._ticks % self._senses.color_every == 0
 
     def glance(self) -> Glance:
-        """Return what the cameras would look from and at now."""
+        """Return the present scene for the cameras."""
         return Glance(self.state.pose, self._bodies, self._ticks)
 
     def depth(self, glance: Glance) -> dict[str, npt.NDArray[np.uint16]]:
-        """Return what the depth cameras see. Safe in another thread than `step`."""
+        """Return depth images, camera -> (height, width) uint16. Safe in a thread other than the thread of `step`."""
         images = {
             name: render_depth(self._simulation.world, rays, glance.pose, bodies=glance.bodies)
             for name, rays in self._depth_rays.items()
@@ -192,7 +194,7 @@ class SimulatedRobot:
         return images if self._depth_noise is None else self._spoilt(images, self._depth_noise, glance.tick)
 
     def color(self, glance: Glance) -> npt.NDArray[np.uint8] | None:
-        """Return what the colour camera sees, None without one. Safe in another thread than `step`."""
+        """Return the colour image, None without a colour camera. Safe in a thread other than the thread of `step`."""
         if not self._color_rays:
             return None
         return render_color(self._simulation.world, self._color_rays[0], glance.pose, self._look, glance.bodies)
@@ -200,7 +202,7 @@ class SimulatedRobot:
     def _spoilt(
         self, images: dict[str, npt.NDArray[np.uint16]], noise: DepthNoise, tick: int
     ) -> dict[str, npt.NDArray[np.uint16]]:
-        """Return true depth images as real cameras would deliver them; the same for the same seed and tick."""
+        """Return depth images with the noise of real cameras; the same seed and tick give the same images."""
         spoilt = {}
         for number, (name, image) in enumerate(images.items()):
             mount = self._depth_mounts[name]
@@ -208,7 +210,7 @@ class SimulatedRobot:
         return spoilt
 
     def _fix(self) -> Pose | None:
-        """Return the fix that comes in this tick, which may have been taken before."""
+        """Return the fix that arrives in this tick, None without a fix. It may be captured in an earlier tick."""
         taken = self._take_fix()
         if taken is not None:
             self._coming.append((self._ticks + self._senses.fix_delay_ticks, taken))

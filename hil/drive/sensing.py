@@ -1,4 +1,4 @@
-"""What a runtime on the simulated clock gets of what its robot could see: rendered images, or scans cast directly."""
+"""Images and scans for a runtime on the simulated clock: rendered images, or scans cast directly in the map."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ POLICY_TOPIC, LIMITS_TOPIC = "direct/scan", "direct/limits_scan"
 
 
 class Eyes(Protocol):
-    """Takes what is due in one tick."""
+    """Source of images and scans; takes the images and scans that are due in a tick."""
 
     def look(self, newest: Inputs, glance: Glance, stamp_ns: int, depth_due: bool, color_due: bool) -> Inputs:
-        """Return the newest images and scans, with those that are due taken now."""
+        """Return `newest`, with the due images and scans replaced by new ones."""
 
 
 class Cameras:
-    """All cameras of the robot, rendered. color: whether anybody looks at the colour image."""
+    """All cameras of the robot, rendered. color: whether the policy uses the colour image."""
 
     def __init__(self, robot: SimulatedRobot, color: bool = True) -> None:
         self._robot = robot
         self._color = color
 
     def look(self, newest: Inputs, glance: Glance, stamp_ns: int, depth_due: bool, color_due: bool) -> Inputs:
-        """Return the newest images."""
+        """Return `newest` with the due images."""
         if depth_due:
             images = self._robot.depth(glance)
             frames = {name: DepthFrame(name, glance.tick, stamp_ns, image) for name, image in images.items()}
@@ -39,22 +39,22 @@ class Cameras:
         return self.look_for_color(newest, glance, stamp_ns) if color_due else newest
 
     def look_for_color(self, newest: Inputs, glance: Glance, stamp_ns: int) -> Inputs:
-        """Return the newest images with a new colour image, where there is such a camera and anybody looks."""
+        """Return `newest` with a new colour image, if there is a colour camera and the policy uses colour."""
         image = self._robot.color(glance) if self._color else None
         return newest if image is None else replace(newest, color=ColorFrame(glance.tick, stamp_ns, image))
 
 
 class Caster:
-    """Scans cast directly, by topic, at the rate of the depth cameras; colour is rendered where anybody looks at it."""
+    """Scans cast directly, by topic, at the rate of the depth cameras. `cameras` renders the colour image."""
 
     def __init__(self, scans: Mapping[str, DirectScan], cameras: Cameras, noise_seed: int | None = None) -> None:
-        """Take the scans. noise_seed: of the noise of real depth images in them; None is without."""
+        """Take the scans to cast. noise_seed: seed for the noise of real depth images; None for no noise."""
         self._scans = scans
         self._cameras = cameras
         self._noise_seed = noise_seed
 
     def look(self, newest: Inputs, glance: Glance, stamp_ns: int, depth_due: bool, color_due: bool) -> Inputs:
-        """Return the newest scans."""
+        """Return `newest` with the due scans and the due colour image."""
         if depth_due:
             scans = {topic: Scan(stamp_ns, self._seen(scan, glance), scan.seen) for topic, scan in self._scans.items()}
             newest = replace(newest, scans=scans)
@@ -66,20 +66,20 @@ class Caster:
 
 
 def without_cameras(config: Config) -> Config:
-    """Return the configuration of a robot whose scans come ready-made, on the topics of a `Caster`."""
+    """Return the configuration of a robot that receives complete scans, on the topics of a `Caster`."""
     update = {"scan": config.scan.model_copy(update={"topic": POLICY_TOPIC})}
     if config.limits_scan is not None:
         update["limits_scan"] = config.limits_scan.model_copy(update={"topic": LIMITS_TOPIC})
     return config.model_copy(update=update)
 
 
-# ---- The inbox of a runtime on the simulated clock, over a simulated robot in the same process
+# ---- Inbox of a runtime on the simulated clock, with a simulated robot in the same process
 
 STEP_NS = round(NS_PER_S / TICK_HZ)
 
 
 class SimulatedInbox:
-    """`interfaces.Inbox` over a simulated robot, which lives on as time is asked for. Also its `Drive`."""
+    """`interfaces.Inbox` and `interfaces.Drive` of a simulated robot. `take` advances the robot to `now_ns`."""
 
     def __init__(self, robot: SimulatedRobot, start_ns: int, eyes: Eyes | None = None) -> None:
         self._robot = robot
@@ -90,7 +90,7 @@ class SimulatedInbox:
         self.sent: list[Twist] = []
 
     def take(self, now_ns: int) -> Inputs:
-        """Let the robot live until `now_ns` and return what it sensed."""
+        """Simulate the robot until `now_ns` and return its newest signals."""
         odometry: list[OdometryMessage] = []
         fixes: list[Fix] = []
         while self._time_ns + STEP_NS <= now_ns:

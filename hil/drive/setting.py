@@ -1,4 +1,4 @@
-"""Where and with what a policy is driven: everything that does not change from episode to episode."""
+"""The setting of a drive: building, robot, configuration and senses. It is the same in every episode."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from hil.scene.walkers import Crowd
 
 SETTLE_S = 2.5
-"""Time before the goal, in which the first fixes come."""
+"""Time before the goal; the first fixes come in this time."""
 
 
 def goal_tick(ticks_per_decision: int) -> int:
-    """Return the tick in which a drive's goal comes: after `SETTLE_S`, just before the first decision.
+    """Return the tick in which the goal of a drive comes: after `SETTLE_S`, 1 tick before the first decision.
 
-    Until then the robot stands, and the first fixes of its localisation come.
+    The robot stands until this tick, and the first localisation fixes come.
     """
     settled = -(-round(SETTLE_S * NS_PER_S) // round(NS_PER_S / TICK_HZ))
     return settled + (-settled - 1) % ticks_per_decision
@@ -43,10 +43,10 @@ def goal_tick(ticks_per_decision: int) -> int:
 
 @runtime_checkable
 class KnowsMap(Protocol):
-    """A policy that drives in a map: before each decision it is told where the robot believes its start frame to be."""
+    """A policy with a map. Before each decision, it gets the estimated pose of the start frame in the map."""
 
     def locate(self, map_from_start: Pose) -> None:
-        """Take the pose of the start frame in the map, as the robot itself estimates it now."""
+        """Store the pose of the start frame in the map, by the robot's present estimate."""
 
 
 ORDINARY_SENSES = Senses()
@@ -56,15 +56,13 @@ ORDINARY_SENSES = Senses()
 class Setting:
     """A building, a robot and its configuration.
 
-    plant:  what the robot believes of its base, and what the base does unless `true_plant` says otherwise
-    senses: how well wheels, localisation and cameras work; their seed is each drive's own
-    crowd:  who else moves there, at the beginning of a drive; None is nobody
-    scan:   "fused" is what the depth cameras see, "lidar" one plane seen all around; for policy and limits alike
+    plant:  the plant that the robot assumes; also the true plant of the base if `true_plant` is None
+    senses: quality of wheels, localisation and cameras; each drive sets its own seed
+    crowd:  moving characters at the beginning of a drive; None without characters
+    scan:   "fused" is the view of the depth cameras, "lidar" a full circle in one plane; for policy and limits
     look:   colours and light for the colour camera; None is plain
-    limits: whether the last word over commands (`onboard.safety.limits`) and the recovery are in force; without them
-    the
-            policy drives alone
-    true_plant: what the base does, where the robot is wrong about it
+    limits: whether limits (`onboard.safety.limits`) and recovery are in force; otherwise the policy drives alone
+    true_plant: the true plant of the base, if it differs from `plant`
     """
 
     world: World
@@ -81,67 +79,66 @@ class Setting:
 
     @property
     def base_plant(self) -> Plant:
-        """What the base does."""
+        """The true plant of the base."""
         return self.plant if self.true_plant is None else self.true_plant
 
 
-# ---- What every loop decides alike: the goal as the robot is told it, where it is in the map, and who looks
+# ---- Common to all drive loops: the goal request, the start frame in the map, the use of colour
 
 COLOR_INPUT = "rgb"
 
 
 @runtime_checkable
 class SaysWhatItLooksAt(Protocol):
-    """A policy that says itself whether it looks at the colour image."""
+    """A policy that declares whether it uses the colour image."""
 
     @property
     def wants_color(self) -> bool:
-        """Return whether it does."""
+        """Return whether the policy uses the colour image."""
 
 
 def wants_color(policy: Policy) -> bool:
-    """Return whether a policy looks at the colour image: one that says so, or a network whose manifest lists it."""
+    """Return whether a policy uses the colour image: the policy declares it, or its network's manifest lists it."""
     if isinstance(policy, SaysWhatItLooksAt):
         return policy.wants_color
     return isinstance(policy, NetworkPolicy) and any(entry.name == COLOR_INPUT for entry in policy.manifest.inputs)
 
 
 def map_from_start(start: Start, episode: Episode) -> Pose:
-    """Return where the robot believes its start frame to be in the map, for a policy that knows one (`KnowsMap`).
+    """Return the estimated pose of the start frame in the map, for a policy with a map (`KnowsMap`).
 
-    A robot without localisation was told once where it starts.
+    Without localisation, this is the start pose of the episode.
     """
     return episode.start if start.start_from_map is None else inverse(start.start_from_map)
 
 
 def goal_request(setting: Setting, episode: Episode, now_ns: int) -> GoalRequest:
-    """Return the goal of an episode in the map; without localisation in the odometry's frame, begun at the start."""
+    """Return the goal of an episode in the map frame; without localisation, in the odom frame (origin: the start)."""
     goal, section = Pose(*episode.goal_xy_m, 0.0), setting.config.dds
     if setting.senses.localization:
         return GoalRequest(now_ns, now_ns, section.map_frame, goal)
     return GoalRequest(now_ns, now_ns, section.odom_frame, between(episode.start, goal))
 
 
-# ---- How a drive went, whichever loop drove it: `hil/drive/fast/drive.py` directly, `full_runtime.py` with the
-# whole runtime
+# ---- Outcome of a drive, the same for `hil/drive/fast/drive.py` and `hil/drive/full_runtime.py`
 
 REACHED_M = 0.2
-"""Success is a stop within this of the goal (paper 1, section 1.9)."""
+"""A stop within this distance of the goal is a success (paper 1, section 1.9)."""
 MAX_S = 100.0
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a drive ended.
+    """The outcome of a drive.
 
-    reached:         at rest by its own stop, truly within `REACHED_M` of the goal
-    ended:           "stop", "time", or the runtime's own reason to end it ("blocked: 3 recoveries in 60 s failed")
-    contacts:        contacts, each counted once however long it lasted
+    reached:         whether the policy stopped the robot, at rest, with a true distance to the goal up to `REACHED_M`
+    ended:           "stop", "time", or the runtime's reason to end the drive ("blocked: 3 recoveries in 60 s failed")
+    contacts:        number of contacts; a contact counts once, whatever its duration
     distance_m:      true distance to the goal at the end
-    min_clearance_m: least distance between the footprint and anything solid during the drive; 0 in contact
-    actions:         (28,) int64; how often each action was chosen
-    trace:           (n, 6) time [s], x, y, yaw in the map frame, v, w, one row a tick, the first at the goal's coming
-    bumps:           times that something that moves walked into the robot; not among the contacts
+    min_clearance_m: least distance between footprint and any solid cell or body during the drive; 0 in contact
+    actions:         (28,) int64; how often the policy chose each action
+    trace:           (n, 6) time [s], x, y, yaw in the map frame, v, w; one row per tick, from the goal's tick on
+    bumps:           number of times that a moving body walked into the robot; not included in `contacts`
     """
 
     reached: bool
@@ -157,10 +154,10 @@ class Outcome:
 
 
 def how_ended(mission: Mission) -> str:
-    """Return how a drive has ended by what the runtime makes of it, "" while it goes on.
+    """Return the end of a drive by the state of its mission, "" while the drive continues.
 
-    It ends where the stop action was held until the robot rests, at the goal or not: the runtime itself waits a little
-    longer before it gives up elsewhere.
+    The drive ends when the policy holds the stop action until the robot rests, at the goal or elsewhere. The runtime
+    itself waits a little longer before it gives up away from the goal.
     """
     if mission.state is State.REACHED or mission.stopped_since_ns is not None:
         return "stop"

@@ -1,7 +1,7 @@
-"""Many episodes: what is to be driven, by whom, and what is kept of it as it comes.
+"""Jobs of a campaign, and the partial file that keeps each finished episode.
 
-How a job is driven is a function, `DriveJob`, which workers can be sent. Its answer depends on the job alone, so that
-neither the order nor the number of workers changes a result.
+A function of type `DriveJob` drives a job. It can be sent to workers. Its result depends on the job alone, so the
+order of jobs and the number of workers change no result.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SEED_BYTES = 4
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One episode of one set, and the seed of its noise."""
+    """An episode of a set, and the seed of its noise."""
 
     map: str
     index: int
@@ -36,14 +36,14 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Driven:
-    """What came of a job: its row, and the way driven as (x [m], y [m], yaw [rad]) in the map frame, for pictures."""
+    """Result of a job: its row and, for pictures, the driven path as (x [m], y [m], yaw [rad]) in the map frame."""
 
     row: Row
     path: tuple[tuple[float, float, float], ...] = ()
 
     @property
     def key(self) -> tuple[str, int]:
-        """Which episode this is."""
+        """Name of the set and number of the episode."""
         return self.row.map, self.row.index
 
 
@@ -51,34 +51,35 @@ DriveJob = Callable[[Job], Driven]
 
 
 def jobs_of(map_name: str, episodes: Iterable[int], seed: int) -> list[Job]:
-    """Return the jobs of one set. episodes: which of it."""
+    """Return the jobs of a set. episodes: numbers of its episodes."""
     return [Job(map_name, index, noise_seed(seed, map_name, index)) for index in episodes]
 
 
 def noise_seed(seed: int, map_name: str, index: int) -> int:
-    """Return the seed of one episode's noise, which depends on these three alone."""
+    """Return the seed of an episode's noise. It depends on the three arguments alone."""
     text = f"{seed}/{map_name}/{index}".encode()
     return int.from_bytes(hashlib.blake2b(text, digest_size=SEED_BYTES).digest(), "big")
 
 
-# ---- The file of a campaign under way: JSON lines, one an episode, in the order in which they come
+# ---- Partial file of a running campaign: JSON lines, an episode per line, in order of completion
 
 MADE_BY = "onboard-hil evaluate"
 FORMAT = 1
 BEGINNING = json.dumps({"made_by": MADE_BY}, separators=(",", ":"))[:-1]
-"""Of every such file, however early its writer was killed."""
+"""First characters of every partial file, also if its writer was killed early."""
 
 Configuration = Mapping[str, Any]
 
 
 class Partial:
-    """Rows of one configuration. Nobody else writes the file while it is entered; use as a context.
+    """Partial file with the rows of one configuration. A lock keeps other evaluations from the file until exit.
 
-    driven: what the file holds already
+    Use as a context manager.
+    driven: results that the file held when it was opened
     """
 
     def __init__(self, path: Path, configuration: Configuration) -> None:
-        """Open or begin a file. Raises InputError when it cannot be used, is in use, or is of another configuration."""
+        """Open or create a file. Raises InputError if it is unusable, locked, or from another configuration."""
         self.path = path
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -101,7 +102,7 @@ class Partial:
         self._file.close()
 
     def append(self, driven: Driven) -> None:
-        """Add a row; it is the system's when this returns."""
+        """Append a row. The operating system holds the row when this function returns."""
         self._write({"row": driven.row.as_json(), "path": driven.path})
 
     def _write(self, table: Mapping[str, Any]) -> None:
@@ -112,7 +113,10 @@ class Partial:
             raise InputError(f"{self.path}: cannot be written: {error.strerror}") from error
 
     def _read(self, configuration: Configuration) -> list[Driven]:
-        """Return the rows there are, the torn end of a killed writer cut off; begin an empty file."""
+        """Return the stored results.
+
+        Cuts off the incomplete last line of a killed writer, and writes the head of an empty file.
+        """
         self._file.seek(0)
         try:
             text = self._file.read()
@@ -152,7 +156,7 @@ class Partial:
 
 
 def difference_of(there: Configuration, here: Configuration) -> str | None:
-    """Return the first key in which two configurations differ with both values, None when they do not."""
+    """Return the first key in which two configurations differ, with both values; None if they are equal."""
     for key in dict.fromkeys([*there, *here]):
         before, now = there.get(key), here.get(key)
         if before != now:

@@ -1,4 +1,4 @@
-"""One episode of a campaign, from its job to its row: the world, the robot, the policy, the drive."""
+"""Drive an episode of a campaign, from job to row: load the world, the robot and the policy, and drive."""
 
 from __future__ import annotations
 
@@ -34,15 +34,17 @@ from onboard.policy.network_policy import NetworkPolicy
 from onboard.system.log import unlogged
 from onboard.values.errors import InputError
 
-# ---- Who and what else is in the robot's way in the drives of one building: people who walk about, and a door
+# ---- Pedestrians and a door in the robot's way
 
 
 @dataclass(frozen=True, slots=True)
 class Others:
-    """What is needed to draw them for an episode.
+    """Data for drawing the pedestrians and the door of an episode.
 
-    pedestrians: how many; walkable: where they can walk, None without any
-    blocked_s:   how long the door is closed, 0 without one; space, solid: of the robot's body, None without a door
+    pedestrians:  number of pedestrians
+    blocked_s:    duration of the door's closure, 0 without a door [s]
+    walkable:     space where pedestrians can walk, None without pedestrians
+    space, solid: free space and blocked cells of the robot's body, None without a door
     """
 
     pedestrians: int
@@ -52,9 +54,9 @@ class Others:
     solid: npt.NDArray[np.bool_] | None
 
     def crowd(self, episode: Episode, seed: int) -> Crowd | None:
-        """Return them at the beginning of an episode, drawn by its seed; None where there is nobody and no door.
+        """Return pedestrians and door at the start of an episode, drawn by its seed; None if there are neither.
 
-        Raises InputError where there is no room for so many.
+        Raises InputError if the pedestrians do not fit into the building.
         """
         crowd = self._pedestrians(episode, seed)
         if self.space is None or self.solid is None:
@@ -63,7 +65,7 @@ class Others:
         return crowd if door is None else replace(crowd or crowd_of([], [], []), blocking=door)
 
     def _pedestrians(self, episode: Episode, seed: int) -> Crowd | None:
-        """Return pedestrians who walk where the robot is to drive."""
+        """Return pedestrians near the episode's start and goal, but clear of the start; None without pedestrians."""
         if self.walkable is None:
             return None
         start = (episode.start.x_m, episode.start.y_m)
@@ -72,29 +74,31 @@ class Others:
 
 
 def others_in(world: World, body: Body, pedestrians: int, blocked_s: float) -> Others:
-    """Return what is needed of a building."""
+    """Return a building's data for drawing pedestrians and door. blocked_s: duration of the door's closure [s]."""
     space, solid = (free_space(world, body), blocked_cells(world, body)) if blocked_s > 0.0 else (None, None)
     return Others(pedestrians, blocked_s, walking_space(world) if pedestrians else None, space, solid)
 
 
 Loop = Literal["fast", "runtime", "rendered"]
-"""Policy and plant directly; the whole runtime with the same direct scan; the whole runtime with rendered cameras."""
+"""fast: policy and plant stepped directly, with the direct scan. runtime: the whole runtime, with the same scan.
+rendered: the whole runtime with rendered cameras.
+"""
 KnownMap = Literal["true", "rearranged"]
 PATH_EVERY, PATH_DIGITS = 10, 3
-"""Of a way, every tenth tick is kept for pictures, to 1 mm."""
+"""Pictures get every tenth tick of the driven path, rounded to 1 mm."""
 PLANNER = "planner"
-"""The policy that knows a map."""
+"""Name of the policy that knows a map."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What drives, and how: with the episodes and the seed, all that a result depends on.
+    """Policy and options of a campaign. A result depends on these, the robot, the episodes and the seed.
 
-    scan:      what policy and limits see
-    known_map: what the planner believes the building to look like
-    pedestrians: people who walk about, beside those of the condition
-    condition: row of conditions.toml
-    color:     whether the colour camera is there
+    scan:        kind of scan for policy and limits
+    known_map:   building in the planner's map: true, or with furniture rearranged
+    pedestrians: number of pedestrians in addition to the condition's
+    condition:   row of hil/drive/conditions.toml
+    color:       whether the robot has a colour camera
     """
 
     policy: str
@@ -108,7 +112,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class RobotFiles:
-    """A configuration with the files it names, loaded."""
+    """A loaded configuration, and the loaded mounts and plant files that it names."""
 
     config: Config
     mounts: Mounts
@@ -116,19 +120,19 @@ class RobotFiles:
 
     @property
     def body(self) -> Body:
-        """The outer shape."""
+        """Outer shape of the robot."""
         return Body(self.config.robot.footprint_radius_m, self.config.robot.height_m)
 
 
 def robot_files(config: Config) -> RobotFiles:
-    """Load what a configuration names. Raises ConfigError."""
+    """Load the mounts and plant files of a configuration. Raises ConfigError."""
     return RobotFiles(config, load_mounts(config.robot.mounts), load_plant(config.robot.plant))
 
 
 def check_run(run: Run, robot: RobotFiles | None = None) -> None:
-    """Raise InputError or ConfigError for a policy that does not exist, or options that do not go together.
+    """Raise InputError or ConfigError if the policy does not exist or the options contradict each other.
 
-    robot: whose cameras and rates a condition must fit
+    robot: the condition must fit its cameras and rates; not checked if None
     """
     check_policy(run.policy)
     if run.known_map != "true" and run.policy != PLANNER:
@@ -148,7 +152,7 @@ def check_run(run: Run, robot: RobotFiles | None = None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """What stays from episode to episode of one set."""
+    """Data that all episodes of one set share. planned_in: rearranged world for the planner, None for the true one."""
 
     source: Source
     known: EpisodeSet
@@ -158,11 +162,14 @@ class _Place:
 
 
 class EpisodeDriver:
-    """Drives jobs of some sets; keeps the world of the last one, and a network once loaded. Goes to every worker."""
+    """Drives the jobs of some sets. Each worker gets a copy.
+
+    Keeps the world of the last set, and the network after the first load.
+    """
 
     def __init__(self, run: Run, robot: RobotFiles, sources: Mapping[str, Source]) -> None:
         self._run = run
-        # Absolute, since a worker may have another working folder.
+        # An absolute path, since a worker may have another working folder.
         self._policy = run.policy if run.policy in POLICIES else str(model_of(run.policy).resolve())
         self._robot = robot
         self._condition = load_conditions()[run.condition]
@@ -171,7 +178,7 @@ class EpisodeDriver:
         self._network: NetworkPolicy | None = None
 
     def __call__(self, job: Job) -> Driven:
-        """Return what came of a job; it depends on nothing else. Raises OnboardError."""
+        """Return the result of a job. It depends on the job alone. Raises OnboardError."""
         place = self._at(job.map)
         episode = place.known.episodes[job.index]
         setting = self._setting(place, episode, job.seed)
@@ -188,7 +195,7 @@ class EpisodeDriver:
 
     def _at(self, map_name: str) -> _Place:
         if self._place is None or self._place.source.name != map_name:
-            self._place = None  # so that only one world is held at a time
+            self._place = None  # free the old world before the next is loaded
             source = self._sources[map_name]
             known = load_set(source)
             planned_in = rearranged(source, known) if self._run.known_map == "rearranged" else None
@@ -198,7 +205,7 @@ class EpisodeDriver:
         return self._place
 
     def _robot_in(self, world: World) -> Setting:
-        """Return the robot under the run's condition; made once, since what drives share goes by identity."""
+        """Return the robot under the run's condition. Made once per set: caches find shared data by object identity."""
         robot, run = self._robot, self._run
         mounts = robot.mounts if run.color else replace(robot.mounts, color={})
         ordinary = Setting(world, robot.plant, robot.body, mounts, robot.config, scan=run.scan)
@@ -234,6 +241,6 @@ class EpisodeDriver:
 
 
 def _path_of(outcome: Outcome) -> tuple[tuple[float, float, float], ...]:
-    """Return the way driven thinned, with its end."""
+    """Return every tenth tick of the driven path, and its last tick."""
     kept = [*outcome.trace[:-1:PATH_EVERY], outcome.trace[-1]]
     return tuple(tuple(round(float(value), PATH_DIGITS) for value in row[1:4]) for row in kept)  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""Which episodes `--maps` means: committed sets by name, episode files, maps of one's own, folders of them."""
+"""Find the episodes for `--maps`: committed sets by name, episode files, the operator's own maps, or folders."""
 
 from __future__ import annotations
 
@@ -20,26 +20,27 @@ from hil.scene.furniture import furnish
 from onboard.values.errors import InputError
 
 OWN_SPLIT = "own"
-"""The split of a set that does not say."""
+"""Split of a set whose file names no split."""
 DRAWN = 25
-"""Episodes drawn in a map that brings none, unless `--episodes` says."""
+"""Number of episodes drawn in a map without episodes, if `--episodes` is not given."""
 DENSEST = 10.0
-"""Ten times an office's furniture; no more of it finds room."""
+"""Largest density: ten times an office's furniture. More does not fit into a room."""
 EPISODES_SUFFIX = ".json"
 MAP_SUFFIXES = (*ROS_SUFFIXES, EPISODES_SUFFIX, ".glb", ".gltf", ".obj", ".dae")
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where the episodes of one set come from: what a worker needs to load them.
+    """Origin of the episodes of one set. A worker loads the set from it.
 
-    place:  name of a map of a committed set, or path of an episode file; with a seed, name or path of a map
-    count:  episodes to drive; of: how many there are, over which these are spread, 0 for no more
-    digest: of the files of one's own, "" for what ships with the package
-    seed:   of furniture, starts and goals in a map that brings no episodes; None for a set
-    drawn:  the episodes drawn by that seed
-    set:    name of the committed set in `episode_sets.SETS`; "" for episodes of one's own
-    furniture: density of what is placed by that seed; 0 leaves a map as it is
+    place:     name of a map of a committed set, or path of an episode file; with a seed, name or path of a map
+    count:     number of episodes to drive
+    digest:    digest of the operator's own files; "" for files of the package
+    seed:      seed of furniture, starts and goals in a map without episodes; None for a set with episodes
+    drawn:     episodes drawn by that seed
+    set:       name of the committed set in `episode_sets.SETS`; "" for the operator's own episodes
+    of:        number of episodes in the set, over which the driven episodes are spread; 0 if all are driven
+    furniture: density of the furniture placed by that seed; 0 leaves the map as it is
     """
 
     name: str
@@ -54,18 +55,18 @@ class Source:
 
     @property
     def told(self) -> list[Any]:
-        """Return which set this is as plain values: name, count, digest, seed, set, and a density that is not usual."""
+        """Return plain values that identify the set: name, count, digest, seed, set; and the density if not default."""
         usual = [self.name, self.count, self.digest, self.seed, self.set]
         return usual if self.furniture == DENSITY else [*usual, self.furniture]
 
     @property
     def indices(self) -> list[int]:
-        """Return which of the episodes are driven."""
+        """Return the numbers of the episodes to drive."""
         return [number * (self.of or self.count) // self.count for number in range(self.count)]
 
 
 def given_maps(maps: list[str] | None, more_maps: list[str] | None) -> list[str]:
-    """Return all maps that were named. Raises InputError for one that no --maps stands before."""
+    """Return all maps that the operator named. Raises InputError for maps without `--maps` before them."""
     if more_maps and not maps:
         raise InputError(f"{more_maps[0]}: unexpected: a map comes after --maps")
     return [*(maps or []), *(more_maps or [])]
@@ -79,11 +80,11 @@ def find_sets(
     set_name: str = COMMITTED_SET,
     furniture: float | None = None,
 ) -> list[Source]:
-    """Return the sets of names, files and folders, without their worlds; all maps of a committed set of nothing.
+    """Return the sets for names, files and folders, without their worlds. No places: all maps of the committed set.
 
-    furniture: density of it in maps that bring no episodes, and thus no furniture; as committed sets have it when None
-    Files of one's own are loaded once, so that a start or goal that cannot be reached is said before anything drives.
-    Raises InputError, also for a map that another set than the ordinary one does not hold.
+    Loads the operator's own files once, to report an unreachable start or goal before the first drive.
+    furniture: density of furniture in maps without episodes; None for the density of committed sets
+    Raises InputError, also if `set_name` names a set other than `COMMITTED_SET` and that set lacks the map.
     """
     if set_name not in SETS:
         raise InputError(f"--set {set_name}: must be one of {', '.join(SETS)}")
@@ -106,7 +107,7 @@ def find_sets(
 
 
 def load_set(source: Source) -> EpisodeSet:
-    """Return the episodes with their world. Raises InputError, also for a file that is not what it was."""
+    """Return the episodes with their world. Raises InputError, also if a file changed since `find_sets` read it."""
     if source.digest and source.digest != _digest(Path(source.place)):
         raise InputError(f"{source.place}: has changed since the evaluation began")
     if source.seed is None:
@@ -116,7 +117,7 @@ def load_set(source: Source) -> EpisodeSet:
 
 
 def rearranged(source: Source, known: EpisodeSet) -> World:
-    """Return the building of a set with its furniture placed by another seed (the paper's Office/20-alt)."""
+    """Return the building of a set with its furniture placed by another seed (Office/20-alt of paper 1)."""
     return furnish(load_map(_map_of(Path(source.place), known.map_name)), known.seed + 1, source.furniture)
 
 
@@ -168,7 +169,7 @@ def _drawn(source: Source, body: Body) -> Source:
 
 
 def _episodes_in(file: Path) -> list[Any]:
-    """Return the rows of a file of episodes; none of a map, which in JSON is a list. Raises InputError."""
+    """Return the rows of an episode file; [] for a map (a JSON map file is a list). Raises InputError."""
     if file.suffix != EPISODES_SUFFIX:
         return []
     try:
@@ -186,7 +187,7 @@ def _episodes_in(file: Path) -> list[Any]:
 
 
 def _digest(file: Path) -> str:
-    """Return a digest of a file and of those that it names and that are there. Raises InputError."""
+    """Return a digest of a file and of the existing files that it names. Raises InputError."""
     try:
         if file.suffix == EPISODES_SUFFIX and file.stat().st_size > MAX_BYTES:
             raise InputError(f"{file}: {file.stat().st_size} bytes, the limit is {MAX_BYTES}")
@@ -202,7 +203,7 @@ def _map_of(place: Path, map_name: str) -> str | Path:
 
 
 def _check_reachable(known: EpisodeSet, source: Source, body: Body) -> None:
-    """Raise InputError for the first episode without a way from its start to its goal for the body."""
+    """Raise InputError for the first episode without a path from start to goal, or without a positive geodesic_m."""
     space = free_space(known.world, body)
     for index in source.indices:
         episode = known.episodes[index]

@@ -1,4 +1,4 @@
-"""One evaluation from beginning to end: what is left to drive is driven, kept as it comes, and summed up."""
+"""Run an evaluation: drive the remaining episodes, store each result at once, and return the figures of all."""
 
 from __future__ import annotations
 
@@ -28,19 +28,20 @@ from onboard.system.signals import KILLED_BY, Signals
 from onboard.values.clock import wall_ns
 
 INTERRUPTED = KILLED_BY + signal.SIGINT
-"""How Ctrl-C ends a command."""
+"""Exit code of a command that Ctrl-C ended."""
 PARTIAL_FOLDER = Path("out/evaluate")
 PARTIAL_SUFFIX = ".partial.jsonl"
 IN_WORDS = {"what", "base"}
-"""Of a condition, what changes no drive."""
+"""Fields of a condition that change no drive."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to be evaluated, and by how many hands; those change no result.
+    """Policy, robot, episodes and seed of an evaluation, and its number of workers. Workers change no result.
 
-    jobs: processes; 1 is this one. ray: address of a cluster instead
-    also: of its configuration, what else a row depends on where another way to drive is given to `evaluate`
+    jobs: number of processes; 1 is this process
+    ray:  address of a cluster, which replaces the processes; None without a cluster
+    also: more entries for the configuration, if the caller gives `evaluate` another `DriveJob` and rows depend on them
     """
 
     run: Run
@@ -53,15 +54,15 @@ class Plan:
 
     @property
     def episodes(self) -> int:
-        """How many there are."""
+        """Number of episodes in all sets."""
         return sum(source.count for source in self.sources)
 
     def of(self, run: Run) -> Plan:
-        """Return the same for another run."""
+        """Return the same plan for another run."""
         return replace(self, run=run)
 
     def configuration(self) -> dict[str, Any]:
-        """Return all that a row depends on, as plain values."""
+        """Return everything that a row depends on, as plain values."""
         model = None if self.run.policy in POLICIES else model_of(self.run.policy)
         robot = {
             "config": self.robot.config.model_dump(mode="json", exclude={"robot": {"mounts", "plant"}}),
@@ -84,13 +85,14 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What an evaluation came to.
+    """Results of an evaluation.
 
-    driven:    in the order of sets and episodes; a part of them when `exit_code` is not 0
-    exit_code: 0, or that of a command which a signal ended
-    began, wall_s: when it was (last) started, and how long that took
-    resumed:   episodes that were driven before
-    partial:   file that holds the rows until `forget`
+    driven:    results in the order of sets and episodes; incomplete if `exit_code` is not 0
+    exit_code: 0, or the exit code of a command that a signal ended
+    began:     time of the last start
+    wall_s:    wall-clock time since that start
+    resumed:   number of episodes from earlier starts
+    partial:   file that keeps the rows until `forget` removes it
     """
 
     plan: Plan
@@ -103,7 +105,7 @@ class Evaluation:
 
     @property
     def rows(self) -> list[Row]:
-        """One row an episode."""
+        """Rows, one per episode."""
         return [driven.row for driven in self.driven]
 
     def summary(self) -> Summary:
@@ -111,20 +113,20 @@ class Evaluation:
         return summarise(self.rows, self.plan.seed)
 
     def by(self, name: str) -> dict[str, Summary]:
-        """Return the figures by "map" or "split"."""
+        """Return the figures of each map or split. name: "map" or "split"."""
         return summarise_by(name, self.rows, self.plan.seed)
 
     def doors(self) -> BehindDoors | None:
-        """Return the episodes behind doors, None in a condition without."""
+        """Return the episodes behind doors; None in a condition without doors."""
         return behind_doors(self.rows, self.plan.seed)
 
     def forget(self) -> None:
-        """Remove the partial file, once all has been driven and told."""
+        """Remove the partial file if all episodes were driven. Call this after the results are written."""
         if self.exit_code == 0:
             self.partial.unlink(missing_ok=True)
 
     def as_json(self) -> dict[str, Any]:
-        """Return plain values. Those of `run` tell how it went; all others follow from the configuration alone."""
+        """Return plain values. `run` holds start, duration and workers; other values depend on the configuration."""
         doors = self.doors()
         return {
             **self.summary().as_json(),
@@ -145,18 +147,18 @@ class Evaluation:
 
 
 def partial_path(plan: Plan, json_file: str | None) -> Path:
-    """Return where a campaign keeps its rows: beside the result, or in a folder under its configuration's digest."""
+    """Return the path of the partial file: beside `json_file`; without it in `PARTIAL_FOLDER`, named by a digest."""
     if json_file is not None:
         return Path(f"{json_file}{PARTIAL_SUFFIX}")
     return PARTIAL_FOLDER / f"{_digest(plan.configuration())}{PARTIAL_SUFFIX}"
 
 
 def evaluate(plan: Plan, partial_file: Path, title: str | None = None, drive: DriveJob | None = None) -> Evaluation:
-    """Drive what is left of a plan and return what all of it came to, or a part of it after a signal.
+    """Drive the remaining episodes of a plan and return all results; after a signal, the results so far.
 
-    title: what the progress is called; the policy when None
-    drive: another way to drive, which `Plan.also` tells of
-    Raises OnboardError; what was driven until then is in the partial file.
+    title: title of the progress display; the policy's name when None
+    drive: another function that drives a job; `Plan.also` must describe it
+    Raises OnboardError. The partial file then keeps the finished episodes.
     """
     began_ns = wall_ns()
     jobs = [job for source in plan.sources for job in jobs_of(source.name, source.indices, plan.seed)]
@@ -186,12 +188,12 @@ def _drive_all(
     keep: Callable[[Driven], None],
     progress: CampaignProgress,
 ) -> int:
-    """Drive what is left and return 0, or the exit code of a command that a signal ended."""
+    """Drive the remaining jobs. Return 0, or the exit code for the signal that ended the command."""
     unheard = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
     try:
         with Signals():
             if unheard:
-                signal.signal(signal.SIGHUP, signal.SIG_IGN)  # under nohup, a campaign outlives its terminal
+                signal.signal(signal.SIGHUP, signal.SIG_IGN)  # under nohup, the campaign continues without its terminal
             progress.resume([one.row for one in before])
             with contextlib.closing(executor(plan.jobs, plan.ray)(drive, left)) as coming:
                 for one in coming:

@@ -1,9 +1,13 @@
-"""What many episodes come to: rates, means and their 95 % intervals (paper 1, section 1.9). Pure functions.
+"""Means and intervals over episodes; SPL and SCT of one episode are in `result.py`.
 
-Success rates carry Wilson's score interval, all else a percentile bootstrap over episodes, whose draws are fixed by a
-seed. Where there was no contact at all, a bootstrap would be sure that there never is one; the exact bound of a Poisson
-rate stands there instead. Likewise where nobody arrived: SPL and SCT, which are no larger than the success rate, then
-end where its interval ends. All take episodes as independent; those of one building are less so than that.
+Paper 1, section 1.9, defines the metrics. All intervals are 95 % intervals:
+
+- Success rates have Wilson's score interval.
+- Other figures have a percentile bootstrap over episodes. A seed fixes its draws.
+- Without any contact a bootstrap interval has zero width. The exact bound of a Poisson rate replaces it.
+- Without any success SPL and SCT have the interval of the success rate, since they are at most the success rate.
+
+All intervals treat episodes as independent. Episodes in the same building are less independent than that.
 """
 
 from __future__ import annotations
@@ -27,13 +31,13 @@ from onboard.policy.contract import ACTIONS
 CONFIDENCE = 0.95
 RESAMPLES = 10_000
 KEPT = 64
-"""Figures kept, since table, JSON and report ask for the same ones."""
+"""Number of cached summaries. Table, JSON and report ask for the same summaries."""
 BLOCK = 500
-"""Resamples drawn at a time, which bounds memory."""
+"""Number of resamples drawn at a time. It bounds the memory."""
 HARD_DETOUR = DETOUR
-"""An episode is hard when its shortest way is this much longer than the straight line."""
+"""An episode is hard if its shortest path is more than this many times as long as the straight line."""
 DETOURS = (1.0, 1.05, 1.1, HARD_DETOUR, 1.2, 1.3, 1.5, 2.0)
-"""Edges of the classes of detours; the last is open."""
+"""Edges of the detour classes; the last class has no upper edge."""
 LOW_PERCENT = 5.0
 
 Interval = tuple[float, float]
@@ -42,13 +46,13 @@ Array = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The figures of some episodes. Of no episode at all they are None, and so are their intervals.
+    """The figures of some episodes. Without episodes, rates and means are None, and `ci95` lacks their intervals.
 
-    ci95:         name of a figure -> its interval, for those that have one
-    min_clearance_m: least, 5th percentile and median over episodes that came near anything
-    ends:         reason -> episodes that ended by it, most frequent first
-    actions:      (28,) how often each action was chosen
-    hard:         episodes whose detour is above `HARD_DETOUR`, and the success rate on those
+    min_clearance_m: minimum, 5th percentile and median over episodes with a finite clearance
+    ends:    reason -> number of episodes that ended for it, most frequent first
+    actions: (28,) number of decisions for each action
+    hard_*:  number, share and success rate of episodes with a detour above `HARD_DETOUR`
+    ci95:    name of a figure -> its interval, for figures with an interval
     """
 
     episodes: int
@@ -78,7 +82,7 @@ class Summary:
 
 
 def summarise(rows: Sequence[Row], seed: int = 0) -> Summary:
-    """Return the figures of some episodes; `seed` fixes the bootstrap's draws."""
+    """Return the figures of some episodes. `seed` fixes the draws of the bootstrap."""
     return _summarise(tuple(rows), seed)
 
 
@@ -118,13 +122,13 @@ def _summarise(rows: tuple[Row, ...], seed: int) -> Summary:
 
 
 def summarise_by(name: str, rows: Sequence[Row], seed: int = 0) -> dict[str, Summary]:
-    """Return the figures of each value of a row's field ("map", "split", ...), in the order in which they come."""
+    """Return the figures for each value of a row's field ("map", "split", ...), in the order of the rows."""
     values = dict.fromkeys(getattr(row, name) for row in rows)
     return {value: summarise([row for row in rows if getattr(row, name) == value], seed) for value in values}
 
 
 def wilson(successes: float, n: float, confidence: float = CONFIDENCE) -> Interval | None:
-    """Return Wilson's score interval of a proportion, None of nothing (Wilson 1927, without continuity correction)."""
+    """Return Wilson's score interval of a proportion; None if n is 0 (Wilson 1927, without continuity correction)."""
     if n == 0:
         return None
     z = _quantile(confidence)
@@ -132,19 +136,20 @@ def wilson(successes: float, n: float, confidence: float = CONFIDENCE) -> Interv
     scale = 1.0 + z * z / n
     centre = (p + z * z / (2.0 * n)) / scale
     half = z / scale * math.sqrt(p * (1.0 - p) / n + z * z / (4.0 * n * n))
-    # At none and at all, one end is exactly that, but for rounding.
+    # Without successes the low end is exactly 0; without failures the high end is exactly 1. No rounding error there.
     low = 0.0 if successes == 0 else centre - half
     return low, 1.0 if successes == n else centre + half
 
 
 def wilson_of_shares(shares: Array, draws: int, confidence: float = CONFIDENCE) -> Interval | None:
-    """Return the interval of the mean of episodes' shares of successes, None of nothing.
+    """Return Wilson's interval of the mean success share over episodes; None without episodes.
 
-    Wilson's, with as many trials as would vary as much as the shares do between episodes (Kish's effective sample
-    size): not fewer than there are episodes, nor more than draws. Where nothing varies that is the episodes: draws of
-    one episode are not as good as other episodes.
+    The number of trials is Kish's effective sample size: this number of trials varies as much as the shares vary
+    between episodes. It is at least the number of episodes and at most `draws`. If all shares are equal, it is the
+    number of episodes, since repeated draws of an episode say less than other episodes.
 
-    draws: of all episodes together
+    shares: (episodes,) success share of each episode
+    draws:  number of draws of all episodes together
     """
     n = len(shares)
     if n == 0:
@@ -156,12 +161,12 @@ def wilson_of_shares(shares: Array, draws: int, confidence: float = CONFIDENCE) 
 
 
 def paired_rates(better: int, worse: int, n: int, confidence: float = CONFIDENCE) -> Interval | None:
-    """Return the interval of the difference of two success rates on the same episodes, None of nothing.
+    """Return the interval of the difference of two success rates on the same episodes; None if n is 0.
 
-    Wald's with half an episode more in each of the four cells (Agresti and Min 2005), so that it has a width where the
-    two agree in every episode, of which a bootstrap would be sure.
+    This is Wald's interval with half an episode added to each of the four cells (Agresti and Min 2005). It has a width
+    even if both policies agree in every episode; a bootstrap interval would have zero width.
 
-    better, worse: episodes in which only the first, or only the second arrived
+    better, worse: number of episodes in which only the first, or only the second policy arrived
     """
     if n == 0:
         return None
@@ -178,10 +183,12 @@ def bootstrap(
     confidence: float = CONFIDENCE,
     resamples: int = RESAMPLES,
 ) -> Interval | None:
-    """Return the percentile bootstrap interval of a statistic over paired samples, None of nothing.
+    """Return the percentile bootstrap interval of a statistic over paired samples.
 
-    samples: arrays of (n,), resampled together
-    statistic: takes them resampled, each (resamples, n), and returns (resamples,); what is not finite is left out
+    None without samples, or without any finite value of the statistic.
+
+    statistic: takes the resampled arrays, each (resamples, n), and returns (resamples,); only finite values count
+    samples:   arrays of shape (n,), resampled together
     """
     n = len(samples[0])
     if n == 0:
@@ -201,22 +208,22 @@ def bootstrap(
 
 
 def action_counts(rows: Sequence[Row]) -> tuple[int, ...]:
-    """Return (28,) how often each action was chosen over all episodes (the paper's Fig. 8)."""
+    """Return (28,) the number of decisions for each action over all episodes (paper 1, Fig. 8)."""
     return tuple(int(count) for count in np.sum([row.actions for row in rows] or [(0,) * len(ACTIONS)], axis=0))
 
 
 def _quantile(confidence: float) -> float:
-    """Return how many standard deviations to either side hold this share of a normal distribution."""
+    """Return z, so that this share of a normal distribution lies within z standard deviations of its mean."""
     return NormalDist().inv_cdf(0.5 + confidence / 2.0)
 
 
 def _part_interval(parts: Array, seed: int) -> Interval | None:
-    """Return the interval of the mean of SPL or SCT; of nothing but failures, that of the success rate bounds it."""
+    """Return the interval of the mean of SPL or SCT. Without any success, return the interval of the success rate."""
     return bootstrap(_means, (parts,), seed) if parts.any() else wilson(0, len(parts))
 
 
 def _rate_interval(events: Array, exposure: Array, seed: int) -> Interval | None:
-    """Return the interval of events to episodes or metres; the exact bound of a Poisson rate where there was none."""
+    """Return the interval of events per episode or metre. Without any event, use the exact bound of a Poisson rate."""
     total = float(exposure.sum())
     if total > 0.0 and not events.any():
         return 0.0, -math.log((1.0 - CONFIDENCE) / 2.0) / total
@@ -228,7 +235,7 @@ def _means(samples: Sequence[Array]) -> Array:
 
 
 def _ratios(samples: Sequence[Array]) -> Array:
-    """Return sums of the first over sums of the second; nan where nothing was driven."""
+    """Return (resamples,) sums of the first array divided by sums of the second; nan where the second sum is 0."""
     above, below = samples[0].sum(axis=1), samples[1].sum(axis=1)
     return np.asarray(np.divide(above, below, out=np.full(len(below), np.nan), where=below > 0.0))
 
@@ -248,7 +255,7 @@ def _clearance(rows: Sequence[Row]) -> dict[str, float] | None:
     }
 
 
-# ---- Of drives in a condition with a door: on whose way one stands, and before whom it shut (`hil/scene/doors.py`)
+# ---- Episodes with a door on the path (`hil/scene/doors.py`)
 
 NOTE = (
     "Behind doors: the figures of those episodes on whose way a shut door leaves no other way, or one that is longer "
@@ -258,7 +265,11 @@ NOTE = (
 
 @dataclass(frozen=True, slots=True)
 class BehindDoors:
-    """The episodes that have a door. driven: how many there are with and without; shut: before how many it shut."""
+    """Figures of the episodes with a door.
+
+    driven: number of all driven episodes, with and without a door
+    shut:   number of episodes in which the door closed
+    """
 
     driven: int
     shut: int
@@ -268,12 +279,12 @@ class BehindDoors:
         return f"{self.summary.episodes} of {self.driven} behind doors, {self.shut} shut"
 
     def as_json(self) -> dict[str, Any]:
-        """Return plain values: how many have a door, before how many it shut, and their figures."""
+        """Return plain values: number of episodes with a door, number of closed doors, and the figures."""
         return {"episodes": self.summary.episodes, "shut": self.shut, "summary": self.summary.as_json()}
 
 
 def behind_doors(rows: Sequence[Row], seed: int) -> BehindDoors | None:
-    """Return the episodes with a door; None where no row tells: in a condition without, or of an older version."""
+    """Return the episodes with a door. None if no row has `door`: condition without a door, or older version."""
     if all(row.door is None for row in rows):
         return None
     behind = [row for row in rows if is_behind(row)]
@@ -281,12 +292,16 @@ def behind_doors(rows: Sequence[Row], seed: int) -> BehindDoors | None:
 
 
 def is_behind(row: Row) -> bool:
-    """Return whether an episode has a door on its way."""
+    """Return whether an episode has a door on its path."""
     return row.door in ("open", "shut")
 
 
 def door_of(door: Blocking | None, way: npt.NDArray[np.float64], radius_m: float) -> Door:
-    """Return what a robot that drove a way met. way: (n, 2) in the map frame [m], a row a tick; door: at its start."""
+    """Return the state of the door on a driven path: "none", "open" or "shut", see `result.Door`.
+
+    door: the door at the start of the drive, None without a door
+    way:  (n, 2) positions of the robot in the map frame, a row per tick [m]
+    """
     if door is None:
         return "none"
     return "shut" if any(advance(door, 0.0, (x, y), radius_m).left_s is not None for x, y in way) else "open"

@@ -1,4 +1,4 @@
-"""What a person sees while a campaign runs: a bar on a terminal, a line now and then elsewhere, on standard error."""
+"""Progress of a campaign on standard error: a bar on a terminal; elsewhere a line every `LINE_EVERY_S`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LINE_EVERY_S = 10.0
 
 
 class CampaignProgress:
-    """Counts rows and shows how they go; use as a context."""
+    """Counts rows and shows success rate and contacts so far. Use as a context manager."""
 
     def __init__(self, title: str, total: int) -> None:
         self._console = Console(stderr=True)
@@ -46,7 +46,7 @@ class CampaignProgress:
             self._progress.stop()
 
     def resume(self, rows: Sequence[Row]) -> None:
-        """Count rows that were driven before."""
+        """Count the rows of earlier starts."""
         if rows:
             self._console.print(f"{self._title}: going on after {len(rows)} of {self._total} episodes", highlight=False)
         for row in rows:
@@ -55,7 +55,7 @@ class CampaignProgress:
             self._progress.update(self._task, completed=self._done, figures=self._figures())
 
     def add(self, row: Row) -> None:
-        """Count one more row."""
+        """Count a row and update the display."""
         self._count(row)
         if self._console.is_terminal:
             self._progress.update(self._task, completed=self._done, figures=self._figures())

@@ -1,4 +1,4 @@
-"""`--report FILE.md`: one evaluation in Markdown, with its success rates drawn in FILE.svg beside it."""
+"""`--report FILE.md`: an evaluation in Markdown, and a chart of its success rates in FILE.svg beside it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from onboard.values.errors import InputError
 
 SUFFIX = ".md"
 FAILURES, TOUCHES, SHOWN = 4, 2, 6
-"""Drives named: not arrived, arrived with a contact, at most; and others, so that there are so many."""
+"""Largest number of listed failures and of listed arrivals with contacts. Other drives fill the list up to `SHOWN`."""
 LOOPS = {
     "fast": "policy and base stepped directly, with the constant delay",
     "runtime": "the whole runtime on the simulated clock, the same direct scan",
@@ -36,7 +36,7 @@ MEASURES = f"""\
 
 
 def check_report(file: Path) -> None:
-    """Raise InputError for a file that cannot be told from its chart."""
+    """Raise InputError if the report's suffix is not .md. The chart has the same name with the suffix .svg."""
     if file.suffix != SUFFIX:
         raise InputError(f"--report {file}: must end in {SUFFIX}; the chart is written beside it")
 
@@ -50,7 +50,7 @@ def write_report(evaluation: Evaluation, file: Path) -> None:
 
 
 def sections(evaluation: Evaluation, chart: str) -> Iterator[str]:
-    """Yield the report's paragraphs and tables. chart: the file name of its picture."""
+    """Yield the report's paragraphs and tables. chart: file name of the chart."""
     summary, plan, doors = evaluation.summary(), evaluation.plan, evaluation.doors()
     yield f"# How {plan.run.policy} drives"
     yield f"{summary.episodes} episodes, {evaluation.began.strftime('%Y-%m-%d %H:%M')} UTC."
@@ -91,7 +91,7 @@ def sections(evaluation: Evaluation, chart: str) -> Iterator[str]:
 
 
 def _by_map(evaluation: Evaluation) -> Iterator[list[str]]:
-    """Yield a row for each map, then with their intervals one for each split, for all, and for those behind doors."""
+    """Yield a row for each map; then rows with intervals for each split, all episodes, and episodes behind doors."""
     doors = evaluation.doors()
     for name, one in evaluation.by("map").items():
         yield [name, *cells(one)]
@@ -101,7 +101,7 @@ def _by_map(evaluation: Evaluation) -> Iterator[list[str]]:
 
 
 def actions(summary: Summary) -> tuple[list[str], list[list[str]]]:
-    """Return headings and rows of a table: which part of the decisions chose each action [%]."""
+    """Return headings and rows of a table: the share of decisions for each action [%]."""
     total = sum(summary.actions)
     parts = [f"{100.0 * count / total:.1f}" if total else percent(None) for count in summary.actions]
     wide = len(ANGULAR_RADPS)
@@ -111,7 +111,7 @@ def actions(summary: Summary) -> tuple[list[str], list[list[str]]]:
 
 
 def choose(driven: Sequence[Driven]) -> list[Driven]:
-    """Return drives worth a look: not arrived, arrived with contacts, and the longest detours that arrived well."""
+    """Return drives to inspect: failures, arrivals with contacts, and arrivals without contact after long detours."""
     failures = [one for one in driven if not one.row.success]
     touches = [one for one in driven if one.row.success and one.row.contacts > 0]
     arrivals = [one for one in driven if one.row.success and one.row.contacts == 0]
@@ -120,7 +120,7 @@ def choose(driven: Sequence[Driven]) -> list[Driven]:
 
 
 def _varied(driven: Sequence[Driven], count: int) -> list[Driven]:
-    """Return the first ones, of different maps as long as there are some."""
+    """Return at most `count` drives: first a drive from each map, then further drives, both in the given order."""
     first: dict[str, Driven] = {}
     for one in driven:
         first.setdefault(one.row.map, one)
@@ -134,7 +134,7 @@ def _told(row: Row) -> list[str]:
 
 
 def how(row: Row) -> str:
-    """Return in words how a drive ended."""
+    """Return the end of a drive in words."""
     if not row.success:
         return "did not stop in time" if row.ended == "time" else f"ended {row.distance_m:.2f} m away: {row.ended}"
     return f"arrived, {row.contacts} contact{'s' if row.contacts > 1 else ''}" if row.contacts else "arrived"
@@ -167,14 +167,14 @@ def _ran(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
     yield "took", f"{number(evaluation.wall_s, 1)} s, {hands}{resumed}"
 
 
-# ---- The chart
+# ---- Chart of success rates
 
 NAME_PX, SCALE_PX, VALUE_PX, ROW_PX, AXIS_PX = 160, 400, 70, 26, 22
 QUARTERS = (0, 25, 50, 75, 100)
 
 
 def success_chart(rows: Sequence[tuple[str, Summary]]) -> str:
-    """Return the success rates [%] as dots in an SVG, with their 95 % intervals as bars; none of no episode."""
+    """Return an SVG with success rates [%] as dots and 95 % intervals as bars. A row without episodes has neither."""
     width, bottom = NAME_PX + SCALE_PX + VALUE_PX, ROW_PX * len(rows)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {bottom + AXIS_PX}" width="{width}" '

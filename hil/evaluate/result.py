@@ -1,4 +1,4 @@
-"""What one episode came to: one row of every table, and one line of a campaign's file."""
+"""The result of an episode: a row. A campaign's partial file holds a row per line."""
 
 from __future__ import annotations
 
@@ -11,30 +11,32 @@ from onboard.config.plant_model import Axis
 from onboard.policy.contract import ACTIONS
 from onboard.values.errors import InputError
 
-# ---- Which code drives: rows of different code are different experiments
-
-
 Door = Literal["none", "open", "shut"]
-"""Of an episode in a condition with a door: no place on its way is for one, it never shut, or it did (`metrics.py`)."""
+"""Door of an episode, in a condition with doors (`metrics.py`). none: the path has no place for a door.
+open: the door never closed. shut: the door closed.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One episode, driven once.
+    """The result of driving an episode once.
 
-    map, building, split, index: which episode: set, building, "train" or "test", number in the set from 0
-    seed:            of this episode's noise
-    success:         ended by its own stop, at rest, truly within 0.2 m of the goal, before 100 s
-    ended:           "stop", "time", or the runtime's own reason
-    time_s, path_m:  simulated time and length of the way driven
-    shortest_m:      geodesic distance of the episode; straight_m: the same as the crow flies
-    fastest_s:       t* of `fastest_time_s` over shortest_m
-    contacts:        contacts, each counted once however long it lasted
-    bumps:           times that something that moves walked into the robot; not among the contacts
-    min_clearance_m: least distance to anything solid during the drive, inf where nothing was near
+    map, building:   name of the set, and of the building
+    split:           "train", "test", or "own" for the operator's maps
+    index:           number of the episode in the set, from 0
+    seed:            seed of this episode's noise
+    success:         the policy stopped the robot before 100 s; it stood truly within 0.2 m of the goal
+    ended:           "stop", "time", or the reason of the runtime
+    time_s, path_m:  simulated time, and length of the driven path
+    shortest_m:      geodesic distance from start to goal
+    straight_m:      straight distance from start to goal
+    fastest_s:       t* of `fastest_time_s` for shortest_m
+    contacts:        number of contacts; a long contact counts once
+    bumps:           number of times that a moving character ran into the robot; these are not contacts
+    min_clearance_m: least distance to anything solid during the drive, inf if nothing was near
     distance_m:      true distance to the goal at the end
-    actions:         how often each of the 28 actions was chosen
-    door:            what was on its way; None in a condition without, and in a row of an older version
+    actions:         (28,) number of decisions for each action
+    door:            door on the path; None in a condition without doors, and in a row from an older version
     """
 
     map: str
@@ -59,22 +61,23 @@ class Row:
 
     @property
     def detour(self) -> float:
-        """How much longer the shortest way is than the straight one; 1 at no distance."""
+        """Length of the shortest path divided by the straight distance; 1 if that distance is 0."""
         return self.shortest_m / self.straight_m if self.straight_m > 0.0 else 1.0
 
     @property
     def spl(self) -> float:
-        """Success weighted by path length, of this episode: success * l* / max(l, l*)."""
+        """SPL of this episode, success weighted by path length: success * l* / max(l, l*)."""
         return self.success * _part(self.shortest_m, self.path_m)
 
     @property
     def sct(self) -> float:
-        """Success weighted by completion time, of this episode: success * t* / max(c, t*)."""
+        """SCT of this episode, success weighted by completion time: success * t* / max(c, t*)."""
         return self.success * _part(self.fastest_s, self.time_s)
 
     def as_json(self) -> dict[str, Any]:
-        """Return plain values from which `row_of_json` makes an equal row: a clearance of inf is None, `door` there
-        where it is told.
+        """Return plain values, from which `row_of_json` makes an equal row.
+
+        A clearance of inf becomes None. The key `door` is absent if `door` is None.
         """
         table = asdict(self)
         table["min_clearance_m"] = self.min_clearance_m if math.isfinite(self.min_clearance_m) else None
@@ -85,7 +88,7 @@ class Row:
 
 
 def row_of_json(table: Mapping[str, Any]) -> Row:
-    """Return the row of `Row.as_json`. Raises InputError naming what is missing or wrong."""
+    """Return the row from the values of `Row.as_json`. Raises InputError that names the missing or wrong fields."""
     unlike = set(table) ^ {field.name for field in fields(Row)} - ({"door"} - set(table))
     if unlike:
         raise InputError(f"an episode's row: unlike what is expected in {', '.join(sorted(unlike))}")
@@ -105,12 +108,13 @@ def row_of_json(table: Mapping[str, Any]) -> Row:
 
 
 def fastest_time_s(length_m: float, axis: Axis) -> float:
-    """Return t*, a lower bound of the time from rest to rest over a way of this length [s].
+    """Return t*, a lower bound of the time from rest to rest over a path of this length [s].
 
-    Paper 1, section 1.9: linear dynamics along the straight segments of the shortest path. Read as one stretch of their
-    whole length with the base's largest acceleration and speed: no stop and no turning at the corners, since a base
-    that turns while it drives need do neither, and with them the time would not be a lower bound. The loop's delay
-    and the base's slower answer to a step are left out for the same reason.
+    Paper 1, section 1.9, uses linear dynamics along the straight segments of the shortest path. Here the segments form
+    a single straight line. The base drives it with its largest acceleration and speed.
+
+    Corners cost no time, since a base can turn while it drives. With stops or turns at the corners, t* would not be a
+    lower bound. For the same reason t* ignores the delay of the loop and the slower step response of the base.
     """
     v, a = axis.speed_max, axis.acceleration_max
     if length_m * a < v * v:

@@ -1,4 +1,4 @@
-"""Figures as a person reads them: on a terminal, in Markdown, in a report."""
+"""Tables of figures for the operator: on a terminal, in Markdown, in a report."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ HEADINGS = (
     "clear m",
     "hard SR %",
 )
-"""Contacts are those of an episode, and those of 100 m driven; gave up: the runtime ended it (blocked, no progress);
-clearance is the median of the episodes' least."""
+"""contacts: contacts per episode. in 100 m: contacts per 100 m driven. clear m: median over episodes of the least
+clearance. gave up: the runtime ended the drive, for example because the robot was blocked or made no progress.
+"""
 COMPARED = (
     "policy", "SR %", "SPL %", "SCT %", "contacts / episode", "contacts / 100 m", "time-outs", "gave up",
     "SR % on hard ones",
@@ -35,23 +36,23 @@ ENDS_IN_TIME = ("stop", "time")
 
 
 def percent(value: float | None) -> str:
-    """Return a part as per cent with one decimal."""
+    """Return a share in per cent, with a decimal place; "-" for None."""
     return NOTHING if value is None else f"{100.0 * value:.1f}"
 
 
 def number(value: float | None, digits: int = 2, scale: float = 1.0) -> str:
-    """Return a number with so many decimals."""
+    """Return `scale * value` with this number of decimal places; "-" for None."""
     return NOTHING if value is None else f"{scale * value:.{digits}f}"
 
 
 def between(summary: Summary, name: str, digits: int = 1, scale: float = 100.0) -> str:
-    """Return a figure's 95 % interval as "low to high"; of per cent, unless said."""
+    """Return a figure's 95 % interval, times `scale`, as "low to high"; "" without an interval."""
     interval = summary.ci95.get(name)
     return "" if interval is None else f"{scale * interval[0]:.{digits}f}{TO}{scale * interval[1]:.{digits}f}"
 
 
 def gave_up(summary: Summary) -> str:
-    """Return how many episodes the runtime ended itself."""
+    """Return the number of episodes that the runtime ended."""
     return str(sum(count for reason, count in summary.ends.items() if reason not in ENDS_IN_TIME))
 
 
@@ -73,7 +74,7 @@ def cells(summary: Summary) -> list[str]:
 
 
 def intervals(summary: Summary) -> list[str]:
-    """Return the 95 % intervals under the same headings."""
+    """Return the 95 % intervals under `HEADINGS`; "" for figures without an interval."""
     return [
         "",
         between(summary, "success_rate"),
@@ -89,7 +90,7 @@ def intervals(summary: Summary) -> list[str]:
 
 
 def rich_table(evaluation: Evaluation) -> Table:
-    """Return the figures by map, by split and of all episodes with their intervals."""
+    """Return the figures by map, by split, and of all episodes with their intervals."""
     run = evaluation.plan.run
     title = f"{run.policy}, {run.loop}, scan {run.scan}, condition {run.condition}"
     title += "" if run.color else ", no colour"
@@ -113,7 +114,7 @@ def rich_table(evaluation: Evaluation) -> Table:
 
 
 def comparison(title: str, heading: str, done: Mapping[str, Evaluation]) -> Table:
-    """Return the figures of several evaluations, one row each under a heading for their names."""
+    """Return the figures of several evaluations, a row each. heading: heading of the column of names."""
     table = Table(title=title, caption=caption(next(iter(done.values()))), box=SIMPLE, pad_edge=False)
     table.add_column(heading, no_wrap=True)
     for column in HEADINGS:
@@ -126,7 +127,7 @@ def comparison(title: str, heading: str, done: Mapping[str, Evaluation]) -> Tabl
 
 
 def caption(evaluation: Evaluation) -> str:
-    """Return in one sentence how hard the set is."""
+    """Return a sentence about the share of hard episodes."""
     summary = evaluation.summary()
     if not summary.episodes:
         return "nothing driven yet"
@@ -137,7 +138,7 @@ def caption(evaluation: Evaluation) -> str:
 
 
 def markdown(rows: Sequence[tuple[str, Summary]]) -> str:
-    """Return a table of several policies, with the intervals of SR, SPL and SCT, and how hard the set is."""
+    """Return a Markdown table of several policies with intervals, and a sentence about the share of hard episodes."""
     figures = [
         [
             name,
@@ -163,5 +164,5 @@ def markdown(rows: Sequence[tuple[str, Summary]]) -> str:
 
 
 def with_interval(figure: str, interval: str) -> str:
-    """Return a figure with its interval in brackets, where it has one."""
+    """Return a figure, followed by its interval in brackets if there is an interval."""
     return f"{figure} ({interval})" if interval else figure

@@ -1,4 +1,4 @@
-"""Which code drives: rows of different code are different experiments."""
+"""Digest of the code: rows from different code belong to different experiments."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COMPILED = "__pycache__"
 
 @functools.cache
 def code_digest() -> str:
-    """Return a digest of `onboard` and `hil` with the maps and episodes in them, as on disk at the first call."""
+    """Return a digest of the packages `onboard` and `hil`, with maps and episodes, as on disk at the first call."""
     digest = hashlib.blake2b(digest_size=DIGEST_BYTES)
     for package in (onboard, hil):
         folder = Path(package.__path__[0])
@@ -27,5 +27,5 @@ def code_digest() -> str:
 
 
 def file_digest(path: Path) -> str:
-    """Return a digest of one file. Raises OSError."""
+    """Return the digest of a file. Raises OSError."""
     return hashlib.blake2b(path.read_bytes(), digest_size=DIGEST_BYTES).hexdigest()

@@ -1,4 +1,4 @@
-"""How many processes work, or which Ray cluster."""
+"""Choose the workers: a number of processes, or a Ray cluster."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ from onboard.values.errors import InputError
 
 
 def executor(processes: int, ray: str | None) -> Execute:
-    """Return what drives the jobs: this process, several, or the cluster at an address."""
+    """Return the function that drives the jobs: in this process, in several processes, or on a cluster.
+
+    ray: address of the cluster, None without a cluster
+    """
     if ray is not None:
-        # Only here, since Ray is an extra.
+        # Import only here, since Ray is an extra.
         from hil.jobs.ray_pool import on_ray
 
         return lambda drive, jobs: on_ray(drive, jobs, ray)
@@ -23,21 +26,21 @@ def executor(processes: int, ray: str | None) -> Execute:
 
 @dataclass(frozen=True, slots=True)
 class Hands:
-    """Who drives: so many processes, or a cluster at an address."""
+    """The workers: `jobs` processes, or the cluster at the address `ray`."""
 
     jobs: int = 1
     ray: str | None = None
 
 
 def checked_hands(jobs: int, ray: str | None) -> Hands:
-    """Return who drives. Raises InputError when that cannot be, within seconds also for a cluster."""
+    """Return the workers. Raises InputError if they cannot be used, also for a cluster within seconds."""
     if jobs < 1:
         raise InputError(f"--jobs {jobs}: must be at least 1")
     if ray is None:
         return Hands(jobs)
     if jobs != 1:
         raise InputError(f"--jobs {jobs} with --ray {ray}: give one of them, a cluster has its own number of workers")
-    # Only here, since Ray is an extra.
+    # Import only here, since Ray is an extra.
     from hil.jobs.ray_pool import check_ray
 
     check_ray(ray)

@@ -1,6 +1,7 @@
-"""Jobs driven by processes of this machine. One that dies is replaced, and its job driven again by another.
+"""Drive jobs in processes of this machine. A new process replaces a dead process and drives its job again.
 
-The standard library's `ProcessPoolExecutor` gives up all jobs when one process dies, and cannot keep it to a map.
+The standard library's `ProcessPoolExecutor` gives up all jobs when a process dies. It also cannot give a process
+several jobs of the same map.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from onboard.system.threads import die_with_parent
 from onboard.values.errors import OnboardError
 
 END_S = 5.0
-"""A worker that has not ended so long after it was asked to is killed."""
+"""The pool kills a worker that has not ended within this timeout."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A worker's answer for a job that cannot be driven."""
+    """The answer of a worker whose job raised OnboardError. reason: the error's message."""
 
     reason: str
 
@@ -42,10 +43,10 @@ class _Worker:
 def in_processes(
     drive: Callable[[SomeWork], Came], jobs: Sequence[SomeWork], count: int, attempts: int = MAX_ATTEMPTS
 ) -> Generator[Came, None, None]:
-    """Drive jobs in `count` processes, each of which stays with one map as long as that has jobs left.
+    """Yield the results of jobs from `count` processes. A process keeps its map as long as the map has jobs.
 
-    Raises OnboardError for a job that cannot be driven or that ended its worker so many times. Whatever ends
-    the iteration, no worker is left.
+    Raises OnboardError for a job that cannot be driven, or whose workers died `attempts` times. No worker is left after
+    the iteration, even if the caller closes it early.
     """
     waiting = _Waiting(jobs)
     ended: Counter[Work] = Counter()
@@ -76,7 +77,7 @@ def in_processes(
 
 
 class _Waiting:
-    """Jobs that nobody has yet, by map, so that a worker need not build another world than it must."""
+    """Jobs that wait for a worker, by map, so that a worker builds few worlds."""
 
     def __init__(self, jobs: Sequence[Work]) -> None:
         self._of_map: dict[str, deque[Work]] = {}
@@ -84,7 +85,7 @@ class _Waiting:
             self._of_map.setdefault(job.map, deque()).append(job)
 
     def take(self, workers: Sequence[_Worker], map_name: str | None) -> Work | None:
-        """Return a job of this map, else of the map with the most jobs to each worker, else None."""
+        """Return a job of this map; else a job of the map with the most jobs per worker; None if no job waits."""
         if map_name not in self._of_map:
             if not self._of_map:
                 return None
@@ -110,8 +111,8 @@ def _start(drive: Callable[[Any], Any], job: Work) -> _Worker:
 
 @contextlib.contextmanager
 def interrupts_unheard() -> Iterator[None]:
-    """Let processes started meanwhile never hear Ctrl-C, which a terminal sends to all: who started them ends them."""
-    # What multiprocessing starts with the first process would unblock the signal in between.
+    """Block SIGINT in processes started in this context: a terminal sends Ctrl-C to all, but the pool ends workers."""
+    # Start the resource tracker first: multiprocessing starts it with the first process, and that unblocks the signal.
     resource_tracker.ensure_running()
     heard = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -121,7 +122,7 @@ def interrupts_unheard() -> Iterator[None]:
 
 
 def _answer(worker: _Worker) -> Any:
-    """Return what a worker says, maybe a `Failure`; None when it has died."""
+    """Return the answer of a worker: a result or a `Failure`; None if the worker died."""
     try:
         answer = worker.connection.recv()
     except (EOFError, ConnectionError):
@@ -143,7 +144,7 @@ def _go_on(worker: _Worker, workers: list[_Worker], waiting: _Waiting) -> None:
     try:
         worker.connection.send(job)
     except ConnectionError:
-        # It died after its answer; its end of the connection will say so, and the job is driven again.
+        # The worker died after its answer. `_answer` will see the closed connection; another worker drives the job.
         return
 
 
@@ -156,7 +157,7 @@ def _end(workers: Sequence[_Worker]) -> None:
 
 
 def _wait_for(worker: _Worker) -> None:
-    """Return when a worker that is about to end has ended, and see to it that it does."""
+    """Wait until a worker has ended; kill it after `END_S`."""
     worker.process.join(END_S)
     if worker.process.is_alive():
         worker.process.kill()
@@ -164,7 +165,7 @@ def _wait_for(worker: _Worker) -> None:
 
 
 def _work(connection: Connection, parent: int, drive: Callable[[Any], Any]) -> None:
-    """Drive jobs as they come, until the other end is closed or the parent ends."""
+    """Drive the jobs from a connection until the pool closes it or the parent ends. Runs in the worker."""
     try:
         die_with_parent(parent)
     except ProcessLookupError:

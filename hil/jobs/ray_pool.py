@@ -1,7 +1,7 @@
-"""Jobs driven on a Ray cluster (extra `ray`): the same jobs, the same rows, on more machines than one.
+"""Drive jobs on a Ray cluster (extra `ray`), on several machines. The rows are the same as on this machine.
 
-Each node needs this package in the same version, and the maps, episode files and models that the command names under
-the same paths. A task whose worker or node dies is driven again elsewhere.
+Each node needs the same version of this package. It also needs the maps, episode files and models of the command, under
+the same paths. If a worker or node dies, another worker drives its task again.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from onboard.values.errors import InputError, MissingExtraError, OnboardError
 
 LOCAL = "local"
 RETRIES = 10
-"""So often a task is driven again because its worker or node has died."""
+"""Largest number of retries of a task after its worker or node died."""
 CONNECT_S = 3.0
 ANSWER_S = 15.0
-"""A cluster answers within seconds; what only listens on its port never does."""
+"""Timeout for the answer of a cluster. A process that listens on the port but is not Ray never answers."""
 AHEAD = 2
-"""Tasks given to the cluster for each of its cores; more would only wait there."""
+"""Tasks sent to the cluster per core; more tasks would only wait there."""
 LARGEST_PORT = 65535
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 def on_ray(drive: Callable[[SomeWork], Came], jobs: Sequence[SomeWork], address: str) -> Generator[Came, None, None]:
-    """Drive jobs on the cluster at an address, or on one started here for `local`.
+    """Yield the results of jobs from the cluster at an address. The address `local` starts a cluster on this machine.
 
     Raises OnboardError for a job that cannot be driven, or whose workers die more than `RETRIES` times.
     """
@@ -40,7 +40,7 @@ def on_ray(drive: Callable[[SomeWork], Came], jobs: Sequence[SomeWork], address:
     _join(ray, address)
     try:
         task = ray.remote(num_cpus=1, max_retries=RETRIES)(_task)
-        # Inside a list it goes as a reference, which each worker follows once and not for every task.
+        # Inside a list Ray passes a reference. Each worker loads its object once, not for each task (`_shared`).
         shared = [ray.put(drive)]
         waiting = iter(jobs)
         pending: dict[Any, SomeWork] = {}
@@ -57,14 +57,17 @@ def on_ray(drive: Callable[[SomeWork], Came], jobs: Sequence[SomeWork], address:
 
 
 def check_ray(address: str) -> None:
-    """Raise within seconds when a campaign could not run there: no Ray, a bad address, or nobody who answers."""
+    """Check within seconds that a campaign can run on a cluster.
+
+    Raises MissingExtraError without Ray. Raises InputError for a bad address, or if no healthy cluster answers.
+    """
     ray = _import_ray(address)
     if address == LOCAL:
         return
     host, _, port = address.rpartition(":")
     if not host or "/" in host or not port.isdecimal() or not 0 < int(port) <= LARGEST_PORT:
         raise InputError(f"--ray {address}: must be {LOCAL} or HOST:PORT of a cluster, of which this machine is a node")
-    # Ray itself takes a loopback address for this machine's own.
+    # Ray itself replaces a loopback address by this machine's address.
     target = ray.util.get_node_ip_address() if host in LOOPBACK else host
     try:
         socket.create_connection((target, int(port)), CONNECT_S).close()
@@ -80,10 +83,10 @@ def check_ray(address: str) -> None:
 
 
 def _import_ray(address: str) -> Any:
-    """Return the library, told before it is loaded to tell nobody, and with `local` to keep to loopback."""
+    """Return the library `ray`. Set environment variables before the import: no usage statistics; `local`: loopback."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     if address == LOCAL:
-        # Off, Ray takes 127.0.0.1 as this machine's address, and so binds its ports to loopback alone.
+        # With 0, Ray takes 127.0.0.1 as this machine's address and binds its ports to loopback alone.
         os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
     try:
         import ray
@@ -105,7 +108,7 @@ def _answer(ray: Any, reference: Any, job: Work) -> Any:
     try:
         answer = ray.get(reference)
     except ray.exceptions.RayTaskError:
-        # A mistake of ours in the task: its traceback is worth more than a line.
+        # A bug in the task's code: the developer needs the traceback.
         raise
     except ray.exceptions.RayError as error:
         raise failed(job, f"lost by the cluster: {_first_line(error)}") from error
@@ -119,7 +122,7 @@ def _first_line(error: BaseException) -> str:
 
 
 def _task(shared: list[Any], job: Work, code: str) -> Any:
-    """Drive one job; runs in a worker of the cluster."""
+    """Drive a job in a worker of the cluster; return its result or a `Failure`. code: digest of the caller's code."""
     if code_digest() != code:
         return Failure(f"{socket.gethostname()} has another version of onboard than the machine that asks")
     try:
@@ -130,7 +133,7 @@ def _task(shared: list[Any], job: Work, code: str) -> Any:
 
 @functools.lru_cache(maxsize=1)
 def _shared(reference: Any) -> Callable[[Any], Any]:
-    """Return the campaign's way of driving, which keeps a loaded world from task to task."""
+    """Return the campaign's function that drives a job. It is cached, so its loaded world remains between tasks."""
     import ray
 
     drive: Callable[[Any], Any] = ray.get(reference)

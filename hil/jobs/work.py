@@ -1,4 +1,4 @@
-"""What a pool of workers is given and gives back, and the pool that is this process."""
+"""Interface of the worker pools, and the pool that uses only this process."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any, Protocol, TypeVar
 from onboard.values.errors import OnboardError
 
 MAX_ATTEMPTS = 3
-"""So often may a job take its worker with it."""
+"""The pool gives up when a job's workers have died this many times."""
 
 
 class Work(Protocol):
-    """What workers can be sent: a job here, recordings to replay elsewhere. Hashable; its text names it."""
+    """A unit of work for a worker, for example a job or a recording to replay. Hashable; `str` returns its name."""
 
     @property
     def map(self) -> str:
-        """Return what a worker should stay with as long as there is work of it."""
+        """Return the name of a group, for example a map. A worker keeps its group as long as the group has work."""
 
 
 SomeWork = TypeVar("SomeWork", bound=Work)
@@ -26,14 +26,14 @@ Came = TypeVar("Came")
 
 
 Execute = Callable[[Callable[[Any], Any], Sequence[Any]], Generator[Any, None, None]]
-"""Does work: yields what came of it, as it comes, in any order. Closed, it leaves no worker behind.
+"""Do all work: yield each result when it is finished, in any order. No worker is left after the generator is closed.
 
-Raises OnboardError naming the work that cannot be done.
+Raises OnboardError that names the failed work.
 """
 
 
 def in_this_process(drive: Callable[[SomeWork], Came], jobs: Sequence[SomeWork]) -> Generator[Came, None, None]:
-    """Drive one after the other here."""
+    """Drive the jobs one after another in this process."""
     for job in jobs:
         try:
             driven = drive(job)
@@ -43,11 +43,11 @@ def in_this_process(drive: Callable[[SomeWork], Came], jobs: Sequence[SomeWork])
 
 
 def failed(job: Work, reason: str) -> OnboardError:
-    """Return the error of a job that cannot be driven, whoever tried."""
+    """Return the error for a job that cannot be driven."""
     return OnboardError(f"{job}: {reason}")
 
 
 def lost(job: Work, attempts: int, code: int | None) -> OnboardError:
-    """Return the error of a job whose workers ended before it did, so many times."""
+    """Return the error for a job whose workers died `attempts` times. code: exit code of the last worker."""
     often = f" {attempts} times, at last" if attempts > 1 else ""
     return OnboardError(f"{job}: its worker ended{often} with exit code {code}")

@@ -1,4 +1,4 @@
-"""A command of this project as a child process that does not outlive the one that started it.
+"""Runs a command of this project as a child process. The child ends when its parent process ends.
 
 python -m hil.live.child_process PARENT MODULE ARGUMENT...
 """
@@ -18,16 +18,16 @@ from onboard.system.threads import die_with_parent
 from onboard.values.errors import OnboardError
 
 END_S = 15.0
-"""Patience for a child that was asked to end."""
+"""Timeout for a child to exit after its SIGINT; then it gets SIGKILL."""
 REFUSED = "error: "
-"""How a command of ours begins its last words when it cannot do what was asked."""
+"""Prefix of the last log line of a command of this project that refuses its task."""
 
 
 class Child:
-    """One process with its log. A Ctrl-C is for the parent, which ends its children in the right order."""
+    """A child process with a log file. Ctrl-C reaches only the parent, which ends its children in the right order."""
 
     def __init__(self, name: str, arguments: Sequence[str], log: Path) -> None:
-        """Start `python -m ARGUMENTS`; all that it says goes to `log`."""
+        """Start `python -m ARGUMENTS`. Its standard output and standard error go to the file `log`."""
         self.name = name
         self._log = log
         with log.open("wb") as output:
@@ -41,11 +41,11 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """Its process."""
+        """Process id of the child."""
         return self._process.pid
 
     def check(self) -> None:
-        """Raise OnboardError with its last words when it has ended."""
+        """Raise OnboardError with the last line of its log if the child has ended."""
         code = self._process.poll()
         if code is None:
             return
@@ -56,7 +56,7 @@ class Child:
         raise OnboardError(f"{self.name} ended with code {code}: {words} (all of it is in {self._log})")
 
     def end(self) -> None:
-        """Ask it to end, wait, and kill it if it does not."""
+        """Send SIGINT to the child's process group and wait `END_S` seconds. Then kill the group if the child runs."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGINT)
         try:
@@ -67,7 +67,7 @@ class Child:
 
 
 def main() -> None:
-    """Run a module as `python -m` would, bound to the life of the parent."""
+    """Run a module as `python -m` does, and end it when the parent process ends."""
     parent, module, *arguments = sys.argv[1:]
     die_with_parent(int(parent))
     sys.argv = [module, *arguments]

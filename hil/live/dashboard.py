@@ -1,4 +1,4 @@
-"""What a person sees while the demo drives: one live panel on a terminal, or a line now and then elsewhere."""
+"""Shows the progress of a demo: a live panel on a terminal, otherwise a line every `LINE_EVERY_S` seconds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COLORS = {"navigating": "cyan", "recovering": "yellow", "reached": "green", "sto
 
 @contextlib.contextmanager
 def preparing(what: str) -> Iterator[None]:
-    """Show on a terminal what is being prepared, and why it may take long; elsewhere nothing."""
+    """On a terminal, show the name of the prepared item and why the preparation may be slow. Otherwise show nothing."""
     console = Console(stderr=True)
     with console.status(f"preparing {what} ({COMPILING})") if console.is_terminal else contextlib.nullcontext():
         yield
@@ -30,7 +30,7 @@ def preparing(what: str) -> Iterator[None]:
 
 @dataclass(slots=True)
 class View:
-    """The newest that is known: the state as published, the command's reason, the values of `/diagnostics`."""
+    """Newest known values: the published state, the reason of the command, and the values of `/diagnostics`."""
 
     title: str
     state: str = ""
@@ -39,12 +39,12 @@ class View:
     values: dict[str, str] = field(default_factory=dict)
 
     def number(self, name: str) -> float | None:
-        """Return a value as a number, None when it is not known."""
+        """Return the value `name` as a number, or None if it is unknown."""
         return float(self.values[name]) if name in self.values else None
 
 
 class Dashboard:
-    """Shows a View on standard error while it is entered."""
+    """Context manager that shows a View on standard error."""
 
     def __init__(self, view: View) -> None:
         self._view = view
@@ -65,7 +65,7 @@ class Dashboard:
             self._live.stop()
 
     def show(self) -> None:
-        """Show the view as it is now."""
+        """Show the current view. Without a terminal, skip calls until the next line is due."""
         if self._console.is_terminal:
             self._live.update(self._panel(), refresh=True)
         elif time.monotonic() >= self._line_due_s:

@@ -1,4 +1,4 @@
-"""`onboard-hil demo`: the runtime and the simulated robot as two processes over DDS, goals, and what came of them."""
+"""`onboard-hil demo`: starts the runtime and the simulated robot as two DDS processes, sends goals, returns results."""
 
 from __future__ import annotations
 
@@ -31,17 +31,19 @@ from onboard.values.errors import OnboardError
 from onboard.values.geometry import between
 from onboard.values.messages import Pose
 
-# ---- The configuration of the demo's runtime: the one that was given, with its cameras and base over DDS, as
+# ---- Configuration of the demo's runtime
 
 BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 HEAD = "# Written by `onboard-hil demo`: everything that is in effect.\n"
 
 
 def demo_config(given: Config, model: str | None, *, depth_noise: bool = True) -> Config:
-    """Return the given configuration for a robot whose devices are simulated, driven by `model` where that is given.
+    """Return the given configuration, changed for a simulated robot: cameras and odometry come over DDS.
 
-    depth_noise: whether the simulated cameras have any; the picture of one without may rightly stay the same
-    Paths are absolute: those that the configuration does not state are taken from where the command was typed.
+    model:       policy to use instead of the configured policy; None keeps the configured policy
+    depth_noise: whether the simulated depth cameras add noise. Without noise an image may correctly stay unchanged, so
+                 the check for unchanged images is off
+    All paths in the result are absolute. A relative path is resolved against the working directory.
     """
     chosen = given.policy.model if model is None else model
     policy = {"model": chosen if is_name(chosen) else str(Path(chosen).resolve())}
@@ -60,9 +62,9 @@ def demo_config(given: Config, model: str | None, *, depth_noise: bool = True) -
 
 
 def as_toml(config: Config, head: str = HEAD, stated_only: bool = False) -> str:
-    """Return the text of which `load_config` makes the same configuration. What is None is left out.
+    """Return the TOML text from which `load_config` reads the same configuration. Values of None are omitted.
 
-    stated_only: leave out what is as it would be anyway
+    stated_only: omit values that are equal to their defaults
     """
     values = config.model_dump(mode="json", exclude_defaults=stated_only)
     tables = [f"\n[{name}]\n{_rows(table)}" for name, table in values.items() if table]
@@ -88,14 +90,14 @@ def _key(name: str) -> str:
 
 
 def _string(text: str) -> str:
-    """Return a basic string of TOML, which escapes as JSON does, and DEL besides."""
+    """Return a TOML basic string. TOML has the escapes of JSON and also escapes DEL."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 START_S = 900.0
-"""Starting takes seconds; the first time on a machine, compiling the kernels takes a minute, on a slow one minutes."""
+"""Timeout for the start. A start takes seconds, but the first start on a machine compiles kernels for some minutes."""
 LOCALIZE_S = 4.0
-"""Patience for the first fix, when there is localisation, and for filtering a few of them at rest."""
+"""Wait at rest before the first goal, so that the filter receives a few localisation fixes."""
 LAST_LOOK_S = 1.2
 POLL_S = 0.1
 DEMO_ROBOT = "demo"
@@ -104,7 +106,12 @@ NOBODY = CrowdOptions()
 
 @dataclass(frozen=True, slots=True)
 class DemoOptions:
-    """What to drive, where, and where the results go; `limit_s` for each goal. `policy` None is the configuration's."""
+    """Options of the demo.
+
+    policy:  None is the policy of the configuration
+    limit_s: timeout of each goal
+    config:  None is the default robot
+    """
 
     map_name: str = "gdc1"
     seed: int = 1
@@ -120,14 +127,14 @@ class DemoOptions:
 
 
 def run_demo(options: DemoOptions) -> dict[str, Any]:
-    """Drive and return the result. Raises OnboardError when one of the processes cannot start or dies."""
+    """Drive to the goals and return the result. Raises OnboardError if a process cannot start or ends too early."""
     base = demo_config(_given(options.config), options.policy)
     check_files(base)
     require_engine(base)
     body = Body(base.robot.footprint_radius_m, base.robot.height_m)
     with preparing(f"map {options.map_name}"):
         scenario = choose(options.map_name, options.seed, options.episode, body)
-        asked_crowd(options.crowd, scenario.world, scenario.episode, options.seed)  # so that a mistake is told here
+        asked_crowd(options.crowd, scenario.world, scenario.episode, options.seed)  # reports a wrong option here
         space = free_space(scenario.world, body)
         episodes = tour(space, scenario.episode, options.goals, options.seed)
     folder = options.out.resolve()
@@ -143,7 +150,7 @@ def run_demo(options: DemoOptions) -> dict[str, Any]:
 
 
 def _given(path: Path | None) -> Config:
-    """Return the configuration that was given, or the default robot under the demo's name."""
+    """Return the configuration from `path`. For None, return the default robot with the demo's name."""
     if path is not None:
         return load_config(path)
     default = load_config(DEFAULT_ROBOT / "onboard.toml")
@@ -152,7 +159,7 @@ def _given(path: Path | None) -> Config:
 
 @contextlib.contextmanager
 def _processes(files: Files, options: DemoOptions) -> Iterator[list[Child]]:
-    """Start the simulated robot and the runtime; end the runtime first, so that the base hears its stop."""
+    """Start the simulated robot and the runtime. End the runtime first, so that the base receives its stop command."""
     sim = ["hil", "sim", "--map", options.map_name, "--seed", str(options.seed), "--config", str(files.config)]
     sim += ["--drift", str(options.drift), "--json", str(files.sim)]
     sim += [] if options.episode is None else ["--episode", str(options.episode)]
@@ -169,7 +176,7 @@ def _processes(files: Files, options: DemoOptions) -> Iterator[list[Child]]:
 
 
 class _Drive:
-    """The demo's own end of the wire: it sends the goal and watches."""
+    """DDS link of the demo: sends the goals and shows the progress."""
 
     def __init__(
         self, wire: Wire, config: Config, episodes: list[Episode], options: DemoOptions, children: list[Child]
@@ -186,7 +193,7 @@ class _Drive:
         self._view = View(options.map_name)
 
     def run(self) -> list[Leg]:
-        """Drive to one goal after another, from wherever the last one was given up, and return what came of each."""
+        """Send the goals in order and return their results. After a failed goal, continue where the robot stands."""
         legs: list[Leg] = []
         with Dashboard(self._view) as dashboard:
             self._wait_until_ready(dashboard)
@@ -197,7 +204,7 @@ class _Drive:
         return legs
 
     def _drive_to(self, episode: Episode, dashboard: Dashboard) -> Leg:
-        """Send a goal, and return what came of it."""
+        """Send a goal, wait until the drive ends or the time is over, and return the result."""
         self._goal.write(self._goal_message(episode))
         began_s = time.monotonic()
         began = False
@@ -213,13 +220,16 @@ class _Drive:
         return Leg(episode, self._view.state, elapsed_s, time.monotonic_ns())
 
     def _show_the_end(self, dashboard: Dashboard, elapsed_s: float) -> None:
-        """Wait for the diagnostics that follow the end, so that the last picture is the last state."""
+        """Wait for the diagnostics after the end of the drive, so that the dashboard shows the final state."""
         deadline_s = time.monotonic() + LAST_LOOK_S
         while time.monotonic() < deadline_s:
             self._look(dashboard, elapsed_s)
 
     def _wait_until_ready(self, dashboard: Dashboard) -> None:
-        """Wait until both processes are heard, the base too: its building may take longer than the runtime's start."""
+        """Wait for messages of the runtime and the base. The base loads its map and may start after the runtime.
+
+        Raises OnboardError after `START_S` seconds.
+        """
         deadline_s = time.monotonic() + START_S
         base_heard = False
         while not base_heard or not self._view.state or "x_m" not in self._view.values:
@@ -232,7 +242,7 @@ class _Drive:
             self._look(dashboard, 0.0)
 
     def _look(self, dashboard: Dashboard, elapsed_s: float) -> None:
-        """Wait a moment, take what came, and show it. Raises OnboardError when a process has ended."""
+        """Wait at most `POLL_S`, read all new messages, and show them. Raises OnboardError if a process has ended."""
         self._states.wait(POLL_S)
         for child in self._children:
             child.check()
@@ -247,7 +257,7 @@ class _Drive:
         dashboard.show()
 
     def _goal_message(self, episode: Episode) -> Any:
-        """The goal in the map frame; without localisation in the odom frame, which begins at the start."""
+        """Return the goal in the map frame. Without localisation, return it in the odom frame (origin: the start)."""
         goal = Pose(*episode.goal_xy_m, 0.0)
         if self._options.localization:
             return ros_goal(wall_ns(), self._section.map_frame, goal)

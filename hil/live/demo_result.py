@@ -1,4 +1,4 @@
-"""What came of a demo: its files, its result from what both processes wrote, its picture, its summary."""
+"""Result of a demo: its files, the result from the JSON files of both processes, the picture and the summary."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from onboard.values.messages import Pose
 
 
 class Files:
-    """Where one demo keeps what it makes."""
+    """Paths of the files of a demo run. The constructor deletes old results and the old picture."""
 
     def __init__(self, folder: Path, label: str) -> None:
         self.config = folder / f"{label}.toml"
@@ -32,7 +32,7 @@ class Files:
 
 
 def result_of(space: FreeSpace, body: Body, files: Files, legs: list[Leg]) -> dict[str, Any]:
-    """Return the demo's result from what both processes wrote, and draw the picture."""
+    """Return the demo's result from the JSON files of both processes, and write the picture."""
     sim, run = told(files.sim), told(files.run)
     goals = judged(legs, np.array(sim["trace"]), sim["lived_ns"])
     _draw(space, body, files, legs, sim)
@@ -61,7 +61,7 @@ def result_of(space: FreeSpace, body: Body, files: Files, legs: list[Leg]) -> di
 
 
 def _draw(space: FreeSpace, body: Body, files: Files, legs: list[Leg], sim: dict[str, Any]) -> None:
-    """Draw the ways driven and the shortest ones, from the first start to the last goal."""
+    """Draw the driven path and the shortest paths, from the first start to the last goal."""
     ends = [((leg.episode.start.x_m, leg.episode.start.y_m), leg.episode.goal_xy_m) for leg in legs]
     ways = [way for start, goal in ends if (way := shortest_path(space, start, goal)) is not None]
     drawing = Drawing(
@@ -77,7 +77,7 @@ def _draw(space: FreeSpace, body: Body, files: Files, legs: list[Leg], sim: dict
 
 
 def told(file: Path) -> dict[str, Any]:
-    """Return what a process wrote at its end. Raises OnboardError when it was killed before it could."""
+    """Return the JSON result that a process wrote at its exit. Raises OnboardError if it is missing or invalid."""
     try:
         told: dict[str, Any] = json.loads(file.read_text())
     except (OSError, ValueError) as error:
@@ -88,7 +88,7 @@ def told(file: Path) -> dict[str, Any]:
 
 
 def summary(result: dict[str, Any]) -> str:
-    """Return the result as a person reads it."""
+    """Return the result as text for the operator."""
     goals = result["goals"]
     outcome = "reached" if result["reached"] else f"NOT reached ({result['state']})"
     if len(goals) > 1:

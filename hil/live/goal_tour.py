@@ -1,4 +1,4 @@
-"""Several goals one after another, each drawn from where the last one lies, and what the true trace says of each."""
+"""Draws a sequence of goals, each from the position of the previous goal, and judges each by the true trace."""
 
 from __future__ import annotations
 
@@ -22,12 +22,17 @@ REST_MPS = 0.02
 REST_RADPS = 0.05
 MOST_GOALS = 1000
 STREAM = 3
-"""Tells this draw apart from others by the same seed."""
+"""Separates this random stream from other streams of the same seed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Leg:
-    """One goal that was sent: the runtime's last state, the seconds until then, and CLOCK_MONOTONIC a look later."""
+    """Result of a sent goal.
+
+    state:    last state of the runtime
+    time_s:   duration of the drive
+    ended_ns: CLOCK_MONOTONIC after the last look at the runtime's messages
+    """
 
     episode: Episode
     state: str
@@ -36,7 +41,10 @@ class Leg:
 
 
 def tour(space: FreeSpace, first: Episode, goals: int, seed: int) -> list[Episode]:
-    """Return so many episodes, each from the goal before it. Raises InputError where there is no way on."""
+    """Return `goals` episodes. Each starts at the goal of the previous episode.
+
+    Raises InputError if no goal is reachable from the previous goal within the permitted distances.
+    """
     rng = np.random.default_rng([seed, STREAM])
     episodes = [first]
     while len(episodes) < goals:
@@ -53,16 +61,16 @@ def tour(space: FreeSpace, first: Episode, goals: int, seed: int) -> list[Episod
 
 
 def judged(legs: Sequence[Leg], trace: npt.NDArray[np.float64], lived_ns: int) -> list[dict[str, Any]]:
-    """Return of every leg how near to its goal the robot truly stood when the leg ended, and whether that will do.
+    """Return a result for each leg: the robot's true distance to its goal at the end, and whether it reached the goal.
 
-    trace:    (n, 6) time [s], x, y, yaw in the map frame, v, w
-    lived_ns: CLOCK_MONOTONIC of its last row
+    trace:    (n, 6) time [s], x [m], y [m], yaw [rad] in the map frame, v [m/s], w [rad/s]
+    lived_ns: CLOCK_MONOTONIC of the last row of the trace
     """
     return [_judged(leg, trace[_row_at(trace, leg.ended_ns - lived_ns)]) for leg in legs]
 
 
 def _row_at(trace: npt.NDArray[np.float64], after_last_ns: int) -> int:
-    """Return the last row that is no later than so long after the last one."""
+    """Return the index of the last row that is not later than the end of the trace plus `after_last_ns`."""
     rows = int(np.searchsorted(trace[:, 0], trace[-1, 0] + after_last_ns / NS_PER_S, side="right"))
     return max(rows - 1, 0)
 

@@ -1,4 +1,4 @@
-"""The simulated robot as a process of its own, which speaks only DDS: commands in, odometry, fixes and images out."""
+"""Runs the simulated robot as a separate process with DDS only: reads commands, writes odometry, fixes and images."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from onboard.values.errors import DriverError
 from onboard.values.messages import STOP
 
 NOTICE_TICKS = 15
-"""`/obstacle` is told when it changes, and this often besides, for those who come late."""
+"""Period of `/obstacle` [ticks], for readers that join late. A change is published at once."""
 
 
 class Link:
-    """The simulated robot's end of the wire."""
+    """DDS link of the simulated robot."""
 
     def __init__(self, wire: Wire, mounts: Mounts, stops_on_liveliness_lost: bool = False) -> None:
         """Open readers and writers. Raises ConfigError, DriverError.
 
-        stops_on_liveliness_lost: stop as soon as DDS says that no writer of commands is alive; else by the plant's
-                                  time-out alone, which every base has (docs/base.md)
+        stops_on_liveliness_lost: stop as soon as DDS reports that no writer of commands is alive. Otherwise only the
+                                  command timeout of the plant stops the robot; docs/base.md requires that timeout
         """
         self._section: DdsSection = wire.section
         self._stops_on_liveliness_lost = stops_on_liveliness_lost
@@ -46,7 +46,7 @@ class Link:
         self._told: bool | None = None
 
     def hear(self, robot: SimulatedRobot) -> None:
-        """Pass the newest command on, if there is one, or a stop where nobody is left who could send one."""
+        """Give the newest command to the robot. Give a stop if no writer is alive and `stops_on_liveliness_lost`."""
         commands = self._commands.take()
         if commands:
             newest = commands[-1].sample
@@ -55,7 +55,7 @@ class Link:
             robot.command(STOP)
 
     def tell(self, sensed: Sensed, number: int) -> None:
-        """Publish what was sensed."""
+        """Publish odometry, the fix if there is a new fix, and contact. number: number of the tick."""
         stamp_ns, frames = wall_ns(), self._section
         motion = sensed.odometry
         self._odometry.write(ros_odometry(stamp_ns, frames.odom_frame, frames.base_frame, motion.pose, motion.twist))
@@ -66,7 +66,7 @@ class Link:
             self._obstacle.write(Bool(sensed.touching))
 
     def show(self, robot: SimulatedRobot, glance: Glance, depth: bool, color: bool) -> None:
-        """Render and publish what the cameras see."""
+        """Render and publish the images of the cameras. depth, color: which images are due."""
         stamp_ns = wall_ns()
         if depth:
             for name, image in robot.depth(glance).items():
@@ -78,7 +78,7 @@ class Link:
 
 
 class Eyes:
-    """Takes the images in a thread of its own: large cameras lower their own rate, never that of the wheels."""
+    """Renders the images in a separate thread. Slow rendering lowers the image rate, but never the odometry rate."""
 
     def __init__(self, robot: SimulatedRobot, link: Link) -> None:
         self._robot = robot
@@ -88,7 +88,7 @@ class Eyes:
         self._depth_due = self._color_due = False
 
     def look(self) -> None:
-        """Take the images that are due, once the last ones are done. Raises what went wrong with those."""
+        """Start to render the due images if the previous images are finished. Raises their error if they failed."""
         self._depth_due |= self._robot.depth_due
         self._color_due |= self._robot.color_due
         if self._busy is not None and not self._busy.done():
@@ -100,14 +100,14 @@ class Eyes:
         self._depth_due = self._color_due = False
 
     def close(self) -> None:
-        """Wait for the images under way."""
+        """Wait for the images in progress."""
         self._thread.shutdown()
 
 
 class Life:
-    """How long the simulation goes on: until `stop`, which a signal may call.
+    """State of the simulation: it runs until `stop` is called. A signal handler may call `stop`.
 
-    lived_ns: CLOCK_MONOTONIC when the newest tick was lived
+    lived_ns: CLOCK_MONOTONIC at the start of the newest simulated tick
     """
 
     def __init__(self) -> None:
@@ -115,12 +115,12 @@ class Life:
         self.lived_ns = 0
 
     def stop(self) -> None:
-        """End it after the tick under way."""
+        """End the simulation after the current tick."""
         self.over = True
 
 
 async def simulate(robot: SimulatedRobot, link: Link, life: Life, seconds: float | None) -> None:
-    """Live at 30 Hz until `life` is over, or for so long; ticks that were missed are lived at once."""
+    """Simulate at 30 Hz until `life` is over, or for `seconds`. Missed ticks are simulated at once, without images."""
     if seconds is not None:
         asyncio.get_running_loop().call_later(seconds, life.stop)
     with contextlib.closing(Eyes(robot, link)) as eyes, contextlib.closing(MonotonicClock()) as clock:
@@ -143,10 +143,10 @@ def run_sim(
     ready: Callable[[int], None],
     stops_on_liveliness_lost: bool = False,
 ) -> dict[str, Any]:
-    """Simulate on the configured domain until a signal and return the truth about the drive.
+    """Simulate on the configured DDS domain until a signal, or for `seconds`. Return the true result of the drive.
 
-    `ready` is told the domain; `stops_on_liveliness_lost` as for `Link`. Raises DriverError when another base publishes
-    odometry there already.
+    ready: called with the domain when the link is open; stops_on_liveliness_lost: as for `Link`
+    Raises DriverError if another base publishes odometry on the domain.
     """
     life = Life()
     with Signals() as signals, contextlib.closing(Wire(section)) as wire:
@@ -162,9 +162,9 @@ def run_sim(
 
 
 def truth(robot: SimulatedRobot, life: Life) -> dict[str, Any]:
-    """Return how the robot really moved: end pose and twist, contacts, path and trace, in the map frame.
+    """Return the true motion of the robot: final pose and twist, contacts, path and trace, in the map frame.
 
-    bumps:    how often somebody walked into it
+    bumps:    number of times that a moving body (for example a pedestrian) moved into the robot
     lived_ns: CLOCK_MONOTONIC of the last row of the trace
     """
     state = robot.state

@@ -1,4 +1,4 @@
-"""A setting made ready for many drives: what is computed once and shared by all of them."""
+"""A setting prepared for many drives: values that are computed once and shared by all drives."""
 
 from __future__ import annotations
 
@@ -19,19 +19,21 @@ from onboard.values.errors import InputError
 from onboard.values.messages import Pose
 
 EDGE_M = 1e-6
-"""By so much the band of heights is widened in which a cell may be seen: more than rounding."""
+"""The height band of the scan is widened by this at both ends: more than any rounding error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """What the drives of one setting share, whatever its senses, crowd and look.
+    """Values that all drives of one setting share, independent of its senses, crowd and look.
 
-    blocked, gap:     (rows, columns) where the body cannot be, and how far that is, as `world.Simulation` has them
-    linear, angular:  (7,) the plant's axes
-    scan, limits_scan: what the policy sees, and what the limits look at
-    limits:           compiled; None where they are not in force
-    solid, solid_gap: (rows, columns) where the limits' scan sees something, and a distance below which there is nothing
-    ramped:           whether the limits ramp, so that every tick's command depends on the last
+    blocked:          (rows, columns) bool; cells where the body cannot be, as in `collision_world.Simulation`
+    gap:              (rows, columns) chessboard distance to the nearest blocked cell [cells]
+    linear, angular:  (7,) the axes of the plant
+    scan:             the policy's scan; limits_scan: the scan of the limits
+    limits:           compiled limits; None if the limits are not in force
+    solid:            (rows, columns) bool; cells that the scan of the limits can see
+    solid_gap:        (rows, columns) lower bound of the chessboard distance to the nearest solid cell [cells]
+    ramped:           whether the limits ramp, so that each tick's command depends on the command before
     """
 
     blocked: npt.NDArray[np.bool_]
@@ -49,7 +51,7 @@ class Course:
 
 
 def make_course(setting: Setting) -> Course:
-    """Return the setting made ready."""
+    """Return the shared values of a setting."""
     config, plant, world = setting.config, setting.plant, setting.world
     bounds = bounds_of(config.limits, plant, config.robot.footprint_radius_m, config.odometry.stale_ms)
     seen = direct_scan(world, setting.mounts, config.scan, setting.scan)
@@ -74,10 +76,10 @@ def make_course(setting: Setting) -> Course:
 
 
 def varied(course: Course, setting: Setting) -> Course:
-    """Return a course in the same building for another plant, configuration or mounts; the building is kept as it is.
+    """Return a course in the same building for another plant, configuration or mounts. It shares the building's arrays.
 
-    For training, where every drive has another robot. Raises InputError for another footprint band of heights, or rates
-    that do not fit the simulated robot, and for a scan of the limits' own.
+    For training, where every drive has another robot. Raises InputError in these cases: the scan has another height
+    band, the limits have a separate scan, or the rates do not fit the simulated robot.
     """
     _check_rates(setting)
     config, plant = setting.config, setting.plant
@@ -102,9 +104,10 @@ def varied(course: Course, setting: Setting) -> Course:
 
 
 def course_of(setting: Setting) -> Course:
-    """Return the setting made ready: the last one again, where only senses, crowd or look differ from it.
+    """Return the course of a setting. If only senses, crowd or look changed since the last call, reuse its course.
 
-    One is kept, not more: each holds its building. Raises InputError where the rates do not fit the simulated robot.
+    The cache holds a single course, because a course holds its whole building. Raises InputError if the rates do not
+    fit the simulated robot, or if the configuration has zones of the map.
     """
     _check_rates(setting)
     _check_zones(setting)

@@ -1,8 +1,7 @@
-"""A drive without the runtime: policy and plant stepped directly, with the constant delay between them.
+"""A drive without the runtime: policy and plant are stepped directly, with the constant delay between them.
 
-What decides the outcome is the runtime's own: filter, start frame, decision, mission, recovery and limits are called,
-but only in ticks where they can change anything. Between those ticks everything goes on in compiled code
-(`tick_kernels.py`).
+The drive calls the runtime's own functions: filter, start frame, decision, mission, recovery and limits. It calls them
+only in ticks in which they can change something. Compiled code (`tick_kernels.py`) simulates the ticks between.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ from onboard.values.errors import InputError
 from onboard.values.interfaces import Policy
 from onboard.values.messages import STOP, Observation, Pose, Scan, Twist
 
-# ---- How a drive without the runtime went, as far as it has come
+# ---- Outcome of a drive without the runtime, at any tick
 
 
 def outcome_of(
@@ -56,9 +55,9 @@ def outcome_of(
     """Return the outcome of a drive.
 
     goal_xy_m: in the map frame
-    ended:     how it has ended, "" while it goes on
-    ticks:     since the goal came
-    actions:   (28,) how often each was chosen; kept as it is, not copied
+    ended:     end of the drive as in `Outcome.ended`, "" while the drive continues
+    ticks:     ticks since the goal came
+    actions:   (28,) how often the policy chose each action; not copied
     """
     s = robot.state
     distance_m = math.hypot(s.x_m - goal_xy_m[0], s.y_m - goal_xy_m[1])
@@ -77,15 +76,15 @@ def outcome_of(
 
 
 def drive_fast(setting: Setting, episode: Episode, policy: Policy, seed: int, max_s: float = MAX_S) -> Outcome:
-    """Return how a drive went, without the runtime. The same seed gives the same outcome, to the last bit.
+    """Return the outcome of a drive without the runtime. The same seed gives the same outcome, bit for bit.
 
-    Raises InputError where the start is not free or the configuration's rates do not fit the simulated robot.
+    Raises InputError if the start is not free, if the rates do not fit the simulated robot, or for zones of the map.
     """
     return FastDrive(setting, course_of(setting), episode, policy, seed, max_s).run()
 
 
 class FastDrive:
-    """One drive. Its stages are those of `onboard.runtime.Runtime`, by name and order."""
+    """A single drive. Its stages have the names and the order of the stages of `onboard.runtime.Runtime`."""
 
     def __init__(
         self,
@@ -97,9 +96,9 @@ class FastDrive:
         max_s: float,
         inference: Inference | None = None,
     ) -> None:
-        """Take what is driven and how. inference: where the policy decides; None is in place.
+        """Prepare the drive. inference: runs the policy; None runs the policy inline, in the same call.
 
-        Raises InputError where the start is not free.
+        Raises InputError if the start is not free.
         """
         self._setting, self._config, self._course, self._episode = setting, setting.config, course, episode
         self._with_map = policy if isinstance(policy, KnowsMap) else None
@@ -122,18 +121,18 @@ class FastDrive:
 
     @property
     def robot(self) -> FastRobot:
-        """What is driven."""
+        """The simulated robot of this drive."""
         return self._robot
 
     def run(self) -> Outcome:
-        """Stand until the first fixes have come, take the goal, and drive until it has ended."""
+        """Stand until the first fixes have come, accept the goal, and drive to the end. Return the outcome."""
         self.begin()
         while not self.ended():
             self.advance()
         return self.outcome()
 
     def begin(self) -> None:
-        """Stand until the first fixes have come, and take the goal."""
+        """Stand until the first fixes have come, and accept the goal."""
         robot = self._robot
         color_tick = last_image(self._began, self._setting.senses.color_every)
         for tick in (color_tick, self._began):
@@ -142,12 +141,12 @@ class FastDrive:
         self._take_goal()
 
     def advance(self) -> None:
-        """Go on to the next tick in which something beside the robot's own motion can change, and through it."""
+        """Simulate through the next tick in which a value other than the robot's motion can change."""
         self._robot.run_to(self._next_tick(), self._command, self._ways())
         self._tick()
 
     def _take_goal(self) -> None:
-        """Fix the start frame and the goal in it, as the runtime does."""
+        """Set the start frame and the goal in this frame, as the runtime does."""
         wheels, filtered, config = self._robot.wheels(), self._robot.localization(), self._config
         self._start = start_frame.begin(wheels, filtered)
         request = goal_request(self._setting, self._episode, time_ns(self._began))
@@ -161,7 +160,7 @@ class FastDrive:
         self._robot.begin(self._start, goal_xy_m)
 
     def _next_tick(self) -> int:
-        """Return the next tick in which something beside the robot's own motion can change."""
+        """Return the next tick in which a value other than the robot's motion can change."""
         robot, rates, goal = self._robot, self._config.rates, self._config.goal
         tick = robot.tick
         backing = self._recovery.backing is not None
@@ -182,22 +181,22 @@ class FastDrive:
         return max(tick + 1, min(due))
 
     def _told(self) -> bool:
-        """Return whether an obstacle is told to limits that are in force: they look at it in every tick."""
+        """Return whether the base reports an obstacle to limits in force: the limits must then run in every tick."""
         return self._course.limits is not None and bool(self._robot.state.touching)
 
     def _ways(self) -> npt.NDArray[np.float64]:
-        """Return what must stay free for the command in force."""
+        """Return `FastLimits.ways` of the command in force: the space that must stay free. Empty without limits."""
         in_force = self._course.limits
         return NONE if in_force is None else in_force.ways(self._command)
 
     def _free(self) -> bool:
-        """Return whether the compiled ticks found that by the newest scan the limits let the command in force pass."""
+        """Return whether the compiled ticks showed that the limits pass the command in force by the newest scan."""
         return len(self._ways()) > 0 and self._setting.crowd is None and not self._robot.state.halt
 
     def _watched(self) -> bool:
-        """Return whether every scan must be looked at: a command in force is bound, or none may be free.
+        """Return whether every scan must be taken: the limits changed the command in force, or may change it.
 
-        Where it is free, and nobody moves in the building, the compiled ticks halt where that may end.
+        False for an unchanged command without a crowd: the compiled ticks halt when the limits may change the command.
         """
         in_force, set_point = self._course.limits, self._deciding.set_point
         if in_force is None:
@@ -206,7 +205,7 @@ class FastDrive:
         return reach_m is None or self._command != set_point or (reach_m > 0.0 and self._setting.crowd is not None)
 
     def _tick(self) -> None:
-        """Live the runtime's stages in this tick, those that can change anything."""
+        """Run the runtime's stages that can change something in this tick."""
         robot, slot = self._robot, _slot(self._robot.tick)
         if robot.state.refused:
             self._mission = mission.stop(self._mission, robot.refusal())
@@ -227,7 +226,7 @@ class FastDrive:
         robot.want(self._deciding.set_point)
 
     def _act(self, slot: Slot) -> None:
-        """Put a decision in force that is due; a failed engine ends the drive."""
+        """Put a due decision in force; a failed engine ends the drive."""
         self._deciding, acted = decision.act(self._deciding, slot, self._inference, self._config.rates)
         if acted is None:
             return
@@ -238,7 +237,7 @@ class FastDrive:
             self._actions[acted.decision.action] += 1
 
     def _judge_mission(self) -> None:
-        """End the drive where it has ended; asked only where it can have."""
+        """Let the mission judge the drive, only in ticks in which the mission can end."""
         robot, goal, tick = self._robot, self._config.goal, self._robot.tick
         in_time = tick < self._began + self._timeout
         nearing = tick < robot.state.best + self._progress_timeout
@@ -250,7 +249,7 @@ class FastDrive:
         self._mission = mission.judge(replace(self._mission, progress=progress), situation, goal)
 
     def _sense(self, slot: Slot) -> None:
-        """Begin a decision when its slot has come."""
+        """Begin a decision if it is due in this slot."""
         if self._mission.state is not State.NAVIGATING:
             self._deciding = decision.restart(self._deciding)
             return
@@ -274,9 +273,9 @@ class FastDrive:
         self._deciding, _ = decision.sense(self._deciding, slot, observation, self._inference, rates, self._recurrence)
 
     def _recover(self) -> Twist | None:
-        """Back off when blocked for long; asked only then, and where a notice comes or goes.
+        """Run the recovery if the robot backs off, is blocked for long, or a contact begins or ends.
 
-        Return what replaces the policy's command, if anything.
+        Return the command that replaces the policy's command, None without a replacement.
         """
         robot, section = self._robot, self._config.recovery
         s, tick = robot.state, robot.tick
@@ -306,7 +305,7 @@ class FastDrive:
         return override
 
     def _limit(self, wanted: Twist) -> Twist:
-        """Return what the limits make of a command; they are asked only where they may change it."""
+        """Return the command after the limits. The limits run only if they may change the command."""
         in_force, eyes = self._course.limits, self._eyes
         if self._told():
             return self._asked(wanted)
@@ -324,7 +323,7 @@ class FastDrive:
         return twist
 
     def _asked(self, wanted: Twist) -> Twist:
-        """Return what the limits themselves make of a command."""
+        """Return the command after `onboard.safety.limits.limit`."""
         now_ns = time_ns(self._robot.tick)
         around = self._around()
         told = bool(self._robot.state.touching)
@@ -335,33 +334,33 @@ class FastDrive:
         return limited.twist
 
     def _remember(self) -> None:
-        """Remember what the newest scan sees near by, where that can matter: it is then looked at in every tick."""
+        """Add the newest scan to the obstacle memory, if the memory can matter. The limits then run in every tick."""
         in_force, eyes = self._course.limits, self._eyes
         if in_force is not None and in_force.remembers:
             scan, remember_ns = eyes.limits_scan(), self._course.bounds.remember_ns
             self._nearby = obstacle_memory.advance(self._nearby, scan, eyes.pose, scan.stamp_ns, remember_ns)
 
     def _scan(self) -> Scan:
-        """Return what the policy sees."""
+        """Return the policy's scan, with remembered obstacles out of view."""
         scan = self._eyes.policy_scan()
         return obstacle_memory.filled(scan, self._around().out_of_view) if len(self._nearby.places_m) else scan
 
     def _around(self) -> Around:
-        """Return what limits and recovery look at."""
+        """Return the scan and the remembered obstacles for limits and recovery."""
         return obstacle_memory.around(self._nearby, self._eyes.limits_scan(), self._robot.pose)
 
     def ended(self) -> str:
-        """Return how the drive has ended, "" while it goes on."""
+        """Return the end of the drive as in `Outcome.ended`, "" while the drive continues."""
         return how_ended(self._mission) or ("time" if self._robot.tick >= self._began + self._most else "")
 
     def outcome(self) -> Outcome:
-        """Return how the drive has gone so far."""
+        """Return the outcome of the drive so far."""
         ticks = self._robot.tick - self._began
         return outcome_of(self._robot, self._episode.goal_xy_m, self.ended(), ticks, self._actions)
 
 
 def _ticks(seconds: float) -> int:
-    """Return the ticks after which so much time may be over, at most one too early."""
+    """Return the number of ticks after which `seconds` may be over, at most 1 tick too small."""
     return int(seconds * NS // STEP_NS)
 
 

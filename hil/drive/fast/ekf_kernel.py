@@ -1,7 +1,8 @@
-"""A fix of the external localisation taken into the filter, compiled: `onboard.navigation.ekf.correct` for what the
-simulated robot reports, which comes at the newest odometry, in time and finite.
-tests/hil/drive/fast/test_ekf_kernel.py holds both
-against each other."""
+"""Compiled correction of the filter by a fix: `onboard.navigation.ekf.correct` for fixes of the simulated robot.
+
+Such a fix has the stamp of the newest odometry, is not late, and is finite. tests/hil/drive/fast/test_ekf_kernel.py
+compares the kernel with `ekf.correct`.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +21,11 @@ Floats = npt.NDArray[np.float64]
 
 @kernel
 def correct_fast(states: Any, covariance: Floats, x: float, y: float, yaw: float, variance: Floats) -> bool:
-    """Correct the filter of `ticks.TickState` by a pose of the map with independent errors (3,); False for an outlier.
+    """Correct the filter in `tick_kernels.TickState` by a fix; return False, and change nothing, for an outlier.
 
-    An outlier changes nothing here.
+    x, y, yaw: pose of the fix in the map frame
+    covariance: (5, 5) of the filter, changed in place
+    variance:  (3,) variances of x, y, yaw of the fix; the errors are independent
     """
     s = states[0]
     residual = np.array([x - s.filter_x_m, y - s.filter_y_m, wrapped(wrapped(yaw - s.filter_yaw))])
@@ -49,7 +52,7 @@ def correct_fast(states: Any, covariance: Floats, x: float, y: float, yaw: float
 
 @kernel
 def _inverse(covariance: Floats, variance: Floats) -> Floats:
-    """Return the inverse (3, 3) of the residual's covariance: the filter's own of x, y, yaw and the fix's."""
+    """Return the inverse (3, 3) of the residual's covariance: filter covariance of x, y, yaw plus fix covariance."""
     a, b, c = covariance[0, 0] + variance[0], covariance[0, 1], covariance[0, 2]
     d, e, f = covariance[1, 1] + variance[1], covariance[1, 2], covariance[2, 2] + variance[2]
     minors = (d * f - e * e, c * e - b * f, b * e - c * d)

@@ -1,8 +1,8 @@
-"""What the limits make of a command in a drive without operator, e-stop or lost inputs, compiled.
+"""Compiled limits for a command in a drive without operator, e-stop or lost inputs.
 
-Only zones are left then, unless the limits ramp, the command is too fast, or it leads where nobody looks: for those
-`reach_m` is None, and `onboard.safety.limits.limit` has to be asked. tests/hil/drive/fast/test_fast_limits.py holds
-both against each other.
+In such a drive only the zones around the robot bind a command. There are three exceptions: the limits ramp, the command
+is too fast, or the command leads into a sector that no camera sees. For these `reach_m` is None, and the caller must
+use `onboard.safety.limits.limit`. tests/hil/drive/fast/test_fast_limits.py compares both.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from onboard.safety.limits import Bounds
 from onboard.values.kernel import kernel
 from onboard.values.messages import BINS, Scan, Twist
 
-# ---- Whether cells near the robot may bind a command, before any scan is cast: a compiled test for
+# ---- Compiled test of the cells near the robot, before any scan is cast
 
 TURN = 2.0 * math.pi
 HALF_SECTOR = 2.0 * math.sin(0.5 * math.pi / BINS)
@@ -30,9 +30,13 @@ CELL_MARGIN_M = 1e-5
 
 
 class Ways(NamedTuple):
-    """A command that moves, and what must be free for it not to be bound: for each zone, circle and way [m].
+    """A command that moves the base, and the space that must be free so that no zone binds the command.
 
-    A radius of 0 is a zone that does not matter. reach_m: what is farther away does not matter either
+    v, w:        the command [m/s, rad/s]
+    reach_m:     obstacles farther away do not matter [m]
+    zones:       swept, slow, contact
+    <zone>_m:    radius of the zone's circle [m]; 0 if the zone does not matter
+    <zone>_way_m: distance along the arc for which the zone's circle must be free [m]
     """
 
     v: float
@@ -47,9 +51,9 @@ class Ways(NamedTuple):
 
 
 REACH, ZONES = 2, 3
-"""Where in `Ways` the reach is, and where its zones begin: a radius and a way each."""
+"""Index of the reach in `Ways`, and of the first zone. Each zone is a radius and a way."""
 NONE = np.empty(0)
-"""In place of `Ways`: no command that anything could bind."""
+"""Used instead of `Ways` for a command that no obstacle can bind."""
 
 
 @kernel
@@ -57,10 +61,11 @@ def cells_may_bind(
     x_m: float, y_m: float, yaw: float, ways: npt.NDArray[np.float64], cell_m: float,
     solid: npt.NDArray[np.bool_], gap: npt.NDArray[np.uint8],
 ) -> bool:  # fmt: skip
-    """Return whether a solid cell may make the limits change the command of `ways` at a place in the grid frame.
+    """Return whether a solid cell may make the limits change the command of `ways`, from a pose in the grid frame.
 
-    solid: (rows, columns) True where the scan sees something
-    gap:   chessboard distance to the nearest cell that may be solid
+    True outside the grid.
+    solid: (rows, columns) bool; True for cells that the scan can see
+    gap:   (rows, columns) chessboard distance to the nearest cell that may be solid [cells]
     """
     rows, columns = solid.shape
     column, row = math.floor(x_m / cell_m), math.floor(y_m / cell_m)
@@ -77,7 +82,7 @@ def cells_may_bind(
         while k < last:
             free = int(gap[r, k])
             if free > 0:
-                k += free  # so far there is nothing
+                k += free  # no solid cell within this distance
                 continue
             if solid[r, k]:
                 dx, dy = (k + 0.5) * cell_m - x_m, (r + 0.5) * cell_m - y_m
@@ -90,7 +95,7 @@ def cells_may_bind(
 
 @kernel
 def _may_bind(ahead: float, aside: float, distance_m: float, half_m: float, ways: npt.NDArray[np.float64]) -> bool:
-    """Return whether the cell with this centre, in the base frame, may bind."""
+    """Return whether a cell may bind the command; (ahead, aside) is its centre in the base frame [m]."""
     off_m = half_m + (distance_m + half_m) * HALF_SECTOR
     for zone in range(ZONES, len(ways), 2):
         if ways[zone] > 0.0:
@@ -102,9 +107,10 @@ def _may_bind(ahead: float, aside: float, distance_m: float, half_m: float, ways
 
 @kernel
 def soonest_m(ahead: float, aside: float, v: float, w: float, radius_m: float, off_m: float) -> float:
-    """Return a way after which, at the earliest, a circle of `radius_m` - `off_m` meets a point within `off_m` of this.
+    """Return a lower bound of the way until a circle of `radius_m` - `off_m` meets a point [m].
 
-    That is `zones.travel_m` of the wider circle, but what is less than `off_m` behind may be ahead.
+    The point is at most `off_m` away from (ahead, aside). The bound is `collision.travel_m` of the circle of
+    `radius_m`. A position less than `off_m` behind counts as ahead, because the point may be ahead.
     """
     if v < 0.0:
         ahead = -ahead
@@ -131,12 +137,12 @@ def soonest_m(ahead: float, aside: float, v: float, w: float, radius_m: float, o
 Floats = npt.NDArray[np.float64]
 
 MARGIN_M = 1e-6
-"""What is farther than the reach by so much cannot bind: far more than rounding."""
+"""Added to the reach: much larger than any rounding error."""
 
 
 @dataclass(frozen=True, slots=True)
 class FastLimits:
-    """The limits of one robot. seen: (180,) bool, the bins that its scan looks at, the same in every scan."""
+    """The limits of one robot. seen: (180,) bool, the bins in view of its scan, the same in every scan."""
 
     bounds: Bounds
     seen: npt.NDArray[np.bool_]
@@ -144,22 +150,22 @@ class FastLimits:
 
     @property
     def remembers(self) -> bool:
-        """Return whether what was seen a moment ago may stand where a motion ahead leads and no camera looks."""
+        """Return whether the obstacle memory can matter: it is on, and no camera sees some bins ahead."""
         return self.bounds.remember_ns > 0 and bool((~self.seen & AHEAD).any())
 
     def reach_m(self, wanted: Twist) -> float | None:
-        """Return within which range an obstacle can bind a command [m], 0 where none can; None: ask the limits always.
+        """Return the largest range at which an obstacle can bind a command [m].
 
-        What is seen farther away does not matter to the limits.
+        0 if no obstacle can bind the command. None if the caller must use `limits.limit`, whatever the scan shows.
         """
         return self._judge(wanted)[0]
 
     def ways(self, wanted: Twist) -> Floats:
-        """Return `cell_watch.Ways` as an array; empty where `reach_m` is 0 or None."""
+        """Return `Ways` as a (9,) array; empty if `reach_m` is 0 or None."""
         return self._judge(wanted)[1]
 
     def limited(self, ranges_m: npt.NDArray[np.float32], wanted: Twist) -> Twist:
-        """Return what `limit` returns, to rounding, for a command for which `reach_m` is a number."""
+        """Return the command that `limits.limit` returns, up to rounding. `reach_m` of `wanted` must not be None."""
         ways, bounds = self.ways(wanted), self.bounds
         if len(ways) == 0:
             return wanted
@@ -171,7 +177,7 @@ class FastLimits:
         return Twist(wanted.v_mps * part, wanted.w_radps * part)
 
     def _judge(self, wanted: Twist) -> tuple[float | None, Floats]:
-        """Return `reach_m` and `ways`, kept for the next time."""
+        """Return `reach_m` and `ways` of a command; cache both for the next call."""
         if wanted not in self._judged:
             ways = self._ways(wanted)
             if ways is None:
@@ -181,7 +187,7 @@ class FastLimits:
         return self._judged[wanted]
 
     def _ways(self, wanted: Twist) -> Floats | None:
-        """Return `ways`; None where the limits must be asked whatever is seen."""
+        """Return `ways`; None if the caller must use `limits.limit`, whatever the scan shows."""
         bounds, speed_mps = self.bounds, abs(wanted.v_mps)
         if bounds.ramp_mps2 is not None or bounds.ramp_radps2 is not None:
             return None
@@ -213,7 +219,7 @@ def _allowed_mps(
     ranges_m: npt.NDArray[np.float32], ways: Floats, slow_mps: float, braking_mps2: float, reaction_s: float,
     contact_s: float,
 ) -> float:  # fmt: skip
-    """Return the greatest speed that `limits` allows along the command of `ways`, inf where nothing binds it."""
+    """Return the highest speed that `limits` allows along the command of `ways` [m/s]; inf if no obstacle binds it."""
     v, w = ways[0], ways[1]
     stop_m = slow_m = contact_m = math.inf
     for i in range(len(ranges_m)):
@@ -232,7 +238,7 @@ def _allowed_mps(
 
 @kernel
 def _travel_m(ahead: float, aside: float, v: float, w: float, radius_m: float) -> float:
-    """Return `zones.travel_m` of one point, for a twist that moves."""
+    """Return `collision.travel_m` for a single point and a twist that moves the base [m]."""
     if v < 0.0:
         ahead = -ahead
     curvature = w / v

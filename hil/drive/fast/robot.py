@@ -1,7 +1,7 @@
-"""The simulated robot and its odometry and filter, for loops that need them only now and then: many ticks in one call.
+"""The simulated robot with its odometry and filter, many ticks in one call. For loops that rarely need its state.
 
-What it goes through is what `robot.SimulatedRobot` and the runtime's first stages go through tick by tick, with the
-same draws in the same order. tests/hil/drive/fast/test_tick_kernels.py drives both side by side.
+The result equals `hil.drive.robot.SimulatedRobot` and the runtime's first stages tick by tick: the same random numbers
+in the same order. tests/hil/drive/fast/test_tick_kernels.py drives both robots side by side.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ from onboard.values.errors import InputError
 from onboard.values.geometry import apply
 from onboard.values.messages import STOP, Fix, Motion, OdometryMessage, Pose, Twist
 
-# ---- What a fast robot is given at the beginning: a free start, the table of its compiled ticks, the form of
+# ---- Initial values of a fast robot
 
 
 def check_start(setting: Setting, course: Course, start: Pose) -> None:
-    """Raise InputError where a body would overlap something, as `world.Simulation.start` does."""
+    """Raise InputError if the body overlaps a solid cell at the start, as `collision_world.Simulation.start` does."""
     x_m, y_m = apply(course.grid_from_map, (start.x_m, start.y_m))
     cell_m, radius_m = setting.world.cell_m, setting.body.radius_m
     if circle_overlaps(x_m / cell_m, y_m / cell_m, radius_m / cell_m, course.blocked, course.gap):
@@ -57,7 +57,7 @@ def check_start(setting: Setting, course: Course, start: Pose) -> None:
 
 
 def _drift_factor() -> npt.NDArray[np.float64]:
-    """Return (2, 2): what numpy's `multivariate_normal` multiplies its standard normal numbers by."""
+    """Return the (2, 2) factor by which numpy's `multivariate_normal` multiplies its standard normal numbers."""
     directions, singular, _ = np.linalg.svd(np.array(DRIFT_COVARIANCE))
     return np.asarray((directions * np.sqrt(singular)).T)
 
@@ -66,7 +66,7 @@ DRIFT_FACTOR = _drift_factor()
 
 
 def table_of(setting: Setting) -> TickTable:
-    """Return what holds for a drive, for the compiled ticks."""
+    """Return the constants of a drive for the compiled ticks."""
     section, recovery, grid = setting.config.odometry, setting.config.recovery, setting.world.grid_from_map
     return TickTable(
         grid_x_m=grid.x_m,
@@ -90,9 +90,9 @@ def table_of(setting: Setting) -> TickTable:
 START_NS = NS_PER_S
 """Time of tick 0 on the simulated clock."""
 NOT_KEPT = np.zeros((3, 3))
-"""In place of the covariance of the wheels' own pose, which nothing but the publisher looks at."""
+"""Placeholder for the covariance of the odometry: only the publisher reads this covariance."""
 MOST_TICKS = 10
-"""Ticks that are lived in one call at most."""
+"""Largest number of ticks in one compiled call."""
 
 
 def time_ns(tick: int) -> int:
@@ -101,14 +101,17 @@ def time_ns(tick: int) -> int:
 
 
 class FastRobot:
-    """A robot in a building that is told a command and lives for some ticks. For one drive.
+    """A simulated robot in a building; the caller gives a command and the number of ticks. For one drive.
 
-    tick: number of the newest tick; state: everything in it; bodies: who else was where then
-    seen_bodies: who else was where when the newest scan was taken; seed: of all noise
+    tick:        number of the newest tick
+    state:       `TickState` of the newest tick
+    bodies:      moving bodies in the newest tick
+    seen_bodies: moving bodies when the newest scan was taken
+    seed:        seed of all noise
     """
 
     def __init__(self, setting: Setting, course: Course, start: Pose, seed: int, most_ticks: int) -> None:
-        """Put the robot down at tick 0, for a drive of so many ticks. Raises InputError where it does not fit."""
+        """Place the robot at tick 0 for a drive of at most `most_ticks`. Raises InputError if the start is not free."""
         check_start(setting, course, start)
         self._senses, self._course, self._section = setting.senses, course, setting.config.odometry
         self._radius_m = setting.body.radius_m
@@ -136,10 +139,12 @@ class FastRobot:
         return Pose(self.state.x_m, self.state.y_m, self.state.yaw)
 
     def run_to(self, tick: int, command: Twist, ways: npt.NDArray[np.float64] = NONE) -> None:
-        """Live until a tick, with a command that is sent anew in every tick from now on, the last one left out.
+        """Simulate until `tick`. The command is sent again in every tick from now on, except in the last tick.
 
-        It ends earlier in a tick with a scan by which the limits may bind the command of `ways`, in one in which a
-        contact begins or ends (`state.halt`), and where the wheels report what cannot be believed (`state.refused`).
+        The call ends earlier in a tick with one of these flags:
+
+        state.halt     by a new scan the limits may bind the command of `ways`, or a contact begins or ends
+        state.refused  the wheels report a speed that odometry does not believe
         """
         self._ways = ways
         halted = False
@@ -151,7 +156,7 @@ class FastRobot:
                 end = min(end, self.tick + 1 + (FIRST_TICK - self.tick - 1) % self._senses.depth_every)
             self._live(end - self.tick, command)
             if self._senses.depth_noise and len(ways) and self.state.seen_tick == self.tick:
-                self._states["halt"] = 1.0  # by a noisy scan anything may bind
+                self._states["halt"] = 1.0  # with depth noise, any scan may bind the command
                 self._look_up()
             halted = bool(self.state.refused or self.state.halt)
             if self.tick == self._fix_tick:
@@ -161,7 +166,7 @@ class FastRobot:
                 self._put_fix(fix, then)
 
     def begin(self, start: Start, goal_xy_m: tuple[float, float]) -> None:
-        """Count clearance, progress, blocks and trace from this tick on, for a goal in the start frame."""
+        """Record clearance, progress, blocks and trace from this tick on, for a goal in the start frame."""
         frame = start.start_from_odom if start.start_from_map is None else start.start_from_map
         table, states = self._table, self._states
         table["start_x_m"], table["start_y_m"], table["start_yaw"] = frame.x_m, frame.y_m, frame.yaw_rad
@@ -173,20 +178,20 @@ class FastRobot:
         self._look_up()
 
     def want(self, set_point: Twist) -> None:
-        """Tell what the policy wants from this tick on: by that it is judged whether the robot is blocked."""
+        """Store the policy's set point from this tick on. The test whether the robot is blocked uses the set point."""
         if set_point is not self._wanted:
             self._wanted = set_point
             self._table["wanted_v"], self._table["wanted_w"] = set_point.v_mps, set_point.w_radps
 
     def judge_blocked(self, since_tick: int | None) -> None:
-        """Tell since when the robot is blocked, where the recovery itself has judged this tick."""
+        """Store the tick since which the robot is blocked, None if free, after the recovery itself judged this tick."""
         self._states["blocked"] = NEVER if since_tick is None else since_tick
         self._judged = True
 
     def wheels(self, then: Sample | None = None) -> OdometryState:
-        """Return the odometry as the runtime has it in this tick; no covariance.
+        """Return the runtime's odometry in this tick, without covariance.
 
-        Of its history the newest sample, and before it another one that matters.
+        The history holds `then`, if given, and the newest sample.
         """
         s, newest = self.state, self._sample()
         return OdometryState(
@@ -206,7 +211,7 @@ class FastRobot:
         return Sample(time_ns(self.tick), motion, s.moving_s)
 
     def localization(self) -> LocalizationState:
-        """Return the filter as the runtime has it in this tick."""
+        """Return the state of the runtime's filter in this tick."""
         s = self.state
         if not s.filtering:
             return self._filter
@@ -220,7 +225,7 @@ class FastRobot:
         )
 
     def located(self, start: Start) -> Located:
-        """Return where the robot is in the start frame, as it believes itself."""
+        """Return the estimated location of the robot in the start frame."""
         s = self.state
         wheels = OdometryState(
             Pose(s.wheel_x_m, s.wheel_y_m, s.wheel_yaw), Twist(s.wheel_v, s.wheel_w), covariance=NOT_KEPT
@@ -230,18 +235,18 @@ class FastRobot:
         return locate(start, wheels, filtered, self._section, time_ns(self.tick))
 
     def refusal(self) -> str:
-        """Return why the newest message of the wheels was not believed."""
+        """Return the reason why odometry rejected the newest wheel message."""
         s, now_ns = self.state, time_ns(self.tick)
         message = OdometryMessage(now_ns, now_ns, None, Twist(s.wheel_v, s.wheel_w))
         return odometry.advance(OdometryState(), message, self._section).refusal
 
     def trace(self, ticks: int) -> npt.NDArray[np.float64]:
-        """Return (ticks + 1, 6) rows of `Outcome.trace`, from the beginning on."""
+        """Return a copy of the first `ticks` + 1 rows of `Outcome.trace`, (ticks + 1, 6)."""
         rows: npt.NDArray[np.float64] = self._trace[: ticks + 1].copy()
         return rows
 
     def _live(self, ticks: int, command: Twist) -> None:
-        """Live so many ticks, drawing what the drift needs."""
+        """Simulate up to `ticks` ticks; draw every sample that the drift needs."""
         course, late = self._course, self._late
         left = ticks
         self._walk()
@@ -268,27 +273,27 @@ class FastRobot:
             self.seen_bodies = self.bodies
 
     def _walk(self) -> None:
-        """Let those around walk for a tick."""
+        """Move the crowd by one tick."""
         if self._crowd is not None:
             self._crowd = walk(self._crowd, STEP_S, (self.state.x_m, self.state.y_m), self._radius_m)
             self.bodies = bodies_of(self._crowd)
 
     def _draw_drift(self) -> None:
-        """Draw what `noise.drift_step` draws, with the same numbers from the same stream."""
+        """Draw the sample that `odometry_noise.drift_step` draws: the same numbers from the same random stream."""
         eps_m, eps_rad = DRIFT_MEAN + (self._rng.standard_normal((1, 2)) @ DRIFT_FACTOR)[0]
         part = self._senses.drift_scale / TICKS_PER_ENVIRONMENT_STEP
         self._states["drift_eps_m"], self._states["drift_eps_rad"] = eps_m * part, eps_rad * part
         self._states["drift_left"] = TICKS_PER_ENVIRONMENT_STEP
 
     def _fixes_due(self) -> Iterator[int]:
-        """Return the ticks in which the next fix is taken, and the next one comes."""
+        """Yield the tick in which the next fix is taken, and the tick in which the next delayed fix arrives."""
         if self._fix_tick is not None:
             yield self._fix_tick
         if self._coming:
             yield self._coming[0][0]
 
     def _take_fix(self) -> None:
-        """Let an external localisation look where the robot is; it reports at once, or later."""
+        """Take a fix of the external localisation. The fix arrives now, or after `fix_delay_ticks`."""
         senses, now_ns = self._senses, time_ns(self.tick)
         due_ns = next_fix_ns(self.tick * STEP_NS, self._rng, senses.fix_period_s)
         self._fix_tick = -(-due_ns // STEP_NS)
@@ -300,14 +305,14 @@ class FastRobot:
             self._put_fix(Fix(now_ns, now_ns, pose))
 
     def _put_fix(self, fix: Fix, then: Sample | None = None) -> None:
-        """Let the filter take in a fix that comes now. then: where the wheels were when it was taken, if not now."""
+        """Correct the filter by a fix that arrives now. then: odometry sample of the fix's stamp, None if taken now."""
         if then is not None or not self.state.filtering or not self._correct(fix.pose):
             self.put_in(ekf.correct(self.localization(), fix, self.wheels(then), self._section))
 
     def _correct(self, pose: Pose) -> bool:
-        """Let the filter take in a fix that comes now; False, and nothing is changed, where `correct` has to take it.
+        """Correct the filter by a fix taken now; return False, and change nothing, if `ekf.correct` must process it.
 
-        That is one that cannot be believed, and the one after such a one, which ends the count of those in a row.
+        `ekf.correct` must process an outlier, and each fix after an outlier until `rejected_in_row` is 0 again.
         """
         if self._filter.rejected_in_row:
             return False
@@ -320,7 +325,7 @@ class FastRobot:
         return True
 
     def put_in(self, after: LocalizationState) -> None:
-        """Go on with another state of the filter, one that has taken in the newest odometry."""
+        """Replace the state of the filter by `after`, which already includes the newest odometry."""
         states, pose = self._states, after.map_from_base
         if pose is not None and after.covariance is not None:
             states["filtering"] = 1.0

@@ -1,4 +1,4 @@
-"""What a fast drive sees: taken in the ticks in which the cameras take images, looked at only where it matters."""
+"""Scans and colour images of a fast drive: taken in the cameras' ticks, computed only if their content matters."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ Ranges = npt.NDArray[np.float32]
 
 
 class FastEyes:
-    """The scans, and the colour image where the policy looks at it, of one drive.
+    """The scans of one drive, and its colour image if the policy uses colour.
 
-    Images are taken in every `depth_every`-th and `color_every`-th tick, as `robot.SimulatedRobot` takes them: in tick
-    1 and so on. A scan is cast only when it is asked for, and no farther than that.
+    The cameras take images every `depth_every` and `color_every` ticks, beginning with tick 1, as in
+    `hil.drive.robot.SimulatedRobot`. A scan is cast only when the caller asks for it, and only to the range asked for.
     """
 
     def __init__(self, setting: Setting, course: Course, policy: Policy, robot: FastRobot) -> None:
@@ -42,7 +42,10 @@ class FastEyes:
         self._near: tuple[float, Ranges] | None = None
 
     def next_tick(self, tick: int, until: int, every_scan: bool) -> int:
-        """Return the next tick in which something must be taken: every scan, or what is in colour in tick `until`."""
+        """Return the next tick with an image to take, otherwise `until`.
+
+        The image is the next scan if `every_scan`, or the last colour image by `until`.
+        """
         senses = self._setting.senses
         due = tick + senses.depth_every - (tick - FIRST_TICK) % senses.depth_every if every_scan else until
         if self._color_rays is not None and tick < last_image(until, senses.color_every):
@@ -50,7 +53,7 @@ class FastEyes:
         return due
 
     def look(self) -> bool:
-        """Take what is due in this tick; return whether there is a new scan since the last look."""
+        """Take the images due in this tick. Return whether there is a new scan since the last call."""
         robot, senses = self._robot, self._setting.senses
         if self._color_rays is not None and robot.tick == last_image(robot.tick, senses.color_every):
             look = PLAIN if self._setting.look is None else self._setting.look
@@ -74,27 +77,27 @@ class FastEyes:
         return self._color
 
     def policy_scan(self) -> Scan:
-        """Return what the policy sees."""
+        """Return the newest scan for the policy."""
         if self._policy_ranges is None:
             self._policy_ranges = self._spoilt(self._course.scan.ranges(self._pose, self._bodies))
         return Scan(time_ns(self._tick), self._policy_ranges, self._course.scan.seen)
 
     def limits_scan(self, within_m: float = math.inf) -> Scan:
-        """Return what the limits look at; what is farther away may be missing."""
+        """Return the newest scan for the limits; ranges beyond `within_m` may be missing (inf)."""
         shared = self._course.limits_scan is self._course.scan
         if shared and self._policy_ranges is None and self._serves_decision():
             self.policy_scan()
         if shared and self._policy_ranges is not None:
             return self.policy_scan()
         if self._noisy:
-            within_m = math.inf  # noise brings nearer what is farther away
+            within_m = math.inf  # noise can shorten a range below `within_m`
         if self._near is None or self._near[0] < within_m:
             ranges_m = self._course.limits_scan.ranges(self._pose, self._bodies, within_m)
             self._near = within_m, self._spoilt(ranges_m)
         return Scan(time_ns(self._tick), self._near[1], self._course.limits_scan.seen)
 
     def may_bind(self, ways: npt.NDArray[np.float64]) -> bool:
-        """Return whether by the newest scan, not yet cast, the limits may bind the command of `cell_watch.Ways`."""
+        """Return whether the limits may bind the command of `limits_kernel.Ways` by the newest scan. Casts no scan."""
         course, world, placed = self._course, self._setting.world, compose(self._course.grid_from_map, self._pose)
         return (
             self._noisy
@@ -107,15 +110,15 @@ class FastEyes:
         )
 
     def _spoilt(self, ranges_m: Ranges) -> Ranges:
-        """Return the newest scan as it is seen."""
+        """Return the ranges of the newest scan, with noise if the setting asks for depth noise."""
         return noisy_scan(ranges_m, self._robot.seed, self._tick) if self._noisy else ranges_m
 
     def _serves_decision(self) -> bool:
-        """Return whether the newest scan is what the next decision will see."""
+        """Return whether the next decision will use the newest scan."""
         tick, every = self._tick, self._setting.senses.depth_every
         return (tick + every - 1) // self._ticks_per_decision > (tick - 1) // self._ticks_per_decision
 
 
 def last_image(tick: int, every: int) -> int:
-    """Return the last tick up to this one in which images are taken."""
+    """Return the last tick, at most `tick`, with images every `every` ticks."""
     return tick - (tick - FIRST_TICK) % every

@@ -1,10 +1,16 @@
 """Compiled ticks of a drive: base, contact, drift, wheels and filter together, for `hil/drive/fast/drive.py`.
 
-Nothing is defined here. What a tick does is defined by `plant.step_base`, `world.Simulation.step` and `clearance_m`,
-`noise.drift_step`, `onboard.navigation.odometry.advance`, `onboard.navigation.ekf.predict`,
-`onboard.navigation.mission.track_progress` and
-`onboard.safety.recovery.blocked`; these lines do the same in one call, and tests/hil/drive/fast/test_tick_kernels.py
-holds both against each other.
+This module defines no behaviour of its own: it compiles these definitions into one call.
+
+    base      `hil.physics.simulated_base.step_base`
+    contact   `hil.physics.collision_world.Simulation.step` and `clearance_m`
+    drift     `hil.physics.odometry_noise.drift_step`
+    wheels    `onboard.navigation.odometry.advance`
+    filter    `onboard.navigation.ekf.predict`
+    progress  `onboard.navigation.mission.track_progress`
+    blocked   `onboard.safety.recovery.blocked`
+
+tests/hil/drive/fast/test_tick_kernels.py compares the kernels with the definitions.
 """
 
 from __future__ import annotations
@@ -30,7 +36,7 @@ from onboard.navigation.odometry import REST_RADPS as WHEELS_REST_RADPS
 from onboard.values.clock import NS_PER_S
 from onboard.values.kernel import kernel
 
-# ---- The stages of a compiled tick, on the records of `ticks.TickState` (s) and `ticks.TickTable` (k); see there
+# ---- Stages of a compiled tick; they read and change `TickState` (s) and read `TickTable` (k)
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -38,14 +44,14 @@ Gaps = npt.NDArray[np.uint8]
 
 TURN = 2.0 * math.pi
 SIM_STEP_S = STEP_NS / NS_PER_S
-"""A tick as the base, the wheels and the filter count it; the drift counts `plant.STEP_S`, 3e-10 s more."""
+"""Duration of a tick for base, wheels and filter. The drift uses `simulated_base.STEP_S`, which is 3e-10 s longer."""
 FORWARD, BOTH, TURNING = float(NOISE_PER_STEP[0, 0]), float(NOISE_PER_STEP[0, 1]), float(NOISE_PER_STEP[1, 1])
 SCALE_WALK, CREEP_WALK = float(SYSTEMATIC_WALK[0, 0]), float(SYSTEMATIC_WALK[1, 1])
 
 
 @kernel
 def turned(yaw: float) -> float:
-    """Return `math.remainder(yaw, 2 pi)` of an angle within three half turns; exact, because the difference is."""
+    """Return `math.remainder(yaw, 2 pi)` for |yaw| up to 3 pi. Exact, because the subtraction of 2 pi is exact."""
     if yaw > math.pi:
         return yaw - TURN
     return yaw + TURN if yaw < -math.pi else yaw
@@ -53,14 +59,14 @@ def turned(yaw: float) -> float:
 
 @kernel
 def wrapped(yaw: float) -> float:
-    """Return `geometry.wrap` of an angle within three half turns."""
+    """Return `geometry.wrap(yaw)` for |yaw| up to 3 pi."""
     angle = turned(yaw)
     return math.pi if angle == -math.pi else angle
 
 
 @kernel
 def arc(x: float, y: float, yaw: float, v: float, w: float, dt_s: float) -> tuple[float, float, float]:
-    """Return (x, y, yaw) of `odometry.integrate`."""
+    """Return (x, y, yaw) as `odometry.integrate` computes the pose."""
     half_turn = 0.5 * w * dt_s
     chord = v * dt_s * (math.sin(half_turn) / half_turn if half_turn != 0.0 else 1.0)
     heading = yaw + half_turn
@@ -69,14 +75,14 @@ def arc(x: float, y: float, yaw: float, v: float, w: float, dt_s: float) -> tupl
 
 @kernel
 def composed(x: float, y: float, yaw: float, dx: float, dy: float, dyaw: float) -> tuple[float, float, float]:
-    """Return (x, y, yaw) of `geometry.compose`."""
+    """Return (x, y, yaw) as `geometry.compose` computes the pose."""
     c, s = math.cos(yaw), math.sin(yaw)
     return x + c * dx - s * dy, y + s * dx + c * dy, wrapped(yaw + dyaw)
 
 
 @kernel
 def seen_from(x: float, y: float, yaw: float, to_x: float, to_y: float, to_yaw: float) -> tuple[float, float, float]:
-    """Return (x, y, yaw) of `geometry.between`."""
+    """Return (x, y, yaw) as `geometry.between` computes the pose."""
     c, s = math.cos(yaw), math.sin(yaw)
     return composed(-c * x - s * y, s * x - c * y, wrapped(-yaw), to_x, to_y, to_yaw)
 
@@ -86,7 +92,7 @@ def move(
     s: Any, k: Any, v_command: float, w_command: float, linear: Floats, angular: Floats, blocked: Bools, gap: Gaps,
     bodies: Floats,
 ) -> None:  # fmt: skip
-    """`Simulation.step`."""
+    """Advance the base by one tick, as `Simulation.step` does. Changes `s` in place."""
     v, dv = step_axis(v_command, s.v, s.dv, linear, SIM_STEP_S)
     w, dw = step_axis(w_command, s.w, s.dw, angular, SIM_STEP_S)
     yaw = turned(s.yaw + SIM_STEP_S * w)
@@ -108,13 +114,13 @@ def move(
     if bumping != 0.0 and s.bumping == 0.0:
         s.bumps += 1.0
     s.bumping = bumping
-    # What the wheels turn by: a refused step turns only.
+    # The twist that the wheels measure: in a step that a contact refuses, the base only turns.
     s.wheel_v, s.wheel_w = (v if s.path_m > path_m else 0.0), w
 
 
 @kernel
 def _hits(x: float, y: float, next_x: float, next_y: float, k: Any, blocked: Bools, gap: Gaps, bodies: Floats) -> bool:
-    """Return whether a step ends in the building or leads into a body."""
+    """Return whether a step ends in a solid cell of the building or moves into a body."""
     column, row, _ = composed(k.grid_x_m, k.grid_y_m, k.grid_yaw, next_x, next_y, 0.0)
     if circle_overlaps(column / k.cell_m, row / k.cell_m, k.radius_m / k.cell_m, blocked, gap):
         return True
@@ -123,7 +129,10 @@ def _hits(x: float, y: float, next_x: float, next_y: float, k: Any, blocked: Boo
 
 @kernel
 def report(s: Any, k: Any) -> bool:
-    """`drift_step`: turn the true twist of the wheels into the reported one; False where it needs a new sample."""
+    """Replace the true twist of the wheels by the reported twist, as `drift_step` does.
+
+    Return False, and change nothing, if the drift needs a new sample.
+    """
     v, w = s.wheel_v, s.wheel_w
     if not (abs(v) < REST_MPS and abs(w) < REST_RADPS):
         if s.drift_left == 0.0:
@@ -139,7 +148,10 @@ def report(s: Any, k: Any) -> bool:
 
 @kernel
 def roll_on(s: Any, k: Any, base_x: float, base_y: float, base_yaw: float, covariance: Floats) -> None:
-    """`odometry.advance` with the newest message, whose pose before was base_*, then `localization.predict`."""
+    """Process the newest wheel message as `odometry.advance` does, then predict the filter as `ekf.predict` does.
+
+    base_*: the base's own odometry pose in the message before
+    """
     if s.heard == 0.0:
         s.heard, s.wheel_x_m, s.wheel_y_m, s.wheel_yaw = 1.0, s.drift_x_m, s.drift_y_m, s.drift_yaw
         return
@@ -162,7 +174,7 @@ def roll_on(s: Any, k: Any, base_x: float, base_y: float, base_yaw: float, covar
 
 @kernel
 def _predict(s: Any, covariance: Floats, step: tuple[float, float, float], moving_s: float) -> None:
-    """`localization.predict` with what the wheels report since."""
+    """Predict the filter by the wheels' motion `step` since the last tick, as `ekf.predict` does."""
     x0, y0, yaw0 = s.filter_x_m, s.filter_y_m, s.filter_yaw
     x, y, yaw = composed(x0, y0, yaw0, step[0], step[1], step[2])
     heading = yaw0 + 0.5 * wrapped(yaw - yaw0)
@@ -172,7 +184,7 @@ def _predict(s: Any, covariance: Floats, step: tuple[float, float, float], movin
     y -= by_scale[1] * s.scale + by_creep[1] * s.creep
     s.filter_x_m, s.filter_y_m, s.filter_yaw = x, y, yaw
     by_yaw = (y0 - y, x - x0)
-    # carried @ covariance @ carried.T: only the first two rows of `carried` differ from those of the identity.
+    # carried @ covariance @ carried.T: only the first two rows of `carried` differ from the identity.
     for column in range(STATES):
         for row in range(2):
             covariance[row, column] += (
@@ -204,29 +216,35 @@ def _predict(s: Any, covariance: Floats, step: tuple[float, float, float], movin
 Records = npt.NDArray[np.void]
 
 LOOKED_AHEAD_M = 0.2
-"""So much farther than the least clearance so far is looked for something, so that the next ticks need not look."""
+"""The clearance search goes this much farther than the least clearance so far. Then the next ticks need no search."""
 ROUNDING_M = 1e-9
 FIRST_TICK = 1
-"""In it the first images are taken."""
+"""The cameras take the first images in this tick."""
 NEVER = -1.0
-"""A tick that has not come."""
+"""Value of a tick that has not come yet."""
 
 
 class TickState(NamedTuple):
-    """What changes from tick to tick. Counts and flags are whole numbers; `NEVER` is a tick that has not come.
+    """Values that change from tick to tick. Counts and flags are whole numbers; `NEVER` is a tick that has not come.
 
     tick:       number of the newest tick
-    x_m .. dw:  the base in the map frame: pose, twist, rates; path_m, contacts, bumps, bumping as in `SimState`
-    touching:   whether a contact lasts, begun at (touch_x_m, touch_y_m)
-    drift_*:    `noise.Drift`; owing: the tick has come as far as the drift and waits for its next sample
-    wheel_*:    `OdometryState`: pose, twist, travelled_m, moving_s; heard: whether there was a message yet
-    filter_*:   `LocalizationState`: pose in the map, systematic errors; filtering: whether there was a fix yet
+    x_m .. dw:  the base in the map frame: pose, twist, rates
+    path_m, contacts, bumps, bumping: as in `SimState`
+    touching:   whether a contact lasts; the contact began at (touch_x_m, touch_y_m)
+    drift_*:    `odometry_noise.Drift`
+    owing:      whether the tick has reached the drift stage and waits for the next drift sample
+    wheel_*:    `OdometryState`: pose, twist; likewise travelled_m, moving_s
+    heard:      whether a wheel message has come yet
+    filter_*:   `LocalizationState`: pose in the map; scale, creep: its systematic errors
+    filtering:  whether a fix has come yet
     blocked:    tick since which the robot is blocked (`RecoveryState.blocked_ns`)
-    best_m, best: the progress, and the tick since which it stands
-    seen_*:     tick and true pose of the newest scan; halt: whether by it the limits may bind the command, or what
-                touches has changed; told: `touching` as of the last tick
-    clear_m:    least clearance so far; when near_path_m of the way were driven, the building was at least near_m away
-    refused:    whether a message of the wheels was beyond the limits
+    best_m, best: distance to the goal at the last progress of at least `IMPROVEMENT_M`, and the tick of this progress
+    seen_*:     tick and true pose of the newest scan
+    halt:       whether the limits may bind the command by the newest scan, or a contact began or ended
+    told:       `touching` as of the last tick
+    clear_m:    least clearance so far
+    near_m:     lower bound of the clearance to the building when the path was near_path_m long
+    refused:    whether a wheel message exceeded max_v or max_w of `TickTable`
     """
 
     tick: float = 0.0
@@ -281,16 +299,19 @@ class TickState(NamedTuple):
 
 
 class TickTable(NamedTuple):
-    """What holds for a drive, and what Python changes between two calls.
+    """Constants of a drive, and values that Python changes between two calls.
 
-    grid_*:     pose of the map in the grid frame; cell_m of the world; radius_m, height_m of the body
-    driven_s:   how long a message's twist is driven through; own_pose: whether the base's pose moves it instead
-    max_v, max_w: beyond these the wheels are not believed
-    moving_*, commanded_*: of `config.RecoverySection`
+    grid_*:     pose of the map in the grid frame
+    cell_m:     cell size of the world; radius_m, height_m: size of the body
+    driven_s:   time for which odometry integrates the twist of one wheel message
+    own_pose:   whether odometry uses the base's own pose instead of the twist
+    max_v, max_w: the wheels are not believed above these speeds
+    moving_*, commanded_*: thresholds of `config.RecoverySection`
     depth_every: ticks between two scans
     wanted_*:   the policy's set point in force
-    goal_*:     in the start frame, which stands at start_* as seen from the map, from the odom frame while not anchored
-    driving:    the goal's tick, `NEVER` before; before it neither clearance nor progress nor blocks count
+    goal_*:     goal in the start frame
+    start_*:    `Start.start_from_map` if anchored, otherwise `Start.start_from_odom`
+    driving:    tick of the goal, `NEVER` before; clearance, progress and blocks count from this tick on
     """
 
     grid_x_m: float
@@ -320,12 +341,12 @@ class TickTable(NamedTuple):
 
 
 def records_of(values: TickState | TickTable) -> Records:
-    """Return a record array of one, for the kernel."""
+    """Return the values as a (1,) record array for the kernels."""
     return np.array([tuple(values)], np.dtype([(name, np.float64) for name in values._fields]))
 
 
 def state_of(records: Records) -> TickState:
-    """Return the values in a record array of one."""
+    """Return the values of a (1,) record array."""
     return TickState._make(records[0].item())
 
 
@@ -335,15 +356,17 @@ def run_ticks(
     w: float, late: Floats, judged: bool, blocked: Bools, gap: Gaps, bodies: Floats, trace: Floats, ways: Floats,
     solid: Bools, solid_gap: Gaps,
 ) -> int:  # fmt: skip
-    """Live so many ticks with one command (v, w); return how many were lived to their end.
+    """Simulate `ticks` ticks with one command (v, w); return the number of complete ticks.
 
-    late:   (n, 2) commands still on their way, which the base follows in the first n ticks
-    judged: whether the recovery itself has judged the tick that is over
+    late:   (n, 2) delayed commands; the base follows these commands in the first n ticks
+    judged: whether the recovery itself has judged the last tick
 
-    Fewer where a sample of the drift is needed (`owing`): put it into drift_eps_*, drift_left, and call again for the
-    rest. Fewer also where a scan is taken (`seen_tick`) by which the limits may bind the command of `ways` (`halt`),
-    where a contact begins or ends (`halt`), and where the wheels report what is beyond belief (`refused`). `states`,
-    `covariance` (5, 5) and `trace` (a row a tick since the goal) are changed in place.
+    `states`, `covariance` (5, 5) and `trace` (one row per tick since the goal) are changed in place. The call ends
+    early in these cases:
+
+    owing    the drift needs a sample: put the sample into drift_eps_* and drift_left, and call again for the rest
+    halt     by a new scan (`seen_tick`) the limits may bind the command of `ways`, or a contact begins or ends
+    refused  the wheels report a speed that odometry does not believe
     """
     s, k = states[0], tables[0]
     s.halt = 0.0
@@ -380,13 +403,13 @@ def run_ticks(
 
 @kernel
 def note_tick(states: Records, tables: Records, blocked: Bools, gap: Gaps, bodies: Floats, trace: Floats) -> None:
-    """Note the clearance and the row of the tick in which the goal came, in place."""
+    """Record clearance and trace row of the tick in which the goal came. Changes `states` and `trace` in place."""
     _note(states[0], tables[0], blocked, gap, bodies, trace)
 
 
 @kernel
 def _watch(s: Any, k: Any, judge_block: bool) -> None:
-    """Judge the tick that is over: since when it is blocked, and whether it came nearer to the goal than before."""
+    """Judge the last tick: update the start of the block and the progress toward the goal."""
     if judge_block:
         held = s.touching != 0.0 and k.wanted_v > 0.0
         moves = abs(s.wheel_v) > k.moving_mps or (abs(s.wheel_w) > k.moving_radps and not held)
@@ -406,9 +429,9 @@ def _watch(s: Any, k: Any, judge_block: bool) -> None:
 
 @kernel
 def _note(s: Any, k: Any, blocked: Bools, gap: Gaps, bodies: Floats, trace: Floats) -> None:
-    """Keep the least of `Simulation.clearance_m`, and the row of the tick."""
+    """Update the least clearance, as `Simulation.clearance_m` defines it, and write the tick's trace row."""
     column, row, _ = composed(k.grid_x_m, k.grid_y_m, k.grid_yaw, s.x_m, s.y_m, 0.0)
-    # What was nearest cannot have come nearer than by the way since: mostly there is nothing to look for.
+    # The clearance to the building shrinks at most by the path driven since. So most ticks need no search.
     s.near_m -= s.path_m - s.near_path_m
     s.near_path_m = s.path_m
     if len(bodies) > 0 or s.near_m <= s.clear_m:

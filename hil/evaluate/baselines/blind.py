@@ -1,7 +1,7 @@
-"""`blind`: drives to the goal as the crow flies and stops there, whatever stands in between.
+"""The baseline `blind`: drives straight to the goal and stops there. It ignores all obstacles.
 
-The dynamic window on open ground: it turns to the goal, drives straight and brakes in time, but looks at no scan. It
-says how far one gets in a set of episodes without seeing anything.
+The policy is the dynamic window on open ground: it turns to the goal, drives straight and brakes in time, without a
+scan. Its success rate shows how many episodes of a set need no sensors.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CELL_M = 0.2
 
 
 class BlindPolicy:
-    """Implements `interfaces.Policy`; its memory is only what the last decision predicted."""
+    """Implements `onboard.values.interfaces.Policy`. The memory holds only the prediction of the last decision."""
 
     name = "blind"
     memory_reset_s: float | None = None
@@ -37,11 +37,11 @@ class BlindPolicy:
         self._window = DynamicWindow(plant, robot, rates, goal)
 
     def initial_memory(self) -> Memory:
-        """Return the memory at the start."""
+        """Return the memory at the start of a drive."""
         return np.zeros(COURSE_NUMBERS, np.float32)
 
     def decide(self, observation: Observation, memory: Memory) -> tuple[Decision, Memory]:
-        """Return the action after which the straight way takes the least time."""
+        """Return the action after which the straight path takes the least time, and the next memory."""
         motion, goal, course = observation.filtered, observation.goal_xy_m, course_of(memory)
         fan = self._window.look_ahead(motion, course, observation.previous_action, NOTHING, NOTHING)
         field = straight(goal, fan.places_m)
@@ -49,11 +49,11 @@ class BlindPolicy:
         return decision, np.array(course.numbers(), np.float32)
 
     def close(self) -> None:
-        """Nothing to release."""
+        """Do nothing: there is nothing to release."""
 
 
 def straight(goal_xy_m: tuple[float, float], places_m: Floats) -> CostField:
-    """Return the straight distance to the goal, on a grid about places (k, 2)."""
+    """Return the straight distance to the goal, on a grid around places (k, 2) [m]."""
     first, last = np.floor(places_m.min(axis=0) / CELL_M) - 1, np.ceil(places_m.max(axis=0) / CELL_M) + 1
     x, y = (CELL_M * (np.arange(a, b) + 0.5) for a, b in zip(first, last, strict=True))
     cost = np.hypot(x[:, None] - goal_xy_m[0], y[None, :] - goal_xy_m[1]).astype(np.float32)

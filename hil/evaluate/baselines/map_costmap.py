@@ -1,4 +1,4 @@
-"""What a planner knows of a building: the part of a map about an episode, on the cells on which the way is sought."""
+"""The planner's costmap: the part of a map around an episode, on the cells of the path search."""
 
 from __future__ import annotations
 
@@ -21,18 +21,20 @@ Floats32 = npt.NDArray[np.float32]
 Flags = npt.NDArray[np.bool_]
 
 MARGIN_M = 12.0
-"""The map is known so far around start and goal."""
+"""The planner knows the map within this distance of start and goal."""
 ABOUT = round(2.0 / CELL_M)
-"""Fine cells are told so far about the robot: farther than it gets in a decision and its sequel."""
+"""Cells around the robot with fine nearness. The robot drives less than this in a decision and its sequel."""
 
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """What stands on a floor, in the frame of its map's grid, on cells of CELL_M; nearness also on coarse ones.
+    """Obstacles of a floor in the frame of its map's grid.
 
-    occupied:   (n, m) bool; fine, coarse: nearness as of `cost_field.Prices`
-    first:      the first cell (a, b), multiples of COARSE; cell (a, b) covers [a, a + 1) x [b, b + 1) times CELL_M
-    first_fine: likewise of `fine`, which may be a part
+    occupied:   (n, m) bool on cells of CELL_M
+    fine:       nearness on the same cells, as of `cost_to_go.Prices`
+    coarse:     nearness on cells of COARSE * CELL_M
+    first:      first cell (a, b), multiples of COARSE; cell (a, b) covers [a, a + 1) x [b, b + 1) times CELL_M
+    first_fine: first cell of `fine`, which may cover only a part of the floor
     """
 
     occupied: Flags
@@ -52,9 +54,9 @@ class Floor:
         return self.first_fine[0] * CELL_M, self.first_fine[1] * CELL_M
 
     def changed(self, gone: Floats32, new: Floats32, about_xy_m: tuple[float, float], prices: Prices) -> Floor:
-        """Return the floor without the obstacles in some cells and with others in further ones, both (k, 2 or more).
+        """Return the floor without the obstacles in `gone` and with obstacles in `new`, both cells (k, 2 or more).
 
-        Its fine cells are only those about a place and about what has changed.
+        The fine nearness of the result covers only the surroundings of `about_xy_m` and of the changed cells.
         """
         a, b = (math.floor(place / CELL_M) - first for place, first in zip(about_xy_m, self.first, strict=True))
         fine, coarse_, first_a, first_b = _changed(
@@ -63,9 +65,10 @@ class Floor:
         return Floor(self.occupied, fine, coarse_, self.first, (first_a + self.first[0], first_b + self.first[1]))
 
     def unknown(self, cells: Floats32, gone: Floats32, beyond: int) -> Floats32:
-        """Return those of some obstacles' cells (k, 2 or more) that the floor does not explain.
+        """Return the obstacle cells of `cells` (k, 2 or more) that the floor does not explain.
 
-        The nearest one on it is at a nearness of more than `beyond`, or one so near is gone.
+        The floor does not explain a cell if its nearest obstacle has a nearness above `beyond`, or if a cell this near
+        is in `gone`. The result omits cells outside the floor.
         """
         new: Floats32 = _unknown(self.fine, self.first, cells, gone, beyond)
         return new
@@ -91,7 +94,7 @@ def _unknown(fine: Nearness, first: tuple[int, int], cells: Floats32, gone: Floa
 def _box_of(
     cells: Floats32, first: tuple[int, int], reach: int, box: tuple[int, int, int, int]
 ) -> tuple[int, int, int, int]:
-    """Return a box (low a, high a, low b, high b) grown to hold cells and what is in their reach."""
+    """Return the box (low a, high a, low b, high b), grown to hold the cells and `reach` cells around them."""
     low_a, high_a, low_b, high_b = box
     for k in range(len(cells)):
         a, b = int(cells[k, 0]) - first[0], int(cells[k, 1]) - first[1]
@@ -105,7 +108,10 @@ def _changed(
     occupied: Flags, fine: Nearness, coarse_: Nearness, gone: Floats32, new: Floats32, first: tuple[int, int],
     about: tuple[int, int], far: int,
 ) -> tuple[Nearness, Nearness, int, int]:  # fmt: skip
-    """Return the fine cells about a place and what has changed, all coarse ones, and which is the first fine one."""
+    """Return the changed floor: nearness on fine cells, nearness on all coarse cells, a and b of the first fine cell.
+
+    The fine cells cover the surroundings of the cell `about` and of the changed cells.
+    """
     reach = math.ceil(0.5 * math.sqrt(far))
     box = about[0] - ABOUT, about[0] + ABOUT, about[1] - ABOUT, about[1] + ABOUT
     low_a, high_a, low_b, high_b = _box_of(new, first, reach, _box_of(gone, first, reach, box))
@@ -146,9 +152,9 @@ def floor_about(
     places_xy_map_m: list[tuple[float, float]],
     margin_m: float = MARGIN_M,
 ) -> Floor:
-    """Return what is known of a map about some places: everything that is solid at a height in z [m].
+    """Return the part of a map around some places, with everything that is solid between the heights `z_m`.
 
-    The frame is that of the map's grid, x along its columns. Beyond the part nothing is known, and there is no way.
+    The frame is the frame of the map's grid, with x along its columns. No path leads beyond this part.
     """
     points = np.array([apply(world.grid_from_map, place) for place in places_xy_map_m])
     low, high = points.min(axis=0) - margin_m, points.max(axis=0) + margin_m
@@ -161,7 +167,10 @@ def floor_about(
 
 
 def _floor_of(solid: Flags, first: tuple[int, int], cell_m: float, prices: Prices) -> Floor:
-    """Return the floor of solid cells (columns, rows) of another width, which count for the cell of their centre."""
+    """Return the floor from solid cells (columns, rows) of width cell_m. A solid cell fills the cell at its centre.
+
+    first: first solid cell (column, row) in the map's grid
+    """
     span = COARSE * CELL_M
     corner = [COARSE * math.floor(start * cell_m / span) for start in first]
     ends = [(start + count) * cell_m for start, count in zip(first, solid.shape, strict=True)]
@@ -181,28 +190,32 @@ def _floor_of(solid: Flags, first: tuple[int, int], cell_m: float, prices: Price
 
 
 def _edge(occupied: Flags) -> Flags:
-    """Return the occupied cells beside a free one: only these are nearest to anything else."""
+    """Return the occupied cells beside a free cell. Only these can be the nearest obstacle of another cell."""
     padded = np.pad(occupied, 1, constant_values=True)
     inner = padded[:-2, 1:-1] & padded[2:, 1:-1] & padded[1:-1, :-2] & padded[1:-1, 2:]
     return np.asarray(occupied & ~inner)
 
 
-# ---- What a map holds and the scan sees through: obstacles that are no longer there
+# ---- Map obstacles that are gone, since the scan sees through them
 
 SURE_M = 4.0
-"""Farther away the error of the heading moves a ray by more than an obstacle's width."""
+"""Largest distance of a refuted obstacle. Farther away, a heading error moves a ray by more than its width."""
 BEFORE_M, BESIDE = 0.35, 2
-"""A cell is seen through when it lies so much before the nearest return of its bin and of so many on both sides."""
+"""The scan sees through a cell if the ranges of its bin and of `BESIDE` bins on each side exceed the cell's distance
+by more than `BEFORE_M`.
+"""
 CAPACITY = 4000
-"""Cells that are held to be gone at most."""
+"""Largest number of gone cells."""
 
 
 def refuted(floor: Floor, gone: Floats32, pose: Pose, scan: Scan) -> Floats32:
-    """Return (k, 2) the cells of a floor's obstacles that a scan has seen through, now or before.
+    """Return (k, 2) the floor's obstacle cells that this scan or an earlier scan has seen through.
 
-    One where a ray ends is there again. Too near, a low camera looks under things: that refutes nothing.
+    A gone cell in which a ray ends is an obstacle again. Cells nearer than `HIDDEN_M` are not refuted, since a low
+    camera looks under near obstacles.
 
-    gone: (k, 2) the same before this scan; pose: in the floor's frame
+    gone: (k, 2) cells that earlier scans have seen through
+    pose: pose of the robot in the floor's frame
     """
     place = pose.x_m / CELL_M - floor.first[0], pose.y_m / CELL_M - floor.first[1], pose.yaw_rad
     at = (gone - np.array(floor.first, np.float32)).astype(np.int32)
@@ -214,10 +227,13 @@ def refuted(floor: Floor, gone: Floats32, pose: Pose, scan: Scan) -> Floats32:
 def _seen_through(
     occupied: Flags, gone: npt.NDArray[np.int32], place: tuple[float, float, float], ranges_m: Floats32, looked: Flags
 ) -> npt.NDArray[np.int32]:  # pragma: no cover - compiled
-    """Return (k, 2) indices of cells; the place is in cells from the corner of the first one."""
+    """Return (k, 2) indices of the gone cells, see `refuted`.
+
+    place: x and y of the robot, in cells from the corner of the first cell, and yaw [rad]
+    """
     x, y, yaw_rad = place
     rows, columns = occupied.shape
-    ranges = np.where(looked, ranges_m, np.float32(0.0))  # of blind bins nothing is known
+    ranges = np.where(looked, ranges_m, np.float32(0.0))  # a blind bin sees through nothing
     reach, bin_rad = math.ceil(SURE_M / CELL_M), 2.0 * math.pi / BINS
     free, count = np.zeros((rows, columns), np.bool_), len(gone)
     cells = np.empty((len(gone) + (2 * reach + 1) ** 2, 2), np.int32)

@@ -1,13 +1,15 @@
-"""`planner`: drives by a map: the shortest way on it, the scan's obstacles, and the dynamic window over the 28 actions.
+"""The baseline `planner`: a map, the scan, and the dynamic window over the 28 actions.
 
-The stand-in for the ROS 2 navigation stack of paper 1, Table 4. The cost to go is that of the map it knows, inflated,
-less what the scan has seen through since (`map_costmap.py`), and of a layer of obstacles that the scan has shown and
-that
-are not in the map (`onboard/policy/dwa/costmap.py`: marked where a ray ends, cleared where one passes, forgotten
-after two
-minutes). So a map with other furniture does not end the drive. What is hit or not is judged by the scan alone.
+It replaces the ROS 2 navigation stack of paper 1, Table 4. It computes the cost to go from two layers:
 
-It also is the expert to learn from: its logits are minus the seconds left after each action (`dynamic_window`).
+- the inflated known map, without obstacles that the scan has seen through (`map_costmap.py`);
+- obstacles that the scan shows and the map lacks (`onboard/policy/dwa/costmap.py`). A ray's end marks an obstacle, a
+  passing ray clears it, and the planner forgets it after two minutes.
+
+So the planner can drive with a map whose furniture has moved. Its collision check uses the scan alone.
+
+The planner is also the expert for training. Its logits are minus the seconds left after each action
+(`onboard/policy/dwa/dynamic_window.py`).
 """
 
 from __future__ import annotations
@@ -28,19 +30,20 @@ from onboard.values.geometry import apply, compose
 from onboard.values.messages import Decision, Memory, Motion, Observation, Pose
 
 ROOM_M = 0.05
-"""The way is sought for a footprint so much wider: the dynamic window does not enter passages that are narrower."""
+"""Addition to the footprint radius for the path search: the dynamic window does not enter narrower passages."""
 KNOWN_M = 0.4
 KNOWN_NEARNESS = round((2.0 * KNOWN_M / CELL_M) ** 2)
-"""What the scan shows so near to something in the map is that; the same as `cost_field.Prices` count it."""
+"""An obstacle of the scan this near to an obstacle of the map is the same obstacle. Nearness as in `Prices`."""
 NONE_GONE: Floats32 = np.empty((0, 2), np.float32)
 SAME_GOAL_M = 0.01
-"""The way to a goal nearer than this to the last one is the same."""
+"""The planner computes the cost to go of the map again if the goal moves by more than this."""
 
 
 class MapPlanner:
-    """Implements `interfaces.Policy` and `baselines.KnowsMap`; all its geometry is in the frame of the map's grid.
+    """Implements `onboard.values.interfaces.Policy` and `hil.drive.setting.KnowsMap`.
 
-    What it keeps between calls, beside the start frame that it is told, is only the cost to go of the map alone.
+    All geometry is in the frame of the map's grid. Between calls the object keeps only the pose of the start frame, and
+    the cost to go of the map alone.
     """
 
     name = "planner"
@@ -57,10 +60,12 @@ class MapPlanner:
         rates: RatesSection | None = None,
         goal: GoalSection | None = None,
     ) -> None:
-        """Take a map.
+        """Prepare the planner for an episode in a map.
 
-        z_m:         heights in which what the map holds is known, lowest and highest
-        start, goal: of the episode, in the map frame: the map is used about them; the start frame until it is told
+        known:     world of the known map
+        z_m:       lowest and highest height; the planner knows the map's obstacles between them
+        start:     start of the episode in the map frame; also the pose of the start frame until `locate` is called
+        goal_xy_m: goal in the map frame. The planner knows the map around start and goal
         """
         self._window = DynamicWindow(plant, robot, rates, goal)
         self._prices = make_prices(self._window.radius_m + ROOM_M, CELL_M)
@@ -71,15 +76,15 @@ class MapPlanner:
         self.locate(start)
 
     def locate(self, map_from_start: Pose) -> None:
-        """Take the pose of the start frame in the map."""
+        """Set the pose of the start frame in the map."""
         self._grid_from_start = compose(self._grid_from_map, map_from_start)
 
     def initial_memory(self) -> Memory:
-        """Return the memory of one to whom the scan has shown nothing."""
+        """Return the memory before the first scan."""
         return _pack(EMPTY, Course(), NONE_GONE)
 
     def decide(self, observation: Observation, memory: Memory) -> tuple[Decision, Memory]:
-        """Return the best action, and the memory with this scan in it. Logits are minus the seconds left, roughly."""
+        """Return the best action, and the memory with this scan added. Logits are about minus the seconds left."""
         window, scan = self._window, observation.scan
         pose = compose(self._grid_from_start, observation.filtered.pose)
         goal, motion = apply(self._grid_from_start, observation.goal_xy_m), Motion(pose, observation.filtered.twist)
@@ -93,12 +98,12 @@ class MapPlanner:
         return decision, _pack(layer, course, gone)
 
     def close(self) -> None:
-        """Nothing to release."""
+        """Do nothing: there is nothing to release."""
 
     def _cost_to_go(
         self, layer: LocalMap, gone: Floats32, pose: Pose, goal_xy_m: tuple[float, float], places_m: Floats
     ) -> CostField:
-        """Return the cost to go about places: by the map, and by where it is wrong, if it is anywhere."""
+        """Return the cost to go around places (k, 2): from the map, corrected where the scan contradicts the map."""
         new = self._floor.unknown(layer.cells, gone, KNOWN_NEARNESS)
         if len(new) == 0 and len(gone) == 0:
             floor, around = self._floor, self._field_to(goal_xy_m)
@@ -122,13 +127,13 @@ class MapPlanner:
 
 
 def _pack(layer: LocalMap, course: Course, gone: Floats32) -> Memory:
-    """Return the memory: how many cells are gone and which, then what `recollection.pack` makes of the rest."""
+    """Return the memory: the number of gone cells, these cells, then the result of `onboard.policy.dwa.policy.pack`."""
     memory = np.zeros(1 + 2 * CAPACITY, np.float32)
     memory[0], memory[1 : 1 + gone.size] = len(gone), gone.ravel()
     return np.concatenate([memory, pack(layer, course)])
 
 
 def _unpack(memory: Memory) -> tuple[LocalMap, Course, Floats32]:
-    """Return what `_pack` packed."""
+    """Return the three arguments of `_pack` from a memory."""
     gone = memory[1 : 1 + 2 * int(memory[0])].reshape(-1, 2)
     return *unpack(memory[1 + 2 * CAPACITY :]), gone

@@ -1,4 +1,4 @@
-"""Policies to compare with, by name: what fills the rows of the evaluation's table."""
+"""Policies of the evaluation by name: the baselines, pretrained policies, and .onnx files."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ Maker = Callable[["Setting", Episode, "World | None"], Policy]
 
 
 def make_policy(name: str, setting: Setting, episode: Episode, known_map: World | None = None) -> Policy:
-    """Return the policy of one drive: one of `POLICIES`, one that ships, by name, or an .onnx with its manifest.
+    """Return the policy of a drive.
 
-    known_map: what the `planner` believes the building to be; None is the setting's true, furnished world
-    Raises InputError for an unknown name, and what `onboard.policy.network_policy.load_policy` raises for a model.
+    name:      a name in `POLICIES`, the name of a pretrained policy, or the path of an .onnx file with its manifest
+    known_map: the map of the `planner`; None for the setting's true, furnished world
+    Raises InputError for an unknown name, and the errors of `onboard.policy.network_policy.load_policy` for a model.
     """
     if name in POLICIES:
         return POLICIES[name](setting, episode, known_map)
@@ -34,7 +35,7 @@ def make_policy(name: str, setting: Setting, episode: Episode, known_map: World 
 
 
 def check_policy(name: str) -> None:
-    """Raise InputError, ConfigError or MissingExtraError in one line when `make_policy` could not make a policy."""
+    """Raise InputError, ConfigError or MissingExtraError with a single line if `make_policy` would fail."""
     from onboard.drivers.engines.onnx_engine import require_onnxruntime
 
     if name in POLICIES:
@@ -47,9 +48,9 @@ def check_policy(name: str) -> None:
 
 
 def model_of(name: str) -> Path:
-    """Return the model of a policy that is none of `POLICIES`: of one that ships, or the path of an .onnx file itself.
+    """Return the model file of a policy outside `POLICIES`: a pretrained policy by name, or the path of an .onnx file.
 
-    Raises InputError for neither, with one line that lists all names.
+    Raises InputError for other names, with a line that lists all names.
     """
     if name in pretrained_names():
         return pretrained(name)
@@ -66,7 +67,7 @@ def _planner(setting: Setting, episode: Episode, known_map: World | None) -> Pol
 
     config, body = setting.config, setting.body
     world = setting.world if known_map is None else known_map
-    # A map is made with the sensor that it is used with.
+    # The planner's map holds the obstacles in the heights that the drive's sensor sees.
     heights_m = (GROUND_CLEARANCE_M, body.height_m) if setting.scan == "fused" else (LIDAR_HEIGHT_M, LIDAR_HEIGHT_M)
     return MapPlanner(
         setting.plant, world, heights_m, episode.start, episode.goal_xy_m, config.robot, config.rates, config.goal

@@ -1,4 +1,4 @@
-"""Compiled ticks of a drive that is already known, and the ideal estimator that goes along; see `upper_bound.py`."""
+"""Compiled ticks of a known drive, with the ideal estimator beside it; see `upper_bound.py`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from onboard.values.kernel import kernel
 Floats = npt.NDArray[np.float64]
 
 IDEAL_STATES = 5
-"""x, y, yaw in the map, and the drift in force: forward [m], turn [rad] a tick."""
+"""x, y, yaw in the map; forward drift [m] and turn drift [rad] per tick."""
 X, Y, YAW, V, W = range(5)
 """Columns of a known drive."""
 
@@ -25,13 +25,15 @@ def replay_ticks(
     states: Records, covariance: Floats, tables: Records, known: Floats, ticks: int, mean: Floats, spread: Floats,
     drift_mean: Floats, drift_covariance: Floats,
 ) -> int:  # fmt: skip
-    """Live so many ticks of a known drive as `ticks.run_ticks` does; return how many were lived to their end.
+    """Simulate `ticks` ticks of a known drive as `tick_kernels.run_ticks` does; return the number of finished ticks.
 
-    known: (n, 5) x, y, yaw [m, m, rad], v, w [m/s, rad/s] of every tick from tick 0 on, v that of the way really made
-    mean, spread: (5,), (5, 5) of the ideal estimator, changed in place like `states` and the filter's `covariance`
-    drift_*: (2,), (2, 2) of the drift in one tick
+    The number is smaller if a tick needs a new sample of the drift (`TickState.owing`). The caller then stores a sample
+    and calls again for the remaining ticks.
 
-    Fewer where a sample of the drift is needed (`TickState.owing`): put it in, and call again for the rest.
+    states, covariance: state of the drive, and covariance of the runtime's filter; changed in place
+    known:        (n, 5) x, y, yaw [m, m, rad], v, w [m/s, rad/s] of each tick from tick 0; v is the true speed
+    mean, spread: (5,), (5, 5) mean and covariance of the ideal estimator; changed in place
+    drift_*:      (2,), (2, 2) mean and covariance of the drift in a tick
     """
     s, k = states[0], tables[0]
     for i in range(ticks):
@@ -55,7 +57,7 @@ def replay_ticks(
 
 @kernel
 def draw_anew(mean: Floats, spread: Floats, drift_mean: Floats, drift_covariance: Floats) -> None:
-    """Forget the drift that was in force: a new sample is, and nothing of it is known but its distribution."""
+    """Reset the drift in mean and spread to its distribution, in place, since a new sample of the drift begins."""
     mean[3:] = drift_mean
     spread[3:, :] = 0.0
     spread[:, 3:] = 0.0
@@ -64,7 +66,11 @@ def draw_anew(mean: Floats, spread: Floats, drift_mean: Floats, drift_covariance
 
 @kernel
 def predict_ideal(mean: Floats, spread: Floats, v: float, w: float, drifts: bool) -> None:
-    """Carry the estimate on by the reported twist of one tick, less the drift, as the motion model moves the robot."""
+    """Predict mean and spread over a tick, in place: the motion model with the reported twist minus the drift.
+
+    v, w:   reported speeds [m/s, rad/s]
+    drifts: False at rest, where the twist has no drift
+    """
     drift_m, drift_rad = (mean[3], mean[4]) if drifts else (0.0, 0.0)
     way_m = STEP_S * v - drift_m
     yaw = wrapped(mean[2] + wrapped(STEP_S * w - drift_rad))
@@ -82,7 +88,7 @@ def predict_ideal(mean: Floats, spread: Floats, v: float, w: float, drifts: bool
 
 @kernel
 def correct_ideal(mean: Floats, spread: Floats, x: float, y: float, yaw: float, variance: Floats) -> None:
-    """Take in a fix whose errors have the variances (3,) [m^2, m^2, rad^2]."""
+    """Correct mean and spread in place by a fix, whose errors have the variances (3,) [m^2, m^2, rad^2]."""
     residual = np.array([x - mean[0], y - mean[1], wrapped(wrapped(yaw - mean[2]))])
     innovation = spread[:3, :3].copy() + np.diag(variance)
     gain = np.linalg.solve(innovation, spread[:3, :].copy()).T

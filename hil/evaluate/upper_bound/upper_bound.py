@@ -1,15 +1,15 @@
-"""How well a place can be known at best: the share of drives at whose end an ideal estimator is within 0.2 m.
+"""Upper bound of localisation: the share of drives at whose end an ideal estimator's error is at most 0.2 m.
 
-The ideal estimator knows the noise as `hil/physics/odometry_noise.py` draws it: mean and covariance of the
-odometry's drift, when a new
-sample of it begins, the scatter of a fix and the motion model. It is the Kalman filter of that model (extended, since
-headings turn), with the drift in force among its states. It gets what the robot gets: the wheels' reports and the
-fixes. It is ideal for these alone: whoever also foretells the wheels from the commands could know more. What a drive
-is worth is judged where and when it ended, and once more at the next fix, for who turns on the spot there and waits.
+The ideal estimator knows the noise model of `hil/physics/odometry_noise.py`: mean and covariance of the odometry's
+drift, the tick in which a new sample begins, the covariance of a fix, and the motion model. It is the extended Kalman
+filter of this model, with the current drift among its states.
 
-Beside it goes the runtime's own filter (`onboard/navigation/ekf.py`), which does not know the drift's mean and scale
-but
-learns them. Both go along drives that are known: those of the planner with perfect senses.
+The ideal estimator gets the robot's inputs: wheel reports and fixes. It is ideal for these inputs alone: an estimator
+that also predicts the wheels from the commands could be better. Its error is measured at the end of the drive. A second
+measurement follows at the next fix, for a robot that turns on the spot and waits.
+
+The runtime's filter (`onboard/navigation/ekf.py`) runs beside it. That filter does not know mean and scale of the
+drift, but learns them. Both estimators follow the same known drives: the planner's drives with perfect senses.
 """
 
 from __future__ import annotations
@@ -47,17 +47,19 @@ CASES = (
     "printed_noise_drift_0", "printed_noise", "printed_noise_drift_2", "printed_noise_drift_3",
     "no_localization_drift_0", "no_localization", "no_localization_drift_2", "no_localization_drift_3",
 )  # fmt: skip
-"""Conditions for which the ceiling is told: both readings of the noise of fixes, and no fix; 0 to 3 times the drift."""
+"""Conditions of the upper bound: both readings of the fix noise, and no fixes; each with 0 to 3 times the drift."""
 PLANNER = "planner"
 WAITING_RADPS = 1.0
-"""How a robot turns while it waits for a fix: as the planner does that teaches (`engines/train/rollout/expert.py`)."""
+"""Turn rate of a robot that waits for a fix, as in the expert's wait (`engines/train/rollout/expert.py`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class EndErrors:
-    """How far the two estimates were from the truth at the end of a drive, and the ideal one at the next fix [m].
+    """Position errors of the two estimators in a drive.
 
-    Where no fix comes, waiting changes nothing: `waited_m` is `ideal_m`.
+    ideal_m:  error of the ideal estimator at the end of the drive
+    own_m:    error of the runtime's filter at the end of the drive
+    waited_m: error of the ideal estimator at the next fix; equal to `ideal_m` if no fix comes
     """
 
     ideal_m: float
@@ -66,29 +68,29 @@ class EndErrors:
 
     @property
     def ideal(self) -> bool:
-        """Whether the ideal estimator is within `REACHED_M`."""
+        """Whether the error of the ideal estimator is at most `REACHED_M` at the end."""
         return self.ideal_m <= REACHED_M
 
     @property
     def waited(self) -> bool:
-        """Whether the ideal estimator is, at the next fix."""
+        """Whether the error of the ideal estimator is at most `REACHED_M` at the next fix."""
         return self.waited_m <= REACHED_M
 
     @property
     def own(self) -> bool:
-        """Whether the runtime's own filter is."""
+        """Whether the error of the runtime's filter is at most `REACHED_M` at the end."""
         return self.own_m <= REACHED_M
 
 
 class Replay(FastRobot):
-    """The senses and the filter of a robot on a drive that is known, with the ideal estimator beside the filter.
+    """Senses and filter of a robot on a known drive, with the ideal estimator beside the filter.
 
-    Noise is drawn as in the drive of a `FastRobot` with this seed. mean, spread: of the ideal estimator, see
-    `ceiling_kernels.IDEAL_STATES`
+    The noise is the same as in a drive of `FastRobot` with this seed.
+    mean, spread: mean and covariance of the ideal estimator, see `kernels.IDEAL_STATES`
     """
 
     def __init__(self, setting: Setting, course: Course, start: Pose, seed: int, known: Floats) -> None:
-        """Take a known drive (n, 5), see `known_drive`. Raises InputError where the start is not free."""
+        """Prepare a known drive (n, 5), see `known_drive`. Raises InputError if the start is not free."""
         super().__init__(setting, course, start, seed, 0)
         senses, part = setting.senses, 1.0 / TICKS_PER_ENVIRONMENT_STEP
         longest_s = senses.fix_period_s[1] + senses.fix_delay_s + STEP_S
@@ -100,15 +102,15 @@ class Replay(FastRobot):
         self._ideal_variance = np.square(np.array(senses.fix_sd) * senses.localization_scale)
         self.mean, self.spread = np.zeros(IDEAL_STATES), np.zeros((IDEAL_STATES, IDEAL_STATES))
         self._fixed = not senses.localization
-        if self._fixed:  # a robot without localisation is told its goal from where it starts
+        if self._fixed:  # without localisation the goal is relative to the start, so the estimator knows the start
             self.mean[:3] = start.x_m, start.y_m, start.yaw_rad
 
     def to_the_end(self) -> None:
-        """Live the whole drive."""
+        """Simulate the whole drive."""
         self.run_to(self._end, STOP)
 
     def to_the_next_fix(self) -> None:
-        """Turn on the spot until a fix has come; nothing without localisation."""
+        """Turn on the spot until the next fix. Do nothing without localisation."""
         before, tick = self._fixes_taken, self._end
         while self._senses.localization and self._fixes_taken == before and tick < len(self._known) - 1:
             tick += 1
@@ -138,13 +140,16 @@ class Replay(FastRobot):
 
 
 def known_drive(outcome: Outcome, start: Pose, began: int) -> Floats:
-    """Return (n, 5) what `ceiling_kernels.replay_ticks` takes: standing until the goal came, then the drive."""
+    """Return (n, 5) a known drive for `kernels.replay_ticks`: `began` ticks at rest until the goal, then the drive."""
     standing = np.tile((start.x_m, start.y_m, start.yaw_rad, 0.0, 0.0), (began, 1))
     return np.ascontiguousarray(np.concatenate([standing, outcome.trace[:, 1:]]))
 
 
 def turning(last: Floats, ticks: int) -> Floats:
-    """Return (ticks, 5) of a robot that turns on the spot after a tick of a known drive, at `WAITING_RADPS`."""
+    """Return (ticks, 5) the ticks of a robot that turns on the spot at `WAITING_RADPS`.
+
+    last: last tick of a known drive, before the turn
+    """
     yaws = last[2] + WAITING_RADPS * STEP_S * np.arange(1, ticks + 1)
     rows = np.tile((last[0], last[1], 0.0, 0.0, WAITING_RADPS), (ticks, 1))
     rows[:, 2] = [wrap(yaw) for yaw in yaws]
@@ -152,14 +157,21 @@ def turning(last: Floats, ticks: int) -> Floats:
 
 
 def drive_known(setting: Setting, episode: Episode) -> Floats:
-    """Return the planner's drive of an episode with perfect senses. Raises InputError where the start is not free."""
+    """Return (n, 5) the planner's drive with perfect senses, see `known_drive`.
+
+    Raises InputError if the start is not free.
+    """
     perfect = replace(setting, senses=replace(setting.senses, drift_scale=0.0, localization_scale=0.0))
     outcome = drive_fast(perfect, episode, make_policy(PLANNER, perfect, episode), 0)
     return known_drive(outcome, episode.start, goal_tick(setting.config.rates.ticks_per_decision))
 
 
 def replay(setting: Setting, episode: Episode, known: Floats, seed: int) -> EndErrors:
-    """Return where the two estimates end for one draw of the noise. Raises InputError where the start is not free."""
+    """Return the errors of both estimators for a draw of the noise. Raises InputError if the start is not free.
+
+    known: (n, 5) drive of `drive_known`
+    seed:  seed of the noise
+    """
     robot = Replay(setting, course_of(setting), episode.start, seed, known)
     robot.to_the_end()
     x_m, y_m = known[-1, 0], known[-1, 1]
@@ -170,7 +182,7 @@ def replay(setting: Setting, episode: Episode, known: Floats, seed: int) -> EndE
 
 
 def own_pose(robot: FastRobot, start: Pose) -> Pose:
-    """Return where the runtime believes to be in the map; without localisation by the wheels from the start."""
+    """Return the runtime's estimate of the pose in the map; without localisation the wheel odometry from the start."""
     s = robot.state
     if s.filtering:
         return Pose(s.filter_x_m, s.filter_y_m, s.filter_yaw)
@@ -180,31 +192,35 @@ def own_pose(robot: FastRobot, start: Pose) -> Pose:
 def ends_of(
     setting: Setting, episode: Episode, cases: Sequence[str], seeds: Sequence[int]
 ) -> Iterator[tuple[str, list[EndErrors]]]:
-    """Return for each case how its drives of one episode end, one for each seed. Raises InputError."""
+    """Yield the name of each condition, and the errors of an episode's drives, an entry per seed. Raises InputError.
+
+    cases: names of conditions
+    """
     known = drive_known(setting, episode)
     for name in cases:
         under = load_conditions()[name].of(setting)
         yield name, [replay(under, episode, known, seed) for seed in seeds]
 
 
-# ---- What the drives of a ceiling come to, and how they ended one by one, as plain values and back
+# ---- Figures of the upper bound, and the errors of each drive as plain values
 
 DIGITS = 6
-"""Errors are told to 1 um."""
+"""Errors are written with a resolution of 1 um."""
 
 Array = npt.NDArray[np.float64]
 Ends = Mapping[tuple[str, int], Sequence[EndErrors]]
-"""By set and number of the episode, how its drives ended, one for each draw of the noise."""
+"""(name of the set, number of the episode) -> errors of the episode's drives, an entry per draw of the noise."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """What the two estimators come to under one condition, over all episodes and draws of the noise.
+    """Figures of both estimators under a condition, over all episodes and draws of the noise.
 
-    ideal, own:          share of drives at whose end the estimate is within 0.2 m: the ideal one, the runtime's filter
-    waited:              the same of the ideal one at the next fix, turning on the spot until then
-    *_ci95:              their intervals, see `hil.evaluate.metrics.wilson_of_shares`
-    *_median_m:          median of their errors at the end [m]
+    ideal:      share of drives at whose end the error of the ideal estimator is at most 0.2 m
+    own:        share of drives at whose end the error of the runtime's filter is at most 0.2 m
+    waited:     share of drives in which the ideal estimator's error is at most 0.2 m at the next fix
+    *_ci95:     intervals of the shares, see `hil.evaluate.metrics.wilson_of_shares`
+    *_median_m: medians of the errors at the end
     """
 
     ideal: float
@@ -218,7 +234,7 @@ class Ceiling:
 
 
 def ceiling_of(rows: Sequence[Sequence[EndErrors]]) -> Ceiling:
-    """Return the figures of one condition; `rows` are the episodes, at least one."""
+    """Return the figures of a condition. rows: errors of the drives of each episode; not empty."""
     ideal, own, waited = (_shares(rows, name) for name in ("ideal", "own", "waited"))
     draws = sum(len(row) for row in rows)
     return Ceiling(
@@ -234,7 +250,7 @@ def ceiling_of(rows: Sequence[Sequence[EndErrors]]) -> Ceiling:
 
 
 def ends_as_json(ends: Ends, sources: Sequence[Source]) -> dict[str, Any]:
-    """Return for each set, in the order of its episodes, the three errors of every draw [m]."""
+    """Return for each set, in the order of its episodes, the three errors of each draw [m]."""
     return {
         source.name: [
             [[round(error, DIGITS) for error in astuple(one)] for one in ends[source.name, index]]
@@ -245,9 +261,10 @@ def ends_as_json(ends: Ends, sources: Sequence[Source]) -> dict[str, Any]:
 
 
 def ends_of_json(table: Mapping[str, Any], condition: str, file: Path) -> dict[tuple[str, int], list[EndErrors]]:
-    """Return how the drives of one condition ended, of what the command wrote; nothing where an older one wrote none.
+    """Return the errors of a condition's drives from the table that `onboard-hil upper-bound` wrote.
 
-    Raises InputError, naming the file that the table is from.
+    Returns {} for a table of an older version without "ends".
+    file: source of the table. Raises InputError that names it.
     """
     if "ends" not in table:
         return {}
@@ -264,5 +281,8 @@ def ends_of_json(table: Mapping[str, Any], condition: str, file: Path) -> dict[t
 
 
 def _shares(rows: Sequence[Sequence[EndErrors]], name: str) -> Array:
-    """Return (episodes,) share of each episode's draws that are within the limit."""
+    """Return (episodes,) the share of each episode's draws with an error of at most `REACHED_M`.
+
+    name: property of `EndErrors`
+    """
     return np.array([np.mean([getattr(one, name) for one in row]) for row in rows])

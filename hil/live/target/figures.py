@@ -1,4 +1,4 @@
-"""Round trips as figures, as JSON and as a table, beside those of paper 4."""
+"""Statistics of round-trip latencies, as JSON values and as a table, with the values of paper 4 for comparison."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from hil.live.target.round_trips import Trip
 
 LATE_MS = 100.0
 PAPER = {"mean_ms": 71.75, "sd_ms": 6.72, "share_below_100_ms": 0.9982, "above_200_ms": 15, "count": 10000}
-"""Paper 4: from a pose published to the last sensor message received, RGB 640x480 and a 3-D lidar."""
+"""Paper 4: latency from a published pose to the last received sensor message, RGB 640x480 and a 3-D lidar."""
 WIDTH = 118
 
-#   key                 name, what it is
+#   key                 name, meaning
 ROWS = {
     "depth_to_command": ("depth -> command", "a set of depth images sent -> first command that knew it, or newer ones"),
     "depth_to_decision": ("depth -> decision", "the same -> first command of the decision that began with it"),
@@ -35,10 +35,10 @@ COLUMNS = ("n", "mean", "sd", "p50", "p99", "p99.9", "max", "< 100 ms", "target"
 
 
 def figures(trips: Sequence[Trip], unanswered: int = 0, fixed_ms: float = 0.0) -> dict[str, Any] | None:
-    """Return the figures of some round trips [ms], None where there is none.
+    """Return the statistics of the round trips [ms], or None without trips.
 
-    unanswered: trips that never ended: they count in the shares, and nowhere else
-    fixed_ms:   the part of every trip that is the robot's own constant delay from sensing to acting
+    unanswered: number of trips that never ended; only the shares include them
+    fixed_ms:   constant latency of the robot from sensing to acting, a part of every trip [ms]; 0 adds no values for it
     """
     if not trips:
         return None
@@ -69,7 +69,7 @@ def _share(values: npt.NDArray[np.float64], unanswered: int) -> float:
 
 
 def table(result: Mapping[str, Any]) -> str:
-    """Return the result as a person reads it."""
+    """Return the result as text for the operator: a table and notes below it."""
     shown = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     shown.add_column("round trip [ms]", no_wrap=True)
     for name in COLUMNS:
@@ -95,7 +95,7 @@ def _percent(share: float) -> str:
 
 
 def _words(result: Mapping[str, Any]) -> list[str]:
-    """Return what the numbers comprise, what was lost, and how busy the machines were."""
+    """Return the lines below the table: meaning of the rows, losses, and load of the machines."""
     images, commands, load, base = result["images"], result["commands"], result["load"], result["base"]
     reasons = ", ".join(f"{count} {reason}" for reason, count in commands["by_reason"].items())
     return [

@@ -1,4 +1,4 @@
-"""Where the robot is sent while round trips are measured: goal after goal in one building, so that it always drives."""
+"""Goals during the measurement of round trips: a sequence in the same building, so that the robot always drives."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from onboard.navigation.mission import DRIVING, State
 from onboard.values.clock import NS_PER_S
 
 GOALS = 60
-"""Each from where the last one lies, as far as those that a policy is trained for; after them, the first again."""
+"""Number of goals. Each is drawn from the previous goal, at the distances of training. Then the sequence repeats."""
 AGAIN_S = 2.0
-"""A goal that the robot has not begun to drive to by then is followed by the next one."""
+"""Timeout for the robot to start towards a goal. After it, the next goal is sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A furnished building, and episodes in it; the first one's start is where the robot is put down."""
+    """A furnished building and episodes in it. The robot starts at the start of the first episode."""
 
     world: World
     episodes: tuple[Episode, ...]
 
 
 def choose_place(map_name: str, seed: int, body: Body) -> Place:
-    """Return a way from goal to goal by seed, in any map. Raises InputError."""
+    """Return the furnished map and a sequence of `GOALS` episodes, drawn by `seed`. Raises InputError."""
     scenario = choose(map_name, seed, None, body)
     space = free_space(scenario.world, body)
     return Place(scenario.world, tuple(tour(space, scenario.episode, GOALS, seed)))
 
 
 class GoalSequence:
-    """Decides, from what the robot says of itself, when the next goal is due. Pure but for its own memory."""
+    """Decides from the robot's published state when the next goal is due. It has a state, but no clock and no DDS."""
 
     def __init__(self, place: Place) -> None:
         self._goals = cycle(episode.goal_xy_m for episode in place.episodes)
@@ -45,7 +45,10 @@ class GoalSequence:
         self.reached = 0
 
     def next_goal(self, state: str, now_ns: int) -> tuple[float, float] | None:
-        """Return a goal to send now, in the map frame [m]; None while the robot drives or has just been asked."""
+        """Return a goal to send now (x, y in the map frame [m]), or None.
+
+        None while the state is unknown, while the robot drives, and for `AGAIN_S` seconds after the last goal.
+        """
         came = state.startswith(State.REACHED.value) and not self._state.startswith(State.REACHED.value)
         self.reached += came and self.sent > 0
         self._state = state
@@ -59,5 +62,5 @@ class GoalSequence:
 
 
 def driving(state: str) -> bool:
-    """Return whether a state as the runtime publishes it is one in which it drives."""
+    """Return whether the robot drives in a published state of the runtime."""
     return state.startswith(tuple(one.value for one in DRIVING))

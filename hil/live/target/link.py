@@ -1,4 +1,4 @@
-"""The desktop's ends of the wire: the robot's, which notes when images go out, and ears that note when things come."""
+"""DDS links of the desktop: the simulated robot's link records send times of images, `Ears` records arrival times."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from onboard.values.clock import wall_ns
 from onboard.values.errors import InputError
 
 LISTEN_S = 0.1
-"""How long an ear waits at a time, and so how long closing it takes at most."""
+"""Timeout of each wait of a listening thread. Closing takes at most this time."""
 
 Happening = Sent | Command | tuple[Used, int]
-"""What happened on the wire: images about to be sent, a command that came, word of a tick with its arrival [ns]."""
+"""An event on DDS: images just before sending, a received command, or a tick report with its arrival time [ns]."""
 
 
 class TargetLink(Link):
-    """The simulated robot's end of the wire, which notes in `events` when images go out."""
+    """DDS link of the simulated robot. It records the send times of images in `events`."""
 
     def __init__(self, wire: Wire, mounts: Mounts, events: SimpleQueue[Happening]) -> None:
         """Open readers and writers. Raises ConfigError, DriverError."""
@@ -40,12 +40,12 @@ class TargetLink(Link):
         self._stamp_ns = 0
 
     def tell_pose(self, sensed: Sensed, number: int, tick: int) -> None:
-        """Publish what was sensed, the pose of `tick`."""
+        """Publish the sensed values of `tick`, and record the time. number: number of the slot."""
         self._posed_ns = {tick: time.monotonic_ns(), **dict(list(self._posed_ns.items())[:SHOWN_AT_ONCE])}
         self.tell(sensed, number)
 
     def show(self, robot: SimulatedRobot, glance: Glance, depth: bool, color: bool) -> None:
-        """Render everything that the cameras see, then publish it under one stamp."""
+        """Render all due images, then publish them with the same stamp. depth, color: which images are due."""
         images: dict[str, tuple[str, npt.NDArray[np.uint16] | npt.NDArray[np.uint8]]] = {}
         if depth:
             images |= {name: ("16UC1", image) for name, image in robot.depth(glance).items()}
@@ -65,14 +65,14 @@ class TargetLink(Link):
 
 
 SHOWN_AT_ONCE = 30
-"""Poses whose images may still be under way in the thread that renders."""
+"""Number of older poses whose send times are kept: the rendering thread may still work on their images."""
 
 
 class Ears:
-    """Hears commands and words about ticks, each in a thread that does nothing else, and notes them in `events`."""
+    """Records commands and tick reports in `events`. Each topic has a separate thread."""
 
     def __init__(self, wire: Wire, events: SimpleQueue[Happening]) -> None:
-        """Begin to listen. Raises ConfigError, DriverError."""
+        """Start the listening threads. Raises ConfigError, DriverError."""
         self._events, self._over = events, Event()
         command = topic("cmd_vel")
         every_one = Topic(command.name, command.wire, command.kind, LOG, command.stamped_kind)
@@ -85,7 +85,7 @@ class Ears:
             thread.start()
 
     def close(self) -> None:
-        """Stop listening. Safe to call twice; before the wire is closed."""
+        """Stop the threads. Call this before the wire is closed. A second call has no effect."""
         self._over.set()
         for thread in self._threads:
             thread.join()
@@ -103,5 +103,5 @@ class Ears:
     def _used(self, message: Received, now_ns: int) -> None:
         try:
             self._events.put((used_from_ros(message.sample), now_ns))
-        except InputError:  # a stranger's message on our topic; the target's own are well-formed
+        except InputError:  # another sender's message on this topic; the target's messages are valid
             return

@@ -1,4 +1,4 @@
-"""One measurement from waiting for the target to the base at rest: what is due when, without a clock or a wire."""
+"""Stages of a measurement, from the wait for the target until the base is at rest. Pure: no clock, no DDS."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from hil.live.target.round_trips import Matcher
 from onboard.values.clock import NS_PER_S
 
 WARM_UP = 45
-"""Commands that knew new images, before counting begins: 3 s."""
+"""Number of commands based on new images before the measurement starts: 3 s."""
 START_S = 900.0
-"""Patience for the target. The first time on a machine, compiling its kernels takes minutes."""
+"""Timeout for the first message of the target. The first start on a machine compiles kernels for minutes."""
 SILENT_S = 10.0
-"""A target that has not been heard for so long is not coming back."""
+"""Timeout for messages of the target. After it, the measurement ends."""
 STARVED_S = 60.0
-"""No command has known new images for so long: the network lets too little through."""
+"""Timeout for a command based on new images. After it, the network is too slow for the images."""
 END_S = 8.0
-"""Patience for the base to come to rest."""
+"""Timeout for the base to come to rest."""
 REST_S = 1.0
-"""So long it must stand before it counts as at rest: longer than a base's own time-out of commands."""
+"""Standing time after which the base is at rest. It is longer than the command timeout of a base."""
 
 COMPLETE, INTERRUPTED = "complete", "interrupted"
 SILENT = f"the target was silent for {SILENT_S:g} s"
@@ -27,7 +27,7 @@ NEVER = f"the target was not heard within {START_S:g} s"
 
 
 class Stage(str, Enum):
-    """What is being done."""
+    """Stage of the measurement."""
 
     WAITING = "waiting for the target"
     WARMING = "warming up"
@@ -37,7 +37,7 @@ class Stage(str, Enum):
 
 
 class Session:
-    """Says in which stage the measurement is, tick by tick. ended: why it ended, "" while it has not."""
+    """Stage of the measurement, updated every tick. ended: reason why the measurement ended, "" while it runs."""
 
     def __init__(self, count: int, now_ns: int) -> None:
         self._count = count
@@ -49,15 +49,15 @@ class Session:
         self.ended = ""
 
     def interrupt(self) -> None:
-        """End it at the next tick. Safe from a signal handler."""
+        """End the measurement at the next tick. A signal handler may call this."""
         self._interrupted = True
 
     def heard(self, now_ns: int) -> None:
-        """Note that the target has said something."""
+        """Record the arrival time of a message of the target."""
         self._heard_ns = now_ns
 
     def advance(self, matcher: Matcher, resting: bool, now_ns: int) -> Stage:
-        """Return the stage now. resting: the base stands, and nobody drives it."""
+        """Update and return the stage. resting: the base stands, and the runtime does not drive it."""
         self._standing_ns = self._standing_ns if resting else now_ns
         trips = len(matcher.trips.command)
         if trips != self._trips:
@@ -81,7 +81,7 @@ class Session:
             self._enter(Stage.MEASURING, now_ns)
 
     def _why_to_end(self, now_ns: int) -> str:
-        """Return why to end now, or ""."""
+        """Return the reason to end now, or "" to continue."""
         if self._interrupted:
             return INTERRUPTED
         if self._heard_ns is None:

@@ -1,9 +1,12 @@
-"""Joins what was sent with what came back, into round trips. Pure: times are arguments, every interval is of one clock.
+"""Matches sent images with received commands and tick reports, and computes round-trip latencies.
 
-Images go out with a stamp. The target tells, tick by tick, which stamps it had (`onboard.service.image_acks.Used`), and
-its commands come with the time at which its DDS wrote them. A command belongs to the tick within whose time it was
-written: both are times of the target's clock. From an image's sending to its command's coming is an interval of our
-clock; how long the target itself had it is one of the target's clock; the difference of the two is the wire's part.
+Pure: all times are arguments, and every interval uses the times of a single clock.
+
+* Each image has a stamp. In every tick the target reports which stamps it had (`onboard.service.image_acks.Used`).
+* Each command has the time at which the target's DDS wrote it. A command belongs to the tick during which it was
+  written. Both times are on the target's clock.
+* The round trip, from sending an image to receiving its command, is an interval of this machine's clock. The target's
+  part of it is an interval of the target's clock. The difference is the network's part.
 """
 
 from __future__ import annotations
@@ -17,20 +20,21 @@ from onboard.service.image_acks import Used
 
 NS_PER_MS = 1e6
 PATIENCE_NS = 1_000_000_000
-"""A command that has not come so long after its tick was heard of is lost."""
+"""Timeout for a command after the report of its tick. After it, the command is lost."""
 LOST_NS = 2_000_000_000
-"""Images that no command has known for so long are unanswered."""
+"""Timeout for a command that used the images. After it, the images are unanswered."""
 REMEMBERED = 1000
-"""Sets of images of which the times are kept for the decisions that used them: a minute of them at 15 Hz."""
+"""Number of image sets whose send times are kept for later decisions: about a minute at 15 Hz."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """Images that were published together, of one pose.
+    """A set of images of the same pose, published together.
 
-    stamp_ns: what they carry, ascending; cameras: whose they are
-    began_ns: just before the first was handed to DDS, our clock [ns]
-    posed_ns: just before the odometry of that pose was, our clock [ns]
+    stamp_ns: stamp of the images; it increases from set to set
+    cameras:  names of the cameras
+    began_ns: time just before the first image was given to DDS, this machine's clock [ns]
+    posed_ns: time just before the odometry of that pose was given to DDS, this machine's clock [ns]
     """
 
     stamp_ns: int
@@ -41,7 +45,7 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command that came. written_ns: the target's wall time; received_ns: our clock."""
+    """A received command. written_ns: wall time of the target; received_ns: this machine's clock."""
 
     written_ns: int
     received_ns: int
@@ -49,29 +53,30 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Trip:
-    """One round trip [ms]: all of it on our clock, and how much of that the target had it, on its clock."""
+    """A round-trip latency [ms]. total_ms: on this machine's clock; target_ms: the target's part, on its clock."""
 
     total_ms: float
     target_ms: float
 
     @property
     def wire_ms(self) -> float:
-        """Both ways on the wire, and the wait for the tick that takes what has come, with its taking."""
+        """Return the network's part [ms]: both directions, the wait for the target's next tick, and its inbox stage."""
         return self.total_ms - self.target_ms
 
 
 @dataclass(slots=True)
 class Trips:
-    """What was measured.
+    """The measured round trips.
 
-    command:    set of depth images sent -> first command that knew it, or something newer of every camera
-    decision:   the same -> first command of the decision that began with it
-    color:      colour image sent -> first command of the decision that began with it
-    sensors:    odometry of a pose sent -> word from the target that it has all images of it; what it did between having
-                them and the word is left out, the word's own way back is not
-    superseded: sets of depth images of which the target never had all: newer ones were there first
-    unanswered: sets of depth images that no command had known when measuring ended, though they were sent long before
-    lost_commands: ticks of the target of which no command came
+    command:    from sending a set of depth images to the first command that used it or newer images of every camera
+    decision:   from sending a set of depth images to the first command of the decision that began with it
+    color:      from sending a colour image to the first command of the decision that began with it
+    sensors:    from sending the odometry of a pose to the target's report that it has all images of the pose. The
+                target's time between having the images and the report is excluded; the report's transport is included
+    superseded: number of sets of depth images that the target never had complete, because newer images came first
+    unanswered: number of sets of depth images that no command had used when the measurement ended, although they were
+                sent more than `LOST_NS` before
+    lost_commands: number of the target's ticks without a received command
     """
 
     command: list[Trip] = field(default_factory=list)
@@ -84,7 +89,7 @@ class Trips:
 
 
 class Matcher:
-    """Takes what was sent and what came, in whatever order it is told of, and keeps the `trips`."""
+    """Takes sent images, commands and tick reports, and collects the `trips`. Commands and reports may interleave."""
 
     def __init__(self, depth: Sequence[str]) -> None:
         self._depth = tuple(depth)
@@ -97,20 +102,20 @@ class Matcher:
         self.trips = Trips()
 
     def begin(self) -> None:
-        """Measure from now on: forget what was measured, and what is under way."""
+        """Start a new measurement: discard the trips so far and the images in transit."""
         self.trips = Trips()
         self._guarded.clear()
         self._awaited.clear()
 
     def end(self, now_ns: int) -> Trips:
-        """Return what was measured until now, and begin anew."""
+        """Return the trips until now, and start a new measurement."""
         measured = self.trips
         measured.unanswered = sum(now_ns - sent.began_ns > LOST_NS for sent in self._guarded)
         self.begin()
         return measured
 
     def send(self, sent: Sent) -> None:
-        """Note a set of images that is about to be sent."""
+        """Record a set of images just before it is sent."""
         self._sets[sent.stamp_ns] = sent
         while len(self._sets) > REMEMBERED:
             del self._sets[next(iter(self._sets))]
@@ -119,12 +124,12 @@ class Matcher:
             self._guarded.append(sent)
 
     def receive(self, command: Command) -> None:
-        """Note a command that came."""
+        """Record a received command."""
         self._commands.append(command)
         self._join(command.received_ns)
 
     def hear(self, used: Used, received_ns: int) -> None:
-        """Note what the target says of one of its ticks; these come in order."""
+        """Record the target's report of a tick and its arrival time [ns]. The reports must come in order."""
         self._used.append((used, received_ns))
         self._join(received_ns)
 
@@ -132,7 +137,7 @@ class Matcher:
         while self._used:
             used, received_ns = self._used[0]
             while self._commands and self._commands[0].written_ns < used.told_ns - used.taken_ns:
-                self._commands.popleft()  # of a tick that was not told of
+                self._commands.popleft()  # its tick was not reported
             later = bool(self._commands) and self._commands[0].written_ns > used.told_ns
             if not self._commands and now_ns - received_ns < PATIENCE_NS:
                 return
@@ -147,7 +152,7 @@ class Matcher:
             had_ns = used.taken_ns - used.inbox_ns
             trips.sensors.append(_trip(received_ns - sent.posed_ns - had_ns, 0))
         if used.sensed:
-            self._sensed = {used.sensed: used}  # one at a time is under way
+            self._sensed = {used.sensed: used}  # only a single decision is in progress
         if command is None:
             trips.lost_commands += 1
             return
@@ -163,7 +168,7 @@ class Matcher:
             trips.color += self._decided(began.images, (COLOR,), had_ns, command)
 
     def _decided(self, images: Mapping[str, int], cameras: Sequence[str], had_ns: int, command: Command) -> list[Trip]:
-        """Return the trip of the images that a decision began with; none where one of these cameras was blind."""
+        """Return the trip of a decision's first images, as a list. It is empty if a camera had no image."""
         if not cameras or not set(cameras) <= set(images):
             return []
         sent = self._sets.get(min(images[name] for name in cameras))
@@ -171,7 +176,7 @@ class Matcher:
 
 
 def _has(used: Used, cameras: Sequence[str], stamp_ns: int) -> bool:
-    """Return whether a tick had an image of that stamp or a newer one of each of the cameras."""
+    """Return whether a tick had, from every camera, an image with this stamp or a newer stamp."""
     return all(name in used.images and used.images[name] >= stamp_ns for name in cameras)
 
 

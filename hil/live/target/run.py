@@ -1,4 +1,4 @@
-"""`onboard-hil target`: the world and the base here, the runtime on the target, and the round trips between them."""
+"""`onboard-hil target`: simulates world and base on this machine and measures round trips to the target's runtime."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ from onboard.values.errors import DriverError, OnboardError
 from onboard.values.messages import Pose
 
 CANCEL_TICKS = 15
-"""A cancel is said this often, until the robot stands: one that is lost must not keep it driving."""
+"""Period of the cancel message [ticks] until the robot stands. The repetition covers a lost message."""
 REST_MPS, REST_RADPS = 0.02, 0.05
 
 Tell = Callable[[Stage, int], None]
-"""Who is told, every tick, of the stage and of the round trips so far."""
+"""Callback for every tick, with the stage and the number of round trips so far."""
 
 
 class Desktop:
-    """Everything on this side of the wire, tick by tick."""
+    """The desktop's side of the measurement: simulates the base, sends goals and images, records round trips."""
 
     def __init__(self, wire: Wire, robot: SimulatedRobot, mounts: Mounts, place: Place, count: int) -> None:
-        """Open readers and writers, and begin to listen. Raises ConfigError, DriverError."""
+        """Open readers and writers, and start the listening threads. Raises ConfigError, DriverError."""
         self._robot = robot
         self._clock = MonotonicClock()
         self._happened: SimpleQueue[Happening] = SimpleQueue()
@@ -59,7 +59,7 @@ class Desktop:
         self._ears = Ears(wire, self._happened)
 
     async def run(self, tell: Tell) -> None:
-        """Live at the base's rate until the session is over. Raises DriverError."""
+        """Simulate at the base's rate until the session is over. tell: called every tick. Raises DriverError."""
         with contextlib.closing(Eyes(self._robot, self._link)) as eyes:
             async for slot in grid(self._clock, round(NS_PER_S / TICK_HZ)):
                 self._listen()
@@ -77,12 +77,12 @@ class Desktop:
                 self._count(ticks_here=1, missed_here=slot.missed)
 
     def close(self) -> None:
-        """Stop listening; before the wire is closed."""
+        """Stop listening. Call this before the wire is closed."""
         self._ears.close()
         self._clock.close()
 
     def result(self, rates: RatesSection) -> dict[str, Any]:
-        """Return what was measured, as plain values."""
+        """Return the measured values as a dict for JSON."""
         trips, counts, state = self._measured, self._counts, self._robot.state
         fixed_ms = 1e3 * rates.delay_ticks / rates.control_hz
         return {
@@ -119,7 +119,7 @@ class Desktop:
         }
 
     def _advance(self) -> Stage:
-        """Return the stage of this tick; what was measured is kept when measuring ends."""
+        """Update and return the stage. At the end of the measurement, keep the measured trips."""
         before, now_ns = self.session.stage, self._clock.now_ns()
         stage = self.session.advance(self._matcher, self._stands(), now_ns)
         if before is Stage.MEASURING and stage is not before:
@@ -127,7 +127,7 @@ class Desktop:
         return stage
 
     def _listen(self) -> None:
-        """Take what has happened since the last tick."""
+        """Read all states and events since the last tick."""
         for message in self._states.take():
             self._state = message.sample.data
         with contextlib.suppress(NothingLeft):
@@ -157,7 +157,7 @@ class Desktop:
             self._counts.update(more)
 
     def _ask(self, stage: Stage, number: int) -> None:
-        """Send the robot where it is to drive, or tell it to stop."""
+        """Send the next goal if it is due. While the measurement ends, send cancel messages."""
         if stage is Stage.ENDING:
             if number % CANCEL_TICKS == 0:
                 self._cancel.write(Empty())
@@ -167,7 +167,7 @@ class Desktop:
                 self._goal.write(ros_goal(wall_ns(), self._map_frame, Pose(*goal, 0.0)))
 
     def _stands(self) -> bool:
-        """Return whether the base stands and will: nobody drives it who is still there."""
+        """Return whether the base is at rest, and either the runtime drives to no goal or the target is silent."""
         return self._at_rest() and (self.session.ended == SILENT or not driving(self._state))
 
     def _at_rest(self) -> bool:
@@ -178,9 +178,10 @@ class Desktop:
 def run_target(
     wire: Wire, robot: SimulatedRobot, mounts: Mounts, place: Place, count: int, rates: RatesSection, tell: Tell
 ) -> dict[str, Any]:
-    """Measure `count` round trips, or until a signal, and leave the base at rest; return the figures.
+    """Measure `count` round trips, or until a signal. Bring the base to rest and return the measured values.
 
-    Raises DriverError when another base is on the domain, OnboardError when the target never came.
+    tell: called every tick with the stage and the number of round trips so far
+    Raises DriverError if another base is on the domain, and OnboardError if the target was never heard.
     """
     with Signals() as signals:
         if wire.foreign_writer("odom", CLAIM_WAIT_S):

@@ -1,4 +1,4 @@
-"""The two configurations of one network: this machine's end of the wire, and a file for the target."""
+"""Makes the two configurations of a measurement: the DDS section of this machine and the target's file."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ LOCAL = "127.0.0.1"
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """How the two machines reach each other.
+    """Network between this machine and the target.
 
-    address:          of the target; None is this machine, over loopback
-    interface:        of this machine, None is the configuration's; target_interface: of the target, None is the same
+    address:          address of the target; None is this machine, over loopback
+    interface:        interface of this machine; None is the interface of the configuration
+    target_interface: interface of the target; None is the same name as on this machine
     """
 
     address: str | None = None
@@ -34,22 +35,25 @@ class Network:
 
 
 def desktop_section(dds: DdsSection, network: Network) -> DdsSection:
-    """Return this machine's end of the wire: what is lost is sent again on every network but loopback.
+    """Return this machine's DDS section. DDS resends lost samples on every network except loopback.
 
-    Raises InputError for a target beyond loopback without an interface.
+    Raises InputError if the target has an address, but the interface is loopback.
     """
     interface = network.interface or dds.interface
     if network.address is not None and interface == LOOPBACK:
         raise InputError("--target: over which interface? Say --interface, or dds.interface in the configuration")
     peers = dds.peers if network.address is None else [network.address]
-    # Loopback hears only itself: what stands in the file for another network is not meant then.
+    # Loopback reaches only this machine. The peers in the file belong to another network, so they are not used.
     peers = [LOCAL] if interface == LOOPBACK else peers
     changes = {"domain": domain_id(dds), "interface": interface, "peers": peers, "resend": interface != LOOPBACK}
     return dds.model_copy(update=changes)
 
 
 def target_config(given: Config, model: str | None, network: Network, *, depth_noise: bool = True) -> Config:
-    """Return what the target is to run: the given robot, with cameras and base here. Raises InputError."""
+    """Return the target's configuration: the given robot, with cameras and base on this machine. Raises InputError.
+
+    model, depth_noise: as for `demo_config`
+    """
     ours = desktop_section(given.dds, network)
     peers = [LOCAL] if ours.interface == LOOPBACK else [address_towards(peer) for peer in ours.peers]
     theirs = {"interface": network.target_interface or ours.interface, "peers": peers, "publish_used": True}
@@ -57,7 +61,10 @@ def target_config(given: Config, model: str | None, network: Network, *, depth_n
 
 
 def address_towards(other: str) -> str:
-    """Return our address on the way to another machine; nothing is sent. Raises InputError."""
+    """Return this machine's address on the route to the address `other`. It sends no packet.
+
+    Raises InputError if no route exists.
+    """
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect((other, ANY_PORT))
@@ -67,9 +74,10 @@ def address_towards(other: str) -> str:
 
 
 def write_target(config: Config, file: Path) -> Path:
-    """Write the target's configuration, and beside it what it names and the target does not have. Raises OnboardError.
+    """Write the target's configuration to `file`, and copy the files that it needs beside it. Return `file`.
 
-    A robot's own mounts and plant and a model from a file are copied; what the package ships is not.
+    It copies custom mounts, a custom plant, and a model given as a file. It does not copy files of the package.
+    Raises OnboardError if a file cannot be written.
     """
     robot, policy, copies = config.robot, config.policy, []
     changes = {}
@@ -97,5 +105,5 @@ def write_target(config: Config, file: Path) -> Path:
 
 
 def run_line(file: Path) -> str:
-    """Return the command to type on the target."""
+    """Return the command that the operator types on the target."""
     return f"onboard run --config {shlex.quote(str(file))}"

@@ -1,9 +1,9 @@
-"""`onboard-hil twin-demo`: a robot in an empty room drives its twin through a building; what came of it.
+"""`onboard-hil twin-demo`: a robot in an empty room drives its twin through a building.
 
-Four processes over DDS: the stand-in for the real robot, the twin, the guard, and the real runtime. The runtime
-believes itself where the twin is: it hears the twin's odometry and localisation (`robot.toml`), which stand still while
-the twin is paused. So a goal is in the twin's map, and the runtime's position never jumps. Only its commands go to the
-robot.
+Four processes run over DDS: the stand-in for the real robot, the twin, the guard, and the real runtime. The runtime
+uses the pose of the twin: it reads the twin's odometry and localisation (`data/robot.toml`). Both stand still while the
+twin is paused. So a goal is in the twin's map, and the runtime's position never jumps. Only the runtime's commands go
+to the robot.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ from onboard.values.messages import Pose
 
 TOLERANCE_M = 0.2
 FREE_M = 2.0
-"""The guard's turn ends with so much room ahead: the room has no more."""
+"""Free distance ahead that ends a turn of the guard. It is below the default because the room is small."""
 REST_MPS, REST_RADPS = 0.02, 0.05
 START_S = 900.0
-"""Starting takes seconds; the first time on a machine, compiling the kernels takes minutes."""
+"""Timeout for the start. A start takes seconds, but the first start on a machine compiles kernels for minutes."""
 LOCALIZE_S = 4.0
-"""For the filter to have a few fixes, once it has the first."""
+"""Wait after the first localisation fix, so that the filter receives a few more fixes."""
 LAST_LOOK_S = 1.2
 POLL_S = 0.1
 IMAGE_EVERY = 5
-"""Colour at 6 Hz; the policy decides at 3 Hz."""
+"""Period of images, in poses of the robot: images come at 6 Hz. The policy decides at 3 Hz."""
 
 
 @dataclass(frozen=True, slots=True)
 class TwinDemoOptions:
-    """What to drive, and where the results go."""
+    """Options of the twin demo. policy: None is the policy of the configuration; limit_s: timeout of the drive."""
 
     map_name: str = "gdc1"
     seed: int = 1
@@ -65,7 +65,7 @@ class TwinDemoOptions:
 
 
 def run_twin_demo(given: Config, options: TwinDemoOptions) -> dict[str, Any]:
-    """Drive once and return the result. Raises OnboardError when one of the processes cannot start or dies."""
+    """Drive once and return the result. Raises OnboardError if a process cannot start or ends too early."""
     config = demo_config(given, options.policy, depth_noise=False)
     check_files(config)
     body = Body(config.robot.footprint_radius_m, config.robot.height_m)
@@ -85,7 +85,7 @@ def run_twin_demo(given: Config, options: TwinDemoOptions) -> dict[str, Any]:
 
 
 class Files:
-    """Where one demo keeps what it makes: a log and a result of each process, the configuration, the picture."""
+    """Paths of a demo's files: log and result of each process, configuration, picture. It deletes old results."""
 
     def __init__(self, folder: Path, label: str) -> None:
         self._folder, self._label = folder, label
@@ -95,17 +95,17 @@ class Files:
             old.unlink(missing_ok=True)
 
     def log(self, who: str) -> Path:
-        """Return where a process's words go."""
+        """Return the path of the log file of process `who`."""
         return self._folder / f"{self._label}.{who}.log"
 
     def result(self, who: str) -> Path:
-        """Return where a process's result goes."""
+        """Return the path of the JSON result of process `who`."""
         return self._folder / f"{self._label}.{who}.json"
 
 
 @contextlib.contextmanager
 def _processes(files: Files, options: TwinDemoOptions) -> Iterator[list[Child]]:
-    """Start robot, twin, guard and runtime; end them the other way round, so that the base hears the last stop."""
+    """Start robot, twin, guard and runtime. End them in reverse order, so that the base receives the last stop."""
     place = ["--map", options.map_name, "--seed", str(options.seed), *options.crowd.arguments()]
     place += [] if options.episode is None else ["--episode", str(options.episode)]
     place = _without_robots(place)
@@ -127,13 +127,13 @@ def _processes(files: Files, options: TwinDemoOptions) -> Iterator[list[Child]]:
 
 
 def _without_robots(arguments: list[str]) -> list[str]:
-    """Return the options without those of other robots, which a twin does not have."""
+    """Return the arguments without `--robots` and its value: the twin's site has no other robots."""
     at = arguments.index("--robots")
     return arguments[:at] + arguments[at + 2 :]
 
 
 class _Watcher:
-    """The demo's own end of the wire: it sends the goal and watches."""
+    """DDS link of the demo: sends the goal and shows the progress."""
 
     def __init__(self, wire: Wire, config: Config, site: Site, options: TwinDemoOptions, children: list[Child]) -> None:
         self._config, self._options, self._children = config, options, children
@@ -143,7 +143,7 @@ class _Watcher:
         self._view = View(f"twin in {site.label}: {site.episode.geodesic_m:.1f} m to go")
 
     def run(self) -> tuple[str, float]:
-        """Return the runtime's last state and the seconds that the drive took."""
+        """Send the goal and wait for the end. Return the runtime's last state and the duration of the drive [s]."""
         with Dashboard(self._view) as dashboard:
             self._wait_until_ready(dashboard)
             self._goal.write(ros_goal(wall_ns(), self._config.dds.map_frame, Pose(*self._goal_xy_m, 0.0)))
@@ -158,7 +158,7 @@ class _Watcher:
             return self._view.state, elapsed_s
 
     def _wait_until_ready(self, dashboard: Dashboard) -> None:
-        """Wait until the runtime knows where the twin is."""
+        """Wait until the runtime is localised. Raises OnboardError after `START_S` seconds."""
         deadline_s = time.monotonic() + START_S
         while self._view.values.get("localized") != "True":
             self._look(dashboard, 0.0)
@@ -172,7 +172,7 @@ class _Watcher:
             self._look(dashboard, elapsed_s)
 
     def _look(self, dashboard: Dashboard, elapsed_s: float) -> None:
-        """Wait a moment, take what came, and show it. Raises OnboardError when a process has ended."""
+        """Wait at most `POLL_S`, read all new messages, and show them. Raises OnboardError if a process has ended."""
         self._states.wait(POLL_S)
         for child in self._children:
             child.check()
@@ -188,7 +188,7 @@ class _Watcher:
 
 
 def _result(site: Site, files: Files, state: str, time_s: float) -> dict[str, Any]:
-    """Return the demo's result from what the processes wrote, and draw the picture."""
+    """Return the demo's result from the JSON files of the processes, and write the picture."""
     robot, twin, guard, run = (json.loads(files.result(who).read_text()) for who in ("robot", "twin", "guard", "run"))
     drawing = TwinDrawing(site, np.array(twin["trace"]), np.array(robot["trace"]), robot["began_ns"])
     save_twin_picture(drawing, files.picture)
@@ -220,7 +220,7 @@ def _result(site: Site, files: Files, state: str, time_s: float) -> dict[str, An
 
 
 def summary(result: dict[str, Any]) -> str:
-    """Return the result as a person reads it."""
+    """Return the result as text for the operator."""
     outcome = "reached" if result["reached"] else f"NOT reached ({result['state']})"
     stops = ", ".join(f"{count} {cause}" for cause, count in result["safety_stops"].items() if count) or "none"
     return (

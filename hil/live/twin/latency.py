@@ -1,7 +1,8 @@
-"""`onboard-hil twin-latency`: from just before a pose is published to the last message that follows from it.
+"""`onboard-hil twin-latency`: latency from just before a pose is published to the last resulting message.
 
-As paper 4 measures it: pose, then the sensors and the collision message received, all over DDS between processes. The
-robot here turns slowly on the spot; the next pose is sent when everything of the last has come.
+The method is that of paper 4: publish a pose, then receive the sensor messages and the collision message. All messages
+go over DDS between processes. The simulated robot turns slowly on the spot. It sends the next pose when all messages of
+the previous pose have come, or after a timeout.
 """
 
 from __future__ import annotations
@@ -34,12 +35,12 @@ from onboard.values.messages import Pose, Twist
 
 START_S = 900.0
 LOST_S = 0.4
-"""A round trip of which something has not come by then is counted as lost, and as late. Before the twin would take the
-robot for silent."""
+"""Timeout of a round trip. An incomplete round trip counts as lost and as late. The timeout is below the twin's timeout
+for the robot's poses (`pose_filter.SILENT_NS`)."""
 WARM_UP = 30
 MAP, PEOPLE = "gdc1", 4
 STEP_RAD = 0.01
-"""Turn from pose to pose."""
+"""Rotation between two consecutive poses."""
 LATE_MS, VERY_LATE_MS = 100.0, 200.0
 PAPER = {"mean_ms": 71.75, "sd_ms": 6.72, "share_below_100_ms": 0.9982, "above_200_ms": 15, "count": 10000}
 """Paper 4: RGB 640x480 and a 3-D lidar."""
@@ -47,7 +48,11 @@ PAPER = {"mean_ms": 71.75, "sd_ms": 6.72, "share_below_100_ms": 0.9982, "above_2
 
 @dataclass(frozen=True, slots=True)
 class LatencyOptions:
-    """What to measure. mounts: the twin's cameras; None is the robot's."""
+    """Options of the measurement.
+
+    mounts: file with the cameras of the twin; None is the robot's file
+    depth:  whether the depth images belong to the round trip
+    """
 
     count: int = 10_000
     mounts: Path | None = None
@@ -55,7 +60,10 @@ class LatencyOptions:
 
 
 def run_latency(config: Config, config_file: Path, options: LatencyOptions, out: Path) -> dict[str, Any]:
-    """Measure with a bar on a terminal; the twin's words go to a log in `out`. Raises OnboardError."""
+    """Measure and return the statistics. Show a progress bar on a terminal; write the twin's log to the folder `out`.
+
+    Raises OnboardError.
+    """
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -69,7 +77,10 @@ def run_latency(config: Config, config_file: Path, options: LatencyOptions, out:
 def measure(
     config: Config, config_file: Path, options: LatencyOptions, log: Path, tell: Callable[[int], None]
 ) -> dict[str, Any]:
-    """Return the figures of so many round trips; `tell` is told how many are done. Raises OnboardError."""
+    """Return the statistics of `options.count` round trips. tell: called with the number of finished round trips.
+
+    Raises OnboardError.
+    """
     arguments = ["hil", "twin", "--map", MAP, "--pedestrians", str(PEOPLE)]
     arguments += ["--config", str(config_file), "--no-localization"]
     arguments += [] if options.mounts is None else ["--mounts", str(options.mounts)]
@@ -100,10 +111,10 @@ def _child(arguments: list[str], log: Path) -> Iterator[Child]:
 
 
 class RoundTrips:
-    """The robot's end: a pose out, everything that follows back."""
+    """Robot's side of the measurement: sends a pose and waits for all resulting messages."""
 
     def __init__(self, robot: Wire, twin: Wire, names: list[str]) -> None:
-        """Open reliable readers, as a ROS node's are by default. Raises ConfigError, DriverError."""
+        """Open reliable readers, the default of a ROS node. Raises ConfigError, DriverError."""
         frames = robot.section
         self._frames = frames.odom_frame, frames.base_frame
         self._pose = robot.writer("odom")
@@ -114,7 +125,10 @@ class RoundTrips:
         self._yaw_rad = 0.0
 
     def wait_until_heard(self, child: Child) -> None:
-        """Send poses until everything comes back, and then some, so that all is warm. Raises OnboardError."""
+        """Send poses until `WARM_UP` consecutive round trips are complete.
+
+        Raises OnboardError after `START_S` seconds, or if the twin's process has ended.
+        """
         deadline_s = time.monotonic() + START_S
         heard = 0
         while heard < WARM_UP:
@@ -124,7 +138,7 @@ class RoundTrips:
                 raise OnboardError(f"the twin was not heard within {START_S:g} s")
 
     def one(self) -> float:
-        """Return the time of one round trip [ms], inf when something has not come."""
+        """Send a pose and return the latency of its round trip [ms], or inf if a message has not come in time."""
         self._yaw_rad = wrap(self._yaw_rad + STEP_RAD)
         for reader in (*self._sensors, self._collision):
             reader.take()
@@ -136,12 +150,12 @@ class RoundTrips:
         came = all(_came(reader, stamp_ns, deadline_ns) for reader in self._sensors)
         came = came and _came(self._collision, None, deadline_ns)
         if not came:
-            self._resume.write(Empty())  # a pause of ours may have been too long for the twin
+            self._resume.write(Empty())  # the twin may have paused because this process paused too long
         return (time.monotonic_ns() - began_ns) / 1e6 if came else np.inf
 
 
 def _came(reader: Reader, stamp_ns: int | None, deadline_ns: int) -> bool:
-    """Return whether a message came in time, of that stamp where it has one."""
+    """Return whether a message came before the deadline. stamp_ns: required stamp; None accepts every message."""
     while True:
         for message in reader.take():
             if stamp_ns is None or ns_from_time(message.sample.header.stamp) == stamp_ns:
@@ -153,7 +167,11 @@ def _came(reader: Reader, stamp_ns: int | None, deadline_ns: int) -> bool:
 
 
 def figures(took_ms: npt.NDArray[np.float64]) -> dict[str, Any]:
-    """Return mean, spread and tail of round trips [ms]; one that was lost is inf, and only in the shares."""
+    """Return mean, standard deviation and tail of the round trips [ms]. A lost round trip is inf.
+
+    Only `lost`, the share below 100 ms and the count above 200 ms include lost round trips.
+    Raises OnboardError if all round trips are lost.
+    """
     came = took_ms[np.isfinite(took_ms)]
     if len(came) == 0:
         raise OnboardError("nothing of any round trip has come")
@@ -171,7 +189,7 @@ def figures(took_ms: npt.NDArray[np.float64]) -> dict[str, Any]:
 
 
 def summary(result: dict[str, Any]) -> str:
-    """Return the figures as a person reads them, beside the paper's."""
+    """Return the statistics as text for the operator, with the values of paper 4."""
     paper = result["paper_4"]
     return (
         f"{result['count']} round trips, {result['lost']} lost: mean {result['mean_ms']:.2f} ms, "

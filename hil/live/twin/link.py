@@ -1,4 +1,4 @@
-"""The twin's two ends of the wire: the robot's odometry and speed limit, and everything that is the twin's own."""
+"""The twin's two DDS links: the robot's odometry and speed limit, and the twin's own topics."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from onboard.values.messages import OdometryMessage, Pose
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """What came since the last time: the robot's odometry, oldest first, and who asked for what."""
+    """New messages since the last read: the robot's odometry, oldest first, and requests for reset, pause, resume."""
 
     odometry: tuple[OdometryMessage, ...] = ()
     reset: bool = False
@@ -38,7 +38,7 @@ class Heard:
 
 
 class TwinLink:
-    """Reads what a robot says and what is asked of the twin; writes what the twin senses."""
+    """Reads the robot's odometry and the requests to the twin; writes the twin's sensor data and the speed limit."""
 
     def __init__(self, robot: Wire, twin: Wire, mounts: Mounts) -> None:
         """Open readers and writers. Raises ConfigError, DriverError."""
@@ -53,7 +53,7 @@ class TwinLink:
         self._color = {name: twin.writer("color/image") for name in list(mounts.color)[:1]}
 
     def take(self, clock: Clock, wait_s: float) -> Heard:
-        """Return what came, waiting for the robot's odometry at most so long. Raises DriverError."""
+        """Wait at most `wait_s` for the robot's odometry, and return all new messages. Raises DriverError."""
         self._robot_odometry.wait(wait_s)
         now_ns = clock.now_ns()
         odometry = tuple(odometry_from_ros(message.sample, now_ns) for message in self._robot_odometry.take())
@@ -61,7 +61,7 @@ class TwinLink:
         return Heard(odometry, asked[RESET.name], asked[PAUSE.name], asked[RESUME.name])
 
     def tell_motion(self, twin: Twin, stamp_ns: int) -> None:
-        """Publish the twin's own odometry and its pose in the map."""
+        """Publish the twin's odometry and its pose in the map. stamp_ns: stamp of the robot's odometry."""
         frames = self._section
         self._odometry.write(
             ros_odometry(stamp_ns, frames.odom_frame, frames.base_frame, twin.odom_from_base, twin.twist)
@@ -69,11 +69,11 @@ class TwinLink:
         self._pose.write(ros_goal(stamp_ns, frames.map_frame, twin.pose))
 
     def tell_fix(self, pose: Pose, stamp_ns: int) -> None:
-        """Publish a localisation of the twin in its map."""
+        """Publish a localisation fix of the twin, in the frame of its map."""
         self._fixes.write(ros_fix(stamp_ns, self._section.map_frame, pose, FIX_SD))
 
     def tell_frame(self, twin: Twin, life: Life, views: Views, stamp_ns: int, images: bool) -> None:
-        """Publish what the sensors see, then whether the twin touches anything. Images only where anybody listens."""
+        """Publish the sensor data, then the contact of the twin. Images need `images` and a reader of their topic."""
         self._scan.write(ros_scan(stamp_ns, self._section.base_frame, views.scan(life, twin), MAX_RANGE_M))
         for name, writer in self._color.items():
             if images and writer.readers():
@@ -84,9 +84,9 @@ class TwinLink:
         self._collision.write(Bool(twin.contact))
 
     def tell_state(self, twin: Twin) -> None:
-        """Publish whether the twin follows, and why not."""
+        """Publish whether the twin follows, or the reason of its pause."""
         self._state.write(String(f"{PAUSED}: {twin.why}" if twin.why else RUNNING))
 
     def tell_speed_limit(self, limit_mps: float) -> None:
-        """Publish the limit on the robot's speed, 0 for none."""
+        """Publish the robot's speed limit [m/s]; 0 means no limit."""
         self._speed_limit.write(ros_speed_limit(wall_ns(), limit_mps))

@@ -1,7 +1,7 @@
-"""Both paths of a drive for a twin: the robot's in its room, in pieces, and the twin's in the building, in one.
+"""Draws both paths of a twin's drive: the robot's path in its room and the twin's path in the building.
 
-A leg is what was driven from one resume to the next pause; it has the same colour in both. What the robot did while the
-twin stood, braking and turning, is grey.
+The robot's path consists of legs; the twin's path is continuous. A leg is the path from a resume to the next pause, and
+has the same colour in both maps. The robot's path while the twin is paused (braking, turning) is grey.
 """
 
 from __future__ import annotations
@@ -26,20 +26,22 @@ Color = tuple[int, int, int]
 FREE, SOLID, TALL, PAUSED, INK = (250, 250, 248), (200, 178, 150), (60, 64, 72), (170, 170, 170), (30, 30, 30)
 START, GOAL = (20, 130, 70), (200, 40, 40)
 TALL_M = 2.0
-"""Higher things are drawn as walls."""
+"""Objects of at least this height are drawn as walls."""
 MARGIN_M = 1.5
 HEIGHT_PX, WIDEST_PX = 560, 1500
 OVERSAMPLE = 2
 LINE_PX, FONT_PX, PAD_PX = 4, 18, 16
 GOLDEN = 0.618
-"""Hues of legs that follow each other differ by this part of the circle."""
+"""Difference in hue between consecutive legs, as a fraction of the colour circle."""
 
 
 @dataclass(frozen=True, slots=True)
 class TwinDrawing:
-    """What both processes wrote of one drive.
+    """Data of a drive from the results of both processes.
 
-    twin:  (n, 9) rows of `process.Log`; robot: (m, 6) rows of the simulated robot's trace, from `began_ns` on
+    twin:     (n, 9) rows of `process.Log`
+    robot:    (m, 6) rows of the simulated robot's trace; its times begin at `began_ns`
+    began_ns: wall time at which the robot started
     """
 
     site: Site
@@ -49,18 +51,18 @@ class TwinDrawing:
 
     @property
     def legs(self) -> int:
-        """How many legs the drive had."""
+        """Return the number of legs of the drive."""
         return int(_leg_numbers(self.twin[:, 5] > 0.5).max())
 
     @property
     def twin_path_m(self) -> float:
-        """Length of the twin's way, all lives together."""
+        """Return the length of the twin's path [m], summed over all lives."""
         steps = np.hypot(*np.diff(self.twin[:, 2:4], axis=0).T)
         return float(steps[np.diff(self.twin[:, 0]) == 0].sum())
 
 
 def save_twin_picture(drawing: TwinDrawing, file: Path) -> None:
-    """Write a PNG of both. Raises OSError."""
+    """Write a PNG file with both maps side by side. Raises OSError."""
     legs = _leg_numbers(drawing.twin[:, 5] > 0.5)
     stamps = drawing.twin[:, 1]
     times_ns = drawing.began_ns + drawing.robot[:, 0] * 1e9
@@ -81,7 +83,10 @@ def save_twin_picture(drawing: TwinDrawing, file: Path) -> None:
 
 
 def _leg_numbers(follows: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-    """Return (n,) number of the leg of each row, from 1; a row while the twin stands belongs to the leg before."""
+    """Return (n,) the leg number of each row, from 1. A row during a pause belongs to the previous leg.
+
+    follows: (n,) whether the twin follows
+    """
     begins = follows & ~np.concatenate([[False], follows[:-1]])
     numbers: npt.NDArray[np.int64] = np.maximum(np.cumsum(begins), 1)
     return numbers
@@ -101,7 +106,10 @@ def _panel(
     marks: list[tuple[tuple[float, float], Color]],
     title: str,
 ) -> Image.Image:
-    """Return a map cropped to a path, with the path's legs in their colours and discs at the marks."""
+    """Return an image of the map, cropped to the path, with coloured legs, discs at the marks and the title.
+
+    path: (n, 2) positions in the map frame [m]; legs: (n,) leg number of each position, 0 is drawn in grey
+    """
     shown = np.concatenate([path, [point for point, _ in marks]]) if marks else path
     cells = np.array([world.cell_of((float(x), float(y))) for x, y in shown])
     margin = round(MARGIN_M / world.cell_m)
@@ -131,7 +139,7 @@ def _panel(
 
 
 def _floor(world: World, first: npt.NDArray[np.int64], last: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
-    """Return (rows, columns, 3) what stands in each cell: nothing, something, a wall."""
+    """Return the (rows, columns, 3) RGB colour of each cell: free, object or wall."""
     part = np.s_[first[0] : last[0], first[1] : last[1]]
     low, high = world.low_m[part], world.high_m[part]
     used = high >= low

@@ -1,4 +1,4 @@
-"""Whether a robot's poses can be believed: one message at a time, and how long there was none. Pure."""
+"""Checks the robot's poses: rejects invalid values and jumps in each message, and detects a stale stream. Pure."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ from onboard.values.geometry import distance, wrap
 from onboard.values.messages import OdometryMessage, Pose
 
 SILENT_NS = NS_PER_S // 2
-"""Without a pose for longer than this, the stream has stopped."""
+"""Timeout for a pose. After it, the pose stream is stale."""
 LARGEST = 1e7
-"""No coordinate of a pose, and no speed, is larger."""
+"""Largest valid absolute value of a coordinate or a speed."""
 SLACK_M = 0.05
 SLACK_RAD = 0.05
-"""A pose may differ from the one before by this, however little time is between their stamps."""
+"""Permitted change between two consecutive poses (position, yaw), even if their stamps are equal."""
 LATE_S = 0.4
+"""Permitted error of a stamp."""
 FASTER = 1.5
-"""Stamps may be wrong by so much, and the speed between two messages higher than that of the second."""
+"""Permitted ratio of the true speed between two messages to the speed in the second message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a message is worth. fault: "" when it is good, else what is wrong; is_pose: whether to go on from it."""
+    """Result of a check. fault: reason to reject the message, "" if valid; is_pose: compare the next pose with it."""
 
     fault: str
     is_pose: bool
@@ -36,12 +37,17 @@ GOOD = Verdict("", True)
 def judge(
     message: OdometryMessage, before: Pose | None, elapsed_s: float, section: OdometrySection, gap_s: float = inf
 ) -> Verdict:
-    """Return what a message is worth, against the pose that was so long before it; None at the start.
+    """Return the verdict on a message.
 
-    It has jumped (was set anew, or the robot carried) when `max_speed_mps` and `max_yaw_rate_radps` since the one
-    before do not explain it, nor the speed that it states itself with a stamp that is wrong by `LATE_S`: a base that
-    was held up catches up. What follows is then compared with where it jumped to. The robot's clock may say what it
-    likes: no more time is believed to have gone by than `gap_s` between the arrivals, and `LATE_S`.
+    before:    the previous pose; None for the first message
+    elapsed_s: time between the stamps of both messages [s]
+    gap_s:     time between the arrivals of both messages [s]
+
+    A pose has jumped if its change exceeds two limits. The first limit is `max_speed_mps` (or `max_yaw_rate_radps`)
+    times the elapsed time. The second limit uses the speed in the message and allows a stamp error of `LATE_S`, because
+    a delayed base catches up. Causes of a jump are a reset of the odometry and a robot that was carried. The next
+    pose is compared with the pose after the jump. The robot's clock may be wrong, so the elapsed time is limited to
+    `gap_s` + `LATE_S`.
     """
     pose, twist = message.pose, message.twist
     if pose is None:
@@ -58,7 +64,7 @@ def judge(
 
 
 def _jump(before: Pose, message: OdometryMessage, after: Pose, elapsed_s: float, section: OdometrySection) -> str:
-    """Return by how much a pose lies beyond what speed and time explain, "" when it does not."""
+    """Return the reason to reject a pose that jumped, with the jump and its limit, or "" if it is valid."""
     way_m, turned_rad = distance(before, after), abs(wrap(after.yaw_rad - before.yaw_rad))
     late_s = elapsed_s + LATE_S
     limit_m = SLACK_M + max(section.max_speed_mps * elapsed_s, FASTER * abs(message.twist.v_mps) * late_s)
@@ -71,7 +77,7 @@ def _jump(before: Pose, message: OdometryMessage, after: Pose, elapsed_s: float,
 
 
 def silence(last_arrival_ns: int | None, now_ns: int) -> str:
-    """Return in one line that there has been no pose for too long, "" otherwise and before the first."""
+    """Return the fault line of a stale pose stream, or "" if it is not stale. Before the first pose, return ""."""
     if last_arrival_ns is None or now_ns - last_arrival_ns <= SILENT_NS:
         return ""
     return f"odometry: none for more than {SILENT_NS / NS_PER_S:g} s"

@@ -1,4 +1,4 @@
-"""The twin as a process: hear the robot, move, look, tell; and do what is asked of it."""
+"""The twin's process: reads the robot's poses and requests, moves the twin, and publishes its sensor data and state."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ from onboard.values.messages import OdometryMessage
 log = structlog.get_logger()
 
 PERSON_MPS = 0.5
-"""Speed limit while somebody is in view."""
+"""Speed limit while a person is in view."""
 WAIT_S = 0.05
 AGAIN_NS = NS_PER_S // 2
-"""The state is told when it changes, and this often besides; so is a speed limit, its end only once."""
+"""Period of the state and of an active speed limit. A change is published at once, the end of a limit only once."""
 TRACE_NS = NS_PER_S // 10
 
 
 @dataclass(frozen=True, slots=True)
 class TwinOptions:
-    """How the twin lives.
+    """Options of the twin.
 
-    odometry:         topic of the real base's odometry
-    image_every:      of the robot's poses, every how many the cameras take an image
-    localization_scale: times the paper's noise of the twin's localisation; None publishes none
+    odometry:           topic of the real base's odometry
+    image_every:        number of the robot's poses per camera image
+    localization_scale: factor on the paper's localisation noise; None publishes no localisation
     """
 
     odometry: str = "odom"
@@ -54,11 +54,14 @@ class TwinOptions:
 
 @dataclass(slots=True)
 class Log:
-    """What happened: for the result and the picture.
+    """Record of the drive, for the result and the picture.
 
-    rows:   life, the robot's stamp [ns], x, y, yaw of the twin, 1 while it follows, x, y, yaw of the robot; 10 Hz
-    events: (stamp [ns], what)
-    busy:   time from hearing a pose to the last message that follows from it
+    rows:           life, the robot's stamp [ns], x, y, yaw of the twin, 1 while it follows (else 0), x, y, yaw of the
+                    robot; at most 10 Hz
+    events:         (stamp [ns], text of the event)
+    contacts:       (life, x, y) of the twin at each contact, in the map frame [m]
+    busy:           latency from reading a pose to the last resulting message
+    limited_frames: number of frames with a person in view
     """
 
     rows: list[tuple[float, ...]] = field(default_factory=list)
@@ -70,7 +73,7 @@ class Log:
 
 
 class TwinProcess:
-    """A twin at a site, and its end of the wire."""
+    """Runs the twin: applies the robot's poses and the requests, publishes, and records the drive."""
 
     def __init__(
         self, site: Site, views: Views, link: TwinLink, clock: Clock, config: Config, options: TwinOptions
@@ -88,7 +91,7 @@ class TwinProcess:
         self.log = Log()
 
     def warm(self) -> None:
-        """Compile what the first pose would otherwise compile."""
+        """Compile all kernels, so that the first pose needs no compilation."""
         life = self._life
         probe = Twin(pose=life.start, crowd=life.crowd)
         self._views.warm(life, probe)
@@ -98,11 +101,11 @@ class TwinProcess:
             walk(life.crowd, WAIT_S, (life.start.x_m, life.start.y_m))
 
     def stop(self) -> None:
-        """End after what is under way."""
+        """End the process after the current turn."""
         self._stopping = True
 
     def run(self, seconds: float | None) -> None:
-        """Live until `stop`, or for so long; then take the speed limit back. Raises DriverError."""
+        """Run until `stop`, or for `seconds`. Then remove the speed limit. Raises DriverError."""
         end_ns = None if seconds is None else self._clock.now_ns() + round(seconds * NS_PER_S)
         while not self._stopping and (end_ns is None or self._clock.now_ns() < end_ns):
             self.turn(self._link.take(self._clock, WAIT_S))
@@ -110,7 +113,10 @@ class TwinProcess:
             self._link.tell_speed_limit(0.0)
 
     def turn(self, heard: Heard) -> None:
-        """Do what came of one wait: move, do what is asked, tell. A contact is told before anything ends it."""
+        """Process the messages of one wait: move the twin, obey the requests, publish.
+
+        The twin publishes a contact before a reset or a request ends the contact.
+        """
         began_ns = self._clock.now_ns()
         newest: OdometryMessage | None = None
         for message in heard.odometry:
@@ -133,14 +139,14 @@ class TwinProcess:
         self._tell_state()
 
     def _touched(self) -> None:
-        """Begin anew elsewhere. Where that cannot be, stand: the twin never goes on through something solid."""
+        """Record the contact and reset the twin. If the reset fails, the twin stands: it never drives into objects."""
         self.log.contacts.append((self._life.number, self.twin.pose.x_m, self.twin.pose.y_m))
         refused = self._reset("contact")
         if refused:
             self.twin = stick(self.twin, refused)
 
     def _ask(self, heard: Heard) -> None:
-        """Do what is asked; of words that came together, pause has the last."""
+        """Obey the requests, in the order reset, resume, pause. If several came together, pause takes effect last."""
         if heard.reset:
             self._reset("asked to")
         if heard.resume:
@@ -152,12 +158,14 @@ class TwinProcess:
             self.twin = pause(self.twin)
 
     def _reset(self, why: str, first: bool = False) -> str:
-        """Set the place up anew, put the twin at its start; return why not, "" when it is done.
+        """Start a new life: make its place and put the twin at its start. Return the reason of a failure, or "".
 
-        Not while the robot's pose is not known. Where there is no room for a life, the next reset tries the one after.
+        first: use the life that the constructor made
+        The reset fails while the robot's pose is unknown, and if the new life has no free start. After such a failure,
+        the next reset tries the next life.
         """
         try:
-            reset(self.twin, self._life)  # raises before a place is set up for nothing
+            reset(self.twin, self._life)  # raises before a new place is made
             life = self._life if first else self._next_life()
             self.twin, self._life = reset(self.twin, life), life
         except InputError as error:
@@ -192,13 +200,13 @@ class TwinProcess:
             self._link.tell_fix(noisy_fix(self.twin.pose, scale, self._rng), stamp_ns)
 
     def _tell_state(self) -> None:
-        """Tell state and speed limit, when they change and now and then."""
+        """Publish the state and the speed limit at each change, and again every `AGAIN_NS`."""
         now_ns, twin = self._clock.now_ns(), self.twin
         limit_mps = PERSON_MPS if twin.person and not twin.why else 0.0
         due = now_ns - self._told_ns > AGAIN_NS
         if twin.why != self._state or due:
             self._link.tell_state(twin)
-        if limit_mps != self._limit_mps or (due and limit_mps):  # an end said again would end another sender's limit
+        if limit_mps != self._limit_mps or (due and limit_mps):  # a repeated 0 removes the limit of another sender
             self._link.tell_speed_limit(limit_mps)
         if twin.why != self._state:
             (log.warning if twin.why.startswith("odometry") else log.info)("twin", state=twin.why or "follows")
@@ -221,7 +229,7 @@ class TwinProcess:
         self.log.rows.append((*row, at.x_m, at.y_m, at.yaw_rad))
 
     def result(self) -> dict[str, Any]:
-        """Return what happened, as plain values."""
+        """Return the record of the drive as a dict for JSON."""
         pose = self.twin.pose
         return {
             "map": self._site.label,
@@ -247,9 +255,10 @@ def run_twin(
     seconds: float | None,
     ready: Callable[[str], None],
 ) -> dict[str, Any]:
-    """Be the twin until a signal, or for so long, and return what happened. `ready` is told what it listens to.
+    """Run the twin until a signal, or for `seconds`, and return the record of the drive.
 
-    Raises DriverError when somebody else is a twin there already.
+    ready: called with a text that names the robot's odometry topic and the domain
+    Raises DriverError if another twin is on the domain.
     """
     with contextlib.ExitStack() as held:
         signals = held.enter_context(Signals())

@@ -1,4 +1,4 @@
-"""The virtual place of a twin: a furnished building with people in it, set up anew at every reset."""
+"""The virtual place of a twin: a furnished building with people. Every reset makes a new place."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from onboard.values.geometry import between
 from onboard.values.messages import Pose
 
 SPAWN_RADIUS_M = 1.5
-"""The spawn area: starts after the first are drawn within this of it."""
+"""Radius of the spawn area around the first start. Later starts are drawn in this area."""
 TRIES = 1000
 EYE_HEIGHT_M = 0.9
-"""Height of the colour camera, at which walls and furniture hide people."""
+"""Height of the colour camera. Walls and furniture hide people at this height."""
 VIEW_RAD = math.radians(90.0)
 VIEW_M = 10.0
-"""People are in view within this angle and distance, unless hidden."""
+"""A person is in view within this angle and this distance, unless an object hides the person."""
 
 
 @dataclass(frozen=True, slots=True)
 class SiteOptions:
-    """What to set up.
+    """Options of the site.
 
-    episode: committed number of the map, with its furniture; None draws one by seed
-    areas:   file of areas (`hil/scene/areas.py`) that get things at every reset; None is the whole map
+    episode: number of a committed episode of the map, with its furniture; None draws an episode by seed
+    areas:   file of areas (`hil/scene/areas.py`) that get new objects at every reset; None is the whole map
     """
 
     map_name: str
@@ -51,10 +51,11 @@ class SiteOptions:
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """The place from one reset to the next.
+    """The place between two resets.
 
-    start: where the twin begins; goal_xy_m: where its episode ends; both in the map frame
-    clear: (rows, columns) bool; cells over which one sees at `EYE_HEIGHT_M`
+    start:     start pose of the twin, in the map frame
+    goal_xy_m: goal of its episode, in the map frame
+    clear:     (rows, columns) bool, cells without an object at `EYE_HEIGHT_M`
     """
 
     number: int
@@ -67,9 +68,11 @@ class Life:
 
 
 class Site:
-    """Makes lives: the first is the episode that was asked for, later ones draw furniture, people and start anew.
+    """Makes the lives. The first life is the chosen episode. Later lives draw new furniture, people and a new start.
 
-    label: names files; first_world, episode: of the first life
+    label:       name of the site in file names
+    first_world: map of the first life, with its furniture
+    episode:     episode of the first life
     """
 
     def __init__(self, options: SiteOptions, body: Body, plant: Plant) -> None:
@@ -88,7 +91,7 @@ class Site:
         self.episode = pick_episode(free_space(self.first_world, body), rng, MIN_M, MAX_M)
 
     def life(self, number: int) -> Life:
-        """Return life `number`, from 0; the same every time. Raises InputError where there is no room for one."""
+        """Return life `number`, from 0; the same number gives the same life. Raises InputError without a free start."""
         options, episode, world = self._options, self.episode, self.first_world
         if number:
             world = respawn(load_map(options.map_name), self._areas, options.seed + number)
@@ -98,14 +101,14 @@ class Site:
 
 
 def make_life(number: int, simulation: Simulation, episode: Episode, crowd: Crowd | None) -> Life:
-    """Return a life. Raises InputError where the body does not fit at its start."""
+    """Return a life at the start of `episode`. Raises InputError if the robot's body does not fit at the start."""
     simulation.start(episode.start)
     clear = ~simulation.world.overlapping(EYE_HEIGHT_M, EYE_HEIGHT_M)
     return Life(number, simulation.world, simulation, episode.start, episode.goal_xy_m, crowd, clear)
 
 
 def _spawned(world: World, body: Body, episode: Episode, seed: int) -> Pose:
-    """Return a feasible start in the spawn area. Raises InputError where nothing is free."""
+    """Return a free start pose in the spawn area. Raises InputError after `TRIES` draws without a free cell."""
     standing = free_space(world, body).standing
     rng = np.random.default_rng(seed)
     for _ in range(TRIES):
@@ -119,7 +122,7 @@ def _spawned(world: World, body: Body, episode: Episode, seed: int) -> Pose:
 
 
 def touches(life: Life, pose: Pose, crowd: Crowd | None) -> bool:
-    """Return whether a body at a pose overlaps anything, building, furniture or people."""
+    """Return whether the robot's body at `pose` overlaps the building, furniture or a person."""
     if life.simulation.overlaps(pose):
         return True
     if crowd is None:
@@ -130,7 +133,7 @@ def touches(life: Life, pose: Pose, crowd: Crowd | None) -> bool:
 
 
 def person_in_view(life: Life, pose: Pose, crowd: Crowd | None) -> bool:
-    """Return whether the forward camera looks at anybody: the truth of the world, not what an image shows."""
+    """Return whether the forward camera can see a person. This uses the true positions, not an image."""
     if crowd is None:
         return False
     eye = life.world.cell_of((pose.x_m, pose.y_m))

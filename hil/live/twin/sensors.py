@@ -1,4 +1,4 @@
-"""What a twin's sensors see of its place: depth, colour and scan, at a pose, with the people in it."""
+"""Simulated sensors of the twin: depth images, colour images and scan of its place, with the people in it."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ EVERYWHERE = np.ones(BINS, dtype=np.bool_)
 
 
 class Views:
-    """The sensors of one robot, as its mounts have them."""
+    """The sensors of a robot, from its mounts."""
 
     def __init__(self, mounts: Mounts, section: ScanSection) -> None:
-        """Prepare the rays; the scan sees the height band of the configuration's."""
+        """Prepare the rays of the cameras. section: height band of the scan."""
         self._depth = {name: rays_of(mount) for name, mount in mounts.depth.items()}
         self._color = {name: rays_of(mount) for name, mount in mounts.color.items()}
         self._band = section.z_min_m, section.z_max_m
 
     def warm(self, life: Life, twin: Twin) -> None:
-        """Look once, so that kernels are compiled."""
+        """Use every sensor once, so that their kernels are compiled."""
         self.scan(life, twin)
         for name in self._depth:
             self.depth(name, life, twin)
@@ -37,16 +37,16 @@ class Views:
             self.color(name, life, twin)
 
     def scan(self, life: Life, twin: Twin) -> Scan:
-        """Return what is around, seen from the base's middle: nothing is blind."""
+        """Return the scan from the centre of the base. All bins are seen; the scan has no blind sector."""
         ranges = cast_scan(life.world, twin.pose, MAX_RANGE_M, *self._band, bodies=_bodies(twin))
         return Scan(0, ranges, EVERYWHERE)
 
     def depth(self, name: str, life: Life, twin: Twin) -> npt.NDArray[np.uint16]:
-        """Return (height, width) of one depth camera, in units of its mount."""
+        """Return the (height, width) depth image of camera `name`, in the units of its mount."""
         return render_depth(life.world, self._depth[name], twin.pose, bodies=_bodies(twin))
 
     def color(self, name: str, life: Life, twin: Twin) -> npt.NDArray[np.uint8]:
-        """Return (height, width, 3) RGB of one colour camera."""
+        """Return the (height, width, 3) RGB image of colour camera `name`."""
         return render_color(life.world, self._color[name], twin.pose, PLAIN, _bodies(twin))
 
 

@@ -1,4 +1,4 @@
-"""The stand-in for a real robot: the plant, its wheels and cameras, in an empty room. A process of its own."""
+"""Stand-in for the real robot: a separate process that simulates plant, odometry and cameras in an empty room."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from onboard.values.clock import wall_ns
 from onboard.values.messages import Pose
 
 ROOM = Path(__file__).parent / "data" / "room.json"
-"""5 m x 3 m, its corner at the origin."""
+"""Map of the room: 5 m x 3 m, with a corner at the origin."""
 ROOM_START = Pose(2.5, 1.5, 0.0)
 SELDOM = 1_000_000
-"""Ticks between two colour images: nobody looks at those of the room."""
+"""Ticks between two colour images. No process uses colour images of the room."""
 
 
 def run_physical(
@@ -33,9 +33,11 @@ def run_physical(
     seconds: float | None,
     ready: Callable[[int], None],
 ) -> dict[str, Any]:
-    """Be the robot until a signal, or for so long, and return the truth about its drive.
+    """Simulate the robot until a signal, or for `seconds`. Return the true result of its drive, as `truth` does.
 
-    began_ns: wall time at which it was put down. Raises InputError where it does not fit, DriverError.
+    drift: factor on the odometry drift; ready: called with the DDS domain
+    The result also has `began_ns`, the wall time of the start [ns].
+    Raises InputError if the robot does not fit at its start, and DriverError.
     """
     mounts = load_mounts(config.robot.mounts)
     body = Body(config.robot.footprint_radius_m, config.robot.height_m)

@@ -1,9 +1,8 @@
-"""The twin: where it is, what it touches, and whether it follows the robot. Pure; the wire is in `link.py`.
+"""The twin: its pose, its contacts, and whether it follows the robot. Pure; DDS is in `link.py`.
 
-It waits for the robot's first pose, and follows from then on. It pauses when it is asked to, and by itself when the
-robot's poses cannot be believed (`pose_filter.py`). Then it stands still until resume, which works only once the
-newest pose
-is good again; after a pause of its own a reset ends that as well. One that is stuck in something solid needs a reset.
+The twin waits for the robot's first pose, then it follows the robot. It pauses on request, and also when a pose of the
+robot is invalid or stale (`pose_filter.py`). A paused twin stands still until resume. Resume fails until the newest
+pose is valid again. A reset ends only a pause without a request. A twin that is stuck in an object needs a reset.
 """
 
 from __future__ import annotations
@@ -24,24 +23,26 @@ from onboard.values.geometry import IDENTITY, compose, inverse
 from onboard.values.messages import STOP, OdometryMessage, Pose, Twist
 
 LONGEST_STEP_S = 0.2
-"""The most that people walk between two of the robot's poses."""
+"""Longest time that people walk between two of the robot's poses."""
 WAITING = "waiting for the robot's odometry"
 ASKED = "asked to"
 STUCK = "contact"
-"""Begins the reason of a twin that touches something and has no new start: nothing but a reset ends that pause."""
+"""Prefix of the reason if the twin touches an object and has no new start. Only a reset ends that pause."""
 
 
 @dataclass(frozen=True, slots=True)
 class Twin:
-    """Where the twin stands between two of the robot's poses.
+    """State of the twin between two of the robot's poses.
 
-    coupling:      None before the first reset
-    pose, twist:   in the map frame, in the body frame; at rest while paused
-    why:           why it is paused, "" while it follows
-    robot:         the newest of the robot's poses that was a pose; fault: what is wrong with the newest message
-    odom_from_map: of the twin's own odometry, which goes on through a reset as a base's does
-    contact:       it touches something
-    person:        somebody is in view
+    coupling:      coupling to the robot; None before the first reset
+    pose:          pose in the map frame; constant while paused
+    twist:         velocity in the body frame; 0 while paused
+    why:           reason of the pause, "" while it follows
+    robot:         the robot's newest message with a usable pose
+    fault:         reason to reject the robot's newest message, "" if it is valid
+    odom_from_map: transform to the twin's odometry frame; a reset does not make the odometry jump
+    contact:       whether the twin touches an object or a person
+    person:        whether a person is in view
     """
 
     coupling: Coupling | None = None
@@ -57,12 +58,15 @@ class Twin:
 
     @property
     def odom_from_base(self) -> Pose:
-        """What the twin's wheels say."""
+        """Return the twin's pose in its odometry frame."""
         return compose(self.odom_from_map, self.pose)
 
 
 def hear(twin: Twin, message: OdometryMessage, life: Life, section: OdometrySection) -> Twin:
-    """Return the twin after one message of the robot's odometry: moved, judged, or paused with what was wrong."""
+    """Return the twin after a message of the robot's odometry. An invalid message pauses the twin with its fault.
+
+    A valid message moves the twin and the people, and updates contact and person in view.
+    """
     before = twin.robot
     elapsed_s = 0.0 if before is None else (message.stamp_ns - before.stamp_ns) / NS_PER_S
     gap_s = 0.0 if before is None else (message.arrival_ns - before.arrival_ns) / NS_PER_S
@@ -87,9 +91,9 @@ def hear(twin: Twin, message: OdometryMessage, life: Life, section: OdometrySect
 
 
 def reset(twin: Twin, life: Life) -> Twin:
-    """Return the twin at the start of a life, following; one that was asked to pause stands there until resume.
+    """Return the twin at the start of a life. It follows, but after a requested pause it stands until resume.
 
-    Raises InputError while the robot's pose is not known.
+    Raises InputError while the robot's pose is unknown or invalid.
     """
     robot = _robot_pose(twin, "reset")
     wheels = twin.odom_from_base if twin.coupling is not None else IDENTITY
@@ -108,14 +112,14 @@ def reset(twin: Twin, life: Life) -> Twin:
 
 
 def pause(twin: Twin, why: str = ASKED) -> Twin:
-    """Return the twin standing where it is; one that stands already keeps its reason."""
+    """Return the twin paused at its present pose. A twin that is already paused keeps its reason."""
     return twin if twin.why else _stand(twin, twin.robot, why)
 
 
 def resume(twin: Twin, now_ns: int) -> Twin:
-    """Return the twin following from where it stood.
+    """Return the twin as it follows again, from the pose where it stood.
 
-    Raises InputError while the robot's pose is not known, and for a twin that is stuck.
+    Raises InputError while the robot's pose is unknown, invalid or stale, and if the twin is stuck.
     """
     if not twin.why or twin.coupling is None:
         return twin
@@ -128,12 +132,12 @@ def resume(twin: Twin, now_ns: int) -> Twin:
 
 
 def stick(twin: Twin, reason: str) -> Twin:
-    """Return a twin that touches something at rest, the contact dealt with: there is no new start for it."""
+    """Return the twin stuck: paused in contact with an object, without a new start. Clear the contact flag."""
     return replace(_stand(twin, twin.robot, f"{STUCK}: {reason}"), contact=False)
 
 
 def watch(twin: Twin, now_ns: int) -> Twin:
-    """Return the twin paused when the robot's poses have stopped coming."""
+    """Return the twin, paused if the robot's poses are stale."""
     quiet = silence(twin.robot.arrival_ns if twin.robot else None, now_ns)
     return pause(twin, quiet) if quiet else twin
 
@@ -147,7 +151,7 @@ def _robot_pose(twin: Twin, word: str) -> Pose:
 
 
 def _stand(twin: Twin, robot: OdometryMessage | None, why: str) -> Twin:
-    """Return the twin at rest where it was by the robot's last good pose."""
+    """Return the twin paused at its pose for the robot's last valid pose. Without such a pose, change nothing."""
     if twin.coupling is None or robot is None or robot.pose is None:
         return twin
     return replace(twin, coupling=paused(twin.coupling, robot.pose), twist=STOP, why=why, person=False)

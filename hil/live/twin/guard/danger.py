@@ -1,6 +1,6 @@
-"""What is dangerous to a robot that drives for its twin (paper 4), and what its guard looks at. Pure.
+"""Danger to a robot that drives for its twin (paper 4), and the inputs of its guard. Pure.
 
-The rules by number are in `rules.py`.
+`rules.py` has the numbered rules (G1 to G9).
 """
 
 from __future__ import annotations
@@ -16,15 +16,21 @@ from onboard.values.messages import Scan, Twist
 REST_MPS = 0.02
 REST_RADPS = 0.05
 STRAIGHT = Twist(0.1, 0.0)
-"""Any speed straight ahead: how far that way is free does not depend on it."""
+"""A straight motion. The free distance does not depend on its speed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The numbers of one robot and one room, in SI units.
+    """Parameters of the rules for a robot and a room, in SI units.
 
-    radius_m:     footprint and stop margin, as the limits sweep it
-    braking_mps2: of the plant; reaction_s: from an obstacle in view to the wheels braking, the scan's period included
+    radius_m:     radius of the footprint plus the stop margin, as in the limits
+    braking_mps2: deceleration of the plant
+    reaction_s:   latency from an obstacle in view to braking wheels, including the scan's period
+    margin_m:     distance added to the braking distance (G2)
+    deadline_s:   largest age of a virtual frame (G4)
+    scan_stale_s: age after which a real scan is stale (G3)
+    turn_radps:   yaw rate of the guard's turn (G6)
+    free_m:       free distance ahead that ends a turn (G6)
     """
 
     radius_m: float
@@ -38,7 +44,7 @@ class Rules:
 
 
 class Cause(str, Enum):
-    """Why the robot was stopped, or why the guard waits."""
+    """Reason why the guard stopped the robot, or why the guard waits."""
 
     NONE = ""
     OBSTACLE = "obstacle"
@@ -52,17 +58,19 @@ class Cause(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What the guard looks at, now.
+    """Inputs of the guard at a look.
 
-    scan:         the newest real scan, its stamp that of its arrival; None before the first
-    command:      the newest that went to the base, zero when that is long ago
-    measured:     the base's own speed, None while it is not heard; yaw_rad: its heading, in a frame that does not jump
-    twin_running: what the twin says of itself, None before its first word and while it is not heard
-    frame_ns:     arrival of the newest virtual frame, None before the first
-    contact:      the twin told of a contact since the last time
-    frame_lag_ns: from the odometry that this frame follows from to the newest, by the robot's stamps
-    elsewhere:    the twin was asked to reset since the last time
-    driving:      whether the runtime drives to a goal, None while that is not known
+    now_ns:       time of the look [ns]
+    scan:         the newest valid real scan, stamped with its arrival; None before the first scan
+    command:      the newest command to the base; zero if the command is stale
+    measured:     measured velocity of the base; None if the odometry is stale
+    yaw_rad:      measured heading of the base, in a frame that does not jump
+    twin_running: whether the twin says that it runs; None before its first state and if the state is stale
+    frame_ns:     arrival of the newest virtual frame; None before the first frame
+    contact:      whether the twin reported a contact since the last look
+    frame_lag_ns: from the odometry that caused this frame to the newest odometry, by the robot's stamps
+    elsewhere:    whether a reset of the twin was requested since the last look
+    driving:      whether the runtime drives to a goal; None while unknown
     """
 
     now_ns: int
@@ -79,7 +87,7 @@ class Seen:
 
 
 def danger(seen: Seen, command: Twist, rules: Rules, ahead_s: float = 0.0) -> Cause:
-    """Return why a command is dangerous in the real room, now or within `ahead_s`, or Cause.NONE (G2, G3)."""
+    """Return the cause if a command is dangerous in the real room, now or within `ahead_s`, or Cause.NONE (G2, G3)."""
     scan = seen.scan
     if scan is None or abs(seen.now_ns - scan.stamp_ns) > rules.scan_stale_s * NS_PER_S:
         return Cause.SCAN
@@ -92,7 +100,7 @@ def danger(seen: Seen, command: Twist, rules: Rules, ahead_s: float = 0.0) -> Ca
 
 
 def free_ahead_m(scan: Scan, bearing_rad: float, radius_m: float) -> float:
-    """Return how far the way in a direction is free for the footprint; 0 where nobody looks."""
+    """Return the free distance of the footprint in a direction [m]; 0 if no camera sees that direction."""
     points = collision.obstacles(scan)
     c, s = math.cos(bearing_rad), math.sin(bearing_rad)
     bin_ = int((bearing_rad + math.pi) / (2.0 * math.pi) * len(scan.seen)) % len(scan.seen)
@@ -103,16 +111,16 @@ def free_ahead_m(scan: Scan, bearing_rad: float, radius_m: float) -> float:
 
 
 def late(seen: Seen, rules: Rules) -> bool:
-    """Return whether the newest virtual frame came, or was true, too long ago (G4)."""
+    """Return whether the newest virtual frame is late, by its arrival or by the odometry that caused it (G4)."""
     limit_ns = rules.deadline_s * NS_PER_S
     return seen.frame_ns is None or seen.now_ns - seen.frame_ns > limit_ns or abs(seen.frame_lag_ns) > limit_ns
 
 
 def resting(measured: Twist | None) -> bool:
-    """Return whether the robot is known to stand."""
+    """Return whether the robot stands by its odometry; False if the odometry is stale."""
     return measured is not None and abs(measured.v_mps) <= REST_MPS and abs(measured.w_radps) <= REST_RADPS
 
 
 def moves(seen: Seen) -> bool:
-    """Return whether the robot moves, or is told to."""
+    """Return whether the robot moves, its odometry is stale, or its command is not zero."""
     return seen.command.v_mps != 0.0 or seen.command.w_radps != 0.0 or not resting(seen.measured)

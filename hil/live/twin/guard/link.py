@@ -1,4 +1,4 @@
-"""The guard's ends of the wire: what it hears of robot and twin, which of that it believes, and what it says."""
+"""The guard's DDS links: reads and checks messages of robot and twin, and writes the guard's orders."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from onboard.values.messages import STOP, OdometryMessage, Scan, Twist
 log = structlog.get_logger()
 
 SILENT_NS = NS_PER_S // 2
-"""A command or odometry older than this is none."""
+"""Timeout of a command and of odometry. After it, the value is stale."""
 TWIN_SILENT_NS = NS_PER_S
-"""The same of the twin's state, which it repeats every half second (`process.AGAIN_NS`)."""
+"""Timeout of the twin's state. The twin repeats its state every half second (`process.AGAIN_NS`)."""
 
 
 class GuardLink:
-    """The guard's ends of the wire: the robot's as its runtime has them but for odometry, and the twin's."""
+    """The guard's DDS links to the robot and to the twin. The former has the runtime's topics except odometry."""
 
     def __init__(self, robot: Wire, twin: Wire, config: Config) -> None:
         """Open readers and writers. Raises ConfigError, DriverError."""
@@ -45,7 +45,7 @@ class GuardLink:
         self._driving: bool | None = None
 
     def look(self, now_ns: int) -> Seen:
-        """Return everything as it is now, without waiting. Raises DriverError when the link is gone."""
+        """Return the present inputs, without waiting. Raises DriverError if the link is lost."""
         self._hear_robot(now_ns)
         self._hear_twin(now_ns)
         odometry, frame = self._newest, self._frame
@@ -80,7 +80,7 @@ class GuardLink:
             self._frame = now_ns, ns_from_time(message.sample.header.stamp)
 
     def obey(self, order: Order) -> None:
-        """Send what is ordered. Raises DriverError."""
+        """Send the messages of an order. Raises DriverError."""
         if order.teleop is not None:
             self._teleop.write(ros_twist(order.teleop))
         if order.pause:
@@ -92,7 +92,7 @@ class GuardLink:
 
 
 class ScanEar:
-    """Hears the real scan, and keeps the newest that can be believed (G3)."""
+    """Reads the real scan, and keeps the newest valid scan (G3). refused: number of rejected scans."""
 
     def __init__(self, robot: Wire, name: str) -> None:
         """Open the reader. Raises ConfigError, DriverError."""
@@ -104,7 +104,7 @@ class ScanEar:
         self._reason = ""
 
     def newest(self, now_ns: int) -> Scan | None:
-        """Return the newest good scan so far, its stamp that of its arrival. One that is refused leaves it to age."""
+        """Return the newest valid scan, stamped with its arrival. A rejected scan does not replace it, so it ages."""
         for message in self.reader.take()[-1:]:
             try:
                 self._scan = self._judged(message.sample, now_ns)
@@ -117,9 +117,9 @@ class ScanEar:
         return self._scan
 
     def _judged(self, sample: LaserScan, now_ns: int) -> Scan:
-        """Return a scan. Raises InputError for another frame, and a stamp that is not after that of the one before."""
+        """Return the scan. Raises InputError for a wrong frame, and if the stamp is not after the previous stamp."""
         stamp_ns, before_ns = ns_from_time(sample.header.stamp), self._stamp_ns
-        self._stamp_ns = stamp_ns  # of a refused one too: a clock that was set back costs one scan, not all
+        self._stamp_ns = stamp_ns  # also of a rejected scan, so that a clock set back rejects only one scan
         frame = sample.header.frame_id.lstrip("/")
         if frame != self._base:
             raise InputError(f"it is in frame {frame!r}, scans are taken in {self._base!r}")

@@ -1,7 +1,6 @@
-"""The guard as a process beside the real robot's runtime: sees the real scan, drives as an operator would.
+"""The guard's process, beside the real robot's runtime: reads the real scan, and drives as an operator does.
 
-What it decides is in `rules.py`, what it hears in `link.py`: what the base is told, not what the policy
-wants.
+`rules.py` has its decisions and `link.py` its inputs. The guard reads the command to the base, not the policy's output.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ GUARD_HZ = 30
 
 
 def rules_of(config: Config, plant: Plant, **changes: float) -> Rules:
-    """Return the rules of a robot: its footprint and braking from its configuration and plant, the rest as asked."""
+    """Return the parameters of a robot: footprint and braking from configuration and plant, others from `changes`."""
     limits = config.limits
     return Rules(
         radius_m=config.robot.footprint_radius_m + limits.stop_margin_m,
@@ -43,13 +42,13 @@ def rules_of(config: Config, plant: Plant, **changes: float) -> Rules:
 
 @dataclass(slots=True)
 class Watch:
-    """What the guard did: causes of its stops, and (wall time [ns], phase, cause) of every change."""
+    """Record of the guard. stops: stops by cause; phases: (wall time [ns], phase, cause) of every change."""
 
     stops: Counter[str] = field(default_factory=Counter)
     phases: list[tuple[int, str, str]] = field(default_factory=list)
 
     def note(self, before: Guard, after: Guard) -> None:
-        """Take note of one look."""
+        """Record and log a change of phase or cause between two looks."""
         if after.phase is before.phase and after.cause is before.cause:
             return
         self.phases.append((wall_ns(), after.phase.value, after.cause.value))
@@ -62,7 +61,7 @@ class Watch:
             log.warning("waiting", cause=after.cause.value, until="the twin runs")
 
     def result(self) -> dict[str, Any]:
-        """Return what happened, as plain values."""
+        """Return the record as a dict for JSON."""
         return {
             "stops": {cause.value: self.stops[cause.value] for cause in Cause if cause.value},
             "phases": self.phases,
@@ -70,7 +69,7 @@ class Watch:
 
 
 class GuardProcess:
-    """Looks and obeys at a fixed rate."""
+    """Runs the guard: reads its inputs and sends its orders at `GUARD_HZ`."""
 
     def __init__(self, link: GuardLink, clock: Clock, rules: Rules) -> None:
         self._link, self._clock, self._rules = link, clock, rules
@@ -79,18 +78,18 @@ class GuardProcess:
         self.watch = Watch()
 
     def stop(self) -> None:
-        """End after the look under way."""
+        """End the process after the current look."""
         self._stopping = True
 
     def tick(self, now_ns: int) -> None:
-        """Look once, and obey."""
+        """Read the inputs once, update the guard, and send its order."""
         before = self.guard
         self.guard, order = advance(before, self._link.look(now_ns), self._rules)
         self._link.obey(order)
         self.watch.note(before, self.guard)
 
     async def run(self, seconds: float | None) -> None:
-        """Guard until `stop`, or for so long."""
+        """Run until `stop`, or for `seconds`."""
         if seconds is not None:
             asyncio.get_running_loop().call_later(seconds, self.stop)
         async for slot in grid(self._clock, round(NS_PER_S / GUARD_HZ)):
@@ -102,9 +101,10 @@ class GuardProcess:
 def run_guard(
     config: Config, rules: Rules, odometry: str, seconds: float | None, ready: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Guard the robot of a configuration until a signal, or for so long, and return what happened.
+    """Guard the robot of a configuration until a signal, or for `seconds`. Return the record of the guard.
 
-    odometry: topic of the real base's. `ready` is told what is watched. Raises ConfigError, DriverError.
+    odometry: topic of the real base's odometry; ready: called with a text that names the topics and the domain
+    Raises ConfigError, DriverError.
     """
     section = robot_section(config.dds, odometry)
     with contextlib.ExitStack() as held:

@@ -1,27 +1,30 @@
-"""What keeps a robot safe that drives for its twin (paper 4). Pure: state and what is seen in; new state, command out.
+"""Safety rules for a robot that drives for its twin (paper 4). Pure: from state and inputs to new state and order.
 
-G1   before the twin runs, and while somebody else or the twin itself has paused it, the guard waits: it only stops the
-     robot when that moves into danger. A robot that moves when the twin is paused, or no longer heard, is stopped
-     first, and held for `HOLD_S`: then, without virtual frames, its own limits stop it
-G2   danger: the distance along the commanded arc to the nearest real obstacle is at most the braking distance (of
-     the commanded or the measured speed, whichever is higher) and `margin_m`; paper 4: 1.5 m from 1 m/s
-G3   a real scan that is missing, or came `scan_stale_s` ago, is danger, so is a way into a sector where nobody looks
-     (onboard.perception.collision). One in another frame than the base's, or whose stamp stands still, is none
-     (`link.py`)
-G4   a virtual frame is late, and that a safety stop as well, when the last came `deadline_s` ago, or when the odometry
-     that it follows from is so much older than the newest, by the robot's own stamps
-G5   a safety stop commands zero, and pauses the twin, until both robot and twin stand
-G6   after danger the robot turns at `turn_radps` until `free_m` are free straight ahead, or `NEARLY` the most that the
-     room has to offer as seen from here, and the last velocity's arc is out of danger for as long as G7 may drive it;
-     to the side where that is nearer. A whole turn without that shows how much room there really is, and the robot
-     goes on from rest
-G7   then it commands the last velocity until the robot has it, or for `START_S`, then also resumes the twin, until
-     frames come again, for `RESUME_S` at most. Meanwhile G2 and G3 hold, which leads back to G5. The last velocity is
-     zero once the twin was put elsewhere, and while the runtime drives to no goal
-G8   nothing but zero is commanded while the twin is not heard. One that does not resume, or whose frames are late again
-     within `STEADY_S`, is asked again after `RETRY_S`, from rest; after `TRIES` in a row, or when it was not heard for
-     `GONE_S`, the guard waits (G1) until the twin runs
-G9   a virtual contact, whatever the guard is doing, stops the robot and cancels its goal: the twin stands elsewhere now
+G1   The guard waits before the twin runs, and while another process or the twin itself has paused the twin. A waiting
+     guard stops the robot only if the robot moves into danger. If the robot moves when the twin is paused or no longer
+     heard, the guard stops the robot first and holds it for `HOLD_S`. After that, the runtime has no virtual frames,
+     so its own limits stop the robot
+G2   Danger: the free distance along the commanded arc to the nearest real obstacle is at most the braking distance plus
+     `margin_m`. The braking distance is for the higher of commanded and measured speed; paper 4: 1.5 m from 1 m/s
+G3   A real scan that is missing or older than `scan_stale_s` is danger. An arc into a sector that no camera sees is
+     danger too (onboard.perception.collision). The guard rejects a scan in a frame other than the base's frame, and a
+     scan whose stamp does not increase (`link.py`)
+G4   A virtual frame is late if its arrival is more than `deadline_s` ago. It is also late if the odometry that caused
+     it differs by more than `deadline_s` from the newest odometry, by the robot's stamps. A late frame causes a safety
+     stop
+G5   A safety stop commands zero and pauses the twin, until both robot and twin stand
+G6   After danger the robot turns at `turn_radps`, to the nearer side with enough room. The turn ends when there is
+     enough room straight ahead and the arc of the last velocity is free of danger. Enough room is `free_m`, or
+     `NEARLY` times the largest free distance that the scan shows. The arc must stay free for the whole duration of G7.
+     After a whole turn, enough room is at most `NEARLY` times the largest distance found ahead, and the robot continues
+     from rest
+G7   Then the guard commands the last velocity until the robot has that velocity, for at most `START_S`. Then it also
+     resumes the twin, until frames come again, for at most `RESUME_S`. G2 and G3 hold during this time and lead back to
+     G5. The last velocity is zero after a reset of the twin, and while the runtime drives to no goal
+G8   While the twin is not heard, the guard commands only zero. If the twin does not resume, or its frames are late
+     again within `STEADY_S`, the guard tries again after `RETRY_S`, from rest. The guard waits (G1) after `TRIES`
+     failures in a row, or if the twin was not heard for `GONE_S`
+G9   A virtual contact stops the robot and cancels its goal in every phase, because the twin is then reset elsewhere
 """
 
 from __future__ import annotations
@@ -37,7 +40,7 @@ from onboard.values.geometry import wrap
 from onboard.values.messages import STOP, Twist
 
 REACHED_MPS = 0.1
-"""The last velocity is reached when the measured speed is this near."""
+"""Tolerance of the measured speed: within it, the robot has the last velocity (G7)."""
 START_S = 0.6
 RESUME_S = 0.5
 RETRY_S = 1.0
@@ -45,15 +48,15 @@ STEADY_S = 2.0
 TRIES = 5
 GONE_S = 3.0
 HOLD_S = 1.0
-"""Longer than the runtime believes its last virtual scan."""
+"""Time for which a stop is held (G1). It is longer than the runtime uses its last virtual scan."""
 ELSEWHERE_S = 1.0
-"""So long after a reset, what is commanded may still be meant for the place before."""
+"""Time after a reset in which a command may still belong to the previous place."""
 NEARLY = 0.9
-"""Where nothing is free for `free_m`, this part of the most that is free is enough."""
+"""Fraction of the largest free distance that is enough room, if no direction is free for `free_m` (G6)."""
 
 
 class Phase(str, Enum):
-    """What the guard is doing. The values appear in its log and its result."""
+    """Phase of the guard. The values appear in its log and its result."""
 
     WAITING = "waiting"
     WATCHING = "watching"
@@ -65,15 +68,21 @@ class Phase(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """What lives between two looks.
+    """State of the guard between two looks.
 
-    since_ns:    beginning of the phase
-    last:        velocity before the stop, to go on with
-    side:        1 turns left, -1 right; turned_rad: how far so far; yaw_rad: heading at the last look
-    enough_m:    so much straight ahead ends this turn; best_free_m: the most that it has shown so far
-    failed_ns:   when the twin last did not resume; tries: how often in a row
-    waits:       this stop ends in waiting, and leaves the twin alone
-    elsewhere_ns: when the twin was last asked to reset
+    phase:        present phase
+    cause:        cause of the stop or of the wait
+    since_ns:     time when the phase began [ns]
+    last:         velocity before the stop, commanded again after the stop (G7)
+    side:         side of the turn, 1 is left and -1 is right
+    turned_rad:   angle of this turn so far
+    yaw_rad:      heading at the last look of the turn
+    enough_m:     free distance straight ahead that ends this turn
+    best_free_m:  largest free distance straight ahead in this turn
+    failed_ns:    time of the twin's last failure to resume [ns]; None without a failure
+    tries:        number of failures in a row
+    waits:        whether the guard waits after this stop and sends no pause to the twin
+    elsewhere_ns: time of the last request to reset the twin [ns]; None without a request
     """
 
     phase: Phase = Phase.WAITING
@@ -93,7 +102,7 @@ class Guard:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What is to be sent: an operator's command (None is none), and words to the twin and to the runtime."""
+    """Messages to send: an operator's command (None sends no command), pause and resume (twin), cancel (runtime)."""
 
     teleop: Twist | None = None
     pause: bool = False
@@ -102,7 +111,7 @@ class Order:
 
 
 def advance(guard: Guard, seen: Seen, rules: Rules) -> tuple[Guard, Order]:
-    """Return the guard after one look, and what it orders."""
+    """Return the guard's new state after a look, and its order."""
     if seen.elsewhere:
         guard = replace(guard, elsewhere_ns=seen.now_ns, last=STOP)
     if seen.driving is False:
@@ -131,14 +140,14 @@ def _elapsed_s(guard: Guard, seen: Seen) -> float:
 
 
 def _touched(guard: Guard, seen: Seen) -> tuple[Guard, Order]:
-    """Stop and give the goal up, whatever was going on (G9)."""
+    """Stop the robot and cancel its goal, in every phase (G9)."""
     at_rest = guard.phase in (Phase.WAITING, Phase.WATCHING)
     waits = seen.twin_running is not True if at_rest else guard.waits
     return _stop(replace(guard, last=STOP, waits=waits), Cause.CONTACT, seen)
 
 
 def _waiting(guard: Guard, seen: Seen, rules: Rules) -> tuple[Guard, Order]:
-    """Begin to watch once the twin runs and shows something (G1)."""
+    """Begin to watch when the twin runs and its frames are not late. Otherwise stop a robot in danger (G1)."""
     if seen.twin_running and not late(seen, rules):
         fresh = replace(guard, cause=Cause.NONE, failed_ns=None, tries=0, waits=False)
         return _enter(fresh, Phase.WATCHING, seen), Order()
@@ -150,7 +159,7 @@ def _waiting(guard: Guard, seen: Seen, rules: Rules) -> tuple[Guard, Order]:
 
 
 def _watching(guard: Guard, seen: Seen, rules: Rules) -> tuple[Guard, Order]:
-    """Look for what asks for a safety stop."""
+    """Begin a safety stop if the robot is in danger, a frame is late, or the twin does not run (G1 to G4)."""
     if not seen.twin_running:
         return _left_alone(guard, Cause.SILENT if seen.twin_running is None else Cause.PAUSED, seen)
     cause, steady = danger(seen, seen.command, rules), _elapsed_s(guard, seen) >= STEADY_S
@@ -165,7 +174,7 @@ def _watching(guard: Guard, seen: Seen, rules: Rules) -> tuple[Guard, Order]:
 
 
 def _left_alone(guard: Guard, cause: Cause, seen: Seen) -> tuple[Guard, Order]:
-    """Wait, after a stop where the robot moves: the twin is no longer there to drive for (G1)."""
+    """Wait, because the twin does not run. If the robot moves, stop it first (G1)."""
     guard = replace(guard, last=STOP, waits=True)
     if moves(seen):
         return _stop(guard, cause, seen)
@@ -173,7 +182,10 @@ def _left_alone(guard: Guard, cause: Cause, seen: Seen) -> tuple[Guard, Order]:
 
 
 def _worth_keeping(guard: Guard, seen: Seen) -> Twist:
-    """Return the velocity to go on with: none after a stop, while backing, or when it is meant for another place."""
+    """Return the velocity to command after the stop. It is zero if the commanded velocity is not forward.
+
+    It is also zero shortly after a reset of the twin, and while the runtime drives to no goal.
+    """
     moved = guard.elsewhere_ns is not None and seen.now_ns - guard.elsewhere_ns < ELSEWHERE_S * NS_PER_S
     return seen.command if seen.command.v_mps > 0.0 and not moved and seen.driving is not False else STOP
 
@@ -185,7 +197,7 @@ def _stop(guard: Guard, cause: Cause, seen: Seen) -> tuple[Guard, Order]:
 
 
 def _failed(guard: Guard, seen: Seen) -> Guard:
-    """Return the guard after the twin did not resume: on from rest, and not too often (G8)."""
+    """Return the guard after the twin failed to resume: it continues from rest, and waits after `TRIES` (G8)."""
     tries = guard.tries + 1
     return replace(guard, last=STOP, failed_ns=seen.now_ns, tries=tries, waits=tries >= TRIES)
 
@@ -196,7 +208,7 @@ def _not_resumed(guard: Guard, seen: Seen) -> tuple[Guard, Order]:
 
 
 def _stopping(guard: Guard, seen: Seen, rules: Rules) -> tuple[Guard, Order]:
-    """Stand until robot and twin do; then turn, or go on where nothing is in the way; or wait."""
+    """Command zero until robot and twin stand (G5). Then turn, start again if the way is free, or wait."""
     gone = seen.twin_running is None and _elapsed_s(guard, seen) >= GONE_S
     if resting(seen.measured) and (gone or (guard.waits and _elapsed_s(guard, seen) >= HOLD_S)):
         cause = Cause.SILENT if gone else guard.cause
@@ -213,7 +225,7 @@ def _stopping(guard: Guard, seen: Seen, rules: Rules) -> tuple[Guard, Order]:
 
 
 def _begin_turn(guard: Guard, seen: Seen, rules: Rules) -> tuple[Guard, Order]:
-    """Choose how much room is enough, and the side on which that is nearer."""
+    """Begin a turn: choose how much room is enough, and the nearer side with that room (G6)."""
     bearings = [float(bearing) for bearing in collision.BIN_CENTERS_RAD] if seen.scan else []
     free = {bearing: free_ahead_m(seen.scan, bearing, rules.radius_m) for bearing in bearings if seen.scan}
     enough_m = min(rules.free_m, NEARLY * max(free.values(), default=0.0))
@@ -224,7 +236,7 @@ def _begin_turn(guard: Guard, seen: Seen, rules: Rules) -> tuple[Guard, Order]:
 
 
 def _turning(guard: Guard, seen: Seen, rules: Rules) -> tuple[Guard, Order]:
-    """Turn until there is room (G6), and the twin stands meanwhile."""
+    """Turn until there is enough room, while the twin is paused (G6)."""
     if danger(seen, STOP, rules) is Cause.SCAN or seen.scan is None:
         return _stop(guard, Cause.SCAN, seen)
     free_m = free_ahead_m(seen.scan, 0.0, rules.radius_m)
@@ -238,7 +250,7 @@ def _turning(guard: Guard, seen: Seen, rules: Rules) -> tuple[Guard, Order]:
 
 
 def _going_on(guard: Guard, seen: Seen, rules: Rules) -> tuple[Guard, Order]:
-    """Command the last velocity, then resume the twin, then leave the robot to its policy (G7, G8)."""
+    """Command the last velocity, then resume the twin, then let the policy drive the robot again (G7, G8)."""
     cause = danger(seen, guard.last, rules)
     if cause is not Cause.NONE and guard.last != STOP:
         return _stop(guard, cause, seen)

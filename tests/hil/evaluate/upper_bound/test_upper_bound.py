@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 from dataclasses import asdict, replace
@@ -89,7 +90,10 @@ def test_a_known_drive_is_lived_as_it_was_driven(name: str) -> None:
     assert again.tick == drive.robot.tick
 
 
-KNOWN = known_of(driven(replace(SETTING, senses=Senses(drift_scale=0.0, localization_scale=0.0)), 0))
+@functools.cache
+def known() -> np.ndarray:
+    """Return the true poses of one drive without drift."""
+    return known_of(driven(replace(SETTING, senses=Senses(drift_scale=0.0, localization_scale=0.0)), 0))
 
 
 def errors_of(name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -97,9 +101,9 @@ def errors_of(name: str) -> tuple[np.ndarray, np.ndarray]:
     setting = load_conditions()[name].of(SETTING)
     errors, spreads = [], []
     for seed in range(DRAWS):
-        robot = Replay(setting, course_of(setting), EPISODE.start, seed, KNOWN)
+        robot = Replay(setting, course_of(setting), EPISODE.start, seed, known())
         robot.to_the_end()
-        x, y, yaw = robot.mean[:3] - KNOWN[-1, :3]
+        x, y, yaw = robot.mean[:3] - known()[-1, :3]
         errors.append((x, y, math.remainder(yaw, 2.0 * math.pi)))
         spreads.append(robot.spread[:3, :3])
     return np.array(errors), np.array(spreads)
@@ -118,7 +122,7 @@ def test_the_ideal_estimator_errs_as_much_as_it_believes(name: str) -> None:
 
 def test_without_drift_the_start_is_enough() -> None:
     setting = load_conditions()["no_localization_drift_0"].of(SETTING)
-    assert replay(setting, EPISODE, KNOWN, 1).ideal_m < 1e-6
+    assert replay(setting, EPISODE, known(), 1).ideal_m < 1e-6
 
 
 def test_nobody_does_better_on_average() -> None:
@@ -137,13 +141,13 @@ def test_waiting_for_a_fix_helps_but_where_none_comes() -> None:
 
 def test_whoever_waits_turns_on_the_spot_until_one_fix_has_come() -> None:
     setting = load_conditions()["paper"].of(SETTING)
-    robot = Replay(setting, course_of(setting), EPISODE.start, 3, KNOWN)
+    robot = Replay(setting, course_of(setting), EPISODE.start, 3, known())
     robot.to_the_end()
     before, yaw = robot.mean[:2].copy(), robot.pose.yaw_rad
     robot.to_the_next_fix()
-    assert robot.pose.x_m == KNOWN[-1, 0]
+    assert robot.pose.x_m == known()[-1, 0]
     turned = wrap(robot.pose.yaw_rad - yaw)
-    waited_s = (robot.tick - len(KNOWN) + 1) * STEP_S
+    waited_s = (robot.tick - len(known()) + 1) * STEP_S
     assert (robot.mean[:2] != before).all()
     assert 0.0 < waited_s < setting.senses.fix_period_s[1] + STEP_S
     assert turned == pytest.approx(wrap(waited_s), abs=1e-9)
