@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import sys
 from pathlib import Path
 from typing import Annotated
 from xml.etree import ElementTree
@@ -12,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import typer
 
-from onboard.commands.cli import STANDARD_OUTPUT, write_text
+from onboard.commands.cli import write_text
 from onboard.config.mounts import BODY_FROM_OPTICAL_XYZW, Quaternion
 from onboard.values.errors import InputError
 from onboard.values.geometry import quaternion_from_rpy, quaternion_product, rotation_from_quaternion
@@ -32,7 +33,9 @@ def mounts_command(
         typer.Option("--camera", metavar="NAME=FRAME", help="A camera and its frame; repeat it for each camera."),
     ],
     base: Annotated[str, typer.Option("--base", metavar="FRAME", help="The base frame.")] = "base_link",
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Where the tables go.")] = STANDARD_OUTPUT,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="A file instead of standard output.")
+    ] = None,
 ) -> None:
     """Print where the cameras of a URDF sit, as tables for `mounts.toml`.
 
@@ -56,7 +59,10 @@ def mounts_command(
             f"rotation_xyzw = {[round(value, 12) for value in rotation]}",
             "",
         ]
-    write_text(out, "\n".join(lines))
+    if out is None:
+        sys.stdout.write("\n".join(lines))
+    else:
+        write_text(out, "\n".join(lines))
 
 
 def read_joints(path: Path) -> dict[str, tuple[str, Pose3]]:

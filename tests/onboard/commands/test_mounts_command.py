@@ -56,20 +56,24 @@ def test_the_tables_load_and_body_and_optical_frame_of_a_camera_agree(tmp_path: 
     assert optical == pytest.approx(body, abs=1e-9)
 
 
-#   mistake                 file                                  camera                base          line has
+def joint(parent: str, child: str, origin: str = "") -> str:
+    return f'<joint name="j"><parent link="{parent}"/><child link="{child}"/>{origin}</joint>'
+
+
+NO_NUMBERS = f"""<robot>{joint("a", "b", '<origin xyz="1 2"/>')}</robot>"""
+NOT_FINITE = f"""<robot>{joint("a", "b", '<origin rpy="nan 0 0"/>')}</robot>"""
+RING = f"<robot>{joint('a', 'b')}{joint('b', 'a')}{joint('c', 'd')}</robot>"
+#   mistake            file        camera           base         the line has
 MISTAKES = [
-    ("no such frame",       None,                                 "a=front_linc",       "base_link",  "did you mean front_link"),
-    ("no such base",        None,                                 "a=front_link",       "base_lin",   "did you mean base_link"),
-    ("not joined",          None,                                 "a=island",           "base_link",  "no chain of joints leads"),
-    ("no frame named",      None,                                 "front_link",         "base_link",  "expected NAME=FRAME"),
-    ("no XML",              "nonsense",                           "a=b",                "base_link",  "not valid XML"),
-    ("no URDF",             "<sdf/>",                             "a=b",                "base_link",  "the root is <sdf>"),
-    ("two numbers", '<robot><joint name="j"><parent link="a"/><child link="b"/><origin xyz="1 2"/></joint></robot>',
-     "a=b", "a", "joint j: xyz is '1 2'"),
-    ("no number",   '<robot><joint name="j"><parent link="a"/><child link="b"/><origin rpy="nan 0 0"/></joint></robot>',
-     "a=b", "a", "finite"),
-    ("a ring", '<robot><joint><parent link="a"/><child link="b"/></joint><joint><parent link="b"/><child link="a"/>'
-     '</joint><joint><parent link="c"/><child link="d"/></joint></robot>', "a=b", "c", "no chain of joints"),
+    ("no such frame",  None,       "a=front_linc",  "base_link", "did you mean front_link"),
+    ("no such base",   None,       "a=front_link",  "base_lin",  "did you mean base_link"),
+    ("not joined",     None,       "a=island",      "base_link", "no chain of joints leads"),
+    ("no frame named", None,       "front_link",    "base_link", "expected NAME=FRAME"),
+    ("no XML",         "nonsense", "a=b",           "base_link", "not valid XML"),
+    ("no URDF",        "<sdf/>",   "a=b",           "base_link", "the root is <sdf>"),
+    ("two numbers",    NO_NUMBERS, "a=b",           "a",         "joint j: xyz is '1 2'"),
+    ("not finite",     NOT_FINITE, "a=b",           "a",         "finite"),
+    ("a ring",         RING,       "a=b",           "c",         "no chain of joints"),
 ]  # fmt: skip
 
 
