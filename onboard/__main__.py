@@ -25,6 +25,10 @@ COMMANDS = {
         "onboard.commands.cameras:cameras",
         "List the RealSense devices that are plugged in, beside the serial numbers that the mounts expect.",
     ),
+    "mounts": Command(
+        "onboard.commands.mounts:mounts_command",
+        "Print where the cameras of a URDF sit, as tables for `mounts.toml`.",
+    ),
     "doctor": Command(
         "onboard.commands.doctor.command:doctor",
         "Look at everything that a drive needs: green, amber or red, and what to do. Exit code 1 when anything is red.",

@@ -10,6 +10,7 @@ import typer
 from onboard.assembly.assembly import check_files, check_machine, run_robot
 from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, SecondsOption, check_json_target, write_json
 from onboard.config.config import DEFAULT_ROBOT, Config, load_config
+from onboard.config.mounts import load_mounts, unusual_views
 from onboard.system.log import configure
 
 
@@ -48,6 +49,7 @@ def check_config(
     """
     loaded = load_config(config or DEFAULT_ROBOT / "onboard.toml")
     check_files(loaded)
+    sys.stderr.writelines(f"warning: {line}\n" for line in unusual_views(load_mounts(loaded.robot.mounts)))
     if not files_only:
         sys.stderr.writelines(f"warning: {missing}\n" for missing in check_machine(loaded))
     write_json(json_file or STANDARD_OUTPUT, effective(loaded))

@@ -9,17 +9,30 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from onboard.config.toml_file import Finite, NonNegative, Positive, Section, read_toml, validation_line
 from onboard.values.errors import ConfigError
-from onboard.values.geometry import rotation_from_quaternion
+from onboard.values.geometry import quaternion_from_rpy, quaternion_product, rotation_from_quaternion
 
 QUATERNION_TOLERANCE = 1e-3
+BODY_FROM_OPTICAL_XYZW = (-0.5, 0.5, -0.5, 0.5)
+"""From the optical frame (z forward, x right, y down) to the camera's body frame (x forward, y left, z up), REP-103."""
+USUAL_VIEW_DEG = (-30.0, 60.0)
+"""Elevation below the horizon within which depth cameras of a ground robot look [deg]."""
+ROTATIONS = ("rotation_xyzw", "rotation_rpy_deg", "look_deg")
+Quaternion = tuple[float, float, float, float]
 
 
 class MountTable(Section):
     """One camera in the file. Translation and rotation map optical-frame points to the base frame.
+
+    Exactly one of these states the rotation:
+    rotation_xyzw:    quaternion from the optical frame (z forward, x right, y down) to the base frame
+    rotation_rpy_deg: roll, pitch, yaw [deg] of the camera's body frame (x forward, y left, z up) in the base frame,
+                      about fixed axes, as `rpy` of a URDF joint
+    look_deg:         where the camera looks [deg]: to the left, below the horizon, and the roll about that axis (90 or
+                      -90 for a camera on its side)
 
     least_m:    minimum depth of a depth camera (`onboard/perception/min_range.py`)
     calibrated: date of the calibration, for `onboard doctor`
@@ -35,12 +48,16 @@ class MountTable(Section):
     depth_scale_m: Positive = 0.001
     least_m: NonNegative | None = None
     translation_m: tuple[Finite, Finite, Finite]
-    rotation_xyzw: tuple[Finite, Finite, Finite, Finite]
+    rotation_xyzw: tuple[Finite, Finite, Finite, Finite] | None = None
+    rotation_rpy_deg: tuple[Finite, Finite, Finite] | None = None
+    look_deg: tuple[Finite, Finite, Finite] | None = None
     calibrated: date | None = None
 
     @field_validator("rotation_xyzw")
     @classmethod
-    def _unit(cls, value: tuple[float, float, float, float]) -> tuple[float, float, float, float]:
+    def _unit(cls, value: Quaternion | None) -> Quaternion | None:
+        if value is None:
+            return None
         norm = math.sqrt(sum(part * part for part in value))
         if abs(norm - 1.0) > QUATERNION_TOLERANCE:
             raise ValueError(
@@ -48,6 +65,23 @@ class MountTable(Section):
                 f"a unit quaternion is within {QUATERNION_TOLERANCE} of 1"
             )
         return value
+
+    @model_validator(mode="after")
+    def _one_rotation(self) -> MountTable:
+        given = [name for name in ROTATIONS if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise ValueError(f"expected one of {', '.join(ROTATIONS)}, found {' and '.join(given) or 'none'}")
+        return self
+
+    def quaternion(self) -> Quaternion:
+        """Return the unit quaternion (x, y, z, w) from the optical frame to the base frame."""
+        if self.rotation_xyzw is not None:
+            x, y, z, w = self.rotation_xyzw
+            norm = math.sqrt(sum(part * part for part in self.rotation_xyzw))
+            return x / norm, y / norm, z / norm, w / norm
+        yaw, down, about = self.look_deg or (0.0, 0.0, 0.0)
+        roll, pitch, yaw = map(math.radians, self.rotation_rpy_deg or (about, down, yaw))
+        return quaternion_product(quaternion_from_rpy(roll, pitch, yaw), BODY_FROM_OPTICAL_XYZW)
 
 
 class MountsFile(Section):
@@ -107,6 +141,18 @@ def calibration_dates(path: Path) -> dict[str, date | None]:
     return {name: row.calibrated for name, row in {**table.cameras, **table.color_cameras}.items()}
 
 
+def unusual_views(mounts: Mounts) -> list[str]:
+    """Return a line for each depth camera that looks into the sky or the floor; roll and pitch may be swapped."""
+    lines = []
+    lowest, highest = USUAL_VIEW_DEG
+    for name, mount in mounts.depth.items():
+        down_deg = math.degrees(math.asin(max(-1.0, min(1.0, -float(mount.base_from_camera[2, 2])))))
+        if not lowest <= down_deg <= highest:
+            where = f"{abs(down_deg):.0f} deg {'below' if down_deg > 0 else 'above'} the horizon"
+            lines.append(f"{mounts.path}: cameras.{name} looks {where}; are roll and pitch swapped?")
+    return lines
+
+
 def _checked(path: Path) -> MountsFile:
     try:
         return MountsFile.model_validate(read_toml(path))
@@ -115,8 +161,7 @@ def _checked(path: Path) -> MountsFile:
 
 
 def _mount(name: str, row: MountTable) -> Mount:
-    norm = math.sqrt(sum(part * part for part in row.rotation_xyzw))
-    x, y, z, w = (part / norm for part in row.rotation_xyzw)
+    x, y, z, w = row.quaternion()
     transform = np.eye(4)
     transform[:3, :3] = rotation_from_quaternion((x, y, z, w))
     transform[:3, 3] = row.translation_m

@@ -75,6 +75,26 @@ def rotation_from_quaternion(xyzw: tuple[float, float, float, float]) -> npt.NDA
     )
 
 
+def quaternion_from_rpy(roll: float, pitch: float, yaw: float) -> tuple[float, float, float, float]:
+    """Return (x, y, z, w) of rotations about the fixed axes x, y, z in this order [rad], as in URDF and tf2."""
+    about_x = (math.sin(roll / 2), 0.0, 0.0, math.cos(roll / 2))
+    about_y = (0.0, math.sin(pitch / 2), 0.0, math.cos(pitch / 2))
+    return quaternion_product(quaternion_product(quaternion_from_yaw(yaw), about_y), about_x)
+
+
+def quaternion_product(
+    left: tuple[float, float, float, float], right: tuple[float, float, float, float]
+) -> tuple[float, float, float, float]:
+    """Return the quaternion (x, y, z, w) that rotates by `right`, then by `left`."""
+    (a, b, c, d), (x, y, z, w) = left, right
+    return (
+        d * x + a * w + b * z - c * y,
+        d * y - a * z + b * w + c * x,
+        d * z + a * y - b * x + c * w,
+        d * w - a * x - b * y - c * z,
+    )
+
+
 def quaternion_from_yaw(yaw_rad: float) -> tuple[float, float, float, float]:
     """Return (x, y, z, w) of a rotation about z."""
     return 0.0, 0.0, math.sin(yaw_rad / 2), math.cos(yaw_rad / 2)

@@ -6,10 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.spatial.transform import Rotation
 
 from onboard.config.config import DEFAULT_ROBOT
-from onboard.config.mounts import load_mounts
+from onboard.config.mounts import MountTable, load_mounts, unusual_views
 from onboard.values.errors import ConfigError
+from onboard.values.geometry import rotation_from_quaternion
 
 CAMERA = {
     "serial": '""',
@@ -57,6 +61,46 @@ def test_the_least_distance_is_what_the_file_states(tmp_path: Path) -> None:
         load_mounts(write(tmp_path, table(least_m="-0.1")))
 
 
+#   camera of the default robot   how a person would state its rotation
+SAME_ROTATIONS = [
+    ("front_left", {"look_deg": "[70.0, 10.0, 90.0]"}),
+    ("front", {"look_deg": "[0.0, 10.0, 90.0]"}),
+    ("front_right", {"look_deg": "[-70.0, 10.0, 90.0]"}),
+    ("rear", {"look_deg": "[180.0, 10.0, 0.0]"}),
+    ("rear", {"rotation_rpy_deg": "[0.0, 10.0, 180.0]"}),
+    ("front_left", {"rotation_rpy_deg": "[90.0, 10.0, 70.0]"}),
+]
+
+
+@pytest.mark.parametrize(("camera", "stated"), SAME_ROTATIONS)
+def test_a_rotation_may_be_stated_by_angles(tmp_path: Path, camera: str, stated: dict[str, str]) -> None:
+    expected = load_mounts(DEFAULT_ROBOT / "mounts.toml").depth[camera].base_from_camera[:3, :3]
+    mount = load_mounts(write(tmp_path, table(rotation_xyzw=None, **stated))).depth["front"]
+    assert mount.base_from_camera[:3, :3] == pytest.approx(expected, abs=1e-9)
+
+
+@given(st.tuples(*[st.floats(-180.0, 180.0)] * 3))
+def test_roll_pitch_and_yaw_are_those_of_scipy(angles: tuple[float, float, float]) -> None:
+    row = MountTable(width=1, height=1, fx=1, fy=1, cx=0, cy=0, translation_m=(0, 0, 0), rotation_rpy_deg=angles)
+    body = Rotation.from_euler("xyz", angles, degrees=True).as_matrix()
+    optical = np.array([[0, 0, 1], [-1, 0, 0], [0, -1, 0]])
+    assert rotation_from_quaternion(row.quaternion()) == pytest.approx(body @ optical, abs=1e-12)
+
+
+def test_a_camera_that_looks_into_the_floor_or_the_sky_is_named(tmp_path: Path) -> None:
+    #   look_deg                 named
+    rows = [
+        ("[0.0, 60.0, 0.0]", ""),
+        ("[90.0, -30.0, 90.0]", ""),
+        ("[0.0, 70.0, 0.0]", "70 deg below"),
+        ("[0.0, -90.0, 0.0]", "90 deg above"),
+    ]
+    for look, named in rows:
+        lines = unusual_views(load_mounts(write(tmp_path, table(rotation_xyzw=None, look_deg=look))))
+        assert [named in line for line in lines] == ([True] if named else []), look
+    assert unusual_views(load_mounts(DEFAULT_ROBOT / "mounts.toml")) == []
+
+
 def test_a_slightly_rounded_quaternion_is_normalised(tmp_path: Path) -> None:
     mount = load_mounts(write(tmp_path, table(rotation_xyzw="[-0.5002, 0.5002, -0.5002, 0.5002]"))).depth["front"]
     assert np.linalg.norm(mount.rotation_xyzw) == pytest.approx(1.0, abs=1e-15)
@@ -73,6 +117,10 @@ WRONG = [
     ({"rotation_xyzw": "[0.0, 0.0, 0.0, 0.0]"}, ["cameras.front.rotation_xyzw", "norm 0"]),
     ({"rotation_xyzw": "[0.0, 0.0, nan, 1.0]"}, ["cameras.front.rotation_xyzw", "finite"]),
     ({"rotation_xyzw": "[0.0, 0.0, 1.0]"}, ["cameras.front.rotation_xyzw"]),
+    ({"rotation_xyzw": None}, ["cameras.front", "expected one of", "look_deg", "found none"]),
+    ({"look_deg": "[0.0, 0.0, 0.0]"}, ["cameras.front", "found rotation_xyzw and look_deg"]),
+    ({"rotation_xyzw": None, "look_deg": "[0.0, inf, 0.0]"}, ["cameras.front.look_deg", "finite"]),
+    ({"rotation_xyzw": None, "rotation_rpy_deg": "[0.0, 0.0]"}, ["cameras.front.rotation_rpy_deg"]),
     ({"translation_m": "[0.0, inf, 0.0]"}, ["cameras.front.translation_m", "finite"]),
     ({"width": "0"}, ["cameras.front.width", "greater than 0"]),
     ({"height": "5000"}, ["cameras.front.height", "4096"]),

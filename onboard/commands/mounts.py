@@ -1,0 +1,124 @@
+"""`onboard mounts`: camera poses from the URDF of a robot, as tables for `mounts.toml`."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import sys
+from pathlib import Path
+from typing import Annotated
+from xml.etree import ElementTree
+
+import numpy as np
+import numpy.typing as npt
+import typer
+
+from onboard.commands.cli import write_text
+from onboard.config.mounts import BODY_FROM_OPTICAL_XYZW, Quaternion
+from onboard.values.errors import InputError
+from onboard.values.geometry import quaternion_from_rpy, quaternion_product, rotation_from_quaternion
+
+MAX_URDF_BYTES = 10_000_000
+OPTICAL = "optical"
+"""A frame with this in its name has z forward (REP-103); any other frame has x forward."""
+
+Pose3 = tuple[npt.NDArray[np.float64], Quaternion]
+"""Translation (3,) [m] and rotation of a child frame in its parent."""
+
+
+def mounts_command(
+    from_urdf: Annotated[Path, typer.Option("--from-urdf", metavar="FILE", help="URDF of the robot, without xacro.")],
+    camera: Annotated[
+        list[str],
+        typer.Option("--camera", metavar="NAME=FRAME", help="A camera and its frame; repeat it for each camera."),
+    ],
+    base: Annotated[str, typer.Option("--base", metavar="FRAME", help="The base frame.")] = "base_link",
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="A file instead of standard output.")
+    ] = None,
+) -> None:
+    """Print where the cameras of a URDF sit, as tables for `mounts.toml`.
+
+    A frame whose name holds "optical" has z forward; any other has x forward (REP-103).
+
+    Example: onboard mounts --from-urdf robot.urdf --camera front=front_depth_optical_frame
+    """
+    joints = read_joints(from_urdf)
+    lines = []
+    for stated in camera:
+        name, _, frame = stated.partition("=")
+        if not name or not frame:
+            raise InputError(f"--camera {stated}: expected NAME=FRAME")
+        translation, rotation = base_from_frame(from_urdf, joints, base, frame)
+        if OPTICAL not in frame:
+            rotation = quaternion_product(rotation, BODY_FROM_OPTICAL_XYZW)
+        kind = "z" if OPTICAL in frame else "x"
+        lines += [
+            f"[cameras.{name}]  # {frame} in {base}, {kind} forward",
+            f"translation_m = {[round(float(value), 6) for value in translation]}",
+            f"rotation_xyzw = {[round(value, 12) for value in rotation]}",
+            "",
+        ]
+    if out is None:
+        sys.stdout.write("\n".join(lines))
+    else:
+        write_text(out, "\n".join(lines))
+
+
+def read_joints(path: Path) -> dict[str, tuple[str, Pose3]]:
+    """Return, for each child frame of a URDF, its parent frame and its pose there; moving joints stand at zero.
+
+    Raises InputError for a file that cannot be read or is no URDF.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    if len(data) > MAX_URDF_BYTES:
+        raise InputError(f"{path}: has {len(data)} bytes, at most {MAX_URDF_BYTES} are read")
+    try:
+        robot = ElementTree.fromstring(data)
+    except (ElementTree.ParseError, ValueError, LookupError) as error:
+        raise InputError(f"{path}: not valid XML: {error}") from error
+    if robot.tag != "robot":
+        raise InputError(f"{path}: the root is <{robot.tag}>, a URDF has <robot>")
+    joints: dict[str, tuple[str, Pose3]] = {}
+    for joint in robot.iter("joint"):
+        parent, child, origin = joint.find("parent"), joint.find("child"), joint.find("origin")
+        if parent is None or child is None:  # a joint of <transmission> or <gazebo> names no frames
+            continue
+        where = f"{path}: joint {joint.get('name')}"
+        values = {} if origin is None else origin.attrib
+        translation = _three(where, "xyz", values.get("xyz", "0 0 0"))
+        rotation = quaternion_from_rpy(*_three(where, "rpy", values.get("rpy", "0 0 0")))
+        joints[child.get("link", "")] = parent.get("link", ""), (np.array(translation), rotation)
+    return joints
+
+
+def base_from_frame(path: Path, joints: dict[str, tuple[str, Pose3]], base: str, frame: str) -> Pose3:
+    """Return the pose of a frame in the base frame. Raises InputError where no chain of joints joins them."""
+    frames = sorted({*joints, *(parent for parent, _ in joints.values())})
+    for name in (base, frame):
+        if name not in frames:
+            near = difflib.get_close_matches(name, frames, 3, 0.4)
+            hint = f"; did you mean {' or '.join(near)}?" if near else f"; it has {', '.join(frames[:10]) or 'none'}"
+            raise InputError(f"{path}: has no frame {name}{hint}")
+    translation, rotation, at, passed = np.zeros(3), (0.0, 0.0, 0.0, 1.0), frame, set[str]()
+    while at != base:
+        if at not in joints or at in passed:
+            raise InputError(f"{path}: no chain of joints leads from {base} to {frame}")
+        passed.add(at)
+        at, (offset, turn) = joints[at]
+        translation = offset + rotation_from_quaternion(turn) @ translation
+        rotation = quaternion_product(turn, rotation)
+    return translation, rotation
+
+
+def _three(where: str, name: str, text: str) -> tuple[float, float, float]:
+    try:
+        x, y, z = map(float, text.split())
+    except ValueError:
+        raise InputError(f"{where}: {name} is {text!r}, expected three numbers") from None
+    if not all(map(math.isfinite, (x, y, z))):
+        raise InputError(f"{where}: {name} is {text!r}, expected finite numbers")
+    return x, y, z

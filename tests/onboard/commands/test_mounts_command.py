@@ -1,0 +1,90 @@
+"""`onboard mounts`: poses of a URDF's frames, against scipy, and one line for each mistake."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.spatial.transform import Rotation
+
+from onboard.commands.mounts import base_from_frame, mounts_command, read_joints
+from onboard.config.mounts import load_mounts
+from onboard.values.errors import InputError
+from onboard.values.geometry import rotation_from_quaternion
+
+#   joint     parent         child                 xyz            rpy
+JOINTS = [
+    ("mast",  "base_link",   "mast",               (0.1, 0.0, 0.9), (0.0, 0.0, 0.3)),
+    ("front", "mast",        "front_link",         (0.05, 0.02, 0.0), (0.1, 0.2, -0.4)),
+    ("lens",  "front_link",  "front_optical_frame", (0.0, 0.015, 0.0), (-np.pi / 2, 0.0, -np.pi / 2)),
+    ("lost",  "elsewhere",   "island",             (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)),
+]  # fmt: skip
+LENS = "width = 80\nheight = 60\nfx = 40.0\nfy = 40.0\ncx = 39.5\ncy = 29.5\n"
+
+
+def urdf(folder: Path, joints: list[tuple[str, str, str, tuple[float, ...], tuple[float, ...]]] = JOINTS) -> Path:
+    path = folder / "robot.urdf"
+    rows = [
+        f'<joint name="{name}" type="fixed"><parent link="{parent}"/><child link="{child}"/>'
+        f'<origin xyz="{" ".join(map(str, xyz))}" rpy="{" ".join(map(str, rpy))}"/></joint>'
+        for name, parent, child, xyz, rpy in joints
+    ]
+    path.write_text(f'<robot name="r">{"".join(rows)}<transmission><joint name="wheel"/></transmission></robot>')
+    return path
+
+
+def test_poses_along_a_chain_are_those_of_scipy(tmp_path: Path) -> None:
+    path = urdf(tmp_path)
+    joints = read_joints(path)
+    expected = np.eye(4)
+    for _, _, frame, xyz, rpy in JOINTS[:3]:
+        step = np.eye(4)
+        step[:3, :3], step[:3, 3] = Rotation.from_euler("xyz", rpy).as_matrix(), xyz
+        expected = expected @ step
+        translation, rotation = base_from_frame(path, joints, "base_link", frame)
+        assert translation == pytest.approx(expected[:3, 3], abs=1e-12)
+        assert rotation_from_quaternion(rotation) == pytest.approx(expected[:3, :3], abs=1e-12)
+
+
+def test_the_tables_load_and_body_and_optical_frame_of_a_camera_agree(tmp_path: Path) -> None:
+    out = tmp_path / "mounts.toml"
+    mounts_command(urdf(tmp_path), ["optical=front_optical_frame", "body=front_link"], "base_link", out)
+    out.write_text(out.read_text().replace("translation_m", LENS + "translation_m"))
+    mounts = load_mounts(out).depth
+    optical, body = (mounts[name].base_from_camera[:3, :3] for name in ("optical", "body"))
+    assert optical == pytest.approx(body, abs=1e-9)
+
+
+def joint(parent: str, child: str, origin: str = "") -> str:
+    return f'<joint name="j"><parent link="{parent}"/><child link="{child}"/>{origin}</joint>'
+
+
+NO_NUMBERS = f"""<robot>{joint("a", "b", '<origin xyz="1 2"/>')}</robot>"""
+NOT_FINITE = f"""<robot>{joint("a", "b", '<origin rpy="nan 0 0"/>')}</robot>"""
+RING = f"<robot>{joint('a', 'b')}{joint('b', 'a')}{joint('c', 'd')}</robot>"
+#   mistake            file        camera           base         the line has
+MISTAKES = [
+    ("no such frame",  None,       "a=front_linc",  "base_link", "did you mean front_link"),
+    ("no such base",   None,       "a=front_link",  "base_lin",  "did you mean base_link"),
+    ("not joined",     None,       "a=island",      "base_link", "no chain of joints leads"),
+    ("no frame named", None,       "front_link",    "base_link", "expected NAME=FRAME"),
+    ("no XML",         "nonsense", "a=b",           "base_link", "not valid XML"),
+    ("no URDF",        "<sdf/>",   "a=b",           "base_link", "the root is <sdf>"),
+    ("two numbers",    NO_NUMBERS, "a=b",           "a",         "joint j: xyz is '1 2'"),
+    ("not finite",     NOT_FINITE, "a=b",           "a",         "finite"),
+    ("a ring",         RING,       "a=b",           "c",         "no chain of joints"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("file", "camera", "base", "said"), [row[1:] for row in MISTAKES], ids=[r[0] for r in MISTAKES]
+)
+def test_mistakes(tmp_path: Path, file: str | None, camera: str, base: str, said: str) -> None:
+    path = urdf(tmp_path)
+    if file is not None:
+        path.write_text(file)
+    with pytest.raises(InputError, match=r"a=b|urdf|--camera") as raised:
+        mounts_command(path, [camera], base, tmp_path / "out.toml")
+    assert said in str(raised.value)
+    assert not (tmp_path / "out.toml").exists()
