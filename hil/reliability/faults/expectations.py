@@ -165,7 +165,7 @@ def holds(must: Must, tick: TickRecord, config: Config) -> bool:
 
 
 def settled(must: Must, run: Run, config: Config) -> int | None:
-    """Return the first tick after the onset, from 0, from which on `holds` is true to the end; None if there is none."""
+    """Return the first tick after the onset, from 0, from which `holds` stays true to the end; else None."""
     first: int | None = None
     for number, tick in enumerate(run.during):
         if not holds(must, tick, config):

@@ -104,7 +104,7 @@ def as_json(source: str, config: Config, verdicts: Sequence[Verdict]) -> dict[st
 
 
 def _within(fault: Fault, config: Config) -> str:
-    """Return the deadline of the reaction as a tick, with the parts of its sum; "" for a reaction without a deadline."""
+    """Return the deadline of the reaction as a tick, with the parts of its sum; "" without a deadline."""
     must = fault.must
     if must.during not in (During.STANDS, During.NOT_FORWARD, During.SLOWS):
         return ""
