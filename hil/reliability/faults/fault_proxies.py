@@ -131,7 +131,7 @@ class FaultyInbox:
             self._feeds[name].put(sample)
 
     def _is_new(self, name: str, number: int) -> bool:
-        """Return whether a frame's number, or a scan's stamp, differs from the last one, and keep it."""
+        """Return whether a frame's number, or a scan's stamp, differs from the last, and keep it."""
         known, self._numbers[name] = self._numbers.get(name), number
         return known != number
 

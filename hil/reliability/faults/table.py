@@ -14,7 +14,7 @@ from hil.reliability.faults.inject.sensors import ahead, topics
 from hil.reliability.faults.invariants import GRACE_TICKS
 from onboard.values.clock import NS_PER_S
 
-# ---- Late messages of people
+# ---- Late commands and goals
 
 LATE_MESSAGES: tuple[Fault, ...] = (
     Fault(
@@ -68,10 +68,10 @@ NO_SCAN = Must(During.STANDS, timeouts=(SCAN,), reasons=("stale_scan",), checks=
 
 SOON = {"recovery": {"blocked_s": 2.2, "backward_s": 1.0, "cool_down_s": 0.1}}
 """Short recovery times, so that the robot backs off and drives on within the time that the table allows. The robot
-remembers an obstacle too near for the cameras for seconds (`BRIEF_NS` of `onboard/perception/obstacle_memory.py`)."""
+remembers obstacles too near for its cameras for `BRIEF_NS` of `onboard/perception/obstacle_memory.py`."""
 
 FORGETFUL = {"limits": {"remember_s": 1.0}}
-"""A short memory: the robot then forgets within that time the places that noise has put where no camera looks."""
+"""A short obstacle memory: the robot soon forgets false obstacles that noise has put outside the cameras' view."""
 
 SENSES: tuple[Fault, ...] = (
     # ---- cameras
@@ -227,7 +227,7 @@ FAULTS: tuple[Fault, ...] = (
     # ---- wheels and clocks
     Fault(
         "odometry_stopped", "the wheels say nothing",
-        Must(During.STANDS, timeouts=(WHEELS,), reasons=("stale_odometry",)), "R5 of onboard/safety/limits.py",
+        Must(During.STANDS, timeouts=(WHEELS,), reasons=("stale_odometry",)), "R5 of limits.py",
         lambda scene: inputs.NoOdometry(),
     ),
     Fault(

@@ -75,7 +75,7 @@ class Frozen(OfSources):
 
 
 class Late(OfSources):
-    """Messages arrive `late_ns` late and unchanged. A message less than `period_ns` after the last one is dropped."""
+    """Messages arrive `late_ns` late, unchanged. A message less than `period_ns` after the last message is dropped."""
 
     def __init__(self, sources: Collection[str], late_ns: int = LATE_NS, period_ns: int = 0) -> None:
         super().__init__(sources)

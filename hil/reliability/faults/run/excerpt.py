@@ -65,6 +65,7 @@ def choose_excerpt(path: Path, lasts_s: float, from_s: float = 0.0) -> Excerpt:
     Without such a part, return the part in which the robot drives longest.
 
     from_s: earliest onset [s since the first tick]
+
     Raises InputError, one line with the file's name, if the robot never drives or the file is not readable.
     """
     with open_recording(path) as recording:
