@@ -1,4 +1,4 @@
-"""What must happen under a fault, within how long, and how it is seen in the ticks of a run."""
+"""The required reaction to a fault, its deadline, and the checks of a run's ticks against it."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from onboard.values.geometry import distance
 from onboard.values.messages import STOP
 
 AGAIN_S = 2.0
-"""A robot that may go on does so within this after the end of a fault."""
+"""A robot that may drive on must do so within this time after the end of a fault."""
 
 
 SHORT, HELD, DRIVES_ON, GOES_ON, ENDS = "short", "held", "drives on", "goes on", "ends"
-"""Kinds of problems; a check's are of its own name."""
+"""Kinds of problems. The problems of a check have the check's name as their kind."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something that is not as it must be. kind: of what it is one; what: in one line."""
+    """A difference from the required reaction. kind: `SHORT` to `ENDS`, or the name of a check; what: one line."""
 
     kind: str
     what: str
 
 
 class During(Enum):
-    """What the robot does while the fault is there."""
+    """Required behaviour of the robot during the fault."""
 
     STANDS = "stands"
     NOT_FORWARD = "does not go forward"
@@ -44,7 +44,7 @@ class During(Enum):
 
 
 class Then(Enum):
-    """What it does once the fault is over."""
+    """Required behaviour of the robot after the fault."""
 
     GOES_ON = "goes on by itself"
     STAYS = "stays until there is a new goal"
@@ -54,7 +54,7 @@ class Then(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """What the simulated base did by a time: the length of its way so far, and its speed along x."""
+    """True state of the simulated base at a time: length of its path so far [m], and its speed along x [m/s]."""
 
     now_ns: int
     path_m: float
@@ -63,11 +63,11 @@ class Truth:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What happened in one run with one fault.
+    """The ticks of one run with one fault, and the true motion.
 
-    ended:    the error that ended the run early, "" for none; stopped_last: whether the last command was a stop
-    contacts: with anything solid, None where that is not known
-    truth:    of the base, when each tick took its inputs, and after the end of a run that ended; empty where unknown
+    ended:    error that ended the run early, "" for none; stopped_last: whether the last command was a stop
+    contacts: number of contacts with solid objects; None if unknown
+    truth:    true states of the base at the inputs of each tick, and after an early end; empty if unknown
     """
 
     ticks: Sequence[TickRecord]
@@ -80,34 +80,34 @@ class Run:
 
     @property
     def during(self) -> list[TickRecord]:
-        """The ticks under the fault."""
+        """The ticks during the fault."""
         return [tick for tick in self.ticks if self.onset_ns <= tick.slot.start_ns < self.end_ns]
 
     @property
     def after(self) -> list[TickRecord]:
-        """The ticks after it."""
+        """The ticks after the fault."""
         return [tick for tick in self.ticks if tick.slot.start_ns >= self.end_ns]
 
 
 class Check(Protocol):
-    """Returns what is wrong with a run, or "". A function with a name."""
+    """A function that checks a whole run; its name is the kind of its problem."""
 
     __name__: str
 
     def __call__(self, run: Run, config: Config, /) -> str:
-        """Return it."""
+        """Return the problem of the run, or "" if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Must:
-    """What a fault must come to.
+    """The required reaction to a fault.
 
-    timeouts: keys of the configuration [ms, or s] whose sum may pass first; `ticks` are given besides
-    decisions: so many decisions may be due before, a number or the key of one; 0 where they play no part
-    reasons:  of the limits (`limits.Reason`) or "none" that may shape the commands from then on; empty is any
-    state:    how the state begins once it stands for good
-    checks:   what else must hold
-    ahead:    the policy is made to want straight ahead meanwhile: else one that turns away shows nothing of the limits
+    timeouts:  keys of the configuration [ms or s]; the reaction may take their sum, and `ticks` more
+    decisions: number of decisions that may be due before the reaction, or the key of such a number; 0 for none
+    reasons:   reasons of the limits (`limits.Reason`), or "none", allowed after the reaction; empty allows any
+    state:     required beginning of the final state
+    checks:    further checks of the run
+    ahead:     the injection makes the policy want straight ahead; a policy that turns away would not test the limits
     """
 
     during: During
@@ -121,19 +121,19 @@ class Must:
     ahead: bool = False
 
     def within_ticks(self, config: Config) -> int:
-        """Return the tick after the onset, from 0, in which it must be so at the latest."""
+        """Return the deadline of the reaction as a tick after the onset, counted from 0."""
         rates = config.rates
         waited = math.ceil(round(sum(seconds_of(config, key) for key in self.timeouts) * rates.control_hz, 6))
         due = self.decisions if isinstance(self.decisions, int) else int(number_of(config, self.decisions))
         return waited + (due * rates.ticks_per_decision + rates.delay_ticks if due else 0) + self.ticks
 
     def reasons_from(self, config: Config) -> int:
-        """Return the tick after the onset, from 0, from which on `reasons` are what shapes the commands."""
+        """Return the first tick after the onset, counted from 0, in which only `reasons` may shape the command."""
         rates = config.rates
         return self.within_ticks(config) + (rates.ticks_per_decision + rates.delay_ticks if self.ahead else 0)
 
     def text(self, within: int | None = None) -> str:
-        """Return it as a person reads it. within: the tick by which it must be so, where that is to be told."""
+        """Return the reaction in words. within: deadline as a tick; None leaves it out."""
         by = "" if within is None else f" by tick {within}"
         parts = [self.during.value + by + (", told to go straight ahead" if self.ahead else "")]
         if self.state:
@@ -142,19 +142,19 @@ class Must:
 
 
 def number_of(config: Config, key: str) -> float:
-    """Return a number of the configuration, "odometry.stale_ms" say."""
+    """Return a number of the configuration by its key, for example "odometry.stale_ms"."""
     table, name = key.split(".")
     return float(getattr(getattr(config, table), name))
 
 
 def seconds_of(config: Config, key: str) -> float:
-    """Return a time of the configuration in seconds."""
+    """Return a time of the configuration by its key [s]."""
     value = number_of(config, key)
     return value / 1e3 if key.endswith("_ms") else value
 
 
 def holds(must: Must, tick: TickRecord, config: Config) -> bool:
-    """Return whether a tick is as it must be under the fault."""
+    """Return whether the command of a tick agrees with the required behaviour during the fault."""
     if must.during is During.STANDS:
         return stands(tick)
     if must.during is During.NOT_FORWARD:
@@ -165,7 +165,7 @@ def holds(must: Must, tick: TickRecord, config: Config) -> bool:
 
 
 def settled(must: Must, run: Run, config: Config) -> int | None:
-    """Return the tick after the onset, from 0, from which on it is as it must be; None when it never is."""
+    """Return the first tick after the onset, from 0, from which `holds` stays true to the end; else None."""
     first: int | None = None
     for number, tick in enumerate(run.during):
         if not holds(must, tick, config):
@@ -176,13 +176,13 @@ def settled(must: Must, run: Run, config: Config) -> int | None:
 
 
 def stood(run: Run) -> str:
-    """Return that the robot stood when the fault began, so that nothing is shown, or ""."""
+    """Return a reason if the robot stood at the onset, as such a run shows nothing; else ""."""
     began = [tick for tick in run.ticks if tick.slot.start_ns < run.onset_ns][-GRACE_TICKS:]
     return "" if any(not stands(tick) for tick in began) else "the robot stood when the fault began"
 
 
 def problems(must: Must, run: Run, config: Config) -> list[Problem]:
-    """Return what is not as it must be."""
+    """Return all differences of a run from the required reaction."""
     found = [*_during(must, run, config), *_then(must, run, config)]
     checked = [Problem(check.__name__, wrong) for check in must.checks if (wrong := check(run, config))]
     return found + checked
@@ -243,16 +243,16 @@ def _left(run: Run) -> list[Problem]:
     return [] if run.stopped_last else [Problem(ENDS, "the run ended without a stop")]
 
 
-# ---- What else must hold under some faults, as checks of a whole run
+# ---- Checks of a whole run
 
 STEP_SLACK_M = 0.6
-"""An honest fix, after some seconds without one, corrects the place by less; what leaps here leaps by metres."""
+"""A good fix after some seconds without fixes corrects the position by less. An injected jump is metres long."""
 LATE_S = 0.3
 SETTLED_S = 0.5
 
 
 def place_stays(run: Run, config: Config) -> str:
-    """Check that where the robot believes to be does not leap from one tick to the next."""
+    """Check that the estimated position does not jump between two ticks."""
     most_mps = config.odometry.max_speed_mps
     lived = [tick for tick in run.ticks if tick.slot.start_ns >= run.onset_ns and tick.filtered is not None]
     for before, now in itertools.pairwise(lived):
@@ -265,7 +265,7 @@ def place_stays(run: Run, config: Config) -> str:
 
 
 def backs_off_bounded(run: Run, config: Config) -> str:
-    """Check that it backed off no more often than it may, and never faster."""
+    """Check the recoveries against the number of tries and the speed that the configuration allows."""
     section = config.recovery
     tries, backing = 0, False
     for tick in run.ticks:
@@ -277,7 +277,7 @@ def backs_off_bounded(run: Run, config: Config) -> str:
 
 
 def misses_counted(run: Run, config: Config) -> str:
-    """Check that slots were missed, counted, and not caught up in a burst."""
+    """Check that the runtime counted the missed slots and did not run them later in a burst."""
     during = run.during
     missed = sum(tick.slot.missed for tick in during)
     wanted = int(LATE_S * config.rates.control_hz) - GRACE_TICKS
@@ -288,19 +288,22 @@ def misses_counted(run: Run, config: Config) -> str:
 
 
 def no_contact(run: Run, config: Config) -> str:
-    """Check that nothing was touched, where that is known."""
+    """Check that the robot had no contact; passes if contacts are unknown."""
     return f"{run.contacts} contacts" if run.contacts else ""
 
 
 def mostly_stands(run: Run, config: Config) -> str:
-    """Check that from half a second on it stands in half of the ticks at least."""
+    """Check that the robot stands in at least half of the ticks, from half a second after the onset."""
     during = run.during[round(SETTLED_S * config.rates.control_hz) :]
     standing = sum(stands(tick) for tick in during)
     return "" if 2 * standing >= len(during) else f"it stands in {standing} of {len(during)} ticks, must in half"
 
 
 def slows_after_a_miss(run: Run, config: Config) -> str:
-    """Check that a decision after a first miss half as much is wanted. Limits may have held the robot back before."""
+    """Check that the wanted speed is halved one decision after the first deadline miss.
+
+    The check uses the wanted speed, because the limits may have slowed the robot before.
+    """
     during, rates = run.during, config.rates
     due = rates.ticks_per_decision + rates.delay_ticks + GRACE_TICKS
     most = max((abs(tick.wanted.v_mps) for tick in during[:due]), default=0.0) / 2
@@ -309,14 +312,17 @@ def slows_after_a_miss(run: Run, config: Config) -> str:
 
 
 def stands_in_between(run: Run, config: Config) -> str:
-    """Check that from half a second on it stands, for want of a scan, in a fifth of the ticks at least."""
+    """Check that a stale scan stops the robot in at least a fifth of the ticks, from half a second after the onset."""
     during = run.during[round(SETTLED_S * config.rates.control_hz) :]
     standing = sum(stands(tick) and tick.reason == "stale_scan" for tick in during)
     return "" if 5 * standing >= len(during) else f"it stands in {standing} of {len(during)} ticks, must in a fifth"
 
 
 def late_operator_holds(run: Run, config: Config) -> str:
-    """Check that late commands of an operator, who never says stop, come and are taken for a stop, none for itself."""
+    """Check that late commands of an operator arrive, and that the runtime treats each as a stop.
+
+    The operator of this fault never sends a stop, so any other command means that the runtime obeyed a late command.
+    """
     dead_man_ns = round(config.limits.teleop_dead_man_s * NS_PER_S)
     known = [(tick.slot.start_ns, tick.inputs.teleop) for tick in run.during if tick.inputs.teleop is not None]
     in_force = [teleop for now_ns, teleop in known if now_ns - teleop.arrival_ns <= dead_man_ns]
@@ -329,7 +335,7 @@ def late_operator_holds(run: Run, config: Config) -> str:
 
 
 def goal_refused(run: Run, config: Config) -> str:
-    """Check that a goal was refused for its age."""
+    """Check that the runtime refused a goal for its latency."""
     return (
         "" if any("goal refused: it came" in tick.state for tick in run.during) else "no goal was refused for its age"
     )

@@ -1,4 +1,4 @@
-"""A fault: what is done to the robot, what must come of it, within how long, and which rule says so."""
+"""A fault: the injected error, the required reaction with its deadline, and the rule behind it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LASTS_S = 2.0
 
 
 class Need(Enum):
-    """What a fault needs that not every run has, and why a recording has it not."""
+    """Requirements of a fault that some runs lack; the value is the reason why a recording lacks it."""
 
     IMAGES = "its scan came ready-made: there are no images to spoil"
     ALL_IMAGES = "between decisions no image is in it, so whether one stays the same cannot be seen"
@@ -28,21 +28,21 @@ class Need(Enum):
 
 
 CLOSED = frozenset({Need.BASE, Need.CLOCK, Need.ALL_IMAGES})
-"""What no recording has."""
+"""Requirements that no recording fulfils."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
     """A row of the table.
 
-    what:     is done to the robot
-    must:     come of it
-    why:      where the rule stands, in `onboard/` where nothing else is said
-    make:     the injection for a run; None where only a real process can have this fault
-    needs:    what a run must have for it
-    lasts_s:  from onset to end
-    sections: of the configuration that are changed for it
-    process:  how the real process gets it (`hil/reliability/faults/run/live.py`), "" where it does not
+    what:     the injected error
+    must:     the required reaction
+    why:      the rule behind the reaction, with its source file
+    make:     makes the injection for a run; None if only a real process can have this fault
+    needs:    requirements that a run must fulfil
+    lasts_s:  duration from onset to end [s]
+    sections: values of the configuration that this fault changes, by table
+    process:  key of the injection in `MEDDLES` of `hil/reliability/faults/run/live.py`; "" if there is none
     """
 
     name: str
@@ -57,11 +57,11 @@ class Fault:
 
     @property
     def in_recordings(self) -> bool:
-        """Whether a recording can have it."""
+        """Whether this fault can be injected into a recording."""
         return self.make is not None and CLOSED.isdisjoint(self.needs)
 
     def planned(self, scene: Scene, onset_ns: int) -> list[Planned]:
-        """Return what is done in a run, and when. Raises ValueError where only a real process can have this fault."""
+        """Return the injections with their times. Raises ValueError if only a real process can have this fault."""
         if self.make is None:
             raise ValueError(f"{self.name}: only a real process can have it")
         end_ns = onset_ns + round(self.lasts_s * NS_PER_S)

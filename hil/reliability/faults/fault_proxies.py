@@ -1,4 +1,4 @@
-"""The seams of a runtime with faults in them: each object here stands behind one of its protocols, before another."""
+"""Proxies that inject faults into a runtime. Each implements one of the runtime's protocols and wraps a real object."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from onboard.values.messages import ColorFrame, DepthFrame, Inputs, Memory, Obse
 Sample = TypeVar("Sample", Image, LaserScan)
 
 SENDERS_AHEAD_NS = 24 * 3600 * NS_PER_S
-"""The clock in the headers of images is not the runtime's, and may be set back without becoming negative."""
+"""Offset of the clock in image headers from the runtime's clock: a step back then leaves stamps positive."""
 
 
 class Feed:
-    """A reader of one topic: what is put in is what a driver takes."""
+    """A reader of one topic for a driver; `put` adds a message."""
 
     undecodable = 0
 
@@ -37,33 +37,32 @@ class Feed:
         self._waiting: list[Received] = []
 
     def put(self, sample: Image | LaserScan) -> None:
-        """Let a message arrive."""
+        """Add a message, as if it had arrived."""
         self._waiting.append(Received(sample, 0))
 
     def take(self) -> list[Received]:
-        """Return what arrived since the last call."""
+        """Return the messages since the last call."""
         waiting, self._waiting = self._waiting, []
         return waiting
 
 
 class Feeds:
-    """Stands for the wire of the drivers of cameras and scans."""
+    """Replaces the DDS wire of the camera and scan drivers."""
 
     def __init__(self, section: DdsSection) -> None:
         self.section = section
         self._feeds: dict[str | Topic, Feed] = {}
 
     def reader(self, topic: str | Topic) -> Feed:
-        """Return the reader of a topic, always the same."""
+        """Return the reader of a topic; each call returns the same reader."""
         return self._feeds.setdefault(topic, Feed())
 
 
 class FaultyInbox:
-    """`interfaces.Inbox` before another: images and ready-made scans go as messages through the runtime's own drivers.
+    """`interfaces.Inbox` around another inbox: images and ready-made scans pass through the runtime's own drivers.
 
-    A frame of the other inbox is a message when its number is new, a scan when its stamp is. So what a driver judges
-    (size, encoding, a covered lens, age, a stamp that stands) is judged here as on the robot, with faults in the
-    messages.
+    A frame with a new number, or a scan with a new stamp, becomes a message. Faults change the messages. So the drivers
+    check size, encoding, a covered lens, age and repeated stamps as on the robot.
     """
 
     def __init__(self, inner: Inbox, mounts: Mounts, config: Config, schedule: Schedule) -> None:
@@ -81,7 +80,7 @@ class FaultyInbox:
         self._numbers: dict[str, int] = {}
 
     def take(self, now_ns: int) -> Inputs:
-        """Return what arrived, as faults leave it."""
+        """Return the inputs of a tick, changed by the active faults."""
         inputs = self._inner.take(now_ns)
         for name, frame in inputs.depth.items():
             self._arrive(name, frame, now_ns)
@@ -103,7 +102,7 @@ class FaultyInbox:
         return inputs
 
     def close(self) -> None:
-        """Close the other."""
+        """Close the wrapped object."""
         self._inner.close()
 
     def _arrive(self, name: str, frame: DepthFrame | ColorFrame, now_ns: int) -> None:
@@ -122,7 +121,7 @@ class FaultyInbox:
     def _through(
         self, name: str, came: Sample, change: Callable[[Injection, Sample], Sample | None], now_ns: int
     ) -> None:
-        """Show a message to the faults that come, have those that are there change it, and deliver what is left."""
+        """Show a message to the coming faults, let the active faults change or drop it, and deliver the result."""
         for planned in self._schedule.coming(now_ns):
             planned.injection.saw(name, came)
         sample: Sample | None = came
@@ -132,13 +131,13 @@ class FaultyInbox:
             self._feeds[name].put(sample)
 
     def _is_new(self, name: str, number: int) -> bool:
-        """Return whether a frame, or a scan, has not come before, and take note of it."""
+        """Return whether a frame's number, or a scan's stamp, differs from the last, and keep it."""
         known, self._numbers[name] = self._numbers.get(name), number
         return known != number
 
 
 class FaultyInference:
-    """`inference.Inference` before one that answers at once: answers come late, or others come. Busy until they are."""
+    """`inference.Inference` around an inline inference: faults delay or replace results. Busy until a result is due."""
 
     def __init__(self, inner: Inference, clock: Clock, schedule: Schedule) -> None:
         self._inner, self._clock, self._schedule = inner, clock, schedule
@@ -146,7 +145,7 @@ class FaultyInference:
         self._done: Result | None = None
 
     def submit(self, number: int, observation: Observation, memory: Memory) -> bool:
-        """Begin a decision. Return False, doing nothing, while the previous one has not returned."""
+        """Begin a decision. Return False and do nothing while the previous decision is not finished."""
         self._finish()
         if self._running is not None or not self._inner.submit(number, observation, memory):
             return False
@@ -170,7 +169,7 @@ class FaultyInference:
         return result
 
     def close(self) -> None:
-        """Close the other."""
+        """Close the wrapped object."""
         self._inner.close()
 
     def _finish(self) -> None:
@@ -179,7 +178,7 @@ class FaultyInference:
 
 
 class FaultyClock:
-    """`scheduler.Clock` over a simulated one: now and then the loop is kept busy past its deadline."""
+    """`Clock` of `onboard/values/clock.py` around a simulated clock: faults block the loop past its deadline."""
 
     def __init__(self, inner: SimulatedClock, schedule: Schedule) -> None:
         self._inner, self._schedule = inner, schedule
@@ -189,24 +188,24 @@ class FaultyClock:
         return self._inner.now_ns()
 
     async def sleep_until(self, deadline_ns: int) -> None:
-        """Return at the deadline, or as much later as the loop is blocked."""
+        """Return at the deadline, or later while a fault blocks the loop."""
         await self._inner.sleep_until(deadline_ns)
         for planned in self._schedule.active(self._inner.now_ns()):
             self._inner.advance(planned.injection.blocked_ns())
 
     def close(self) -> None:
-        """Close the other."""
+        """Close the wrapped object."""
         self._inner.close()
 
 
 class FaultyDrive:
-    """`interfaces.Drive` before another: what reaches the base is another command, none, or an error."""
+    """`interfaces.Drive` around another drive: faults replace or drop a command, or raise an error."""
 
     def __init__(self, inner: Drive, clock: Clock, schedule: Schedule) -> None:
         self._inner, self._clock, self._schedule = inner, clock, schedule
 
     def send(self, command: Twist) -> None:
-        """Pass on what faults leave of a command. Raises DriverError if the link is gone."""
+        """Send a command as the active faults change it; they may drop it. Raises DriverError if the link is gone."""
         passed: Twist | None = command
         for planned in self._schedule.active(self._clock.now_ns()):
             passed = None if passed is None else planned.injection.command(passed)
@@ -214,5 +213,5 @@ class FaultyDrive:
             self._inner.send(passed)
 
     def close(self) -> None:
-        """Close the other, which sends its stop."""
+        """Close the wrapped drive, which sends its stop."""
         self._inner.close()

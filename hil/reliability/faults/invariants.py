@@ -1,9 +1,11 @@
-"""What must hold in every tick, whatever is wrong: finite, within the limits, and zero soon after what must stop it.
-While an obstacle is told: nothing forward, and no backing where it began to be told while backing or just after it.
+"""Safety rules for every tick, under any fault.
 
-`Monitor` is told what came in and what went out and knows nothing of how the runtime decides: rules stated once more,
-not called. Zero is due within `GRACE_TICKS` of what must stop the robot; where that is the age of something, of the
-moment at which it is too old. Soak, faults and the tests' state machine judge by the rules of this module.
+A command is finite and within the limits, and zero soon after a cause to stop. During an obstacle notice no command
+drives forward. If the notice began while the robot backed off, or just after it, no command backs off either.
+
+`Monitor` sees only the inputs and outputs of the runtime. It states the rules a second time and calls none of the
+runtime's code. Zero is due within `GRACE_TICKS` of the cause; for a stale input the cause begins when it turns stale.
+Soak, faults and the tests' state machine use these rules.
 """
 
 from __future__ import annotations
@@ -23,14 +25,14 @@ NS_PER_MS = 1_000_000
 GRACE_TICKS = 2
 ROUNDING = 1e-9
 MOST_RAMP_S = 0.1
-"""After a pause a ramp goes on, it does not leap (`limits.RAMP_S`)."""
+"""After a pause the ramp continues without a jump (`limits.RAMP_S`)."""
 ROLLS_ON_NS = NS_PER_S // 2
-"""What begins to be told so soon after backing is behind (`recovery.ROLLS_ON_S`)."""
+"""A notice that begins within this time after backing off means an obstacle behind (`recovery.ROLLS_ON_S`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A rule that was broken, in which slot, and how."""
+    """A broken rule with its slot. what: the details in one line."""
 
     slot: int
     rule: str
@@ -38,7 +40,7 @@ class Violation:
 
 
 class Monitor:
-    """Watches one run, tick by tick. Memory does not grow."""
+    """Checks one run, tick by tick. Its memory use is constant."""
 
     def __init__(self, config: Config, plant: Plant) -> None:
         self._config = config
@@ -57,14 +59,14 @@ class Monitor:
         self._overdue: dict[str, int] = {}
 
     def watch(self, tick: TickRecord) -> list[Violation]:
-        """Return what this tick breaks."""
+        """Return the rules that this tick breaks."""
         broken = [*self._numbers(tick)]
         if tick.reason != NOT_TOLD:
             broken += [*self._stands(tick), *self._touches(tick)]
         self._sent, self._sent_ns = tick.command, tick.slot.start_ns
         return [Violation(tick.slot.number, rule, what) for rule, what in broken]
 
-    # ---- numbers
+    # ---- limits of the command
 
     def _numbers(self, tick: TickRecord) -> Iterable[tuple[str, str]]:
         v, w, section = tick.command.v_mps, tick.command.w_radps, self._config.limits
@@ -81,7 +83,7 @@ class Monitor:
             if ramp is not None and not _ramped(last, now, ramp * elapsed_s):
                 yield "acceleration", f"{name} went from {last:.3f} to {now:.3f} in {elapsed_s * 1e3:.0f} ms"
 
-    # ---- what must stop it
+    # ---- causes to stop
 
     def _stands(self, tick: TickRecord) -> Iterable[tuple[str, str]]:
         causes = self._causes(tick)
@@ -92,7 +94,7 @@ class Monitor:
                 yield cause, f"{shown} in tick {ticks} after what must stop it"
 
     def _touches(self, tick: TickRecord) -> Iterable[tuple[str, str]]:
-        """Judge the way while an obstacle is told: at once, for what is told is told in the tick."""
+        """Check the motion during an obstacle notice. No grace ticks: the tick itself holds the notice."""
         told, v = tick.inputs.obstacle is True, tick.command.v_mps
         operator = operated(tick.inputs.teleop, tick.slot.start_ns, self._config)
         allowed_mps = self._config.limits.creep_mps if operator else 0.0
@@ -106,13 +108,13 @@ class Monitor:
         self._backed_ns = tick.slot.start_ns if tick.recovery else self._backed_ns
 
     def _rolls_back(self, tick: TickRecord) -> bool:
-        """Return whether it backed off in the last tick, or did so a moment ago."""
+        """Return whether the robot backed off in the last tick, or within `ROLLS_ON_NS` before this tick."""
         if self._backed or self._backed_ns is None:
             return self._backed
         return 0 <= tick.slot.start_ns - self._backed_ns < ROLLS_ON_NS
 
     def _causes(self, tick: TickRecord) -> Mapping[str, bool]:
-        """Return what must stop the robot now."""
+        """Return each cause to stop, and whether it is present now."""
         now_ns, config = tick.slot.start_ns, self._config
         operator = operated(tick.inputs.teleop, now_ns, config)
         asked = bool(tick.inputs.goals) and not tick.inputs.e_stop and not self._pressed
@@ -136,7 +138,7 @@ class Monitor:
         }
 
     def _hear_wheels(self, tick: TickRecord, asked: bool) -> None:
-        """Note when the wheels last said something new that can be, and whether they said something that cannot."""
+        """Keep the arrival of the newest valid odometry, and whether invalid odometry came."""
         self._wheels_mad = self._wheels_mad and not asked
         for message in tick.inputs.odometry:
             if not _possible(message, self._config):
@@ -153,7 +155,7 @@ class Monitor:
             self._misses = 0
 
     def _taken_ns(self, tick: TickRecord, section: ScanSection, use: str) -> int:
-        """Return when the oldest of the newest images of a scan was taken; the last known, while none is there."""
+        """Return the stamp [ns] of the oldest among the newest images of a scan; without images, the last stamp."""
         wanted = {section.topic} if section.topic else set(section.cameras)
         stamps = [stamp_ns for name, stamp_ns in stamps_ns(tick.inputs).items() if not wanted or name in wanted]
         self._oldest_ns[use] = min(stamps, default=self._oldest_ns.get(use, 0))
@@ -161,20 +163,20 @@ class Monitor:
 
 
 class RecoveryBounds:
-    """Watches the tries of one runtime: how many within the window, how long and how far each goes back.
+    """Checks the recovery tries of one runtime: their number within the window, and the time and distance of each.
 
-    Tries count whatever goals are given meanwhile: who gives them does not move what stands in the way.
-    began: when the try under way began [ns] and after which way [m]; None without one
+    A new goal does not reset the count, because it does not move the obstacle.
+    began: start of the current try [ns], and the path length at that time [m]; None without a try
     """
 
     def __init__(self, section: RecoverySection, most_s: float, most_m: float) -> None:
-        """Take how long, and how far on the way that `watch` is told, a try may go at most."""
+        """Take the maximum time [s] of a try, and its maximum path [m] as measured by the `way_m` of `watch`."""
         self._section, self._most_s, self._most_m = section, most_s, most_m
         self.began: tuple[int, float] | None = None
         self._tries_ns: list[int] = []
 
     def watch(self, backing: bool, now_ns: int, way_m: float) -> Iterator[tuple[str, str]]:
-        """Yield which rules this tick breaks, and how. way_m: driven so far, by the wheels or truly"""
+        """Yield the rules that this tick breaks, with details. way_m: path so far, by odometry or true [m]"""
         if not backing:
             self.began = None
             return
@@ -198,7 +200,7 @@ def operated(teleop: Teleop | None, now_ns: int, config: Config) -> bool:
 
 
 def _possible(message: OdometryMessage, config: Config) -> bool:
-    """Return whether a base can have said so."""
+    """Return whether the odometry is finite and within the limits of a base."""
     section, twist = config.odometry, message.twist
     numbers = [twist.v_mps, twist.w_radps]
     if message.pose is not None:
@@ -212,12 +214,12 @@ def _within(twist: Twist, speed_mps: float, rate_radps: float) -> bool:
 
 
 def _ramp(asked: float, base: float) -> float | None:
-    """Return the ramp that the limits hold; None where the base's own is the slower one."""
+    """Return the acceleration limit that the runtime applies; None if the base's own limit is lower."""
     return asked if asked < base else None
 
 
 def _ramped(last: float, now: float, most: float) -> bool:
-    """Return whether a number went away from zero, or across it, by no more than it may; towards zero it may leap."""
+    """Return whether a speed changed by at most `most` away from zero or across it. Any change towards zero passes."""
     if now == 0.0 or (now * last > 0.0 and abs(now) <= abs(last)):
         return True
     return abs(now - last) <= most + ROUNDING

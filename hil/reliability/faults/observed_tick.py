@@ -1,4 +1,4 @@
-"""What a judge asks of a tick: of a run, of a recording, or of a command that was heard on the wire."""
+"""Properties of a tick for the checks. A tick comes from a run, a recording or a command received over DDS."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from onboard.values.messages import BINS, STOP, Inputs, Motion, Pose, Scan, Twis
 
 DRIVING_WORDS = tuple(state.value for state in DRIVING)
 NOT_TOLD = ""
-"""The reason of a command that was heard on the wire: what shaped it, and what came in, is not known."""
+"""Reason of a command received over DDS: its cause and the inputs of its tick are unknown."""
 
 
 def stands(tick: TickRecord) -> bool:
-    """Return whether the robot is told to stand."""
+    """Return whether the command is a stop."""
     return tick.command == STOP
 
 
 def driving(tick: TickRecord) -> bool:
-    """Return whether a goal is being driven to."""
+    """Return whether the robot drives to a goal."""
     return tick.state.startswith(DRIVING_WORDS)
 
 
 def stamps_ns(inputs: Inputs) -> Mapping[str, int]:
-    """Return when what is newest of each camera that works, and of each ready-made scan by its topic, was taken."""
+    """Return the stamps [ns] of the newest images, by camera, and of the newest ready-made scans, by topic."""
     frames = {name: frame.stamp_ns for name, frame in inputs.depth.items()}
     return frames | {topic: scan.stamp_ns for topic, scan in inputs.scans.items()}
 
 
 def off_the_wire(number: int, now_ns: int, command: Twist, state: str) -> TickRecord:
-    """Return a command that was heard on the wire as a tick of which nothing else is known (`NOT_TOLD`)."""
+    """Return a command received over DDS as a tick; its other fields are unknown (`NOT_TOLD`)."""
     unseen = Scan(now_ns, np.full(BINS, np.inf, np.float32), np.zeros(BINS, np.bool_))
     return TickRecord(
         slot=Slot(number, now_ns, now_ns, 0),

@@ -1,4 +1,4 @@
-"""Faults and verdicts as a person reads them, and as JSON."""
+"""Reports of faults and verdicts: console tables, Markdown and JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hil.reliability.faults.verdict import Mode, Status, Verdict
 from onboard.commands.cli import markdown_table
 from onboard.config.config import Config
 
-# ---- Verdicts as a table in Markdown, for `docs/reliability.md`
+# ---- Markdown table of verdicts for `docs/reliability.md`
 
 HEADINGS = (
     "fault", "what is done", "what must happen", "what stopped it", "zero from tick", "at the latest", "from m/s",
@@ -26,7 +26,7 @@ HEADINGS = (
 
 
 def markdown(verdicts: Sequence[Verdict]) -> str:
-    """Return the table. A cell is empty where there is nothing to say."""
+    """Return the Markdown table of verdicts. A cell without a value is empty."""
     return markdown_table(HEADINGS, map(_row, verdicts), words=4) + "\n"
 
 
@@ -39,7 +39,7 @@ def _row(one: Verdict) -> list[str]:
 
 
 def _stopped(one: Verdict) -> list[str]:
-    """Return what stopped it, with the time-outs that had to pass, and from which tick on."""
+    """Return two cells: the reason of the stop with the timeouts before it, and the first tick of the stop."""
     if one.status is not Status.PASSED:
         return [f"**{one.status.value}**: {'; '.join(one.problems) or one.happened}", ""]
     why = f"`{one.reason}`: {one.fault.why}" if one.reason else one.fault.why
@@ -63,7 +63,7 @@ def list_faults(console: Console, faults: Sequence[Fault], config: Config) -> No
 
 
 def print_verdicts(console: Console, verdicts: Sequence[Verdict], config: Config) -> None:
-    """Print what came of each fault, and how many passed. Where each ran is told where they did not all run alike."""
+    """Print the verdict on each fault, and the count of each status. A column names the modes if there are several."""
     modes = {one.mode for one in verdicts if one.status is not Status.NOT_RUN}
     apart = len(modes) > 1
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=None if apart else _title(modes), title_justify="left")
@@ -85,7 +85,7 @@ def _title(modes: Collection[Mode]) -> str | None:
 
 
 def as_json(source: str, config: Config, verdicts: Sequence[Verdict]) -> dict[str, Any]:
-    """Return the verdicts as plain values, with the times that they were judged by."""
+    """Return the verdicts as plain values, with the timeouts of the configuration [ms]."""
     counts = Counter(one.status for one in verdicts)
     return {
         "source": source,
@@ -104,7 +104,7 @@ def as_json(source: str, config: Config, verdicts: Sequence[Verdict]) -> dict[st
 
 
 def _within(fault: Fault, config: Config) -> str:
-    """Return the tick by which it must be so, and what that is made of."""
+    """Return the deadline of the reaction as a tick, with the parts of its sum; "" without a deadline."""
     must = fault.must
     if must.during not in (During.STANDS, During.NOT_FORWARD, During.SLOWS):
         return ""
@@ -114,6 +114,6 @@ def _within(fault: Fault, config: Config) -> str:
 
 
 def _where(fault: Fault) -> str:
-    """Return in which modes a fault can run."""
+    """Return the modes in which a fault can run."""
     where = {"simulation": fault.make is not None, "recording": fault.in_recordings, "process": bool(fault.process)}
     return ", ".join(name for name, there in where.items() if there)

@@ -1,7 +1,7 @@
-"""Whether a fault came to what it must, and what happened, as values for a table and for JSON.
+"""Verdict on a run with a fault: whether the robot reacted as required, as values for a table and for JSON.
 
-A run in which nothing could be seen of a fault has neither passed nor failed: the robot stood when the fault began, or
-it stands, leaps or touches something in the same run without the fault just the same.
+A run that cannot show the effect of a fault has neither passed nor failed. There are two such cases: the robot stood at
+the onset, or the same run without the fault has the same problem (a stop, a jump, a contact).
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ from onboard.config.config import Config
 from onboard.config.plant_model import Plant
 from onboard.values.clock import NS_PER_S
 
-# ---- How far the simulated base truly goes from the onset of a fault until it stands
+# ---- True stopping distance of the simulated base
 
 STANDS_M = 0.001
-"""A base that goes no farther than this until the end of its fault stands."""
+"""A base with less path than this until the end of the fault stands."""
 REST_S = 0.25
-"""It must have stood for so long by then; else it was not come to rest, but slowly under way."""
+"""The base must stand for this time before the end; otherwise it may still move slowly."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rolled:
-    """What the base did.
+    """Stopping distance of the base after the onset.
 
-    from_mps: its true speed along x when the first tick of the fault took its inputs
-    way_m:    the length of its true way from then on until it stood
-    ticks:    so many ticks later it stood
+    from_mps: true speed along x at the inputs of the fault's first tick [m/s]
+    way_m:    length of the true path from there to rest [m]
+    ticks:    number of ticks to rest
     """
 
     from_mps: float
@@ -56,9 +56,9 @@ class Rolled:
 
 
 def rolled(run: Run) -> Rolled | None:
-    """Return how far it rolled; None where it did not come to stand under the fault, or where that is not known.
+    """Return the stopping distance; None if the base did not stop during the fault, or if its path is unknown.
 
-    Of a run that ended, what the base did afterwards counts.
+    For a run that ended early, the motion after its end counts too.
     """
     numbers = [number for number, truth in enumerate(run.truth) if truth.now_ns >= run.onset_ns]
     there = [run.truth[number] for number in numbers if run.ended or run.truth[number].now_ns < run.end_ns]
@@ -73,13 +73,13 @@ def rolled(run: Run) -> Rolled | None:
 
 
 MOST_SHOWN = 3
-"""Broken rules that are told; all are counted."""
+"""The verdict names at most this many broken rules, and counts the others."""
 ALIKE = frozenset({DRIVES_ON, GOES_ON, expectations.place_stays.__name__, expectations.no_contact.__name__})
-"""Kinds of problems that a run without the fault may have too: then they are not of the fault."""
+"""Kinds of problems that a run without the fault may also have. The fault is then not their cause."""
 
 
 class Mode(Enum):
-    """Where a fault ran."""
+    """The kind of run into which a fault was injected."""
 
     CLOCK = "simulated clock"
     RECORDING = "recording, open loop"
@@ -87,7 +87,7 @@ class Mode(Enum):
 
 
 class Status(Enum):
-    """How it went."""
+    """The result of a run with a fault."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -97,13 +97,13 @@ class Status(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What came of one fault in one mode.
+    """The result of one fault in one mode.
 
-    happened: in one line; or why it did not run, or why nothing was shown
-    problems: what was not as it must be
-    within:   the tick after the onset in which it had to be so, `settled` the one from which it was
-    reason:   what shaped the command of that tick (`limits.Reason`), "" where it did not have to stand or slow down
-    rolled:   how far the base truly went until it stood; None where it did not, or where that is not known
+    happened: summary in one line; or the reason why the fault did not run or showed nothing
+    problems: differences from the required reaction
+    within:   deadline of the reaction as a tick after the onset; settled: first tick of the reaction
+    reason:   reason of the command in tick `settled` (`limits.Reason`); "" if the fault requires no stop or slow speed
+    rolled:   true stopping distance of the base; None if it did not stop or its path is unknown
     """
 
     fault: Fault
@@ -119,7 +119,7 @@ class Verdict:
     rolled: Rolled | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as plain values."""
+        """Return the verdict as plain values."""
         fault, must = self.fault, self.fault.must
         return {
             "name": fault.name,
@@ -147,7 +147,7 @@ def judge(
 ) -> Verdict:
     """Return the verdict on a run with a fault from its onset to its end.
 
-    without: drives the same without the fault, asked only where it matters; it returns None where nothing drives then
+    without: repeats the run without the fault; called only if needed. It returns None if the robot then does not drive
     """
     must, monitor = fault.must, Monitor(config, plant)
     broken = [violation for tick in run.ticks for violation in monitor.watch(tick)]
@@ -175,7 +175,7 @@ def judge(
 def _weighed(
     must: Must, run: Run, config: Config, without: Callable[[], Run | None] | None
 ) -> tuple[list[Problem], str]:
-    """Return what is the fault's doing of what is not as it must be, and why nothing was shown, or ""."""
+    """Return the problems that the fault caused, and the reason why the run shows nothing, or ""."""
     if why := stood(run):
         return [], why
     found = problems(must, run, config)
@@ -196,7 +196,7 @@ def _weighed(
 
 
 def not_run(fault: Fault, mode: Mode, why: str) -> Verdict:
-    """Return that a fault was not tried, and why."""
+    """Return the verdict on a fault that did not run. why: the reason."""
     return Verdict(fault, mode, Status.NOT_RUN, why)
 
 
@@ -206,7 +206,7 @@ def _told(broken: list[Violation]) -> list[str]:
 
 
 def _happened(fault: Fault, run: Run, config: Config) -> str:
-    """Return in one line what the robot did."""
+    """Return the robot's reaction in one line."""
     during, after, must = run.during, run.after, fault.must
     if run.ended:
         return f"the run ended, {'with' if run.stopped_last else 'without'} a stop: {run.ended}"
@@ -232,6 +232,6 @@ def _happened(fault: Fault, run: Run, config: Config) -> str:
 
 
 def _mostly(reasons: Sequence[str]) -> str:
-    """Return the commonest reason that shaped commands, as a person reads it."""
+    """Return the most frequent reason of the commands, in words."""
     most = Counter(reasons).most_common(1)[0][0]
     return {"none": "as the policy wants", NOT_TOLD: "not told"}.get(most, most)

@@ -1,4 +1,4 @@
-"""The trial: a simulated base in a process of its own, and one runtime after another that is killed as it drives."""
+"""The trial: runtimes drive a simulated base in its own process, and each is killed during the drive."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from onboard.values.errors import OnboardError
 from onboard.values.geometry import between, distance
 from onboard.values.messages import Pose, Twist
 
-# ---- Runtimes as processes that start within a second or two: forked by a server that has imported everything
+# ---- Runtime processes, forked by a server with all imports: a start takes one or two seconds
 
 PRELOADED = ["hil.reliability.kills.trial", "onboard.assembly.assembly", "onboard.policy.dwa.policy"]
 
 
 class Runtimes:
-    """Starts runtimes of one configuration; all that they say is appended to `log`."""
+    """Starts runtimes with one configuration; their output is appended to `log`."""
 
     def __init__(self, config: Path, log: Path) -> None:
         self._config, self._log = config, log
@@ -46,7 +46,7 @@ class Runtimes:
 
     @contextlib.contextmanager
     def running(self) -> Iterator[ForkServerProcess]:
-        """Start a runtime, and leave none behind."""
+        """Start a runtime; kill it at the end of the context."""
         process = self._context.Process(target=_run, args=(self._config, self._log), daemon=True)
         process.start()
         try:
@@ -57,7 +57,7 @@ class Runtimes:
 
 
 def _run(config: Path, log: Path) -> None:
-    """Be a runtime until a signal, and no longer than the server."""
+    """Run a runtime until a signal. It dies with the fork server."""
     die_with_parent(os.getppid())
     with log.open("ab", buffering=0) as file:
         os.dup2(file.fileno(), sys.stdout.fileno())
@@ -66,11 +66,11 @@ def _run(config: Path, log: Path) -> None:
     run_robot(load_config(config), None, None)
 
 
-# ---- What the wheels say of a drive: the way between two instants, by the base's own stamps
+# ---- Stopping distance by odometry and the base's own stamps
 
 REST_MPS = 0.005
 REST_RADPS = 0.01
-"""Slower than this in both is rest."""
+"""Below both the base is at rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,18 +83,18 @@ class Row:
 
     @property
     def rests(self) -> bool:
-        """Whether the base stands."""
+        """Whether the base is at rest."""
         return abs(self.twist.v_mps) < REST_MPS and abs(self.twist.w_radps) < REST_RADPS
 
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """One end of a runtime, from the last odometry before it to rest.
+    """The motion of the base after one kill, from the last odometry before it to rest.
 
-    v_mps, w_radps: the base's twist as it happened
-    way_m:          along the path; at 30 Hz the first step of it lies partly before the kill
-    turned_rad:     the sum of turns to either side
-    time_s:         until rest, by the base's stamps
+    v_mps, w_radps: twist of the base at the kill
+    way_m:          path length [m]; at 30 Hz its first step lies partly before the kill
+    turned_rad:     sum of the absolute turns
+    time_s:         time to rest, by the base's stamps
     """
 
     v_mps: float
@@ -105,7 +105,7 @@ class Kill:
 
 
 def judge(rows: Sequence[Row], killed_ns: int) -> Kill:
-    """Return what the base did after an instant. Raises ValueError when nothing was heard before it."""
+    """Return the motion of the base after a kill. Raises ValueError without odometry before it."""
     before = [number for number, row in enumerate(rows) if row.stamp_ns <= killed_ns]
     if not before:
         raise ValueError("no odometry before the kill")
@@ -119,27 +119,31 @@ def judge(rows: Sequence[Row], killed_ns: int) -> Kill:
 
 
 MAP, EPISODE = "gdc1", 3
-"""A hall: 13.6 m, nearly straight."""
+"""A hall: a nearly straight drive of 13.6 m."""
 POLICY = "reactive"
 NEAR_GOAL_M = 4.0
-"""Nearer than this to one end of the hall, the next goal is the other."""
+"""If the robot is nearer than this to one end of the hall, its next goal is the other end."""
 SETS_OFF_MPS, SETS_OFF_RADPS = 0.05, 0.2
 LATEST_S = 4.0
-"""The kill comes so long after the robot set off at the latest."""
+"""Maximum time from the start of motion to the kill."""
 ASK_AGAIN_S = 1.0
 SETS_OFF_S = 30.0
 TRIES = 4
-"""Patience for a robot to set off. One that does not (in a corner, or on a busy machine) begins anew, uncounted."""
+"""Timeout for the start of motion, and number of tries. A failed try (corner, busy machine) counts as no kill."""
 STOPS_S = 20.0
-"""Patience for a base to come to rest."""
+"""Timeout for the base to come to rest."""
 REST_ROWS = 10
-"""It stands once so many messages say so."""
+"""The base stands after this many odometry messages at rest in a row."""
 POLL_S = 0.02
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """times: how often it is killed; stops_on_liveliness_lost: the base does more than its time-out asks of it"""
+    """Options of a trial.
+
+    times: number of kills
+    stops_on_liveliness_lost: the base stops before its timeout if DDS reports the runtime as lost
+    """
 
     config: Config
     folder: Path
@@ -149,9 +153,9 @@ class Trial:
 
 
 def run_trial(trial: Trial, tell: Callable[[int, Kill], None]) -> list[Kill]:
-    """Kill a runtime so many times and return what the base did after each. `tell` hears of each at once.
+    """Kill a runtime `times` times and return the motion of the base after each. `tell` gets each result at once.
 
-    Raises OnboardError where a process cannot start, or the robot does not drive or does not stop.
+    Raises OnboardError if a process does not start, or the robot does not drive or does not stop.
     """
     config = _config(trial)
     started = trial.folder / "robot.toml"
@@ -171,7 +175,7 @@ def run_trial(trial: Trial, tell: Callable[[int, Kill], None]) -> list[Kill]:
 
 
 def _killed(hall: _Hall, runtimes: Runtimes, after_s: float) -> Kill:
-    """Return what the base did after one runtime was killed, so long after the robot set off."""
+    """Return the motion of the base after the kill of one runtime, `after_s` after the start of motion."""
     for _ in range(TRIES):
         with runtimes.running() as process:
             try:
@@ -185,16 +189,16 @@ def _killed(hall: _Hall, runtimes: Runtimes, after_s: float) -> Kill:
 
 
 def _config(trial: Trial) -> Config:
-    """Return the configuration that is driven: on the simulated base, without a recording."""
+    """Return the configuration of the trial: simulated base, no recording."""
     driven = demo_config(trial.config, POLICY, depth_noise=False)
     return driven.model_copy(update={"record": driven.record.model_copy(update={"enabled": False})})
 
 
 class _Hall:
-    """Our end of the wire: goals from one end of the hall to the other, and what the wheels say."""
+    """The trial's DDS participant: sends goals at alternating ends of the hall and keeps the odometry."""
 
     def __init__(self, wire: Wire, trial: Trial, config: Config, file: Path) -> None:
-        """Start the base. Raises OnboardError."""
+        """Start the simulated robot. Raises OnboardError."""
         self._trial, self._file = trial, file
         self._odom_frame = config.dds.odom_frame
         self._odometry, self._states = wire.reader("odom"), wire.reader("state")
@@ -205,9 +209,9 @@ class _Hall:
         self.start_base()
 
     def start_base(self) -> None:
-        """Start the simulated robot, anew where there is one: where the last one stands may be a corner.
+        """Start or restart the simulated robot, because it may stand in a corner.
 
-        Its wheels do not slip, so that they tell the true way.
+        Its odometry has no drift, so that it gives the true path.
         """
         self.close()
         arguments = ["hil", "sim", "--map", MAP, "--episode", str(EPISODE), "--config", str(self._file)]
@@ -225,7 +229,7 @@ class _Hall:
         self._base = None
 
     def set_off(self, runtime: ForkServerProcess) -> None:
-        """Ask for a goal, again and again, until the robot moves. Raises TooLateError when it does not."""
+        """Send a goal repeatedly until the robot moves. Raises TooLateError on timeout."""
         self._states.take()
         self._wait(lambda: bool(self._states.take()), START_S, "the runtime was not heard", runtime)
         self._wait(lambda: bool(self._rows), START_S, "the base was not heard", runtime)
@@ -245,7 +249,7 @@ class _Hall:
         self._wait(moves, SETS_OFF_S, "the robot did not set off", runtime)
 
     def watch_then_kill(self, runtime: ForkServerProcess, after_s: float) -> int:
-        """Let it drive for so long, kill it, and return when, wall time [ns]: just before."""
+        """Let the robot drive for `after_s`, kill the runtime, and return the wall time just before the kill [ns]."""
         end_s = time.monotonic() + after_s
         while time.monotonic() < end_s:
             self._look(runtime)
@@ -254,7 +258,7 @@ class _Hall:
         return killed_ns
 
     def until_rest(self) -> list[Row]:
-        """Return all odometry of this drive, until the base stood."""
+        """Return all odometry of this drive until the base is at rest."""
         killed = len(self._rows)
 
         def stood() -> bool:
@@ -274,7 +278,7 @@ class _Hall:
                 raise TooLateError(f"{what} within {limit_s:g} s")
 
     def _look(self, runtime: ForkServerProcess | None) -> None:
-        """Take the odometry that came, or wait a moment for it. Raises OnboardError when a process has ended."""
+        """Wait up to `POLL_S` for odometry and keep it. Raises OnboardError if a process has ended."""
         self._odometry.wait(POLL_S)
         for message in self._odometry.take():
             told = odometry_from_ros(message.sample, 0)

@@ -1,8 +1,8 @@
-"""The network that drives, for a robot without a colour camera: what it makes of pictures is computed once.
+"""The network policy for a robot without a colour camera: the output of its image encoder is computed once.
 
-The contract allows that no image is there; the network is then shown `rgb.absent` in every decision, and its part for
-pictures, nine tenths of the time of a decision, always answers the same. With that input as a constant of the model
-ONNX Runtime computes it when it loads.
+The contract allows decisions without an image. The network then gets `rgb.absent` in every decision, so the output of
+its image encoder is constant. The encoder takes nine tenths of a decision's time. With that input as a constant of the
+model, ONNX Runtime computes the encoder once when it loads the model.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ RGB = "rgb"
 
 
 def policy_without_color(config: Config, plant: Plant) -> Policy:
-    """Return the configured policy for inputs without an image: it decides as the whole one does without one.
+    """Return the configured policy for inputs without an image. Its decisions equal those of the complete network.
 
     Raises ConfigError, EngineError, and MissingExtraError without `onnx`.
     """
@@ -47,7 +47,7 @@ def policy_without_color(config: Config, plant: Plant) -> Policy:
 
 
 def _without_rgb(model: Path, manifest: Manifest) -> bytes:
-    """Return a model with no image as a constant in place of the input."""
+    """Return the model with the absent image as a constant instead of the image input."""
     try:
         import onnx
         from onnx import numpy_helper

@@ -1,4 +1,4 @@
-"""One process of a soak: a runtime that lives as long as it can, fault after fault, judged in every tick."""
+"""One process of a soak: a long-running runtime gets fault after fault, and the judge checks every tick."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ from onboard.values.interfaces import Policy
 from onboard.values.messages import STOP, GoalRequest, Pose
 
 BUILDING_S = 900.0
-"""After so long the robot is carried into the next building, once it stands."""
+"""After this time the idle robot is moved to the next building."""
 CARRIED_S = 10.0
-"""It is asked for nothing meanwhile: its localisation finds out where it is."""
+"""Pause without goals after a move, for the localisation."""
 RESTART_S = 5.0
-"""So much later the service manager has begun a runtime anew; the fault that ended the last one is over by then."""
+"""Time for the service manager to restart a runtime. The fault that ended the last runtime is over by then."""
 STUCK_S = 240.0
-"""A robot that has come no farther than `STUCK_M` in so long, goal after goal, is carried on, and counted."""
+"""A robot that drives at most `STUCK_M` in this time counts as stuck and is moved to the next building."""
 STUCK_M = 1.0
 SAMPLE_S = 120.0
 TELL_S = 30.0
@@ -50,7 +50,7 @@ ENDED = "ended"
 
 @dataclass(frozen=True, slots=True)
 class Robot:
-    """Who drives. config: with the topics of scans that come ready-made (`eyes.without_cameras`)."""
+    """The robot. config: with topics of ready-made scans (`without_cameras` of `hil/drive/sensing.py`)."""
 
     config: Config
     mounts: Mounts
@@ -60,17 +60,17 @@ class Robot:
 
 @dataclass(frozen=True, slots=True)
 class Until:
-    """When it is over: after so much of the robot's time, or of the wall's; None is no bound."""
+    """Duration of a soak in robot time and in wall time, the earlier ends it; None means no limit."""
 
     robot_s: float | None = None
     wall_s: float | None = None
 
 
 class Soak:
-    """One process's drive, and all that is known of it."""
+    """The drive of one process, and its results."""
 
     def __init__(self, robot: Robot, buildings: Sequence[Building], folder: Path, seed: int) -> None:
-        """Take who drives, where, and where recordings go."""
+        """Take robot, buildings, and folder of the recordings."""
         self.who, self.seed = robot, seed
         self._clock, self.schedule = SimulatedClock(), Schedule()
         self._began_ns = self._clock.now_ns()
@@ -86,20 +86,20 @@ class Soak:
 
     @property
     def ground(self) -> Ground:
-        """The world."""
+        """The simulated environment with the robot."""
         return self._ground
 
     @property
     def robot_s(self) -> float:
-        """Time that the robot has lived [s]."""
+        """Simulated time since the start [s]."""
         return (self._clock.now_ns() - self._began_ns) / NS_PER_S
 
     def stop(self) -> None:
-        """End after the tick under way. Safe from a signal handler."""
+        """End after the current tick. Safe from a signal handler."""
         self.stopping = True
 
     def run(self, until: Until, tell: Callable[[Soak], None], listeners: Sequence[Listener] = ()) -> None:
-        """Drive until it is over, telling now and then. listeners: of every tick, besides."""
+        """Drive until a limit or `stop`. tell: called every `TELL_S`; listeners: additional listeners of every tick."""
         began_s, used_s = time.monotonic(), time.process_time()
         gc.collect()
         gc.freeze()
@@ -113,7 +113,7 @@ class Soak:
             self.wall_s, self.processor_s = time.monotonic() - began_s, time.process_time() - used_s
 
     def _live(self, life: _Life, listeners: Sequence[Listener]) -> None:
-        """Let one runtime live to its end."""
+        """Run one runtime to its end."""
         config, who, schedule = self.who.config, self.who, self.schedule
         self._ground.put_down(self._clock.now_ns())
         self.judge.begin()
@@ -131,7 +131,7 @@ class Soak:
             self._broke(f"the runtime ended: {error}")
 
     def _left(self, life: _Life, error: DriverError) -> None:
-        """Judge a runtime that ended as the link to its base was lost: that must be the fault's doing, with a stop."""
+        """Check a runtime that ended on a lost link: only the fault may end it, and its last command must be a stop."""
         fault = self.judge.fault_at(self._clock.now_ns())
         if fault is None or fault.name != ENDS_RUNTIME:
             self._broke(f"the runtime ended: {error}")
@@ -147,7 +147,7 @@ class Soak:
 
 
 class _Life:
-    """A listener that asks for goals, plans faults, judges and measures, for one runtime."""
+    """A listener of one runtime that sends goals, plans faults, checks ticks and takes samples."""
 
     runtime: Runtime
 
@@ -158,7 +158,7 @@ class _Life:
         self._told_s = time.monotonic()
 
     def tick(self, record: TickRecord, counters: Counters) -> None:
-        """Do what the tick asks for."""
+        """Check the tick, plan faults and goals, and take a sample when it is due."""
         soak, robot_s = self._soak, self._soak.robot_s
         if soak.judge.watch(record, robot_s):
             soak.records.broke(record.slot.start_ns)
@@ -170,7 +170,7 @@ class _Life:
         self._end_or_tell(robot_s)
 
     def _plan(self, now_ns: int, robot_s: float) -> None:
-        """Plan the next fault when it is due; a full disk is not at a seam of the runtime."""
+        """Plan the next fault when it is due. A full disk has no injection: the recordings inject it."""
         soak = self._soak
         soak.records.disk_was_full()
         drawn = soak.draw.due(now_ns, robot_s - self._born_s)
@@ -191,7 +191,7 @@ class _Life:
         return fault.planned(Scene(soak.who.config, soak.who.mounts, soak.seed + number), onset_ns)
 
     def _move_on(self, record: TickRecord, robot_s: float) -> None:
-        """Ask for the next goal, or carry the robot into the next building."""
+        """Send the next goal, or move the robot to the next building."""
         soak, ground, now_ns = self._soak, self._soak.ground, record.slot.start_ns
         if ground.path_m - self._far[1] > STUCK_M:
             self._far = robot_s, ground.path_m

@@ -1,4 +1,4 @@
-"""The simulated robot in one building after another, as the devices of one runtime that lives on."""
+"""The simulated robot in one building after another, as the devices of one long-running runtime."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from onboard.config.plant_model import Plant
 from onboard.values.messages import GoalRequest, Inputs, Twist
 
 MAPS = ("gdc1", "ahg2", "willow", "ghc7", "ase4", "lgrc1")
-"""Floor plans of real buildings; their furniture, goals and people are drawn by seed."""
+"""Floor plans of real buildings. Furniture, goals and pedestrians are random by seed."""
 TRACE_ROWS = 3000
-"""The true drive is kept for so long (ten rows a second) and then forgotten: a drive of hours must not grow by it."""
+"""Maximum rows of the true trace (ten a second); then it is cleared, so that a drive of hours needs no more memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Building:
-    """A furnished building with goals and people in it."""
+    """A furnished building with goals and pedestrians."""
 
     name: str
     place: Place
@@ -33,7 +33,7 @@ class Building:
 
 
 def load_buildings(maps: Sequence[str], seed: int, pedestrians: int, body: Body) -> list[Building]:
-    """Return buildings, drawn by seed. Takes some seconds each. Raises InputError."""
+    """Return buildings, random by seed. Takes some seconds for each. Raises InputError."""
     buildings = []
     for name in maps:
         place = choose_place(name, seed, body)
@@ -47,18 +47,18 @@ def load_buildings(maps: Sequence[str], seed: int, pedestrians: int, body: Body)
 
 
 class Ground:
-    """`interfaces.Inbox` and `Drive` over the simulated robot, which is carried from building to building.
+    """`interfaces.Inbox` and `Drive` of the simulated robot, which `put_down` moves from building to building.
 
-    Its clock goes on, its wheels' own pose begins anew, and its localisation is that of the new building.
+    After a move the clock continues, the base's own pose restarts, and the localisation is in the new building's map.
 
-    robot, building: there from the first `put_down` on
+    robot, building: valid after the first `put_down`
     """
 
     robot: SimulatedRobot
     building: Building
 
     def __init__(self, buildings: Sequence[Building], config: Config, mounts: Mounts, plant: Plant, seed: int) -> None:
-        """Take where it may be; `put_down` it first."""
+        """Take the buildings. Call `put_down` before any other method."""
         self._buildings, self._config, self._mounts, self._plant, self._seed = buildings, config, mounts, plant, seed
         self._body = Body(config.robot.footprint_radius_m, config.robot.height_m)
         self._scans = [self._cast(one.place.world) for one in buildings]
@@ -66,7 +66,7 @@ class Ground:
         self._before_m, self._before_contacts, self._before_bumps = 0.0, 0, 0
 
     def put_down(self, now_ns: int) -> None:
-        """Carry the robot to the start of the next building."""
+        """Move the robot to the start in the next building."""
         if self._times:
             state = self.robot.state
             self._before_m += state.path_m
@@ -85,30 +85,30 @@ class Ground:
 
     @property
     def buildings(self) -> int:
-        """How often it was put down."""
+        """Number of calls of `put_down`."""
         return self._times
 
     @property
     def path_m(self) -> float:
-        """The true way so far, in all buildings."""
+        """True path length so far, in all buildings [m]."""
         return self._before_m + self.robot.state.path_m
 
     @property
     def contacts(self) -> int:
-        """Contacts so far, in all buildings."""
+        """Number of contacts so far, in all buildings."""
         return self._before_contacts + self.robot.state.contacts
 
     @property
     def bumps(self) -> int:
-        """How often somebody has walked into it, in all buildings."""
+        """Number of times a pedestrian has walked into the robot, in all buildings."""
         return self._before_bumps + self.robot.state.bumps
 
     def ask(self, request: GoalRequest) -> None:
-        """Ask for a goal, which comes with the next tick."""
+        """Send a goal, which arrives in the next tick."""
         self._inbox.asked.append(request)
 
     def take(self, now_ns: int) -> Inputs:
-        """Let the robot live until now and return what it sensed."""
+        """Simulate until now and return the sensor inputs."""
         if len(self.robot.trace.rows) > TRACE_ROWS:
             self.robot.trace.rows.clear()
         return self._inbox.take(now_ns)
@@ -123,7 +123,7 @@ class Ground:
         self._inbox.close()
 
     def _cast(self, world: World) -> dict[str, DirectScan]:
-        """Return what the robot sees of a building, by topic."""
+        """Return the directly cast scans of a building, by topic."""
         sections = {POLICY_TOPIC: self._config.scan, LIMITS_TOPIC: self._config.limits_scan}
         given = {topic: section for topic, section in sections.items() if section is not None}
         return {topic: direct_scan(world, self._mounts, section, "fused") for topic, section in given.items()}

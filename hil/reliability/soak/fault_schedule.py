@@ -1,4 +1,4 @@
-"""Which fault comes next, and when: all that this robot can have in turn, each round in another order."""
+"""Schedule of faults in a soak: in each round all possible faults of this robot, in a new random order."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from onboard.values.clock import NS_PER_S
 
 EVERY_S = 30.0
 ONSET_S = 20.0
-"""A fault begins at a random moment of so many seconds; then it is over before the next one comes."""
+"""The onset of a fault is random within this time, so that the fault ends before the next fault."""
 HAS = frozenset({Need.SCANS, Need.FIXES, Need.BASE, Need.CLOCK})
-"""What this drive has of what faults need: its scans come ready-made, there are no images."""
+"""The requirements of faults that a soak fulfils: it has ready-made scans and no images."""
 DISK = "disk"
-"""How the table names the fault of the recorder's disk (`Fault.process`)."""
+"""`Fault.process` of the full disk."""
 ENDS_RUNTIME = "drive_lost"
 LIFE_S = 2 * 3600.0
-"""The fault that ends the runtime may come when it has lived for so long: growth shows in a long life only."""
+"""Minimum age of a runtime before the fault that ends it: only a long run shows growth of memory."""
 TIMES = ("recovery",)
-"""Tables of the configuration in which a fault only shortens times, which a long drive need not do."""
+"""Tables of the configuration in which a fault only shortens times. A long drive does not need that."""
 
 
 def possible(fault: Fault, config: Config) -> bool:
-    """Return whether a fault can be done to a robot with this configuration in a drive on the simulated clock."""
+    """Return whether a fault can be injected with this configuration on the simulated clock."""
     if fault.make is None:
         return fault.process == DISK
     fits = all(
@@ -37,7 +37,7 @@ def possible(fault: Fault, config: Config) -> bool:
 
 
 class Draw:
-    """Draws faults: each of them once a round, in an order by seed."""
+    """Draws each fault once a round, in random order by seed."""
 
     def __init__(self, config: Config, seed: int) -> None:
         self.faults = [fault for fault in FAULTS if possible(fault, config)]
@@ -46,7 +46,7 @@ class Draw:
         self._due_ns = 0
 
     def due(self, now_ns: int, life_s: float) -> tuple[Fault, int] | None:
-        """Return the next fault and when it begins, once in `EVERY_S`; else None. life_s: of the runtime so far."""
+        """Return the next fault and its onset [ns], once in `EVERY_S`; else None. life_s: age of the runtime [s]."""
         if now_ns < self._due_ns:
             return None
         self._due_ns = now_ns + round(EVERY_S * NS_PER_S)

@@ -1,4 +1,4 @@
-"""Judges every tick of a long drive, and keeps what was broken, with the fault that was there."""
+"""Checks every tick of a long drive, and keeps the broken rules with the fault at that time."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from onboard.state import TickRecord
 from onboard.values.clock import NS_PER_S
 from onboard.values.messages import Scan, Twist
 
-# ---- What must hold of recoveries, and that the robot is never wedged, judged by what it truly does
+# ---- Rules for recoveries and for progress, by the true motion
 
 SLACK_M = 0.1
-"""From the command that ends a try the base rolls on."""
+"""After the command that ends a try the base still rolls."""
 WEDGED_SLACK_S = 15.0
-"""Beyond the time after which a drive without progress must have ended."""
+"""Tolerance on the time after which a drive without progress must end."""
 MOVED_M = 0.05
 
 
 class Bounded:
-    """Watches one runtime: tries, time, way and speed of its recoveries, and how long it stands while it drives."""
+    """Checks one runtime: number, time, path and speed of its recovery tries, and its time without progress."""
 
     def __init__(self, config: Config) -> None:
         section, grace_s = config.recovery, GRACE_TICKS / config.rates.control_hz
@@ -42,7 +42,7 @@ class Bounded:
         self._moved: tuple[int, float] | None = None
 
     def watch(self, tick: TickRecord, path_m: float, operator: bool) -> list[Violation]:
-        """Return what this tick breaks. path_m: the true way so far; operator: whether one drives"""
+        """Return the rules that this tick breaks. path_m: true path so far; operator: whether an operator drives"""
         backing, now_ns = bool(tick.recovery), tick.slot.start_ns
         wrong = [*self._tries.watch(backing, now_ns, path_m), *self._wedged(tick, path_m, operator)]
         if backing and tick.command.v_mps < self._back.v_mps and tick.wanted == self._back:
@@ -50,7 +50,7 @@ class Bounded:
         return [Violation(tick.slot.number, rule, what) for rule, what in wrong]
 
     def _wedged(self, tick: TickRecord, path_m: float, operator: bool) -> Iterator[tuple[str, str]]:
-        """Find a drive that goes on without a way, longer than the mission lets one without progress."""
+        """Yield a violation if a drive lasts longer without motion than the mission allows."""
         if not driving(tick) or operator or self._moved is None or path_m - self._moved[1] > MOVED_M:
             self._moved = tick.slot.start_ns, path_m
             return
@@ -60,24 +60,24 @@ class Bounded:
             self._moved = tick.slot.start_ns, path_m
 
 
-# ---- Every contact of the true robot, with what was known when it happened. Each is a broken rule
+# ---- Contacts of the true robot: each is a broken rule
 
 NEAR_M = 0.12
-"""What is seen so near before the body, and then touched, is what was seen: a tick's way and the noise of a scan."""
+"""A contact within this distance of a seen obstacle is a contact with it: one tick's path, and noise of the scan."""
 TOWARDS = 0.3
-"""Cosine of the angle between the way and what lies before it."""
+"""Minimum cosine of the angle between the direction of motion and an obstacle ahead."""
 WALKER_M = 0.06
-"""Somebody who moves is touched when he is so near."""
+"""A pedestrian within this distance of the body counts as touched."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contact:
     """One contact.
 
-    v_mps, w_radps: the true motion just before
-    seen:    whether the scan of the limits had something just there
-    mover:   whether somebody who moves was beside it
-    fault:   that was there just then, or just before, "" for none
+    v_mps, w_radps: true motion just before
+    seen:  whether the limits' scan showed an obstacle at that place
+    mover: whether a pedestrian was beside the robot
+    fault: fault at that time or just before, "" for none
     """
 
     at_s: float
@@ -90,13 +90,13 @@ class Contact:
 
     @property
     def what(self) -> str:
-        """Return what it was, in words."""
+        """Return the description of the contact."""
         known = "something seen" if self.seen else "something that the scan did not show"
         return f"with {known}{', beside somebody' if self.mover else ''}"
 
 
 class Contacts:
-    """Looks for contacts, tick by tick."""
+    """Finds contacts, tick by tick."""
 
     def __init__(self, ground: Ground, radius_m: float) -> None:
         self._ground, self._radius_m = ground, radius_m
@@ -105,7 +105,7 @@ class Contacts:
         self._twist = Twist(0.0, 0.0)
 
     def look(self, record: TickRecord, fault: Fault | None, at_s: float) -> Contact | None:
-        """Return the contact of the last tick, if there was one. fault: that was there then or just before."""
+        """Return the contact of the last tick, or None. fault: fault at that time or just before."""
         robot, count = self._ground.robot, self._ground.contacts
         found = None
         if count > self._count:
@@ -123,7 +123,7 @@ class Contacts:
 
 
 def seen_before(scan: Scan, v_mps: float, radius_m: float) -> bool:
-    """Return whether a scan has something just before the body, on the side to which it drives."""
+    """Return whether a scan shows an obstacle just before the body, in the direction of motion."""
     points = collision.obstacles(scan)
     away_m = np.hypot(points[:, 0], points[:, 1])
     ahead = points[:, 0] * math.copysign(1.0, v_mps) >= TOWARDS * away_m
@@ -131,7 +131,7 @@ def seen_before(scan: Scan, v_mps: float, radius_m: float) -> bool:
 
 
 def _beside_mover(robot: SimulatedRobot, radius_m: float) -> bool:
-    """Return whether somebody who moves stands at the body."""
+    """Return whether a pedestrian is beside the body."""
     pose, bodies = robot.state.pose, robot.glance().bodies
     return any(
         math.hypot(x_m - pose.x_m, y_m - pose.y_m) - radius <= radius_m + WALKER_M for x_m, y_m, radius in bodies[:, :3]
@@ -139,15 +139,15 @@ def _beside_mover(robot: SimulatedRobot, radius_m: float) -> bool:
 
 
 AFTER_NS = 2 * NS_PER_S
-"""A fault is named for so long after its end: its last scan is believed until the next, and a base rolls on."""
+"""A fault counts for this time after its end: its last scan is in use until the next, and the base still rolls."""
 MOST_KEPT = 200
-"""Broken rules that are kept each with what happened; all are counted."""
+"""Maximum number of broken rules with details; all are counted."""
 CONTACT = "contact"
 
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """A rule that was broken: when [s since the start], in which slot of which runtime, where, under which fault."""
+    """A broken rule. at_s: time since the start [s]; runtime, slot: its number and slot; fault: "" for none."""
 
     at_s: float
     now_ns: int
@@ -160,7 +160,7 @@ class Broken:
 
 
 class Judge:
-    """What was broken so far. A runtime that is begun anew is watched anew (`begin`)."""
+    """All broken rules so far. Call `begin` for each new runtime."""
 
     def __init__(self, config: Config, plant: Plant, ground: Ground) -> None:
         self._config, self._plant, self._ground = config, plant, ground
@@ -173,24 +173,24 @@ class Judge:
         self._backing = False
 
     def begin(self) -> None:
-        """Watch a new runtime."""
+        """Start the checks of a new runtime."""
         self.runtimes += 1
         self._monitor, self._bounded = Monitor(self._config, self._plant), Bounded(self._config)
         self._contacts = Contacts(self._ground, self._config.robot.footprint_radius_m)
 
     def planned(self, fault: Fault, planned: Planned) -> None:
-        """Take note of the fault that comes."""
+        """Keep the next fault."""
         self._fault = fault, planned
 
     def fault_at(self, now_ns: int) -> Fault | None:
-        """Return the fault that is there, or was just before."""
+        """Return the fault at a time or just before; None without one."""
         if self._fault is None:
             return None
         fault, planned = self._fault
         return fault if planned.onset_ns <= now_ns < planned.end_ns + AFTER_NS else None
 
     def watch(self, tick: TickRecord, at_s: float) -> bool:
-        """Judge a tick; return whether something was broken in it."""
+        """Check a tick; return whether it broke a rule."""
         fault = self.fault_at(tick.slot.start_ns)
         operator = tick.inputs.teleop is not None
         violations = self._monitor.watch(tick)
@@ -209,7 +209,7 @@ class Judge:
         return bool(violations)
 
     def add(self, violation: Violation, now_ns: int, at_s: float, fault: Fault | None) -> None:
-        """Count what was broken, and keep it with where it was."""
+        """Count a broken rule, and keep it with time, slot, building and fault."""
         self.rules[violation.rule] += 1
         if len(self.broken) < MOST_KEPT:
             name = fault.name if fault is not None else ""

@@ -1,7 +1,7 @@
-"""A soak of the real process over DDS, in real time: what a drive in one process on the simulated clock leaves out.
+"""A soak of the real process over DDS, in real time. It covers what the simulated clock in one process leaves out.
 
-`onboard run` and the simulated robot as processes: the wire with all its readers and writers, the inference thread, the
-recorder and the journal at their own pace. What the runtime holds is measured from outside.
+`onboard run` and the simulated robot are processes. The soak covers DDS with all readers and writers, and the inference
+thread, the recorder and the journal at their own pace. It measures the runtime's resources from outside.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ NAMES = ("memory_mib", "files", "threads")
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What a process held, seen from outside; robot_s: since the beginning [s]."""
+    """Resources of a process, measured from outside. robot_s: time since the start [s]."""
 
     robot_s: float
     memory_mib: float
@@ -54,7 +54,7 @@ class Held:
 
 
 def held_by(pid: int, robot_s: float) -> Held:
-    """Return what a process holds now. Raises OnboardError where it has ended."""
+    """Return the resources of a process now. Raises OnboardError if it has ended."""
     there = Path("/proc") / str(pid)
     try:
         pages = int((there / "statm").read_text().split()[1])
@@ -65,7 +65,7 @@ def held_by(pid: int, robot_s: float) -> Held:
 
 
 def visit(stand: Stand, lasts_s: float) -> tuple[int, int]:
-    """Come to the wire, speak on what many may speak on, and leave."""
+    """Join DDS, write to the topics that allow several writers, and leave."""
     onset_ns = time.monotonic_ns()
     somebody = Wire(stand.config.dds)
     try:
@@ -83,14 +83,14 @@ FAULTS: Mapping[str, Meddle] = {
     "override_flood": MEDDLES["flood"],
     "peer_gone": MEDDLES["peer"],
 }
-"""One after another. A full disk would end the recording for good, and an e-stop whose sender is gone the driving."""
+"""Faults in turn. Two are left out: a full disk ends the recording, and an e-stop without its sender ends the drive."""
 
 
 class LiveSoak:
-    """One drive of two processes, and all that is known of it."""
+    """One drive of two processes, and its results."""
 
     def __init__(self, drive: Drive, place: Place, plant: Plant, folder: Path) -> None:
-        """Take who drives, where from goal to goal, and where logs and recordings go."""
+        """Take the drive, the place with its goals, the plant, and the folder of logs and recordings."""
         self._drive, self._folder = drive, folder
         self._goals, self._monitor = GoalSequence(place), Monitor(drive.config, plant)
         self.stopping = False
@@ -102,11 +102,11 @@ class LiveSoak:
         self.wall_s = 0.0
 
     def stop(self) -> None:
-        """End soon. Safe from a signal handler."""
+        """End after the current step. Safe from a signal handler."""
         self.stopping = True
 
     def run(self, until_s: float, tell: Callable[[LiveSoak], None]) -> None:
-        """Drive for so long, telling now and then. Raises OnboardError where a process does not start, or ends."""
+        """Drive for `until_s`; call `tell` every `TELL_S`. Raises OnboardError if a process does not start or ends."""
         record = self._drive.config.record.model_copy(update={"directory": self._folder / "recordings"})
         config = self._drive.config.model_copy(update={"record": record})
         stand = Stand(Drive(config, self._drive.arguments, self._drive.goal), self._folder)
@@ -141,7 +141,7 @@ class LiveSoak:
                 tell(self)
 
     def _judge(self, stand: Stand) -> None:
-        """Judge the commands that were heard since the last time, by their numbers, and forget them."""
+        """Check the values of the commands since the last call, and drop these commands."""
         heard, stand.ticks = stand.ticks, []
         self.commands += len(heard)
         for tick in heard:
@@ -150,7 +150,7 @@ class LiveSoak:
                 self.broken.append(f"at {tick.slot.start_ns / NS_PER_S:.2f} s: {violation.rule}: {violation.what}")
 
     def result(self) -> dict[str, Any]:
-        """Return it as plain values."""
+        """Return the results as plain values."""
         return {
             "wall_s": round(self.wall_s, 1),
             "commands": self.commands,
@@ -164,13 +164,13 @@ class LiveSoak:
         }
 
 
-# ---- A soak of the real process from its options to what a person reads
+# ---- A soak of the real process with its console output
 
 
 def soak_processes(
     console: Console, config: Config, until_s: float, seed: int, map_name: str, out: Path
 ) -> dict[str, Any]:
-    """Drive as processes for so long, or until a signal comes, and return what was found. Raises OnboardError."""
+    """Drive as processes for `until_s` or until a signal, and return the results. Raises OnboardError."""
     check_files(config)
     require_engine(config)
     place = choose_place(map_name, seed, Body(config.robot.footprint_radius_m, config.robot.height_m))
@@ -187,13 +187,13 @@ def soak_processes(
 
 
 def passed_live(result: Mapping[str, Any]) -> bool:
-    """Return whether it drove to goals, long enough to say what grows, no rule was broken and nothing grew."""
+    """Return whether the soak passed: a goal reached, enough samples, no broken rule, and no growth."""
     drove = result["reached"] > 0 and bool(result["growth"])
     return drove and not result["violations"] and all(row["held"] for row in result["growth"])
 
 
 def live_line(result: Mapping[str, Any]) -> str:
-    """Return where it stands."""
+    """Return the progress as one line."""
     held = result["samples"][-1] if result["samples"] else {"memory_mib": 0.0, "files": 0, "threads": 0}
     return (
         f"{result['wall_s'] / 60.0:.1f} min: {result['commands']} commands, {result['goals']} goals, "
@@ -203,7 +203,7 @@ def live_line(result: Mapping[str, Any]) -> str:
 
 
 def live_lines(result: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what was found as lines of a console."""
+    """Yield the results as console lines."""
     yield live_line(result)
     yield "faults: " + (", ".join(f"{count} {name}" for name, count in result["faults"].items()) or "none")
     yield from (growth_line(row) for row in result["growth"])

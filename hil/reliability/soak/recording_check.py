@@ -1,10 +1,10 @@
-"""The recorder of a long drive: every file that it finishes is opened and read to its end, then deleted or kept.
+"""The recorder of a long drive: every finished file is read to its end, then deleted or kept.
 
-Of every file each chunk is unpacked and checked and each message found; of every tenth each message is taken apart as
-well, which takes ten times as long.
+The check unpacks each chunk of a file and finds each message. In every tenth file it also decodes each message, which
+takes ten times as long.
 
-Simulated time runs faster than a disk writes, so the drive waits while too much is queued: what a robot would lose to
-a slow disk is not what is looked for here.
+Simulated time runs faster than the disk, so the drive waits for a long queue. The loss of data to a slow disk is not
+part of this test.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from onboard.state import TickRecord
 from onboard.values.errors import InputError
 
 MOST_QUEUED = 400
-"""So many ticks may wait for the disk before the drive does."""
+"""Maximum number of queued groups before the drive waits for the disk."""
 WAIT_S = 0.002
 LOOK_TICKS = 300
-"""How often it is looked for finished files."""
+"""Number of ticks between two searches for finished files."""
 WALL_NS = 1_700_000_000 * 1_000_000_000
-"""When the drive began, by the wall clock of its recordings: the same in every run."""
+"""Wall time of the start of the drive in its recordings: the same in every run."""
 KEPT = "kept"
 WHOLLY = 10
-"""Every so many-th file is taken apart to its last message."""
+"""In every n-th file all messages are decoded."""
 UNREADABLE, INCOMPLETE = "recording unreadable", "recording incomplete"
 
 
 @dataclass(slots=True)
 class Read:
-    """What was found in the recordings so far. kept: those in which a rule was broken, or that cannot be read."""
+    """Counts over the recordings so far. kept: names of files with a broken rule, and of unreadable files."""
 
     files: int = 0
     bytes: int = 0
@@ -52,10 +52,10 @@ class Read:
 
 
 class Records:
-    """A listener of ticks that records them, through one recorder after another."""
+    """A listener that records all ticks, with a new recorder after each end of a recording."""
 
     def __init__(self, config: Config, mounts: Mounts, folder: Path) -> None:
-        """Take where recordings go. Raises ConfigError when the folder cannot be written to, with the first tick."""
+        """Take the folder of the recordings. The first tick raises ConfigError if the folder is not writable."""
         self._config = config.model_copy(
             update={"record": config.record.model_copy(update={"directory": folder, "enabled": True})}
         )
@@ -71,7 +71,7 @@ class Records:
         self.problems: list[tuple[str, str]] = []
 
     def tick(self, record: TickRecord, counters: Counters) -> None:
-        """Record a tick, and now and then read what is finished."""
+        """Record a tick, and read the finished files every `LOOK_TICKS` ticks."""
         now_ns = record.slot.start_ns
         if self._recorder is None or self._ticks is None:
             recorder, ticks = self._begin(now_ns)
@@ -85,19 +85,19 @@ class Records:
             self._read_finished()
 
     def settle(self) -> None:
-        """Wait until nothing is queued: what waits is measured as held otherwise."""
+        """Wait until the queue is empty; otherwise its memory would count as growth."""
         while self._recorder is not None and self._recorder.waiting and not self._recorder.stats().stopped:
             self._waiting.wait(WAIT_S)
 
     def broke(self, now_ns: int) -> None:
-        """Keep the recording in which this moment is."""
+        """Mark a time, so that the recording with this time is kept."""
         if not self._broken_ns or now_ns != self._broken_ns[-1]:
             self._broken_ns.append(now_ns)
 
     def fill_disk(self) -> None:
-        """Let no file of this process grow beyond the recording's size of now: the next write fails, as on a full disk.
+        """Limit the file size of this process to the current size of the recording: the next write fails.
 
-        Until `disk_was_full` has said so.
+        This is like a full disk, until `disk_was_full` returns True.
         """
         file = self._recorder.stats().file if self._recorder is not None else None
         if file is None or self._limit is not None:
@@ -106,7 +106,7 @@ class Records:
         resource.setrlimit(resource.RLIMIT_FSIZE, (file.stat().st_size, self._limit[1]))
 
     def disk_was_full(self) -> bool:
-        """Return whether a full disk has ended the recording; then there is room again and it begins anew."""
+        """Return whether a full disk has ended the recording; then remove the limit, so that a new recording begins."""
         if self._limit is None or self._recorder is None or not self._recorder.stats().stopped:
             return False
         self._room()
@@ -115,7 +115,7 @@ class Records:
         return True
 
     def close(self) -> None:
-        """End the recording, and read what is left."""
+        """End the recording, and read the last files."""
         self._room()
         self._end(whole=True)
 
@@ -129,7 +129,7 @@ class Records:
         return recorder, self._ticks
 
     def _end(self, *, whole: bool) -> None:
-        """Close the recorder. whole: whether nothing of what it was given may be missing."""
+        """Close the recorder. whole: whether a missing tick is a problem."""
         if self._recorder is None:
             return
         self._recorder.close()
@@ -143,7 +143,7 @@ class Records:
             self.problems.append((INCOMPLETE, stopped or f"{self._found} of {self._put} ticks are in it"))
 
     def _complete(self, path: Path) -> None:
-        """Do what the next start does with a file that a full disk has left unfinished."""
+        """Repair the unfinished file of a full disk, like the next start of the recorder."""
         try:
             repair(path)
         except (OSError, InputError) as error:
@@ -155,7 +155,10 @@ class Records:
             self._limit = None
 
     def _read_finished(self) -> None:
-        """Read the files that are finished. It is looked what is there first: then none of these is begun any more."""
+        """Read the finished files.
+
+        The files are listed before the current file is asked for, so each other listed file is finished.
+        """
         there = sorted(self._folder.glob("*.mcap"))
         current = None if self._recorder is None else self._recorder.stats().file
         for path in there:
@@ -163,7 +166,7 @@ class Records:
                 self._read(path)
 
     def _read(self, path: Path) -> None:
-        """Read a recording wholly, then delete it, or keep it where something happened in it."""
+        """Read a whole recording, then delete it. Keep it if it is unreadable or a rule was broken in it."""
         size, stamps_ns = path.stat().st_size, list[int]()
         broken = ""
         try:
@@ -187,7 +190,7 @@ class Records:
 
 
 def _read_through(path: Path, stamps_ns: list[int], *, wholly: bool) -> int:
-    """Return the messages of a recording. stamps_ns: gets when ticks were; wholly: whether each is taken apart."""
+    """Return the number of messages. stamps_ns: gets the times of ticks; wholly: whether to decode each message."""
     count = 0
     with open_recording(path) as recording:
         each = ((one.topic, one.time_ns) for one in recording.heard()) if wholly else recording.walked()

@@ -1,4 +1,4 @@
-"""What came of a soak, as plain values, joined over its processes, and as a person reads it."""
+"""Results of a soak: plain values, joined over its processes, and reports as Markdown and console lines."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from onboard.commands.cli import markdown_table
 
 Result = Mapping[str, Any]
 
-# ---- A soak's figures in Markdown, for `docs/reliability.md`
+# ---- Markdown tables for `docs/reliability.md`
 
 FIGURES = "what", "figure"
 GROWTH = "process", "what", "middle third", "last third", "grown", "allowed", "an hour"
 
 
 def markdown(result: Result) -> str:
-    """Return two tables: the figures of all processes, and what each process held."""
+    """Return two Markdown tables: the figures of all processes, and the resources of each process."""
     held = [_growth(one["seed"], row) for one in result["processes"] for row in one["growth"]]
     return f"{markdown_table(FIGURES, _figures(result), words=2)}\n\n{markdown_table(GROWTH, held, words=2)}\n"
 
@@ -79,7 +79,7 @@ READ = ("files", "bytes", "messages", "ticks", "full_disks")
 
 
 def result_of(soak: Soak, seed: int) -> dict[str, Any]:
-    """Return one process's soak as plain values. speed: robot time over wall time."""
+    """Return the results of one process as plain values. speed: robot time divided by wall time."""
     judge, ground, read = soak.judge, soak.ground, soak.records.read
     rules = judge.rules + Counter(rule for rule, _ in soak.records.problems)
     return {
@@ -110,7 +110,7 @@ def result_of(soak: Soak, seed: int) -> dict[str, Any]:
 
 
 def joined(results: Sequence[Result]) -> dict[str, Any]:
-    """Return the figures of all processes together, and each of them."""
+    """Return the figures of all processes together, and the results of each process."""
     wall_s = max((one["wall_s"] for one in results), default=0.0)
     summed = {name: round(sum(one[name] for one in results), 3) for name in SUMMED}
     faults, rules = Counter[str](), Counter[str]()
@@ -138,17 +138,17 @@ def joined(results: Sequence[Result]) -> dict[str, Any]:
 
 
 def passed(result: Result) -> bool:
-    """Return whether no rule was broken and nothing grew."""
+    """Return whether the soak broke no rule and no resource grew."""
     return not result["violations"] and not result["grew"]
 
 
 def contact_line(contact: Mapping[str, Any]) -> str:
-    """Return how a contact is counted: what it was with, and under which fault."""
+    """Return the class under which a contact is counted: its description and its fault."""
     return f"{contact['what']}, under {contact['fault']}" if contact["fault"] else str(contact["what"])
 
 
 def lines(result: Result) -> Iterator[str]:
-    """Yield the figures as lines of a console."""
+    """Yield the figures as console lines."""
     read = result["recordings"]
     yield (
         f"{result['robot_hours']:.2f} robot hours in {result['wall_s'] / 60.0:.1f} min of {len(result['processes'])} "
@@ -181,7 +181,7 @@ def lines(result: Result) -> Iterator[str]:
 
 
 def growth_line(row: Mapping[str, Any]) -> str:
-    """Return how a number went."""
+    """Return the change of a resource as one line."""
     word = "" if row["held"] else "  GREW"
     return (
         f"{row['what']} {row['middle']:.1f} -> {row['last']:.1f}: {row['grown']:+.2f}, allowed {row['allowed']:.2f} "
@@ -190,13 +190,13 @@ def growth_line(row: Mapping[str, Any]) -> str:
 
 
 def broken_line(broken: Mapping[str, Any]) -> str:
-    """Return one broken rule."""
+    """Return a broken rule as one line."""
     fault = f" under {broken['fault']}" if broken["fault"] else ""
     return f"at {broken['at_s']:.2f} s in {broken['building']}{fault}: {broken['rule']}: {broken['what']}"
 
 
 def progress_line(soak: Soak, seed: int) -> str:
-    """Return where a soak stands."""
+    """Return the progress of a soak as one line."""
     judge = soak.judge
     memory_mib = soak.samples[-1].memory_mib if soak.samples else 0.0
     return (

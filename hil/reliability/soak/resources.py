@@ -1,7 +1,7 @@
-"""What a process holds, now and then, and whether it grows.
+"""Resources of a process: samples over time, and a check for growth.
 
-The samples of the first third are warm-up: caches fill, allocators settle. The medians of the other two thirds are
-compared, so that a moment in which something more is held counts for nothing.
+The first third of the samples is warm-up: caches fill, allocators settle. The check compares the medians of the other
+two thirds, so that a short peak does not count.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from typing import Any, Protocol
 
 MIB = 1024 * 1024
 FEWEST = 9
-"""Three samples for each third at least: fewer say nothing."""
+"""Minimum number of samples: three in each third."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What the process held at a time of the robot's [s].
+    """Resources of the process at a robot time [s].
 
-    memory_mib: resident; objects: that the garbage collector knows, after a collection
+    memory_mib: resident memory; objects: objects of the garbage collector after a collection
     """
 
     robot_s: float
@@ -36,16 +36,16 @@ class Sample:
 
 
 class Timed(Protocol):
-    """A sample of a time of the robot's [s]."""
+    """A sample with its robot time."""
 
     @property
     def robot_s(self) -> float:
-        """When it was taken."""
+        """Robot time of the sample [s]."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What a number may grow by between the middles of the last two thirds: a floor, and so much an hour beside."""
+    """Allowed growth between the medians of the last two thirds: a constant, plus a rate times the time [h]."""
 
     floor: float
     per_hour: float
@@ -58,14 +58,15 @@ BOUNDS: Mapping[str, Bound] = {
     "threads": Bound(0.0, 0.0),
     "tasks": Bound(0.0, 0.0),
 }
-"""One number of 8 bytes kept in each tick would be 0.8 MiB an hour, one object of 100 bytes 10 MiB and 108,000 objects:
-the bounds an hour are about what the first and a five-hundredth of the second would bring. The floors are what the same
-place is measured by to vary: how full the allocator's arenas and the recorder's queue are at that moment."""
+"""Rates: a leak of 8 bytes a tick is 0.8 MiB an hour, about the limit for memory. A leak of one object of 100 bytes a
+tick is 10 MiB and 108,000 objects an hour. A five-hundredth of these objects is about the limit for objects.
+
+Floors: the measured variation without a leak. It comes from the allocator's arenas and the recorder's queue."""
 
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """How a number went: medians of the middle and of the last third, the difference, and what it may be at most."""
+    """Change of a resource: medians of the middle and the last third, difference, rate [1/h], allowed difference."""
 
     what: str
     middle: float
@@ -76,12 +77,12 @@ class Growth:
 
     @property
     def held(self) -> bool:
-        """Return whether it did not grow."""
+        """Return whether the growth is allowed."""
         return self.grown <= self.allowed
 
 
 def take_sample(robot_s: float) -> Sample:
-    """Return what this process holds now. Called within its event loop."""
+    """Return the resources of this process now. Call it within the event loop."""
     gc.collect()
     return Sample(
         robot_s=robot_s,
@@ -94,7 +95,7 @@ def take_sample(robot_s: float) -> Sample:
 
 
 def growth(samples: Sequence[Timed], names: Sequence[str] = tuple(BOUNDS)) -> list[Growth]:
-    """Return how each of these numbers went; nothing where there are too few samples."""
+    """Return the change of each named resource; empty for fewer than `FEWEST` samples."""
     if len(samples) < FEWEST:
         return []
     third = len(samples) // 3

@@ -1,4 +1,4 @@
-"""What goes wrong with the engine, the loop and the link to the base."""
+"""Faults of the engine, the event loop and the link to the base."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from onboard.values.errors import DriverError
 from onboard.values.messages import STOP, Inputs, Twist
 
 SLOW_NS = NS_PER_S // 5
-"""A decision is due 100 ms after it was begun; this much later it has missed that, and is done before the next."""
+"""Additional latency of a decision. A decision is due after 100 ms: it misses its deadline and ends before the next."""
 BLOCK_NS = 3 * NS_PER_S // 10
 AHEAD = ACTIONS.index(Twist(max(LINEAR_MPS), 0.0))
 
@@ -23,15 +23,15 @@ class SlowEngine(Injection):
     """Every decision takes 200 ms longer."""
 
     def late_ns(self, now_ns: int, end_ns: int) -> int:
-        """Return 200 ms."""
+        """Return 200 ms [ns]."""
         return SLOW_NS
 
 
 class HungEngine(Injection):
-    """A decision does not return until the fault is over."""
+    """A decision does not finish until the end of the fault."""
 
     def late_ns(self, now_ns: int, end_ns: int) -> int:
-        """Return the time that is left."""
+        """Return the time to the end of the fault [ns]."""
         return end_ns - now_ns
 
 
@@ -44,10 +44,10 @@ class FailingEngine(Injection):
 
 
 class NanEngine(Injection):
-    """Every decision is without a number, its memory too."""
+    """The logits and the memory of every decision are NaN."""
 
     def result(self, result: Result) -> Result:
-        """Return NaN."""
+        """Return a result of NaN."""
         if result.decision is None or result.memory is None:
             return result
         nothing = np.full_like(result.decision.logits, np.nan)
@@ -57,10 +57,10 @@ class NanEngine(Injection):
 
 
 class Ahead(Injection):
-    """The policy wants straight ahead at its full speed, whatever it sees; it remembers as it would."""
+    """The policy wants full speed straight ahead, whatever it sees. Its memory is not changed."""
 
     def result(self, result: Result) -> Result:
-        """Return that action."""
+        """Return the result with that action."""
         if result.decision is None:
             return result
         logits = np.zeros_like(result.decision.logits)
@@ -69,19 +69,19 @@ class Ahead(Injection):
 
 
 class BlockedLoop(Injection):
-    """Something keeps the event loop busy, once, for 300 ms."""
+    """A task blocks the event loop once for 300 ms."""
 
     def __init__(self) -> None:
         self._left_ns = BLOCK_NS
 
     def blocked_ns(self) -> int:
-        """Return 300 ms the first time."""
+        """Return 300 ms in the first call, then 0 [ns]."""
         left_ns, self._left_ns = self._left_ns, 0
         return left_ns
 
 
 class DeafBase(Injection):
-    """The base stands, whatever it is told, and its bumper says that it is held."""
+    """The base ignores all commands and stands, and its bumper reports an obstacle."""
 
     def inputs(self, inputs: Inputs) -> Inputs:
         """Return inputs with the notice."""
@@ -96,5 +96,5 @@ class LostDrive(Injection):
     """The link to the base is gone."""
 
     def command(self, command: Twist) -> Twist | None:
-        """Raise."""
+        """Raise DriverError."""
         raise DriverError("injected: the link to the base is gone")

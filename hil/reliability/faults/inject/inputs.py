@@ -1,4 +1,4 @@
-"""What goes wrong with wheels, localisation, goals, notices and the operator, as a tick gets it."""
+"""Faults of odometry, localisation, goals, notices and operator commands, injected into the inputs of a tick."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from onboard.values.messages import STOP, Fix, GoalRequest, Inputs, OdometryMess
 
 HOUR_NS = 3600 * NS_PER_S
 OFF_M = 2.0
-"""How far something jumps."""
+"""Distance of an injected jump."""
 MAD_TWISTS = (1e9, -1e9, math.nan, math.inf, -math.inf)
 
 
 class Silent(Injection):
-    """Nothing arrives, of nobody: the other side of the wire is gone. What was there ages."""
+    """No message arrives from any sender, as with a broken network. The last inputs turn stale."""
 
     def image(self, camera: str, sample: Image, now_ns: int) -> None:
-        """Return nothing."""
+        """Drop the message."""
         return
 
     def scan(self, topic: str, sample: LaserScan, now_ns: int) -> None:
-        """Return nothing."""
+        """Drop the message."""
         return
 
     def inputs(self, inputs: Inputs) -> Inputs:
@@ -40,7 +40,7 @@ class Silent(Injection):
 
 
 class NoOdometry(Injection):
-    """The wheels say nothing any more."""
+    """No odometry arrives."""
 
     def inputs(self, inputs: Inputs) -> Inputs:
         """Return inputs without odometry."""
@@ -48,14 +48,14 @@ class NoOdometry(Injection):
 
 
 class Wheels(Injection):
-    """Every message of the wheels is another. change: of one message, told how many came before in this fault."""
+    """Changes each odometry message. change: gets the message and the number of messages before it in this fault."""
 
     def __init__(self, change: Callable[[OdometryMessage, int], OdometryMessage]) -> None:
         self._change = change
         self._count = 0
 
     def inputs(self, inputs: Inputs) -> Inputs:
-        """Return inputs with other odometry."""
+        """Return inputs with changed odometry."""
         changed = []
         for message in inputs.odometry:
             changed.append(self._change(message, self._count))
@@ -64,22 +64,22 @@ class Wheels(Injection):
 
 
 def wheels_jump() -> Injection:
-    """Return a base whose own pose stands 2 m further on from the onset, as after a hand that carried it."""
+    """Return a base whose own pose jumps by 2 m at the onset, as if a person had carried the base."""
     return Wheels(lambda one, count: replace(one, pose=None if one.pose is None else _moved(one.pose)))
 
 
 def wheels_nan() -> Injection:
-    """Return a base that measures no numbers."""
+    """Return a base that measures NaN."""
     return Wheels(lambda one, count: replace(one, twist=Twist(math.nan, math.nan)))
 
 
 def wheels_too_fast(speed_mps: float) -> Injection:
-    """Return a base that measures a speed that it cannot have."""
+    """Return a base that measures an impossible speed."""
     return Wheels(lambda one, count: replace(one, twist=Twist(speed_mps, 0.0)))
 
 
 def wheels_repeat() -> Injection:
-    """Return a base that says its first message of the fault again and again."""
+    """Return a base that repeats its first message of the fault."""
     held: list[OdometryMessage] = []
 
     def again(message: OdometryMessage, count: int) -> OdometryMessage:
@@ -90,7 +90,7 @@ def wheels_repeat() -> Injection:
 
 
 def wheels_zero() -> Injection:
-    """Return a base whose encoders stand: each message is a new one, and says that nothing moves."""
+    """Return a base with frozen encoders: new stamps, zero twist, constant pose."""
     held: list[Pose | None] = []
 
     def still(message: OdometryMessage, count: int) -> OdometryMessage:
@@ -101,13 +101,13 @@ def wheels_zero() -> Injection:
 
 
 class LateWheels(Injection):
-    """What the wheels say arrives `LATE_NS` later, each message as it was sent."""
+    """Odometry arrives `LATE_NS` late; its content and stamps do not change."""
 
     def __init__(self) -> None:
         self._under_way: deque[OdometryMessage] = deque()
 
     def inputs(self, inputs: Inputs) -> Inputs:
-        """Return inputs with the odometry that has been under way for long enough."""
+        """Return inputs with the delayed odometry that is due."""
         self._under_way.extend(inputs.odometry)
         arrived = []
         while self._under_way and self._under_way[0].arrival_ns + LATE_NS <= inputs.now_ns:
@@ -116,21 +116,21 @@ class LateWheels(Injection):
 
 
 class ClockStep(Injection):
-    """The clock of those who send is set by `step_ns`: of cameras, odometry and localisation alike."""
+    """The clock of all senders (cameras, scans, odometry, localisation) jumps by `step_ns`."""
 
     def __init__(self, step_ns: int) -> None:
         self._step_ns = step_ns
 
     def image(self, camera: str, sample: Image, now_ns: int) -> Image:
-        """Return the image with another stamp."""
+        """Return the image with a shifted stamp."""
         return replace(sample, header=self._stepped(sample.header))
 
     def scan(self, topic: str, sample: LaserScan, now_ns: int) -> LaserScan:
-        """Return the scan with another stamp."""
+        """Return the scan with a shifted stamp."""
         return replace(sample, header=self._stepped(sample.header))
 
     def inputs(self, inputs: Inputs) -> Inputs:
-        """Return inputs with other stamps."""
+        """Return inputs with shifted stamps."""
         return replace(
             inputs,
             odometry=tuple(replace(one, stamp_ns=one.stamp_ns + self._step_ns) for one in inputs.odometry),
@@ -142,13 +142,13 @@ class ClockStep(Injection):
 
 
 class ClockBackward(Injection):
-    """The clock of the wheels runs backward from the onset."""
+    """The clock of the odometry runs backward from the onset."""
 
     def __init__(self) -> None:
         self._from_ns: int | None = None
 
     def inputs(self, inputs: Inputs) -> Inputs:
-        """Return inputs whose odometry is stamped earlier, message by message."""
+        """Return inputs in which each odometry stamp is earlier than the stamp before it."""
         return replace(inputs, odometry=tuple(self._mirrored(one) for one in inputs.odometry))
 
     def _mirrored(self, message: OdometryMessage) -> OdometryMessage:
@@ -157,14 +157,14 @@ class ClockBackward(Injection):
 
 
 class Fixes(Injection):
-    """Localisation comes to something else. change: of one fix, told how many came before in this fault."""
+    """Changes or drops each fix. change: gets the fix and the number of fixes before it in this fault."""
 
     def __init__(self, change: Callable[[Fix, int], Fix | None]) -> None:
         self._change = change
         self._count = 0
 
     def inputs(self, inputs: Inputs) -> Inputs:
-        """Return inputs with other fixes."""
+        """Return inputs with changed fixes."""
         changed = []
         for fix in inputs.fixes:
             changed.append(self._change(fix, self._count))
@@ -173,46 +173,46 @@ class Fixes(Injection):
 
 
 def localization_jumps(times: float = math.inf) -> Injection:
-    """Return a localisation that is 2 m off so many times, then right again."""
+    """Return a localisation with an error of 2 m in its first `times` fixes."""
     return Fixes(lambda fix, count: replace(fix, pose=_moved(fix.pose)) if count < times else fix)
 
 
 def localization_nan() -> Injection:
-    """Return a localisation that is no numbers."""
+    """Return a localisation that sends NaN."""
     return Fixes(lambda fix, count: replace(fix, pose=Pose(math.nan, math.nan, math.nan)))
 
 
 def localization_gone() -> Injection:
-    """Return a localisation that says nothing."""
+    """Return a localisation that sends no fix."""
     return Fixes(lambda fix, count: None)
 
 
 class Cancelled(Injection):
-    """The goal is withdrawn, once."""
+    """The operator cancels the goal once."""
 
     def __init__(self) -> None:
         self._done = False
 
     def inputs(self, inputs: Inputs) -> Inputs:
-        """Return inputs with a cancel, the first time."""
+        """Return inputs with a cancel in the first call."""
         first, self._done = not self._done, True
         return replace(inputs, cancel=inputs.cancel or first)
 
 
 class MadGoal(Injection):
-    """Somebody asks for a goal that is no place, again and again."""
+    """A sender asks in every tick for a goal that is not finite."""
 
     def __init__(self, frame_id: str) -> None:
         self._frame_id = frame_id
 
     def inputs(self, inputs: Inputs) -> Inputs:
-        """Return inputs with one more goal."""
+        """Return inputs with the additional goal."""
         goal = GoalRequest(inputs.now_ns, inputs.now_ns, self._frame_id, Pose(math.nan, math.inf, 0.0))
         return replace(inputs, goals=(*inputs.goals, goal))
 
 
 class Notice(Injection):
-    """`/obstacle` says true and nothing else."""
+    """`/obstacle` is always true."""
 
     def inputs(self, inputs: Inputs) -> Inputs:
         """Return inputs with the notice."""
@@ -220,7 +220,7 @@ class Notice(Injection):
 
 
 class EStop(Injection):
-    """The e-stop is pressed."""
+    """A person presses the e-stop."""
 
     def inputs(self, inputs: Inputs) -> Inputs:
         """Return inputs with the e-stop."""
@@ -228,13 +228,13 @@ class EStop(Injection):
 
 
 class Flood(Injection):
-    """An operator's commands in every tick: any, too fast, and no numbers."""
+    """An operator sends a random command in every tick: valid, too fast, or not finite."""
 
     def __init__(self, seed: int) -> None:
         self._rng = np.random.default_rng(seed)
 
     def inputs(self, inputs: Inputs) -> Inputs:
-        """Return inputs with another command."""
+        """Return inputs with a new random command."""
         return replace(inputs, teleop=Teleop(inputs.now_ns, Twist(self._number(), self._number())))
 
     def _number(self) -> float:
@@ -243,10 +243,10 @@ class Flood(Injection):
 
 
 class MadSpeedLimit(Injection):
-    """`/speed_limit` says NaN."""
+    """`/speed_limit` is NaN."""
 
     def inputs(self, inputs: Inputs) -> Inputs:
-        """Return inputs with the word."""
+        """Return inputs with the speed limit NaN."""
         return replace(inputs, speed_limit_mps=math.nan)
 
 

@@ -1,4 +1,4 @@
-"""When which faults are there: an injection has an onset and an end on the clock of the run, and any number overlap."""
+"""Schedule of faults. An injection has an onset and an end on the clock of the run; injections may overlap."""
 
 from __future__ import annotations
 
@@ -12,50 +12,50 @@ from onboard.policy.inference import Result
 from onboard.values.messages import Inputs, Twist
 
 COLOR = "color"
-"""Name of the colour camera where a fault of an image is told which camera took it."""
+"""Name of the colour camera in the calls of an injection."""
 
 
 class Injection:
-    """Changes what passes the seams of a runtime while it is active. This one changes nothing; a fault overrides.
+    """Changes the inputs and outputs of a runtime while it is active. This base class changes nothing.
 
-    One object serves one fault of one run, so it may remember what it did.
+    One object serves one fault of one run, so it may keep a state.
     """
 
     def saw(self, source: str, sample: Image | LaserScan) -> None:
-        """Take note of an image of a camera, or a scan of a topic, that came before the onset."""
+        """Receive an image of a camera, or a scan of a topic, from before the onset."""
 
     def image(self, camera: str, sample: Image, now_ns: int) -> Image | None:
-        """Return the message in place of an image that a camera has just sent; None where none comes."""
+        """Return the message that replaces a camera's new image; None drops the image."""
         return sample
 
     def scan(self, topic: str, sample: LaserScan, now_ns: int) -> LaserScan | None:
-        """Return the message in place of a ready-made scan that has just been sent; None where none comes."""
+        """Return the message that replaces a new ready-made scan; None drops the scan."""
         return sample
 
     def inputs(self, inputs: Inputs) -> Inputs:
-        """Return the inputs in place of those that a tick is about to take."""
+        """Return the inputs that replace the inputs of a tick."""
         return inputs
 
     def late_ns(self, now_ns: int, end_ns: int) -> int:
-        """Return by how much a decision that is begun now comes later [ns]. end_ns: of the fault."""
+        """Return the additional latency of a decision that begins now [ns]. end_ns: end of the fault."""
         return 0
 
     def result(self, result: Result) -> Result:
-        """Return what is answered in place of a decision that is begun now."""
+        """Return the result that replaces the result of a decision that begins now."""
         return result
 
     def blocked_ns(self) -> int:
-        """Return for how long the loop is kept from its next tick [ns]."""
+        """Return the time by which the loop's next tick is delayed [ns]."""
         return 0
 
     def command(self, command: Twist) -> Twist | None:
-        """Return what reaches the base in place of a command; None for nothing. Raises DriverError."""
+        """Return the command that replaces a command to the base; None drops it. Raises DriverError."""
         return command
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What a fault may want to know of the run that it is made for."""
+    """The properties of a run that an injection may use."""
 
     config: Config
     mounts: Mounts
@@ -72,20 +72,20 @@ class Planned:
 
 
 class Schedule:
-    """The faults of a run. More may be added while it runs."""
+    """The injections of a run. `add` may be called during the run."""
 
     def __init__(self, planned: Iterable[Planned] = ()) -> None:
         self._planned = list(planned)
 
     def add(self, planned: Planned) -> None:
-        """Plan one more."""
+        """Add an injection."""
         self._planned.append(planned)
 
     def coming(self, now_ns: int) -> list[Planned]:
-        """Return those that have not begun."""
+        """Return the injections that have not begun."""
         return [one for one in self._planned if now_ns < one.onset_ns]
 
     def active(self, now_ns: int) -> list[Planned]:
-        """Return those that are there now, in the order in which they were planned; those that are over are let go."""
+        """Return the active injections in the order of `add`, and drop the ended injections."""
         self._planned = [one for one in self._planned if now_ns < one.end_ns]
         return [one for one in self._planned if one.onset_ns <= now_ns]

@@ -1,4 +1,4 @@
-"""What goes wrong with cameras, as messages that their driver gets."""
+"""Faults of cameras and ready-made scans, injected into the messages to their drivers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from onboard.perception.laser_scan import BIN_RAD
 from onboard.values.clock import NS_PER_S
 from onboard.values.messages import BINS
 
-# ---- What goes wrong with whatever comes as a stream of stamped messages: the images of a camera, a
+# ---- Faults of any stamped message: image or scan
 
 LATE_NS = NS_PER_S // 2
 
@@ -30,34 +30,34 @@ Sample = TypeVar("Sample", Image, LaserScan)
 
 
 class OfSources(Injection):
-    """A fault of some sources: cameras by their names, scans by their topics. Others go on."""
+    """A fault of some sources: cameras by name, scans by topic. Other sources work."""
 
     def __init__(self, sources: Collection[str]) -> None:
         self.sources = frozenset(sources)
 
     def image(self, camera: str, sample: Image, now_ns: int) -> Image | None:
-        """Return what comes of an image."""
+        """Return the image, replaced if its camera is a source; None drops it."""
         return self.spoilt(camera, sample, now_ns) if camera in self.sources else sample
 
     def scan(self, topic: str, sample: LaserScan, now_ns: int) -> LaserScan | None:
-        """Return what comes of a scan."""
+        """Return the scan, replaced if its topic is a source; None drops it."""
         return self.spoilt(topic, sample, now_ns) if topic in self.sources else sample
 
     def spoilt(self, source: str, sample: Sample, now_ns: int) -> Sample | None:
-        """Return the message in place of one of these sources'."""
+        """Return the message that replaces a message of a source; None drops it."""
         raise NotImplementedError
 
 
 class Gone(OfSources):
-    """Nothing comes any more."""
+    """No message arrives."""
 
     def spoilt(self, source: str, sample: Sample, now_ns: int) -> None:
-        """Return nothing."""
+        """Drop the message."""
         return
 
 
 class Frozen(OfSources):
-    """The last message comes again and again. stamped: with a stamp that goes on, so that it looks like a new one."""
+    """The source repeats its last message. stamped: the stamps increase, so that each repeat looks new."""
 
     def __init__(self, sources: Collection[str], *, stamped: bool = False) -> None:
         super().__init__(sources)
@@ -69,13 +69,13 @@ class Frozen(OfSources):
         self._held[source] = sample
 
     def spoilt(self, source: str, sample: Sample, now_ns: int) -> Sample:
-        """Return the last message from before; the first of this fault where none came."""
+        """Return the last message before the fault, or the first message of the fault if there was none."""
         held: Sample = self._held.setdefault(source, sample)
         return replace(held, header=sample.header) if self._stamped else held
 
 
 class Late(OfSources):
-    """What is sent arrives `late_ns` later, each message as it was sent; `period_ns` apart at the least, others not."""
+    """Messages arrive `late_ns` late, unchanged. A message less than `period_ns` after the last message is dropped."""
 
     def __init__(self, sources: Collection[str], late_ns: int = LATE_NS, period_ns: int = 0) -> None:
         super().__init__(sources)
@@ -84,7 +84,7 @@ class Late(OfSources):
         self._under_way: dict[str, deque[tuple[int, Any]]] = {}
 
     def spoilt(self, source: str, sample: Sample, now_ns: int) -> Sample | None:
-        """Return the newest message that has been under way for long enough."""
+        """Return the newest delayed message that is due; None without one."""
         under_way = self._under_way.setdefault(source, deque())
         if now_ns >= self._next_ns.get(source, now_ns):
             under_way.append((now_ns + self._late_ns, sample))
@@ -96,15 +96,15 @@ class Late(OfSources):
 
 
 NEAR_M = 0.11
-"""A thing so near before each lens that nothing may come nearer to it."""
+"""Distance of an obstacle so near that the robot must not approach it."""
 WRONG_SIDE = 0.5
-"""A camera that was set up anew delivers this part of each side."""
+"""A camera with another resolution delivers this fraction of each side."""
 
 
 def ahead(mounts: Mounts) -> frozenset[str]:
-    """Return the depth cameras that look ahead: those whose axis is within 30 deg of straight ahead.
+    """Return the depth cameras whose axis is within 30 deg of straight ahead.
 
-    Where none does, that one which is nearest to it.
+    If there is no such camera, return the camera nearest to that direction.
     """
     off = {name: abs(float(np.arctan2(*mount.base_from_camera[1::-1, 2]))) for name, mount in mounts.depth.items()}
     found = frozenset(name for name, angle in off.items() if angle <= AHEAD_RAD)
@@ -112,34 +112,34 @@ def ahead(mounts: Mounts) -> frozenset[str]:
 
 
 class OfCameras(Injection):
-    """A fault of some cameras."""
+    """A fault of some cameras, by name."""
 
     def __init__(self, cameras: Collection[str]) -> None:
         self.cameras = frozenset(cameras)
 
     def image(self, camera: str, sample: Image, now_ns: int) -> Image | None:
-        """Return what comes of one of these cameras; others go on."""
+        """Return the image, replaced if it is from one of these cameras; None drops it."""
         return self.spoilt(camera, sample) if camera in self.cameras else sample
 
     def spoilt(self, camera: str, sample: Image) -> Image | None:
-        """Return the message in place of one of these cameras' image."""
+        """Return the message that replaces an image of one of these cameras; None drops it."""
         raise NotImplementedError
 
 
 class Painted(OfCameras):
-    """Every pixel says the same distance; 0 is no return."""
+    """Every pixel has the same depth; 0 means no return."""
 
     def __init__(self, cameras: Collection[str], mounts: Mounts, distance_m: float) -> None:
         super().__init__(cameras)
         self._units = {name: round(distance_m / mounts.depth[name].depth_scale_m) for name in self.cameras}
 
     def spoilt(self, camera: str, sample: Image) -> Image | None:
-        """Return an image of one distance."""
+        """Return an image of constant depth."""
         return _with_pixels(sample, np.full((sample.height, sample.width), self._units[camera], np.uint16))
 
 
 class ImageNoise(OfCameras):
-    """Every pixel is drawn from all that a pixel can be."""
+    """Every pixel is uniform random over all values of a pixel."""
 
     def __init__(self, cameras: Collection[str], seed: int) -> None:
         super().__init__(cameras)
@@ -152,19 +152,19 @@ class ImageNoise(OfCameras):
 
 
 class WrongSize(OfCameras):
-    """Images of half the size."""
+    """Images with half the width and half the height."""
 
     def spoilt(self, camera: str, sample: Image) -> Image | None:
-        """Return a smaller image of nothing near."""
+        """Return a smaller image without near obstacles."""
         shape = round(sample.height * WRONG_SIDE), round(sample.width * WRONG_SIDE)
         return _with_pixels(sample, np.full(shape, np.iinfo(np.uint16).max, np.uint16))
 
 
 class Torn(OfCameras):
-    """Half of each image's bytes."""
+    """Images without the second half of their bytes."""
 
     def spoilt(self, camera: str, sample: Image) -> Image | None:
-        """Return a message whose rows end in the middle."""
+        """Return a message whose data end in the middle of the image."""
         torn = copy.copy(sample)
         torn.data = bytes(sample.data)[: len(sample.data) // 2]
         return torn
@@ -174,7 +174,7 @@ class NotNumbers(OfCameras):
     """Images in metres in which every pixel is NaN."""
 
     def spoilt(self, camera: str, sample: Image) -> Image | None:
-        """Return an image without a number."""
+        """Return an image of NaN."""
         stamped = ros_image(0, "", "32FC1", np.full((sample.height, sample.width), np.nan, np.float32))
         stamped.header = sample.header
         return stamped
@@ -186,17 +186,16 @@ def color_gone() -> Gone:
 
 
 def _with_pixels(sample: Image, pixels: npt.NDArray[np.uint16]) -> Image:
-    """Return the message with other pixels, which may have another size."""
+    """Return the message with other pixels; the size may differ."""
     changed = ros_image(0, "", "16UC1", pixels)
     changed.header = sample.header
     return changed
 
 
-# ---- What goes wrong with a scan that comes ready-made, as messages that its driver gets
+# ---- Faults of ready-made scans
 
-"""A thing so near that nothing may come nearer to it."""
 WRONG_PART = 2
-"""A message that was cut holds this part of its ranges, and still says where a whole one ends."""
+"""A cut message holds its ranges divided by this number; its end angle is that of the complete scan."""
 AHEAD_BINS: npt.NDArray[np.bool_] = np.abs(FIRST_BIN_RAD + BIN_RAD * np.arange(BINS)) <= AHEAD_RAD
 
 
@@ -212,51 +211,51 @@ class OfScans(Injection):
         self.topics = frozenset(topics)
 
     def scan(self, topic: str, sample: LaserScan, now_ns: int) -> LaserScan | None:
-        """Return what comes of one of these; others go on."""
+        """Return the scan, with replaced ranges if it is from one of these topics."""
         return replace(sample, ranges=list(self.ranges_m(sample))) if topic in self.topics else sample
 
     def ranges_m(self, sample: LaserScan) -> Sequence[float]:
-        """Return the ranges in place of those of one of these scans."""
+        """Return the ranges that replace the ranges of a scan [m]."""
         raise NotImplementedError
 
 
 class Same(OfScans):
-    """Every ray says the same; NaN is no ray."""
+    """Every ray has the same range; NaN means an invalid ray."""
 
     def __init__(self, topics: Collection[str], range_m: float) -> None:
         super().__init__(topics)
         self._range_m = range_m
 
     def ranges_m(self, sample: LaserScan) -> Sequence[float]:
-        """Return one number for all."""
+        """Return the same range for all rays."""
         return [self._range_m] * len(sample.ranges)
 
 
 class ScanNoise(OfScans):
-    """Every ray is drawn from all that a ray can be."""
+    """Every range is uniform random from 0 to the maximum range."""
 
     def __init__(self, topics: Collection[str], seed: int) -> None:
         super().__init__(topics)
         self._rng = np.random.default_rng(seed)
 
     def ranges_m(self, sample: LaserScan) -> Sequence[float]:
-        """Return noise."""
+        """Return random ranges."""
         drawn: list[float] = self._rng.uniform(0.0, sample.range_max, len(sample.ranges)).tolist()
         return drawn
 
 
 class WrongLength(OfScans):
-    """Half of the ranges."""
+    """Scans with half of their ranges."""
 
     def ranges_m(self, sample: LaserScan) -> Sequence[float]:
-        """Return those of the first half turn."""
+        """Return the ranges of the first half turn."""
         return sample.ranges[: len(sample.ranges) // WRONG_PART]
 
 
 class BlindAhead(OfScans):
-    """The rays ahead are none."""
+    """The rays ahead are NaN."""
 
     def ranges_m(self, sample: LaserScan) -> Sequence[float]:
-        """Return the others."""
+        """Return the ranges with NaN ahead."""
         kept: list[float] = np.where(AHEAD_BINS, np.nan, sample.ranges).tolist()
         return kept

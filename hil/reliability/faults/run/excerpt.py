@@ -1,4 +1,4 @@
-"""The part of a recording that faults are put into: a few seconds in which the robot drives, from a whole state on."""
+"""The part of a recording for faults: a few seconds of driving that begin at a recorded state of the runtime."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from onboard.values.errors import InputError
 from onboard.values.messages import ColorFrame, DepthFrame
 
 LEAD_S = 1.0
-"""The robot has moved for so long when a fault begins: by then a run with new decisions moves as well."""
+"""Before the onset the robot has moved for this time: by then a run with new decisions moves too."""
 MOST_LEAD_S = 12.0
-"""A run begins so long before its fault at most: whole states are recorded every 10 s."""
+"""Maximum time from the start of a run to its onset: the recorder stores the whole state every 10 s."""
 MOVING_MPS = 0.1
 DRIVING_WORDS = tuple(state.value for state in DRIVING)
 
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """Ticks of a recording, and what the runtime was in before the first of them.
+    """Ticks of a recording, and the state of the runtime before them.
 
-    state:   before the first tick
-    depth, color: the newest images before it; between decisions no image is recorded
-    onset:   index of the tick at which faults begin; t_s: when that was in the recording
+    state: state before the first tick
+    depth, color: newest images before the first tick; the recorder stores no image between decisions
+    onset: index of the tick at which faults begin; t_s: its time since the first recorded tick [s]
     """
 
     path: Path
@@ -51,7 +51,7 @@ class Excerpt:
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
-    """What a choice is made by. whole: the state after this tick is recorded; joined: no tick is missing before it."""
+    """Properties of a tick. whole: the recording has the state after it; joined: no tick is missing before it."""
 
     now_ns: int
     moving: bool
@@ -60,10 +60,13 @@ class _Mark:
 
 
 def choose_excerpt(path: Path, lasts_s: float, from_s: float = 0.0) -> Excerpt:
-    """Return the first part of a recording in which the robot drives for `lasts_s`, else where it does so most.
+    """Return the first part of a recording in which the robot drives for `lasts_s`.
 
-    from_s: faults begin there [s since the first tick] at the earliest
-    Raises InputError in one line that names the file where nothing drives, or for what cannot be read.
+    Without such a part, return the part in which the robot drives longest.
+
+    from_s: earliest onset [s since the first tick]
+
+    Raises InputError, one line with the file's name, if the robot never drives or the file is not readable.
     """
     with open_recording(path) as recording:
         _check(recording)
@@ -89,7 +92,7 @@ def _check(recording: Recording) -> None:
 
 
 def _marks(recording: Recording) -> list[_Mark]:
-    """Return what can be said of each tick without its images."""
+    """Return the properties of each tick, without decoding images."""
     marks: list[_Mark] = []
     expected = 0
     for heard in recording.heard({TICK, KEYFRAME}):
@@ -107,7 +110,7 @@ def _marks(recording: Recording) -> list[_Mark]:
 
 
 def _best(marks: Sequence[_Mark], lasts_s: float, from_s: float) -> tuple[int, int, int] | None:
-    """Return the indices of the first tick, of the onset, and of the one after the last; None where nothing fits."""
+    """Return the indices of the first tick, of the onset, and after the last tick; None without a suitable part."""
     best: tuple[int, tuple[int, int, int]] | None = None
     lead_ns, most_ns, lasts_ns = (round(seconds * NS_PER_S) for seconds in (LEAD_S, MOST_LEAD_S, lasts_s))
     from_ns = (marks[0].now_ns if marks else 0) + round(from_s * NS_PER_S)
@@ -140,7 +143,7 @@ def _best(marks: Sequence[_Mark], lasts_s: float, from_s: float) -> tuple[int, i
 def _read(
     recording: Recording, marks: Sequence[_Mark], first: int, last: int
 ) -> tuple[list[TickRecord], RobotState, dict[str, DepthFrame], ColorFrame | None]:
-    """Return the ticks from `first` to before `last`, the state before them and the newest images until then."""
+    """Return the ticks from `first` to before `last`, and the state and the newest images before `first`."""
     state, depth, color = RobotState(), dict[str, DepthFrame](), None
     ticks: list[TickRecord] = []
     for tick in ticks_of(recording):

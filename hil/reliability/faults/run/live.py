@@ -1,6 +1,6 @@
-"""Faults of the real process: done to `onboard run` and its peers from outside, judged by what it recorded.
+"""Faults of the real process: injected from outside into `onboard run` and its peers, judged by its recording.
 
-Where the recording ends before the run does, what was heard on the wire goes on from there.
+If the recording ends before the run, the commands received over DDS continue it.
 """
 
 from __future__ import annotations
@@ -39,24 +39,24 @@ READER_S = 5.0
 RELEASED_S = 1.0
 PRESSED_S = 0.5
 LEASE_S = 12.0
-"""After this the others know that a peer is gone which did not say so (Cyclone DDS takes 10 s)."""
+"""After this time DDS has reported a killed peer to the others (the lease of Cyclone DDS is 10 s)."""
 AHEAD = Pose(3.0, 0.0, 0.0)
-"""Where the robot is sent when it has lost its goal."""
+"""Goal in the base frame after the robot has lost its goal."""
 BEHIND = Pose(-3.0, 0.0, 0.0)
-"""Where a goal is that was written long ago."""
+"""Goal in the base frame with a large latency."""
 BACKWARD = Twist(-0.1, 0.0)
-"""What an operator asks for."""
+"""The operator's command."""
 TOUCH_S = 0.5
 QUEUED_S = 1.0
-"""So late are an operator's commands: longer than the dead man's time."""
+"""Latency of the operator's commands: longer than the dead man's time."""
 NOT_IN_PROCESS = "it is done to what a process cannot be given from outside"
 
 Meddle = Callable[[Stand, float], tuple[int, int]]
-"""Does a fault to running processes for so many seconds; returns when it began and ended, monotonic [ns]."""
+"""Injects a fault into running processes for a duration [s]; returns its onset and end, monotonic [ns]."""
 
 
 def in_process(fault: Fault, drive: Drive, plant: Plant, folder: Path) -> Verdict:
-    """Drive as processes over DDS with a fault and judge it. Raises OnboardError where they cannot start."""
+    """Run a fault in processes over DDS and return its verdict. Raises OnboardError if they do not start."""
     if not fault.process:
         return not_run(fault, Mode.PROCESS, NOT_IN_PROCESS)
     try:
@@ -65,7 +65,7 @@ def in_process(fault: Fault, drive: Drive, plant: Plant, folder: Path) -> Verdic
         return not_run(fault, Mode.PROCESS, str(late))
 
     def without() -> Run | None:
-        """Return another drive, in which nothing was done, with its times as in this one."""
+        """Return a second run without the fault, at the times of the first run; None if the robot does not drive."""
         try:
             plain, _ = _driven(_nothing, (run.end_ns - run.onset_ns) / NS_PER_S, drive, folder / "without")
         except TooLateError:
@@ -81,7 +81,7 @@ def in_process(fault: Fault, drive: Drive, plant: Plant, folder: Path) -> Verdic
 
 
 def _driven(meddle: Meddle, lasts_s: float, drive: Drive, folder: Path) -> tuple[Run, dict[str, Any]]:
-    """Return a drive that is meddled with, and what the runtime told at its end. Raises OnboardError."""
+    """Return a run with a fault, and the runtime's summary at its end. Raises OnboardError."""
     recordings = folder / "recordings"
     record = drive.config.record.model_copy(update={"directory": recordings, "enabled": True})
     config = drive.config.model_copy(update={"record": record})
@@ -99,7 +99,7 @@ def _driven(meddle: Meddle, lasts_s: float, drive: Drive, folder: Path) -> tuple
 
 
 def _joined(recorded: Sequence[TickRecord], heard: Sequence[TickRecord]) -> list[TickRecord]:
-    """Return the recorded ticks, and what was heard after the last of them."""
+    """Return the recorded ticks, followed by the later ticks received over DDS."""
     last = recorded[-1].slot
     beyond = [tick for tick in heard if tick.slot.start_ns > last.start_ns]
     return [*recorded, *(_moved(tick, number=last.number + 1 + place) for place, tick in enumerate(beyond))]
@@ -110,20 +110,20 @@ def _moved(tick: TickRecord, **slot: int) -> TickRecord:
 
 
 def _unshown(fault: Fault, told: dict[str, Any]) -> str:
-    """Return why a run did not show its fault, or ""."""
+    """Return the reason why the fault had no effect in a run, or ""."""
     full = told.get("recording_dropped", 0) > 0
     return "the recorder lost nothing, so the disk was not full" if fault.process == "disk" and not full else ""
 
 
 def _nothing(stand: Stand, lasts_s: float) -> tuple[int, int]:
-    """Look on."""
+    """Inject nothing; only observe."""
     onset_ns = time.monotonic_ns()
     stand.watch(lasts_s)
     return onset_ns, time.monotonic_ns()
 
 
 def _pause(stand: Stand, lasts_s: float) -> tuple[int, int]:
-    """Stop the runtime's process for 300 ms: its loop, and all else in it."""
+    """Stop the runtime's process with all its threads for 300 ms."""
     onset_ns = time.monotonic_ns()
     os.kill(stand.runtime.pid, signal.SIGSTOP)
     try:
@@ -135,7 +135,7 @@ def _pause(stand: Stand, lasts_s: float) -> tuple[int, int]:
 
 
 def _peer(stand: Stand, lasts_s: float) -> tuple[int, int]:
-    """Kill the robot's process, start it again, and ask for a goal when it is heard."""
+    """Kill the simulated robot, restart it, and send a goal when its odometry arrives."""
     base = stand.base
     if base is None:
         raise OnboardError("there is no simulated robot")
@@ -153,7 +153,7 @@ def _peer(stand: Stand, lasts_s: float) -> tuple[int, int]:
 
 
 def _disk(stand: Stand, lasts_s: float) -> tuple[int, int]:
-    """Let no file of the runtime grow beyond its recording's size of now: its next write fails, as on a full disk."""
+    """Limit the runtime's file size to the current size of its recording: its next write fails, as on a full disk."""
     files = sorted(stand.config.record.directory.glob("*.mcap"))
     if not files:
         raise OnboardError(f"{stand.config.record.directory}: nothing is being recorded")
@@ -167,7 +167,7 @@ def _disk(stand: Stand, lasts_s: float) -> tuple[int, int]:
 
 
 def _flood(stand: Stand, lasts_s: float) -> tuple[int, int]:
-    """Send an operator's commands a thousand times a second."""
+    """Send 1000 operator commands a second."""
     writer, rng = stand.wire.writer("cmd_vel_teleop"), random.Random(0)
     if not writer.wait_for_reader(READER_S):
         raise OnboardError("nobody listens to an operator")
@@ -184,14 +184,14 @@ def _flood(stand: Stand, lasts_s: float) -> tuple[int, int]:
 
 
 def _e_stop(stand: Stand, lasts_s: float) -> tuple[int, int]:
-    """Press the e-stop as somebody who then leaves without a word."""
+    """Press the e-stop from a participant that then leaves DDS without a release."""
     somebody = Wire(stand.config.dds)
     try:
         writer = somebody.writer("e_stop")
         if not writer.wait_for_reader(READER_S):
             raise OnboardError("nobody listens to the e-stop")
         writer.write(Bool(False))
-        stand.watch(RELEASED_S)  # the reader learns of a new writer a little later than the writer of it
+        stand.watch(RELEASED_S)  # the writer is ready a little before the reader has discovered it
         onset_ns = time.monotonic_ns()
         writer.write(Bool(True))
         stand.watch(PRESSED_S)
@@ -202,11 +202,11 @@ def _e_stop(stand: Stand, lasts_s: float) -> tuple[int, int]:
 
 
 def _late_operator(stand: Stand, lasts_s: float) -> tuple[int, int]:
-    """Let an operator's commands come at once, and when they have run out others, as from a queue: written before."""
+    """Send operator commands at once; after they expire send commands with old stamps, as from a queue."""
     writer = stand.wire.writer("cmd_vel_teleop")
     if not writer.wait_for_reader(READER_S):
         raise OnboardError("nobody listens to an operator")
-    for _ in range(round(TOUCH_S / BURST_S)):  # the reader learns of a new writer a little later than the writer of it
+    for _ in range(round(TOUCH_S / BURST_S)):  # the writer is ready a little before the reader has discovered it
         writer.write(ros_twist(BACKWARD))
         stand.watch(BURST_S)
     stand.watch(QUEUED_S)
@@ -218,7 +218,7 @@ def _late_operator(stand: Stand, lasts_s: float) -> tuple[int, int]:
 
 
 def _late_goal(stand: Stand, lasts_s: float) -> tuple[int, int]:
-    """Let a goal come that was written when the one that is driven to was."""
+    """Send a goal whose stamp is 1 ns after the stamp of the current goal."""
     onset_ns = time.monotonic_ns()
     asked_ns = stand.asked_ns
     stand.watch(lasts_s - TAIL_S / 2)

@@ -1,4 +1,4 @@
-"""The real runtime and the simulated robot as processes over DDS, driven to a goal, and what is seen on the wire."""
+"""The real runtime and the simulated robot as processes over DDS, and the messages that they send."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from onboard.values.messages import Pose
 
 POLL_S = 0.02
 MOVES_S = 1.0
-"""The robot drives once it was told to move for so long."""
+"""The robot drives after it has received motion commands for this time."""
 SETS_OFF_S = 60.0
-"""Patience for that on a busy machine."""
+"""Timeout for the start of a drive, for a busy machine."""
 
 
 class TooLateError(OnboardError):
-    """What was waited for did not come: the machine is too busy, or nothing drives here."""
+    """An expected event did not come in time: the machine is too busy, or the robot does not drive."""
 
 
 @dataclass(frozen=True, slots=True)
 class Drive:
-    """Where the processes drive. arguments: of `onboard-hil sim` for the building and the start; goal: in the map."""
+    """The drive of the processes. arguments: options of `onboard-hil sim` for building and start; goal: map frame."""
 
     config: Config
     arguments: Sequence[str]
@@ -45,10 +45,10 @@ class Drive:
 
 
 class Stand:
-    """Two processes, and this one's end of their wire. Times are CLOCK_MONOTONIC, as the runtime's own."""
+    """Two processes, and this process's DDS participant. Times are CLOCK_MONOTONIC, like the runtime's."""
 
     def __init__(self, drive: Drive, folder: Path) -> None:
-        """Start both. Raises OnboardError where the folder cannot be written or the domain is taken."""
+        """Start both processes. Raises OnboardError if the folder is not writable or the domain is in use."""
         self._drive, self._folder = drive, folder
         self.config = drive.config
         self._told = folder / "run.json"
@@ -71,13 +71,13 @@ class Stand:
         self.start_base()
 
     def start_base(self) -> None:
-        """Start the simulated robot, anew where there was one."""
+        """Start or restart the simulated robot."""
         self._sims += 1
         arguments = ["hil", "sim", *self._drive.arguments, "--config", str(self._config)]
         self.base = Child("the simulated robot", arguments, self._folder / f"sim{self._sims}.log")
 
     def wait(self, condition: Callable[[], bool], limit_s: float, what: str) -> None:
-        """Watch until something is so. Raises TooLateError when it does not come, OnboardError when a process ended."""
+        """Observe until a condition is true. Raises TooLateError on timeout, OnboardError if a process has ended."""
         deadline_s = time.monotonic() + limit_s
         while not condition():
             self.look()
@@ -87,17 +87,17 @@ class Stand:
                 raise TooLateError(f"{what} within {limit_s:g} s")
 
     def watch(self, seconds: float) -> None:
-        """Watch for so long."""
+        """Observe for a duration [s]."""
         deadline_s = time.monotonic() + seconds
         while time.monotonic() < deadline_s:
             self.look()
 
     def base_heard(self) -> bool:
-        """Return whether odometry came since the last call."""
+        """Return whether odometry arrived since the last call."""
         return bool(self._odometry.take())
 
     def set_off(self) -> None:
-        """Wait for both, ask for the goal, and wait until the robot drives. Raises OnboardError."""
+        """Wait for both processes, send the goal, and wait until the robot drives. Raises OnboardError."""
         self.wait(lambda: bool(self.state), START_S, "the runtime was not heard")
         self.wait(self.base_heard, START_S, "the base was not heard")
         self.watch(LOCALIZE_S)
@@ -105,12 +105,12 @@ class Stand:
         self.wait_moving()
 
     def ask(self, goal: Pose, frame_id: str, written_ns: int | None = None) -> None:
-        """Ask for a goal. written_ns: when that is said to have been written, wall time [ns]; None is now."""
+        """Send a goal. written_ns: its stamp, wall time [ns]; None means now."""
         self.asked_ns = wall_ns() if written_ns is None else written_ns
         self._goal.write(ros_goal(self.asked_ns, frame_id, goal), self.asked_ns)
 
     def wait_moving(self) -> None:
-        """Wait until the robot has been told to move for a while."""
+        """Wait until the robot has received motion commands for `MOVES_S`."""
         count = round(MOVES_S * self._drive.config.rates.control_hz)
         last = len(self.ticks)
 
@@ -121,7 +121,7 @@ class Stand:
         self.wait(moves, SETS_OFF_S, "the robot did not set off")
 
     def look(self) -> None:
-        """Take what came, and wait a moment for more."""
+        """Wait up to `POLL_S` for a command, and keep the new messages."""
         self._commands.wait(POLL_S)
         now_ns = time.monotonic_ns()
         states = [message.sample.data for message in self._states.take()]
@@ -132,7 +132,7 @@ class Stand:
             self.ticks.append(off_the_wire(number, now_ns, twist_from_ros(sample), self.state))
 
     def end(self) -> dict[str, Any]:
-        """End both, the runtime first, so that the base hears its stop; return what the runtime told at its end."""
+        """End the runtime, then the base, which so receives its stop. Return the runtime's summary, {} if missing."""
         self.runtime.end()
         self.look()
         if self.base is not None:
@@ -146,7 +146,7 @@ class Stand:
 
 
 def recorded_ticks(told: dict[str, Any], folder: Path) -> list[TickRecord]:
-    """Return the ticks that the runtime recorded, its file completed where it could not. Raises InputError for none."""
+    """Return the recorded ticks, after a repair of unfinished files. Raises InputError without a recording."""
     ticks: list[TickRecord] = []
     files = sorted(folder.glob("*.mcap"))
     if not told or not files:

@@ -1,7 +1,7 @@
-"""A fault in a recording: the recorded inputs, altered, through the runtime's own ticks. Open loop.
+"""Faults in a recording: the runtime's own ticks run on the recorded inputs, changed by the fault. Open loop.
 
-What the base did, when ticks were and what came over the wire is as recorded; what is decided and commanded is new.
-Images are recorded where decisions began: in between, the newest one stands for what a camera sent.
+The motion of the base, the times of ticks and the received messages are the recorded values. Decisions and commands are
+new. A recording has images only where decisions began; between them the newest image replaces the missing images.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from onboard.values.interfaces import Policy
 from onboard.values.messages import ColorFrame, DepthFrame, Inputs, Twist
 
 ANY_IMAGE = {"cameras": {"unchanged_m": 0.0}}
-"""The newest image stands for those that were not recorded, and is the same again."""
+"""Switches off the check for frozen sensors: the newest image replaces images that were not recorded."""
 
 
 def in_recording(fault: Fault, excerpt: Excerpt, policy: Policy, seed: int = 0) -> Verdict:
-    """Play an excerpt with a fault and judge it."""
+    """Play an excerpt with a fault and return its verdict."""
     missing = _missing(fault, excerpt)
     if fault.make is None or missing:
         return not_run(fault, Mode.RECORDING, missing or ONLY_PROCESS)
@@ -45,7 +45,7 @@ def in_recording(fault: Fault, excerpt: Excerpt, policy: Policy, seed: int = 0) 
 
 
 def play(excerpt: Excerpt, config: Config, policy: Policy, schedule: Schedule) -> Run:
-    """Play an excerpt with faults, to its end or until an error. Onset and end of the run are left to the caller."""
+    """Play an excerpt with faults, to its end or until an error. The caller sets onset and end of the run."""
     tape, mounts = _Tape(excerpt), excerpt.session.mounts
     config = changed(config, ANY_IMAGE)
     robot = robot_of(config, build_rigs(config, mounts), excerpt.plant, policy, excerpt.zones)
@@ -65,7 +65,7 @@ def play(excerpt: Excerpt, config: Config, policy: Policy, schedule: Schedule) -
 
 
 def _missing(fault: Fault, excerpt: Excerpt) -> str:
-    """Return why a recording cannot have a fault, or ""."""
+    """Return the reason why the excerpt cannot have a fault, or ""."""
     lived = excerpt.ticks[excerpt.onset :]
     end_ns = lived[0].slot.start_ns + round(fault.lasts_s * NS_PER_S)
     there = [tick for tick in lived if tick.slot.start_ns < end_ns]
@@ -79,7 +79,7 @@ def _missing(fault: Fault, excerpt: Excerpt) -> str:
 
 
 class _Tape:
-    """Clock, inbox and drive of an excerpt that is played."""
+    """Clock, inbox and drive for an excerpt."""
 
     now: TickRecord
 
@@ -88,14 +88,14 @@ class _Tape:
         self._color: ColorFrame | None = excerpt.color
 
     def now_ns(self) -> int:
-        """Return the time of the tick."""
+        """Return the time of the current tick [ns]."""
         return self.now.slot.start_ns
 
     async def sleep_until(self, deadline_ns: int) -> None:
-        """Return at once: the recording says when ticks were."""
+        """Return at once: the recording gives the times of ticks."""
 
     def take(self, now_ns: int) -> Inputs:
-        """Return what the tick consumed, with an image for every frame that it names."""
+        """Return the recorded inputs of the tick, with an image for every frame of the tick."""
         inputs = self.now.inputs
         self._depth |= only_with_images(inputs).depth
         self._color = only_with_images(inputs).color or self._color

@@ -1,4 +1,4 @@
-"""A fault in a simulated run: the whole runtime on the simulated clock, in a building, with faults at its seams."""
+"""Faults in simulation: the whole runtime on the simulated clock, in a building, behind the proxies of the faults."""
 
 from __future__ import annotations
 
@@ -43,21 +43,21 @@ from onboard.values.interfaces import Policy
 from onboard.values.messages import STOP, GoalRequest, Pose
 
 GOAL_S = 0.6
-"""The first fix has come, and the robot knows where it is."""
+"""Time of the goal: by then the first fix has arrived and the robot is localised."""
 ONSET_S = 2.0
-"""By then it drives at speed."""
+"""Onset of the fault: by then the robot drives at full speed."""
 MAP, EPISODE = "gdc1", 9
-"""Here the policy that ships drives at full speed, nothing near, for longer than any fault lasts: what it must do under
-one is to be seen."""
+"""Here the shipped policy drives at full speed without near obstacles for longer than any fault lasts. So each reaction
+to a fault is visible."""
 TAIL_S = 1.6
-"""How long a run goes on after its fault."""
+"""Duration of a run after the end of its fault."""
 ROLL_S = 1.5
-"""For so long the base is watched after a run that ended."""
+"""Time for which the base is observed after a run that ended early."""
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Where and with what a robot is driven. make_policy: a new one for every run."""
+    """Environment and robot of a run. make_policy: returns a new policy for every run."""
 
     world: World
     episode: Episode
@@ -79,10 +79,11 @@ def drive(
 ) -> Run:
     """Drive to the goal of the episode with faults, until `until_s` after the start or an error; see `GOAL_S`.
 
-    config: of this run, which may differ from the site's: with the topics of a `Caster` in it (`eyes.without_cameras`)
-    scans are cast and no depth image is rendered; color: whether the colour camera takes images, though the
-    policy may not look at them. Onset and end of the run are left to the caller. Raises InputError where the start is
-    not free.
+    config: configuration of this run, which may differ from the site's. With the topics of a `Caster`
+            (`without_cameras` of `hil/drive/sensing.py`) scans are cast and no depth image is rendered
+    color:  whether the colour camera is rendered even if the policy does not use it
+
+    The caller sets onset and end of the run. Raises InputError if the start is not free.
     """
     policy = site.make_policy(config)
     body = Body(config.robot.footprint_radius_m, config.robot.height_m)
@@ -113,7 +114,7 @@ def drive(
 
 
 def _eyes(site: Site, config: Config, cameras: Cameras) -> Eyes:
-    """Return what sees for a run: the cameras, or scans cast directly where the configuration takes them."""
+    """Return the sensors of a run: cameras, or directly cast scans if the configuration names their topics."""
     sections = {POLICY_TOPIC: config.scan, LIMITS_TOPIC: config.limits_scan}
     cast = {
         topic: direct_scan(site.world, site.mounts, section, "fused")
@@ -129,7 +130,7 @@ def at(seconds: float) -> int:
 
 
 class _Script:
-    """A listener that asks for the goal, keeps what a judge looks at, and stops the runtime at the end."""
+    """A listener that sends the goal, keeps ticks and true states, and stops the runtime at the end."""
 
     runtime: Runtime
 
@@ -141,7 +142,7 @@ class _Script:
         self.truth: list[Truth] = []
 
     def tick(self, record: TickRecord, counters: object) -> None:
-        """Keep the tick and do what its time asks for."""
+        """Keep the tick; send the goal or stop the runtime when it is due."""
         now_ns = record.slot.start_ns
         self.ticks.append(imageless(record))
         self.look(now_ns)
@@ -152,24 +153,24 @@ class _Script:
             self.runtime.stop()
 
     def look(self, now_ns: int) -> None:
-        """Keep what the base has done by now."""
+        """Keep the true state of the base now."""
         state = self._robot.state
         self.truth.append(Truth(now_ns, state.path_m, state.twist.v_mps))
 
 
-# ---- One fault of the table on the simulated clock: planned, driven, judged
+# ---- One fault of the table on the simulated clock
 
 ONLY_PROCESS = "only a real process can have it"
 
 
 def changed(config: Config, sections: Mapping[str, Mapping[str, Any]]) -> Config:
-    """Return the configuration with some values of some tables changed."""
+    """Return the configuration with the given values, by table."""
     tables = {name: getattr(config, name).model_copy(update=dict(values)) for name, values in sections.items()}
     return config.model_copy(update=tables)
 
 
 def in_simulation(fault: Fault, site: Site) -> Verdict:
-    """Drive with a fault on the simulated clock and judge it. Raises InputError where the start is not free."""
+    """Run a fault on the simulated clock and return its verdict. Raises InputError if the start is not free."""
     if fault.make is None:
         return not_run(fault, Mode.CLOCK, ONLY_PROCESS)
     given = without_cameras(site.config) if Need.SCANS in fault.needs else site.config
