@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import replace
 
@@ -15,6 +16,7 @@ from hil.reliability.faults.verdict import Mode, Status, judge
 from onboard.config.config import Config
 from onboard.values.messages import STOP
 from tests.hil.reliability.faults.faults_rig import BY_NAME, ON_CLOCK, by_name, site
+from tests.rigs.machine.processes import ROOT
 
 ASKED = 20
 """Faults that were asked for at least."""
@@ -33,6 +35,12 @@ def test_a_fault_comes_to_what_it_must(fault: Fault) -> None:
     assert verdict.problems == ()
     assert verdict.status is Status.PASSED
     assert verdict.ticks > 0 or fault.name == "drive_lost"
+
+
+def test_the_rule_that_each_fault_names_is_in_a_file_that_is_there() -> None:
+    named = {name for fault in FAULTS for name in re.findall(r"[\w/]+/\w+\.(?:py|toml|md)", fault.why)}
+    assert len(named) > 10
+    assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
 
 
 def test_a_fault_that_only_a_process_can_have_is_not_passed_here() -> None:
