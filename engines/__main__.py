@@ -34,7 +34,7 @@ COMMANDS = {
     ),
 }
 
-ABOUT = "`onboard-engines`: export the network, build and check its TensorRT engine on the robot."
+ABOUT = "Make the policy: train it, compare and report it, export it, build its TensorRT engine on the robot."
 main = commands_app(COMMANDS, ABOUT, __version__)
 
 
