@@ -6,6 +6,7 @@ stands there, for another exit code, and for a traceback.
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -40,7 +41,7 @@ def main() -> int:
     more = [name for name in BEYOND if find_spec(name)]
     if more:
         sys.stdout.write(f"this environment has more than the documented extras: {', '.join(more)}\n")
-    failed = 0
+    failed = len(more) if "CI" in os.environ else 0
     bins = Path(sys.executable).parent
     with tempfile.TemporaryDirectory() as folder:
         for name in ("onboard", "docs"):

@@ -87,7 +87,7 @@ def faults_command(
     map_name: Annotated[str, typer.Option("--map", help="With --sim: the building.")] = MAP,
     episode: Annotated[int, typer.Option("--episode", min=0, help="With --sim: start and goal.")] = EPISODE,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Noise is drawn by this.")] = 1,
-    policy: Annotated[str | None, typer.Option(help="With --sim: who drives, else the configuration's.")] = None,
+    policy: Annotated[str | None, typer.Option(help="With --sim: the policy, else the configuration's.")] = None,
     markdown_file: Annotated[
         Path | None, typer.Option("--markdown", metavar="FILE", help="Write the table of a simulated drive to it.")
     ] = None,
@@ -96,9 +96,9 @@ def faults_command(
 ) -> None:
     """Do named faults to the robot, one at a time, and judge what it does.
 
-    Whatever the fault: every command finite and within the limits, and zero within 2 ticks of what must stop the robot.
-    Nothing is shown of one when the robot stood as it began, or does the same without it.
-    Exit code 0: none failed; 1: one did; 2: it could not run, or none of those that ran showed anything.
+    Under every fault each command must be finite and within the limits, and zero within 2 ticks of the cause of a stop.
+    A fault shows nothing if the robot stood when it began, or drives the same without it.
+    Exit code 0: no fault failed; 1: a fault failed; 2: the command could not run, or no fault showed anything.
     """
     check_json_target(json_file)
     faults = _chosen(only)

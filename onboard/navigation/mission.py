@@ -5,6 +5,13 @@ navigating <--recovery begins / ends--> recovering
 navigating --own stop, at rest, within tolerance--> reached
 navigating / recovering --e-stop, fault, input lost, no progress, time-out, gave up--> stopped(reason)
 navigating / recovering --cancel--> idle
+
+`Runtime.tick` asks four times in a tick whether the drive ends, in this order; the first reason stays:
+1. `stop`, when odometry was refused;
+2. `cancel`, from the operator;
+3. `judge`: engine failed, e-stop, input lost, reached, no progress, time-out;
+4. `stop`, when the recovery gave up.
+The recordings hold this order, so replay compares it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Colour images at the policy's size: exact area averaging."""
+"""Colour images at the policy's size, by exact area averaging; depth images of a covered camera."""
 
 from __future__ import annotations
 
