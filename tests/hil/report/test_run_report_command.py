@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mcap.records import Metadata
+from mcap.stream_reader import StreamReader
 from typer.testing import CliRunner
 
 from hil.__main__ import app
@@ -119,7 +121,10 @@ def test_a_refusal_leaves_nothing_behind_and_takes_nothing_away(tmp_path, there)
 
 
 def test_damage_is_one_line(drive, tmp_path):
-    (tmp_path / "torn.mcap").write_bytes(drive.read_bytes()[:5000])
+    with drive.open("rb") as file:  # cut before the first tick
+        records = StreamReader(file, emit_chunks=True).records
+        end = next(file.tell() for record in records if isinstance(record, Metadata))
+    (tmp_path / "torn.mcap").write_bytes(drive.read_bytes()[: end + 100])
     done = run(tmp_path / "torn.mcap", "--out", tmp_path / "x.html")
     assert isinstance(done.exception, OnboardError)
     assert str(done.exception) == f"{tmp_path / 'torn.mcap'}: no tick in it"
