@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import re
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,8 +19,10 @@ from hil.physics.collision_world import Body
 from hil.physics.free_space import Episode, free_space
 from hil.scene.crowd_file import CrowdOptions, asked_crowd
 from onboard.assembly.assembly import check_files
+from onboard.assembly.in_effect import in_effect_text
 from onboard.assembly.policies import require_engine
 from onboard.config.config import DEFAULT_ROBOT, Config, is_name, load_config
+from onboard.config.toml_text import as_toml
 from onboard.drivers.dds.participant import Wire
 from onboard.drivers.dds.ros_convert import ros_goal
 from onboard.navigation.mission import DRIVING
@@ -33,7 +34,6 @@ from onboard.values.messages import Pose
 
 # ---- Configuration of the demo's runtime
 
-BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 HEAD = "# Written by `onboard-hil demo`: everything that is in effect.\n"
 
 
@@ -48,7 +48,8 @@ def demo_config(given: Config, model: str | None, *, depth_noise: bool = True) -
     chosen = given.policy.model if model is None else model
     policy = {"model": chosen if is_name(chosen) else str(Path(chosen).resolve())}
     robot = {"mounts": given.robot.mounts.resolve(), "plant": given.robot.plant.resolve()}
-    cameras: dict[str, Any] = {"source": "dds", "sources": {}, "recordings": {}, "color": "dds"}
+    cameras: dict[str, Any] = {"source": "dds", "sources": {}, "recordings": {}}
+    cameras |= {} if given.cameras.color == "none" else {"color": "dds"}
     cameras |= {} if depth_noise else {"unchanged_m": 0.0}
     return given.model_copy(
         update={
@@ -59,39 +60,6 @@ def demo_config(given: Config, model: str | None, *, depth_noise: bool = True) -
             "record": given.record.model_copy(update={"directory": given.record.directory.resolve()}),
         }
     )
-
-
-def as_toml(config: Config, head: str = HEAD, stated_only: bool = False) -> str:
-    """Return the TOML text from which `load_config` reads the same configuration. Values of None are omitted.
-
-    stated_only: omit values that are equal to their defaults
-    """
-    values = config.model_dump(mode="json", exclude_defaults=stated_only)
-    tables = [f"\n[{name}]\n{_rows(table)}" for name, table in values.items() if table]
-    return head + "".join(tables)
-
-
-def _rows(table: dict[str, Any]) -> str:
-    return "".join(f"{_key(key)} = {_value(value)}\n" for key, value in table.items() if value is not None)
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, str):
-        return _string(value)
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{_key(key)} = {_value(one)}" for key, one in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(_value(one) for one in value) + "]"
-    return json.dumps(value)
-
-
-def _key(name: str) -> str:
-    return name if BARE_KEY.fullmatch(name) else _string(name)
-
-
-def _string(text: str) -> str:
-    """Return a TOML basic string. TOML has the escapes of JSON and also escapes DEL."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 START_S = 900.0
@@ -141,9 +109,10 @@ def run_demo(options: DemoOptions) -> dict[str, Any]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         started = Files(folder, scenario.label)
-        started.config.write_text(as_toml(base), encoding="utf-8")
+        started.config.write_text(as_toml(base, HEAD), encoding="utf-8")
     except OSError as error:
         raise OnboardError(f"{folder}: cannot be written: {error.strerror}") from error
+    sys.stderr.write(in_effect_text(base))
     with Signals(), contextlib.closing(Wire(base.dds)) as wire, _processes(started, options) as children:
         legs = _Drive(wire, base, episodes, options, children).run()
     return result_of(space, body, started, legs)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import structlog
 
+from onboard.assembly.in_effect import in_effect
 from onboard.assembly.inbox import DeviceInbox
 from onboard.assembly.policies import REACTIVE, check_timing, policy_maker, require_engine
 from onboard.assembly.robot import build_rigs, check_reach, robot_of, scan_topics, session_of, zones_of
@@ -115,6 +116,8 @@ def run_robot(config: Config, seconds: float | None, terminal: Terminal | None) 
         if notifier.managed:
             await_machine(config, notifier)
         hold_domain(domain_id(config.dds), config.dds)
+        for name, line in in_effect(config).items():
+            log.info("in_effect", **{name: line})
         notifier.say(f"STATUS=preparing {config.policy.model}")
         note_driven(config)
         wire = held.enter_context(contextlib.closing(Wire(config.dds)))

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from onboard.assembly.assembly import check_files, check_machine, run_robot
+from onboard.assembly.in_effect import in_effect_text
 from onboard.commands.cli import STANDARD_OUTPUT, ConfigOption, JsonOption, SecondsOption, check_json_target, write_json
 from onboard.config.config import DEFAULT_ROBOT, Config, load_config
 from onboard.config.mounts import load_mounts, unusual_views
@@ -52,4 +53,5 @@ def check_config(
     sys.stderr.writelines(f"warning: {line}\n" for line in unusual_views(load_mounts(loaded.robot.mounts)))
     if not files_only:
         sys.stderr.writelines(f"warning: {missing}\n" for missing in check_machine(loaded))
+    sys.stderr.write(in_effect_text(loaded))
     write_json(json_file or STANDARD_OUTPUT, effective(loaded))

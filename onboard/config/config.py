@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from onboard.config.toml_file import Fraction, NonNegative, Positive, Section, read_toml, validation_lines
 from onboard.values.errors import ConfigError, InputError
@@ -60,8 +60,8 @@ class RobotSection(Section):
     """
 
     name: str = "robot"
-    mounts: Path = DEFAULT_ROBOT / "mounts.toml"
-    plant: Path = DEFAULT_ROBOT / "plant.toml"
+    mounts: Path = Field(DEFAULT_ROBOT / "mounts.toml", json_schema_extra={"default": "mounts.toml"})
+    plant: Path = Field(DEFAULT_ROBOT / "plant.toml", json_schema_extra={"default": "plant.toml"})
     footprint_radius_m: Positive = 0.25
     height_m: Positive = 1.0
 
@@ -69,7 +69,7 @@ class RobotSection(Section):
 class RatesSection(Section):
     """The grid of ticks. A decision always acts `delay_ticks` after the tick that senses.
 
-    control_hz: ticks and commands a second; at least 10, so that a base with a timeout of 0.5 s hears several in it
+    control_hz: ticks and commands a second; a base with a timeout of 0.5 s must hear several in it
     ticks_per_decision: ticks from one decision of the policy to the next
     delay_ticks: ticks from sensing to acting, as the policy was trained
     budget_ms: time for sensing, fusing and inferring; longer is counted [ms]
@@ -207,7 +207,9 @@ class PolicySection(Section):
     engine: Literal["onnxruntime", "tensorrt"] = "onnxruntime"
     threads: int = Field(1, ge=1)
     memory_reset_s: Positive = 10.0
-    engine_cache: Path = Path.home() / ENGINE_CACHE
+    engine_cache: Annotated[Path, AfterValidator(Path.expanduser)] = Field(
+        Path.home() / ENGINE_CACHE, json_schema_extra={"default": f"~/{ENGINE_CACHE}"}
+    )
 
 
 class RecoverySection(Section):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import difflib
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, ValidationError
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 from onboard.values.errors import ConfigError
 
@@ -30,9 +33,40 @@ OTHER_TABLE = 0.8
 
 
 class Section(BaseModel):
-    """A frozen table of a TOML file; an unknown key is an error."""
+    """A frozen table of a TOML file; an unknown key is an error.
+
+    The schema takes what the docstring says: its text before the first row "key: ...", and the rows of the keys.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        schema = handler(core)
+        table = handler.resolve_ref_schema(schema)
+        about, texts = _described(cls.__doc__ or "")
+        table["description"] = about
+        for name, field in table.get("properties", {}).items():
+            field.pop("title", None)
+            if "$ref" in field:
+                field.pop("default", None)  # the table states the default of each key
+            if name in texts:
+                field["description"] = texts[name]
+        return schema
+
+
+_KEYS = re.compile(r"(?m)^ *((?:[a-z_]\w*(?:, )?)+): +")
+
+
+def _described(docstring: str) -> tuple[str, dict[str, str]]:
+    """Return the text before the rows of a docstring, and the text of each key. Whitespace becomes single spaces."""
+    about, *rows = _KEYS.split(docstring)
+    texts = {
+        key: " ".join(text.split())
+        for keys, text in zip(rows[::2], rows[1::2], strict=True)
+        for key in keys.split(", ")
+    }
+    return " ".join(about.split()), texts
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -44,6 +78,14 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:  # also numbers of 5000 digits and deep arrays
         raise ConfigError(f"{path}: not valid TOML: {error}") from error
+
+
+def toml_or_text(text: str) -> Any:
+    """Return the value that a text has in TOML; a text that is no value, as `reactive`, is a string."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except (ValueError, RecursionError):
+        return text
 
 
 def validation_lines(source: object, error: ValidationError) -> str:
