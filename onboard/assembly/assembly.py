@@ -116,12 +116,12 @@ def run_robot(config: Config, seconds: float | None, terminal: Terminal | None) 
         if notifier.managed:
             await_machine(config, notifier)
         hold_domain(domain_id(config.dds), config.dds)
-        for name, line in in_effect(config).items():
-            log.info("in_effect", **{name: line})
         notifier.say(f"STATUS=preparing {config.policy.model}")
         note_driven(config)
         wire = held.enter_context(contextlib.closing(Wire(config.dds)))
         held.enter_context(contextlib.closing(Claim(wire, _robot_name(config))))
+        for name, line in in_effect(config).items():
+            log.info("in_effect", **{name: line})
         inference = held.enter_context(contextlib.closing(InferenceThread(policy_maker(config, plant))))
         log.info("preparing", policy=config.policy.model, note="the first time on a machine, kernels are compiled")
         policy = inference.start(POLICY_START_S)

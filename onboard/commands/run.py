@@ -48,10 +48,11 @@ def check_config(
 
     That is the network's interface, keys, libraries, and that this user can record. Nothing is sent.
     """
+    check_json_target(json_file)
     loaded = load_config(config or DEFAULT_ROBOT / "onboard.toml")
     check_files(loaded)
     sys.stderr.writelines(f"warning: {line}\n" for line in unusual_views(load_mounts(loaded.robot.mounts)))
     if not files_only:
         sys.stderr.writelines(f"warning: {missing}\n" for missing in check_machine(loaded))
-    sys.stderr.write(in_effect_text(loaded))
+    (sys.stderr if json_file in (None, STANDARD_OUTPUT) else sys.stdout).write(in_effect_text(loaded))
     write_json(json_file or STANDARD_OUTPUT, effective(loaded))
