@@ -120,8 +120,8 @@ def run_robot(config: Config, seconds: float | None, terminal: Terminal | None) 
         note_driven(config)
         wire = held.enter_context(contextlib.closing(Wire(config.dds)))
         held.enter_context(contextlib.closing(Claim(wire, _robot_name(config))))
-        for name, line in in_effect(config).items():
-            log.info("in_effect", **{name: line})
+        for name, told in in_effect(config).items():
+            log.info("in_effect", **{name: told})
         inference = held.enter_context(contextlib.closing(InferenceThread(policy_maker(config, plant))))
         log.info("preparing", policy=config.policy.model, note="the first time on a machine, kernels are compiled")
         policy = inference.start(POLICY_START_S)
