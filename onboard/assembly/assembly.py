@@ -44,7 +44,7 @@ from onboard.service.readiness import await_machine, base_to_come
 from onboard.service.systemd import Notifier, Service, StandingInbox, lock_memory, note_driven
 from onboard.service.terminal_status import StatusLine, Terminal
 from onboard.state import TickRecord
-from onboard.system.signals import Signals, TaskOwner
+from onboard.system.signals import Signals, run_beside
 from onboard.values.clock import Clock, MonotonicClock, wall_ns
 from onboard.values.errors import ConfigError, DriverError, MissingExtraError
 from onboard.values.geometry import IDENTITY
@@ -168,10 +168,10 @@ def run_robot(config: Config, seconds: float | None, terminal: Terminal | None) 
 async def _until_stopped(runtime: Runtime, seconds: float | None, line: StatusLine, terminal: Terminal | None) -> None:
     if seconds is not None:
         asyncio.get_running_loop().call_later(seconds, runtime.stop)
-    owner = TaskOwner()
-    if terminal is not None:
-        owner.beside(line.show(terminal), "status")
-    await owner.run(runtime.run())
+    if terminal is None:
+        await runtime.run()
+    else:
+        await run_beside(runtime.run(), line.show(terminal))
 
 
 def _publish_end(outputs: DdsOutputs) -> None:
