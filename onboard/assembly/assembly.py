@@ -39,11 +39,11 @@ from onboard.recording.retention import check_usable
 from onboard.recording.tick_writer import TickRecorder
 from onboard.runtime import Listener, Runtime
 from onboard.service.image_acks import UsedImages
-from onboard.service.publisher import Publisher
+from onboard.service.publisher import Publisher, StatusLine
 from onboard.service.readiness import await_machine, base_to_come
 from onboard.service.systemd import Notifier, Service, StandingInbox, lock_memory, note_driven
-from onboard.service.terminal_status import StatusLine, Terminal
 from onboard.state import TickRecord
+from onboard.system.log import BackgroundText
 from onboard.system.signals import Signals, run_beside
 from onboard.values.clock import Clock, MonotonicClock, wall_ns
 from onboard.values.errors import ConfigError, DriverError, MissingExtraError
@@ -99,7 +99,7 @@ def _check_equipment(config: Config) -> None:
         check_usable(config.record.directory)
 
 
-def run_robot(config: Config, seconds: float | None, terminal: Terminal | None) -> dict[str, Any]:
+def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | None) -> dict[str, Any]:
     """Drive until a signal or for `seconds`; return the counts of the run. Raises OnboardError if it cannot start.
 
     A service waits for the network and the base. A run on a terminal fails at once without them.
@@ -165,7 +165,9 @@ def run_robot(config: Config, seconds: float | None, terminal: Terminal | None) 
     }
 
 
-async def _until_stopped(runtime: Runtime, seconds: float | None, line: StatusLine, terminal: Terminal | None) -> None:
+async def _until_stopped(
+    runtime: Runtime, seconds: float | None, line: StatusLine, terminal: BackgroundText | None
+) -> None:
     if seconds is not None:
         asyncio.get_running_loop().call_later(seconds, runtime.stop)
     if terminal is None:
