@@ -139,7 +139,7 @@ def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | 
             held.enter_context(contextlib.closing(recorder))
         outputs = DdsOutputs(wire, mounts, config.robot.name, reach_m(rigs[0]))
         held.callback(_publish_end, outputs)
-        ticks = _tick_recorder(recorder, config, mounts, reach_m(rigs[0]))
+        ticks = TickRecorder(recorder, config.dds, mounts, reach_m(rigs[0])) if recorder else None
         publisher = TickPublisher(Publisher(outputs), inbox, guard, recorder, ticks)
         line = StatusLine()
         robot = robot_of(config, rigs, plant, policy, zones_of(config))
@@ -259,12 +259,6 @@ def _open_recorder(config: Config, now_ns: int) -> Recorder | None:
     for repaired in recorder.stats().repaired:
         log.warning("recording_repaired", file=str(repaired.path), problem=repaired.problem)
     return recorder
-
-
-def _tick_recorder(
-    recorder: Recorder | None, config: Config, mounts: Mounts, range_max_m: float
-) -> TickRecorder | None:
-    return None if recorder is None else TickRecorder(recorder, config.dds, mounts, range_max_m)
 
 
 def _robot_name(config: Config) -> str:
