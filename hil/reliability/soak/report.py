@@ -8,7 +8,6 @@ from dataclasses import asdict
 from typing import Any
 
 from hil.reliability.soak.drive import Soak
-from hil.reliability.soak.resources import as_json as samples_json
 from hil.reliability.soak.resources import growth
 from onboard.commands.cli import markdown_table
 
@@ -105,7 +104,7 @@ def result_of(soak: Soak, seed: int) -> dict[str, Any]:
         "bumps": ground.bumps,
         "recordings": {**{name: getattr(read, name) for name in READ}, "kept": list(read.kept)},
         "growth": [{**asdict(one), "held": one.held} for one in growth(soak.samples)],
-        "samples": samples_json(soak.samples),
+        "samples": [asdict(one) for one in soak.samples],
     }
 
 
