@@ -14,7 +14,7 @@ from typing import Any
 from hil.drive.robot import TICK_HZ, SimulatedRobot
 from hil.live.simulator import Eyes
 from hil.live.target.figures import PAPER, figures
-from hil.live.target.goals import GoalSequence, Place, driving
+from hil.live.target.goals import GoalSequence, Place
 from hil.live.target.link import Ears, Happening, TargetLink
 from hil.live.target.phases import NEVER, SILENT, Session, Stage
 from hil.live.target.round_trips import Command, Matcher, Sent, Trips
@@ -26,6 +26,7 @@ from onboard.drivers.dds.robot_link import CLAIM_WAIT_S
 from onboard.drivers.dds.ros_convert import ros_goal
 from onboard.drivers.dds.ros_types import Empty
 from onboard.drivers.dds.topics import ros_topic
+from onboard.navigation.mission import drives
 from onboard.system.signals import Signals
 from onboard.values.clock import NS_PER_S, MonotonicClock, grid, wall_ns
 from onboard.values.errors import DriverError, OnboardError
@@ -168,7 +169,7 @@ class Desktop:
 
     def _stands(self) -> bool:
         """Return whether the base is at rest, and either the runtime drives to no goal or the target is silent."""
-        return self._at_rest() and (self.session.ended == SILENT or not driving(self._state))
+        return self._at_rest() and (self.session.ended == SILENT or not drives(self._state))
 
     def _at_rest(self) -> bool:
         twist = self._robot.state.twist

@@ -11,7 +11,7 @@ from onboard.config.config import Config
 from onboard.drivers.dds.participant import Wire
 from onboard.drivers.dds.ros_convert import ns_from_time, odometry_from_ros, rays_from_ros, ros_twist, twist_from_ros
 from onboard.drivers.dds.ros_types import Empty, LaserScan
-from onboard.navigation.mission import DRIVING
+from onboard.navigation.mission import drives
 from onboard.perception.laser_scan import scan_of_rays
 from onboard.values.clock import NS_PER_S
 from onboard.values.errors import InputError
@@ -71,7 +71,7 @@ class GuardLink:
         for message in self._odometry.take()[-1:]:
             self._newest = odometry_from_ros(message.sample, now_ns)
         for message in self._missions.take()[-1:]:
-            self._driving = message.sample.data.startswith(tuple(state.value for state in DRIVING))
+            self._driving = drives(message.sample.data)
 
     def _hear_twin(self, now_ns: int) -> None:
         for message in self._states.take()[-1:]:
