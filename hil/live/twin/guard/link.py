@@ -31,7 +31,7 @@ class GuardLink:
     def __init__(self, robot: Wire, twin: Wire, config: Config) -> None:
         """Open readers and writers. Raises ConfigError, DriverError."""
         self._stamped = config.dds.stamped_cmd_vel
-        self._scans = ScanEar(robot, "scan" if config.limits_scan is None else "limits_scan")
+        self._scans = ScanReader(robot, "scan" if config.limits_scan is None else "limits_scan")
         self._commands, self._odometry = robot.reader("cmd_vel"), robot.reader("odom")
         self._missions = robot.reader("state")
         self._frames, self._states, self._collisions = twin.reader("scan"), twin.reader(STATE), twin.reader(COLLISION)
@@ -91,7 +91,7 @@ class GuardLink:
             self._cancel.write(Empty())
 
 
-class ScanEar:
+class ScanReader:
     """Reads the real scan, and keeps the newest valid scan (G3). refused: number of rejected scans."""
 
     def __init__(self, robot: Wire, name: str) -> None:
