@@ -17,7 +17,7 @@ from engines.ablations.trial import ENCODER, MODEL, TRAINING, is_made, trials
 from engines.cli_options import in_one_line, require_range
 from engines.report.results.training_history import training_of
 from engines.runs.input_files import encoder_file
-from engines.runs.processes import in_turn
+from engines.runs.locks import in_turn
 from engines.train.dagger import STAGE
 from hil.drive.setting import MAX_S
 from hil.evaluate.metrics import Summary

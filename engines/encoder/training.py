@@ -25,7 +25,7 @@ from engines.encoder.schedule import Batch, batch_of, images_of, learning_rate, 
 from engines.encoder.views import FORWARD_BINS, LABELS, Labels
 from engines.network.encoder_features import memory_format_of, save_encoder
 from engines.network.network import PAPER, Widths, untrained
-from engines.runs.processes import alone_in
+from engines.runs.locks import alone_in
 from engines.runs.resume import require_finite_step, take_steps, take_weights, taken_count
 from engines.runs.torch_file import read_torch, write_torch
 from onboard.values.errors import InputError, OnboardError

@@ -1,1 +1,1 @@
-"""Long runs: processes, locks, checkpoint files, resuming."""
+"""Long runs: locks, checkpoint files, resuming."""

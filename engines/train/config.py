@@ -31,7 +31,6 @@ from onboard.config.toml_file import Fraction, Positive, PositiveFraction, Secti
 from onboard.values.errors import ConfigError, InputError
 from onboard.values.geometry import IDENTITY
 
-DEFAULT = Path(__file__).parent / "default.toml"
 SIZES: dict[str, Widths] = {"paper": PAPER, "small": replace(PAPER, memory_layers=1, memory=512), "tiny": TINY}
 
 

@@ -14,7 +14,7 @@ from engines.network import policy_checkpoint
 from engines.network.encoder_features import load_encoder
 from engines.network.network import PolicyNetwork, untrained
 from engines.network.policy_checkpoint import PolicyFile
-from engines.runs.processes import alone_in
+from engines.runs.locks import alone_in
 from engines.train import dagger, ppo
 from engines.train.config import DEPENDS, TrainConfig, described, rules_of
 from engines.train.dagger import Imitation

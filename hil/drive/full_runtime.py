@@ -45,7 +45,7 @@ from onboard.assembly.robot import build_rigs, robot_of, zones_of
 from onboard.config.config import Config
 from onboard.config.mounts import Mounts
 from onboard.config.plant_model import Plant
-from onboard.navigation.mission import DRIVING
+from onboard.navigation.mission import drives
 from onboard.policy.contract import ACTIONS
 from onboard.policy.inference import InlineInference, Result
 from onboard.runtime import Listener, Runtime
@@ -237,6 +237,6 @@ class _Script:
                 self._inbox.asked.append(GoalRequest(now_ns, now_ns, self._frame_id, self._goal))
             return
         self.driven_s = (now_ns - self._asked_ns) / NS_PER_S
-        ended = not record.state.startswith(tuple(state.value for state in DRIVING))
+        ended = not drives(record.state)
         if (ended and now_ns - self._asked_ns > STEP_NS) or self.driven_s > self._limit_s:
             self._runtime.stop()

@@ -127,11 +127,11 @@ def summarise_by(name: str, rows: Sequence[Row], seed: int = 0) -> dict[str, Sum
     return {value: summarise([row for row in rows if getattr(row, name) == value], seed) for value in values}
 
 
-def wilson(successes: float, n: float, confidence: float = CONFIDENCE) -> Interval | None:
+def wilson(successes: float, n: float) -> Interval | None:
     """Return Wilson's score interval of a proportion; None if n is 0 (Wilson 1927, without continuity correction)."""
     if n == 0:
         return None
-    z = _quantile(confidence)
+    z = _quantile()
     p = successes / n
     scale = 1.0 + z * z / n
     centre = (p + z * z / (2.0 * n)) / scale
@@ -141,7 +141,7 @@ def wilson(successes: float, n: float, confidence: float = CONFIDENCE) -> Interv
     return low, 1.0 if successes == n else centre + half
 
 
-def wilson_of_shares(shares: Array, draws: int, confidence: float = CONFIDENCE) -> Interval | None:
+def wilson_of_shares(shares: Array, draws: int) -> Interval | None:
     """Return Wilson's interval of the mean success share over episodes; None without episodes.
 
     The number of trials is Kish's effective sample size: this number of trials varies as much as the shares vary
@@ -157,10 +157,10 @@ def wilson_of_shares(shares: Array, draws: int, confidence: float = CONFIDENCE) 
     mean, spread = float(shares.mean()), float(shares.var(ddof=1)) / n if n > 1 else 0.0
     worth = mean * (1.0 - mean) / spread if spread > 0.0 else 0.0
     trials = min(max(worth, n), draws)
-    return wilson(mean * trials, trials, confidence)
+    return wilson(mean * trials, trials)
 
 
-def paired_rates(better: int, worse: int, n: int, confidence: float = CONFIDENCE) -> Interval | None:
+def paired_rates(better: int, worse: int, n: int) -> Interval | None:
     """Return the interval of the difference of two success rates on the same episodes; None if n is 0.
 
     This is Wald's interval with half an episode added to each of the four cells (Agresti and Min 2005). It has a width
@@ -172,7 +172,7 @@ def paired_rates(better: int, worse: int, n: int, confidence: float = CONFIDENCE
         return None
     more = n + 2.0
     mean = (better - worse) / more
-    half = _quantile(confidence) * math.sqrt(better + worse + 1.0 - mean * mean * more) / more
+    half = _quantile() * math.sqrt(better + worse + 1.0 - mean * mean * more) / more
     return max(-1.0, mean - half), min(1.0, mean + half)
 
 
@@ -180,7 +180,6 @@ def bootstrap(
     statistic: Callable[[Sequence[Array]], Array],
     samples: Sequence[Array],
     seed: int,
-    confidence: float = CONFIDENCE,
     resamples: int = RESAMPLES,
 ) -> Interval | None:
     """Return the percentile bootstrap interval of a statistic over paired samples.
@@ -202,7 +201,7 @@ def bootstrap(
     found = found[np.isfinite(found)]
     if len(found) == 0:
         return None
-    tail = 50.0 * (1.0 - confidence)
+    tail = 50.0 * (1.0 - CONFIDENCE)
     low, high = np.percentile(found, [tail, 100.0 - tail])
     return float(low), float(high)
 
@@ -212,9 +211,9 @@ def action_counts(rows: Sequence[Row]) -> tuple[int, ...]:
     return tuple(int(count) for count in np.sum([row.actions for row in rows] or [(0,) * len(ACTIONS)], axis=0))
 
 
-def _quantile(confidence: float) -> float:
-    """Return z, so that this share of a normal distribution lies within z standard deviations of its mean."""
-    return NormalDist().inv_cdf(0.5 + confidence / 2.0)
+def _quantile() -> float:
+    """Return z, so that `CONFIDENCE` of a normal distribution lies within z standard deviations of its mean."""
+    return NormalDist().inv_cdf(0.5 + CONFIDENCE / 2.0)
 
 
 def _part_interval(parts: Array, seed: int) -> Interval | None:

@@ -25,7 +25,7 @@ from onboard.config.config import DEFAULT_ROBOT, Config, is_name, load_config
 from onboard.config.toml_text import as_toml
 from onboard.drivers.dds.participant import Wire
 from onboard.drivers.dds.ros_convert import ros_goal
-from onboard.navigation.mission import DRIVING
+from onboard.navigation.mission import drives
 from onboard.system.signals import Signals
 from onboard.values.clock import wall_ns
 from onboard.values.errors import OnboardError
@@ -179,7 +179,7 @@ class _Drive:
         began = False
         while (elapsed_s := time.monotonic() - began_s) < self._options.limit_s:
             self._look(dashboard, elapsed_s)
-            driving = self._view.state.startswith(tuple(state.value for state in DRIVING))
+            driving = drives(self._view.state)
             began = began or driving
             if began and not driving:
                 break

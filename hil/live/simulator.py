@@ -77,13 +77,13 @@ class Link:
                 self._color.write(ros_image(stamp_ns, optical_frame("color"), "rgb8", seen))
 
 
-class Eyes:
+class RenderThread:
     """Renders the images in a separate thread. Slow rendering lowers the image rate, but never the odometry rate."""
 
     def __init__(self, robot: SimulatedRobot, link: Link) -> None:
         self._robot = robot
         self._link = link
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="eyes")
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="render")
         self._busy: Future[None] | None = None
         self._depth_due = self._color_due = False
 
@@ -123,14 +123,14 @@ async def simulate(robot: SimulatedRobot, link: Link, life: Life, seconds: float
     """Simulate at 30 Hz until `life` is over, or for `seconds`. Missed ticks are simulated at once, without images."""
     if seconds is not None:
         asyncio.get_running_loop().call_later(seconds, life.stop)
-    with contextlib.closing(Eyes(robot, link)) as eyes, contextlib.closing(MonotonicClock()) as clock:
+    with contextlib.closing(RenderThread(robot, link)) as rendering, contextlib.closing(MonotonicClock()) as clock:
         async for slot in grid(clock, round(NS_PER_S / TICK_HZ)):
             if life.over:
                 return
             link.hear(robot)
             for _ in range(slot.missed):
                 robot.step(images=False)
-            eyes.look()
+            rendering.look()
             link.tell(robot.step(images=False), slot.number)
             life.lived_ns = slot.start_ns
 

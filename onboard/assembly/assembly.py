@@ -40,12 +40,12 @@ from onboard.recording.retention import check_usable
 from onboard.recording.tick_writer import TickRecorder
 from onboard.runtime import Listener, Runtime
 from onboard.service.image_acks import UsedImages
-from onboard.service.publisher import Publisher
+from onboard.service.publisher import Publisher, StatusLine
 from onboard.service.readiness import await_machine, base_to_come
 from onboard.service.systemd import Notifier, Service, StandingInbox, lock_memory, note_driven
-from onboard.service.terminal_status import StatusLine, Terminal
 from onboard.state import TickRecord
-from onboard.system.signals import Signals, TaskOwner
+from onboard.system.log import BackgroundText
+from onboard.system.signals import Signals, run_beside
 from onboard.values.clock import Clock, MonotonicClock, wall_ns
 from onboard.values.errors import ConfigError, DriverError, MissingExtraError
 from onboard.values.geometry import IDENTITY
@@ -100,7 +100,7 @@ def _check_equipment(config: Config) -> None:
         check_usable(config.record.directory)
 
 
-def run_robot(config: Config, seconds: float | None, terminal: Terminal | None) -> dict[str, Any]:
+def run_robot(config: Config, seconds: float | None, terminal: BackgroundText | None) -> dict[str, Any]:
     """Drive until a signal or for `seconds`; return the counts of the run. Raises OnboardError if it cannot start.
 
     A service waits for the network and the base. A run on a terminal fails at once without them.
@@ -142,7 +142,7 @@ def run_robot(config: Config, seconds: float | None, terminal: Terminal | None) 
             held.enter_context(contextlib.closing(recorder))
         outputs = DdsOutputs(wire, mounts, config.robot.name, reach_m(rigs[0]))
         held.callback(_publish_end, outputs)
-        ticks = _tick_recorder(recorder, config, mounts, reach_m(rigs[0]))
+        ticks = TickRecorder(recorder, config.dds, mounts, reach_m(rigs[0])) if recorder else None
         publisher = TickPublisher(Publisher(outputs), inbox, guard, recorder, ticks)
         line = StatusLine()
         robot = robot_of(config, rigs, plant, policy, zones_of(config))
@@ -168,13 +168,15 @@ def run_robot(config: Config, seconds: float | None, terminal: Terminal | None) 
     }
 
 
-async def _until_stopped(runtime: Runtime, seconds: float | None, line: StatusLine, terminal: Terminal | None) -> None:
+async def _until_stopped(
+    runtime: Runtime, seconds: float | None, line: StatusLine, terminal: BackgroundText | None
+) -> None:
     if seconds is not None:
         asyncio.get_running_loop().call_later(seconds, runtime.stop)
-    owner = TaskOwner()
-    if terminal is not None:
-        owner.beside(line.show(terminal), "status")
-    await owner.run(runtime.run())
+    if terminal is None:
+        await runtime.run()
+    else:
+        await run_beside(runtime.run(), line.show(terminal))
 
 
 def _publish_end(outputs: DdsOutputs) -> None:
@@ -260,12 +262,6 @@ def _open_recorder(config: Config, now_ns: int) -> Recorder | None:
     for repaired in recorder.stats().repaired:
         log.warning("recording_repaired", file=str(repaired.path), problem=repaired.problem)
     return recorder
-
-
-def _tick_recorder(
-    recorder: Recorder | None, config: Config, mounts: Mounts, range_max_m: float
-) -> TickRecorder | None:
-    return None if recorder is None else TickRecorder(recorder, config.dds, mounts, range_max_m)
 
 
 def _robot_name(config: Config) -> str:

@@ -5,34 +5,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Protocol
 
+from onboard.drivers.serial_base import SerialBase
 from onboard.perception.frozen_sensor import UnchangedScans, UnchangedWatch
 from onboard.values.interfaces import ColorCamera, DepthCamera, Inbox
-from onboard.values.messages import CameraHealth, Inputs, OdometryMessage
-
-
-class WheelReport(Protocol):
-    """Reports of a base since the last call; None without a report."""
-
-    @property
-    def odometry(self) -> tuple[OdometryMessage, ...]:
-        """Wheel motion, oldest first."""
-
-    @property
-    def obstacle(self) -> bool | None:
-        """Whether the bumper was touched."""
-
-    @property
-    def stop(self) -> bool | None:
-        """Whether the base requests a stop: button, cliff, or lifted wheels."""
-
-
-class WheelBase(Protocol):
-    """A base on a serial port (`onboard/drivers/serial_base.py`)."""
-
-    def take(self, now_ns: int) -> WheelReport:
-        """Return the reports since the last call. Raises DriverError if the link is gone."""
+from onboard.values.messages import CameraHealth, Inputs
 
 
 class DeviceInbox:
@@ -47,7 +24,7 @@ class DeviceInbox:
         wire: Inbox,
         depth: Sequence[DepthCamera],
         color: ColorCamera | None,
-        base: WheelBase | None = None,
+        base: SerialBase | None = None,
         unchanged_m: float = 0.0,
     ) -> None:
         self._wire = wire

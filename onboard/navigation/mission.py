@@ -73,6 +73,11 @@ REFUSAL_SHOWN_S = 2
 DRIVING = (State.NAVIGATING, State.RECOVERING)
 
 
+def drives(state: str) -> bool:
+    """Return whether the robot drives to a goal in a published state."""
+    return state.startswith(tuple(one.value for one in DRIVING))
+
+
 @dataclass(frozen=True, slots=True)
 class Mission:
     """The current goal and its state.

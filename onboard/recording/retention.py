@@ -15,6 +15,7 @@ from pathlib import Path
 import structlog
 
 from onboard.recording.repair import Repair, repair_leftovers
+from onboard.values.clock import NS_PER_S
 from onboard.values.errors import ConfigError, InputError
 
 # ---- The disk budget: the oldest files are deleted first; the operator's marked files stay
@@ -109,7 +110,6 @@ def _mark(recording: Path) -> Path:
 
 log = structlog.get_logger()
 
-NS_PER_S = 1_000_000_000
 NAME = re.compile(r"[A-Za-z0-9_.-]+")
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 

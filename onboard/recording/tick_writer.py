@@ -20,9 +20,9 @@ from onboard.config.config import DdsSection
 from onboard.config.mounts import Mounts
 from onboard.drivers.dds import ros_convert as convert
 from onboard.drivers.dds import ros_types as ros
-from onboard.drivers.dds.ros_types import to_cdr
+from onboard.drivers.dds.ros_types import BY_ROS_NAME, to_cdr
 from onboard.drivers.dds.tick_types import Tick
-from onboard.drivers.dds.topics import ros_topic, scan_source
+from onboard.drivers.dds.topics import ros_topic, scan_source, topic
 from onboard.recording.recorder import Message, Recorder
 from onboard.recording.ros_schema import message_type
 from onboard.recording.state_snapshot import encode
@@ -178,31 +178,12 @@ class _Messages:
         return self._topic("tf_static", lambda: static, latched=True)
 
     def _topic(self, name: str, make: Callable[[], IdlStruct], *, latched: bool = False) -> Message:
-        return self._message(ros_topic(self._section, name), KINDS.get(name, ros.Image), make, latched=latched)
+        return self._message(ros_topic(self._section, name), BY_ROS_NAME[topic(name).kind], make, latched=latched)
 
     def _message(
         self, topic: str, kind: type[IdlStruct], make: Callable[[], IdlStruct], *, latched: bool = False
     ) -> Message:
         return Message(topic, message_type(kind), lambda: to_cdr(make()), latched)
-
-
-KINDS: dict[str, type[IdlStruct]] = {
-    "odom": ros.Odometry,
-    "amcl_pose": ros.PoseWithCovarianceStamped,
-    "goal_pose": ros.PoseStamped,
-    "e_stop": ros.Bool,
-    "obstacle": ros.Bool,
-    "cmd_vel_teleop": ros.Twist,
-    "cancel": ros.Empty,
-    "scan": ros.LaserScan,
-    "limits_scan": ros.LaserScan,
-    "speed_limit": ros.SpeedLimit,
-    "cmd_vel": ros.Twist,
-    "tf": ros.TFMessage,
-    "tf_static": ros.TFMessage,
-    "state": ros.String,
-}
-"""Message type of each recorded topic; all other topics are images."""
 
 
 def fix_message(fix: Fix, map_frame: str) -> ros.PoseWithCovarianceStamped:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from onboard.counters import STAGES, Counters
+from onboard.drivers.dds.camera_input import DdsColorCamera, DdsDepthCamera
 from onboard.drivers.dds.participant import Wire
 from onboard.drivers.dds.ros_convert import ns_from_time, ros_diagnostics
 from onboard.drivers.dds.ros_types import DiagnosticArray
@@ -24,14 +25,6 @@ IMAGE = "image "
 
 AFTER_INBOX = STAGES[1:-1]
 """The stages after the inbox, up to sending the command."""
-
-
-class SentImages(Protocol):
-    """A camera whose images have the sender's stamp (`onboard/drivers/dds/camera_input.py`)."""
-
-    @property
-    def sent_ns(self) -> int:
-        """Return the stamp of the newest image, on the sender's clock [ns]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +61,9 @@ class Used:
 class UsedImages:
     """A listener of the runtime that publishes a `Used` message after every tick."""
 
-    def __init__(self, wire: Wire, robot: str, clock: Clock, cameras: Mapping[str, SentImages]) -> None:
+    def __init__(
+        self, wire: Wire, robot: str, clock: Clock, cameras: Mapping[str, DdsDepthCamera | DdsColorCamera]
+    ) -> None:
         """Open the writer; `cameras` by name. Raises ConfigError, DriverError."""
         self._writer = wire.writer("used")
         self._robot, self._clock, self._cameras = robot, clock, cameras

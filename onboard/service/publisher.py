@@ -1,7 +1,9 @@
-"""Publishes ticks: the rate of each topic and the rows of `/diagnostics`."""
+"""Publishes ticks: the rate of each topic, the rows of `/diagnostics`, the live status line of a terminal."""
 
 from __future__ import annotations
 
+import asyncio
+import shutil
 from collections.abc import Callable, Sequence
 
 from onboard.counters import Counters
@@ -9,6 +11,7 @@ from onboard.navigation.odometry import NS_PER_MS, OdometryState
 from onboard.perception.scan_fusion import NOT_HEARD
 from onboard.recording.recorder import RecorderStats
 from onboard.state import TickRecord
+from onboard.system.log import BackgroundText
 from onboard.values.clock import wall_ns
 from onboard.values.interfaces import Diagnostic, Outputs
 from onboard.values.messages import CameraHealth
@@ -159,3 +162,43 @@ def _recorder(stats: RecorderStats) -> Diagnostic:
     }
     message = stats.stopped or (f"dropped: {stats.last_problem or 'queue full'}" if stats.dropped else "recording")
     return ("recorder", ERROR if stats.stopped else WARNING if stats.dropped else OK, message, values)
+
+
+# ---- The live status line of a terminal
+
+REFRESH_S = 0.2
+CLEAR_LINE = "\r\x1b[K"
+
+
+class StatusLine:
+    """Keeps the newest tick. A task beside the runtime writes its status over the last line of a terminal."""
+
+    def __init__(self) -> None:
+        self._newest: tuple[TickRecord, Counters] | None = None
+
+    def tick(self, record: TickRecord, counters: Counters) -> None:
+        """Keep the tick."""
+        self._newest = record, counters
+
+    async def show(self, terminal: BackgroundText) -> None:
+        """Write the line every REFRESH_S until cancelled; a final newline keeps the last line."""
+        try:
+            while True:
+                if self._newest is not None:
+                    width = shutil.get_terminal_size().columns - 1
+                    terminal.write(CLEAR_LINE + status_line(*self._newest)[:width])
+                    terminal.flush()
+                await asyncio.sleep(REFRESH_S)
+        finally:
+            terminal.write("\n")
+
+
+def status_line(record: TickRecord, counters: Counters) -> str:
+    """Return the status of one tick as a line."""
+    goal = "" if record.goal_distance_m is None else f"  goal {record.goal_distance_m:5.2f} m"
+    command = f"  v {record.command.v_mps:+.2f} m/s w {record.command.w_radps:+.2f} rad/s ({record.reason})"
+    decision = counters.decision.summary_ms()
+    missed = f"missed {counters.missed_slots} slots, {counters.deadline_misses} decisions"
+    timing = f"  decision {decision['p50']:.0f} ms, {missed}"
+    blind = int((~record.scan.seen).sum())
+    return f"{record.state}{goal}{command}{timing}  blind {blind} bins"

@@ -49,37 +49,20 @@ class Signals:
             raise SystemExit(KILLED_BY + number)
 
 
-# ---- One owner of all tasks: an error in any task cancels all others and is raised after they have ended
+async def run_beside(main: Coroutine[Any, Any, None], helper: Coroutine[Any, Any, None]) -> None:
+    """Run `main`, and `helper` beside it; return when `main` returns.
 
-
-class TaskOwner:
-    """Runs a main coroutine and helpers. All its tasks end before `run` returns."""
-
-    def __init__(self) -> None:
-        self._helpers: list[tuple[Coroutine[Any, Any, None], str]] = []
-
-    def beside(self, coroutine: Coroutine[Any, Any, None], name: str) -> None:
-        """Add a helper that runs as long as the main coroutine. An error in a helper ends all tasks."""
-        self._helpers.append((coroutine, name))
-
-    async def run(self, main: Coroutine[Any, Any, None]) -> None:
-        """Return when `main` returns; raise the first error of `main` or a helper. All tasks have ended by then."""
-        main_task = asyncio.create_task(main, name="main")
-        tasks = {main_task} | {asyncio.create_task(work, name=name) for work, name in self._helpers}
-        pending = set(tasks)
-        try:
-            while main_task in pending:
-                done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
-                failed = [task for task in done if task.cancelled() or task.exception() is not None]
-                if failed:
-                    break
-        finally:
-            for task in pending:
-                task.cancel()
-            results = await asyncio.gather(*tasks, return_exceptions=True)
-        errors = [result for result in results if isinstance(result, Exception)]
-        if errors:
-            first = next((task.exception() for task in failed if not task.cancelled()), None)
-            raise first or errors[0]
-        if main_task.cancelled():
-            raise asyncio.CancelledError
+    An error in one ends the other too. The first error is raised after both have ended.
+    """
+    main_task, helper_task = tasks = asyncio.create_task(main), asyncio.create_task(helper)
+    main_task.add_done_callback(lambda _: helper_task.cancel())
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    for task in tasks:
+        if task in done and not task.cancelled():
+            task.result()  # raises its error
+    main_task.result()  # raises CancelledError if `main` was cancelled

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from engines.network.network import PolicyNetwork
-from engines.train.config import DEFAULT, TrainConfig, load_train_config, rules_of
+from engines.train.command import DEFAULT_CONFIG
+from engines.train.config import TrainConfig, load_train_config, rules_of
 from engines.train.rollout.collector import Rules
 from engines.train.rollout.optimizer_step import make_step
 from engines.train.rollout.places import Building, make_building
@@ -34,7 +35,7 @@ SMALL: dict[str, Any] = {
 
 def small(**changes: Any) -> TrainConfig:
     """Return the small training with further changes; `__` stands for the dot between table and key."""
-    return load_train_config(DEFAULT, SMALL | {key.replace("__", "."): value for key, value in changes.items()})
+    return load_train_config(DEFAULT_CONFIG, SMALL | {key.replace("__", "."): value for key, value in changes.items()})
 
 
 def network_of(config: TrainConfig) -> PolicyNetwork:

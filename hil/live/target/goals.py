@@ -10,7 +10,7 @@ from hil.live.goal_tour import tour
 from hil.maps.world_grid import World
 from hil.physics.collision_world import Body
 from hil.physics.free_space import Episode, free_space
-from onboard.navigation.mission import DRIVING, State
+from onboard.navigation.mission import State, drives
 from onboard.values.clock import NS_PER_S
 
 GOALS = 60
@@ -52,15 +52,10 @@ class GoalSequence:
         came = state.startswith(State.REACHED.value) and not self._state.startswith(State.REACHED.value)
         self.reached += came and self.sent > 0
         self._state = state
-        if not state or driving(state):
+        if not state or drives(state):
             return None
         if self._asked_ns is not None and now_ns - self._asked_ns < AGAIN_S * NS_PER_S:
             return None
         self._asked_ns = now_ns
         self.sent += 1
         return next(self._goals)
-
-
-def driving(state: str) -> bool:
-    """Return whether the robot drives in a published state of the runtime."""
-    return state.startswith(tuple(one.value for one in DRIVING))

@@ -1,4 +1,4 @@
-"""DDS links of the desktop: the simulated robot's link records send times of images, `Ears` records arrival times."""
+"""DDS links of the desktop: `TargetLink` records send times of images, `EventReaders` records arrival times."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ SHOWN_AT_ONCE = 30
 """Number of older poses whose send times are kept: the rendering thread may still work on their images."""
 
 
-class Ears:
+class EventReaders:
     """Records commands and tick reports in `events`. Each topic has a separate thread."""
 
     def __init__(self, wire: Wire, events: SimpleQueue[Happening]) -> None:

@@ -12,10 +12,10 @@ from queue import SimpleQueue
 from typing import Any
 
 from hil.drive.robot import TICK_HZ, SimulatedRobot
-from hil.live.simulator import Eyes
+from hil.live.simulator import RenderThread
 from hil.live.target.figures import PAPER, figures
-from hil.live.target.goals import GoalSequence, Place, driving
-from hil.live.target.link import Ears, Happening, TargetLink
+from hil.live.target.goals import GoalSequence, Place
+from hil.live.target.link import EventReaders, Happening, TargetLink
 from hil.live.target.phases import NEVER, SILENT, Session, Stage
 from hil.live.target.round_trips import Command, Matcher, Sent, Trips
 from onboard.config.config import RatesSection
@@ -26,6 +26,7 @@ from onboard.drivers.dds.robot_link import CLAIM_WAIT_S
 from onboard.drivers.dds.ros_convert import ros_goal
 from onboard.drivers.dds.ros_types import Empty
 from onboard.drivers.dds.topics import ros_topic
+from onboard.navigation.mission import drives
 from onboard.system.signals import Signals
 from onboard.values.clock import NS_PER_S, MonotonicClock, grid, wall_ns
 from onboard.values.errors import DriverError, OnboardError
@@ -56,11 +57,11 @@ class Desktop:
         self._command_ns, self._silence_ns = 0, 0
         self._measured = Trips()
         self.session = Session(count, self._clock.now_ns())
-        self._ears = Ears(wire, self._happened)
+        self._readers = EventReaders(wire, self._happened)
 
     async def run(self, tell: Tell) -> None:
         """Simulate at the base's rate until the session is over. tell: called every tick. Raises DriverError."""
-        with contextlib.closing(Eyes(self._robot, self._link)) as eyes:
+        with contextlib.closing(RenderThread(self._robot, self._link)) as rendering:
             async for slot in grid(self._clock, round(NS_PER_S / TICK_HZ)):
                 self._listen()
                 stage = self._advance()
@@ -73,12 +74,12 @@ class Desktop:
                     self._robot.step(images=False)
                 sensed = self._robot.step(images=False)
                 self._link.tell_pose(sensed, slot.number, self._robot.glance().tick)
-                eyes.look()
+                rendering.look()
                 self._count(ticks_here=1, missed_here=slot.missed)
 
     def close(self) -> None:
         """Stop listening. Call this before the wire is closed."""
-        self._ears.close()
+        self._readers.close()
         self._clock.close()
 
     def result(self, rates: RatesSection) -> dict[str, Any]:
@@ -168,7 +169,7 @@ class Desktop:
 
     def _stands(self) -> bool:
         """Return whether the base is at rest, and either the runtime drives to no goal or the target is silent."""
-        return self._at_rest() and (self.session.ended == SILENT or not driving(self._state))
+        return self._at_rest() and (self.session.ended == SILENT or not drives(self._state))
 
     def _at_rest(self) -> bool:
         twist = self._robot.state.twist

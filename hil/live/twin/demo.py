@@ -32,7 +32,7 @@ from onboard.config.plant_model import load_plant
 from onboard.config.toml_text import as_toml
 from onboard.drivers.dds.participant import Wire
 from onboard.drivers.dds.ros_convert import ros_goal
-from onboard.navigation.mission import DRIVING, State
+from onboard.navigation.mission import State, drives
 from onboard.system.signals import Signals
 from onboard.values.clock import wall_ns
 from onboard.values.errors import OnboardError
@@ -151,7 +151,7 @@ class _Watcher:
             began_s, began = time.monotonic(), False
             while (elapsed_s := time.monotonic() - began_s) < self._options.limit_s:
                 self._look(dashboard, elapsed_s)
-                driving = self._view.state.startswith(tuple(state.value for state in DRIVING))
+                driving = drives(self._view.state)
                 if (began and not driving) or (not began and "goal refused" in self._view.state):
                     break
                 began = began or driving

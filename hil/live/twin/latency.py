@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from hil.live.child_process import Child
+from hil.live.target.figures import LATE_MS, PAPER
 from hil.live.twin.topics import COLLISION, RESUME, robot_section, twin_section
 from onboard.config.config import Config
 from onboard.config.mounts import load_mounts
@@ -41,9 +42,7 @@ WARM_UP = 30
 MAP, PEOPLE = "gdc1", 4
 STEP_RAD = 0.01
 """Rotation between two consecutive poses."""
-LATE_MS, VERY_LATE_MS = 100.0, 200.0
-PAPER = {"mean_ms": 71.75, "sd_ms": 6.72, "share_below_100_ms": 0.9982, "above_200_ms": 15, "count": 10000}
-"""Paper 4: RGB 640x480 and a 3-D lidar."""
+VERY_LATE_MS = 200.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +89,8 @@ def measure(
     with contextlib.ExitStack() as held:
         robot = held.enter_context(contextlib.closing(Wire(robot_section(config.dds, "odom"))))
         twin = held.enter_context(contextlib.closing(Wire(twin_section(config.dds))))
-        child = held.enter_context(_child(arguments, log))
+        child = Child("the twin", arguments, log)
+        held.callback(child.end)
         trips = RoundTrips(robot, twin, names)
         trips.wait_until_heard(child)
         took_ms = []
@@ -99,15 +99,6 @@ def measure(
             child.check()
             tell(number + 1)
     return figures(np.array(took_ms)) | {"messages": [*names, "collision"], "paper_4": PAPER}
-
-
-@contextlib.contextmanager
-def _child(arguments: list[str], log: Path) -> Iterator[Child]:
-    child = Child("the twin", arguments, log)
-    try:
-        yield child
-    finally:
-        child.end()
 
 
 class RoundTrips:

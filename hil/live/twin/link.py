@@ -28,7 +28,7 @@ from onboard.values.messages import OdometryMessage, Pose
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class NewMessages:
     """New messages since the last read: the robot's odometry, oldest first, and requests for reset, pause, resume."""
 
     odometry: tuple[OdometryMessage, ...] = ()
@@ -52,13 +52,13 @@ class TwinLink:
         self._depth = {name: twin.writer(f"{name}/depth/image") for name in mounts.depth}
         self._color = {name: twin.writer("color/image") for name in list(mounts.color)[:1]}
 
-    def take(self, clock: Clock, wait_s: float) -> Heard:
+    def take(self, clock: Clock, wait_s: float) -> NewMessages:
         """Wait at most `wait_s` for the robot's odometry, and return all new messages. Raises DriverError."""
         self._robot_odometry.wait(wait_s)
         now_ns = clock.now_ns()
         odometry = tuple(odometry_from_ros(message.sample, now_ns) for message in self._robot_odometry.take())
         asked = {name: bool(reader.take()) for name, reader in self._words.items()}
-        return Heard(odometry, asked[RESET.name], asked[PAUSE.name], asked[RESUME.name])
+        return NewMessages(odometry, asked[RESET.name], asked[PAUSE.name], asked[RESUME.name])
 
     def tell_motion(self, twin: Twin, stamp_ns: int) -> None:
         """Publish the twin's odometry and its pose in the map. stamp_ns: stamp of the robot's odometry."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import structlog
 
-from hil.live.twin.link import Heard, TwinLink
+from hil.live.twin.link import NewMessages, TwinLink
 from hil.live.twin.scene import Life, Site, person_in_view, touches
 from hil.live.twin.sensors import Views
 from hil.live.twin.topics import NAMESPACE, robot_section, twin_section
@@ -112,7 +112,7 @@ class TwinProcess:
         if self._limit_mps:
             self._link.tell_speed_limit(0.0)
 
-    def turn(self, heard: Heard) -> None:
+    def turn(self, heard: NewMessages) -> None:
         """Process the messages of one wait: move the twin, obey the requests, publish.
 
         The twin publishes a contact before a reset or a request ends the contact.
@@ -145,7 +145,7 @@ class TwinProcess:
         if refused:
             self.twin = stick(self.twin, refused)
 
-    def _ask(self, heard: Heard) -> None:
+    def _ask(self, heard: NewMessages) -> None:
         """Obey the requests, in the order reset, resume, pause. If several came together, pause takes effect last."""
         if heard.reset:
             self._reset("asked to")

@@ -6,12 +6,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from onboard.navigation.mission import DRIVING
+from onboard.navigation.mission import drives
 from onboard.state import TickRecord
 from onboard.values.clock import Slot
 from onboard.values.messages import BINS, STOP, Inputs, Motion, Pose, Scan, Twist
 
-DRIVING_WORDS = tuple(state.value for state in DRIVING)
 NOT_TOLD = ""
 """Reason of a command received over DDS: its cause and the inputs of its tick are unknown."""
 
@@ -23,7 +22,7 @@ def stands(tick: TickRecord) -> bool:
 
 def driving(tick: TickRecord) -> bool:
     """Return whether the robot drives to a goal."""
-    return tick.state.startswith(DRIVING_WORDS)
+    return drives(tick.state)
 
 
 def stamps_ns(inputs: Inputs) -> Mapping[str, int]:

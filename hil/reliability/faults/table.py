@@ -9,7 +9,7 @@ from hil.reliability.faults import expectations
 from hil.reliability.faults.expectations import During, Must, Then
 from hil.reliability.faults.fault import Fault, Need
 from hil.reliability.faults.inject import engine, inputs, sensors
-from hil.reliability.faults.inject.schedule import Scene
+from hil.reliability.faults.inject.schedule import COLOR, Scene
 from hil.reliability.faults.inject.sensors import ahead, topics
 from hil.reliability.faults.invariants import GRACE_TICKS
 from onboard.values.clock import NS_PER_S
@@ -107,17 +107,17 @@ SENSES: tuple[Fault, ...] = (
     Fault(
         "depth_zero", "every pixel ahead is 0, as before a covered lens", BLIND,
         "covered() of onboard/values/images.py; then R12",
-        lambda scene: sensors.Painted(_front(scene), scene.mounts, 0.0), IMAGES,
+        lambda scene: sensors.painted(_front(scene), scene.mounts, 0.0), IMAGES,
     ),
     Fault(
         "depth_zero_all", "every pixel of all cameras is 0", SIGHTLESS,
         "covered() of onboard/values/images.py; then R5",
-        lambda scene: sensors.Painted(_all(scene), scene.mounts, 0.0), IMAGES,
+        lambda scene: sensors.painted(_all(scene), scene.mounts, 0.0), IMAGES,
     ),
     Fault(
         "depth_near", "every pixel ahead is at 0.11 m", TOO_NEAR,
         "R9 or R20 of onboard/safety/limits.py: stop zone or remembered obstacle, until the robot has backed off",
-        lambda scene: sensors.Painted(_front(scene), scene.mounts, sensors.NEAR_M), IMAGES,
+        lambda scene: sensors.painted(_front(scene), scene.mounts, sensors.NEAR_M), IMAGES,
         sections=SOON,
     ),
     Fault(
@@ -127,26 +127,26 @@ SENSES: tuple[Fault, ...] = (
             checks=(expectations.mostly_stands, expectations.no_contact), ahead=True,
         ),
         "R9 to R11 of onboard/safety/limits.py: stands before near obstacles, creeps where noise leaves a gap",
-        lambda scene: sensors.ImageNoise(_all(scene), scene.seed), IMAGES, sections=FORGETFUL,
+        lambda scene: sensors.image_noise(_all(scene), scene.seed), IMAGES, sections=FORGETFUL,
     ),
     Fault(
         "image_wrong_size", "the cameras ahead send images of half the size", BLIND,
         "onboard/drivers/dds/camera_input.py: an image without the size of its mount is refused; then R12",
-        lambda scene: sensors.WrongSize(_front(scene)), IMAGES,
+        lambda scene: sensors.wrong_size(_front(scene)), IMAGES,
     ),
     Fault(
         "image_torn", "half of each image's bytes ahead are missing", BLIND,
         "onboard/drivers/dds/camera_input.py: an incomplete image is refused; then R12",
-        lambda scene: sensors.Torn(_front(scene)), IMAGES,
+        lambda scene: sensors.torn(_front(scene)), IMAGES,
     ),
     Fault(
         "depth_nan", "every pixel ahead is NaN, in metres", BLIND, "covered() of onboard/values/images.py; then R12",
-        lambda scene: sensors.NotNumbers(_front(scene)), IMAGES,
+        lambda scene: sensors.not_numbers(_front(scene)), IMAGES,
     ),
     Fault(
         "color_gone", "the colour camera sends nothing", ON,
         "onboard/policy/contract.py: without an image the policy gets the absent value of its manifest",
-        lambda scene: sensors.color_gone(), (Need.COLOR,),
+        lambda scene: sensors.Gone({COLOR}), (Need.COLOR,),
     ),
     # ---- ready-made scans
     Fault(
@@ -178,11 +178,11 @@ SENSES: tuple[Fault, ...] = (
     Fault(
         "scan_zero", "every ray is 0", AT_NEXT_SCAN,
         "onboard/perception/laser_scan.py: 0 means no return, not an obstacle at the robot's centre; then R12",
-        lambda scene: sensors.Same(_topics(scene), 0.0), SCANS,
+        lambda scene: sensors.same(_topics(scene), 0.0), SCANS,
     ),
     Fault(
         "scan_near", "every ray is at 0.11 m", AT_NEXT_SCAN, "R9 of onboard/safety/limits.py: the stop zone",
-        lambda scene: sensors.Same(_topics(scene), sensors.NEAR_M), SCANS,
+        lambda scene: sensors.same(_topics(scene), sensors.NEAR_M), SCANS,
     ),
     Fault(
         "scan_noise", "every ray is drawn from all that it can be",
@@ -191,22 +191,22 @@ SENSES: tuple[Fault, ...] = (
             checks=(expectations.mostly_stands, expectations.no_contact), ahead=True,
         ),
         "R9 to R11 of onboard/safety/limits.py: stands before near obstacles, creeps where noise leaves a gap",
-        lambda scene: sensors.ScanNoise(_topics(scene), scene.seed), SCANS,
+        lambda scene: sensors.scan_noise(_topics(scene), scene.seed), SCANS,
     ),
     Fault(
         "scan_wrong_length", "half of each scan's ranges are missing", NO_SCAN,
         "onboard/perception/laser_scan.py: a scan whose ranges do not reach its last angle is refused; then R5",
-        lambda scene: sensors.WrongLength(_topics(scene)), SCANS,
+        lambda scene: sensors.wrong_length(_topics(scene)), SCANS,
     ),
     Fault(
         "scan_nan", "every ray is NaN", AT_NEXT_SCAN,
         "onboard/perception/laser_scan.py: NaN is an invalid ray; then R12 of onboard/safety/limits.py",
-        lambda scene: sensors.Same(_topics(scene), math.nan), SCANS,
+        lambda scene: sensors.same(_topics(scene), math.nan), SCANS,
     ),
     Fault(
         "scan_blind_ahead", "the rays ahead are NaN", AT_NEXT_SCAN,
         "onboard/perception/laser_scan.py: NaN is an invalid ray; then R12 and R20 of onboard/safety/limits.py",
-        lambda scene: sensors.BlindAhead(_topics(scene)), SCANS,
+        lambda scene: sensors.blind_ahead(_topics(scene)), SCANS,
     ),
 )  # fmt: skip
 

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hil.live.target.goals import driving
 from hil.reliability.faults.fault import Fault
 from hil.reliability.faults.fault_proxies import FaultyClock, FaultyDrive, FaultyInbox, FaultyInference
 from hil.reliability.faults.inject.schedule import Injection, Planned, Scene, Schedule
@@ -25,6 +24,7 @@ from onboard.config.config import Config
 from onboard.config.mounts import Mounts
 from onboard.config.plant_model import Plant
 from onboard.counters import Counters
+from onboard.navigation.mission import drives
 from onboard.policy.inference import InlineInference
 from onboard.runtime import Listener, Runtime
 from onboard.state import TickRecord
@@ -196,7 +196,7 @@ class _Life:
         if ground.path_m - self._far[1] > STUCK_M:
             self._far = robot_s, ground.path_m
         stuck = robot_s - self._far[0] > STUCK_S
-        idle = not driving(record.state)
+        idle = not drives(record.state)
         if (idle and robot_s - self._here_s > BUILDING_S) or stuck:
             soak.stuck += stuck
             ground.put_down(now_ns)

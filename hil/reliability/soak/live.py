@@ -6,11 +6,10 @@ thread, the recorder and the journal at their own pace. It measures the runtime'
 
 from __future__ import annotations
 
-import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from hil.reliability.faults.invariants import Monitor
 from hil.reliability.faults.run.live import MEDDLES, Meddle
 from hil.reliability.faults.run.processes import Drive, Stand
 from hil.reliability.soak.report import growth_line
-from hil.reliability.soak.resources import MIB, growth
+from hil.reliability.soak.resources import Held, growth, held_by
 from onboard.assembly.assembly import check_files
 from onboard.assembly.policies import require_engine
 from onboard.config.config import Config
@@ -41,27 +40,6 @@ LOOK_S = 0.2
 SAMPLE_S = 5.0
 TELL_S = 30.0
 NAMES = ("memory_mib", "files", "threads")
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """Resources of a process, measured from outside. robot_s: time since the start [s]."""
-
-    robot_s: float
-    memory_mib: float
-    files: int
-    threads: int
-
-
-def held_by(pid: int, robot_s: float) -> Held:
-    """Return the resources of a process now. Raises OnboardError if it has ended."""
-    there = Path("/proc") / str(pid)
-    try:
-        pages = int((there / "statm").read_text().split()[1])
-        files, threads = len(os.listdir(there / "fd")), len(os.listdir(there / "task"))
-    except (OSError, IndexError) as error:
-        raise OnboardError(f"process {pid} has ended") from error
-    return Held(robot_s, pages * os.sysconf("SC_PAGE_SIZE") / MIB, files, threads)
 
 
 def visit(stand: Stand, lasts_s: float) -> tuple[int, int]:

@@ -8,7 +8,6 @@ from dataclasses import asdict
 from typing import Any
 
 from hil.reliability.soak.drive import Soak
-from hil.reliability.soak.resources import as_json as samples_json
 from hil.reliability.soak.resources import growth
 from onboard.commands.cli import markdown_table
 
@@ -38,7 +37,7 @@ def _figures(result: Result) -> Iterator[tuple[str, str]]:
     yield "wall clock", f"{result['wall_s'] / 60.0:.0f} min, {len(result['processes'])} processes"
     yield "speed", f"{result['speed']:.1f} times real time"
     yield "robot seconds for each second of a processor", f"{result['per_processor_s']:.1f}"
-    longest_s = max(one["robot_s"] for one in result["processes"])
+    longest_s = max((one["robot_s"] for one in result["processes"]), default=0.0)
     yield "longest process", f"{longest_s / 3600.0:.2f} robot hours"
     yield "driven", f"{result['driven_m'] / 1000.0:.1f} km, moving {result['moving_share']:.0%} of the time"
     yield "goals", f"{result['goals']} asked, {result['reached']} reached"
@@ -105,7 +104,7 @@ def result_of(soak: Soak, seed: int) -> dict[str, Any]:
         "bumps": ground.bumps,
         "recordings": {**{name: getattr(read, name) for name in READ}, "kept": list(read.kept)},
         "growth": [{**asdict(one), "held": one.held} for one in growth(soak.samples)],
-        "samples": samples_json(soak.samples),
+        "samples": [asdict(one) for one in soak.samples],
     }
 
 
@@ -149,32 +148,13 @@ def contact_line(contact: Mapping[str, Any]) -> str:
 
 def lines(result: Result) -> Iterator[str]:
     """Yield the figures as console lines."""
-    read = result["recordings"]
-    yield (
-        f"{result['robot_hours']:.2f} robot hours in {result['wall_s'] / 60.0:.1f} min of {len(result['processes'])} "
-        f"processes: {result['speed']:.1f} times real time, {result['per_processor_s']:.1f} s for each of a processor; "
-        f"{result['driven_m'] / 1000.0:.2f} km, "
-        f"moving {result['moving_share']:.0%} of the time"
-    )
-    yield (
-        f"{result['goals']} goals asked, {result['reached']} reached; {result['runtimes']} runtimes, "
-        f"{result['buildings']} buildings, {result['stuck']} times stuck and carried on"
-    )
-    yield f"{sum(result['faults'].values())} faults of {len(result['faults'])} kinds; {result['recoveries']} recoveries"
-    yield f"{sum(result['contacts'].values())} contacts, {result['bumps']} times somebody walked into it"
-    yield from (f"  {count} {what}" for what, count in sorted(result["contacts"].items()))
-    yield (
-        f"{read['files']} recordings read through: {read['ticks']} ticks, {read['messages']} messages, "
-        f"{read['bytes'] / 1e6:.0f} MB; {read['full_disks']} ended by a full disk; {len(read['kept'])} kept"
-    )
+    yield from (f"{what}: {figure}" for what, figure in _figures(result))
     for one in result["processes"]:
         for row in one["growth"]:
             yield f"seed {one['seed']}: {growth_line(row)}"
         if not one["growth"]:
             yield f"seed {one['seed']}: too short to say whether anything grows"
-    yield f"{sum(result['violations'].values())} violations" + "".join(
-        f"; {rule}: {count}" for rule, count in result["violations"].items()
-    )
+    yield from (f"{rule}: {count} violations" for rule, count in result["violations"].items())
     for one in result["processes"]:
         yield from (broken_line(broken) for broken in one["broken"])
         yield from one["problems"]

@@ -13,7 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any, Protocol
+
+from onboard.values.errors import OnboardError
 
 MIB = 1024 * 1024
 FEWEST = 9
@@ -21,26 +22,21 @@ FEWEST = 9
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
-    """Resources of the process at a robot time [s].
-
-    memory_mib: resident memory; objects: objects of the garbage collector after a collection
-    """
+class Held:
+    """Resources of a process at a time since the start [s], measured from outside. memory_mib: resident memory"""
 
     robot_s: float
     memory_mib: float
-    objects: int
     files: int
     threads: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sample(Held):
+    """Resources of this process. objects: objects of the garbage collector after a collection"""
+
+    objects: int
     tasks: int
-
-
-class Timed(Protocol):
-    """A sample with its robot time."""
-
-    @property
-    def robot_s(self) -> float:
-        """Robot time of the sample [s]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,20 +77,25 @@ class Growth:
         return self.grown <= self.allowed
 
 
+def held_by(pid: int, robot_s: float) -> Held:
+    """Return the resources of a process now. Raises OnboardError if it has ended."""
+    there = Path("/proc") / str(pid)
+    try:
+        pages = int((there / "statm").read_text().split()[1])
+        files, threads = len(os.listdir(there / "fd")), len(os.listdir(there / "task"))
+    except (OSError, IndexError) as error:
+        raise OnboardError(f"process {pid} has ended") from error
+    return Held(robot_s, pages * os.sysconf("SC_PAGE_SIZE") / MIB, files, threads)
+
+
 def take_sample(robot_s: float) -> Sample:
     """Return the resources of this process now. Call it within the event loop."""
     gc.collect()
-    return Sample(
-        robot_s=robot_s,
-        memory_mib=int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / MIB,
-        objects=len(gc.get_objects()),
-        files=len(os.listdir("/proc/self/fd")),
-        threads=len(os.listdir("/proc/self/task")),
-        tasks=len(asyncio.all_tasks()),
-    )
+    held = asdict(held_by(os.getpid(), robot_s))
+    return Sample(**held, objects=len(gc.get_objects()), tasks=len(asyncio.all_tasks()))
 
 
-def growth(samples: Sequence[Timed], names: Sequence[str] = tuple(BOUNDS)) -> list[Growth]:
+def growth(samples: Sequence[Held], names: Sequence[str] = tuple(BOUNDS)) -> list[Growth]:
     """Return the change of each named resource; empty for fewer than `FEWEST` samples."""
     if len(samples) < FEWEST:
         return []
@@ -108,8 +109,3 @@ def growth(samples: Sequence[Timed], names: Sequence[str] = tuple(BOUNDS)) -> li
         grown = after - before
         found.append(Growth(name, before, after, grown, grown / hours, bound.floor + bound.per_hour * hours))
     return found
-
-
-def as_json(samples: Sequence[Sample]) -> list[dict[str, Any]]:
-    """Return samples as plain values."""
-    return [asdict(one) for one in samples]

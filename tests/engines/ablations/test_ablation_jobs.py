@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from engines.ablations.trial import TRAINING
-from engines.runs.processes import alone_in
+from engines.runs.locks import alone_in
 from tests.rigs.ablation_rig import write_agents
 from tests.rigs.machine.processes import children_of, running
 from tests.rigs.machine.waiting import alive, until

@@ -20,7 +20,7 @@ from engines.encoder.training import (
 )
 from engines.encoder.training import train_encoder as train
 from engines.network.network import TINY
-from engines.runs.processes import alone_in
+from engines.runs.locks import alone_in
 from engines.runs.torch_file import read_torch
 from onboard.values.errors import InputError
 from tests.engines.encoder.encoder_rows import SMALL, STEPS, copied

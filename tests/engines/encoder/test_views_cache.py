@@ -12,7 +12,8 @@ from PIL import Image
 from engines.encoder import cache
 from engines.encoder.cache import IDENTITY_FILE, identity_of, render_views
 from engines.encoder.config import ViewsSection
-from engines.train.config import DEFAULT, load_train_config
+from engines.train.command import DEFAULT_CONFIG
+from engines.train.config import load_train_config
 from hil.maps.load import MAPS_FOLDER
 from onboard.values.errors import InputError
 
@@ -43,7 +44,7 @@ IDENTITY = "2b4ed9103c275704ac3321c65b8053bede4bf8fe2c8743ad36f5b0efcce00dd6"
 
 
 def test_the_default_recipes_views_are_what_they_were():
-    section = load_train_config(DEFAULT).encoder.views
+    section = load_train_config(DEFAULT_CONFIG).encoder.views
     assert hashlib.sha256(identity_of(section, "train", 0).encode()).hexdigest() == IDENTITY
 
 

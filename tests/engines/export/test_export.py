@@ -23,7 +23,8 @@ from engines.export import export as exporting
 from engines.export.export import HALF_PRECISION_NODES, OPSET, TorchEngine
 from engines.network.network import PAPER, PAPER_VARIANT, TINY, Variant, untrained
 from engines.network.policy_checkpoint import CONTROL_HZ, DECISION_HZ, DELAY_TICKS, MEMORY_RESET_S, save_policy
-from engines.train.config import DEFAULT, described, load_train_config
+from engines.train.command import DEFAULT_CONFIG
+from engines.train.config import described, load_train_config
 from onboard.drivers.engines.onnx_engine import OnnxEngine
 from onboard.policy.contract import INPUTS, OUTPUTS
 from onboard.policy.inference import blank_observation
@@ -177,7 +178,7 @@ def test_the_manifest_states_the_rates_of_the_training(tmp_path, meta, rates):
 def test_the_rates_of_the_robot_that_learned_are_in_the_manifest(tmp_path):
     (tmp_path / "onboard.toml").write_text("[rates]\nticks_per_decision = 15\n")
     changes = {"robot.config": str(tmp_path / "onboard.toml"), "network.size": "tiny", "domain.delay_ticks": [6, 6]}
-    told = described(load_train_config(DEFAULT, changes))
+    told = described(load_train_config(DEFAULT_CONFIG, changes))
     save_policy(tmp_path / "a.pt", untrained(9, TINY, BARE), told)
     assert run("export", "--out", tmp_path / "a.onnx", "--checkpoint", tmp_path / "a.pt").exit_code == 0
     manifest = load_manifest(tmp_path / "a.onnx")

@@ -64,6 +64,7 @@ def inner(content: Any, path: tuple[str | int, ...]) -> Any:
 
 
 ADAM = ("learner", "optimizer")
+GROUP = ("optimizer", "param_groups", 0)
 #    stage         what is done to its checkpoint                                    what is said
 DAMAGES = [
     ("imitation", without("network"), "network: expected a table, found NoneType"),
@@ -74,6 +75,21 @@ DAMAGES = [
     ("imitation", without("optimizer"), "optimizer: expected a table, found NoneType"),
     ("imitation", with_value("optimizer", value={}), "optimizer: 'param_groups'"),
     ("imitation", without("optimizer", "param_groups", 0, "params"), "optimizer: 'params'"),
+    ("imitation", without(*GROUP, "lr"), "optimizer: 'lr'"),
+    ("imitation", with_value(*GROUP, "lr", value=math.nan), r"groups\.0\.lr: expected a finite .*, found nan"),
+    ("imitation", with_value(*GROUP, "lr", value=-0.1), r"groups\.0\.lr: expected .* 0 or more, found -0\.1"),
+    ("imitation", with_value(*GROUP, "lr", value=True), r"groups\.0\.lr: expected a finite .*, found True"),
+    ("imitation", with_value(*GROUP, "eps", value=math.inf), r"groups\.0\.eps: expected a finite .*, found inf"),
+    ("imitation", with_value(*GROUP, "eps", value="x"), r"groups\.0\.eps: expected a finite .*, found 'x'"),
+    ("imitation", with_value(*GROUP, "weight_decay", value=-1.0), r"groups\.0\.weight_decay: .*, found -1\.0"),
+    ("imitation", with_value(*GROUP, "betas", value=(math.nan, 0.9)), r"betas\.0: .* and below 1, found nan"),
+    ("imitation", with_value(*GROUP, "betas", value=(0.9, 1.0)), r"betas\.1: .* and below 1, found 1\.0"),
+    ("imitation", with_value(*GROUP, "betas", value=(0.9,)), "optimizer: not enough values to unpack"),
+    (
+        "imitation",
+        with_value("optimizer", "state", 0, "step", value=torch.tensor(-5.0)),
+        r"optimizer\.state: step: expected a finite number, 0 or more, found -5\.0",
+    ),
     ("imitation", without("optimizer", "state", 0, "exp_avg"), "optimizer: 'exp_avg'"),
     ("imitation", with_value("optimizer", "state", 0, "exp_avg", value=torch.zeros(3)), "exp_avg: expected shape"),
     ("imitation", nan_in("optimizer", "state", 0, "exp_avg_sq"), r"optimizer\.state: exp_avg_sq: 1 of .* not finite"),
@@ -81,6 +97,7 @@ DAMAGES = [
     ("imitation", with_value("updates", value="many"), "updates: expected a whole number, 0 or more, found 'many'"),
     ("reinforce", without("learner"), "learner: expected a table, found NoneType"),
     ("reinforce", nan_in(*ADAM, "state", 0, "exp_avg"), r"learner\.optimizer\.state: exp_avg: 1 of .* not finite"),
+    ("reinforce", with_value(*ADAM, "param_groups", 1, "lr", value=math.nan), r"groups\.1\.lr: .*, found nan"),
     ("reinforce", without("kept"), "kept: expected before, after or nothing, found None"),
 ]
 

@@ -14,7 +14,8 @@ from engines.__main__ import main
 from engines.network.network import TINY, Variant, untrained
 from engines.network.policy_checkpoint import load_policy_file, save_policy
 from engines.train import stages
-from engines.train.config import DEFAULT, TrainConfig
+from engines.train.command import DEFAULT_CONFIG
+from engines.train.config import TrainConfig
 from tests.rigs.machine.processes import done
 from tests.rigs.train_rig import SMALL
 
@@ -107,7 +108,7 @@ def test_a_policy_that_gives_no_numbers_is_said_in_one_line_by_its_collector(tmp
         network.goal[0].bias.fill_(3e38)
         network.goal[2].weight.fill_(3e38)
     save_policy(tmp_path / "first.pt", network, {})
-    begun = ("--init", tmp_path / "first.pt", "--config", DEFAULT, "--set", "imitation.collectors=1")
+    begun = ("--init", tmp_path / "first.pt", "--config", DEFAULT_CONFIG, "--set", "imitation.collectors=1")
     command = done("engines", "train", "--out", tmp_path / "run", *QUICK, *begun, folder=tmp_path)
     (line,) = command.err.splitlines()
     assert command.process.returncode == 2

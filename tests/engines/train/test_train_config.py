@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from engines.train.config import DEFAULT, DEPENDS, described, load_train_config, rules_of
+from engines.train.command import DEFAULT_CONFIG
+from engines.train.config import DEPENDS, described, load_train_config, rules_of
 from onboard import __version__
 from onboard.values.errors import ConfigError
 from tests.rigs.train_rig import small
 
 
 def test_the_default_recipe_is_the_papers_network_with_the_goal_layer():
-    config = load_train_config(DEFAULT)
+    config = load_train_config(DEFAULT_CONFIG)
     assert (config.network.widths.memory, config.network.widths.memory_layers) == (1024, 2)
     assert config.network.variant.goal_from == "pose"
     assert 24 <= config.driving.most_run <= 64
@@ -52,7 +53,7 @@ FIRST_COLOURED = [
 
 @pytest.mark.parametrize(("recipe", "changes", "first"), FIRST_COLOURED)
 def test_images_are_rendered_from_one_chapter_on_or_never(recipe, changes, first):
-    assert load_train_config(DEFAULT.parent / recipe, changes).first_coloured == first
+    assert load_train_config(DEFAULT_CONFIG.parent / recipe, changes).first_coloured == first
 
 
 def test_the_plant_of_the_recipe_is_the_robots(tmp_path):
@@ -150,7 +151,7 @@ DIGESTS = [
 
 @pytest.mark.parametrize(("recipe", "stage", "digest"), DIGESTS)
 def test_a_recipe_is_the_one_that_trainings_were_made_with(recipe, stage, digest):
-    assert load_train_config(DEFAULT.with_name(recipe)).digest(stage) == digest
+    assert load_train_config(DEFAULT_CONFIG.with_name(recipe)).digest(stage) == digest
 
 
 def room(folder, cells):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import numpy as np
 import onnx
@@ -14,13 +13,11 @@ from onnx import numpy_helper
 from engines.export.export import export
 from engines.network.network import TINY, Variant, untrained
 from engines.network.policy_checkpoint import load_policy_file, save_policy
-from engines.train import config as configuration
-from engines.train.command import initial_policy
+from engines.train.command import DEFAULT_CONFIG, FINE_CONFIG, initial_policy
 from engines.train.config import load_train_config
 from onboard.policy.manifest import manifest_path, sha256_of
 from onboard.values.errors import InputError
 
-FINE = Path(configuration.__file__).parent / "finetune.toml"
 BLIND = {"network.size": "tiny", "network.rgb": False}
 VARIANT = Variant(rgb=False, goal_from="pose")
 
@@ -28,7 +25,7 @@ VARIANT = Variant(rgb=False, goal_from="pose")
 def test_a_file_of_the_trainer(tmp_path):
     network = untrained(3, TINY, VARIANT)
     save_policy(tmp_path / "a.pt", network, {})
-    found = initial_policy(tmp_path / "a.pt", load_train_config(FINE, BLIND)).network
+    found = initial_policy(tmp_path / "a.pt", load_train_config(FINE_CONFIG, BLIND)).network
     assert (found.widths, found.variant) == (TINY, VARIANT)
     assert all(torch.equal(found.state_dict()[name], value) for name, value in network.state_dict().items())
 
@@ -37,14 +34,14 @@ def test_an_exported_model_whose_auxiliary_head_is_learned_or_not(tmp_path):
     network = untrained(3, TINY, VARIANT)
     export(tmp_path / "a.onnx", network, "a", {}, steps=2)
     for auxiliary in (True, False):
-        config = load_train_config(FINE, {**BLIND, "network.auxiliary": auxiliary})
+        config = load_train_config(FINE_CONFIG, {**BLIND, "network.auxiliary": auxiliary})
         found = initial_policy(tmp_path / "a.onnx", config).network
         assert found.variant.auxiliary is auxiliary
         assert torch.equal(found.actor.weight, network.actor.weight)
 
 
 def test_what_is_known_of_its_training_comes_with_it(tmp_path):
-    network, config = untrained(3, TINY, VARIANT), load_train_config(FINE, BLIND)
+    network, config = untrained(3, TINY, VARIANT), load_train_config(FINE_CONFIG, BLIND)
     save_policy(tmp_path / "a.pt", network, {"seed": 5, "init": None})
     export(tmp_path / "a.onnx", network, "a", {"training": {"seed": 5, "init": None}}, steps=2, weights="float16")
     export(tmp_path / "b.onnx", network, "b", {}, steps=2)
@@ -66,7 +63,7 @@ OTHERS = [
 def test_another_network_is_refused_in_one_line(tmp_path, changes, said):
     save_policy(tmp_path / "a.pt", untrained(3, TINY, VARIANT), {})
     with pytest.raises(InputError) as refused:
-        initial_policy(str(tmp_path / "a.pt"), load_train_config(FINE, {**BLIND, **changes}))
+        initial_policy(str(tmp_path / "a.pt"), load_train_config(FINE_CONFIG, {**BLIND, **changes}))
     assert str(refused.value) == f"--init {tmp_path / 'a.pt'}: {said}"
 
 
@@ -82,7 +79,7 @@ def test_weights_that_are_not_finite_are_no_beginning(tmp_path):
         with pytest.raises(
             InputError, match=rf"{name}: critic\.bias: 1 of 1 numbers are not finite; give another file$"
         ):
-            initial_policy(tmp_path / name, load_train_config(FINE, BLIND))
+            initial_policy(tmp_path / name, load_train_config(FINE_CONFIG, BLIND))
     with pytest.raises(InputError, match=r"b\.pt: critic\.bias: 1 of 1 numbers are not finite; give another file$"):
         load_policy_file(tmp_path / "b.pt", TINY, VARIANT)
 
@@ -99,17 +96,17 @@ def onnx_with_nan(model):
 
 def test_names_that_do_not_ship_and_models_without_a_network_are_refused(tmp_path):
     with pytest.raises(InputError, match="no policy of that name ships"):
-        initial_policy("onboard-v0", load_train_config(FINE, BLIND))
+        initial_policy("onboard-v0", load_train_config(FINE_CONFIG, BLIND))
     export(tmp_path / "a.onnx", untrained(3, TINY, VARIANT), "a", {}, steps=2)
     manifest = json.loads(manifest_path(tmp_path / "a.onnx").read_text())
     manifest["extra"] = {}
     manifest_path(tmp_path / "a.onnx").write_text(json.dumps(manifest))
     with pytest.raises(InputError, match="does not say what network it is"):
-        initial_policy(tmp_path / "a.onnx", load_train_config(FINE, BLIND))
+        initial_policy(tmp_path / "a.onnx", load_train_config(FINE_CONFIG, BLIND))
 
 
 def test_the_fine_recipe_adds_no_furniture_and_fits_the_shipped_recipe():
-    fine, full = load_train_config(FINE), load_train_config(configuration.DEFAULT)
+    fine, full = load_train_config(FINE_CONFIG), load_train_config(DEFAULT_CONFIG)
     assert (fine.places.furniture, fine.reinforce.chapters) == (0.0, 0)
     assert fine.network == full.network
     assert fine.imitation.rate < full.imitation.rate

@@ -11,7 +11,7 @@ from engines.network.encoder_features import encode_images, save_encoder
 from engines.network.network import TINY, Variant, untrained
 from engines.network.policy_checkpoint import PolicyFile, load_policy, save_policy
 from engines.runs.input_files import encoder_file
-from engines.runs.processes import alone_in
+from engines.runs.locks import alone_in
 from engines.runs.torch_file import write_torch
 from engines.train import ppo, stages
 from hil.maps.load import MAPS_FOLDER

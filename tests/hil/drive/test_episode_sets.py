@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from hil.drive.episode_sets import RESERVED_SEEDS, SETS
+from hil.drive.episode_sets import BUILDINGS, FLOORS, RESERVED_SEEDS, SETS, SPLITS, building_of, split_of
 from hil.drive.episodes import COMMITTED, DETOUR, MAX_M, MIN_M, is_detour, load_episodes, make_set
 from hil.evaluate.episode_selection import find_sets, load_set
+from hil.maps.load import MAPS_FOLDER, map_names
 from hil.physics.collision_world import Body
 from hil.physics.free_space import free_space, path_length, shortest_path
 from onboard.values.errors import InputError
@@ -97,3 +98,35 @@ def test_what_is_not_there_is_said(places: list[str], name: str, said: str) -> N
     with pytest.raises(InputError) as refused:
         find_sets(places, None, 1, BODY, name)
     assert said in str(refused.value)
+
+
+# ---- Every shipped map has a building, and with it a split: no floor of a test building passes for one of its own
+
+
+def test_every_shipped_map_has_one_building():
+    assert sorted(BUILDINGS) == map_names()
+    listed = [plan.map_name for plan in COMMITTED] + [name for names in FLOORS.values() for name in names]
+    assert len(listed) == len(set(listed))
+
+
+def test_a_building_is_in_one_split():
+    assert all(SPLITS[plan.building] == plan.split for plan in COMMITTED)
+
+
+#   place                                split     a building that is among the evaluated
+PLACES = [
+    ("ahg2", "test", True),
+    ("ahg1", "test", True),
+    (str(MAPS_FOLDER / "willow.yaml"), "test", True),
+    ("copies/ahg1.json", "test", True),
+    ("gdc1", "train", True),
+    ("gdc4", "train", True),
+    ("home", None, True),
+    ("my_building.yaml", None, False),
+]
+
+
+@pytest.mark.parametrize(("place", "split", "known"), PLACES)
+def test_a_map_is_known_by_name_and_by_file(place, split, known):
+    assert split_of(place) == split
+    assert (building_of(place) is not None) == known

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import io
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -14,10 +16,11 @@ import pytest
 from onboard.counters import Counters
 from onboard.navigation.odometry import NS_PER_MS
 from onboard.recording.recorder import RecorderStats
-from onboard.service.publisher import ERROR, OK, WARNING, Publisher, rows
+from onboard.service import publisher
+from onboard.service.publisher import ERROR, OK, WARNING, Publisher, StatusLine, rows, status_line
 from onboard.values.interfaces import Diagnostic
 from onboard.values.messages import BINS, CameraHealth, Pose, Scan
-from tests.rigs.runtime_bench import LEFT, Bench, Puppet
+from tests.rigs.runtime_bench import FORWARD, LEFT, Bench, Puppet
 
 WORKS = CameraHealth("front", True, "", 40, 0, {"valid_fraction": 0.9})
 DOWN = CameraHealth("rear", False, "unplugged", 3, 2)
@@ -209,3 +212,43 @@ def test_without_a_goal_or_a_recorder_their_values_are_absent() -> None:
     found = {entry[0]: entry[3] for entry in rows(bench.tick(), bench.runtime.counters, [], None)}
     assert list(found) == ["runtime", "policy", "command", "odometry", "pose"]
     assert "goal_distance_m" not in found["pose"]
+
+
+# ---- The live status line of a terminal
+
+
+def test_the_line_says_state_goal_command_reason_and_punctuality() -> None:
+    bench = Bench(Puppet(FORWARD)).driving(x_m=5.0)
+    bench.skip(2)
+    del bench.images["rear"]
+    line = status_line(bench.tick(), bench.runtime.counters)
+    for part in ("navigating", "goal  4.", "v +0.60 m/s w +0.00 rad/s (none)", "missed 2 slots, 0 decisions", "blind"):
+        assert part in line
+
+
+def test_without_a_goal_there_is_no_distance() -> None:
+    bench = Bench()
+    assert "goal" not in status_line(bench.tick(), Counters())
+
+
+def test_it_shows_the_newest_tick_until_cancelled_and_ends_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(publisher, "REFRESH_S", 0.0)
+    monkeypatch.setenv("COLUMNS", "60")
+    bench, line, terminal = Bench(), StatusLine(), io.StringIO()
+
+    async def watched() -> None:
+        task = asyncio.create_task(line.show(terminal))
+        await asyncio.sleep(0)
+        assert terminal.getvalue() == "", "nothing before the first tick"
+        line.tick(bench.tick(), bench.runtime.counters)
+        for _ in range(3):
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(watched())
+    shown = terminal.getvalue()
+    assert shown.startswith(f"{publisher.CLEAR_LINE}idle")
+    assert shown.endswith("\n")
+    assert max(len(part) for part in shown.rstrip("\n").split(publisher.CLEAR_LINE)) == 59

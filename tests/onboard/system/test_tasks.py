@@ -1,4 +1,4 @@
-"""The owner of all tasks cancels, awaits and re-raises."""
+"""A helper beside a main coroutine: both end together, and the first error is raised."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from onboard.system.signals import TaskOwner
+from onboard.system.signals import run_beside
 
 
 class Probe:
@@ -23,7 +23,7 @@ class Probe:
 
     async def fail(self) -> None:
         await asyncio.sleep(0)
-        raise ValueError("helper broke")
+        raise ValueError("broke")
 
     async def brief(self) -> None:
         await asyncio.sleep(0)
@@ -31,48 +31,42 @@ class Probe:
 
 
 def test_helpers_end_with_the_main_coroutine() -> None:
-    probe, owner = Probe(), TaskOwner()
-    owner.beside(probe.forever("helper"), "helper")
-    asyncio.run(owner.run(probe.brief()))
+    probe = Probe()
+    asyncio.run(run_beside(probe.brief(), probe.forever("helper")))
     assert probe.ended == ["brief", "helper"]
 
 
 def test_failing_helper_cancels_the_main_coroutine_and_is_raised() -> None:
-    probe, owner = Probe(), TaskOwner()
-    owner.beside(probe.fail(), "broken")
-    owner.beside(probe.forever("other"), "other")
-    with pytest.raises(ValueError, match="helper broke"):
-        asyncio.run(owner.run(probe.forever("main")))
-    assert sorted(probe.ended) == ["main", "other"]
+    probe = Probe()
+    with pytest.raises(ValueError, match="broke"):
+        asyncio.run(run_beside(probe.forever("main"), probe.fail()))
+    assert probe.ended == ["main"]
 
 
 def test_failing_main_is_raised_after_helpers_ended() -> None:
-    probe, owner = Probe(), TaskOwner()
-    owner.beside(probe.forever("helper"), "helper")
-    with pytest.raises(ValueError, match="helper broke"):
-        asyncio.run(owner.run(probe.fail()))
+    probe = Probe()
+    with pytest.raises(ValueError, match="broke"):
+        asyncio.run(run_beside(probe.fail(), probe.forever("helper")))
     assert probe.ended == ["helper"]
 
 
 def test_helper_may_end_early() -> None:
-    probe, owner = Probe(), TaskOwner()
+    probe = Probe()
 
     async def main() -> None:
         for _ in range(5):
             await asyncio.sleep(0)
         probe.ended.append("main")
 
-    owner.beside(probe.brief(), "brief")
-    asyncio.run(owner.run(main()))
+    asyncio.run(run_beside(main(), probe.brief()))
     assert probe.ended == ["brief", "main"]
 
 
 def test_cancelling_the_run_ends_all() -> None:
-    probe, owner = Probe(), TaskOwner()
-    owner.beside(probe.forever("helper"), "helper")
+    probe = Probe()
 
     async def drive() -> None:
-        run = asyncio.create_task(owner.run(probe.forever("main")))
+        run = asyncio.create_task(run_beside(probe.forever("main"), probe.forever("helper")))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         run.cancel()
@@ -84,12 +78,11 @@ def test_cancelling_the_run_ends_all() -> None:
 
 
 def test_a_main_coroutine_that_is_cancelled_says_so_and_leaves_no_helper() -> None:
-    probe, owner = Probe(), TaskOwner()
-    owner.beside(probe.forever("helper"), "helper")
+    probe = Probe()
 
     async def gives_up() -> None:
         raise asyncio.CancelledError
 
     with pytest.raises(asyncio.CancelledError):
-        asyncio.run(owner.run(gives_up()))
+        asyncio.run(run_beside(gives_up(), probe.forever("helper")))
     assert probe.ended == ["helper"]

@@ -11,7 +11,7 @@ from onboard.config.config import Config
 from onboard.drivers.dds.participant import Wire
 from onboard.drivers.dds.ros_convert import ns_from_time, odometry_from_ros, rays_from_ros, ros_twist, twist_from_ros
 from onboard.drivers.dds.ros_types import Empty, LaserScan
-from onboard.navigation.mission import DRIVING
+from onboard.navigation.mission import drives
 from onboard.perception.laser_scan import scan_of_rays
 from onboard.values.clock import NS_PER_S
 from onboard.values.errors import InputError
@@ -31,7 +31,7 @@ class GuardLink:
     def __init__(self, robot: Wire, twin: Wire, config: Config) -> None:
         """Open readers and writers. Raises ConfigError, DriverError."""
         self._stamped = config.dds.stamped_cmd_vel
-        self._scans = ScanEar(robot, "scan" if config.limits_scan is None else "limits_scan")
+        self._scans = ScanReader(robot, "scan" if config.limits_scan is None else "limits_scan")
         self._commands, self._odometry = robot.reader("cmd_vel"), robot.reader("odom")
         self._missions = robot.reader("state")
         self._frames, self._states, self._collisions = twin.reader("scan"), twin.reader(STATE), twin.reader(COLLISION)
@@ -71,7 +71,7 @@ class GuardLink:
         for message in self._odometry.take()[-1:]:
             self._newest = odometry_from_ros(message.sample, now_ns)
         for message in self._missions.take()[-1:]:
-            self._driving = message.sample.data.startswith(tuple(state.value for state in DRIVING))
+            self._driving = drives(message.sample.data)
 
     def _hear_twin(self, now_ns: int) -> None:
         for message in self._states.take()[-1:]:
@@ -91,7 +91,7 @@ class GuardLink:
             self._cancel.write(Empty())
 
 
-class ScanEar:
+class ScanReader:
     """Reads the real scan, and keeps the newest valid scan (G3). refused: number of rejected scans."""
 
     def __init__(self, robot: Wire, name: str) -> None:

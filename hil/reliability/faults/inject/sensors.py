@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import copy
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from hil.reliability.faults.inject.schedule import COLOR, Injection
+from hil.reliability.faults.inject.schedule import Injection
 from onboard.assembly.robot import scan_topics
 from onboard.config.config import Config
 from onboard.config.mounts import Mounts
@@ -111,85 +110,67 @@ def ahead(mounts: Mounts) -> frozenset[str]:
     return found or frozenset(sorted(off, key=off.__getitem__)[:1])
 
 
-class OfCameras(Injection):
-    """A fault of some cameras, by name."""
+class Changed(OfSources):
+    """Each message of the sources is replaced. change: gets the source and its message, returns the new message."""
 
-    def __init__(self, cameras: Collection[str]) -> None:
-        self.cameras = frozenset(cameras)
+    def __init__(self, sources: Collection[str], change: Callable[[str, Any], Any]) -> None:
+        super().__init__(sources)
+        self._change = change
 
-    def image(self, camera: str, sample: Image, now_ns: int) -> Image | None:
-        """Return the image, replaced if it is from one of these cameras; None drops it."""
-        return self.spoilt(camera, sample) if camera in self.cameras else sample
-
-    def spoilt(self, camera: str, sample: Image) -> Image | None:
-        """Return the message that replaces an image of one of these cameras; None drops it."""
-        raise NotImplementedError
+    def spoilt(self, source: str, sample: Sample, now_ns: int) -> Sample:
+        """Return the changed message."""
+        changed: Sample = self._change(source, sample)
+        return changed
 
 
-class Painted(OfCameras):
-    """Every pixel has the same depth; 0 means no return."""
-
-    def __init__(self, cameras: Collection[str], mounts: Mounts, distance_m: float) -> None:
-        super().__init__(cameras)
-        self._units = {name: round(distance_m / mounts.depth[name].depth_scale_m) for name in self.cameras}
-
-    def spoilt(self, camera: str, sample: Image) -> Image | None:
-        """Return an image of constant depth."""
-        return _with_pixels(sample, np.full((sample.height, sample.width), self._units[camera], np.uint16))
+def painted(cameras: Collection[str], mounts: Mounts, distance_m: float) -> Injection:
+    """Return cameras in whose images every pixel has the same depth; 0 means no return."""
+    units = {name: round(distance_m / mounts.depth[name].depth_scale_m) for name in cameras}
+    return Changed(
+        cameras,
+        lambda camera, image: _with_pixels(image, np.full((image.height, image.width), units[camera], np.uint16)),
+    )
 
 
-class ImageNoise(OfCameras):
-    """Every pixel is uniform random over all values of a pixel."""
-
-    def __init__(self, cameras: Collection[str], seed: int) -> None:
-        super().__init__(cameras)
-        self._rng = np.random.default_rng(seed)
-
-    def spoilt(self, camera: str, sample: Image) -> Image | None:
-        """Return an image of noise."""
-        pixels = self._rng.integers(0, np.iinfo(np.uint16).max, (sample.height, sample.width), np.uint16, endpoint=True)
-        return _with_pixels(sample, pixels)
+def image_noise(cameras: Collection[str], seed: int) -> Injection:
+    """Return cameras in whose images every pixel is uniform random over all values of a pixel."""
+    rng, most = np.random.default_rng(seed), np.iinfo(np.uint16).max
+    return Changed(
+        cameras,
+        lambda camera, image: _with_pixels(
+            image, rng.integers(0, most, (image.height, image.width), np.uint16, endpoint=True)
+        ),
+    )
 
 
-class WrongSize(OfCameras):
-    """Images with half the width and half the height."""
+def wrong_size(cameras: Collection[str]) -> Injection:
+    """Return cameras whose images have half the width and half the height, and show no near obstacle."""
 
-    def spoilt(self, camera: str, sample: Image) -> Image | None:
-        """Return a smaller image without near obstacles."""
-        shape = round(sample.height * WRONG_SIDE), round(sample.width * WRONG_SIDE)
-        return _with_pixels(sample, np.full(shape, np.iinfo(np.uint16).max, np.uint16))
+    def smaller(camera: str, image: Image) -> Image:
+        shape = round(image.height * WRONG_SIDE), round(image.width * WRONG_SIDE)
+        return _with_pixels(image, np.full(shape, np.iinfo(np.uint16).max, np.uint16))
 
-
-class Torn(OfCameras):
-    """Images without the second half of their bytes."""
-
-    def spoilt(self, camera: str, sample: Image) -> Image | None:
-        """Return a message whose data end in the middle of the image."""
-        torn = copy.copy(sample)
-        torn.data = bytes(sample.data)[: len(sample.data) // 2]
-        return torn
+    return Changed(cameras, smaller)
 
 
-class NotNumbers(OfCameras):
-    """Images in metres in which every pixel is NaN."""
-
-    def spoilt(self, camera: str, sample: Image) -> Image | None:
-        """Return an image of NaN."""
-        stamped = ros_image(0, "", "32FC1", np.full((sample.height, sample.width), np.nan, np.float32))
-        stamped.header = sample.header
-        return stamped
+def torn(cameras: Collection[str]) -> Injection:
+    """Return cameras whose images lack the second half of their bytes."""
+    return Changed(cameras, lambda camera, image: replace(image, data=bytes(image.data)[: len(image.data) // 2]))
 
 
-def color_gone() -> Gone:
-    """Return the loss of the colour camera."""
-    return Gone({COLOR})
+def not_numbers(cameras: Collection[str]) -> Injection:
+    """Return cameras with images in metres in which every pixel is NaN."""
+
+    def nothing(camera: str, image: Image) -> Image:
+        pixels = np.full((image.height, image.width), np.nan, np.float32)
+        return replace(ros_image(0, "", "32FC1", pixels), header=image.header)
+
+    return Changed(cameras, nothing)
 
 
 def _with_pixels(sample: Image, pixels: npt.NDArray[np.uint16]) -> Image:
     """Return the message with other pixels; the size may differ."""
-    changed = ros_image(0, "", "16UC1", pixels)
-    changed.header = sample.header
-    return changed
+    return replace(ros_image(0, "", "16UC1", pixels), header=sample.header)
 
 
 # ---- Faults of ready-made scans
@@ -204,58 +185,27 @@ def topics(config: Config) -> frozenset[str]:
     return frozenset(scan_topics(config).values())
 
 
-class OfScans(Injection):
-    """A fault of some scans, by topic."""
-
-    def __init__(self, topics: Collection[str]) -> None:
-        self.topics = frozenset(topics)
-
-    def scan(self, topic: str, sample: LaserScan, now_ns: int) -> LaserScan | None:
-        """Return the scan, with replaced ranges if it is from one of these topics."""
-        return replace(sample, ranges=list(self.ranges_m(sample))) if topic in self.topics else sample
-
-    def ranges_m(self, sample: LaserScan) -> Sequence[float]:
-        """Return the ranges that replace the ranges of a scan [m]."""
-        raise NotImplementedError
+def with_ranges(topics: Collection[str], ranges_m: Callable[[LaserScan], Sequence[float]]) -> Injection:
+    """Return scans with other ranges. ranges_m: returns the ranges that replace the ranges of a scan [m]."""
+    return Changed(topics, lambda topic, scan: replace(scan, ranges=list(ranges_m(scan))))
 
 
-class Same(OfScans):
-    """Every ray has the same range; NaN means an invalid ray."""
-
-    def __init__(self, topics: Collection[str], range_m: float) -> None:
-        super().__init__(topics)
-        self._range_m = range_m
-
-    def ranges_m(self, sample: LaserScan) -> Sequence[float]:
-        """Return the same range for all rays."""
-        return [self._range_m] * len(sample.ranges)
+def same(topics: Collection[str], range_m: float) -> Injection:
+    """Return scans in which every ray has the same range; NaN means an invalid ray."""
+    return with_ranges(topics, lambda scan: [range_m] * len(scan.ranges))
 
 
-class ScanNoise(OfScans):
-    """Every range is uniform random from 0 to the maximum range."""
-
-    def __init__(self, topics: Collection[str], seed: int) -> None:
-        super().__init__(topics)
-        self._rng = np.random.default_rng(seed)
-
-    def ranges_m(self, sample: LaserScan) -> Sequence[float]:
-        """Return random ranges."""
-        drawn: list[float] = self._rng.uniform(0.0, sample.range_max, len(sample.ranges)).tolist()
-        return drawn
+def scan_noise(topics: Collection[str], seed: int) -> Injection:
+    """Return scans in which every range is uniform random from 0 to the maximum range."""
+    rng = np.random.default_rng(seed)
+    return with_ranges(topics, lambda scan: rng.uniform(0.0, scan.range_max, len(scan.ranges)).tolist())
 
 
-class WrongLength(OfScans):
-    """Scans with half of their ranges."""
-
-    def ranges_m(self, sample: LaserScan) -> Sequence[float]:
-        """Return the ranges of the first half turn."""
-        return sample.ranges[: len(sample.ranges) // WRONG_PART]
+def wrong_length(topics: Collection[str]) -> Injection:
+    """Return scans with the ranges of their first half turn only."""
+    return with_ranges(topics, lambda scan: scan.ranges[: len(scan.ranges) // WRONG_PART])
 
 
-class BlindAhead(OfScans):
-    """The rays ahead are NaN."""
-
-    def ranges_m(self, sample: LaserScan) -> Sequence[float]:
-        """Return the ranges with NaN ahead."""
-        kept: list[float] = np.where(AHEAD_BINS, np.nan, sample.ranges).tolist()
-        return kept
+def blind_ahead(topics: Collection[str]) -> Injection:
+    """Return scans in which the rays ahead are NaN."""
+    return with_ranges(topics, lambda scan: np.where(AHEAD_BINS, np.nan, scan.ranges).tolist())

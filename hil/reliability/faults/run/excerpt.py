@@ -10,7 +10,7 @@ from hil.recordings.recording import KEYFRAME, TICK, Recording, Session, open_re
 from hil.recordings.ticks import ticks_of
 from hil.replay.recorded_policy import recorded_plant, recorded_zones
 from onboard.config.plant_model import Plant
-from onboard.navigation.mission import DRIVING
+from onboard.navigation.mission import drives
 from onboard.recording.recorder import FORMAT
 from onboard.recording.state_snapshot import decode
 from onboard.recording.tick_message import only_with_images
@@ -25,7 +25,6 @@ LEAD_S = 1.0
 MOST_LEAD_S = 12.0
 """Maximum time from the start of a run to its onset: the recorder stores the whole state every 10 s."""
 MOVING_MPS = 0.1
-DRIVING_WORDS = tuple(state.value for state in DRIVING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +102,7 @@ def _marks(recording: Recording) -> list[_Mark]:
             continue
         if len(told.command) != 2:
             raise InputError(f"{recording.path}: tick {told.slot}: a command of {len(told.command)} numbers")
-        moving = told.state.startswith(DRIVING_WORDS) and abs(told.command[0]) >= MOVING_MPS
+        moving = drives(told.state) and abs(told.command[0]) >= MOVING_MPS
         marks.append(_Mark(told.start_ns, moving, False, told.slot - told.missed == expected))
         expected = told.slot + 1
     return marks

@@ -7,10 +7,11 @@ import itertools
 import pytest
 
 from hil.drive.episodes import MAX_M, MIN_M
-from hil.live.target.goals import AGAIN_S, GoalSequence, Place, choose_place, driving
+from hil.live.target.goals import AGAIN_S, GoalSequence, Place, choose_place
 from hil.live.target.goals import GOALS as GOALS_DRAWN
 from hil.physics.collision_world import Body
 from hil.physics.free_space import Episode
+from onboard.navigation.mission import drives
 from onboard.values.messages import Pose
 from tests.rigs.rooms import room
 
@@ -54,7 +55,7 @@ STATES = [("navigating", True), ("recovering: again", True), ("idle: cancelled",
 
 @pytest.mark.parametrize(("state", "expected"), STATES)
 def test_driving(state: str, expected: bool) -> None:
-    assert driving(state) is expected
+    assert drives(state) is expected
 
 
 def test_goals_go_on_from_one_to_the_next_as_far_as_policies_are_trained_for() -> None:

@@ -61,19 +61,6 @@ def test_what_is_lost_comes_again(loss: float, tmp_path: Path) -> None:
     print((tmp_path / "desktop.json").read_text())  # noqa: T201 - for who asks with -s what loss does
 
 
-def test_without_resending_large_images_do_not_come_and_the_rest_comes_late(tmp_path: Path) -> None:
-    """A colour image is some 80 packets, of which every tenth is lost; one of depth is 7."""
-    with both(tmp_path, 0.1, COUNT, "--no-resend") as (_, desktop, robot):
-        assert desktop.wait(600) in (0, 1), desktop.err
-        robot.end()
-    result = told(tmp_path)
-    assert result["base"]["at_rest"]
-    decisions = result["depth_to_decision"]
-    assert decisions is None or (result["color_to_decision"] or {"count": 0})["count"] < decisions["count"] / 2
-    assert result["images"]["superseded"] > 0
-    print((tmp_path / "desktop.json").read_text())  # noqa: T201 - as above
-
-
 def test_a_cable_that_is_pulled_stops_the_robot_and_it_goes_on_when_it_is_back(tmp_path: Path) -> None:
     with both(tmp_path, 0.0, 100_000) as (link, desktop, robot):
         desktop.wait_for("measuring")

@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 
 from hil.__main__ import app
 from hil.reliability.soak import live
-from hil.reliability.soak.live import FAULTS, NAMES, held_by, live_lines, passed_live
-from hil.reliability.soak.resources import growth
+from hil.reliability.soak.live import FAULTS, NAMES, live_lines, passed_live
+from hil.reliability.soak.resources import growth, held_by
 from onboard.values.errors import OnboardError
 from tests.rigs.network.loopback import free_domain
 

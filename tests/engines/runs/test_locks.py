@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from engines.runs.processes import in_turn
+from engines.runs.locks import in_turn
 
 
 def test_who_comes_second_waits_for_the_first(tmp_path):
